@@ -24,7 +24,7 @@ use tokio::sync::watch;
 use crate::gateway::{folder::Folder, rig::soon};
 
 const AGENTS: [&str; 3] = ["alpha", "beta", "charlie"];
-const ASKERS: usize = 6;
+const CLIENTS: usize = 6;
 
 /// The process of a gateway. Dropping it kills the process.
 struct Gateway {
@@ -170,15 +170,15 @@ async fn next(opened: &mut Opened) -> Option<Value> {
 
 /// Runs an agent that answers every message until the gateway ends. The gateway has acknowledged these messages.
 async fn agent(mut opened: Opened, name: &'static str, acknowledged: Acknowledged) {
-    while let Some(asked) = next(&mut opened).await {
-        if asked["type"] != "message" {
+    while let Some(request) = next(&mut opened).await {
+        if request["type"] != "message" {
             continue;
         }
-        let id = asked["id"].as_str().unwrap().to_owned();
+        let id = request["id"].as_str().unwrap().to_owned();
         let answer = json!({
-            "type": "message", "id": format!("re-{id}"), "agent": asked["from"], "sessionId": asked["sessionId"],
+            "type": "message", "id": format!("re-{id}"), "agent": request["from"], "sessionId": request["sessionId"],
             "content": {"role": "agent", "content": format!("received {id}")},
-            "metadata": {"correlationId": asked["metadata"]["correlationId"], "parentId": id},
+            "metadata": {"correlationId": request["metadata"]["correlationId"], "parentId": id},
         });
         insert(&acknowledged, name, id);
         if opened.sender.text(answer.to_string()).await.is_err() {
@@ -204,16 +204,16 @@ async fn serve(url: &str, name: &'static str, acknowledged: &Acknowledged) {
 }
 
 /// Calls one agent after the other until the gateway ends. The gateway has acknowledged these replies.
-async fn call_agents(mut opened: Opened, round: usize, asker: usize, acknowledged: Acknowledged) {
+async fn call_agents(mut opened: Opened, round: usize, client: usize, acknowledged: Acknowledged) {
     for i in 0.. {
-        let id = format!("m-{round}-{asker}-{i}");
+        let id = format!("m-{round}-{client}-{i}");
         let to = AGENTS[i % AGENTS.len()];
-        let said = json!({
-            "type": "message", "id": id, "agent": to, "sessionId": format!("s-{asker}"),
+        let message = json!({
+            "type": "message", "id": id, "agent": to, "sessionId": format!("s-{client}"),
             "content": {"role": "user", "content": "x".repeat(i % 700)},
             "metadata": {"requiresResponse": true, "correlationId": id},
         });
-        if opened.sender.text(said.to_string()).await.is_err() {
+        if opened.sender.text(message.to_string()).await.is_err() {
             return;
         }
         let Some(answer) = next(&mut opened).await else {
@@ -227,7 +227,7 @@ async fn call_agents(mut opened: Opened, round: usize, asker: usize, acknowledge
 }
 
 /// Returns every id in an agent's sessions.
-fn kept(state: &Path, agent: &str) -> Vec<String> {
+fn stored_ids(state: &Path, agent: &str) -> Vec<String> {
     let config = ServerConfig {
         state_dir: state.to_owned(),
         ..ServerConfig::default()
@@ -243,7 +243,7 @@ fn kept(state: &Path, agent: &str) -> Vec<String> {
 }
 
 #[expect(clippy::print_stdout, reason = "how much was tried is worth knowing")]
-async fn killed(fsync: &str, moments: &[Moment]) {
+async fn kill_and_check(fsync: &str, moments: &[Moment]) {
     let state = Folder::new();
     let limits = json!({"limits": {"messagesPerSecond": 1_000_000, "burst": 1_000_000}});
     fs::write(state.path().join("gateway.json"), limits.to_string()).unwrap();
@@ -256,13 +256,18 @@ async fn killed(fsync: &str, moments: &[Moment]) {
             serve(&gateway.url, name, &acknowledged).await;
         }
         let mut connections = Vec::new();
-        for _ in 0..ASKERS {
+        for _ in 0..CLIENTS {
             connections.push(connect(&gateway.url).await);
         }
         let asking: Vec<_> = (0..)
             .zip(connections)
-            .map(|(asker, opened)| {
-                tokio::spawn(call_agents(opened, round, asker, Arc::clone(&acknowledged)))
+            .map(|(client, opened)| {
+                tokio::spawn(call_agents(
+                    opened,
+                    round,
+                    client,
+                    Arc::clone(&acknowledged),
+                ))
             })
             .collect();
         match moment {
@@ -288,9 +293,9 @@ async fn killed(fsync: &str, moments: &[Moment]) {
             "nothing was acknowledged until {moment:?}"
         );
         for (agent, acknowledged) in &*ids.borrow() {
-            let kept = kept(state.path(), agent);
-            let all: BTreeSet<_> = kept.iter().cloned().collect();
-            assert_eq!(all.len(), kept.len(), "entries of {agent} are doubled");
+            let stored = stored_ids(state.path(), agent);
+            let all: BTreeSet<_> = stored.iter().cloned().collect();
+            assert_eq!(all.len(), stored.len(), "entries of {agent} are doubled");
             let lost: Vec<_> = acknowledged.difference(&all).collect();
             assert!(
                 lost.is_empty(),
@@ -307,20 +312,20 @@ async fn killed(fsync: &str, moments: &[Moment]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sigkill_under_load_keeps_acknowledged_entries() {
-    killed("always", &[1, 61, 397, 149, 541, 307].map(Moment::Entries)).await;
+    kill_and_check("always", &[1, 61, 397, 149, 541, 307].map(Moment::Entries)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sigkill_without_fsync_keeps_acknowledged_entries() {
-    killed("never", &[83, 611].map(Moment::Entries)).await;
-    killed("interval", &[97, 583].map(Moment::Entries)).await;
+    kill_and_check("never", &[83, 611].map(Moment::Entries)).await;
+    kill_and_check("interval", &[97, 583].map(Moment::Entries)).await;
 }
 
 /// The kernel kills the gateway during the write that reaches a certain byte of a session's file.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kill_at_a_byte_keeps_acknowledged_entries() {
-    killed("always", &[997, 4001, 9973].map(Moment::Byte)).await;
+    kill_and_check("always", &[997, 4001, 9973].map(Moment::Byte)).await;
 }
 
 #[cfg(target_os = "linux")]
@@ -332,12 +337,12 @@ async fn full_disk_refuses_entries_only() {
     serve(&gateway.url, "alpha", &acknowledged).await;
     let mut client = connect(&gateway.url).await;
     let mut send = async |id: String| {
-        let said = json!({
+        let message = json!({
             "type": "message", "id": id, "agent": "alpha", "sessionId": "s",
             "content": {"role": "user", "content": "x".repeat(300)},
             "metadata": {"requiresResponse": true, "correlationId": id},
         });
-        client.sender.text(said.to_string()).await.unwrap();
+        client.sender.text(message.to_string()).await.unwrap();
         soon(next(&mut client))
             .await
             .expect("the gateway continues")
@@ -352,13 +357,13 @@ async fn full_disk_refuses_entries_only() {
     assert_eq!(refused["type"], "error", "{refused}");
     limit(&gateway.process, Resource::Fsize, None);
     assert_eq!(send("after".into()).await["id"], "re-after");
-    let kept: BTreeSet<_> = kept(state.path(), "alpha").into_iter().collect();
+    let stored: BTreeSet<_> = stored_ids(state.path(), "alpha").into_iter().collect();
     assert!(
-        kept.contains("before") && kept.contains("after"),
-        "{kept:?}"
+        stored.contains("before") && stored.contains("after"),
+        "{stored:?}"
     );
     assert!(
-        !kept.contains("full"),
-        "a refused entry is stored: {kept:?}"
+        !stored.contains("full"),
+        "a refused entry is stored: {stored:?}"
     );
 }

@@ -12,7 +12,7 @@ fn message(envelope: &Value) -> &str {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_reference_of_11_2_acknowledges_and_lists_its_agents() {
+async fn reference_of_11_2_acknowledges_and_lists_agents() {
     let gateway = named("reference-11.2").await;
     let listed = at(&gateway.url(), json!({}))
         .call(&json!({"action": "list_targets"}))
@@ -54,7 +54,7 @@ async fn h_23_error_of_11_2_answers_the_only_request() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_triad_is_unknown_to_11_2() {
+async fn triad_is_unknown_to_11_2() {
     let gateway = named("reference-11.2").await;
     let envelope = at(&gateway.url(), json!({}))
         .call(&propose("Ship it?"))
@@ -97,7 +97,7 @@ async fn javascript_dialect_requires_configuration() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_agent_of_the_javascript_gateway_answers() {
+async fn agent_of_javascript_gateway_answers() {
     let gateway = named("heretek-js").await;
     let rig = at(
         &format!("{}/a2a", gateway.url()),
@@ -156,7 +156,7 @@ async fn openclaw_gateway_gets_no_other_dialect() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_agent_of_openclaw_answers() {
+async fn agent_of_openclaw_answers() {
     let gateway = named("openclaw").await;
     let rig = at(&gateway.url(), json!({"token": "scripted-token"}));
     let envelope = rig.call(&to("helper", "How long is it?")).await;
@@ -165,13 +165,13 @@ async fn an_agent_of_openclaw_answers() {
         envelope.to_string().contains("It has three lines."),
         "{envelope}"
     );
-    let asked = gateway.log().frame(1, &json!({"/method": "agent"})).await;
-    assert_eq!(asked["params"]["agentId"], "helper", "{asked}");
-    assert!(asked["params"]["idempotencyKey"].is_string(), "{asked}");
+    let request = gateway.log().frame(1, &json!({"/method": "agent"})).await;
+    assert_eq!(request["params"]["agentId"], "helper", "{request}");
+    assert!(request["params"]["idempotencyKey"].is_string(), "{request}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn openclaw_rejects_a_wrong_token() {
+async fn openclaw_rejects_invalid_token() {
     let gateway = named("openclaw").await;
     let rig = at(&gateway.url(), json!({"token": "a-secret-of-ours"}));
     let envelope = rig.call(&to("helper", "Hello?")).await;
@@ -183,16 +183,16 @@ async fn openclaw_rejects_a_wrong_token() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_of_openclaw_is_stopped() {
+async fn run_of_openclaw_is_stopped() {
     let gateway = named("openclaw").await;
     let rig = at(&gateway.url(), json!({"token": "scripted-token"}));
     let request = and(
         to("helper", "SLOW please"),
         json!({"task_requirement": "required", "blocking": false}),
     );
-    let begun = rig.call(&request).await;
-    assert_eq!(begun["ok"], true, "{begun}");
-    let stopped = rig.call(&next("cancel", &begun)).await;
+    let started = rig.call(&request).await;
+    assert_eq!(started["ok"], true, "{started}");
+    let stopped = rig.call(&next("cancel", &started)).await;
     assert_eq!(stopped["raw"]["status"]["state"], "canceled", "{stopped}");
     gateway
         .log()
@@ -207,15 +207,15 @@ async fn a_run_of_openclaw_is_stopped() {
 async fn three_agents_of_openclaw_vote() {
     let gateway = named("openclaw").await;
     let rig = at(&gateway.url(), json!({"token": "scripted-token"}));
-    for (word, result, consensus) in [
+    for (vote, result, consensus) in [
         ("APPROVE", "approved", true),
         ("REJECT", "rejected", true),
         ("ABSTAIN", "rejected", false),
     ] {
-        let envelope = rig.call(&propose(&format!("Say {word}."))).await;
+        let envelope = rig.call(&propose(&format!("Say {vote}."))).await;
         let decided = crate::gateway::support::decision(&envelope);
-        assert_eq!(decided["result"], result, "{word}: {envelope}");
-        assert_eq!(decided["consensus"], consensus, "{word}: {envelope}");
+        assert_eq!(decided["result"], result, "{vote}: {envelope}");
+        assert_eq!(decided["consensus"], consensus, "{vote}: {envelope}");
     }
 }
 

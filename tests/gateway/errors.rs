@@ -101,7 +101,7 @@ async fn h_25_name_or_number_suffices() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_25_an_error_beside_the_content_is_read() {
+async fn h_25_error_beside_the_content_is_read() {
     let answer = json!({
         "type": "error", "error": "AGENT_ERROR", "details": "the model is away", "correlationId": "{{/metadata/correlationId}}",
     });
@@ -114,7 +114,7 @@ async fn h_25_an_error_beside_the_content_is_read() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_27_only_a_busy_agent_is_worth_another_try() {
+async fn h_27_only_a_busy_agent_is_retryable() {
     for (number, name, _) in REGISTRY {
         let envelope = reported(error(
             json!({"error": name, "message": "it is so", "code": number}),

@@ -3,13 +3,13 @@
 use serde_json::json;
 
 use crate::gateway::support::{
-    at, decision, node::Played, propose, reference::Reference, text, to, voters,
+    at, decision, node::NodeClient, propose, reference::Reference, text, to, voters,
 };
 
 /// Waits until the gateway has registered it.
-async fn ready(url: &str, order: serde_json::Value) -> Played {
-    let mut played = Played::start(url, &order);
-    let acknowledged = played.tells("ready").await;
+async fn start_client(url: &str, order: serde_json::Value) -> NodeClient {
+    let mut client = NodeClient::start(url, &order);
+    let acknowledged = client.next_report("ready").await;
     assert_eq!(
         acknowledged["content"]["action"], "acknowledge",
         "{acknowledged}"
@@ -22,29 +22,29 @@ async fn ready(url: &str, order: serde_json::Value) -> Played {
         acknowledged["content"]["clientId"].is_string(),
         "{acknowledged}"
     );
-    played
+    client
 }
 
 #[tokio::test]
 async fn javascript_client_calls_a_javascript_agent() {
     let gateway = Reference::start(json!({})).await;
-    let mut agent = ready(&gateway.url, json!({"play": "serve", "name": "steward"})).await;
+    let mut agent = start_client(&gateway.url, json!({"play": "serve", "name": "steward"})).await;
     let order =
         json!({"play": "ask", "agent": "steward", "text": "What is the state of the collective?"});
-    let mut client = ready(&gateway.url, order).await;
-    let received = agent.tells("received").await;
+    let mut client = start_client(&gateway.url, order).await;
+    let received = agent.next_report("received").await;
     assert_eq!(
         received["content"]["content"],
         "What is the state of the collective?"
     );
-    let answer = client.tells("answer").await;
+    let answer = client.next_report("answer").await;
     assert_eq!(
         answer["content"]["content"],
         "steward received: What is the state of the collective?"
     );
     assert_eq!(answer["from"], "steward", "{answer}");
     assert_eq!(
-        client.tells("closed").await,
+        client.next_report("closed").await,
         1005,
         "a close without a code is answered"
     );
@@ -53,7 +53,7 @@ async fn javascript_client_calls_a_javascript_agent() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bridge_calls_a_javascript_agent() {
     let gateway = Reference::start(json!({})).await;
-    let mut agent = ready(&gateway.url, json!({"play": "serve", "name": "steward"})).await;
+    let mut agent = start_client(&gateway.url, json!({"play": "serve", "name": "steward"})).await;
     let envelope = at(&gateway.url, json!({}))
         .call(&to("steward", "Hello from afar"))
         .await;
@@ -62,7 +62,7 @@ async fn bridge_calls_a_javascript_agent() {
         "steward received: Hello from afar",
         "{envelope}"
     );
-    let received = agent.tells("received").await;
+    let received = agent.next_report("received").await;
     assert_eq!(received["metadata"]["requiresResponse"], true, "{received}");
 }
 
@@ -72,34 +72,34 @@ async fn javascript_client_calls_another_stack() {
     let rules = json!([voters::answers("as you wish")]);
     let _agent = voters::agent(&gateway.url, "coder", rules).await;
     let order = json!({"play": "ask", "agent": "coder", "text": "Fix it."});
-    let mut client = ready(&gateway.url, order).await;
+    let mut client = start_client(&gateway.url, order).await;
     assert_eq!(
-        client.tells("answer").await["content"]["content"],
+        client.next_report("answer").await["content"]["content"],
         "as you wish"
     );
 }
 
 /// Three voters of Heretek A2A §11.3, which approve with a confidence above one half.
-async fn triad(url: &str, confidence: [f64; 3]) -> Vec<Played> {
+async fn triad(url: &str, confidence: [f64; 3]) -> Vec<NodeClient> {
     let mut voters = Vec::new();
     for (name, confidence) in ["alpha", "beta", "charlie"].into_iter().zip(confidence) {
         let order = json!({"play": "vote", "name": name, "confidence": confidence});
-        voters.push(ready(url, order).await);
+        voters.push(start_client(url, order).await);
     }
     voters
 }
 
 #[tokio::test]
-async fn a_javascript_triad_decides_for_a_javascript_client() {
+async fn javascript_triad_decides_for_javascript_client() {
     let gateway = Reference::start(json!({"triad": {"quorum": "all"}})).await;
     let _voters = triad(&gateway.url, [0.9, 0.2, 0.8]).await;
     let order = json!({"play": "propose", "proposal": "Ship it", "reasoning": "It is done."});
-    let mut client = ready(&gateway.url, order).await;
+    let mut client = start_client(&gateway.url, order).await;
     for _ in 0..3 {
-        let vote = client.tells("received").await;
+        let vote = client.next_report("received").await;
         assert!(vote["content"]["confidence"].is_number(), "{vote}");
     }
-    let decided = client.tells("answer").await;
+    let decided = client.next_report("answer").await;
     assert_eq!(decided["from"], "gateway", "{decided}");
     assert_eq!(decided["content"]["result"], "approved", "{decided}");
     let votes = json!({"alpha": "approve", "beta": "reject", "charlie": "approve"});
@@ -119,17 +119,17 @@ async fn h_36_javascript_triad_votes_by_message_id() {
 }
 
 #[tokio::test]
-async fn error_has_the_form_of_the_javascript_client() {
+async fn error_has_the_format_of_the_javascript_client() {
     let gateway = Reference::start(json!({})).await;
     let message = json!({"type": "message", "agent": "unknown", "content": {"role": "user", "content": "x"}, "metadata": {"correlationId": "c-1"}});
     let order = json!({"play": "say", "types": ["error"], "messages": [message, {"type": "frobnicate", "content": {}}]});
-    let mut client = ready(&gateway.url, order).await;
-    let error = client.tells("received").await;
+    let mut client = start_client(&gateway.url, order).await;
+    let error = client.next_report("received").await;
     assert_eq!(error["content"]["error"], "AGENT_NOT_FOUND", "{error}");
     assert_eq!(error["content"]["code"], 3001, "{error}");
     assert_eq!(error["metadata"]["correlationId"], "c-1", "{error}");
     assert_eq!(
-        client.tells("received").await["content"]["error"],
+        client.next_report("received").await["content"]["error"],
         "UNKNOWN_TYPE"
     );
 }

@@ -28,7 +28,7 @@ async fn h_07_bridge_pings_a_silent_gateway() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_07_a_ping_of_the_gateway_is_answered() {
+async fn h_07_gateway_ping_is_answered() {
     let ping = json!({"type": "ping", "id": "ping-1", "timestamp": 1});
     let late = json!({"when": {"/type": "message"}, "do": [{"send": ping}, {"await": "answered"}, {"send": answer("good")}]});
     let answered = json!({"when": {"/type": "pong"}, "do": [{"release": "answered"}]});
@@ -42,7 +42,7 @@ async fn h_07_a_ping_of_the_gateway_is_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_14_discovery_replaces_the_names_of_the_acknowledgement() {
+async fn h_14_discovery_replaces_acknowledged_names() {
     let acknowledge = json!({"action": "acknowledge", "clientId": "c", "availableAgents": ["gone"], "protocolVersion": "1.0.0"});
     let gateway = plain(json!([{"when": {"/type": "handshake"}, "do": [{"send": {"type": "handshake", "content": acknowledge}}]}])).await;
     let listed = at(&gateway.url(), json!({}))
@@ -56,7 +56,7 @@ async fn h_14_discovery_replaces_the_names_of_the_acknowledgement() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_23_an_answer_may_be_a_response() {
+async fn h_23_response_is_an_answer() {
     let response = json!({"type": "response", "from": "alpha", "content": {"result": "by another type"}, "metadata": {"correlationId": "{{/metadata/correlationId}}"}});
     let gateway = plain(json!([{"when": {"/type": "message"}, "do": [{"send": response}]}])).await;
     let envelope = at(&gateway.url(), json!({}))
@@ -94,12 +94,12 @@ async fn h_23_uncorrelated_error_matches_neither_of_two_requests() {
     let gateway = plain(json!([first, second])).await;
     let rig = at(&gateway.url(), json!({}));
     let (alpha, beta) = (to("alpha", "Hello?"), to("beta", "Hello?"));
-    let asked = async {
+    let alpha_call = async {
         let envelope = rig.call(&alpha).await;
         gateway.release("later");
         envelope
     };
-    let (alpha, beta) = tokio::join!(asked, rig.call(&beta));
+    let (alpha, beta) = tokio::join!(alpha_call, rig.call(&beta));
     assert_eq!(
         (text(&alpha), text(&beta)),
         ("first", "second"),
@@ -112,18 +112,18 @@ async fn h_27_busy_agent_gets_the_same_id_again() {
     let busy = json!({"type": "error", "from": "gateway", "content": {"error": "AGENT_BUSY", "message": "busy", "code": 3003}, "metadata": {"correlationId": "{{/metadata/correlationId}}"}});
     let gateway =
         plain(json!([{"when": {"/type": "message"}, "times": 1, "do": [{"send": busy}]}])).await;
-    let begun = Instant::now();
+    let started_at = Instant::now();
     let envelope = at(&gateway.url(), json!({}))
         .call(&to("alpha", "Hello?"))
         .await;
     assert_eq!(text(&envelope), "as you wish", "{envelope}");
-    let asked = gateway.log().matching(&json!({"/type": "message"}));
-    assert_eq!(asked.len(), 2);
-    assert_eq!(asked[0]["id"], asked[1]["id"]);
+    let requests = gateway.log().matching(&json!({"/type": "message"}));
+    assert_eq!(requests.len(), 2);
+    assert_eq!(requests[0]["id"], requests[1]["id"]);
     assert!(
-        begun.elapsed() >= Duration::from_millis(900),
+        started_at.elapsed() >= Duration::from_millis(900),
         "after a second: {:?}",
-        begun.elapsed()
+        started_at.elapsed()
     );
 }
 
@@ -142,7 +142,7 @@ async fn h_27_offline_agent_gets_no_retry() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_28_a_late_answer_is_fetched_with_status() {
+async fn h_28_status_fetches_a_late_answer() {
     let late = json!({"when": {"/type": "message", "/agent": "alpha"}, "do": [{"await": "later"}, {"send": answer("late, but here")}, {"send": {"type": "event", "content": {"event": "sent"}}}, {"release": "sent"}]});
     let gateway = plain(json!([late])).await;
     let rig = at(&gateway.url(), json!({}));
@@ -150,15 +150,15 @@ async fn h_28_a_late_answer_is_fetched_with_status() {
         to("alpha", "Hello?"),
         json!({"task_requirement": "required", "blocking": false}),
     );
-    let begun = rig.call(&request).await;
-    assert_eq!(begun["raw"]["status"]["state"], "working", "{begun}");
+    let started = rig.call(&request).await;
+    assert_eq!(started["raw"]["status"]["state"], "working", "{started}");
     gateway.release("later");
     // The answer to another request follows the late one.
     assert_eq!(text(&rig.call(&to("beta", "Hello?")).await), "as you wish");
-    let mut reported = rig.call(&next("status", &begun)).await;
+    let mut reported = rig.call(&next("status", &started)).await;
     let until = Instant::now() + Duration::from_secs(10);
     while reported["raw"]["status"]["state"] == "working" && Instant::now() < until {
-        reported = rig.call(&next("status", &begun)).await;
+        reported = rig.call(&next("status", &started)).await;
     }
     assert_eq!(
         reported["raw"]["status"]["state"], "completed",
@@ -254,7 +254,7 @@ async fn h_47_bridge_sends_disconnect_and_closes_with_1000() {
     let gateway = plain(json!([])).await;
     let rig = at(&gateway.url(), json!({}));
     rig.call(&to("alpha", "Hello?")).await;
-    let begun = Instant::now();
+    let started_at = Instant::now();
     let plugin = std::sync::Arc::clone(&rig.plugin);
     tokio::task::spawn_blocking(move || plugin.close())
         .await
@@ -266,9 +266,9 @@ async fn h_47_bridge_sends_disconnect_and_closes_with_1000() {
     )
     .await;
     assert!(
-        begun.elapsed() < Duration::from_millis(1500),
+        started_at.elapsed() < Duration::from_millis(1500),
         "{:?}",
-        begun.elapsed()
+        started_at.elapsed()
     );
     let leave = gateway.log().matching(&json!({"/type": "disconnect"}));
     assert_eq!(leave[0]["content"]["reason"], "shutdown", "{leave:?}");

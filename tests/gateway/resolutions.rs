@@ -11,7 +11,7 @@ use std::{
 const COUNT: u32 = 50;
 
 /// The resolutions without behaviour, and the reason.
-const NOTHING_TO_TEST: &[(u32, &str)] = &[(
+const UNTESTED: &[(u32, &str)] = &[(
     44,
     "No message of the protocol carries the steward's casting vote, escalation or unanimity.",
 )];
@@ -39,7 +39,7 @@ fn tests() -> BTreeMap<u32, Vec<String>> {
     for file in files {
         let shown = file.strip_prefix(root).unwrap().display();
         for line in fs::read_to_string(&file).unwrap().lines() {
-            if let Some((number, name)) = named_for(line) {
+            if let Some((number, name)) = parse_test_name(line) {
                 tests
                     .entry(number)
                     .or_default()
@@ -51,7 +51,7 @@ fn tests() -> BTreeMap<u32, Vec<String>> {
 }
 
 /// Returns the resolution in the name of a line's test: a function, or an entry of a table of tests.
-fn named_for(line: &str) -> Option<(u32, &str)> {
+fn parse_test_name(line: &str) -> Option<(u32, &str)> {
     let line = line.trim_start();
     let name = line
         .strip_prefix("async fn ")
@@ -65,11 +65,11 @@ fn named_for(line: &str) -> Option<(u32, &str)> {
 }
 
 #[test]
-fn each_resolution_has_a_test_or_a_reason_why_not() {
+fn each_resolution_has_a_test_or_an_exemption() {
     let tests = tests();
     let mut without = Vec::new();
     for number in 1..=COUNT {
-        let reason = NOTHING_TO_TEST.iter().find(|(other, _)| *other == number);
+        let reason = UNTESTED.iter().find(|(other, _)| *other == number);
         match (tests.get(&number), reason) {
             (Some(names), None) => {
                 println!("H-{number:02}");
@@ -108,7 +108,7 @@ fn protocol_page_lists_each_resolution() {
         .lines()
         .filter(|line| line.starts_with("| H-"))
         .collect();
-    let expected: Vec<String> = NOTHING_TO_TEST
+    let expected: Vec<String> = UNTESTED
         .iter()
         .map(|(number, reason)| format!("| H-{number:02} | {reason} |"))
         .collect();
@@ -116,15 +116,15 @@ fn protocol_page_lists_each_resolution() {
 }
 
 #[test]
-fn names_are_read_off_functions_and_tables() {
+fn parses_names_of_functions_and_tables() {
     assert_eq!(
-        named_for("    async fn h_07_it_holds() {"),
+        parse_test_name("    async fn h_07_it_holds() {"),
         Some((7, "h_07_it_holds"))
     );
     assert_eq!(
-        named_for("    h_24_so_it_is: \"agent\" => Nothing;"),
+        parse_test_name("    h_24_so_it_is: \"agent\" => Nothing;"),
         Some((24, "h_24_so_it_is"))
     );
-    assert_eq!(named_for("fn h_7_too_short() {"), None);
-    assert_eq!(named_for("// as h_07_it_holds"), None);
+    assert_eq!(parse_test_name("fn h_7_too_short() {"), None);
+    assert_eq!(parse_test_name("// as h_07_it_holds"), None);
 }

@@ -42,13 +42,13 @@ const MISSING: [Row; 10] = [
 const NAMES: [&str; 3] = ["alpha", "beta", "charlie"];
 
 /// A gateway with its triad, and the tool.
-struct Stage {
+struct TriadHarness {
     rig: Rig,
     _gateway: Reference,
     _triad: Vec<Member>,
 }
 
-impl Stage {
+impl TriadHarness {
     async fn new(quorum: &str, deadline_ms: u64) -> Self {
         let settings = json!({"triad": {"quorum": quorum, "deadlineMs": deadline_ms}});
         let gateway = Reference::start(settings.clone()).await;
@@ -61,12 +61,12 @@ impl Stage {
     }
 
     async fn decide(&self, votes: [&str; 3]) -> Value {
-        let words: Vec<String> = NAMES
+        let choices: Vec<String> = NAMES
             .iter()
             .zip(votes)
             .map(|(name, vote)| format!("{name}={vote}"))
             .collect();
-        let request = and(propose(&words.join(" ")), json!({"timeout_ms": 15_000}));
+        let request = and(propose(&choices.join(" ")), json!({"timeout_ms": 15_000}));
         let envelope = self.rig.call(&request).await;
         assert_eq!(state(&envelope), "completed", "{envelope}");
         decision(&envelope)
@@ -75,7 +75,7 @@ impl Stage {
 
 /// Returns the votes and the members without one, up to the decision.
 #[track_caller]
-fn accounted(decided: &Value, votes: [&str; 3]) {
+fn check_decision(decided: &Value, votes: [&str; 3]) {
     let counted = decided["votes"].as_object().unwrap();
     let missing = decided["missing"].as_array().unwrap();
     assert_eq!(counted.len() + missing.len(), 3, "{decided}");
@@ -88,7 +88,7 @@ fn accounted(decided: &Value, votes: [&str; 3]) {
 }
 
 fn print(quorum: &str, votes: [&str; 3], decided: &Value) {
-    let count = |word: &str| votes.iter().filter(|vote| **vote == word).count();
+    let count = |name: &str| votes.iter().filter(|vote| **vote == name).count();
     println!(
         "{quorum:8} | {}-{}-{} | {} missing | {:8} | consensus {:5} | {}",
         count("approve"),
@@ -102,12 +102,12 @@ fn print(quorum: &str, votes: [&str; 3], decided: &Value) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_39_all_ten_tallies_with_a_quorum_of_all_reach_the_tool() {
-    let stage = Stage::new("all", 60_000).await;
+async fn h_39_ten_tallies_with_quorum_all_reach_the_tool() {
+    let stage = TriadHarness::new("all", 60_000).await;
     for (votes, result, consensus) in TALLIES {
         let decided = stage.decide(votes).await;
         print("all", votes, &decided);
-        accounted(&decided, votes);
+        check_decision(&decided, votes);
         assert_eq!(decided["missing"], json!([]), "{decided}");
         assert_eq!(
             (&decided["result"], &decided["consensus"]),
@@ -118,12 +118,12 @@ async fn h_39_all_ten_tallies_with_a_quorum_of_all_reach_the_tool() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_40_all_ten_majority_tallies_reach_the_tool() {
-    let stage = Stage::new("majority", 60_000).await;
+async fn h_40_ten_majority_tallies_reach_the_tool() {
+    let stage = TriadHarness::new("majority", 60_000).await;
     for (votes, result, consensus) in TALLIES {
         let decided = stage.decide(votes).await;
         print("majority", votes, &decided);
-        accounted(&decided, votes);
+        check_decision(&decided, votes);
         assert_eq!(
             (&decided["result"], &decided["consensus"]),
             (&json!(result), &json!(consensus)),
@@ -134,11 +134,11 @@ async fn h_40_all_ten_majority_tallies_reach_the_tool() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_41_deadline_decides_with_received_votes() {
-    let stage = Stage::new("all", 250).await;
+    let stage = TriadHarness::new("all", 250).await;
     for (votes, result, consensus) in MISSING {
         let decided = stage.decide(votes).await;
         print("all", votes, &decided);
-        accounted(&decided, votes);
+        check_decision(&decided, votes);
         let silent: Vec<&str> = NAMES
             .into_iter()
             .zip(votes)
@@ -156,13 +156,13 @@ async fn h_41_deadline_decides_with_received_votes() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_40_two_equal_votes_decide() {
-    let stage = Stage::new("majority", 60_000).await;
+    let stage = TriadHarness::new("majority", 60_000).await;
     for (votes, result) in [
         (["approve", "approve", "silent"], "approved"),
         (["reject", "silent", "reject"], "rejected"),
     ] {
         let decided = stage.decide(votes).await;
-        accounted(&decided, votes);
+        check_decision(&decided, votes);
         assert_eq!(decided["result"], result, "{decided}");
         assert_eq!(decided["missing"].as_array().unwrap().len(), 1, "{decided}");
     }

@@ -55,20 +55,20 @@ fn one_file_loaded_twice_is_one_plugin() {
 }
 
 #[test]
-fn a_missing_file_is_reported_in_a_sentence() {
+fn missing_file_is_reported() {
     let message = refusal(&PathBuf::from("/nowhere/libopenclaw_remote_agent.so"));
     assert!(message.starts_with("cannot read"), "{message}");
 }
 
 #[test]
-fn a_file_that_is_no_library_is_reported_in_a_sentence() {
+fn non_library_file_is_reported() {
     let scratch = Scratch::new("text");
     let message = refusal(&scratch.file("plugin.so", b"#!/bin/sh\n"));
     assert!(message.contains("as a shared library"), "{message}");
 }
 
 #[test]
-fn a_library_that_is_no_plugin_is_reported_in_a_sentence() {
+fn library_without_plugin_is_reported() {
     let mapped = fs::read_to_string("/proc/self/maps").unwrap();
     let libc = mapped
         .lines()
@@ -85,7 +85,7 @@ fn a_library_that_is_no_plugin_is_reported_in_a_sentence() {
 }
 
 #[test]
-fn a_library_with_another_layout_is_reported_in_a_sentence() {
+fn library_with_other_layout_is_reported() {
     let scratch = Scratch::new("layout");
     let mut bytes = fs::read(library()).unwrap();
     // The names of the root module's fields, in its layout.

@@ -2,14 +2,14 @@
 
 use std::env;
 
+mod close;
 pub(crate) mod fixture;
-mod leaving;
 mod loading;
 pub(crate) use crate::support::node;
 #[cfg(feature = "real")]
-mod node_door;
+mod node_api;
 pub(crate) use crate::support::process;
-mod rust_door;
+mod rust_abi;
 
 use common::log::Silent;
 use gateway_bridge::delegation::{Delegation, DelegationFile, METADATA_KEY};
@@ -20,7 +20,7 @@ use uuid::Uuid;
 /// One file serves both hosts.
 #[cfg(feature = "real")]
 #[tokio::test]
-async fn the_same_file_serves_a_rust_host_and_node() {
+async fn one_file_serves_rust_and_node() {
     let library = fixture::library();
     let size = library.metadata().unwrap().len();
     println!("library: {}, {size} bytes", library.display());
@@ -48,7 +48,7 @@ async fn the_same_file_serves_a_rust_host_and_node() {
 /// A call names its chain of delegations, or the instance finds it by session in the host's state directory, over both
 /// interfaces.
 #[tokio::test]
-async fn both_interfaces_accept_the_hosts_delegations() {
+async fn both_interfaces_accept_delegations() {
     let peers = fixture::peers().await;
     let state = env::temp_dir().join(format!("remote-agent-{}", Uuid::new_v4()));
     let work = Delegation {
@@ -108,7 +108,7 @@ async fn both_interfaces_accept_the_hosts_delegations() {
 
 /// A restricted target requires the caller from the host, over both interfaces.
 #[tokio::test]
-async fn both_interfaces_accept_the_caller_of_the_host() {
+async fn both_interfaces_accept_the_caller() {
     let peers = fixture::peers().await;
     let mut config: Value = fixture::parse(fixture::config(&peers));
     config["targets"][1]["allowedAgents"] = json!(["clerk"]);

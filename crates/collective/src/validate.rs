@@ -128,7 +128,7 @@ pub fn validate(envelope: &Envelope) -> Result<(), EnvelopeError> {
     let known = COMMON_FIELDS.iter().chain(field_types(envelope.kind()));
     known
         .clone()
-        .find_map(|(path, shape)| wrong_type(path, *shape, envelope))
+        .find_map(|(path, shape)| invalid_type(path, *shape, envelope))
         .or_else(|| missing_field(envelope))
         .or_else(|| {
             known
@@ -180,7 +180,7 @@ fn missing_field(envelope: &Envelope) -> Option<Violation> {
     }
 }
 
-fn wrong_type(path: &str, shape: JsonType, envelope: &Envelope) -> Option<Violation> {
+fn invalid_type(path: &str, shape: JsonType, envelope: &Envelope) -> Option<Violation> {
     let value = field_at(envelope, path)?;
     let (fits, what) = match shape {
         JsonType::Text | JsonType::Id | JsonType::OneOf(_) => (value.is_string(), "a text"),

@@ -147,14 +147,14 @@ pub(crate) fn mcp_request(data: &[u8]) {
     let version = MCP_VERSIONS[first / MCP_PATHS.len() % MCP_VERSIONS.len()];
     // MCP 2026-07-28 requires headers that repeat fields of the body.
     let json: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
-    let word = |value: &serde_json::Value| {
+    let text = |value: &serde_json::Value| {
         let text = value.as_str().unwrap_or_default();
         text.replace(|c: char| !c.is_ascii_graphic(), "")
     };
     let headers = format!(
         "MCP-Protocol-Version: {version}\r\nMcp-Method: {}\r\nMcp-Name: {}\r\nAccept: application/json, text/event-stream\r\n",
-        word(&json["method"]),
-        word(&json["params"]["name"]),
+        text(&json["method"]),
+        text(&json["params"]["name"]),
     );
     let status = post(*MCP, path, &headers, body);
     let fault = status.starts_with("HTTP/1.1 500");

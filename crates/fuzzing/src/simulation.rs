@@ -10,8 +10,8 @@
 mod body;
 mod checks;
 mod command;
-mod disturb;
 mod fault;
+mod inject_faults;
 mod instance;
 mod network;
 mod openclaw;
@@ -162,7 +162,7 @@ async fn simulate(seed: u64, settings: Settings) -> Report {
             tokio::spawn(Arc::clone(&simulation).caller(number % INSTANCES, random))
         })
         .collect();
-    let disturbing = tokio::spawn(Arc::clone(&simulation).disturb(world.fork()));
+    let disturbing = tokio::spawn(Arc::clone(&simulation).inject_faults(world.fork()));
     for caller in callers {
         if let Err(error) = caller.await {
             world.violation(format!("a call panicked: {error}"));
@@ -198,11 +198,11 @@ impl Simulation {
             sleep(random.millis(pause)).await;
             match random.below(20) {
                 0 => self.list_targets(instance).await,
-                1..=3 => self.ask_agent(instance, &mut random).await,
+                1..=3 => self.call_agent(instance, &mut random).await,
                 4..=10 if !own.is_empty() => {
                     let at = random.index(own.len());
                     let mut task = own.swap_remove(at);
-                    self.go_on(instance, &mut task, &mut random).await;
+                    self.continue_task(instance, &mut task, &mut random).await;
                     // The task now does the work of the answer.
                     own.extend((!task.unpredictable).then_some(task));
                     own.truncate(6);
@@ -217,7 +217,7 @@ impl Simulation {
 
     /// Runs the final checks, stops all processes and returns the report.
     async fn finish(&self) -> Report {
-        self.check_the_end().await;
+        self.check_final_state().await;
         let world = &self.world;
         for server in 0..SERVERS {
             processes::stop_server(world, server).await;
@@ -270,8 +270,8 @@ impl Simulation {
         };
         for text in updates.lock().unwrap().iter().chain([&envelope]) {
             self.digest.lock().unwrap().write(text.as_bytes());
-            if let Err(wrong) = check_schema(text) {
-                world.violation(wrong);
+            if let Err(error) = check_schema(text) {
+                world.violation(error);
             }
             let rendered = instance.agent.render(text, 20_000);
             let shows = |text: &str| world.servers.are_credentials_in(text);
@@ -321,7 +321,7 @@ impl Simulation {
         &self,
         number: usize,
         work: Work,
-        about: Option<&Known>,
+        known: Option<&Known>,
         random: &mut Random,
     ) -> Option<Known> {
         let Work {
@@ -331,14 +331,14 @@ impl Simulation {
             timeout_ms,
         } = work;
         let (alias, server) = target;
-        let server = about.map_or(server, |about| about.server);
+        let server = known.map_or(server, |known| known.server);
         let id = self.new_id();
         let mut request = json!({
             "action": "send", "message_id": id, "follow_updates": follows,
             "parts": [{"kind": "text", "text": command.text(&id)}],
         });
-        match about {
-            Some(about) => request["continuation"] = about.continuation.clone(),
+        match known {
+            Some(known) => request["continuation"] = known.continuation.clone(),
             None => request["target_alias"] = alias.into(),
         }
         if !follows && random.percent(30) {
@@ -378,7 +378,7 @@ impl Simulation {
     }
 
     /// Watches, gets, answers or cancels a task.
-    async fn go_on(&self, number: usize, task: &mut Known, random: &mut Random) {
+    async fn continue_task(&self, number: usize, task: &mut Known, random: &mut Random) {
         let action = match random.below(8) {
             0 => "cancel",
             1..=3 => "status",
@@ -425,14 +425,15 @@ impl Simulation {
     }
 
     /// Sends a message to an agent of the gateway, or a proposal to its triad.
-    async fn ask_agent(&self, number: usize, random: &mut Random) {
+    async fn call_agent(&self, number: usize, random: &mut Random) {
         let alias = random.pick(&["gateway:alpha", "gateway:beta", "gateway:triad"]);
         let timeout_ms = any_timeout(random);
         let follows = random.percent(50);
-        self.ask(number, alias, follows, timeout_ms, random).await;
+        self.send_and_check(number, alias, follows, timeout_ms, random)
+            .await;
     }
 
-    async fn ask(
+    async fn send_and_check(
         &self,
         number: usize,
         alias: &str,

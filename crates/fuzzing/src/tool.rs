@@ -208,11 +208,11 @@ pub(crate) fn continuation(data: &[u8]) {
         return;
     };
     for action in ["status", "send"] {
-        let mut asked = json!({"action": action, "continuation": continuation});
+        let mut call_request = json!({"action": action, "continuation": continuation});
         if action == "send" {
-            asked["parts"] = json!([{"kind": "text", "text": "Go on"}]);
+            call_request["parts"] = json!([{"kind": "text", "text": "Go on"}]);
         }
-        request(asked.to_string().as_bytes());
+        request(call_request.to_string().as_bytes());
     }
 }
 

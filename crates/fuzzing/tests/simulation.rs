@@ -126,7 +126,7 @@ fn calls_without_faults_succeed() {
 }
 
 #[test]
-fn a_day_passes_with_faults() {
+fn invariants_hold_for_a_day_of_faults() {
     let settings = Settings {
         calls: 450,
         pause: Duration::from_secs(3600),

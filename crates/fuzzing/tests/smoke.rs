@@ -40,7 +40,7 @@ fn pick(random: &mut TestRng, below: usize) -> usize {
 
 /// One change as a fuzzer makes it: a flipped bit, a piece removed, repeated or exchanged, a number or a text replaced.
 fn mutate(data: &mut Vec<u8>, random: &mut TestRng) {
-    const WORDS: &[&str] = &[
+    const TOKENS: &[&str] = &[
         "null",
         "-1",
         "1e999",
@@ -64,14 +64,14 @@ fn mutate(data: &mut Vec<u8>, random: &mut TestRng) {
             data.splice(at..at, piece);
         }
         3 => {
-            let word = WORDS[pick(random, WORDS.len())];
-            data.splice(at..end, word.bytes());
+            let token = TOKENS[pick(random, TOKENS.len())];
+            data.splice(at..end, token.bytes());
         }
         _ => data.truncate(at.max(1)),
     }
 }
 
-fn holds(target: &Target, name: &str, data: &[u8]) {
+fn check(target: &Target, name: &str, data: &[u8]) {
     let outcome = catch_unwind(|| (target.run)(data));
     assert!(
         outcome.is_ok(),
@@ -86,13 +86,13 @@ fn run(name: &str) {
     let mutations = std::env::var("FUZZ_MUTATIONS").map_or(MUTATIONS, |n| n.parse().unwrap());
     let mut random = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     for (name, seed) in corpus(target) {
-        holds(target, &name, &seed);
+        check(target, &name, &seed);
         for _ in 0..mutations {
             let mut data = seed.clone();
             for _ in 0..=pick(&mut random, 4) {
                 mutate(&mut data, &mut random);
             }
-            holds(target, &name, &data);
+            check(target, &name, &data);
         }
     }
 }

@@ -106,7 +106,7 @@ fn task() -> impl Strategy<Value = Both> {
         vec(message(), 0..3),
         option::of(object()),
     );
-    parts.prop_map(|(state, said, artifacts, history, metadata)| {
+    parts.prop_map(|(state, message, artifacts, history, metadata)| {
         let state_1_0 = format!("TASK_STATE_{}", state.to_uppercase().replace('-', "_"));
         let (artifacts, artifacts_1_0) = list(artifacts);
         let (history, history_1_0) = list(history);
@@ -118,9 +118,9 @@ fn task() -> impl Strategy<Value = Both> {
             "id": "task-1", "contextId": "context-1", "status": {"state": state_1_0},
             "artifacts": artifacts_1_0, "history": history_1_0,
         });
-        if let Some((said, said_1_0)) = said {
-            old["status"]["message"] = said;
-            new["status"]["message"] = said_1_0;
+        if let Some((message, message_1_0)) = message {
+            old["status"]["message"] = message;
+            new["status"]["message"] = message_1_0;
         }
         if let Some(metadata) = metadata {
             old["metadata"] = metadata.clone();
@@ -156,14 +156,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn both_versions_of_a_task_give_one_envelope((old, new) in task()) {
+    fn task_envelope_is_equal_in_both_versions((old, new) in task()) {
         let old = envelope("0.3", &response(&old));
         let new = envelope("1.0", &response(&json!({"task": new})));
         prop_assert_eq!(without_version(&old), without_version(&new));
     }
 
     #[test]
-    fn both_versions_of_a_message_give_one_envelope((old, new) in message()) {
+    fn message_envelope_is_equal_in_both_versions((old, new) in message()) {
         let old = envelope("0.3", &response(&old));
         let new = envelope("1.0", &response(&json!({"message": new})));
         prop_assert_eq!(without_version(&old), without_version(&new));

@@ -12,13 +12,13 @@ use crate::gateway::{
 };
 
 /// The deadline of a call that should end long before.
-const FAR: u64 = 15_000;
+const LONG_TIMEOUT_MS: u64 = 15_000;
 
 /// The deadline of a call without a reply.
-const NEAR: u64 = 700;
+const SHORT_TIMEOUT_MS: u64 = 700;
 
 /// The outcome of a message to an agent.
-enum Comes {
+enum Expected {
     /// A result with this text.
     Answer(&'static str),
     /// An error with this reason, and whether the message was delivered.
@@ -27,17 +27,21 @@ enum Comes {
     Nothing,
 }
 
-use Comes::{Answer, Error, Nothing};
+use Expected::{Answer, Error, Nothing};
 
-async fn call_agent(agent: &str, comes: Comes) {
+async fn call_agent(agent: &str, expected: Expected) {
     let gateway = named("hostile").await;
     let rig = at(&gateway.url(), json!({}));
-    let deadline = if matches!(comes, Nothing) { NEAR } else { FAR };
-    let begun = Instant::now();
+    let deadline = if matches!(expected, Nothing) {
+        SHORT_TIMEOUT_MS
+    } else {
+        LONG_TIMEOUT_MS
+    };
+    let started_at = Instant::now();
     let request = and(to(agent, "Hello?"), json!({"timeout_ms": deadline}));
     let envelope = rig.call(&request).await;
-    let took = begun.elapsed();
-    match comes {
+    let elapsed = started_at.elapsed();
+    match expected {
         Answer(expected) => {
             assert_eq!(envelope["ok"], true, "{envelope}");
             assert_eq!(text(&envelope), expected, "{envelope}");
@@ -46,16 +50,19 @@ async fn call_agent(agent: &str, comes: Comes) {
             assert_eq!(reason(&envelope), expected, "{envelope}");
             let reported = &envelope["error"]["details"]["delivered"];
             assert_eq!(reported, delivered, "{envelope}");
-            clear(&envelope);
+            check_error_text(&envelope);
         }
         Nothing => assert_eq!(state(&envelope), "working", "{envelope}"),
     }
-    let bound = if matches!(comes, Nothing) {
-        FAR
+    let bound = if matches!(expected, Nothing) {
+        LONG_TIMEOUT_MS
     } else {
-        FAR / 2
+        LONG_TIMEOUT_MS / 2
     };
-    assert!(took < Duration::from_millis(bound), "{agent} took {took:?}");
+    assert!(
+        elapsed < Duration::from_millis(bound),
+        "{agent} took {elapsed:?}"
+    );
     // The next call always has a working connection.
     let envelope = rig.call(&to("honest", "Hello?")).await;
     assert_eq!(
@@ -66,7 +73,7 @@ async fn call_agent(agent: &str, comes: Comes) {
 }
 
 /// Checks that the error has a message and a hint.
-fn clear(envelope: &Value) {
+fn check_error_text(envelope: &Value) {
     let message = envelope["error"]["message"].as_str().unwrap();
     assert!((15..600).contains(&message.len()), "{message}");
     assert!(
@@ -79,66 +86,66 @@ fn clear(envelope: &Value) {
     assert!(hint.ends_with('.'), "{envelope}");
 }
 
-macro_rules! asked {
-    ($($test:ident: $agent:literal => $comes:expr;)+) => {
+macro_rules! agent_tests {
+    ($($test:ident: $agent:literal => $expected:expr;)+) => {
         $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
         async fn $test() {
-            call_agent($agent, $comes).await;
+            call_agent($agent, $expected).await;
         })+
 
-        const ASKED: &[&str] = &[$($agent),+];
+        const AGENTS: &[&str] = &[$($agent),+];
     };
 }
 
-asked! {
-    an_honest_answer: "honest" => Answer("the genuine answer");
-    a_message_of_more_than_1_mib: "oversize" => Error("connection_reset", "unknown");
-    a_frame_without_end: "endless" => Error("connection_reset", "unknown");
-    fragments_without_end: "endless-fragments" => Error("connection_reset", "unknown");
-    one_binary_frame_is_passed_over: "binary-once" => Answer("the genuine answer");
-    binary_frames_alone: "binary" => Error("connection_reset", "unknown");
-    half_a_frame: "half-frame" => Error("connection_reset", "unknown");
-    a_reset_in_mid_reply: "reset" => Error("connection_reset", "unknown");
-    a_reset_without_a_word: "vanish" => Error("connection_reset", "unknown");
-    a_close_with_1000: "close-1000" => Error("connection_reset", "unknown");
-    a_close_with_1008: "close-1008" => Error("connection_reset", "unknown");
-    a_close_with_1011: "close-1011" => Error("connection_reset", "unknown");
-    h_06_a_close_with_4001_is_no_session_that_was_not_found: "close-4001" => Error("connection_reset", "unknown");
-    a_close_with_a_code_that_does_not_exist: "close-code-1" => Error("connection_reset", "unknown");
-    reserved_bits: "reserved-bits" => Error("connection_reset", "unknown");
-    a_masked_frame: "masked" => Error("connection_reset", "unknown");
-    an_opcode_that_does_not_exist: "opcode-3" => Error("connection_reset", "unknown");
-    a_continuation_of_nothing: "stray-continuation" => Error("connection_reset", "unknown");
-    a_ping_that_is_too_long: "long-ping" => Error("connection_reset", "unknown");
-    a_ping_in_pieces: "split-ping" => Error("connection_reset", "unknown");
-    a_text_that_is_no_utf_8: "bad-utf8" => Error("connection_reset", "unknown");
-    fragments_are_no_misbehaviour: "fragments" => Answer("in three parts");
-    an_answer_that_drips: "drip" => Answer("slow");
-    what_is_not_json_is_passed_over: "not-json" => Answer("the genuine answer");
-    h_04_what_is_no_object_is_passed_over: "not-objects" => Answer("the genuine answer");
-    lists_in_lists_are_passed_over: "deep" => Answer("the genuine answer");
-    h_20_types_that_do_not_exist_are_passed_over: "unknown-type" => Answer("the genuine answer");
-    every_field_of_another_type: "wrong-types" => Nothing;
-    an_answer_without_content_is_empty: "no-content" => Answer("no text");
-    an_answer_of_null_is_empty: "null-content" => Answer("no text");
+agent_tests! {
+    honest_answer_is_returned: "honest" => Answer("the genuine answer");
+    message_above_1_mib_resets: "oversize" => Error("connection_reset", "unknown");
+    endless_frame_resets: "endless" => Error("connection_reset", "unknown");
+    endless_fragments_reset: "endless-fragments" => Error("connection_reset", "unknown");
+    single_binary_frame_is_ignored: "binary-once" => Answer("the genuine answer");
+    binary_frames_reset: "binary" => Error("connection_reset", "unknown");
+    truncated_frame_resets: "half-frame" => Error("connection_reset", "unknown");
+    reset_in_mid_reply_is_reported: "reset" => Error("connection_reset", "unknown");
+    reset_without_close_is_reported: "vanish" => Error("connection_reset", "unknown");
+    close_1000_is_reported: "close-1000" => Error("connection_reset", "unknown");
+    close_1008_is_reported: "close-1008" => Error("connection_reset", "unknown");
+    close_1011_is_reported: "close-1011" => Error("connection_reset", "unknown");
+    h_06_close_4001_is_not_session_not_found: "close-4001" => Error("connection_reset", "unknown");
+    close_with_invalid_code_resets: "close-code-1" => Error("connection_reset", "unknown");
+    reserved_bits_reset: "reserved-bits" => Error("connection_reset", "unknown");
+    masked_frame_resets: "masked" => Error("connection_reset", "unknown");
+    unknown_opcode_resets: "opcode-3" => Error("connection_reset", "unknown");
+    stray_continuation_resets: "stray-continuation" => Error("connection_reset", "unknown");
+    oversized_ping_resets: "long-ping" => Error("connection_reset", "unknown");
+    fragmented_ping_resets: "split-ping" => Error("connection_reset", "unknown");
+    invalid_utf_8_resets: "bad-utf8" => Error("connection_reset", "unknown");
+    fragmented_answer_is_returned: "fragments" => Answer("in three parts");
+    slow_answer_is_returned: "drip" => Answer("slow");
+    invalid_json_is_ignored: "not-json" => Answer("the genuine answer");
+    h_04_non_object_is_ignored: "not-objects" => Answer("the genuine answer");
+    deeply_nested_lists_are_ignored: "deep" => Answer("the genuine answer");
+    h_20_unknown_type_is_ignored: "unknown-type" => Answer("the genuine answer");
+    fields_of_invalid_types_are_ignored: "wrong-types" => Nothing;
+    answer_without_content_is_empty: "no-content" => Answer("no text");
+    null_answer_is_empty: "null-content" => Answer("no text");
     h_24_forged_reply_is_ignored: "forged-from" => Answer("the genuine answer");
     h_24_forged_reply_alone_times_out: "forged-only" => Nothing;
-    h_23_an_answer_to_another_request_is_not_the_answer: "other-correlation" => Answer("the genuine answer");
-    h_23_a_message_without_correlation_is_not_the_answer: "no-correlation" => Nothing;
-    the_first_of_two_answers_counts: "twice" => Answer("the first answer");
-    an_error_after_the_answer_changes_nothing: "answer-and-error" => Answer("the genuine answer");
-    h_23_an_error_without_correlation_is_about_the_one_request: "bare-error" => Error("protocol_error", "unknown");
-    an_error_that_is_in_no_table: "made-up-error" => Error("protocol_error", "unknown");
-    an_error_whose_name_and_number_disagree: "two-errors" => Error("agent_offline", "no");
-    h_25_an_error_with_its_number_alone: "number-only" => Error("agent_busy", "no");
-    h_06_an_error_with_the_number_of_a_close_code: "close-code-error" => Error("protocol_error", "unknown");
-    a_flood_before_the_answer: "flood" => Answer("the genuine answer");
-    a_flood_without_end: "endless-flood" => Nothing;
-    pings_without_end: "endless-pings" => Nothing;
-    answers_without_end: "endless-replies" => Answer("again");
+    h_23_answer_to_another_request_is_ignored: "other-correlation" => Answer("the genuine answer");
+    h_23_uncorrelated_message_is_ignored: "no-correlation" => Nothing;
+    first_of_two_answers_counts: "twice" => Answer("the first answer");
+    error_after_the_answer_is_ignored: "answer-and-error" => Answer("the genuine answer");
+    h_23_uncorrelated_error_fails_the_only_request: "bare-error" => Error("protocol_error", "unknown");
+    unknown_error_is_protocol_error: "made-up-error" => Error("protocol_error", "unknown");
+    error_name_precedes_its_number: "two-errors" => Error("agent_offline", "no");
+    h_25_error_number_suffices: "number-only" => Error("agent_busy", "no");
+    h_06_close_code_is_not_an_error_number: "close-code-error" => Error("protocol_error", "unknown");
+    flood_before_the_answer_is_ignored: "flood" => Answer("the genuine answer");
+    endless_flood_times_out: "endless-flood" => Nothing;
+    endless_pings_time_out: "endless-pings" => Nothing;
+    first_of_endless_answers_counts: "endless-replies" => Answer("again");
     silence: "silent" => Nothing;
-    h_47_a_leave_for_a_shutdown: "disconnect-shutdown" => Error("connection_reset", "unknown");
-    h_47_a_leave_for_good: "disconnect-manual" => Error("connection_reset", "unknown");
+    h_47_disconnect_for_shutdown_is_reported: "disconnect-shutdown" => Error("connection_reset", "unknown");
+    h_47_manual_disconnect_is_reported: "disconnect-manual" => Error("connection_reset", "unknown");
 }
 
 #[test]
@@ -148,8 +155,12 @@ fn every_agent_of_the_profile_is_called() {
     let agents: BTreeSet<&str> = rules
         .filter_map(|rule| rule["when"]["/agent"].as_str())
         .collect();
-    let asked: BTreeSet<&str> = ASKED.iter().copied().chain(["injection", "hang"]).collect();
-    assert_eq!(agents, asked);
+    let called: BTreeSet<&str> = AGENTS
+        .iter()
+        .copied()
+        .chain(["injection", "hang"])
+        .collect();
+    assert_eq!(agents, called);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

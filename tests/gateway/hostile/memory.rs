@@ -9,13 +9,13 @@ use crate::gateway::support::{and, named, propose, to};
 
 /// The allowed growth between few and many rounds, in kB, for fragmentation. It is 600 kB for each round, or 15 bytes for
 /// each message of the floods.
-const MAY_GROW_KB: u64 = 6 * 1024;
+const MAX_GROWTH_KB: u64 = 6 * 1024;
 
 /// The number of concurrent processes. Most of a round is waiting.
 const PROCESSES: usize = 2;
 
 /// The number of rounds after which every cache and list is full.
-const WARM: usize = 3;
+const WARM_UP_ROUNDS: usize = 3;
 
 const ROUNDS: usize = 10;
 
@@ -58,9 +58,9 @@ fn round(filter: &mut Filter) {
             "{agent}: {envelope}"
         );
     }
-    for words in PROPOSALS {
-        let envelope = filter.call(&and(propose(words), json!({"timeout_ms": 10_000})));
-        assert_eq!(envelope["ok"], true, "{words}: {envelope}");
+    for proposal in PROPOSALS {
+        let envelope = filter.call(&and(propose(proposal), json!({"timeout_ms": 10_000})));
+        assert_eq!(envelope["ok"], true, "{proposal}: {envelope}");
     }
     // The replies of these agents never end, but the call does.
     for agent in ["endless-flood", "endless-pings", "forged-only", "silent"] {
@@ -69,15 +69,15 @@ fn round(filter: &mut Filter) {
 }
 
 /// Returns the memory of a process after few and after many rounds, in kB.
-async fn measured() -> (u64, u64) {
+async fn resident_kb() -> (u64, u64) {
     let gateway = named("hostile").await;
     let config = json!({
         "gateway": {"enabled": true, "url": gateway.url(), "timeoutMs": 5000},
         "limits": {"eventBytes": 1_048_576},
     });
-    let measured = tokio::task::spawn_blocking(move || {
+    let resident_kb = tokio::task::spawn_blocking(move || {
         let mut filter = Filter::start(&config);
-        for _ in 0..WARM {
+        for _ in 0..WARM_UP_ROUNDS {
             round(&mut filter);
         }
         let before = filter.memory_kb("VmRSS");
@@ -86,15 +86,15 @@ async fn measured() -> (u64, u64) {
         }
         (before, filter.memory_kb("VmRSS"))
     });
-    measured.await.unwrap()
+    resident_kb.await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn memory_stays_flat_over_many_rounds() {
-    for (before, after) in join_all((0..PROCESSES).map(|_| measured())).await {
-        println!("{before} kB after {WARM} rounds, {after} kB after {ROUNDS} more");
+    for (before, after) in join_all((0..PROCESSES).map(|_| resident_kb())).await {
+        println!("{before} kB after {WARM_UP_ROUNDS} rounds, {after} kB after {ROUNDS} more");
         assert!(
-            after < before + MAY_GROW_KB,
+            after < before + MAX_GROWTH_KB,
             "{before} kB became {after} kB"
         );
     }

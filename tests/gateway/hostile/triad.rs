@@ -8,20 +8,20 @@ use crate::gateway::{
 };
 
 /// Sends a proposal to the hostile triad. Returns the result, its updates and the instance.
-async fn put(words: &str) -> (Value, Vec<Value>, Rig) {
-    put_for(words, 15_000).await
+async fn send_proposal(text: &str) -> (Value, Vec<Value>, Rig) {
+    send_proposal_with_timeout(text, 15_000).await
 }
 
 /// Sends a proposal with this timeout.
-async fn put_for(words: &str, timeout_ms: u64) -> (Value, Vec<Value>, Rig) {
+async fn send_proposal_with_timeout(text: &str, timeout_ms: u64) -> (Value, Vec<Value>, Rig) {
     let gateway = named("hostile").await;
     let rig = at(&gateway.url(), json!({}));
-    let request = and(propose(words), json!({"timeout_ms": timeout_ms}));
+    let request = and(propose(text), json!({"timeout_ms": timeout_ms}));
     let (envelope, updates) = rig.follow(&request).await;
     (envelope, updates, rig)
 }
 
-fn warned(rig: &Rig, part: &str) -> bool {
+fn has_warning(rig: &Rig, part: &str) -> bool {
     let lines = rig.log.lines();
     lines
         .iter()
@@ -30,14 +30,14 @@ fn warned(rig: &Rig, part: &str) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_35_contradictory_decision_has_a_warning() {
-    let (envelope, _, rig) = put("contradict").await;
+    let (envelope, _, rig) = send_proposal("contradict").await;
     assert_eq!(decision(&envelope)["result"], "approved", "{envelope}");
-    assert!(warned(&rig, "vote"), "{:?}", rig.log.lines());
+    assert!(has_warning(&rig, "vote"), "{:?}", rig.log.lines());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn repeated_decision_is_one() {
-    let (envelope, updates, _) = put("twice").await;
+    let (envelope, updates, _) = send_proposal("twice").await;
     assert_eq!(decision(&envelope)["result"], "approved");
     assert_eq!(artifacts(&envelope).len(), 1, "{envelope}");
     assert!(updates.len() <= 5, "{updates:?}");
@@ -45,21 +45,21 @@ async fn repeated_decision_is_one() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn second_decision_is_ignored() {
-    let (envelope, _, rig) = put("change its mind").await;
+    let (envelope, _, rig) = send_proposal("change its mind").await;
     assert_eq!(decision(&envelope)["result"], "approved", "{envelope}");
     let later = rig.call(&next("status", &envelope)).await;
     assert_eq!(decision(&later)["result"], "approved", "{later}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_decision_on_another_proposal_is_not_the_decision() {
-    let (envelope, _, _) = put("another proposal").await;
+async fn decision_on_another_proposal_is_ignored() {
+    let (envelope, _, _) = send_proposal("another proposal").await;
     assert_eq!(decision(&envelope)["result"], "approved", "{envelope}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_37_decision_belongs_to_the_named_proposal() {
-    let (envelope, _, _) = put("no correlation").await;
+    let (envelope, _, _) = send_proposal("no correlation").await;
     assert_eq!(
         decision(&envelope)["votes"]["charlie"],
         "abstain",
@@ -68,54 +68,54 @@ async fn h_37_decision_belongs_to_the_named_proposal() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_43_a_decision_without_votes_is_a_decision() {
-    let (envelope, _, rig) = put("no votes").await;
+async fn h_43_decision_without_votes_is_accepted() {
+    let (envelope, _, rig) = send_proposal("no votes").await;
     assert_eq!(
         decision(&envelope)["missing"],
         json!(["charlie"]),
         "{envelope}"
     );
-    assert!(!warned(&rig, "vote"), "{:?}", rig.log.lines());
+    assert!(!has_warning(&rig, "vote"), "{:?}", rig.log.lines());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn votes_that_cannot_be_are_not_counted() {
-    let (envelope, _, rig) = put("strange votes").await;
+async fn invalid_votes_are_not_counted() {
+    let (envelope, _, rig) = send_proposal("strange votes").await;
     assert_eq!(decision(&envelope)["result"], "approved", "{envelope}");
     assert!(!envelope.to_string().contains("mallory"), "{envelope}");
-    assert!(!warned(&rig, "contradict"), "{:?}", rig.log.lines());
+    assert!(!has_warning(&rig, "contradict"), "{:?}", rig.log.lines());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_decision_of_other_types_is_an_error_at_once() {
+async fn malformed_decision_fails_at_once() {
     let gateway = named("hostile").await;
     let rig = at(&gateway.url(), json!({}));
-    for words in ["wrong types", "no result"] {
-        let request = and(propose(words), json!({"follow_updates": false}));
+    for text in ["wrong types", "no result"] {
+        let request = and(propose(text), json!({"follow_updates": false}));
         let envelope = rig.call(&request).await;
-        assert_eq!(reason(&envelope), "protocol_error", "{words}: {envelope}");
+        assert_eq!(reason(&envelope), "protocol_error", "{text}: {envelope}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_35_decision_with_other_votes_has_a_warning() {
-    let (envelope, _, rig) = put("other votes").await;
+    let (envelope, _, rig) = send_proposal("other votes").await;
     assert_eq!(decision(&envelope)["result"], "approved", "{envelope}");
-    assert!(warned(&rig, "contradicts"), "{:?}", rig.log.lines());
+    assert!(has_warning(&rig, "contradicts"), "{:?}", rig.log.lines());
     let warning = &artifacts(&envelope)[0]["metadata"]["warning"];
     let warning = warning.as_str().unwrap_or_default();
     assert!(warning.contains("alpha reject before"), "{envelope}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_decision_that_is_not_the_gateways_is_no_decision() {
-    let (envelope, _, _) = put("forged decision").await;
+async fn decision_from_an_agent_is_ignored() {
+    let (envelope, _, _) = send_proposal("forged decision").await;
     assert_eq!(decision(&envelope)["result"], "rejected", "{envelope}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_46_cut_leaves_the_decision_unknown() {
-    let (envelope, _, _) = put_for("cut", 2000).await;
+    let (envelope, _, _) = send_proposal_with_timeout("cut", 2000).await;
     let reported = envelope.to_string();
     assert!(
         reported.contains("unknown") || reported.contains("working"),
@@ -125,20 +125,20 @@ async fn h_46_cut_leaves_the_decision_unknown() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_38_missing_triad_is_reported_at_once() {
-    let (envelope, _, _) = put("refuse").await;
+    let (envelope, _, _) = send_proposal("refuse").await;
     assert_eq!(reason(&envelope), "agent_offline", "{envelope}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_flood_of_votes_of_one_member_is_one_vote() {
-    let (envelope, updates, _) = put("flood of votes").await;
+async fn repeated_votes_of_a_member_count_once() {
+    let (envelope, updates, _) = send_proposal("flood of votes").await;
     assert_eq!(decision(&envelope)["result"], "approved", "{envelope}");
     assert!(updates.len() < 10, "{} updates", updates.len());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reasons_posing_as_system_stay_text() {
-    let (envelope, _, rig) = put("inject").await;
+    let (envelope, _, rig) = send_proposal("inject").await;
     let read = rig.plugin.render(&envelope.to_string());
     let fences = read.matches("</remote_agent_output>").count();
     assert!(fences <= 1, "{read}");

@@ -17,7 +17,7 @@ const ACKNOWLEDGED: fn() -> Value =
     || json!({"/type": "handshake", "/content/action": "acknowledge"});
 
 #[tokio::test]
-async fn h_01_only_the_root_is_served() {
+async fn h_01_only_root_path_is_served() {
     let gateway = gateway(json!({})).await;
     client(&gateway).await;
     for path in ["/a2a", "/ws"] {
@@ -69,7 +69,7 @@ async fn h_04_more_than_1_mib_closes_with_1009() {
 }
 
 #[tokio::test]
-async fn h_07_pings_of_both_kinds_are_answered() {
+async fn h_07_both_kinds_of_ping_are_answered() {
     let gateway = gateway(json!({})).await;
     let client = client(&gateway).await;
     alive(&client).await;
@@ -140,7 +140,7 @@ async fn h_10_third_frame_without_credential_closes() {
 }
 
 #[tokio::test]
-async fn h_11_wrong_credential_closes_the_connection() {
+async fn h_11_invalid_credential_closes_the_connection() {
     let gateway = gateway(locked()).await;
     let auth = |token: &str| json!({"type": "auth", "content": {"token": token}});
     let answered = || json!({"/type": "auth-response"});
@@ -148,13 +148,13 @@ async fn h_11_wrong_credential_closes_the_connection() {
     let reported = exchange(&right, auth("open sesame"), answered()).await;
     assert_eq!(reported["content"]["status"], "ok", "{reported}");
     exchange(&right, advertise(), ACKNOWLEDGED()).await;
-    let wrong = client(&gateway).await;
-    let reported = exchange(&wrong, auth("open barley"), answered()).await;
+    let member = client(&gateway).await;
+    let reported = exchange(&member, auth("open barley"), answered()).await;
     let expected = json!({"status": "failed", "error": "AUTH_FAILED", "code": 5002});
     for (name, value) in expected.as_object().unwrap() {
         assert_eq!(&reported["content"][name], value, "{reported}");
     }
-    assert_eq!(closed(&wrong).await, Some(1008));
+    assert_eq!(closed(&member).await, Some(1008));
 }
 
 #[tokio::test]
@@ -172,7 +172,7 @@ async fn h_13_advertised_agents_are_served_by_the_client() {
 }
 
 #[tokio::test]
-async fn h_47_disconnect_is_answered_with_a_close() {
+async fn h_47_disconnect_gets_a_close() {
     let gateway = gateway(json!({})).await;
     let client = client(&gateway).await;
     client

@@ -45,7 +45,7 @@ async fn h_15_required_fields_are_enforced() {
 }
 
 #[tokio::test]
-async fn h_16_parts_are_passed_on_as_they_are() {
+async fn h_16_parts_are_forwarded_unchanged() {
     let (gateway, coder) = with_coder(json!({})).await;
     let client = client(&gateway).await;
     let content = json!({"role": "user", "content": {"parts": [{"kind": "text", "text": "a"}, {"kind": "data", "data": {"b": [1]}}]}});
@@ -60,7 +60,7 @@ async fn h_16_parts_are_passed_on_as_they_are() {
 }
 
 #[tokio::test]
-async fn h_17_an_id_is_any_text_of_1_to_128_characters() {
+async fn h_17_id_is_1_to_128_characters() {
     let (gateway, _coder) = with_coder(json!({})).await;
     let client = client(&gateway).await;
     for id in ["x", "not a uuid", &"i".repeat(128)] {
@@ -79,7 +79,7 @@ async fn h_17_an_id_is_any_text_of_1_to_128_characters() {
 }
 
 #[tokio::test]
-async fn h_18_a_message_older_than_its_ttl_is_not_delivered() {
+async fn h_18_expired_message_is_not_delivered() {
     let (gateway, coder) = with_coder(json!({})).await;
     let client = client(&gateway).await;
     let old = message(
@@ -110,7 +110,7 @@ async fn h_19_gateway_sets_the_sender() {
 }
 
 #[tokio::test]
-async fn h_19_a_strict_gateway_refuses_a_forged_sender() {
+async fn h_19_strict_gateway_refuses_forged_sender() {
     let (gateway, coder) = with_coder(json!({"strict": true})).await;
     let steward = listener(&gateway, "steward").await;
     let number = error(&steward, message("coder", json!({"from": "mallory"}))).await;
@@ -163,8 +163,11 @@ async fn h_22_session_is_created_when_first_named() {
     let reported = message("coder", json!({"sessionId": "new-one"}));
     let reply = exchange(&client, reported, json!({"/type": "message"})).await;
     assert_eq!(reply["sessionId"], "new-one", "{reply}");
-    let kept = std::fs::read_to_string(gateway.sessions("coder").join("new-one.jsonl")).unwrap();
-    assert!(kept.lines().any(|line| line.contains("new-one")), "{kept}");
+    let stored = std::fs::read_to_string(gateway.sessions("coder").join("new-one.jsonl")).unwrap();
+    assert!(
+        stored.lines().any(|line| line.contains("new-one")),
+        "{stored}"
+    );
 }
 
 #[tokio::test]

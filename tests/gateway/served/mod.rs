@@ -1,8 +1,8 @@
 //! The reference gateway with clients that do not use its types, but literal frames.
 
 mod connecting;
+mod discovery;
 mod envelopes;
-mod rooms;
 mod serving;
 mod votes;
 
@@ -86,16 +86,16 @@ async fn alive(client: &Member) {
 fn message(agent: &str, more: Value) -> Value {
     let mut message = json!({"type": "message", "id": "m-1", "agent": agent, "content": {"role": "user", "content": "Hello?"},
         "metadata": {"requiresResponse": true, "correlationId": "c-1"}});
-    crate::gateway::support::lay_over(&mut message, more);
+    crate::gateway::support::merge(&mut message, more);
     message
 }
 
 fn proposal(more: Value) -> Value {
     let mut proposal = json!({"type": "proposal", "id": "p-1", "content": {"proposal": "Ship it?"}, "metadata": {"requiresResponse": true, "correlationId": "p-1"}});
-    crate::gateway::support::lay_over(&mut proposal, more);
+    crate::gateway::support::merge(&mut proposal, more);
     proposal
 }
 
-fn vote(id: &str, word: &str) -> Value {
-    json!({"type": "vote", "content": {"proposalId": id, "vote": word}, "metadata": {"correlationId": id}})
+fn vote(id: &str, value: &str) -> Value {
+    json!({"type": "vote", "content": {"proposalId": id, "vote": value}, "metadata": {"correlationId": id}})
 }

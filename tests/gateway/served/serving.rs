@@ -57,17 +57,17 @@ async fn answer_to(executor: &GatewayExecutor, delegation: Option<Value>) -> Str
     };
     let (reports, mut received) = mpsc::channel(64);
     let outcome = soon(executor.run(job, reports, CancellationToken::new())).await;
-    let mut said = String::new();
+    let mut text = String::new();
     while let Some(report) = received.recv().await {
         if let ExecutionEvent::Artifact { artifact, .. } = report {
-            said.extend(artifact.parts.iter().filter_map(Part::as_text));
+            text.extend(artifact.parts.iter().filter_map(Part::as_text));
         }
     }
     match outcome {
         Outcome::Completed(parts) => {
             let parts = parts.unwrap_or_default();
-            said.extend(parts.iter().filter_map(Part::as_text));
-            said
+            text.extend(parts.iter().filter_map(Part::as_text));
+            text
         }
         other => panic!("no answer: {other:?}"),
     }

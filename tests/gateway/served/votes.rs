@@ -28,7 +28,7 @@ impl Triad {
     }
 
     /// Sends the proposal, and waits until all members have received it.
-    async fn put(&self, proposal: Value) {
+    async fn propose(&self, proposal: Value) {
         self.steward.send(&proposal).await.unwrap();
         for member in [&self.alpha, &self.beta, &self.charlie] {
             soon(member.log().frame(1, &json!({"/type": "proposal"}))).await;
@@ -44,7 +44,7 @@ impl Triad {
 async fn h_36_correlation_id_precedes_envelope_id() {
     let triad = Triad::new(json!({})).await;
     triad
-        .put(proposal(
+        .propose(proposal(
             json!({"id": "other", "metadata": {"correlationId": "p-9"}}),
         ))
         .await;
@@ -57,7 +57,7 @@ async fn h_36_correlation_id_precedes_envelope_id() {
 async fn h_36_envelope_id_is_the_fallback() {
     let triad = Triad::new(json!({})).await;
     triad
-        .put(json!({"type": "proposal", "id": "only", "content": {"proposal": "Ship it?"}}))
+        .propose(json!({"type": "proposal", "id": "only", "content": {"proposal": "Ship it?"}}))
         .await;
     triad.alpha.send(&vote("only", "reject")).await.unwrap();
     triad.beta.send(&vote("only", "reject")).await.unwrap();
@@ -65,9 +65,9 @@ async fn h_36_envelope_id_is_the_fallback() {
 }
 
 #[tokio::test]
-async fn h_37_a_decision_has_both_ids() {
+async fn h_37_decision_has_both_ids() {
     let triad = Triad::new(json!({})).await;
-    triad.put(proposal(json!({}))).await;
+    triad.propose(proposal(json!({}))).await;
     triad.alpha.send(&vote("p-1", "approve")).await.unwrap();
     triad.beta.send(&vote("p-1", "approve")).await.unwrap();
     let decided = triad.decision().await;
@@ -104,7 +104,7 @@ async fn h_41_past_deadline_is_refused() {
         .as_millis() as u64
         + 200;
     triad
-        .put(proposal(json!({"content": {"deadline": soon}})))
+        .propose(proposal(json!({"content": {"deadline": soon}})))
         .await;
     triad.alpha.send(&vote("p-1", "approve")).await.unwrap();
     let decided = triad.decision().await;
@@ -118,9 +118,9 @@ async fn h_41_past_deadline_is_refused() {
 }
 
 #[tokio::test]
-async fn h_42_the_first_vote_of_a_member_is_final() {
+async fn h_42_first_vote_of_a_member_is_final() {
     let triad = Triad::new(json!({})).await;
-    triad.put(proposal(json!({}))).await;
+    triad.propose(proposal(json!({}))).await;
     triad.alpha.send(&vote("p-1", "approve")).await.unwrap();
     assert_eq!(error(&triad.alpha, vote("p-1", "reject")).await, 2005);
     triad.beta.send(&vote("p-1", "approve")).await.unwrap();
@@ -133,7 +133,7 @@ async fn h_42_the_first_vote_of_a_member_is_final() {
 #[tokio::test]
 async fn h_42_late_vote_is_refused() {
     let triad = Triad::new(json!({})).await;
-    triad.put(proposal(json!({}))).await;
+    triad.propose(proposal(json!({}))).await;
     triad.alpha.send(&vote("p-1", "approve")).await.unwrap();
     triad.beta.send(&vote("p-1", "approve")).await.unwrap();
     triad.decision().await;
@@ -143,7 +143,7 @@ async fn h_42_late_vote_is_refused() {
 #[tokio::test]
 async fn h_42_non_member_may_not_vote() {
     let triad = Triad::new(json!({})).await;
-    triad.put(proposal(json!({}))).await;
+    triad.propose(proposal(json!({}))).await;
     let mut forged = vote("p-1", "approve");
     forged["from"] = json!("charlie");
     assert_eq!(error(&triad.steward, forged).await, 5004);
@@ -152,7 +152,7 @@ async fn h_42_non_member_may_not_vote() {
 #[tokio::test]
 async fn h_42_unknown_proposal_or_vote_is_refused() {
     let triad = Triad::new(json!({})).await;
-    triad.put(proposal(json!({}))).await;
+    triad.propose(proposal(json!({}))).await;
     assert_eq!(error(&triad.alpha, vote("p-7", "approve")).await, 2005);
     assert_eq!(error(&triad.alpha, vote("p-1", "maybe")).await, 2005);
 }
@@ -161,7 +161,7 @@ async fn h_42_unknown_proposal_or_vote_is_refused() {
 async fn h_43_votes_are_forwarded_to_the_proposer() {
     for visible in [true, false] {
         let triad = Triad::new(json!({"voteVisibility": visible})).await;
-        triad.put(proposal(json!({}))).await;
+        triad.propose(proposal(json!({}))).await;
         let mut sure = vote("p-1", "approve");
         sure["content"]["confidence"] = json!(0.7);
         triad.alpha.send(&sure).await.unwrap();
@@ -182,7 +182,7 @@ async fn h_43_votes_are_forwarded_to_the_proposer() {
 #[tokio::test]
 async fn h_45_reused_proposal_id_is_refused() {
     let triad = Triad::new(json!({})).await;
-    triad.put(proposal(json!({}))).await;
+    triad.propose(proposal(json!({}))).await;
     triad.alpha.send(&vote("p-1", "approve")).await.unwrap();
     triad.beta.send(&vote("p-1", "approve")).await.unwrap();
     let first = triad.decision().await;
@@ -205,7 +205,7 @@ async fn h_45_reused_proposal_id_is_refused() {
 #[tokio::test]
 async fn h_35_only_the_gateway_decides() {
     let triad = Triad::new(json!({})).await;
-    triad.put(proposal(json!({}))).await;
+    triad.propose(proposal(json!({}))).await;
     let forged = json!({"type": "decision", "agent": "steward", "from": "gateway", "content": {"proposalId": "p-1", "result": "approved", "votes": {}, "consensus": true}, "metadata": {"correlationId": "p-1"}});
     triad.alpha.send(&forged).await.unwrap();
     triad.alpha.send(&vote("p-1", "reject")).await.unwrap();

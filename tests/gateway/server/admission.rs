@@ -86,11 +86,11 @@ async fn refuses_forwarded_upgrade_without_auth() {
         "via: 1.1 somewhere",
     ];
     let open = Gateway::start(json!({})).await;
-    let asks =
+    let upgrade =
         Gateway::start(json!({"auth": {"keys": [{"name": "k", "sha256": digest("KEY")}]}})).await;
     for line in forwarded {
         assert_eq!(status(&open, &[line]).await, "403", "{line}");
-        assert_eq!(status(&asks, &[line]).await, "101", "{line}");
+        assert_eq!(status(&upgrade, &[line]).await, "101", "{line}");
     }
 }
 
@@ -109,7 +109,7 @@ fn raise_file_limit() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn clients_that_connect_at_once_all_get_in() {
+async fn concurrent_clients_all_connect() {
     raise_file_limit();
     // The gateway reads their frames, even after an eviction.
     let timeouts = Timeouts {
@@ -125,7 +125,7 @@ async fn clients_that_connect_at_once_all_get_in() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn silent_sockets_of_one_address_keep_no_client_out() {
+async fn silent_sockets_do_not_block_clients() {
     raise_file_limit();
     let timeouts = Timeouts {
         handshake: Duration::from_secs(3600),
@@ -144,7 +144,7 @@ async fn silent_sockets_of_one_address_keep_no_client_out() {
 }
 
 #[tokio::test]
-async fn connections_without_credential_keep_no_client_out() {
+async fn unauthenticated_connections_do_not_block_clients() {
     let timeouts = Timeouts {
         authentication: Duration::from_secs(3600),
         ..Timeouts::default()

@@ -12,7 +12,7 @@ use crate::gateway::{
 /// The text of the tests' clients, which must not appear in a log.
 const SECRET: &str = "what-was-said";
 
-fn said(agent: &str) -> Value {
+fn message_to(agent: &str) -> Value {
     json!({
         "type": "message", "id": "m", "agent": agent,
         "content": {"role": "user", "content": SECRET},
@@ -69,8 +69,8 @@ async fn message_error_names_fault_and_recipient() {
             InvalidContent,
             json!({"type": "discovery", "content": {"action": SECRET}}),
         ),
-        (AgentNotFound, said("unknown")),
-        (AgentOffline, said("alpha")),
+        (AgentNotFound, message_to("unknown")),
+        (AgentOffline, message_to("alpha")),
         (SessionNotFound, json!({"type": "request", "content": get})),
         (
             PermissionDenied,
@@ -92,11 +92,11 @@ async fn codes_of_authentication() {
     let late =
         json!({"name": "late", "sha256": digest(SECRET), "expiresAt": "2020-01-01T00:00:00Z"});
     let settings = json!({"auth": {"keys": [late]}});
-    let wanted = [
-        (ErrorCode::AuthRequired, said("alpha")),
+    let expected = [
+        (ErrorCode::AuthRequired, message_to("alpha")),
         (ErrorCode::TokenExpired, auth(SECRET)),
     ];
-    answered(settings.clone(), &wanted).await;
+    answered(settings.clone(), &expected).await;
     answered(settings, &[(ErrorCode::AuthFailed, auth("another"))]).await;
 }
 

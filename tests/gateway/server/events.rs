@@ -6,11 +6,11 @@ fn subscribe(content: bool) -> Value {
     json!({"type": "subscribe", "content": {"channel": "gateway:events", "content": content}})
 }
 
-/// Reads events until one with this `happened`.
-async fn event(client: &mut Client, happened: &str) -> Value {
+/// Reads events until one of this `kind`.
+async fn event(client: &mut Client, kind: &str) -> Value {
     loop {
         let received = client.recv().await;
-        if received["content"]["happened"] == happened {
+        if received["content"]["happened"] == kind {
             return received["content"].clone();
         }
     }

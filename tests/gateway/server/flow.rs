@@ -51,9 +51,9 @@ async fn h_47_shutdown_notifies_clients_and_fails_open_requests() {
         (&json!(1003), &json!("c-1"))
     );
     for client in [&mut client, &mut alpha] {
-        let said = client.recv().await;
+        let frame = client.recv().await;
         assert_eq!(
-            (&said["type"], &said["content"]["reason"]),
+            (&frame["type"], &frame["content"]["reason"]),
             (&json!("disconnect"), &json!("shutdown"))
         );
         assert_eq!(client.closed().await, 1001);
@@ -92,8 +92,8 @@ async fn h_07_silent_client_is_pinged_then_closed() {
         .unwrap();
     let text = String::from_utf8_lossy(&read);
     let ping = text.find(r#""type":"ping""#).expect("a ping");
-    let left = text.find(r#""reason":"timeout""#).expect("a farewell");
-    assert!(ping < left);
+    let farewell = text.find(r#""reason":"timeout""#).expect("a farewell");
+    assert!(ping < farewell);
     assert!(
         read.windows(4)
             .any(|bytes| bytes[0] == 0x88 && bytes[2..4] == 1001_u16.to_be_bytes())
@@ -101,7 +101,7 @@ async fn h_07_silent_client_is_pinged_then_closed() {
 }
 
 #[tokio::test]
-async fn a_client_that_answers_pings_stays() {
+async fn client_that_answers_pings_stays() {
     let gateway = Gateway::start(json!({"heartbeatMs": 1000, "limits": {"idleMs": 2000}})).await;
     let mut client = gateway.client().await;
     for _ in 0..3 {

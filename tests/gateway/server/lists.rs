@@ -38,7 +38,7 @@ fn weather() -> Value {
 }
 
 #[tokio::test]
-async fn h_29_discovery_lists_agents_with_their_status_and_services() {
+async fn h_29_discovery_lists_agents_and_services() {
     let (server, _requests) = service(200, "{}").await;
     let gateway = Gateway::start(with_service(server.address)).await;
     let _alpha = gateway.serving(&["alpha", "stranger"]).await;
@@ -65,15 +65,15 @@ async fn h_29_discovery_lists_agents_with_their_status_and_services() {
 }
 
 #[tokio::test]
-async fn h_32_a_subscriber_receives_how_agents_are_and_every_change() {
+async fn h_32_subscriber_receives_status_and_changes() {
     let gateway = Gateway::start(json!({})).await;
     let mut client = gateway.client().await;
     let subscribe =
         json!({"type": "subscribe", "content": {"channel": "agent:status", "agents": ["alpha"]}});
-    let said = client.request(subscribe).await;
-    assert_eq!(said["type"], "subscribe");
+    let response = client.request(subscribe).await;
+    assert_eq!(response["type"], "subscribe");
     assert_eq!(
-        said["content"],
+        response["content"],
         json!({"channel": "agent:status", "status": "subscribed"})
     );
     assert_eq!(
@@ -87,10 +87,10 @@ async fn h_32_a_subscriber_receives_how_agents_are_and_every_change() {
     );
     drop(alpha);
     assert_eq!(client.recv().await["content"]["status"], "offline");
-    let said = client
+    let response = client
         .request(json!({"type": "unsubscribe", "content": {"channel": "agent:status"}}))
         .await;
-    assert_eq!(said["content"]["status"], "unsubscribed");
+    assert_eq!(response["content"]["status"], "unsubscribed");
     let _alpha = gateway.serving(&["alpha"]).await;
     client.receives_nothing().await;
 }
@@ -150,12 +150,12 @@ async fn h_34_broadcast_reaches_other_agents_and_lists_them() {
     )
     .await;
     let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
-    let said = client
+    let response = client
         .request(json!({"type": "broadcast", "id": "b", "content": {"message": "all hands"}}))
         .await;
-    assert_eq!(said["type"], "response");
+    assert_eq!(response["type"], "response");
     assert_eq!(
-        said["content"]["result"],
+        response["content"]["result"],
         json!({"delivered": ["alpha"], "failed": ["away"]})
     );
     let received = alpha.recv().await;
@@ -171,13 +171,13 @@ async fn h_34_service_is_called_over_http() {
     let (server, mut requests) = service(200, r#"{"sky": "blue"}"#).await;
     let gateway = Gateway::start(with_service(server.address)).await;
     let mut steward = gateway.serving(&["steward"]).await;
-    let said = steward.request(weather()).await;
-    assert_eq!(said["type"], "response");
+    let response = steward.request(weather()).await;
+    assert_eq!(response["type"], "response");
     assert_eq!(
-        said["content"],
+        response["content"],
         json!({"service": "weather", "result": {"sky": "blue"}})
     );
-    assert_eq!(said["metadata"]["correlationId"], "c-1");
+    assert_eq!(response["metadata"]["correlationId"], "c-1");
     let request = requests.recv().await.unwrap();
     assert!(request.starts_with("POST /ask HTTP/1.1\r\n"), "{request}");
     let body: Value = serde_json::from_str(request.split_once("\r\n\r\n").unwrap().1).unwrap();

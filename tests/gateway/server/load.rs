@@ -42,7 +42,7 @@ async fn persistent_flood_is_closed_with_1008() {
 }
 
 #[tokio::test]
-async fn a_reader_that_never_reads_costs_its_queue_and_no_more() {
+async fn non_reading_client_costs_only_its_queue() {
     let timeouts = Timeouts {
         write: Duration::from_secs(2),
         close: Duration::from_millis(100),
@@ -86,7 +86,7 @@ async fn a_reader_that_never_reads_costs_its_queue_and_no_more() {
 }
 
 #[tokio::test]
-async fn a_slow_reader_holds_up_no_client_else() {
+async fn slow_reader_delays_no_other_client() {
     let limits = json!({"queueBytes": 2_000_000, "messagesPerSecond": 100_000, "burst": 100_000});
     let gateway = Gateway::start(json!({"fsync": "never", "limits": limits})).await;
     let _deaf = gateway.serving(&["alpha"]).await;
@@ -100,7 +100,7 @@ async fn a_slow_reader_holds_up_no_client_else() {
 }
 
 #[tokio::test]
-async fn a_message_that_waits_beyond_its_ttl_is_not_delivered() {
+async fn message_queued_beyond_its_ttl_is_dropped() {
     let limits = json!({"queueBytes": 4_000_000, "messagesPerSecond": 100_000, "burst": 100_000});
     let gateway = Gateway::start(json!({"fsync": "never", "limits": limits})).await;
     let mut alpha = gateway.serving(&["alpha"]).await;

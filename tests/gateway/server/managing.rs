@@ -19,7 +19,7 @@ fn with_role(request: &[&str]) -> Value {
 }
 
 #[tokio::test]
-async fn all_services_exclude_the_gateways() {
+async fn wildcard_excludes_gateway_services() {
     let gateway = Gateway::start(with_role(&["*"])).await;
     let mut client = gateway.known_client().await;
     client
@@ -68,8 +68,8 @@ async fn oversized_message_is_refused_unsent() {
         alpha.recv().await;
     }
     for operation in ["sessions.get", "sessions.export"] {
-        let asked = manage(operation, json!({"agent": "alpha", "sessionId": "s"}));
-        client.send(asked).await;
+        let request = manage(operation, json!({"agent": "alpha", "sessionId": "s"}));
+        client.send(request).await;
         assert_eq!(client.refused().await, 2005, "{operation}");
     }
 }

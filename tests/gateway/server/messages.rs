@@ -10,16 +10,16 @@ async fn answer_reaches_the_requester() {
         gateway.serving(&["steward"]).await,
     );
     steward.send(message("alpha", "c-1")).await;
-    let asked = alpha.recv().await;
-    assert_eq!(asked["from"], "steward");
-    assert_eq!(asked["metadata"]["correlationId"], "c-1");
-    alpha.send(answer(&asked, "hi")).await;
+    let request = alpha.recv().await;
+    assert_eq!(request["from"], "steward");
+    assert_eq!(request["metadata"]["correlationId"], "c-1");
+    alpha.send(answer(&request, "hi")).await;
     let reply = steward.recv().await;
     assert_eq!(reply["from"], "alpha");
     assert_eq!(reply["content"]["content"], "hi");
     assert_eq!(reply["metadata"]["correlationId"], "c-1");
     assert_eq!(reply["metadata"]["parentId"], "msg-c-1");
-    assert_eq!(reply["sessionId"], asked["sessionId"]);
+    assert_eq!(reply["sessionId"], request["sessionId"]);
     assert!(reply["sessionId"].is_string());
 }
 
@@ -32,15 +32,15 @@ async fn h_23_unaddressed_response_answers_its_request() {
         json!({"type": "error", "content": {"error": "AGENT_ERROR", "message": "no", "code": 3004}}),
         json!({"type": "message", "content": {"role": "agent", "content": "hi"}}),
     ];
-    for (n, mut said) in answers.into_iter().enumerate() {
+    for (n, mut answer) in answers.into_iter().enumerate() {
         client.send(message("alpha", &format!("c-{n}"))).await;
         // Only by the id of the message.
-        said["metadata"] = json!({"parentId": alpha.recv().await["id"]});
-        alpha.send(said.clone()).await;
+        answer["metadata"] = json!({"parentId": alpha.recv().await["id"]});
+        alpha.send(answer.clone()).await;
         let received = client.recv().await;
         assert_eq!(
             (&received["type"], &received["content"]),
-            (&said["type"], &said["content"])
+            (&answer["type"], &answer["content"])
         );
         assert_eq!(received["metadata"]["correlationId"], format!("c-{n}"));
     }
@@ -74,10 +74,10 @@ async fn h_24_uninvolved_agent_cannot_answer() {
     let mut alpha = gateway.serving(&["alpha"]).await;
     let (mut client, mut thief) = (gateway.client().await, gateway.client().await);
     client.send(message("alpha", "c-1")).await;
-    let asked = alpha.recv().await;
+    let request = alpha.recv().await;
     thief.send(json!({"type": "response", "content": {"result": "forged"}, "metadata": {"correlationId": "c-1"}})).await;
     assert_eq!(thief.refused().await, 2005);
-    alpha.send(answer(&asked, "true")).await;
+    alpha.send(answer(&request, "true")).await;
     assert_eq!(client.recv().await["content"]["content"], "true");
 }
 
@@ -161,15 +161,15 @@ async fn timed_out_request_accepts_late_answer() {
     let gateway = Gateway::with_timeouts(json!({}), timeouts).await;
     let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
     client.send(message("alpha", "c-1")).await;
-    let asked = alpha.recv().await;
+    let request = alpha.recv().await;
     assert_eq!(client.refused().await, 3004);
-    alpha.send(answer(&asked, "late")).await;
+    alpha.send(answer(&request, "late")).await;
     let late = client.recv().await;
     assert_eq!(late["metadata"]["correlationId"], "c-1");
 }
 
 #[tokio::test]
-async fn a_message_older_than_its_ttl_is_not_delivered() {
+async fn expired_message_is_not_delivered() {
     let gateway = Gateway::start(json!({})).await;
     let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
     let mut old = message("alpha", "c-1");
@@ -188,14 +188,14 @@ async fn progress_reaches_requester_and_keeps_request_open() {
     let gateway = Gateway::start(json!({})).await;
     let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
     client.send(message("alpha", "c-1")).await;
-    let asked = alpha.recv().await;
+    let request = alpha.recv().await;
     alpha.send(json!({"type": "status", "content": {"status": "busy", "message": "half"}, "metadata": {"correlationId": "c-1"}})).await;
     let progress = client.recv().await;
     assert_eq!(
         (&progress["type"], &progress["content"]["message"]),
         (&json!("status"), &json!("half"))
     );
-    alpha.send(answer(&asked, "done")).await;
+    alpha.send(answer(&request, "done")).await;
     assert_eq!(client.recv().await["content"]["content"], "done");
 }
 
@@ -203,9 +203,9 @@ async fn progress_reaches_requester_and_keeps_request_open() {
 async fn h_22_unknown_session_is_created_and_stored() {
     let gateway = Gateway::start(json!({})).await;
     let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
-    let mut asked = message("alpha", "c-1");
-    asked["sessionId"] = "sess-mine".into();
-    client.send(asked).await;
+    let mut request = message("alpha", "c-1");
+    request["sessionId"] = "sess-mine".into();
+    client.send(request).await;
     assert_eq!(alpha.recv().await["sessionId"], "sess-mine");
 }
 
@@ -215,12 +215,12 @@ async fn message_to_another_client_is_no_answer() {
     let mut alpha = gateway.serving(&["alpha"]).await;
     let (mut beta, mut client) = (gateway.serving(&["beta"]).await, gateway.client().await);
     client.send(message("alpha", "c-1")).await;
-    let asked = alpha.recv().await;
+    let request = alpha.recv().await;
     alpha.send(message("beta", "c-1")).await;
     let passed = beta.recv().await;
     assert_eq!(passed["from"], "alpha");
     beta.send(answer(&passed, "from beta")).await;
     assert_eq!(alpha.recv().await["content"]["content"], "from beta");
-    alpha.send(answer(&asked, "from alpha")).await;
+    alpha.send(answer(&request, "from alpha")).await;
     assert_eq!(client.recv().await["content"]["content"], "from alpha");
 }

@@ -4,13 +4,13 @@ mod admission;
 mod codes;
 mod events;
 mod flow;
-mod greeting;
+mod handshake;
 mod lists;
 mod load;
 mod managing;
 mod messages;
-mod secured;
 mod sessions;
+mod tls;
 mod triad;
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
@@ -233,11 +233,11 @@ fn message(agent: &str, correlation: &str) -> Value {
 }
 
 /// Returns an answer to a message that the agent received.
-fn answer(asked: &Value, text: &str) -> Value {
+fn answer(request: &Value, text: &str) -> Value {
     json!({
         "type": "message",
-        "agent": asked["from"],
+        "agent": request["from"],
         "content": {"role": "agent", "content": text},
-        "metadata": {"correlationId": asked["metadata"]["correlationId"]},
+        "metadata": {"correlationId": request["metadata"]["correlationId"]},
     })
 }

@@ -3,9 +3,9 @@
 use super::*;
 
 fn in_session(session: &str, id: &str) -> Value {
-    let mut said = message("alpha", id);
-    said["sessionId"] = session.into();
-    said
+    let mut message = message("alpha", id);
+    message["sessionId"] = session.into();
+    message
 }
 
 /// Returns the file of the session `s-1`.
@@ -26,25 +26,25 @@ async fn session_entry_precedes_delivery() {
     let gateway = Gateway::start(json!({})).await;
     let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
     client.send(in_session("s-1", "c-1")).await;
-    let asked = alpha.recv().await;
-    let kept = entries(&gateway);
-    assert_eq!(kept.len(), 1, "{kept:?}");
+    let request = alpha.recv().await;
+    let stored = entries(&gateway);
+    assert_eq!(stored.len(), 1, "{stored:?}");
     assert_eq!(
-        (&kept[0]["role"], &kept[0]["content"]),
+        (&stored[0]["role"], &stored[0]["content"]),
         (&json!("user"), &json!("hello"))
     );
     assert_eq!(
-        (&kept[0]["sessionId"], &kept[0]["id"]),
+        (&stored[0]["sessionId"], &stored[0]["id"]),
         (&json!("s-1"), &json!("msg-c-1"))
     );
-    alpha.send(answer(&asked, "hi")).await;
+    alpha.send(answer(&request, "hi")).await;
     client.recv().await;
-    let kept = entries(&gateway);
+    let stored = entries(&gateway);
     assert_eq!(
-        (&kept[1]["role"], &kept[1]["content"]),
+        (&stored[1]["role"], &stored[1]["content"]),
         (&json!("agent"), &json!("hi"))
     );
-    assert_eq!(kept[1]["sessionId"], "s-1");
+    assert_eq!(stored[1]["sessionId"], "s-1");
 }
 
 #[tokio::test]
@@ -116,13 +116,13 @@ async fn session_locked_by_another_process_is_4003() {
     let mut served = gateway.serving(&["alpha", "beta"]).await;
     let mut client = gateway.client().await;
     std::fs::create_dir_all(file(&gateway).parent().unwrap()).unwrap();
-    let held = std::fs::File::create(file(&gateway)).unwrap();
-    held.lock().unwrap();
+    let lock_file = std::fs::File::create(file(&gateway)).unwrap();
+    lock_file.lock().unwrap();
     client.send(in_session("s-1", "c-1")).await;
     assert_eq!(client.refused().await, 4003);
     client.send(message("beta", "c-2")).await;
     assert_eq!(served.recv().await["id"], "msg-c-2");
-    drop(held);
+    drop(lock_file);
     client.send(in_session("s-1", "c-3")).await;
     assert_eq!(served.recv().await["id"], "msg-c-3");
 }

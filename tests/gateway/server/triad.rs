@@ -20,8 +20,8 @@ fn plain(id: &str) -> Value {
     proposal(id, json!({"proposal": "Do it", "reasoning": "why not"}))
 }
 
-fn vote(id: &str, word: &str) -> Value {
-    json!({"type": "vote", "content": {"proposalId": id, "vote": word, "confidence": 0.9}, "metadata": {"correlationId": id}})
+fn vote(id: &str, value: &str) -> Value {
+    json!({"type": "vote", "content": {"proposalId": id, "vote": value, "confidence": 0.9}, "metadata": {"correlationId": id}})
 }
 
 fn soon(millis: u64) -> u64 {
@@ -88,9 +88,9 @@ async fn h_36_correlation_id_names_the_proposal() {
     let gateway = Gateway::start(json!({})).await;
     let mut members = members(&gateway).await;
     let mut client = gateway.client().await;
-    let mut said = plain("by-correlation");
-    said["id"] = "by-id".into();
-    client.send(said).await;
+    let mut proposal = plain("by-correlation");
+    proposal["id"] = "by-id".into();
+    client.send(proposal).await;
     assert_eq!(members[0].recv().await["id"], "by-correlation");
     client
         .send(json!({"type": "proposal", "id": "only-id", "content": {"proposal": "x"}}))
@@ -117,9 +117,9 @@ async fn h_40_quorum_all_awaits_every_vote() {
     let mut members = members(&gateway).await;
     let mut client = gateway.client().await;
     client.send(plain("p-1")).await;
-    for word in [0, 1, 2] {
-        members[word].recv().await;
-        members[word].send(vote("p-1", "reject")).await;
+    for index in [0, 1, 2] {
+        members[index].recv().await;
+        members[index].send(vote("p-1", "reject")).await;
     }
     let (votes, decision) = decided(&mut client).await;
     assert_eq!(votes.len(), 3);
@@ -164,7 +164,7 @@ async fn h_41_past_or_distant_deadline_is_refused() {
 }
 
 #[tokio::test]
-async fn h_42_second_foreign_and_unusable_votes_are_refused() {
+async fn h_42_second_foreign_or_invalid_vote_is_refused() {
     let gateway = Gateway::start(json!({})).await;
     let mut members = members(&gateway).await;
     let (mut client, mut steward) = (gateway.client().await, gateway.serving(&["steward"]).await);
@@ -211,7 +211,7 @@ async fn h_43_votes_are_hidden_by_configuration() {
 }
 
 #[tokio::test]
-async fn h_45_same_proposal_again_has_the_same_outcome() {
+async fn h_45_repeated_proposal_has_the_same_outcome() {
     let gateway = Gateway::start(json!({})).await;
     let mut members = members(&gateway).await;
     let mut client = gateway.client().await;
@@ -231,7 +231,7 @@ async fn h_45_same_proposal_again_has_the_same_outcome() {
 }
 
 #[tokio::test]
-async fn h_46_returning_agent_receives_the_decision() {
+async fn h_46_reconnected_agent_receives_the_decision() {
     let gateway = Gateway::start(json!({})).await;
     let mut members = members(&gateway).await;
     let mut steward = gateway.serving(&["steward"]).await;
@@ -265,7 +265,7 @@ async fn late_member_receives_the_proposal() {
 }
 
 #[tokio::test]
-async fn h_38_returning_member_receives_the_proposal_again() {
+async fn h_38_reconnected_member_gets_the_proposal_again() {
     let gateway = Gateway::start(json!({"triad": {"quorum": "all"}})).await;
     let mut alpha = gateway.serving(&["alpha"]).await;
     let _beta = gateway.serving(&["beta"]).await;

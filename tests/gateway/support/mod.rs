@@ -23,17 +23,17 @@ pub(crate) async fn named(profile: &str) -> Gateways {
 /// Returns an instance with the gateway at `url`, and these settings over those of the tests.
 pub(crate) fn at(url: &str, settings: Value) -> Rig {
     let mut gateway = json!({"enabled": true, "url": url, "timeoutMs": 5000});
-    lay_over(&mut gateway, settings);
+    merge(&mut gateway, settings);
     // The maximum frame size of Heretek A2A and its resolutions.
     let limits = json!({"eventBytes": 1_048_576});
     Rig::new(&json!({"gateway": gateway, "limits": limits}))
 }
 
-pub(crate) fn lay_over(value: &mut Value, over: Value) {
+pub(crate) fn merge(value: &mut Value, over: Value) {
     match (value, over) {
         (Value::Object(value), Value::Object(over)) => {
             for (key, over) in over {
-                lay_over(value.entry(key).or_insert(Value::Null), over);
+                merge(value.entry(key).or_insert(Value::Null), over);
             }
         }
         (value, over) => *value = over,
@@ -54,7 +54,7 @@ pub(crate) fn propose(text: &str) -> Value {
 
 /// Returns the request with more fields.
 pub(crate) fn and(mut request: Value, fields: Value) -> Value {
-    lay_over(&mut request, fields);
+    merge(&mut request, fields);
     request
 }
 
@@ -141,7 +141,7 @@ pub(crate) fn decided(result: &str, votes: Value, consensus: bool) -> Value {
 }
 
 /// Returns a vote of a member on the current proposal, as a gateway forwards it.
-pub(crate) fn voted(member: &str, word: &str) -> Value {
-    let content = json!({"proposalId": "{{/metadata/correlationId}}", "vote": word});
+pub(crate) fn voted(member: &str, value: &str) -> Value {
+    let content = json!({"proposalId": "{{/metadata/correlationId}}", "vote": value});
     json!({"type": "vote", "from": member, "content": content, "metadata": {"correlationId": "{{/metadata/correlationId}}"}})
 }

@@ -25,12 +25,12 @@ fn installed() -> &'static Installed {
 }
 
 /// A client that runs a role of `play.mjs`. It ends with the value.
-pub(crate) struct Played {
+pub(crate) struct NodeClient {
     child: Child,
     reported: Lines<BufReader<ChildStdout>>,
 }
 
-impl Played {
+impl NodeClient {
     /// Starts the client.
     pub(crate) fn start(url: &str, order: &Value) -> Self {
         let installed = installed();
@@ -52,7 +52,7 @@ impl Played {
     }
 
     /// Returns its next report of this name.
-    pub(crate) async fn tells(&mut self, name: &str) -> Value {
+    pub(crate) async fn next_report(&mut self, name: &str) -> Value {
         let line = soon(self.reported.next_line()).await.unwrap();
         let line = line.expect("it is still there");
         let mut reported: Value = serde_json::from_str(&line).unwrap();
@@ -61,7 +61,7 @@ impl Played {
     }
 }
 
-impl Drop for Played {
+impl Drop for NodeClient {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::lay_over;
+use super::merge;
 use crate::gateway::{folder::Folder, in_process::Kept};
 
 /// A running gateway. It ends with the value, and its state with it.
@@ -29,7 +29,7 @@ impl Reference {
         let folder = Folder::new();
         let mut config =
             json!({"listen": "127.0.0.1:0", "stateDir": folder.path(), "fsync": "never"});
-        lay_over(&mut config, settings);
+        merge(&mut config, settings);
         let config = ServerConfig::parse(&config.to_string()).unwrap();
         let log: Arc<dyn Log> = Arc::new(Kept::default());
         let server = Server::bind(config, Arc::new(SystemEnvironment), log)

@@ -33,9 +33,9 @@ pub(crate) fn reply(text: &str) -> Value {
 }
 
 /// Returns a vote on the current proposal.
-pub(crate) fn vote(word: &str, more: Value) -> Value {
-    let mut content = json!({"proposalId": "{{/metadata/correlationId}}", "vote": word});
-    super::lay_over(&mut content, more);
+pub(crate) fn vote(value: &str, more: Value) -> Value {
+    let mut content = json!({"proposalId": "{{/metadata/correlationId}}", "vote": value});
+    super::merge(&mut content, more);
     json!({"type": "vote", "content": content, "metadata": {"correlationId": "{{/metadata/correlationId}}"}})
 }
 
@@ -45,9 +45,9 @@ pub(crate) async fn triad(url: &str) -> Vec<Member> {
     for name in ["alpha", "beta", "charlie"] {
         let rules: Value = ["approve", "reject", "abstain"]
             .into_iter()
-            .map(|word| {
-                let said = format!("{name}={word}");
-                json!({"when": {"/type": "proposal", "/content/proposal": {"$matches": said}}, "do": [{"send": vote(word, json!({}))}]})
+            .map(|vote_name| {
+                let pattern = format!("{name}={vote_name}");
+                json!({"when": {"/type": "proposal", "/content/proposal": {"$matches": pattern}}, "do": [{"send": vote(vote_name, json!({}))}]})
             })
             .collect();
         members.push(agent(url, name, rules).await);

@@ -50,7 +50,7 @@ impl Pump {
 
     async fn pieces(&mut self, body: Body) {
         let mut body = body.into_data_stream();
-        let mut held = None;
+        let mut delayed = None;
         let mut number = 0;
         while let Some(piece) = body.next().await {
             let Ok(piece) = piece else {
@@ -63,16 +63,16 @@ impl Pump {
                 return;
             }
             if self.fault == Fault::ReorderEvents(turn) {
-                held = Some(piece);
+                delayed = Some(piece);
                 continue;
             }
-            for piece in [Some(piece), held.take()].into_iter().flatten() {
+            for piece in [Some(piece), delayed.take()].into_iter().flatten() {
                 if !self.send(piece).await {
                     return;
                 }
             }
         }
-        if let Some(piece) = held {
+        if let Some(piece) = delayed {
             self.send(piece).await;
         }
     }
@@ -170,16 +170,16 @@ pub(super) async fn wire(
                 .contains(&at)
                 .then(|| at - carried)
         };
-        let (mut kept, mut stalls, mut ends) = (length, false, false);
+        let (mut length_sent, mut stalls, mut ends) = (length, false, false);
         match fault {
             Fault::Cut(at) | Fault::End(at) => {
                 if let Some(at) = inside(at) {
-                    (kept, ends) = (at, true);
+                    (length_sent, ends) = (at, true);
                 }
             }
             Fault::Stall(at) => {
                 if let Some(at) = inside(at) {
-                    (kept, stalls) = (at, true);
+                    (length_sent, stalls) = (at, true);
                 }
             }
             Fault::Corrupt(at) => {
@@ -194,7 +194,7 @@ pub(super) async fn wire(
         if let Some(world) = &planned {
             world.carried.store(carried, Ordering::Relaxed);
         }
-        let piece = &piece[..kept];
+        let piece = &piece[..length_sent];
         let written = match upwards {
             true => far.write_all(piece).await,
             false => near.write_all(piece).await,

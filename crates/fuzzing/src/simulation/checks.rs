@@ -23,8 +23,8 @@ impl Simulation {
             delivered
         };
         if error["retryable"] == true && delivered != "no" {
-            let wrong = format!("{id} is retryable, and delivered `{delivered}`: {error}");
-            self.world.violation(wrong);
+            let violation = format!("{id} is retryable, and delivered `{delivered}`: {error}");
+            self.world.violation(violation);
         }
         self.claims
             .lock()
@@ -72,9 +72,9 @@ impl Simulation {
             || status.is_empty() && summary["wait_expired"] == true
             || status == "canceled" && task.canceled
             || status == "failed" && (restarted || task.sent.elapsed() > MAX_RUN);
-        let mut wrong = Vec::new();
+        let mut mismatches = Vec::new();
         if !possible {
-            wrong.push(format!("the state `{status}`"));
+            mismatches.push(format!("the state `{status}`"));
         }
         let artifacts = summary["artifacts"].as_array();
         let texts = artifacts.into_iter().flatten().flat_map(|artifact| {
@@ -87,33 +87,33 @@ impl Simulation {
         if let Some(whole) = task.command.artifact(&task.id) {
             let complete = status == "completed" && summary["incomplete"] != true;
             if complete && text != whole || !whole.starts_with(&text) {
-                wrong.push(format!("the artifact `{text}`"));
+                mismatches.push(format!("the artifact `{text}`"));
             }
         }
-        if !wrong.is_empty() {
+        if !mismatches.is_empty() {
             let (command, id) = (task.command, &task.id);
-            let wrong = wrong.join(", ");
+            let mismatches = mismatches.join(", ");
             self.world.violation(format!(
-                "{id} {command:?} follows {follows}: {wrong} in {envelope}"
+                "{id} {command:?} follows {follows}: {mismatches} in {envelope}"
             ));
         }
     }
 
     /// Checks the invariants after the end of the faults: the number of deliveries of each message, and every task by its
     /// continuation.
-    pub(super) async fn check_the_end(&self) {
+    pub(super) async fn check_final_state(&self) {
         let world = &self.world;
         for number in 0..INSTANCES {
             *self.instances[number].lock().unwrap() =
                 start_instance(world, number, self.settings.faults);
         }
         for (id, attempts) in world.attempts.lock().unwrap().iter() {
-            let left = attempts
+            let deliveries = attempts
                 .iter()
-                .filter(|attempt| **attempt == Attempt::Left)
+                .filter(|attempt| **attempt == Attempt::Sent)
                 .count();
-            if left > 1 {
-                world.violation(format!("{id} was sent {left} times: {attempts:?}"));
+            if deliveries > 1 {
+                world.violation(format!("{id} was sent {deliveries} times: {attempts:?}"));
             }
         }
         let runs = world.servers.runs.lock().unwrap().clone();
@@ -151,8 +151,8 @@ impl Simulation {
                 continue;
             }
             if envelope["ok"] != true {
-                let wrong = format!("{} is lost after a restart: {envelope}", task.id);
-                world.violation(wrong);
+                let violation = format!("{} is lost after a restart: {envelope}", task.id);
+                world.violation(violation);
                 continue;
             }
             task.starts = task.starts.min(1);

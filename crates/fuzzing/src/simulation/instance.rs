@@ -76,7 +76,7 @@ fn config(gateway: &Value) -> String {
 pub(super) fn start_instance(world: &Arc<World>, number: usize, faults: u64) -> Arc<Instance> {
     let gateway =
         json!({"enabled": true, "url": "ws://127.0.0.1:1", "dialect": "a2a-v1", "timeoutMs": 5000});
-    start_beside(world, number, faults, &gateway)
+    start_with_gateway(world, number, faults, &gateway)
 }
 
 /// Starts an instance without random faults that uses the OpenClaw gateway.
@@ -85,10 +85,15 @@ pub(super) fn start_openclaw_instance(world: &Arc<World>, number: usize) -> Arc<
     let gateway = json!({
         "enabled": true, "url": url, "dialect": "openclaw", "token": GATEWAY_TOKEN, "timeoutMs": 5000,
     });
-    start_beside(world, number, 0, &gateway)
+    start_with_gateway(world, number, 0, &gateway)
 }
 
-fn start_beside(world: &Arc<World>, number: usize, faults: u64, gateway: &Value) -> Arc<Instance> {
+fn start_with_gateway(
+    world: &Arc<World>,
+    number: usize,
+    faults: u64,
+    gateway: &Value,
+) -> Arc<Instance> {
     let env = Arc::new(SimulatedEnvironment::new(world.fork()));
     let name = &names()[number];
     let net = SimulatedNet::new(Arc::clone(world), name, faults, Arc::clone(&env));

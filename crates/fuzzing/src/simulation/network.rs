@@ -156,7 +156,7 @@ impl SimulatedNet {
         let mut sent = Recorded {
             world,
             id,
-            attempt: Attempt::NeverLeft,
+            attempt: Attempt::NotSent,
         };
         let unsent = |kind| NetError::new(kind, Sent::No, "simulated");
         let cut = NetError::new(NetFault::Cut, Sent::Unknown, "simulated");
@@ -166,18 +166,18 @@ impl SimulatedNet {
         if let Fault::Status(status) = fault {
             sent.attempt = match status {
                 401 | 404 => Attempt::Refused,
-                _ => Attempt::Left,
+                _ => Attempt::Sent,
             };
             return Ok(refusal(status));
         }
-        sent.attempt = Attempt::Left;
+        sent.attempt = Attempt::Sent;
         match fault {
             Fault::LostRequest => return Err(cut),
             Fault::Silence => std::future::pending().await,
             _ => {}
         }
         if host == LOGIN_HOST {
-            sent.attempt = Attempt::NeverLeft;
+            sent.attempt = Attempt::NotSent;
             return Ok(json(world.servers.issue_token()));
         }
         let found = match host == HOOKS_HOST {
@@ -185,7 +185,7 @@ impl SimulatedNet {
             false => world.servers.router(&host),
         };
         let Some((router, closed)) = found else {
-            sent.attempt = Attempt::NeverLeft;
+            sent.attempt = Attempt::NotSent;
             return Err(unsent(NetFault::Unreachable));
         };
         if fault == Fault::DuplicateRequest {
@@ -305,10 +305,10 @@ impl SimulatedNet {
             (net.upgrade(request).await?, closed)
         };
         if let Some(far) = upgraded.stream.take() {
-            let (ours, near) = tokio::io::duplex(BUFFER_BYTES);
+            let (client_end, server_end) = tokio::io::duplex(BUFFER_BYTES);
             let world = is_planned.then(|| Arc::clone(&self.world));
-            tokio::spawn(wire(near, far, fault, random, closed, world));
-            upgraded.stream = Some(Box::new(ours));
+            tokio::spawn(wire(server_end, far, fault, random, closed, world));
+            upgraded.stream = Some(Box::new(client_end));
         }
         Ok(upgraded)
     }

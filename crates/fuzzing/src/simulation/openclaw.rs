@@ -44,7 +44,7 @@ pub(super) struct OpenClaw {
 }
 
 impl OpenClaw {
-    /// Connects a client. `fault` may duplicate or reorder frames of the gateway. `began` counts the runs.
+    /// Connects a client. `fault` may duplicate or reorder frames of the gateway. `run_counts` counts the runs.
     ///
     /// # Errors
     /// Never: the network may fail, but the gateway does not.
@@ -52,20 +52,24 @@ impl OpenClaw {
         self: &Arc<Self>,
         request: Request,
         fault: Fault,
-        began: &Runs,
+        run_counts: &Runs,
     ) -> Result<Upgrade, NetError> {
         let (net, mut arrivals) = network();
         let upgraded = net.upgrade(request).await;
-        let (gateway, began) = (Arc::clone(self), Arc::clone(began));
-        tokio::spawn(async move { gateway.serve(arrivals.next().await, fault, &began).await });
+        let (gateway, run_counts) = (Arc::clone(self), Arc::clone(run_counts));
+        tokio::spawn(async move {
+            gateway
+                .serve(arrivals.next().await, fault, &run_counts)
+                .await
+        });
         upgraded
     }
 
-    async fn serve(self: Arc<Self>, mut connection: Connection, fault: Fault, began: &Runs) {
+    async fn serve(self: Arc<Self>, mut connection: Connection, fault: Fault, run_counts: &Runs) {
         let (sender, mut frames) = mpsc::unbounded_channel();
         let challenge = json!({"nonce": "n", "ts": 1_800_000_000_000_u64});
         let _ = sender.send(event("connect.challenge", challenge));
-        let (mut held, mut number, mut greeted) = (None, 0, false);
+        let (mut delayed, mut number, mut greeted) = (None, 0, false);
         loop {
             tokio::select! {
                 biased;
@@ -82,17 +86,17 @@ impl OpenClaw {
                         self.operators.lock().unwrap().push(sender.clone());
                         greeted = true;
                     }
-                    self.handle(&request, &sender, began);
+                    self.handle(&request, &sender, run_counts);
                 }
                 Some(frame) = frames.recv() => {
                     let turn = number;
                     number += 1;
                     if fault == Fault::ReorderEvents(turn) {
-                        held = Some(frame);
+                        delayed = Some(frame);
                         continue;
                     }
                     let twin = (fault == Fault::DuplicateEvent(turn)).then(|| frame.clone());
-                    for frame in [Some(frame), twin, held.take()].into_iter().flatten() {
+                    for frame in [Some(frame), twin, delayed.take()].into_iter().flatten() {
                         if connection.try_send(&frame).await.is_err() {
                             return;
                         }
@@ -106,7 +110,7 @@ impl OpenClaw {
         self: &Arc<Self>,
         request: &Value,
         sender: &mpsc::UnboundedSender<Value>,
-        began: &Runs,
+        run_counts: &Runs,
     ) {
         let (id, params) = (request["id"].clone(), &request["params"]);
         let answer = |payload: Value| {
@@ -134,16 +138,16 @@ impl OpenClaw {
                     return;
                 }
                 // The text contains the id of the call, except in the second request for a vote.
-                let asked = text("message");
-                let at = asked.find("call-");
-                let about = at.and_then(|at| asked.get(at..at + CALL_ID_BYTES));
-                let key = format!("{} {}", text("agentId"), about.unwrap_or(&run));
-                *began.lock().unwrap().entry(key).or_default() += 1;
+                let prompt = text("message");
+                let at = prompt.find("call-");
+                let call_id = at.and_then(|at| prompt.get(at..at + CALL_ID_BYTES));
+                let key = format!("{} {}", text("agentId"), call_id.unwrap_or(&run));
+                *run_counts.lock().unwrap().entry(key).or_default() += 1;
                 let (ended, end) = watch::channel(None);
                 self.runs.lock().unwrap().insert(run.clone(), end);
-                let reply = match asked.contains("\"vote\"") {
+                let reply = match prompt.contains("\"vote\"") {
                     true => VOTE.to_owned(),
-                    false => format!("{ANSWER}{asked} {GATEWAY_TOKEN}"),
+                    false => format!("{ANSWER}{prompt} {GATEWAY_TOKEN}"),
                 };
                 let (gateway, sender) = (Arc::clone(self), sender.clone());
                 tokio::spawn(async move {

@@ -39,7 +39,7 @@ pub(super) async fn start_server(world: &Arc<World>, server: usize, faults: u64)
     let sender = HttpPushSender::new(Arc::new(net), WebhookPolicy::default());
     let service = Service::start(Parts {
         settings: Settings::default(),
-        executor: Arc::new(Counting {
+        executor: Arc::new(CountingExecutor {
             script: ScriptedExecutor::default(),
             runs: Arc::clone(&servers.runs),
         }),
@@ -162,14 +162,14 @@ pub(super) fn start_agents(world: &Arc<World>, faults: u64) {
         };
         let runs = Arc::clone(&world.servers.runs);
         // The id of the current connection, and the connection on which each proposal arrived.
-        let asked = Mutex::new((String::new(), BTreeMap::new()));
+        let proposals = Mutex::new((String::new(), BTreeMap::new()));
         let count = move |event: &AgentEvent| {
-            let (connection, asked) = &mut *asked.lock().unwrap();
+            let (connection, proposals) = &mut *proposals.lock().unwrap();
             let text = match event {
                 AgentEvent::Connected(id) => return connection.clone_from(id),
                 AgentEvent::Received(_, text) => text,
                 AgentEvent::Proposed(id, text) => {
-                    let before = asked.insert(id.clone(), connection.clone());
+                    let before = proposals.insert(id.clone(), connection.clone());
                     // The gateway sends a pending proposal again, with the same id, to a member that reconnects.
                     if before.is_some_and(|before| before != *connection) {
                         return;
@@ -202,12 +202,12 @@ pub(super) fn start_agents(world: &Arc<World>, faults: u64) {
 }
 
 /// A scripted executor that counts the runs of each message.
-struct Counting {
+struct CountingExecutor {
     script: ScriptedExecutor,
     runs: Runs,
 }
 
-impl Executor for Counting {
+impl Executor for CountingExecutor {
     fn agents(&self) -> BoxFuture<'_, Result<Vec<Agent>, ExecutorError>> {
         self.script.agents()
     }

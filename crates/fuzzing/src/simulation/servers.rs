@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn credential_with_a_changed_bit_is_none() {
+    fn altered_credential_is_not_detected() {
         let servers = Servers::new();
         servers.issue_token();
         servers.issue_token();

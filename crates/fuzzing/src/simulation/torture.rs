@@ -116,7 +116,8 @@ impl Simulation {
         self.send(0, work(last, Command::Echo), None, random)
             .await
             .unwrap();
-        self.ask(0, "gateway:alpha", true, None, random).await;
+        self.send_and_check(0, "gateway:alpha", true, None, random)
+            .await;
         let tokens = world.servers.issued();
         let state = async |reference: Value| {
             let mut request = json!({"action": "status"});
@@ -149,7 +150,8 @@ impl Simulation {
         self.send(0, work(last, Command::Echo), None, random)
             .await
             .unwrap();
-        self.ask(0, "gateway:alpha", true, None, random).await;
+        self.send_and_check(0, "gateway:alpha", true, None, random)
+            .await;
         if self.succeeded.load(Ordering::Relaxed) != before + 2 {
             world.violation("a call after a day fails".to_owned());
         }
@@ -209,7 +211,7 @@ impl Simulation {
                 self.send(0, work, None, &mut Random::new(0)).await;
                 // A server evicts finished tasks when it has many.
                 if self.known.lock().unwrap().len() >= TASKS {
-                    self.check_the_end().await;
+                    self.check_final_state().await;
                 }
             }
         }
@@ -219,7 +221,7 @@ impl Simulation {
     async fn connections(&self, dialect: &str, agent: &str, step: usize) {
         let alias = format!("gateway:{agent}");
         let is_openclaw = dialect == "openclaw";
-        let ask = async |follows, fault| {
+        let call_with_fault = async |follows, fault| {
             let fresh = match is_openclaw {
                 true => start_openclaw_instance(&self.world, 0),
                 false => start_instance(&self.world, 0, self.settings.faults),
@@ -227,8 +229,8 @@ impl Simulation {
             *self.instances[0].lock().unwrap() = fresh;
             self.plan(Exchange::Connection, fault);
             let mut random = Random::new(1);
-            let asked = self.ask(0, &alias, follows, Some(20_000), &mut random);
-            if let Some(outcome) = asked.await
+            let outcome = self.send_and_check(0, &alias, follows, Some(20_000), &mut random);
+            if let Some(outcome) = outcome.await
                 && is_openclaw
                 // The bridge keeps votes only in memory.
                 && agent != "triad"
@@ -237,14 +239,14 @@ impl Simulation {
             }
         };
         for follows in [false, true] {
-            ask(follows, Fault::None).await;
+            call_with_fault(follows, Fault::None).await;
             let bytes = (0..self.carried()).step_by(step);
             let at_bytes = bytes.flat_map(|at| AT_A_BYTE.iter().map(move |fault| fault(at)));
             let frames = if is_openclaw { FRAMES } else { 0 };
             let frames =
                 (0..frames).flat_map(|at| [Fault::DuplicateEvent(at), Fault::ReorderEvents(at)]);
             for fault in at_bytes.chain(frames).chain(WHOLE) {
-                ask(follows, fault).await;
+                call_with_fault(follows, fault).await;
             }
         }
     }

@@ -18,11 +18,11 @@ pub(super) const TRAP_HOST: &str = "trap.example";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Attempt {
     /// No byte was sent.
-    NeverLeft,
+    NotSent,
     /// The peer refused the message without processing it.
     Refused,
     /// It may have arrived.
-    Left,
+    Sent,
 }
 
 /// The state of one call that the network reads and writes.

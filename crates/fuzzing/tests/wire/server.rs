@@ -14,10 +14,10 @@ use tokio_util::sync::CancellationToken;
 use super::{Fault, places, with_changed_bit};
 
 /// The longest time until a server ends a connection whose client has ended.
-const ENDS: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_secs(20);
 
 /// How long a client waits for the answer to a request that may be incomplete.
-const PATIENCE: Duration = Duration::from_millis(300);
+const READ_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// Each request as method and path, and its body, which makes one task.
 fn requests() -> [(&'static str, Value); 3] {
@@ -54,20 +54,20 @@ async fn read(stream: &mut TcpStream) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// Sends a request with a fault at a byte. Returns the answer; a stalled connection goes to `held`.
+/// Sends a request with a fault at a byte. Returns the answer; a stalled connection goes to `open_streams`.
 async fn send(
     address: SocketAddr,
     request: &[u8],
     at: usize,
     fault: Fault,
-    held: &mut Vec<TcpStream>,
+    open_streams: &mut Vec<TcpStream>,
 ) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     if fault == Fault::Corrupt {
         let changed = with_changed_bit(request, at);
         stream.write_all(&changed).await.unwrap();
         // The server may wait for more, or keep the connection.
-        let _ = timeout(PATIENCE, stream.peek(&mut [0])).await;
+        let _ = timeout(READ_TIMEOUT, stream.peek(&mut [0])).await;
     } else {
         stream.write_all(&request[..at]).await.unwrap();
     }
@@ -77,27 +77,29 @@ async fn send(
             return String::new();
         }
         Fault::Stall => {
-            held.push(stream);
+            open_streams.push(stream);
             return String::new();
         }
         // The server may have closed it.
         Fault::Cut | Fault::Corrupt => drop(stream.shutdown().await),
     }
-    let answer = timeout(ENDS, read(&mut stream)).await;
+    let answer = timeout(DEADLINE, read(&mut stream)).await;
     answer.unwrap_or_else(|_| panic!("no end after {fault:?} at byte {at}"))
 }
 
 /// Sends a whole request, and returns the answer.
-async fn ask(address: SocketAddr, line: &str, body: &Value) -> String {
+async fn post(address: SocketAddr, line: &str, body: &Value) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = request(address, line, body);
     stream.write_all(&request).await.unwrap();
-    timeout(ENDS, read(&mut stream)).await.expect("an answer")
+    timeout(DEADLINE, read(&mut stream))
+        .await
+        .expect("an answer")
 }
 
 /// Returns how many tasks the server has, from a whole request.
 async fn tasks(address: SocketAddr) -> u64 {
-    let answer = ask(
+    let answer = post(
         address,
         "POST /",
         &rpc("ListTasks", &json!({"pageSize": 1})),
@@ -123,34 +125,34 @@ fn with_server(test: impl AsyncFnOnce(SocketAddr)) {
         let serving = tokio::spawn(server.run(stop.clone()));
         test(address).await;
         stop.cancel();
-        let _ = timeout(ENDS, serving).await.expect("the server stops");
+        let _ = timeout(DEADLINE, serving).await.expect("the server stops");
     });
 }
 
 #[test]
 fn broken_requests_at_each_byte_start_no_task() {
     with_server(async |address| {
-        let (mut held, mut whole, mut faults) = (Vec::new(), 0, 0);
+        let (mut open_streams, mut whole, mut faults) = (Vec::new(), 0, 0);
         for (line, body) in requests() {
-            let answer = ask(address, line, &body).await;
+            let answer = post(address, line, &body).await;
             assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
             whole += 1;
             for at in places(&request(address, line, &body), crate::step()) {
                 for fault in [Fault::Cut, Fault::Reset, Fault::Stall] {
                     let broken = request(address, line, &body);
-                    let answer = send(address, &broken, at, fault, &mut held).await;
+                    let answer = send(address, &broken, at, fault, &mut open_streams).await;
                     let refuses = answer.is_empty() || answer.starts_with("HTTP/1.1 4");
                     assert!(refuses, "{fault:?} at byte {at}: {answer}");
                     faults += 1;
                 }
                 // The connections that the server has to hold at a time.
-                if held.len() > 100 {
-                    held.clear();
+                if open_streams.len() > 100 {
+                    open_streams.clear();
                 }
             }
             assert_eq!(tasks(address).await, whole, "{line}");
         }
-        drop(held);
+        drop(open_streams);
         assert_eq!(tasks(address).await, whole, "after stalled requests");
         println!("{faults} broken requests");
     });

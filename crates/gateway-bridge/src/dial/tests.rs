@@ -243,7 +243,7 @@ async fn h_03_refused_address_names_the_setting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn h_03_a_redirect_is_refused() {
+async fn h_03_redirect_is_refused() {
     let (kind, _) = refusal_error(DialAnswer::Status(302, None)).await;
     assert_eq!(kind, PeerErrorKind::RedirectRefused);
 }

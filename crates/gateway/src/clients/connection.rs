@@ -261,13 +261,13 @@ impl ClientConnection {
                 Ok(envelope) => envelope,
                 Err(_) if is_welcome(&text) => {
                     return Err(
-                        self.wrong_server("heretek-js", "is the archived JavaScript gateway")
+                        self.unexpected_server("heretek-js", "is the archived JavaScript gateway")
                     );
                 }
                 Err(_) => continue,
             };
             if envelope.field("event") == Some(&json!("connect.challenge")) {
-                return Err(self.wrong_server("openclaw", "is OpenClaw's own gateway"));
+                return Err(self.unexpected_server("openclaw", "is OpenClaw's own gateway"));
             }
             if envelope.kind() == Kind::Ping {
                 // Spawned, because receiving must not block while the gateway does not read.
@@ -280,7 +280,7 @@ impl ClientConnection {
         }
     }
 
-    fn wrong_server(&self, dialect: &'static str, description: &str) -> ClientError {
+    fn unexpected_server(&self, dialect: &'static str, description: &str) -> ClientError {
         let place = self.endpoint.redacted_url();
         ClientError::new(
             ClientErrorKind::WrongServer(Some(dialect)),

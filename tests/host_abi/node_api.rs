@@ -59,7 +59,7 @@ async fn updates_precede_the_result() {
 }
 
 #[tokio::test]
-async fn event_loop_takes_turns_between_updates() {
+async fn event_loop_runs_between_updates() {
     let peers = peers().await;
     let script = r#"
         const agent = new RemoteAgent(args[0]);
@@ -97,7 +97,7 @@ async fn throwing_update_callback_is_contained() {
 }
 
 #[tokio::test]
-async fn a_token_cancels_the_running_call() {
+async fn token_cancels_the_running_call() {
     let peers = peers().await;
     let script = r#"
         const agent = new RemoteAgent(args[0]);
@@ -115,7 +115,7 @@ async fn a_token_cancels_the_running_call() {
 }
 
 #[tokio::test]
-async fn a_token_cancelled_before_the_call_ends_it() {
+async fn cancelled_token_ends_a_new_call() {
     let peers = peers().await;
     let script = r#"
         const agent = new RemoteAgent(args[0]);
@@ -130,7 +130,7 @@ async fn a_token_cancelled_before_the_call_ends_it() {
 }
 
 #[tokio::test]
-async fn closing_settles_running_calls_and_leaves_no_thread() {
+async fn close_ends_running_calls_and_threads() {
     let peers = peers().await;
     let script = r#"
         const agent = new RemoteAgent(args[0]);
@@ -150,7 +150,7 @@ async fn closing_settles_running_calls_and_leaves_no_thread() {
 }
 
 #[tokio::test]
-async fn closing_an_idle_instance_leaves_no_thread() {
+async fn close_of_idle_instance_leaves_no_thread() {
     let script = r#"
         const agent = new RemoteAgent("{}");
         await agent.execute('{"action":"list_targets"}', null, new CancelToken(), null);
@@ -206,11 +206,11 @@ async fn terminated_worker_leaves_the_process_running() {
 }
 
 #[tokio::test]
-async fn an_envelope_is_read_as_text() {
+async fn envelope_is_rendered_as_text() {
     let script = r#"
         const agent = new RemoteAgent("{}");
-        const [text, ...wrong] = [args[0], "", "\0", "[", '{"ok":true}'].map((envelope) => agent.render(envelope));
-        done({ text, wrong: wrong.every((text) => text.startsWith("remote_agent: the result cannot be read")), threads: threads() });
+        const [text, ...invalid] = [args[0], "", "\0", "[", '{"ok":true}'].map((envelope) => agent.render(envelope));
+        done({ text, invalid: invalid.every((text) => text.startsWith("remote_agent: the result cannot be read")), threads: threads() });
     "#;
     let Some(node) = node(&library(), script, &[ENVELOPE]) else {
         return;
@@ -218,7 +218,7 @@ async fn an_envelope_is_read_as_text() {
     let seen = node.finish().await;
     assert_eq!(without_id(seen["text"].as_str().unwrap()), READ);
     assert_eq!(
-        (&seen["wrong"], &seen["threads"]),
+        (&seen["invalid"], &seen["threads"]),
         (&json!(true), &json!(0))
     );
 }
@@ -238,7 +238,7 @@ async fn rendered_call_returns_its_envelope_and_text() {
 }
 
 #[tokio::test]
-async fn pieces_of_a_large_result_make_the_same_envelope() {
+async fn chunked_result_equals_the_envelope() {
     let peers = peers().await;
     let script = r#"
         const { isDeepStrictEqual } = require("node:util");
@@ -261,7 +261,7 @@ async fn pieces_of_a_large_result_make_the_same_envelope() {
 }
 
 #[tokio::test]
-async fn a_wrong_configuration_throws_an_error_with_its_place() {
+async fn invalid_configuration_throws_with_its_pointer() {
     let script = r#"
         const thrown = (work) => { try { work(); return null; } catch (error) { return JSON.parse(error.message).path; } };
         const config = '{"targets":[{"alias":"desk"}]}';

@@ -8,7 +8,7 @@ use crate::gateway::{
 };
 
 /// Returns the first frame of this type that the bridge sends for `request`.
-async fn said(kind: &str, settings: Value, request: &Value) -> Value {
+async fn first_frame(kind: &str, settings: Value, request: &Value) -> Value {
     let gateway = plain(json!([])).await;
     let rig = at(&gateway.url(), settings);
     let envelope = rig.call(request).await;
@@ -28,8 +28,8 @@ async fn h_08_bridge_advertises_first() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_09_the_version_reported_is_the_protocols() {
-    let advertised = said("handshake", json!({}), &to("alpha", "Hello?")).await;
+async fn h_09_reported_version_is_the_protocol_version() {
+    let advertised = first_frame("handshake", json!({}), &to("alpha", "Hello?")).await;
     let capabilities = &advertised["content"]["capabilities"];
     assert_eq!(capabilities["version"], "1.0.0", "{advertised}");
     let types = capabilities["supportedMessageTypes"].as_array().unwrap();
@@ -39,8 +39,8 @@ async fn h_09_the_version_reported_is_the_protocols() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_13_the_bridge_serves_no_agents() {
-    let advertised = said("handshake", json!({}), &to("alpha", "Hello?")).await;
+async fn h_13_bridge_serves_no_agents() {
+    let advertised = first_frame("handshake", json!({}), &to("alpha", "Hello?")).await;
     assert_eq!(
         advertised.pointer("/content/capabilities/supportedAgents"),
         None,
@@ -66,12 +66,12 @@ async fn h_10_credential_precedes_the_handshake() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_11_three_statuses_accept_a_credential() {
-    for word in ["ok", "success", "authenticated"] {
-        let ok = json!({"when": {"/type": "auth"}, "do": [{"send": {"type": "auth-response", "content": {"status": word}}}]});
+    for status in ["ok", "success", "authenticated"] {
+        let ok = json!({"when": {"/type": "auth"}, "do": [{"send": {"type": "auth-response", "content": {"status": status}}}]});
         let gateway = plain(json!([ok])).await;
         let rig = at(&gateway.url(), json!({"token": "open sesame"}));
         let envelope = rig.call(&to("alpha", "Hello?")).await;
-        assert_eq!(text(&envelope), "as you wish", "{word}: {envelope}");
+        assert_eq!(text(&envelope), "as you wish", "{status}: {envelope}");
     }
 }
 
@@ -97,8 +97,8 @@ async fn h_11_expired_credential_is_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_15_h_16_one_text_is_a_text() {
-    let message = said("message", json!({}), &to("alpha", "Hello?")).await;
+async fn h_15_h_16_single_text_part_is_a_string() {
+    let message = first_frame("message", json!({}), &to("alpha", "Hello?")).await;
     assert_eq!(
         message["content"],
         json!({"role": "user", "content": "Hello?"}),
@@ -108,17 +108,17 @@ async fn h_15_h_16_one_text_is_a_text() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_16_anything_else_is_a_list_of_parts() {
+async fn h_16_other_content_is_a_list_of_parts() {
     let parts = json!([{"kind": "text", "text": "Look:"}, {"kind": "data", "data": {"a": 1}}]);
     let request = and(to("alpha", ""), json!({"parts": parts}));
-    let message = said("message", json!({}), &request).await;
+    let message = first_frame("message", json!({}), &request).await;
     let content = &message["content"]["content"];
     assert_eq!(content["parts"][0]["text"], "Look:", "{message}");
     assert_eq!(content["parts"][1]["data"], json!({"a": 1}), "{message}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_16_an_answer_of_parts_is_read() {
+async fn h_16_answer_of_parts_is_read() {
     let mut reply = answer("");
     reply["content"]["content"] = json!({"parts": [{"kind": "text", "text": "in parts"}]});
     let gateway = plain(json!([{"when": {"/type": "message"}, "do": [{"send": reply}]}])).await;
@@ -130,7 +130,7 @@ async fn h_16_an_answer_of_parts_is_read() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_17_ids_are_uuids_with_a_prefix() {
-    let message = said("message", json!({}), &to("alpha", "Hello?")).await;
+    let message = first_frame("message", json!({}), &to("alpha", "Hello?")).await;
     let id = message["id"].as_str().unwrap();
     let uuid = id.strip_prefix("msg-").unwrap();
     assert_eq!(
@@ -146,7 +146,7 @@ async fn h_18_timestamps_are_whole_milliseconds() {
         .elapsed()
         .unwrap()
         .as_millis() as u64;
-    let message = said("message", json!({}), &to("alpha", "Hello?")).await;
+    let message = first_frame("message", json!({}), &to("alpha", "Hello?")).await;
     let at = message["timestamp"].as_u64().unwrap();
     assert!((before..before + 60_000).contains(&at), "{message}");
 }
@@ -158,7 +158,7 @@ async fn h_21_every_message_has_a_correlation_id() {
         json!({"metadata": {
         "priority": "high", "threadId": "t-1", "parentId": "p-1", "ttl": 60, "correlationId": "of-the-caller"}}),
     );
-    let message = said("message", json!({}), &request).await;
+    let message = first_frame("message", json!({}), &request).await;
     let metadata = &message["metadata"];
     assert_eq!(metadata["requiresResponse"], true, "{message}");
     for (name, value) in [
@@ -169,12 +169,15 @@ async fn h_21_every_message_has_a_correlation_id() {
     ] {
         assert_eq!(metadata[name], value, "{message}");
     }
-    let ours = metadata["correlationId"].as_str().unwrap();
-    assert!(ours != "of-the-caller" && ours.len() > 20, "{message}");
+    let correlation_id = metadata["correlationId"].as_str().unwrap();
+    assert!(
+        correlation_id != "of-the-caller" && correlation_id.len() > 20,
+        "{message}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_22_the_conversation_is_the_session() {
+async fn h_22_conversation_is_the_session() {
     let gateway = plain(json!([])).await;
     let rig = at(&gateway.url(), json!({}));
     let request = and(to("alpha", "Hello?"), json!({"context_id": "talk-7"}));
@@ -212,8 +215,11 @@ async fn h_29_discoveries_run_one_at_a_time() {
     let gateway = plain(json!([slow])).await;
     let rig = at(&gateway.url(), json!({}));
     at_once(&rig).await;
-    for asked in gateway.log().matching(&json!({"/type": "discovery"})) {
-        assert!(asked["metadata"]["correlationId"].is_string(), "{asked}");
+    for discovery in gateway.log().matching(&json!({"/type": "discovery"})) {
+        assert!(
+            discovery["metadata"]["correlationId"].is_string(),
+            "{discovery}"
+        );
     }
 }
 
@@ -227,7 +233,7 @@ async fn all_calls_share_one_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_36_a_proposals_id_is_its_correlation_id() {
+async fn h_36_proposal_id_is_its_correlation_id() {
     let decide = json!({"when": {"/type": "proposal"}, "do": [{"send": crate::gateway::support::decided("approved", json!({"alpha": "approve", "beta": "approve"}), true)}]});
     let gateway = plain(json!([decide])).await;
     at(&gateway.url(), json!({}))
@@ -247,7 +253,7 @@ async fn h_36_a_proposals_id_is_its_correlation_id() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_41_a_deadline_is_a_time_in_milliseconds() {
+async fn h_41_deadline_is_in_unix_milliseconds() {
     let decide = json!({"when": {"/type": "proposal"}, "do": [{"send": crate::gateway::support::decided("rejected", json!({}), false)}]});
     let gateway = plain(json!([decide])).await;
     let deadline = std::time::SystemTime::UNIX_EPOCH

@@ -39,7 +39,7 @@ async fn call_returns_updates_then_envelope() {
 }
 
 #[tokio::test]
-async fn cancelling_a_call_ends_it_with_an_envelope() {
+async fn cancelled_call_returns_an_envelope() {
     let peers = peers().await;
     let tool = open(&config(&peers));
     let call = tool.execute(request("silent").into(), RNone, RNone);
@@ -72,7 +72,7 @@ async fn dropping_the_future_cancels_the_call() {
 }
 
 #[tokio::test]
-async fn a_panic_in_the_hosts_update_callback_loses_updates_only() {
+async fn panic_in_update_callback_loses_only_updates() {
     let peers = peers().await;
     let tool = open(&config(&peers));
     let updates = updates_to(|_| std::panic::resume_unwind(Box::new("no room")));
@@ -126,15 +126,15 @@ async fn calls_run_concurrently() {
 }
 
 #[test]
-fn an_envelope_is_read_as_text() {
+fn envelope_is_rendered_as_text() {
     let tool = open("{}");
     let text = |envelope: &str| tool.render(envelope.into()).into_string();
     assert_eq!(without_id(&text(ENVELOPE)), READ);
     assert_ne!(text(ENVELOPE), text(ENVELOPE));
-    for wrong in ["", "\u{0}", "[", "{\"ok\":true}"] {
+    for invalid in ["", "\u{0}", "[", "{\"ok\":true}"] {
         assert!(
-            text(wrong).starts_with("remote_agent: the result cannot be read"),
-            "{wrong:?}"
+            text(invalid).starts_with("remote_agent: the result cannot be read"),
+            "{invalid:?}"
         );
     }
 }
@@ -169,7 +169,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 }
 
 #[test]
-fn a_wrong_configuration_is_refused_with_its_place() {
+fn invalid_configuration_is_refused_with_its_pointer() {
     let module = load(library()).unwrap();
     let config = r#"{"targets": [{"alias": "desk"}]}"#;
     let refused = module.new_tool()(config.into(), RNone).into_result().err();
@@ -182,7 +182,7 @@ fn a_wrong_configuration_is_refused_with_its_place() {
 }
 
 #[test]
-fn a_parsed_configuration_has_its_defaults() {
+fn parsed_configuration_has_its_defaults() {
     let module = load(library()).unwrap();
     let parsed = module.parse_config()("{}".into())
         .into_result()

@@ -15,7 +15,7 @@ async fn gateway() -> (Gateways, String) {
     (gateway, config)
 }
 
-fn gone(all: &[Received]) -> bool {
+fn is_closed(all: &[Received]) -> bool {
     all.iter().any(|one| one.what == LogEvent::Disconnected)
 }
 
@@ -34,7 +34,7 @@ async fn close_with_open_gateway_leaves_no_thread() {
         return;
     };
     assert_eq!(node.finish().await, "OPEN");
-    timeout(EXIT_TIMEOUT, gateway.log().until(gone))
+    timeout(EXIT_TIMEOUT, gateway.log().until(is_closed))
         .await
         .expect("the connection ends");
 }
@@ -57,7 +57,7 @@ async fn close_waits_until_the_gateway_is_disconnected() {
         .unwrap();
     // The frame was sent before the wait ended, so it arrives even if the process ends.
     let farewell = json!({"/type": "disconnect"});
-    let left = gateway.log().frame(1, &farewell);
-    let left = timeout(EXIT_TIMEOUT, left).await.expect("a farewell");
-    assert_eq!(left["content"]["reason"], "shutdown");
+    let disconnect = gateway.log().frame(1, &farewell);
+    let disconnect = timeout(EXIT_TIMEOUT, disconnect).await.expect("a farewell");
+    assert_eq!(disconnect["content"]["reason"], "shutdown");
 }

@@ -48,7 +48,7 @@ async fn h_04_invalid_message_is_answered_and_connection_stays() {
 }
 
 #[tokio::test]
-async fn h_04_a_frame_above_the_cap_closes_with_1009() {
+async fn h_04_frame_above_the_limit_closes_with_1009() {
     let gateway = Gateway::start(json!({})).await;
     let mut client = gateway.client().await;
     let _ = client
@@ -59,7 +59,7 @@ async fn h_04_a_frame_above_the_cap_closes_with_1009() {
 }
 
 #[tokio::test]
-async fn h_06_frames_against_the_rules_close_with_1008() {
+async fn h_06_protocol_violations_close_with_1008() {
     let gateway = Gateway::start(json!({})).await;
     let mut client = gateway.client().await;
     // A text frame of one byte that is not UTF-8, with a mask of zeros.
@@ -72,7 +72,7 @@ async fn h_06_frames_against_the_rules_close_with_1008() {
 }
 
 #[tokio::test]
-async fn h_07_a_ping_is_answered_with_its_id() {
+async fn h_07_pong_has_the_id_of_its_ping() {
     let gateway = Gateway::start(json!({})).await;
     let mut client = gateway.client().await;
     let pong = client
@@ -110,7 +110,7 @@ async fn h_08_every_advertisement_is_acknowledged() {
 }
 
 #[tokio::test]
-async fn h_08_a_message_before_the_handshake_is_served() {
+async fn h_08_message_before_handshake_is_served() {
     let gateway = Gateway::start(json!({})).await;
     let mut alpha = gateway.serving(&["alpha"]).await;
     gateway.client().await.send(message("alpha", "c")).await;
@@ -118,7 +118,7 @@ async fn h_08_a_message_before_the_handshake_is_served() {
 }
 
 #[tokio::test]
-async fn h_09_another_major_version_is_refused_and_ends() {
+async fn h_09_other_major_version_is_refused_and_closed() {
     let gateway = Gateway::start(json!({})).await;
     let mut watcher = gateway.client().await;
     for version in ["2.0.0", "0.9", "10.0", "next", ""] {
@@ -139,11 +139,11 @@ async fn h_09_another_major_version_is_refused_and_ends() {
 }
 
 #[tokio::test]
-async fn h_09_the_same_major_version_is_served() {
+async fn h_09_same_major_version_is_served() {
     let gateway = Gateway::start(json!({})).await;
     for version in [json!("1"), json!("1.7"), json!("v1.0.0"), json!(null)] {
-        let said = json!({"type": "handshake", "content": {"action": "advertise", "capabilities": {"version": version}}});
-        let acknowledged = gateway.client().await.request(said).await;
+        let response = json!({"type": "handshake", "content": {"action": "advertise", "capabilities": {"version": version}}});
+        let acknowledged = gateway.client().await.request(response).await;
         assert_eq!(
             acknowledged["content"]["action"], "acknowledge",
             "{version}"
@@ -168,10 +168,13 @@ async fn h_10_third_unauthenticated_frame_closes() {
 async fn h_11_valid_credential_is_accepted() {
     let gateway = Gateway::start(keys()).await;
     let mut client = gateway.client().await;
-    let said = client.request(auth("steward-key")).await;
-    assert_eq!(said["type"], "auth-response");
+    let response = client.request(auth("steward-key")).await;
+    assert_eq!(response["type"], "auth-response");
     assert_eq!(
-        (&said["content"]["status"], &said["metadata"]["parentId"]),
+        (
+            &response["content"]["status"],
+            &response["metadata"]["parentId"]
+        ),
         (&json!("ok"), &json!("a"))
     );
     client.advertise(&["steward"]).await;
@@ -185,11 +188,11 @@ async fn h_11_invalid_credential_closes() {
         ("late-key", 5003, "TOKEN_EXPIRED"),
     ] {
         let mut client = gateway.client().await;
-        let said = client.request(auth(token)).await;
-        assert_eq!(said["content"]["status"], "failed");
-        assert_eq!(said["content"]["error"], name);
-        assert_eq!(said["content"]["code"], code);
-        assert!(!said.to_string().contains(token), "{said}");
+        let response = client.request(auth(token)).await;
+        assert_eq!(response["content"]["status"], "failed");
+        assert_eq!(response["content"]["error"], name);
+        assert_eq!(response["content"]["code"], code);
+        assert!(!response.to_string().contains(token), "{response}");
         assert_eq!(client.closed().await, 1008);
     }
 }

@@ -12,7 +12,7 @@ use super::{Simulation, processes};
 
 impl Simulation {
     /// Stops and starts processes and adjusts clocks until the simulation stops injecting faults.
-    pub(super) async fn disturb(self: Arc<Self>, mut random: Random) {
+    pub(super) async fn inject_faults(self: Arc<Self>, mut random: Random) {
         let world = &self.world;
         if self.settings.faults == 0 {
             return;

@@ -95,7 +95,7 @@ fn ending(after: Duration) -> Value {
 }
 
 #[tokio::test]
-async fn a_connection_ends_with_its_credential() {
+async fn connection_ends_with_its_credential() {
     let gateway = Gateway::start(ending(Duration::from_millis(1500))).await;
     let mut client = gateway.known_client().await;
     assert_eq!(

@@ -12,10 +12,10 @@ fn subscribe(agents: Value) -> Value {
 #[tokio::test]
 async fn h_29_discovery_has_the_id_of_its_request() {
     let gateway = gateway(json!({})).await;
-    let asked = json!({"type": "discovery", "id": "d-1", "content": {"action": "list"}, "metadata": {"correlationId": "dc-1"}});
+    let request = json!({"type": "discovery", "id": "d-1", "content": {"action": "list"}, "metadata": {"correlationId": "dc-1"}});
     let listed = exchange(
         &client(&gateway).await,
-        asked,
+        request,
         json!({"/type": "discovery"}),
     )
     .await;
@@ -47,10 +47,10 @@ async fn h_29_discovery_has_the_id_of_its_request() {
 async fn h_30_every_status_is_one_of_five() {
     let gateway = gateway(json!({})).await;
     let _alpha = listener(&gateway, "alpha").await;
-    let asked = json!({"type": "discovery", "content": {"action": "list"}});
+    let request = json!({"type": "discovery", "content": {"action": "list"}});
     let listed = exchange(
         &client(&gateway).await,
-        asked,
+        request,
         json!({"/type": "discovery"}),
     )
     .await;
@@ -97,7 +97,7 @@ async fn h_32_subscription_receives_current_state_once() {
 }
 
 #[tokio::test]
-async fn h_32_changes_are_reported_until_it_is_over() {
+async fn h_32_changes_are_reported_until_unsubscribe() {
     let gateway = gateway(json!({})).await;
     let client = client(&gateway).await;
     exchange(
@@ -134,7 +134,7 @@ async fn h_32_changes_are_reported_until_it_is_over() {
 }
 
 #[tokio::test]
-async fn h_32_other_channels_and_a_status_without_content_are_errors() {
+async fn h_32_unknown_channel_and_empty_status_are_errors() {
     let gateway = gateway(json!({})).await;
     let client = client(&gateway).await;
     let unknown = json!({"type": "subscribe", "content": {"channel": "agent:mood"}});
@@ -153,8 +153,8 @@ async fn h_33_workspaces_are_listed_with_their_sessions() {
         json!({"/type": "message"}),
     )
     .await;
-    let asked = json!({"type": "workspace", "content": {"action": "list"}});
-    let listed = exchange(&client, asked, json!({"/type": "workspace"})).await;
+    let request = json!({"type": "workspace", "content": {"action": "list"}});
+    let listed = exchange(&client, request, json!({"/type": "workspace"})).await;
     let workspaces = listed["content"]["workspaces"].as_array().unwrap();
     let coder = workspaces
         .iter()
@@ -201,17 +201,17 @@ async fn h_34_unregistered_service_is_not_found() {
 }
 
 #[tokio::test]
-async fn a_decision_is_reported_to_subscribers_as_an_event() {
+async fn decision_is_an_event_for_subscribers() {
     let gateway = gateway(json!({})).await;
     let _triad = voters::triad(&gateway.url).await;
     let watcher = client(&gateway).await;
     let channel = json!({"type": "subscribe", "content": {"channel": "triad:decision"}});
     exchange(&watcher, channel, json!({"/type": "subscribe"})).await;
     let steward = listener(&gateway, "steward").await;
-    let words = json!({"content": {"proposal": "alpha=approve beta=approve charlie=approve"}});
+    let fields = json!({"content": {"proposal": "alpha=approve beta=approve charlie=approve"}});
     exchange(
         &steward,
-        super::proposal(words),
+        super::proposal(fields),
         json!({"/type": "decision"}),
     )
     .await;
