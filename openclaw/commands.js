@@ -294,8 +294,9 @@ async function gateway(method, params = {}) {
 
 /** Returns a hint for a missing gateway. OpenClaw's message about the address ends with the place in the configuration. */
 function noGateway({ url, urlSource }) {
-  const source = urlSource === "local loopback" ? "`gateway.port` of OpenClaw's configuration" : urlSource;
-  return `no gateway answers at ${line(url)} (${line(source)}); if it runs on another port, set OPENCLAW_GATEWAY_PORT to that port or correct \`gateway.port\`; \`openclaw gateway run\` starts one`;
+  const port = process.env.OPENCLAW_GATEWAY_PORT ? "the environment variable `OPENCLAW_GATEWAY_PORT`" : "`gateway.port` of OpenClaw's configuration";
+  const source = urlSource === "local loopback" ? port : urlSource;
+  return `no gateway answers at ${line(url)} (${line(source)}); if it runs on another port, correct ${line(source)}; \`openclaw gateway run\` starts one`;
 }
 
 async function tasks(context) {

@@ -28,7 +28,8 @@ export function acquire(config, logger, load = loadLibrary, wake = undefined, ma
   const key = createHash("sha256").update(text).digest("hex");
   let instance = slot.instances.get(key);
   if (!instance) {
-    instance = start(slot.library, JSON.stringify(mark(config)));
+    const marked = mark(config);
+    instance = start(slot.library, marked === config ? text : JSON.stringify(marked));
     slot.instances.set(key, instance);
   }
   return lease(slot, key, instance, logger, wake);

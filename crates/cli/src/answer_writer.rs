@@ -144,7 +144,11 @@ impl AnswerWriter {
             self.write_stdout(&lines);
         }
         if !self.unfinished_line.is_empty() {
-            let skip = self.unfinished_line.chars().count().saturating_sub(MAX_TAIL_CHARS);
+            let skip = self
+                .unfinished_line
+                .chars()
+                .count()
+                .saturating_sub(MAX_TAIL_CHARS);
             let tail: String = self.unfinished_line.chars().skip(skip).collect();
             self.bar.set_message(tail);
         }
@@ -154,7 +158,9 @@ impl AnswerWriter {
     fn write_stdout(&self, text: &str) {
         let write = || {
             let mut write_stdout = io::stdout().lock();
-            let _ = write_stdout.write_all(text.as_bytes()).and_then(|()| write_stdout.flush());
+            let _ = write_stdout
+                .write_all(text.as_bytes())
+                .and_then(|()| write_stdout.flush());
         };
         if text.is_empty() {
             return;

@@ -37,7 +37,8 @@ const SECRETS: [&str; 6] = [
 ];
 
 /// The error reasons that are normal when the doctor lists the tasks of a working agent: task lists are optional.
-const OPTIONAL_LIST_REASONS: [&str; 4] = ["rpc_error", "http_status", "invalid_response", "too_large"];
+const OPTIONAL_LIST_REASONS: [&str; 4] =
+    ["rpc_error", "http_status", "invalid_response", "too_large"];
 
 /// The fix for clocks that differ.
 const CLOCK_REPAIR: &str = "Synchronize the clock of this machine, for example with `timedatectl set-ntp true`; if it is right, the agent's operator has to. Tokens with an expiry fail until then.";

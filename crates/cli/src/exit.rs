@@ -97,7 +97,10 @@ impl Exit {
         if codes.contains(&Self::Ok) {
             return Self::Ok;
         }
-        codes.into_iter().max_by_key(severity_rank).unwrap_or(Self::Ok)
+        codes
+            .into_iter()
+            .max_by_key(severity_rank)
+            .unwrap_or(Self::Ok)
     }
 
     /// Returns the code for the `reason` of an error.
@@ -159,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_of_an_error_decides_the_exit_code() {
+    fn error_reason_decides_the_exit_code() {
         let codes = [
             "unreachable",
             "dns",

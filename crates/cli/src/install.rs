@@ -169,7 +169,8 @@ impl Args {
     /// Reads the agent card in the same way as the plugin, and returns the agent's name.
     async fn check_agent(&self, url: &str, verbose: bool) -> Result<String, Failure> {
         let bearer = self.bearer_env.as_deref();
-        let unset_variable = bearer.filter(|name| std::env::var(name).unwrap_or_default().is_empty());
+        let unset_variable =
+            bearer.filter(|name| std::env::var(name).unwrap_or_default().is_empty());
         if let Some(variable) = unset_variable {
             return Err(Failure::usage(format!(
                 "the environment variable `{variable}` of `--bearer-env` is not set; set it here and in the environment of the gateway, \

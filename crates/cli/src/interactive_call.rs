@@ -76,7 +76,9 @@ impl InteractiveCall<'_> {
                 }
             };
             (
-                instance.call(&request, caller.as_deref(), Some(on_update)).await,
+                instance
+                    .call(&request, caller.as_deref(), Some(on_update))
+                    .await,
                 Some(screen),
             )
         };
@@ -95,7 +97,12 @@ impl InteractiveCall<'_> {
             Some(screen) => {
                 let print = |envelope: &Value| {
                     let shown = &lock(screen).answer_writer;
-                    outcome::print_outcome(envelope, &self.context, instance.unset_variables(), shown);
+                    outcome::print_outcome(
+                        envelope,
+                        &self.context,
+                        instance.unset_variables(),
+                        shown,
+                    );
                 };
                 print(&envelope);
                 if envelope["error"]["reason"] == "rpc_error"

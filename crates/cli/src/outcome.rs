@@ -10,7 +10,7 @@ use super::{
     config::UnsetVariables,
     follow_up::FollowUp,
     hints,
-    output::{print_error, note},
+    output::{note, print_error},
     target::{PeerArgs, TargetArgs},
     text::{self, shell},
 };
@@ -136,7 +136,12 @@ pub(super) fn print_call_error(envelope: &Value, peers: &PeerArgs, missing: &Uns
 }
 
 /// Prints the task state, the agent's status text and the suggested commands.
-fn print_next_steps(continuation: &Value, status_text: Option<&str>, keeps_tasks: bool, context: &Context<'_>) {
+fn print_next_steps(
+    continuation: &Value,
+    status_text: Option<&str>,
+    keeps_tasks: bool,
+    context: &Context<'_>,
+) {
     let alias = continuation["target"]["target_alias"].as_str();
     let target_hint = alias.map_or_else(String::new, |alias| format!(" of {}", text::line(alias)));
     let to_target = context.target.options_for(&continuation["target"]);

@@ -292,7 +292,9 @@ pub fn build_library(source_root: &Path) -> Result<PathBuf, PackageError> {
                 .or(library);
         }
     }
-    let status = build.wait().map_err(|error| build_error(error.to_string()))?;
+    let status = build
+        .wait()
+        .map_err(|error| build_error(error.to_string()))?;
     bar.finish_and_clear();
     if !status.success() {
         return Err(build_error(status.to_string()));

@@ -12,7 +12,8 @@ use crate::exit::Failure;
 /// # Errors
 /// The system refuses a handler.
 pub(super) fn on_signal() -> Result<CancellationToken, Failure> {
-    let failed = |error: std::io::Error| Failure::new(format!("cannot install a signal handler: {error}"));
+    let failed =
+        |error: std::io::Error| Failure::new(format!("cannot install a signal handler: {error}"));
     let token = CancellationToken::new();
     let shutdown = token.clone();
     #[cfg(unix)]

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn last_column_wraps_between_words() {
+    fn last_column_wraps_at_spaces() {
         let shown = tasks("Summarize the incident of last Friday").layout(Some(70));
         let lines: Vec<_> = shown.lines().collect();
         assert_eq!(lines[2].trim_start(), "incident of last");
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn no_width_breaks_a_word_or_overflows() {
+    fn no_width_splits_words_or_overflows() {
         for width in 44..160 {
             let shown = tasks("Summarize the incident of last Friday").layout(Some(width));
             assert!(shown.contains(ID) && shown.contains("completed"), "{shown}");

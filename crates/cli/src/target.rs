@@ -70,7 +70,9 @@ impl PeerArgs {
     /// No source of agents is given, the file cannot be read, or the URL is invalid.
     pub(super) fn config(&self) -> Result<String, Failure> {
         if self.is_empty() {
-            return Err(Failure::usage(format!("no agent is known; {NAME_AN_AGENT}")));
+            return Err(Failure::usage(format!(
+                "no agent is known; {NAME_AN_AGENT}"
+            )));
         }
         if let Some(gateway) = self.local.settings()? {
             return Ok(json!({ "gateway": gateway }).to_string());
@@ -354,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_without_a_scheme_is_completed_in_the_advice() {
+    fn url_without_scheme_is_completed_in_the_hint() {
         for (url, whole) in [
             ("127.0.0.1:7801", "http://127.0.0.1:7801"),
             ("localhost:1/a", "http://localhost:1/a"),
@@ -393,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn the_token_is_a_reference_and_never_the_token_itself() {
+    fn token_is_a_reference_to_its_variable() {
         let target = ad_hoc().ad_hoc().unwrap();
         assert_eq!(
             target["auth"]["token"],
@@ -404,13 +406,13 @@ mod tests {
     }
 
     #[test]
-    fn the_caller_is_the_agent_that_is_named() {
+    fn caller_is_the_named_agent() {
         assert_eq!(ad_hoc().caller().unwrap(), r#"{"agent_id":"main"}"#);
         assert_eq!(PeerArgs::default().caller(), None);
     }
 
     #[test]
-    fn options_are_given_again_as_they_came() {
+    fn suggested_command_repeats_the_options() {
         let args = TargetArgs {
             peers: ad_hoc(),
             target: None,

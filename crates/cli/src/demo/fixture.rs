@@ -77,7 +77,8 @@ pub(super) struct StepResult {
 impl Fixture {
     /// Starts the agents and the first instance.
     pub(super) async fn start(library: Library, printer: Arc<Printer>) -> Result<Self, Failure> {
-        let failed = |purpose: String| Failure::new(format!("cannot start the demo's agents: {purpose}"));
+        let failed =
+            |purpose: String| Failure::new(format!("cannot start the demo's agents: {purpose}"));
         let script = serde_json::from_str(SCRIPT).map_err(|error| failed(error.to_string()))?;
         let peers = Peers::start(&script)
             .await

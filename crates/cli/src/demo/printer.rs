@@ -57,7 +57,10 @@ impl Printer {
     /// Prints a message of an agent.
     pub(super) fn received(&self, by: &str, message: &str) {
         let message = text::line(message);
-        self.line(format!("   <- {by}: {}", self.received_style.apply_to(message)));
+        self.line(format!(
+            "   <- {by}: {}",
+            self.received_style.apply_to(message)
+        ));
     }
 
     /// Prints a status change of a running task.

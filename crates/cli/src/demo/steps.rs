@@ -242,7 +242,9 @@ async fn expired_wait(fixture: &mut Fixture) -> Result<(), Failure> {
         .is(STATE, "working")?;
     let next = seen.text("/summary/next_step");
     let goes_on = next.split_once(". ").map_or(next, |(first, _)| first);
-    fixture.printer.status_change(&format!("wait_expired: {goes_on}"));
+    fixture
+        .printer
+        .status_change(&format!("wait_expired: {goes_on}"));
     let fields = request.as_object_mut().into_iter();
     fields.for_each(|fields| drop(fields.remove("timeout_ms")));
     let seen = fixture.call(&request).await?;
@@ -344,6 +346,8 @@ async fn refused(fixture: &mut Fixture) -> Result<(), Failure> {
     ));
     let untouched = fixture.peers.connections("stranger") == 0;
     fixture.check(untouched, "the stranger was connected to")?;
-    fixture.printer.step_passed("refused before anything was sent");
+    fixture
+        .printer
+        .step_passed("refused before anything was sent");
     Ok(())
 }

@@ -90,7 +90,9 @@ async fn check(args: &GatewayArgs, findings: &mut Findings) -> Result<Exit, Fail
     };
     requester.disconnect().await;
     check_clock(time, findings);
-    let agents = discovery["agents"].as_array().map_or(&[][..], Vec::as_slice);
+    let agents = discovery["agents"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
     // The local configuration belongs to the checked gateway unless the command line names another address.
     let own = (!args.has_url()).then_some(&config);
     check_agents(agents, own, findings);

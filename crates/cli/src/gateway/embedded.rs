@@ -81,8 +81,7 @@ impl Embedded {
         }
         let names: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();
         let agent_list = match names.is_empty() {
-            true => "no agents; `--gateway-agent alpha=approve` adds one"
-                .to_owned(),
+            true => "no agents; `--gateway-agent alpha=approve` adds one".to_owned(),
             false => names.join(", "),
         };
         note(format_args!(
@@ -173,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_configuration_without_a_gateway_gets_this_one() {
+    fn configuration_without_gateway_gets_the_embedded_one() {
         let with = |config| with_gateway(config, "ws://127.0.0.1:1");
         let fresh: Value = serde_json::from_str(&with("{}")).unwrap_or_default();
         let wanted = json!({"gateway": {"url": "ws://127.0.0.1:1", "enabled": true}});

@@ -69,7 +69,10 @@ fn parse_profile(name: &str) -> Result<String, String> {
         .collect();
     match known.contains(&name) {
         true => Ok(name.to_owned()),
-        false => Err(format!("unknown profile; the profiles are {}", known.join(", "))),
+        false => Err(format!(
+            "unknown profile; the profiles are {}",
+            known.join(", ")
+        )),
     }
 }
 
@@ -136,7 +139,8 @@ fn supervisor(
     log: Arc<dyn Log>,
 ) -> Result<(Supervisor, Vec<OpenedBackend>), Failure> {
     let with_backend = || {
-        let parse_profile = |agent: &AgentConfig| Some((agent.name.clone(), agent.backend.clone()?));
+        let parse_profile =
+            |agent: &AgentConfig| Some((agent.name.clone(), agent.backend.clone()?));
         agents.iter().filter_map(parse_profile)
     };
     let hidden: Vec<String> = with_backend()

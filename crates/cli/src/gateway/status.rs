@@ -53,7 +53,8 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
                     ClientErrorKind::WrongServer(dialect) => dialect,
                     _ => None,
                 };
-                let status = json!({"url": url, "ok": false, "dialect": dialect, "message": error.message});
+                let status =
+                    json!({"url": url, "ok": false, "dialect": dialect, "message": error.message});
                 lines.write(status.to_string());
                 return Ok(failure(&error).exit);
             }
@@ -68,7 +69,10 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
         Ok((round_trip, requester.discover().await?))
     };
     let (round_trip, discovery) = queries.await.map_err(|error| failure(&error))?;
-    let mut services = discovery["services"].as_array().cloned().unwrap_or_default();
+    let mut services = discovery["services"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
     let mut healthy = true;
     if args.deep {
         for service in services.iter_mut().take(MAX_SERVICES) {

@@ -114,13 +114,18 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
             let all: Vec<_> = all.chain(added.iter().map(from("command"))).collect();
             if *json {
                 for (client, from) in &all {
-                    let line = json!({"name": client.name, "operator": client.operator, "from": from});
+                    let line =
+                        json!({"name": client.name, "operator": client.operator, "from": from});
                     lines.write(line.to_string());
                 }
             } else if !all.is_empty() {
                 let mut table = Table::new(["CLIENT", "ROLE", "FROM"]);
                 for (client, from) in &all {
-                    let role = if client.operator { "operator" } else { "client" };
+                    let role = if client.operator {
+                        "operator"
+                    } else {
+                        "client"
+                    };
                     table.add_row([client.name.clone(), role.to_owned(), (*from).to_owned()]);
                 }
                 lines.write(table.render());

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 
-use super::overrides::{ConfigOverrides, command, env_reference_to, store_location, pairs, path};
+use super::overrides::{ConfigOverrides, command, env_reference_to, pairs, path, store_location};
 use crate::exit::Failure;
 use openclaw_server::config::{ExecutorKind, ServeConfig, default_state_dir};
 
@@ -334,7 +334,10 @@ impl ServeArgs {
         overrides.put("sessionId", executor.session_id.as_deref());
         overrides.put("thinking", executor.thinking.as_deref());
         overrides.put("timeout", executor.timeout);
-        overrides.put("openclawPath", executor.openclaw_path.as_deref().map(command));
+        overrides.put(
+            "openclawPath",
+            executor.openclaw_path.as_deref().map(command),
+        );
         overrides.put(
             "workingDirectory",
             executor.working_directory.as_deref().map(path),
@@ -378,7 +381,10 @@ impl ExecutorArgs {
             .as_deref()
             .is_some_and(|url| url.starts_with("wss:"));
         gateway.put("allowRemote", is_remote.then_some(true));
-        gateway.put("token", self.gateway_token_env.as_deref().map(env_reference_to));
+        gateway.put(
+            "token",
+            self.gateway_token_env.as_deref().map(env_reference_to),
+        );
         gateway.some()
     }
 }

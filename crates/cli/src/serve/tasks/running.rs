@@ -33,7 +33,9 @@ impl RunningServer {
         if let Some(token) = token {
             let value = HeaderValue::try_from(format!("Bearer {token}"));
             let mut value = value.map_err(|_| {
-                Failure::usage("cannot send the token of `--bearer-env`: it is not a valid header value")
+                Failure::usage(
+                    "cannot send the token of `--bearer-env`: it is not a valid header value",
+                )
             })?;
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
@@ -53,7 +55,12 @@ impl RunningServer {
         }
         let tasks = match answer["tasks"].take() {
             Value::Array(tasks) => tasks,
-            _ => return Err(Failure::new(format!("cannot list tasks: the server at {} has no task list", self.url))),
+            _ => {
+                return Err(Failure::new(format!(
+                    "cannot list tasks: the server at {} has no task list",
+                    self.url
+                )));
+            }
         };
         let next = answer["next"].as_str().map(str::to_owned);
         Ok(Page { tasks, next })
@@ -98,10 +105,7 @@ impl RunningServer {
             };
             Failure {
                 exit: Exit::Unreachable,
-                message: format!(
-                    "cannot query the server at {}: {error}{tls_hint}",
-                    self.url
-                ),
+                message: format!("cannot query the server at {}: {error}{tls_hint}", self.url),
             }
         };
         let mut response = self.net.exchange(request).await.map_err(failed)?;
@@ -136,6 +140,9 @@ fn refusal(status: StatusCode, answer: &Value) -> Failure {
     };
     Failure {
         exit,
-        message: format!("the server refused the request ({}): {reason}{next}", status.as_u16()),
+        message: format!(
+            "the server refused the request ({}): {reason}{next}",
+            status.as_u16()
+        ),
     }
 }
