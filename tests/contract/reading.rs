@@ -88,7 +88,7 @@ which is as long. `UPDATE=1 cargo real --test suite contract::tokens` writes the
 
 /// The section about forgeries.
 const REPLACEMENTS: &str = r#"
-## What is replaced and left out
+## Replaced and omitted text
 
 The envelope keeps an agent's words as they came, without credentials. In the text for a model the library changes them:
 
