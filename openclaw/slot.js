@@ -45,7 +45,7 @@ function start(library, config) {
   const host = {
     async ask(request, caller) {
       const envelope = await agent.execute(JSON.stringify(request), JSON.stringify(caller), new library.CancelToken(), null);
-      tasks.saw(JSON.parse(envelope));
+      tasks.observe(JSON.parse(envelope));
       return envelope;
     },
     render: (envelope, maxChars) => agent.render(envelope, maxChars),
