@@ -258,7 +258,7 @@ async function readContinuation(file) {
   try {
     return JSON.parse(await readFile(file, "utf8"));
   } catch (error) {
-    throw new CommandError(`cannot go on from \`${file}\`: ${error.message}; give a file that \`send --save FILE\` wrote`);
+    throw new CommandError(`cannot continue from \`${file}\`: ${error.message}; name a file that \`send --save FILE\` wrote`);
   }
 }
 

@@ -93,6 +93,6 @@ async fn unsupported_gateway_command_names_alternatives() {
     exits(&ended, 3);
     has(
         &ended.stderr,
-        &["no agent is there", "`--gateway-agent NAME=approve`"],
+        &["no agents; ", "`--gateway-agent NAME=approve`"],
     );
 }

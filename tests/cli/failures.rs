@@ -100,7 +100,7 @@ async fn usage_error_names_its_cause() {
         ),
         (
             &["status", "--continuation", odd],
-            "give a file that `remote-agent send --save FILE` wrote",
+            "name a file that `remote-agent send --save FILE` wrote",
         ),
         (&["send", "hi", "--bearer-env", "X"], "--url"),
         (&["send", "hi", "--url", "ftp://a"], "/targets/0/baseUrl"),

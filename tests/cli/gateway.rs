@@ -200,7 +200,7 @@ async fn created_agent_is_known_after_restart() {
     exits(&run(&[&create[..], &files].concat()).await, 0);
     let twice = run(&[&create[..], &files].concat()).await;
     exits(&twice, 2);
-    has(&twice.stderr, &["exists already"]);
+    has(&twice.stderr, &["already exists"]);
     let config = ["gateway", "agents", "config", "reviewer", "get", "--json"];
     let reported = run(&[&config[..], &files].concat()).await;
     assert_eq!(lines(&reported)[0]["role"], "Reviewer");
@@ -360,7 +360,7 @@ async fn validate_names_the_place_of_each_error() {
     exits(&checked, 2);
     has(
         &checked.stdout,
-        &["line 2: 2002 MISSING_FIELD", "1 envelopes keep"],
+        &["line 2: 2002 MISSING_FIELD", "1 envelopes are valid"],
     );
 }
 
