@@ -181,5 +181,5 @@ async fn refusal_names_the_token_option() {
 async fn other_server_is_refused() {
     let server = RawServer::start(vec![json("200 OK", "<html>")]).await;
     let result = running(&server, None).page(None).await;
-    assert!(result.is_err_and(|failure| failure.message.ends_with("is not such a server")));
+    assert!(result.is_err_and(|failure| failure.message.ends_with("has no task list")));
 }
