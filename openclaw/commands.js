@@ -7,22 +7,22 @@ import { createInterface } from "node:readline";
 import { settings } from "./config.js";
 import { addTarget, aliasFor, disallowTool, removeTarget } from "./configuration.js";
 import { openInstance } from "./instance.js";
-import { FAILED, OK, TIMEOUT, USAGE, age, complain, exitOf, goOn, hintFor, line, note, print, report, safe, table, word } from "./report.js";
-import { lastWord, withListed } from "./tasks.js";
+import { FAILED, OK, TIMEOUT, USAGE, age, printError, exitOf, printNextSteps, hintFor, line, note, print, report, safe, table, word } from "./report.js";
+import { lastWord, withAgentTasks } from "./tasks.js";
 
 const PLACE = "plugins.entries.remote-agent.config";
 const POLL_MS = 250;
 /** The number of consecutive failed connections after which the command reports that no gateway is running. */
 const MAX_MISSES = 3;
 /** The maximum number of finished tasks without a text for which `tasks` requests the text from the agent. */
-const MAX_ASKED_WORDS = 8;
-const WORD_TIMEOUT_MS = 5000;
+const MAX_REQUESTED_TEXTS = 8;
+const TEXT_TIMEOUT_MS = 5000;
 
 // The WebSocket close code of a gateway that refuses a token.
 const POLICY_VIOLATION = 1008;
 
 /** A user error, or another reason to stop. */
-class Stop extends Error {
+class CommandError extends Error {
   constructor(message, exit = USAGE) {
     super(message);
     this.exit = exit;
@@ -40,7 +40,7 @@ export function registerCommands({ program, config: host }, api) {
       .action(async (...values) => {
         // Commander passes the arguments, the options and the command.
         const [options, { args }] = values.splice(-2);
-        process.exitCode = await guarded(() => run({ api, host, options, args }, ...values));
+        process.exitCode = await withErrorHandling(() => run({ api, host, options, args }, ...values));
       });
 
   command("add <url>", "Add an agent: check its card, configure it and allow the tool", add)
@@ -79,12 +79,12 @@ function followUp(command) {
     .option("--timeout-ms <n>", "The timeout in milliseconds");
 }
 
-async function guarded(run) {
+async function withErrorHandling(run) {
   try {
     return await run();
   } catch (error) {
     note(`error: ${safe(error?.message ?? error)}`);
-    return error instanceof Stop ? error.exit : FAILED;
+    return error instanceof CommandError ? error.exit : FAILED;
   }
 }
 
@@ -114,7 +114,7 @@ async function add({ api, host, options }, url) {
   const seen = listing.summary?.targets?.[0];
   const problem = listing.ok ? seen?.last_refresh_error : listing.error;
   if (problem && !options.force) {
-    complain({ ...problem, details: { ...problem.details, hint: hintFor(problem.reason, problem.details) } });
+    printError({ ...problem, details: { ...problem.details, hint: hintFor(problem.reason, problem.details) } });
     note(`nothing was changed; \`openclaw remote-agent add ${word(url)} --force\` adds the agent all the same`);
     return exitOf(problem.reason);
   }
@@ -134,20 +134,20 @@ async function add({ api, host, options }, url) {
 async function applied(alias, seconds) {
   const deadline = Date.now() + seconds * 1000;
   for (let misses = 0; ; ) {
-    const { answer, error, away } = await gateway("remoteAgent.targets");
-    misses = away ? misses + 1 : 0;
-    if (misses === MAX_MISSES) return note(`${noGateway(away)}, with this agent`);
+    const { answer, error, unreachable } = await gateway("remoteAgent.targets");
+    misses = unreachable ? misses + 1 : 0;
+    if (misses === MAX_MISSES) return note(`${noGateway(unreachable)}, with this agent`);
     if (answer?.targets?.some((target) => target.alias === alias)) return note("the running gateway has the agent");
     if (Date.now() > deadline) {
       const why = error ? `: ${line(error)}` : "";
-      throw new Stop(`the running gateway has not applied the change after ${seconds} s${why}; run \`openclaw gateway restart\``, TIMEOUT);
+      throw new CommandError(`the running gateway has not applied the change after ${seconds} s${why}; run \`openclaw gateway restart\``, TIMEOUT);
     }
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
 }
 
 async function remove({ api, options }, alias) {
-  if (!alias && !options.all) throw new Stop("remove needs an alias, or `--all`; `openclaw remote-agent targets` lists the agents");
+  if (!alias && !options.all) throw new CommandError("remove needs an alias, or `--all`; `openclaw remote-agent targets` lists the agents");
   await edit(api, (draft) => {
     if (!options.all) return void removeTarget(draft, alias);
     delete draft.plugins?.entries?.["remote-agent"]?.config;
@@ -160,7 +160,7 @@ async function remove({ api, options }, alias) {
 
 async function listed(context) {
   const envelope = await withInstance(context, (instance) => instance.run({ action: "list_targets" }));
-  if (!envelope.ok) complain(envelope.error);
+  if (!envelope.ok) printError(envelope.error);
   return envelope;
 }
 
@@ -169,7 +169,7 @@ async function targets(context) {
   if (context.options.json) print(JSON.stringify(envelope));
   if (!envelope.ok) return exitOf(envelope.error?.reason);
   const all = envelope.summary.targets;
-  if (all.length === 0) throw new Stop("no agents are configured; `openclaw remote-agent add URL` adds one");
+  if (all.length === 0) throw new CommandError("no agents are configured; `openclaw remote-agent add URL` adds one");
   if (!context.options.json) {
     const row = (target) => [
       `${target.target_alias}${target.default ? " (default)" : ""}`,
@@ -192,9 +192,9 @@ async function card(context, alias) {
   if (!envelope.ok) return exitOf(envelope.error?.reason);
   const all = envelope.summary.targets;
   const target = alias ? all.find((one) => one.target_alias === alias) : (all.find((one) => one.default) ?? all[0]);
-  if (!target) throw new Stop(alias ? `no agent is called \`${alias}\`; \`openclaw remote-agent targets\` lists them` : "no agents are configured; `openclaw remote-agent add URL` adds one");
+  if (!target) throw new CommandError(alias ? `no agent is called \`${alias}\`; \`openclaw remote-agent targets\` lists them` : "no agents are configured; `openclaw remote-agent add URL` adds one");
   if (target.last_refresh_error) {
-    complain(target.last_refresh_error);
+    printError(target.last_refresh_error);
     return exitOf(target.last_refresh_error.reason);
   }
   print(safe(JSON.stringify(target, null, context.options.json ? 0 : 2)));
@@ -206,7 +206,7 @@ async function card(context, alias) {
 async function send(context, words) {
   const { options } = context;
   const text = words.length > 0 ? words.join(" ") : await standardInput();
-  if (!text.trim()) throw new Stop("there is no message; write it as TEXT, or to standard input");
+  if (!text.trim()) throw new CommandError("there is no message; write it as TEXT, or to standard input");
   const request = { action: "send", parts: [{ kind: "text", text }] };
   if (options.follow) request.follow_updates = true;
   if (options.taskRequired) request.task_requirement = "required";
@@ -218,9 +218,9 @@ async function taskAction(action, context) {
   const [given] = context.args;
   if (given) {
     const option = existsSync(given) ? "--continuation" : "--task";
-    throw new Stop(`\`${line(given)}\` needs an option; write \`openclaw remote-agent ${action} ${option} ${word(given)}\``);
+    throw new CommandError(`\`${line(given)}\` needs an option; write \`openclaw remote-agent ${action} ${option} ${word(given)}\``);
   }
-  if (!context.options.task && !context.options.continuation) throw new Stop(`${action} needs a task; name it with \`--task ID\` or \`--continuation FILE\``);
+  if (!context.options.task && !context.options.continuation) throw new CommandError(`${action} needs a task; name it with \`--task ID\` or \`--continuation FILE\``);
   return call(context, { action });
 }
 
@@ -239,7 +239,7 @@ async function call(context, request) {
   if (options.save && envelope.summary?.continuation) await writeFile(options.save, `${JSON.stringify(envelope.summary.continuation)}\n`, { mode: 0o600 });
   if (!options.json) {
     const exit = report(envelope);
-    if (task?.ok) goOn(task.summary);
+    if (task?.ok) printNextSteps(task.summary);
     return exit;
   }
   print(JSON.stringify(envelope));
@@ -258,7 +258,7 @@ async function readContinuation(file) {
   try {
     return JSON.parse(await readFile(file, "utf8"));
   } catch (error) {
-    throw new Stop(`cannot go on from \`${file}\`: ${error.message}; give a file that \`send --save FILE\` wrote`);
+    throw new CommandError(`cannot continue from \`${file}\`: ${error.message}; name a file that \`send --save FILE\` wrote`);
   }
 }
 
@@ -271,7 +271,7 @@ async function standardInput() {
 
 function positive(text, option) {
   const number = Number(text);
-  if (!Number.isInteger(number) || number < 1) throw new Stop(`give \`${option}\` a number, 1 or more`);
+  if (!Number.isInteger(number) || number < 1) throw new CommandError(`give \`${option}\` a number, 1 or more`);
   return number;
 }
 
@@ -288,55 +288,56 @@ async function gateway(method, params = {}) {
   } catch (error) {
     // A busy gateway may time out, and one that refuses the token closes the connection. Both are running.
     const isAway = isGatewayTransportError(error) && error.kind !== "timeout" && error.code !== POLICY_VIOLATION;
-    return isAway && error.connectionDetails ? { away: error.connectionDetails } : { error: error.message };
+    return isAway && error.connectionDetails ? { unreachable: error.connectionDetails } : { error: error.message };
   }
 }
 
 /** Returns a hint for a missing gateway. OpenClaw's message about the address ends with the place in the configuration. */
 function noGateway({ url, urlSource }) {
-  const source = urlSource === "local loopback" ? "`gateway.port` of OpenClaw's configuration" : urlSource;
-  return `no gateway answers at ${line(url)} (${line(source)}); if it runs on another port, set OPENCLAW_GATEWAY_PORT to that port or correct \`gateway.port\`; \`openclaw gateway run\` starts one`;
+  const port = process.env.OPENCLAW_GATEWAY_PORT ? "the environment variable `OPENCLAW_GATEWAY_PORT`" : "`gateway.port` of OpenClaw's configuration";
+  const source = urlSource === "local loopback" ? port : urlSource;
+  return `no gateway answers at ${line(url)} (${line(source)}); if it runs on another port, correct ${line(source)}; \`openclaw gateway run\` starts one`;
 }
 
 async function tasks(context) {
-  const { answer, error, away } = await gateway("remoteAgent.tasks");
-  if (error) throw new Stop(`the gateway does not list tasks: ${line(error)}`, FAILED);
+  const { answer, error, unreachable } = await gateway("remoteAgent.tasks");
+  if (error) throw new CommandError(`the gateway does not list tasks: ${line(error)}`, FAILED);
   const [targets, all] = await withInstance(context, async (instance) => {
     const listing = await instance.run({ action: "list_targets" }, null, { list_tasks: true });
     const targets = listing.summary?.targets ?? [];
-    return [targets, await withLastWords(instance, withListed(answer?.tasks ?? [], targets))];
+    return [targets, await withLastTexts(instance, withAgentTasks(answer?.tasks ?? [], targets))];
   });
   for (const { target_alias: alias, tasks_error: problem } of targets) if (problem) note(`${line(alias)} does not list its tasks: ${line(problem.message)}`);
-  if (away && all.length === 0) throw new Stop(`no agent lists tasks, and ${noGateway(away)}`, exitOf("unreachable"));
-  if (away) note(`${noGateway(away)}. These are the tasks that the agents list:`);
+  if (unreachable && all.length === 0) throw new CommandError(`no agent lists tasks, and ${noGateway(unreachable)}`, exitOf("unreachable"));
+  if (unreachable) note(`${noGateway(unreachable)}. These are the tasks that the agents list:`);
   if (context.options.json) print(JSON.stringify({ tasks: all }));
   else if (all.length === 0) note("no task was delegated since the gateway started");
-  else print(table([["TARGET", "TASK", "STATE", "AGE", "NOTIFY", "LAST WORD"], ...all.map((task) => [task.target, task.taskId, task.state, age(task.ageMs), task.notify ? "yes" : "-", clipped(task.lastWord)])]));
+  else print(table([["TARGET", "TASK", "STATE", "AGE", "NOTIFY", "LAST WORD"], ...all.map((task) => [task.target, task.taskId, task.state, age(task.ageMs), task.notify ? "yes" : "-", truncated(task.lastWord)])]));
   return OK;
 }
 
 /**
  * Adds texts to listed tasks: an agent's task list has no artifacts, so this gets the newest finished tasks without a text.
  */
-async function withLastWords(instance, tasks) {
-  const wordless = tasks.filter(({ lastWord: word, state }) => !word && state === "completed").slice(0, MAX_ASKED_WORDS);
-  const ask = async ({ target, taskId }) => lastWord((await instance.run({ action: "status", target_alias: target, task_id: taskId, timeout_ms: WORD_TIMEOUT_MS })).summary ?? {});
-  const words = new Map(await Promise.all(wordless.map(async (task) => [task, await ask(task)])));
+async function withLastTexts(instance, tasks) {
+  const withoutText = tasks.filter(({ lastWord: word, state }) => !word && state === "completed").slice(0, MAX_REQUESTED_TEXTS);
+  const ask = async ({ target, taskId }) => lastWord((await instance.run({ action: "status", target_alias: target, task_id: taskId, timeout_ms: TEXT_TIMEOUT_MS })).summary ?? {});
+  const words = new Map(await Promise.all(withoutText.map(async (task) => [task, await ask(task)])));
   return tasks.map((task) => (words.has(task) ? { ...task, lastWord: words.get(task) } : task));
 }
 
-const clipped = (text) => (line(text).length > 60 ? `${line(text).slice(0, 59)}…` : line(text));
+const truncated = (text) => (line(text).length > 60 ? `${line(text).slice(0, 59)}…` : line(text));
 
 async function audit({ api, host, options }) {
   const { config } = settings({ pluginConfig: api.pluginConfig, config: host });
   const path = config.audit?.enabled === true ? config.audit.path : undefined;
-  if (!path) throw new Stop(`there is no audit log; set \`${PLACE}.audit.enabled\` and \`${PLACE}.audit.path\``);
+  if (!path) throw new CommandError(`there is no audit log; set \`${PLACE}.audit.enabled\` and \`${PLACE}.audit.path\``);
   const limit = positive(options.limit, "--limit");
   const last = [];
   try {
     for await (const text of createInterface({ input: createReadStream(path) })) if (last.push(text) > limit) last.shift();
   } catch (error) {
-    throw new Stop(`cannot read the audit log: ${error.message}`, FAILED);
+    throw new CommandError(`cannot read the audit log: ${error.message}`, FAILED);
   }
   if (options.json) return last.forEach((text) => print(text)), OK;
   const entries = last.flatMap((text) => parsed(text));

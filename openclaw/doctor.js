@@ -11,7 +11,7 @@ import { plaintextSecrets, resolveSecrets, secretPlaces } from "./secrets.js";
 const CLOCK_REPAIR = "Synchronize the clock of this machine, for example with `timedatectl set-ntp true`; if it is right, the agent's operator has to. Tokens with an expiry fail until then.";
 
 /** The errors that are normal when the doctor lists the tasks of a working agent: task lists are optional. */
-const NO_LIST = new Set(["rpc_error", "http_status", "invalid_response", "too_large"]);
+const OPTIONAL_LIST_REASONS = new Set(["rpc_error", "http_status", "invalid_response", "too_large"]);
 
 /** The repairs of the configuration, by the id of the check. */
 const REPAIRS = {
@@ -84,7 +84,7 @@ function checkCard(add, { target_alias: alias, target_url: url, last_refresh_err
   const who = `\`${line(alias)}\` at ${line(url)}`;
   const problem = (check, { message, reason, details }) => add(check, "error", `${who}: ${line(message)}`, hintFor(reason, details) ?? "Check the address.");
   if (error) problem("card", error);
-  else if (refusal && !NO_LIST.has(refusal.reason)) problem("call", refusal);
+  else if (refusal && !OPTIONAL_LIST_REASONS.has(refusal.reason)) problem("call", refusal);
   else add("card", "info", `${who} answers`);
   if (skew) {
     const side = skew > 0 ? "ahead of" : "behind";

@@ -87,7 +87,7 @@ async function readAllowed(place, path, roots, left) {
     const stat = await file.stat();
     const now = await lstat(target);
     if (!stat.isFile()) throw fail("it is not a regular file");
-    if (stat.ino !== now.ino || stat.dev !== now.dev || !(await isAt(file, target))) throw fail("it changed while it was opened");
+    if (stat.ino !== now.ino || stat.dev !== now.dev || !(await isPathAt(file, target))) throw fail("it changed while it was opened");
     const limit = Math.min(MAX_FILE_BYTES, left);
     if (stat.size > limit) throw fail(`it has ${stat.size} bytes, and ${limit} are left of the limit (${MAX_FILE_BYTES} per file, ${MAX_MESSAGE_BYTES} per message)`);
     const { buffer, bytesRead } = await readUpTo(file, limit + 1);
@@ -121,7 +121,7 @@ export function isInside(root, path, { relative, isAbsolute, sep } = paths) {
  * Returns whether the open `file` is at `path`, which has no symbolic links. A directory on the path may have been
  * replaced. Only Linux reports the path of an open file.
  */
-async function isAt(file, path) {
+async function isPathAt(file, path) {
   return process.platform !== "linux" || (await readlink(`/proc/self/fd/${file.fd}`).catch(() => undefined)) === path;
 }
 
@@ -138,8 +138,8 @@ export async function save(envelope, workspaceDir) {
   if (found.length === 0) return { saved, failed };
   const folders = ["remote-agent", safeName(taskOf(envelope))];
   try {
-    await within(await makeDirectory(await realpath(workspaceDir), folders), async (directory) => {
-      const room = await roomIn(directory);
+    await withinDirectory(await makeDirectory(await realpath(workspaceDir), folders), async (directory) => {
+      const room = await remainingSpace(directory);
       for (const [index, file] of found.slice(0, MAX_SAVED_FILES).entries()) {
         const bytes = Buffer.from(file.bytes, "base64");
         const sniffed = mediaType(bytes, file.name);
@@ -205,11 +205,11 @@ async function makeDirectory(root, names) {
 /**
  * Runs `work` with a path that refers to `directory` even if it is replaced by a symbolic link. Only Linux has such paths.
  */
-async function within(directory, work) {
+async function withinDirectory(directory, work) {
   if (process.platform !== "linux") return work(directory);
   const opened = await open(directory, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
   try {
-    if (!(await isAt(opened, directory))) throw new Error("the directory changed while it was opened");
+    if (!(await isPathAt(opened, directory))) throw new Error("the directory changed while it was opened");
     await work(`/proc/self/fd/${opened.fd}`);
   } finally {
     await opened.close();
@@ -217,7 +217,7 @@ async function within(directory, work) {
 }
 
 /** Returns the number and the size of the files that a task's directory may still receive. */
-async function roomIn(directory) {
+async function remainingSpace(directory) {
   const names = await readdir(directory);
   const sizes = await Promise.all(names.map((name) => lstat(join(directory, name)).then(({ size }) => size, () => 0)));
   return { files: MAX_TASK_FILES - names.length, bytes: MAX_TASK_BYTES - sizes.reduce((sum, size) => sum + size, 0) };
@@ -229,7 +229,7 @@ async function writeNew(directory, name, bytes, room) {
   for (let attempt = 1; attempt <= MAX_NAME_ATTEMPTS; attempt += 1) {
     const candidate = attempt === 1 ? name : `${stem}-${attempt}${extension}`;
     const path = join(directory, candidate);
-    if (await holds(path, bytes)) return candidate;
+    if (await hasBytes(path, bytes)) return candidate;
     if (room.files < 1 || room.bytes < bytes.length) throw new Error(`the files of a task are at most ${MAX_TASK_FILES} with ${MAX_TASK_BYTES} bytes`);
     const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
     let file;
@@ -251,7 +251,7 @@ async function writeNew(directory, name, bytes, room) {
   throw new Error("too many files of this name");
 }
 
-async function holds(path, bytes) {
+async function hasBytes(path, bytes) {
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK).catch(() => undefined);
   if (!file) return false;
   try {

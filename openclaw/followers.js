@@ -17,7 +17,7 @@ const WAKE_RETRY_MS = 60_000;
 /** The maximum length of the text for a woken session, in characters. */
 const TEXT_CHARS = 4000;
 
-const OVER = new Set(["completed", "failed", "rejected", "canceled", "input-required", "auth-required"]);
+const TERMINAL_OR_INTERRUPTED = new Set(["completed", "failed", "rejected", "canceled", "input-required", "auth-required"]);
 
 /** Returns the directory of the followed tasks below a state directory. */
 export function followedFolder(stateDir) {
@@ -91,14 +91,14 @@ export class Followers {
   }
 
   /** Handles a result that a session has received: starts to follow its task, or stops because the task has ended. */
-  saw(envelope, caller) {
+  observe(envelope, caller) {
     const continuation = envelope.ok === true ? envelope.summary?.continuation : undefined;
     if (!this.#folder || !continuation?.task) return;
     const key = keyOf(continuation, caller);
     if (envelope.summary.notify) {
       this.#forget(key);
       this.#follow({ key, continuation, caller, since: this.#host.now(), state: continuation.task.status }, false);
-    } else if (OVER.has(continuation.task.status) || envelope.action === "cancel") {
+    } else if (TERMINAL_OR_INTERRUPTED.has(continuation.task.status) || envelope.action === "cancel") {
       this.#forget(key);
     }
   }
@@ -106,7 +106,7 @@ export class Followers {
   #follow(record, saved) {
     const followed = { record, saved: saved || this.#save(record), cancel() {} };
     this.#followed.set(record.key, followed);
-    this.#askLater(followed, PAUSE_MS.first);
+    this.#pollLater(followed, PAUSE_MS.first);
   }
 
   #forget(key) {
@@ -115,7 +115,7 @@ export class Followers {
     rmSync(this.#file(key), { force: true });
   }
 
-  #askLater(followed, pause) {
+  #pollLater(followed, pause) {
     followed.cancel = this.#host.later(pause, () => this.#ask(followed, pause));
   }
 
@@ -138,23 +138,23 @@ export class Followers {
     const state = envelope?.summary?.continuation?.task?.status;
     record.state = state ?? record.state;
     const failed = !envelope || (envelope.ok === false && envelope.error.retryable);
-    const over = OVER.has(state) || (envelope?.ok === false && !failed);
+    const over = TERMINAL_OR_INTERRUPTED.has(state) || (envelope?.ok === false && !failed);
     const tooOld = this.#host.now() - record.since >= this.#settings.maxAgeMs;
     if (over || (tooOld && envelope)) return this.#wake(followed, envelope, over);
-    this.#askLater(followed, Math.min(pause * (failed ? 2 : 1.5), failed ? PAUSE_MS.failing : PAUSE_MS.longest));
+    this.#pollLater(followed, Math.min(pause * (failed ? 2 : 1.5), failed ? PAUSE_MS.failing : PAUSE_MS.longest));
   }
 
   #wake(followed, envelope, over) {
     const { record, saved } = followed;
     const claimed = `${this.#file(record.key)}.${process.pid}.waking`;
-    if (saved && !moved(this.#file(record.key), claimed)) return this.#followed.delete(record.key);
+    if (saved && !renamed(this.#file(record.key), claimed)) return this.#followed.delete(record.key);
     const text = wakeText(record, this.#host.render(JSON.stringify(envelope), TEXT_CHARS), over);
     try {
       this.#host.wake(record, text);
     } catch (error) {
       this.#host.warn(`the session of a remote task cannot be woken, and is tried again: ${error?.message ?? error}`);
-      if (saved) moved(claimed, this.#file(record.key));
-      return this.#askLater(followed, WAKE_RETRY_MS);
+      if (saved) renamed(claimed, this.#file(record.key));
+      return this.#pollLater(followed, WAKE_RETRY_MS);
     }
     this.#followed.delete(record.key);
     rmSync(claimed, { force: true });
@@ -223,7 +223,7 @@ function readRecords(folder, warn = () => {}) {
 function releaseClaims(folder, warn) {
   for (const name of namesIn(folder)) {
     const [, file, pid] = CLAIMED.exec(name) ?? [];
-    if (file && (Number(pid) === process.pid || !isRunning(Number(pid))) && !moved(join(folder, name), join(folder, file))) warn(`"${name}" cannot be renamed`);
+    if (file && (Number(pid) === process.pid || !isRunning(Number(pid))) && !renamed(join(folder, name), join(folder, file))) warn(`"${name}" cannot be renamed`);
   }
 }
 
@@ -231,7 +231,7 @@ function namesIn(folder) {
   return existsSync(folder) ? readdirSync(folder) : [];
 }
 
-function moved(from, to) {
+function renamed(from, to) {
   try {
     renameSync(from, to);
     return true;

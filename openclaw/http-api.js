@@ -18,7 +18,7 @@ async function handle(route, request, response, { agent, api, CancelToken }, ask
   if (request.method !== "POST") return problem(response, 405, "use POST", { allow: "POST" });
   if (!/^application\/json\s*(;|$)/i.test(request.headers["content-type"] ?? "")) return problem(response, 415, "send application/json");
   const body = await readBody(request);
-  if (body === undefined) return problem(response, 413, "a body has at most 1 MiB", { connection: "close" });
+  if (body === undefined) return problem(response, 413, "the body exceeds 1 MiB", { connection: "close" });
   const parsed = api.request(route, body);
   if (parsed.request === undefined) return respond(response, parsed);
   const refused = ask?.({ params: JSON.parse(parsed.request) });
@@ -30,15 +30,15 @@ async function handle(route, request, response, { agent, api, CancelToken }, ask
     hasExpired = true;
     token.cancel();
   }, parsed.expiresAfter);
-  const leave = () => response.writableFinished || token.cancel();
-  response.once("close", leave);
+  const onClose = () => response.writableFinished || token.cancel();
+  response.once("close", onClose);
   try {
     const { traceparent } = request.headers;
     const envelope = await agent.execute(parsed.request, JSON.stringify({ traceparent }), token, null);
     respond(response, api.response(parsed.action, envelope, hasExpired));
   } finally {
     clearTimeout(timer);
-    response.off("close", leave);
+    response.off("close", onClose);
   }
 }
 

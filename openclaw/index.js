@@ -38,13 +38,15 @@ function waker(api) {
   };
 }
 
-/** Returns the settings as written, with their SecretRefs; undefined outside of OpenClaw. */
-function writtenSettings() {
+/** Returns the settings as written, with their SecretRefs. Returns undefined and logs a warning if OpenClaw does not provide them. */
+function writtenSettings(logger) {
   try {
     const { getRuntimeConfigSourceSnapshot } = createRequire(import.meta.url)("openclaw/plugin-sdk/runtime-config-snapshot");
     const source = getRuntimeConfigSourceSnapshot();
     return settings({ pluginConfig: source?.plugins?.entries?.["remote-agent"]?.config, config: source }).config;
-  } catch {
+  } catch (error) {
+    // Without the message, which may contain values.
+    logger.warn(`cannot read the settings as written (${error?.code ?? error?.name}); a header from a SecretRef is protected only if its name or length marks a credential`);
     return undefined;
   }
 }
@@ -84,7 +86,7 @@ const plugin = {
     }
 
     try {
-      const mark = (config) => markResolved(config, writtenSettings() ?? {});
+      const mark = (config) => markResolved(config, writtenSettings(api.logger) ?? {});
       lease = acquire(config, api.logger, undefined, waker(api), mark);
     } catch (error) {
       api.logger.error(describeFailure(error, place));

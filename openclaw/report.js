@@ -42,10 +42,10 @@ export function exitOfEnvelope({ ok, error, summary }) {
 /** Prints how a call ended, and returns its exit code. */
 export function report(envelope) {
   if (envelope.ok) words(envelope);
-  else complain(envelope.error);
+  else printError(envelope.error);
   const summary = envelope.ok ? envelope.summary : envelope.error?.details?.latest_event_summary;
   if (summary?.wait_expired) note("the wait ended before the task; `--timeout-ms` sets a longer one");
-  if (summary?.continuation) goOn(summary);
+  if (summary?.continuation) printNextSteps(summary);
   return exitOfEnvelope(envelope);
 }
 
@@ -63,7 +63,7 @@ function part({ kind, text, data, file }) {
 }
 
 /** Prints an error of the library with a hint. */
-export function complain({ message, reason, details } = {}) {
+export function printError({ message, reason, details } = {}) {
   note(`error: ${line(message ?? "the library's answer is not one of its results; this is a bug of the plugin")}`);
   for (const place of details?.errors ?? []) note(line(`  ${place.instancePath ?? ""} ${place.message ?? ""}`));
   const hint = hintFor(reason, details);
@@ -86,7 +86,7 @@ export function hintFor(reason, details) {
 }
 
 /** Prints the state of a task, and the commands that continue it or its conversation. */
-export function goOn({ continuation: { target, task, conversation }, status_message: said }) {
+export function printNextSteps({ continuation: { target, task, conversation }, status_message: said }) {
   const to = `--target ${word(target?.target_alias ?? "")}`;
   const converse = () => {
     if (conversation?.context_id) note(`to continue the conversation:\n  ${COMMAND} send ${to} --context ${word(conversation.context_id)} 'TEXT'`);

@@ -16,14 +16,21 @@ export function secretPlaces(config) {
 const isHeader = (path) => /(^|\.)(headers|serviceParameters)[.[]/.test(path);
 
 /**
- * Returns a copy of `config` in which the header values that are SecretRefs in `source`, the settings as written, are
- * marked. The library recognizes all other credentials by their place.
+ * Marks the values of `config` that are SecretRefs in `source`, the settings as written. The mark lets the library
+ * recognize a credential in a header of any name. Returns a copy, or `config` itself if `source` has no SecretRefs.
  */
 export function markResolved(config, source) {
+  const written = secretPlaces(source).filter(({ value }) => typeof value === "object" && value !== null);
+  if (written.length === 0) return config;
+  const references = new Set(written.map(({ path }) => byAlias(path, source)));
   const marked = structuredClone(config);
-  const references = new Set(secretPlaces(source).flatMap(({ path, value }) => (typeof value === "object" && isHeader(path) ? [path] : [])));
-  for (const { holder, key, path, value } of secretPlaces(marked)) if (references.has(path) && typeof value === "string" && value) holder[key] = { source: "resolved", id: value };
+  for (const { holder, key, path, value } of secretPlaces(marked)) if (references.has(byAlias(path, config)) && typeof value === "string" && value) holder[key] = { source: "resolved", id: value };
   return marked;
+}
+
+/** Returns the path with the alias of a target instead of its index, because the two configurations may order targets differently. */
+function byAlias(path, { targets }) {
+  return path.replace(/^targets\[(\d+)\]/, (_, index) => `targets[${JSON.stringify(targets[index].alias)}]`);
 }
 
 /**

@@ -28,7 +28,8 @@ export function acquire(config, logger, load = loadLibrary, wake = undefined, ma
   const key = createHash("sha256").update(text).digest("hex");
   let instance = slot.instances.get(key);
   if (!instance) {
-    instance = start(slot.library, JSON.stringify(mark(config)));
+    const marked = mark(config);
+    instance = start(slot.library, marked === config ? text : JSON.stringify(marked));
     slot.instances.set(key, instance);
   }
   return lease(slot, key, instance, logger, wake);
@@ -44,7 +45,7 @@ function start(library, config) {
   const host = {
     async ask(request, caller) {
       const envelope = await agent.execute(JSON.stringify(request), JSON.stringify(caller), new library.CancelToken(), null);
-      tasks.saw(JSON.parse(envelope));
+      tasks.observe(JSON.parse(envelope));
       return envelope;
     },
     render: (envelope, maxChars) => agent.render(envelope, maxChars),

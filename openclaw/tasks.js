@@ -1,7 +1,7 @@
 // The tasks that calls of this process delegated, from their latest results.
 
 const MAX_TASKS = 200;
-const MAX_WORD_CHARS = 200;
+const MAX_TEXT_CHARS = 200;
 
 /** A bounded list of delegated tasks. The least recently updated task is evicted first. */
 export class DelegatedTasks {
@@ -13,7 +13,7 @@ export class DelegatedTasks {
   }
 
   /** Records the task of `envelope`. */
-  saw({ ok, action, summary, error }) {
+  observe({ ok, action, summary, error }) {
     const latest = ok ? summary : error?.details?.latest_event_summary;
     const { target, task } = latest?.continuation ?? {};
     if (!task?.task_id) return;
@@ -43,7 +43,7 @@ export class DelegatedTasks {
 }
 
 /** Merges `tasks` with the tasks in `targets`, which agents listed. A state from an agent's list takes precedence. */
-export function withListed(tasks, targets, now = Date.now()) {
+export function withAgentTasks(tasks, targets, now = Date.now()) {
   const key = ({ target, taskId }) => JSON.stringify([target, taskId]);
   const all = new Map(tasks.map((task) => [key(task), task]));
   for (const { target_alias: target, tasks: listed = [] } of targets) {
@@ -66,5 +66,5 @@ export function lastWord({ status_message: said, message_text: message, artifact
 
 /** Returns the beginning of a text as a copy, because a slice would keep the whole text in memory. */
 function excerpt(text) {
-  return text && Buffer.from(text.slice(0, MAX_WORD_CHARS), "utf16le").toString("utf16le");
+  return text && Buffer.from(text.slice(0, MAX_TEXT_CHARS), "utf16le").toString("utf16le");
 }

@@ -55,8 +55,8 @@ export function createTool({ agent, definition, followers, tasks, CancelToken },
         const deliver = onUpdate ? (update) => onUpdate(toolResult(agent, update)) : null;
         const [text, ...pieces] = await agent.executeRendered(JSON.stringify(request ?? null), host, token, deliver);
         const details = await assemble(pieces);
-        tasks?.saw(details);
-        followers?.saw(details, caller);
+        tasks?.observe(details);
+        followers?.observe(details, caller);
         const files = workspaceDir ? await save(details, workspaceDir) : NO_FILES;
         const shown = files.saved.length > 0 ? agent.render(JSON.stringify(withoutSaved(details, files))) : text;
         return { content: [{ type: "text", text: shown }, ...describe(files)], details };

@@ -122,7 +122,7 @@ async fn each_operation_is_answered_under_its_id() {
 }
 
 #[tokio::test]
-async fn a_bad_line_is_answered_and_the_next_one_read() {
+async fn invalid_line_is_answered_and_the_next_read() {
     let answers = answers(&[
         "nonsense",
         r#"["an array"]"#,
@@ -194,7 +194,7 @@ async fn only_a_line_feed_ends_a_line() {
 }
 
 #[tokio::test]
-async fn a_call_is_aborted_after_its_time() {
+async fn call_is_aborted_after_its_timeout() {
     let peers = silent_peer().await;
     let mut call = send("silent");
     call["abort_after_ms"] = json!(50);
@@ -207,7 +207,7 @@ async fn a_call_is_aborted_after_its_time() {
 }
 
 #[tokio::test]
-async fn a_call_is_aborted_by_its_id() {
+async fn call_is_aborted_by_its_id() {
     let peers = silent_peer().await;
     let stop = r#"{"id":"stop","op":"abort","call":"silent"}"#;
     let mut answers = answers(&[&init(&peers), &send("silent").to_string(), stop]).await;
@@ -241,7 +241,7 @@ async fn new_instance_ends_calls_of_the_previous_one() {
 }
 
 #[tokio::test]
-async fn an_unset_secret_fails_the_calls_that_need_it_and_no_others() {
+async fn unset_secret_fails_only_calls_that_need_it() {
     let peers = answering_peer().await;
     let token = json!({"source": "env", "id": "REMOTE_AGENT_NO_SUCH"});
     let url = peers.origin("desk");
@@ -310,7 +310,7 @@ async fn unknown_caller_is_not_logged() {
 }
 
 #[tokio::test]
-async fn an_unknown_field_of_an_operation_is_named() {
+async fn unknown_field_of_an_operation_is_named() {
     let answers = answers(&[
         r#"{"id":1,"op":"init","config":{},"confg":{}}"#,
         r#"{"id":2,"op":"execute","request":{},"timeout":1}"#,
@@ -329,7 +329,7 @@ async fn an_unknown_field_of_an_operation_is_named() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_no_json_is_called_so_once() {
+async fn invalid_request_json_is_reported_once() {
     let ended = run(&["call", "{"], "").await;
     let envelope: Value = serde_json::from_str(&ended.stdout).unwrap();
     let error = &envelope["error"];
@@ -383,7 +383,7 @@ async fn environment_secret_reaches_only_its_peer() {
 }
 
 #[tokio::test]
-async fn an_unreachable_peer_ends_with_its_own_code() {
+async fn unreachable_peer_exits_with_its_code() {
     let peers = Peers::start(&json!({"peers": {"desk": {"unreachable": true}}}))
         .await
         .unwrap();
@@ -431,7 +431,7 @@ async fn one_call_prints_its_envelope_on_a_line() {
 }
 
 #[tokio::test]
-async fn a_wrong_command_line_or_configuration_is_a_matter_of_usage() {
+async fn invalid_arguments_or_configuration_are_usage_errors() {
     let missing = run(&["call", "{}", "--config", "/nowhere/config.json"], "").await;
     assert!(
         missing.stderr.contains("/nowhere/config.json"),
@@ -445,7 +445,7 @@ async fn a_wrong_command_line_or_configuration_is_a_matter_of_usage() {
 }
 
 #[tokio::test]
-async fn a_library_of_another_build_is_refused() {
+async fn library_of_another_build_is_refused() {
     let library = patched_library(BUILD_ID, &BUILD_ID.chars().rev().collect::<String>());
     let child = command(&["call", "{}"])
         .env("REMOTE_AGENT_LIBRARY", &library.0)

@@ -58,7 +58,7 @@ fn lists(name: &str, ok: bool) -> Value {
 }
 
 #[tokio::test]
-async fn the_counts_are_the_last_line() {
+async fn counts_are_the_last_line() {
     let ended = conformance(&["--filter", "divergences/v15_", "--wire"]).await;
     assert_eq!(ended.status.code(), Some(0), "{ended:?}");
     assert_eq!(ended.stdout.lines().last(), Some("9 passed, 0 failed"));
@@ -79,7 +79,7 @@ async fn failed_case_is_reported_and_exits_with_1() {
 }
 
 #[tokio::test]
-async fn the_report_is_one_line_of_json() {
+async fn json_report_is_one_line() {
     let cases = Cases::new("as-json", &[("good", lists("good", true))]);
     let ended = conformance(&["--json", "--fixtures", cases.path()]).await;
     let report: Value = serde_json::from_str(ended.stdout.strip_suffix('\n').unwrap()).unwrap();
@@ -115,7 +115,7 @@ async fn broken_program_fails_its_cases() {
 }
 
 #[tokio::test]
-async fn a_program_that_cannot_start_is_reported_once() {
+async fn program_that_cannot_start_is_reported_once() {
     let cases = Cases::new(
         "no-start",
         &[("a", lists("a", true)), ("b", lists("b", true))],

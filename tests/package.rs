@@ -154,7 +154,7 @@ fn package_has_no_install_script() {
 }
 
 #[test]
-fn an_earlier_package_is_replaced() {
+fn earlier_package_is_replaced() {
     let scratch = scratch("replaced");
     let stale = packaged(&scratch).directory.join("stale.js");
     fs::write(&stale, "").unwrap();

@@ -27,7 +27,7 @@ const at = (url, alias) => ({ continuation: { target: { target_url: url, target_
 /** The tasks of the calls that `targets` name as `{ alias, url, id, handle }`. */
 function delegated(...targets) {
   const tasks = new DelegatedTasks();
-  for (const { alias, url, id, handle } of targets) tasks.saw({ ok: true, summary: { continuation: { target: { target_alias: alias, target_url: url }, task: { task_id: id, task_handle: handle } } } });
+  for (const { alias, url, id, handle } of targets) tasks.observe({ ok: true, summary: { continuation: { target: { target_alias: alias, target_url: url }, task: { task_id: id, task_handle: handle } } } });
   return tasks;
 }
 

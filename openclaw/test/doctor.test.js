@@ -40,8 +40,8 @@ test("missing library ends the checks", async () => {
 });
 
 test("unreachable card is reported", async () => {
-  const away = { target_alias: "one", target_url: "https://one.example", last_refresh_error: { reason: "dns", message: "no such name" } };
-  assert.deepEqual(await checks({ enabled: true, targets: [target] }, { open: listing(away) }), ["card"]);
+  const unreachable = { target_alias: "one", target_url: "https://one.example", last_refresh_error: { reason: "dns", message: "no such name" } };
+  assert.deepEqual(await checks({ enabled: true, targets: [target] }, { open: listing(unreachable) }), ["card"]);
 });
 
 test("agent that cannot be called is reported, and one without a list of tasks is not", async () => {

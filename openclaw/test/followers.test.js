@@ -55,7 +55,7 @@ const started = envelope("send", "working", { notify: true });
 test("a session is woken once when its task ends", async () => {
   const { followers, seen, pass, stateDir, files, timers } = gateway([envelope("status", "working"), envelope("status", "completed")]);
   followers.open(stateDir);
-  followers.saw(started, caller);
+  followers.observe(started, caller);
   for (let i = 0; i < 4; i += 1) await pass();
   assert.equal(seen.woken.length, 1);
   assert.equal(seen.woken[0].session, "agent:main:x");
@@ -67,7 +67,7 @@ test("a session is woken once when its task ends", async () => {
 test("a question wakes the session and ends the follower, however often the agent asks", async () => {
   const { followers, seen, pass, stateDir } = gateway([envelope("status", "input-required")]);
   followers.open(stateDir);
-  followers.saw(started, caller);
+  followers.observe(started, caller);
   for (let i = 0; i < 10; i += 1) await pass();
   assert.equal(seen.woken.length, 1);
 });
@@ -75,7 +75,7 @@ test("a question wakes the session and ends the follower, however often the agen
 test("a restarted gateway follows what the killed one left", async () => {
   const killed = gateway([envelope("status", "working")]);
   killed.followers.open(killed.stateDir);
-  for (let i = 0; i < 2; i += 1) killed.followers.saw(envelope("send", "working", { notify: true, taskId: `t-${i}` }), caller);
+  for (let i = 0; i < 2; i += 1) killed.followers.observe(envelope("send", "working", { notify: true, taskId: `t-${i}` }), caller);
   const { followers, seen, pass, stateDir } = gateway([envelope("status", "completed")], killed.stateDir);
   followers.open(stateDir);
   assert.deepEqual(followedTasks(stateDir).map(({ taskId }) => taskId).sort(), ["t-0", "t-1"]);
@@ -86,7 +86,7 @@ test("a restarted gateway follows what the killed one left", async () => {
 test("of two gateways on one state directory one wakes the session", async () => {
   const one = gateway([envelope("status", "completed")]);
   one.followers.open(one.stateDir);
-  one.followers.saw(started, caller);
+  one.followers.observe(started, caller);
   const other = gateway([envelope("status", "completed")], one.stateDir);
   other.followers.open(one.stateDir);
   await Promise.all([one.pass(), other.pass()]);
@@ -98,7 +98,7 @@ test("two processes on one state directory wake each of five sessions once", asy
   const killed = gateway([envelope("status", "working")]);
   const followers = new Followers(killed.host, { ...SETTINGS, maxTasks: 5 });
   followers.open(killed.stateDir);
-  for (let i = 0; i < 5; i += 1) followers.saw(envelope("send", "working", { notify: true, taskId: `t-${i}` }), { ...caller, session_key: `agent:main:${i}` });
+  for (let i = 0; i < 5; i += 1) followers.observe(envelope("send", "working", { notify: true, taskId: `t-${i}` }), { ...caller, session_key: `agent:main:${i}` });
   const script = `
     import { Followers } from ${JSON.stringify(new URL("../followers.js", import.meta.url).href)};
     const due = [];
@@ -120,7 +120,7 @@ test("what a flooding agent says is cut before it wakes the session", async () =
   flood.summary.message_text = "x".repeat(10_000_000);
   const { followers, seen, pass, stateDir } = gateway([flood]);
   followers.open(stateDir);
-  followers.saw(started, caller);
+  followers.observe(started, caller);
   await pass();
   assert.equal(seen.woken.length, 1);
   assert.ok(seen.woken[0].text.length < 5_000, `${seen.woken[0].text.length}`);
@@ -129,7 +129,7 @@ test("what a flooding agent says is cut before it wakes the session", async () =
 test("a claim of a gateway that ended before it woke its session is undone", async () => {
   const killed = gateway([envelope("status", "working")]);
   killed.followers.open(killed.stateDir);
-  killed.followers.saw(started, caller);
+  killed.followers.observe(started, caller);
   const [file] = killed.files();
   const folder = followedFolder(killed.stateDir);
   renameSync(join(folder, file), join(folder, `${file}.999999999.waking`));
@@ -142,8 +142,8 @@ test("a claim of a gateway that ended before it woke its session is undone", asy
 test("a cancelled task is followed no longer", async () => {
   const { followers, seen, pass, stateDir, files } = gateway([envelope("status", "completed")]);
   followers.open(stateDir);
-  followers.saw(started, caller);
-  followers.saw(envelope("cancel", "working"), caller);
+  followers.observe(started, caller);
+  followers.observe(envelope("cancel", "working"), caller);
   await pass();
   assert.deepEqual([seen.asked.length, seen.woken.length, files()], [0, 0, []]);
 });
@@ -151,12 +151,12 @@ test("a cancelled task is followed no longer", async () => {
 test("a session that saw the end itself is not woken, and another one is", async () => {
   const { followers, seen, pass, stateDir } = gateway([envelope("status", "completed")]);
   followers.open(stateDir);
-  followers.saw(started, caller);
-  followers.saw(envelope("status", "completed"), { ...caller, session_key: "agent:main:other" });
+  followers.observe(started, caller);
+  followers.observe(envelope("status", "completed"), { ...caller, session_key: "agent:main:other" });
   await pass();
   assert.equal(seen.woken.length, 1);
-  followers.saw(started, caller);
-  followers.saw(envelope("watch", "completed"), caller);
+  followers.observe(started, caller);
+  followers.observe(envelope("watch", "completed"), caller);
   await pass();
   assert.equal(seen.woken.length, 1);
 });
@@ -164,9 +164,9 @@ test("a session that saw the end itself is not woken, and another one is", async
 test("a task has one follower per session, that of the newest send", async () => {
   const { followers, seen, pass, stateDir, files } = gateway([envelope("status", "completed")]);
   followers.open(stateDir);
-  followers.saw(started, caller);
-  followers.saw(started, caller);
-  followers.saw(started, { ...caller, session_key: "agent:main:new" });
+  followers.observe(started, caller);
+  followers.observe(started, caller);
+  followers.observe(started, { ...caller, session_key: "agent:main:new" });
   assert.equal(files().length, 2);
   await pass();
   assert.deepEqual(seen.woken.map(({ session }) => session), ["agent:main:x", "agent:main:new"]);
@@ -175,7 +175,7 @@ test("a task has one follower per session, that of the newest send", async () =>
 test("a peer that is gone is asked less and less often, until the task is too old", async () => {
   const { followers, seen, pass, stateDir } = gateway([failure("unreachable", true)]);
   followers.open(stateDir);
-  followers.saw(started, caller);
+  followers.observe(started, caller);
   for (let i = 0; i < 12; i += 1) await pass();
   assert.deepEqual([seen.pauses.at(-1), seen.woken.length], [300_000, 0]);
   seen.now = SETTINGS.maxAgeMs;
@@ -186,7 +186,7 @@ test("a peer that is gone is asked less and less often, until the task is too ol
 test("a task that the peer no longer knows wakes the session with the failure", async () => {
   const { followers, seen, pass, stateDir } = gateway([failure("task_not_found", false)]);
   followers.open(stateDir);
-  followers.saw(started, caller);
+  followers.observe(started, caller);
   await pass();
   await pass();
   assert.equal(seen.woken.length, 1);
@@ -199,7 +199,7 @@ test("no more tasks are followed than the settings allow", () => {
   followers.open(stateDir);
   for (let i = 0; i < 2; i += 1) {
     const release = reserve();
-    followers.saw(envelope("send", "working", { notify: true, taskId: `t-${i}` }), caller);
+    followers.observe(envelope("send", "working", { notify: true, taskId: `t-${i}` }), caller);
     release();
   }
   assert.equal(reserve(), undefined);
@@ -224,7 +224,7 @@ test("calls that follow no task take no place", () => {
 test("an instance that closes keeps its files and asks no more", async () => {
   const { followers, seen, pass, stateDir, files } = gateway([failure("shutting_down", true)]);
   const stop = followers.open(stateDir);
-  followers.saw(started, caller);
+  followers.observe(started, caller);
   await pass();
   stop();
   await pass();
@@ -234,7 +234,7 @@ test("an instance that closes keeps its files and asks no more", async () => {
 test("the stop of an earlier evaluation does not stop a later one", async () => {
   const { followers, seen, pass, stateDir } = gateway([envelope("status", "completed")]);
   const stop = followers.open(stateDir);
-  followers.saw(started, caller);
+  followers.observe(started, caller);
   followers.open(stateDir);
   stop();
   await pass();
@@ -248,7 +248,7 @@ test("a wake that fails is tried again", async () => {
     throw new Error("no such session");
   };
   followers.open(stateDir);
-  followers.saw(started, caller);
+  followers.observe(started, caller);
   await pass();
   assert.match(seen.warned[0], /no such session/);
   host.wake = wake;
@@ -259,7 +259,7 @@ test("a wake that fails is tried again", async () => {
 test("a file that is no followed task is skipped", () => {
   const { followers, seen, stateDir } = gateway([envelope("status", "working")]);
   followers.open(stateDir);
-  followers.saw(started, caller);
+  followers.observe(started, caller);
   followers.close();
   writeFileSync(join(followedFolder(stateDir), "x.json"), "{}");
   followers.open(stateDir);

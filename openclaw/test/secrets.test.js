@@ -22,5 +22,17 @@ test("header of a reference is marked where the host has resolved it", () => {
   const resolved = { targets: [{ headers: { "X-Team": "blue", "X-Client": "openclaw" }, auth: { type: "bearer", token: "t" } }], defaults: { serviceParameters: { "X-Room": "" } } };
   const { targets, defaults } = markResolved(resolved, written);
   assert.deepEqual(targets[0].headers, { "X-Team": { source: "resolved", id: "blue" }, "X-Client": "openclaw" });
-  assert.deepEqual([targets[0].auth.token, defaults.serviceParameters["X-Room"], resolved.targets[0].headers["X-Team"]], ["t", "", "blue"]);
+  assert.deepEqual([targets[0].auth.token, defaults.serviceParameters["X-Room"], resolved.targets[0].headers["X-Team"]], [{ source: "resolved", id: "t" }, "", "blue"]);
+});
+
+test("references are matched by the alias of their target", () => {
+  const written = { targets: [{ alias: "a", headers: { "X-Team": reference } }, { alias: "b", headers: { "X-Team": "green" } }] };
+  const resolved = { targets: [{ alias: "b", headers: { "X-Team": "green" } }, { alias: "a", headers: { "X-Team": "blue" } }] };
+  const { targets } = markResolved(resolved, written);
+  assert.deepEqual(targets.map(({ headers }) => headers["X-Team"]), ["green", { source: "resolved", id: "blue" }]);
+});
+
+test("configuration without references is not copied", () => {
+  const config = { targets: [{ alias: "a", headers: { "X-Team": "green" } }] };
+  assert.equal(markResolved(config, config), config);
 });

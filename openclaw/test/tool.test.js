@@ -101,7 +101,7 @@ test("a call leaves no listener on the signal", async () => {
 
 test("a call keeps its place among the followed tasks until its result is seen", async () => {
   const events = [];
-  const followers = { reserve: ({ notify }) => (events.push(`reserve ${notify}`), () => events.push("release")), saw: () => events.push("saw") };
+  const followers = { reserve: ({ notify }) => (events.push(`reserve ${notify}`), () => events.push("release")), observe: () => events.push("saw") };
   const hosts = [];
   const agent = lease(async (_request, host) => (hosts.push(JSON.parse(host).can_notify), envelope));
   await createTool({ ...agent, followers }, { sessionKey: "s" }).execute("call_1", { action: "send", notify: true });

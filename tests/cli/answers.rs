@@ -51,7 +51,7 @@ async fn files_and_data_are_separate_parts() {
 }
 
 #[tokio::test]
-async fn a_followed_task_shows_its_states_and_its_artifact_once() {
+async fn followed_task_shows_states_and_artifact_once() {
     let events = [
         task("submitted", json!({})),
         status("working", "reading the log"),
@@ -156,7 +156,7 @@ async fn targets_without_terminal_are_a_plain_table() {
 }
 
 #[tokio::test]
-async fn an_agent_cannot_drive_the_terminal() {
+async fn agent_text_cannot_control_the_terminal() {
     let evil = "\u{1b}]0;owned\u{7}\u{1b}[31mred\u{1b}[0m\r\u{8}";
     let mut bad = card();
     bad["name"] = json!(evil);

@@ -35,7 +35,7 @@ async fn demo_passes_and_leaves_no_files() {
 }
 
 #[tokio::test]
-async fn the_demo_is_coloured_when_reported_to() {
+async fn demo_is_colored_on_request() {
     let child = command(&["demo", "--color", "always"])
         .env("NO_COLOR", "1")
         .spawn();
@@ -80,7 +80,7 @@ async fn demo_prints_only_its_envelopes() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn an_interrupted_demo_ends_at_once_and_cleans_up() {
+async fn interrupted_demo_ends_and_removes_its_files() {
     use std::io::{BufRead, BufReader};
     let temporary = scratch("demo-interrupted");
     let mut child = command(&["demo"])
@@ -101,7 +101,7 @@ async fn an_interrupted_demo_ends_at_once_and_cleans_up() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_demo_that_no_client_reads_ends() {
+async fn demo_ends_when_standard_output_closes() {
     let mut child = command(&["demo"]).spawn().unwrap();
     let (reader, writer) = std::io::pipe().unwrap();
     drop(

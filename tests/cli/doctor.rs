@@ -64,7 +64,7 @@ async fn doctor_distinguishes_a_page_from_a_card() {
 }
 
 #[tokio::test]
-async fn doctor_finds_a_transport_that_it_cannot_use() {
+async fn doctor_finds_an_unsupported_transport() {
     let mut card = card();
     card["preferredTransport"] = json!("GRPC");
     let found = diagnosis(json!({ "card": card }), &[], 1).await;
@@ -72,7 +72,7 @@ async fn doctor_finds_a_transport_that_it_cannot_use() {
 }
 
 #[tokio::test]
-async fn doctor_finds_a_version_that_it_cannot_use() {
+async fn doctor_finds_an_unsupported_version() {
     let interface =
         json!({"url": "{{origin}}/a2a", "protocolBinding": "JSONRPC", "protocolVersion": "9.0"});
     let mut card = card();

@@ -30,7 +30,7 @@ async fn one_command_shows_a_triad_decide() {
 }
 
 #[tokio::test]
-async fn an_agent_of_the_command_line_answers_and_is_listed() {
+async fn agent_option_adds_a_listed_agent() {
     let coder = ["--gateway-agent", "coder=reply:I read: {text}"];
     let ended = run(&with(&["send"], &coder, &["--target", "coder", "hello"])).await;
     exits(&ended, 0);
@@ -93,6 +93,6 @@ async fn unsupported_gateway_command_names_alternatives() {
     exits(&ended, 3);
     has(
         &ended.stderr,
-        &["no agent is there", "`--gateway-agent NAME=approve`"],
+        &["no agents; ", "`--gateway-agent NAME=approve`"],
     );
 }

@@ -18,7 +18,7 @@ async fn peer_refusal_is_a_failure() {
 }
 
 #[tokio::test]
-async fn wrong_command_line_names_the_fault() {
+async fn usage_error_names_its_cause() {
     let directory = scratch("usage");
     let file = |name: &str, text: &str| {
         let file = directory.join(name);
@@ -100,7 +100,7 @@ async fn wrong_command_line_names_the_fault() {
         ),
         (
             &["status", "--continuation", odd],
-            "give a file that `remote-agent send --save FILE` wrote",
+            "name a file that `remote-agent send --save FILE` wrote",
         ),
         (&["send", "hi", "--bearer-env", "X"], "--url"),
         (&["send", "hi", "--url", "ftp://a"], "/targets/0/baseUrl"),
@@ -136,7 +136,7 @@ async fn wrong_command_line_names_the_fault() {
 }
 
 #[tokio::test]
-async fn an_invalid_request_shows_its_one_fault() {
+async fn invalid_request_shows_its_error_once() {
     let peers = desk(json!({})).await;
     let ended = ask(&peers, "send", &["--context", "", "hi"]).await;
     exits(&ended, 2);
@@ -246,7 +246,7 @@ async fn failed_task_exits_with_message_of_agent() {
 }
 
 #[tokio::test]
-async fn a_list_without_a_single_card_fails_by_the_reason() {
+async fn list_without_cards_exits_by_the_reason() {
     let script = json!({"peers": {
         "desk": {"card": card()}, "gone": {"unreachable": true},
         "shut": {"routes": {"GET /.well-known/agent-card.json": {"status": 401}}},
@@ -270,7 +270,7 @@ async fn a_list_without_a_single_card_fails_by_the_reason() {
 }
 
 #[tokio::test]
-async fn a_page_instead_of_a_card_is_reported_with_its_kind_and_size() {
+async fn page_instead_of_card_is_reported_with_type_and_size() {
     let page = json!({"status": 200, "headers": {"content-type": "text/html"}, "body": "<html>"});
     let peers = peer(json!({"routes": {"GET /.well-known/agent-card.json": page}})).await;
     let ended = ask(&peers, "send", &["hi"]).await;
@@ -292,7 +292,7 @@ async fn url_option_ignores_configuration_of_environment() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn an_interrupt_ends_a_call_with_its_outcome() {
+async fn interrupt_cancels_the_call_and_shows_its_outcome() {
     let peers = desk(json!({"message/send": [{"delay_ms": 3_600_000, "result": {}}]})).await;
     let child = command(&["send", "hi", "--json", "--url", peers.origin("desk")])
         .spawn()

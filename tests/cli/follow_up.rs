@@ -41,14 +41,14 @@ async fn saved_continuation_is_private_and_reusable() {
     }
 
     // Only the file names the target.
-    for (subcommand, said) in [
+    for (subcommand, expected) in [
         ("status", "Publish it?\n"),
         ("watch", "over\n"),
         ("cancel", ""),
     ] {
         let ended = run(&[subcommand, "--continuation", path]).await;
         exits(&ended, 0);
-        assert_eq!(ended.stdout, said, "{subcommand}");
+        assert_eq!(ended.stdout, expected, "{subcommand}");
     }
     let shown = run(&["status", "--continuation", path]).await;
     let again = format!("\n  remote-agent send --continuation '{path}' 'YOUR ANSWER'\n");
@@ -69,7 +69,7 @@ async fn saved_continuation_is_private_and_reusable() {
 }
 
 #[tokio::test]
-async fn a_question_of_a_followed_task_is_printed_once() {
+async fn question_of_a_followed_task_is_printed_once() {
     let events = [
         task("working", json!({})),
         status("input-required", "Publish it?"),
@@ -125,7 +125,7 @@ async fn task_is_found_by_id_and_alias() {
 }
 
 #[tokio::test]
-async fn a_task_id_cannot_smuggle_a_command_into_the_advice() {
+async fn task_id_cannot_inject_a_suggested_command() {
     let mut evil = task("working", json!({}));
     evil["id"] = json!("x; reboot '");
     let peers = desk(json!({"message/send": results([evil])})).await;

@@ -47,8 +47,8 @@ impl Running {
 
     /// Returns the next line; `None` at the end of the output.
     fn line(&mut self, deadline: Instant) -> Option<String> {
-        let left = deadline.saturating_duration_since(Instant::now());
-        match self.lines.recv_timeout(left) {
+        let remaining = deadline.saturating_duration_since(Instant::now());
+        match self.lines.recv_timeout(remaining) {
             Ok(line) => Some(line),
             Err(mpsc::RecvTimeoutError::Disconnected) => None,
             Err(mpsc::RecvTimeoutError::Timeout) => panic!("no output in time"),
@@ -200,7 +200,7 @@ async fn created_agent_is_known_after_restart() {
     exits(&run(&[&create[..], &files].concat()).await, 0);
     let twice = run(&[&create[..], &files].concat()).await;
     exits(&twice, 2);
-    has(&twice.stderr, &["exists already"]);
+    has(&twice.stderr, &["already exists"]);
     let config = ["gateway", "agents", "config", "reviewer", "get", "--json"];
     let reported = run(&[&config[..], &files].concat()).await;
     assert_eq!(lines(&reported)[0]["role"], "Reviewer");
@@ -267,10 +267,10 @@ async fn sessions_are_managed_with_and_without_a_gateway() {
 
 #[tokio::test]
 async fn create_refuses_gateway_with_other_state_directory() {
-    let (ours, theirs) = (scratch("gateway-ours"), scratch("gateway-theirs"));
-    let (_one, _) = Running::gateway(&ours, &[]);
-    let (_other, url) = Running::gateway(&theirs, &[]);
-    let state = ours.to_str().unwrap();
+    let (own, other) = (scratch("gateway-ours"), scratch("gateway-theirs"));
+    let (_one, _) = Running::gateway(&own, &[]);
+    let (_other, url) = Running::gateway(&other, &[]);
+    let state = own.to_str().unwrap();
     let ended = run(&[
         "gateway",
         "sessions",
@@ -324,7 +324,7 @@ async fn taken_port_is_reported_with_its_holder() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_gateway_that_is_interrupted_disconnects() {
+async fn interrupted_gateway_disconnects_its_clients() {
     let folder = scratch("gateway-leave");
     let (mut gateway, url) = Running::gateway(&folder, &[]);
     let mut alpha = Running::agent(&url, "alpha", &[]);
@@ -338,7 +338,7 @@ async fn a_gateway_that_is_interrupted_disconnects() {
 }
 
 #[tokio::test]
-async fn a_configuration_and_envelopes_are_checked_with_their_places() {
+async fn validate_names_the_place_of_each_error() {
     let folder = scratch("gateway-validate");
     let file = |name: &str, text: &str| {
         let file = folder.join(name);
@@ -360,7 +360,7 @@ async fn a_configuration_and_envelopes_are_checked_with_their_places() {
     exits(&checked, 2);
     has(
         &checked.stdout,
-        &["line 2: 2002 MISSING_FIELD", "1 envelopes keep"],
+        &["line 2: 2002 MISSING_FIELD", "1 envelopes are valid"],
     );
 }
 

@@ -71,7 +71,7 @@ async fn targets_shows_gateway_agents_and_connection() {
 }
 
 #[tokio::test]
-async fn the_same_as_json_has_the_state_as_a_number_and_no_path() {
+async fn json_targets_have_a_numeric_state_and_no_path() {
     let gateway = gateway(None).await;
     let ended = run(&["targets", "--json", "--gateway", &gateway.url()]).await;
     let envelope = &lines(&ended)[0];
@@ -117,15 +117,21 @@ async fn agent_is_called_by_name_and_continued_from_file() {
     .await;
     exits(&ended, 0);
     has(&ended.stdout, &["All is well."]);
-    let kept: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
-    assert_eq!(kept["target"]["preferred_transports"], json!(["GATEWAY"]));
+    let continuation: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
+    assert_eq!(
+        continuation["target"]["preferred_transports"],
+        json!(["GATEWAY"])
+    );
     // Only the file names the gateway.
     let ended = run(&["send", "--continuation", file, "And", "now?"]).await;
     exits(&ended, 0);
-    let asked = gateway.log().matching(&json!({"/type": "message"}));
-    assert_eq!(asked.len(), 2, "{asked:?}");
-    assert_eq!(asked[1]["agent"], "alpha");
-    assert_eq!(asked[1]["sessionId"], kept["conversation"]["context_id"]);
+    let messages = gateway.log().matching(&json!({"/type": "message"}));
+    assert_eq!(messages.len(), 2, "{messages:?}");
+    assert_eq!(messages[1]["agent"], "alpha");
+    assert_eq!(
+        messages[1]["sessionId"],
+        continuation["conversation"]["context_id"]
+    );
 }
 
 #[tokio::test]
@@ -202,7 +208,7 @@ async fn unreachable_gateway_is_reported_once() {
 }
 
 #[tokio::test]
-async fn wrong_gateway_address_is_reported_with_hint() {
+async fn invalid_gateway_address_is_reported_with_hint() {
     for (args, reported) in [
         (
             &["targets", "--gateway", "http://127.0.0.1:18789"][..],

@@ -95,7 +95,7 @@ async fn message_to_an_ended_task_shows_its_conversation() {
 }
 
 #[tokio::test]
-async fn install_checks_the_agent_before_it_changes_anything() {
+async fn install_checks_the_agent_before_any_change() {
     let peers = desk(json!({})).await;
     let url = peers.origin("desk");
     let none = ["--openclaw", "/nonexistent/openclaw"];

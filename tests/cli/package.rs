@@ -12,7 +12,7 @@ use remote_agent_cli::package::library_name;
 use crate::cli::support::*;
 
 #[tokio::test]
-async fn the_paths_of_the_package_are_printed_with_the_tarball_last() {
+async fn package_prints_its_paths_with_the_tarball_last() {
     let directory = scratch("package");
     let library = directory.join("library.so");
     fs::write(&library, "stands for a library").unwrap();
@@ -43,7 +43,7 @@ async fn packs_the_library_of_the_command() {
 }
 
 #[tokio::test]
-async fn a_library_of_another_build_is_refused_with_both_builds() {
+async fn refusal_of_another_build_names_both_builds() {
     let file = format!("{DLL_PREFIX}openclaw_remote_agent{DLL_SUFFIX}");
     let fresh = std::env::current_exe().unwrap().with_file_name(file);
     let other: String = BUILD_ID.chars().rev().collect();

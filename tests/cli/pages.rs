@@ -63,7 +63,7 @@ const RUN_ELSEWHERE: [(&str, &str); 15] = [
 
 /// Texts of pages with their replacements in the shell: the binary is on the `PATH`, and the scripted agent has its own
 /// commands.
-const WORDS: [(&str, &str); 3] = [
+const SUBSTITUTIONS: [(&str, &str); 3] = [
     ("cargo build --release", ":"),
     ("\"Write the report\"", "'ask Publish it?'"),
     ("export PATH=$PWD/target/release:$PATH", ":"),
@@ -87,7 +87,7 @@ fn blocks(page: &str) -> Vec<(&str, &str)> {
 fn elsewhere(block: &str) -> Option<usize> {
     RUN_ELSEWHERE
         .iter()
-        .position(|(words, _)| block.contains(words))
+        .position(|(text, _)| block.contains(text))
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn script(page: &str, needs: Needs, ports: [u16; 3]) -> String {
                 "https://support.example",
                 &format!("http://127.0.0.1:{agent}"),
             );
-        for (shown, run) in WORDS {
+        for (shown, run) in SUBSTITUTIONS {
             block = block.replace(shown, run);
         }
         for line in block.lines() {

@@ -20,7 +20,7 @@ const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/demo.sv
 const VISIBLE: usize = 22;
 
 /// The factor by which the recording is slower than the run, which is too fast to read.
-const SLOWER: f64 = 3.0;
+const SLOWDOWN: f64 = 3.0;
 
 /// The minimum time that a line is the last one.
 const LINE_TIME: Duration = Duration::from_millis(180);
@@ -38,9 +38,11 @@ fn run() -> Vec<(Duration, String)> {
         .arg0("remote-agent")
         .spawn()
         .unwrap();
-    let begun = Instant::now();
+    let started = Instant::now();
     let output = BufReader::new(child.stdout.take().unwrap());
-    let lines = output.lines().map(|line| (begun.elapsed(), line.unwrap()));
+    let lines = output
+        .lines()
+        .map(|line| (started.elapsed(), line.unwrap()));
     let lines = lines.collect();
     assert!(child.wait().unwrap().success());
     lines
@@ -61,7 +63,7 @@ fn draw(lines: &[(Duration, String)]) -> String {
     let times: Vec<Duration> = lines
         .iter()
         .map(|(time, _)| {
-            shown = time.mul_f64(SLOWER).max(shown + LINE_TIME);
+            shown = time.mul_f64(SLOWDOWN).max(shown + LINE_TIME);
             shown
         })
         .collect();
@@ -84,7 +86,7 @@ fn draw(lines: &[(Duration, String)]) -> String {
 
 /// Returns the text of a drawing without values that differ between runs: ports, times, and updates, which depend on
 /// timing.
-fn words(drawing: &str) -> Vec<String> {
+fn spans(drawing: &str) -> Vec<String> {
     let (_, text) = drawing.split_once("<text").unwrap();
     let (_, text) = text.split_once('>').unwrap();
     let mut out = String::new();
@@ -107,14 +109,14 @@ fn words(drawing: &str) -> Vec<String> {
 fn recording_shows_the_demo() {
     let drawn = draw(&run());
     let recorded = fs::read_to_string(RECORDING).unwrap_or_default();
-    if !recorded.is_empty() && words(&recorded) == words(&drawn) {
+    if !recorded.is_empty() && spans(&recorded) == spans(&drawn) {
         return;
     }
     assert!(
         env::var_os("UPDATE").is_some(),
         "`{}` is out of date: run `UPDATE=1 cargo test --test suite cli::recording`\n{:#?}",
         Path::new(RECORDING).display(),
-        words(&drawn)
+        spans(&drawn)
     );
     fs::write(RECORDING, drawn).unwrap();
 }

@@ -41,8 +41,8 @@ pub(crate) fn text(text: &str) -> Value {
     json!([{"kind": "text", "text": text}])
 }
 
-pub(crate) fn message(said: &str) -> Value {
-    json!({"kind": "message", "messageId": "m-1", "role": "agent", "contextId": "ctx-1", "parts": text(said)})
+pub(crate) fn message(reply: &str) -> Value {
+    json!({"kind": "message", "messageId": "m-1", "role": "agent", "contextId": "ctx-1", "parts": text(reply)})
 }
 
 pub(crate) fn task(state: &str, more: Value) -> Value {
@@ -53,14 +53,15 @@ pub(crate) fn task(state: &str, more: Value) -> Value {
     task
 }
 
-pub(crate) fn status(state: &str, said: &str) -> Value {
-    let said = json!({"kind": "message", "messageId": "m-2", "role": "agent", "parts": text(said)});
+pub(crate) fn status(state: &str, reply: &str) -> Value {
+    let reply =
+        json!({"kind": "message", "messageId": "m-2", "role": "agent", "parts": text(reply)});
     json!({"kind": "status-update", "taskId": "task-1", "contextId": "ctx-1", "final": state == "completed",
-        "status": {"state": state, "message": said}})
+        "status": {"state": state, "message": reply}})
 }
 
-pub(crate) fn chunk(said: &str, append: bool) -> Value {
-    let artifact = json!({"artifactId": "a-1", "name": "report", "parts": text(said)});
+pub(crate) fn chunk(reply: &str, append: bool) -> Value {
+    let artifact = json!({"artifactId": "a-1", "name": "report", "parts": text(reply)});
     json!({"kind": "artifact-update", "taskId": "task-1", "contextId": "ctx-1", "append": append, "artifact": artifact})
 }
 

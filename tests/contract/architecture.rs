@@ -15,7 +15,7 @@ use crate::contract::{generated, root, text};
 const PRODUCT: &str = "openclaw-remote-agent";
 
 /// The hosts and networks in the picture.
-const AROUND: &str = r#"    openclaw(["OpenClaw on Node.js"]) -.->|Node-API| plugin
+const EXTERNAL_NODES: &str = r#"    openclaw(["OpenClaw on Node.js"]) -.->|Node-API| plugin
     rust(["a Rust host"]) -.->|abi_stable| plugin
     egress -.->|HTTP| agents(["agents elsewhere"])
     egress -.->|WebSocket| gateways(["a gateway on this machine"])
@@ -130,7 +130,7 @@ fn picture_shows_the_dependencies_between_crates() {
             }
         }
     }
-    picture += &format!("{AROUND}\n```");
+    picture += &format!("{EXTERNAL_NODES}\n```");
     generated::part("ARCHITECTURE.md", "crates", &picture);
 }
 

@@ -28,9 +28,9 @@ fn value<'a>(unit: &'a str, directive: &str) -> &'a str {
 /// Returns the arguments of the command line of a unit.
 fn unit_arguments(name: &str) -> Vec<String> {
     let unit = unit(name);
-    let mut words = value(&unit, "ExecStart").split(' ');
-    assert_eq!(words.next(), Some("/usr/local/bin/remote-agent"));
-    words.map(str::to_owned).collect()
+    let mut arguments = value(&unit, "ExecStart").split(' ');
+    assert_eq!(arguments.next(), Some("/usr/local/bin/remote-agent"));
+    arguments.map(str::to_owned).collect()
 }
 
 /// Returns the arguments in the lists `command:` and `CMD` of the container files.
@@ -59,8 +59,8 @@ fn command_accepts_every_flag() {
     assert_eq!(containers.len(), 3);
     for arguments in units.iter().chain(&containers) {
         assert!(accepts(arguments), "{arguments:?}");
-        let wrong = [arguments.as_slice(), &["--no-such-flag".to_owned()]].concat();
-        assert!(!accepts(&wrong), "{wrong:?}");
+        let invalid = [arguments.as_slice(), &["--no-such-flag".to_owned()]].concat();
+        assert!(!accepts(&invalid), "{invalid:?}");
     }
 }
 
@@ -87,8 +87,8 @@ fn systemd_accepts_the_units() {
             .arg(&file)
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&checked.stderr);
-        assert!(checked.status.success() && said.is_empty(), "{said}");
+        let stderr = String::from_utf8_lossy(&checked.stderr);
+        assert!(checked.status.success() && stderr.is_empty(), "{stderr}");
     }
 }
 
@@ -104,7 +104,7 @@ fn units_name_only_known_sections_and_one_state_directory() {
 }
 
 #[test]
-fn container_file_copies_what_it_builds() {
+fn container_file_copies_the_sources_it_builds() {
     let file = text("deploy/container/Containerfile");
     let known = [
         "FROM",

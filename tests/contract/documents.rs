@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::contract::{generated, in_process::InProcess, text};
 
 #[test]
-fn the_table_of_errors_is_the_codes() {
+fn error_table_matches_the_codes() {
     let mut table = "| `error.code` | `error.reason` | HTTP API | meaning | retryable | what to do |\n|---|---|---|---|---|---|\n".to_owned();
     for reason in Reason::ALL {
         table += &format!(
@@ -116,7 +116,7 @@ const EXITS_MEAN: &str = "
 ";
 
 #[test]
-fn the_commands_reference_is_its_help() {
+fn cli_reference_matches_the_help() {
     let top = help(&[]);
     let mut page = format!(
         "# remote-agent\n\nUse this page to find an option or an exit code. It is what `--help` prints.\n\n## Exit codes\n\n{}{EXITS_MEAN}\n## Commands\n\n```text\n{top}\n```\n",

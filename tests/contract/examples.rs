@@ -198,7 +198,7 @@ async fn targets_are_listed_with_card_data() {
 }
 
 #[tokio::test]
-async fn a_message_to_an_alias_is_answered_with_a_message() {
+async fn alias_send_returns_a_message() {
     let desk = plays("send_to_an_alias").await;
     let request = example("send_to_an_alias")["request"].take();
     // A message outside any conversation has no continuation.
@@ -233,7 +233,7 @@ async fn related_work_refers_to_tasks_without_continuing_them() {
 }
 
 #[tokio::test]
-async fn the_default_target_is_followed_to_the_end() {
+async fn default_target_is_followed_to_the_end() {
     plays("default_target_and_updates").await;
 }
 
@@ -284,7 +284,7 @@ async fn task_continues_without_a_handle() {
 }
 
 #[tokio::test]
-async fn a_persisted_continuation_works_unchanged_after_a_restart() {
+async fn stored_continuation_works_after_a_restart() {
     let (desk, continuation) = waiting().await;
     let persisted = continuation.to_string();
     let desk = desk.restarted().await;
@@ -292,7 +292,7 @@ async fn a_persisted_continuation_works_unchanged_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_task_is_looked_at_by_its_continuation() {
+async fn continuation_shows_the_status_of_its_task() {
     let (desk, continuation) = waiting().await;
     let mut example = example("status");
     example["request"]["continuation"] = continuation.clone();
@@ -304,7 +304,7 @@ async fn a_task_is_looked_at_by_its_continuation() {
 }
 
 #[tokio::test]
-async fn a_task_is_watched_by_its_continuation() {
+async fn continuation_watches_its_task() {
     let (desk, continuation) = waiting().await;
     let request = json!({"action": "watch", "continuation": continuation});
     let result = desk.call(&request).await;
@@ -320,7 +320,7 @@ async fn a_task_is_watched_by_its_continuation() {
 }
 
 #[tokio::test]
-async fn a_task_is_cancelled_by_its_continuation() {
+async fn continuation_cancels_its_task() {
     let (desk, continuation) = waiting().await;
     let request = json!({"action": "cancel", "continuation": continuation});
     let went_on = desk.continuation(&request).await;
@@ -341,7 +341,7 @@ async fn conversation_without_task_supports_only_send() {
 }
 
 #[tokio::test]
-async fn a_request_for_no_client_is_refused_with_the_rule_it_breaks() {
+async fn invalid_request_is_refused_with_its_rule() {
     let example = example("no_target");
     let plugin = InProcess::started(&json!({"enabled": true})).await;
     let result = plugin.call(&example["request"]).await;
@@ -376,7 +376,7 @@ async fn expired_handle_has_a_hint() {
 }
 
 #[tokio::test]
-async fn an_expired_handle_in_a_continuation_falls_back_to_its_task() {
+async fn expired_handle_in_continuation_falls_back_to_task() {
     let (desk, mut continuation) = expired().await;
     continuation.as_object_mut().unwrap().remove("conversation");
     let request = json!({"action": "status", "continuation": continuation});

@@ -12,7 +12,7 @@ fn table_of_tallies_matches_the_code() {
 }
 
 #[test]
-fn the_table_of_the_gateways_errors_is_the_registry() {
+fn gateway_error_table_matches_the_registry() {
     let mut table =
         "| number | `error.reason` | meaning | retryable |\n|---|---|---|---|\n".to_owned();
     for code in ErrorCode::ALL {

@@ -111,10 +111,10 @@ fn fits(schema: &Validator, value: &Value) -> Result<(), Failure> {
     let (violations, _) = validation::violations(schema, value);
     let violations: Vec<String> = violations
         .iter()
-        .map(|wrong| {
+        .map(|error| {
             format!(
                 "{} {} ({})",
-                wrong["instancePath"], wrong["message"], wrong["schemaPath"]
+                error["instancePath"], error["message"], error["schemaPath"]
             )
         })
         .collect();

@@ -58,14 +58,14 @@ fn every_manifest_names_the_plugin_and_its_tool_alike() {
     assert_eq!(openclaw["id"], PLUGIN_ID);
     assert_eq!(openclaw["contracts"]["tools"], tools);
     assert!(openclaw["toolMetadata"]["remote_agent"].is_object());
-    let ours = &agents["extensions"]["io.github.openclaw-remote-agent"];
-    assert_eq!(ours["tools"], tools);
+    let extension = &agents["extensions"]["io.github.openclaw-remote-agent"];
+    assert_eq!(extension["tools"], tools);
     assert_eq!(agents["name"], PACKAGE);
     assert_eq!(read_json("openclaw/package.json")["name"], PACKAGE);
 }
 
 #[test]
-fn a_send_is_never_called_safe_to_repeat() {
+fn send_is_never_marked_safe_to_repeat() {
     let metadata = &read_json("openclaw/openclaw.plugin.json")["toolMetadata"]["remote_agent"];
     assert_eq!(metadata["sideEffecting"], true);
     assert!(
@@ -75,22 +75,22 @@ fn a_send_is_never_called_safe_to_repeat() {
 }
 
 #[test]
-fn the_paths_of_the_agent_plugins_manifest_lead_somewhere() {
+fn paths_of_the_agent_plugins_manifest_exist() {
     let manifest = read_json("plugin.json");
-    let ours = &manifest["extensions"]["io.github.openclaw-remote-agent"];
-    let schemas = ours["schemas"].as_object().unwrap();
+    let extension = &manifest["extensions"]["io.github.openclaw-remote-agent"];
+    let schemas = extension["schemas"].as_object().unwrap();
     assert_eq!(schemas.len(), 3, "{schemas:?}");
     for path in schemas.values() {
         read_json(path.as_str().unwrap());
     }
     // The library exists after a build with the profile of that name.
     let profiles = text("Cargo.toml");
-    for path in ours["library"]["searchPaths"].as_array().unwrap() {
+    for path in extension["library"]["searchPaths"].as_array().unwrap() {
         let profile = path.as_str().unwrap().strip_prefix("./target/").unwrap();
         let known = profile == "debug" || profiles.contains(&format!("[profile.{profile}]"));
         assert!(known, "{path}");
     }
-    let library = ours["library"]["name"].as_str().unwrap();
+    let library = extension["library"]["name"].as_str().unwrap();
     assert!(
         profiles.contains(&format!("[lib]\nname = \"{library}\"\n")),
         "{library}"
@@ -98,7 +98,7 @@ fn the_paths_of_the_agent_plugins_manifest_lead_somewhere() {
 }
 
 #[test]
-fn the_skill_has_the_front_matter_that_openclaw_reads() {
+fn skill_has_the_front_matter_of_openclaw() {
     for skill in read_json("openclaw/openclaw.plugin.json")["skills"]
         .as_array()
         .unwrap()

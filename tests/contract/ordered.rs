@@ -44,8 +44,8 @@ impl Ordered {
     /// Returns the object without some fields.
     pub(crate) fn without(&self, names: &[&str]) -> Self {
         let fields = self.fields().iter();
-        let kept = fields.filter(|(name, _)| !names.contains(&name.as_str()));
-        Self::Object(kept.cloned().collect())
+        let remaining = fields.filter(|(name, _)| !names.contains(&name.as_str()));
+        Self::Object(remaining.cloned().collect())
     }
 
     /// Returns the object with each field changed.

@@ -85,13 +85,13 @@ fn banned_words_are_found() {
 
 #[test]
 fn text_has_no_banned_words() {
-    let mut wrong = Vec::new();
+    let mut errors = Vec::new();
     for path in files() {
         for (line, word) in banned(&text(&path)) {
-            wrong.push(format!("{path}:{line}: `{word}`"));
+            errors.push(format!("{path}:{line}: `{word}`"));
         }
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(errors.is_empty(), "{}", errors.join("\n"));
 }
 
 #[test]

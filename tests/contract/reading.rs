@@ -87,8 +87,8 @@ which is as long. `UPDATE=1 cargo real --test suite contract::tokens` writes the
 "#;
 
 /// The section about forgeries.
-const REPLACED: &str = r#"
-## What is replaced and left out
+const REPLACEMENTS: &str = r#"
+## Replaced and omitted text
 
 The envelope keeps an agent's words as they came, without credentials. In the text for a model the library changes them:
 
@@ -111,7 +111,7 @@ characters that keep letters apart. Each such word stays readable, and a text ca
 "#;
 
 #[tokio::test]
-async fn the_figures_are_those_of_the_code() {
+async fn documented_figures_match_the_code() {
     let desk = Desk::with(&ten(), &json!({})).await;
     let small = Desk::with(&ten(), &json!({"modelTextChars": 1000})).await;
     let one = Desk::with(
@@ -166,7 +166,7 @@ async fn the_figures_are_those_of_the_code() {
         "<!-- generated: tokens -->{}<!-- end: tokens -->\n",
         table.unwrap_or("\n\n")
     );
-    page += REPLACED;
+    page += REPLACEMENTS;
     generated::file("docs/reference/model-text.md", &page);
     assert!(desk.plugin.render(&ten_sent).chars().count() <= 12_000);
 }
@@ -239,8 +239,8 @@ async fn page_envelope_has_only_the_page() {
     );
     desk.page("report-3", 0).await;
     let log = desk.peers.log("desk");
-    let asked = log.iter().filter_map(Recorded::rpc_method);
-    assert_eq!(asked.collect::<Vec<_>>(), ["tasks/get", "tasks/get"]);
+    let methods = log.iter().filter_map(Recorded::rpc_method);
+    assert_eq!(methods.collect::<Vec<_>>(), ["tasks/get", "tasks/get"]);
 }
 
 #[tokio::test]
@@ -258,14 +258,14 @@ async fn unknown_artifact_is_refused_with_known_ids() {
 #[tokio::test]
 async fn offset_requires_artifact_and_status() {
     let desk = Desk::with(&ten(), &json!({})).await;
-    let wrong = [
+    let invalid = [
         json!({"action": "status", "target_alias": "desk", "task_id": "t", "offset": 3}),
         json!({"action": "status", "target_alias": "desk", "task_id": "t", "artifact_id": "a", "history_length": 3}),
         json!({"action": "status", "target_alias": "desk", "task_id": "t", "artifact_id": "a", "offset": -1}),
         json!({"action": "watch", "target_alias": "desk", "task_id": "t", "artifact_id": "a"}),
         json!({"action": "send", "target_alias": "desk", "parts": [{"kind": "text", "text": "x"}], "artifact_id": "a", "offset": 0}),
     ];
-    for request in wrong {
+    for request in invalid {
         let envelope: Value = serde_json::from_str(&desk.call(&request).await).unwrap();
         assert_eq!(envelope["error"]["reason"], "invalid_request", "{envelope}");
     }

@@ -21,7 +21,7 @@ const LACKS: &str = "lacks";
 type Table = [(&'static str, [&'static str; 5])];
 
 /// Without a continuation. `watch`, `status` and `cancel` name the task by `task_id`.
-const ALONE: &Table = &[
+const WITHOUT_CONTINUATION: &Table = &[
     ("target_alias", [NO, OK, OK, OK, OK]),
     ("target_url", [NO, OK, OK, OK, OK]),
     ("parts", [NO, OK, NO, NO, NO]),
@@ -45,7 +45,7 @@ const ALONE: &Table = &[
 ];
 
 /// Beside a continuation, which no request for `list_targets` accepts.
-const CONTINUED: &Table = &[
+const WITH_CONTINUATION: &Table = &[
     ("target_alias", [NO, AT, AT, AT, AT]),
     ("target_url", [NO, AT, AT, AT, AT]),
     ("parts", [NO, OK, NO, NO, NO]),
@@ -149,8 +149,8 @@ impl Desk {
     }
 
     /// The outcomes of actions with fields that differ from the table.
-    async fn departures(&self, table: &Table, continued: bool) -> Vec<String> {
-        let mut departures = Vec::new();
+    async fn violations(&self, table: &Table, continued: bool) -> Vec<String> {
+        let mut violations = Vec::new();
         for (field, verdicts) in table {
             for (action, expected) in ACTIONS.into_iter().zip(verdicts) {
                 let mut request = json!({ "action": action });
@@ -170,11 +170,11 @@ impl Desk {
                 let envelope = self.plugin.call(&request).await;
                 let got = verdict(&envelope, action, field);
                 if got != *expected {
-                    departures.push(format!("{action} {field}: {got}, not {expected}"));
+                    violations.push(format!("{action} {field}: {got}, not {expected}"));
                 }
             }
         }
-        departures
+        violations
     }
 
     fn sent(&self) -> usize {
@@ -214,26 +214,26 @@ fn verdict(envelope: &Value, action: &str, field: &str) -> String {
 #[tokio::test]
 async fn each_action_accepts_the_fields_of_its_table() {
     let desk = Desk::new().await;
-    let departures = desk.departures(ALONE, false).await;
-    assert!(departures.is_empty(), "{departures:#?}");
+    let violations = desk.violations(WITHOUT_CONTINUATION, false).await;
+    assert!(violations.is_empty(), "{violations:#?}");
 }
 
 #[tokio::test]
 async fn continuation_replaces_every_routing_field() {
     let desk = Desk::new().await;
-    let departures = desk.departures(CONTINUED, true).await;
-    assert!(departures.is_empty(), "{departures:#?}");
+    let violations = desk.violations(WITH_CONTINUATION, true).await;
+    assert!(violations.is_empty(), "{violations:#?}");
 }
 
 #[test]
-fn the_tables_hold_every_field_of_the_schema() {
+fn tables_contain_every_field_of_the_schema() {
     let schema = crate::contract::json("schema/request.schema.json");
     let fields = schema["properties"].as_object().unwrap().keys();
     let fields: Vec<_> = fields.filter(|field| *field != "action").collect();
-    let named: Vec<_> = CONTINUED.iter().map(|(field, _)| field).collect();
+    let named: Vec<_> = WITH_CONTINUATION.iter().map(|(field, _)| field).collect();
     assert!(fields.iter().all(|field| named.contains(&&field.as_str())));
     assert_eq!(named.len(), fields.len());
-    assert_eq!(ALONE.len(), fields.len() - 1);
+    assert_eq!(WITHOUT_CONTINUATION.len(), fields.len() - 1);
 }
 
 #[tokio::test]
@@ -284,7 +284,7 @@ async fn contradicts(actions: &[&str], fields: impl Fn(&Desk) -> Value, details:
 }
 
 #[tokio::test]
-async fn a_handle_with_another_context_is_a_contradiction() {
+async fn handle_with_another_context_is_refused() {
     let fields =
         |desk: &Desk| json!({"task_handle": desk.value("task_handle"), "context_id": "c-2"});
     let details = json!({"handle_context_id": "c-1", "explicit_context_id": "c-2"});
@@ -292,7 +292,7 @@ async fn a_handle_with_another_context_is_a_contradiction() {
 }
 
 #[tokio::test]
-async fn a_continuation_with_another_context_is_a_contradiction() {
+async fn continuation_with_another_context_is_refused() {
     let fields = |desk: &Desk| {
         let mut continuation = desk.continuation.clone();
         continuation["conversation"]["context_id"] = json!("c-2");
@@ -303,27 +303,27 @@ async fn a_continuation_with_another_context_is_a_contradiction() {
 }
 
 #[tokio::test]
-async fn a_handle_with_another_task_is_a_contradiction() {
+async fn handle_with_another_task_is_refused() {
     let fields = |desk: &Desk| json!({"task_handle": desk.value("task_handle"), "task_id": "t-2"});
     let details = json!({"handle_task_id": "t-1", "explicit_task_id": "t-2"});
     contradicts(&ACTIONS[1..], fields, details).await;
 }
 
 #[tokio::test]
-async fn a_handle_with_another_alias_is_a_contradiction() {
+async fn handle_with_another_alias_is_refused() {
     let fields =
         |desk: &Desk| json!({"task_handle": desk.value("task_handle"), "target_alias": "other"});
     contradicts(&ACTIONS[1..], fields, json!({})).await;
 }
 
 #[tokio::test]
-async fn a_handle_with_another_url_is_a_contradiction() {
+async fn handle_with_another_url_is_refused() {
     let fields = |desk: &Desk| json!({"task_handle": desk.value("task_handle"), "target_alias": "desk", "target_url": desk.peers.origin("other")});
     contradicts(&ACTIONS[1..], fields, json!({})).await;
 }
 
 #[tokio::test]
-async fn a_handle_belongs_to_one_alias_of_its_url() {
+async fn handle_belongs_to_one_alias_of_its_url() {
     let desk = Desk::new().await;
     let target = |name: &str| json!({"alias": name, "baseUrl": desk.peers.origin("desk")});
     let config = json!({"enabled": true, "targets": [target("desk"), target("twin")]});
@@ -365,7 +365,7 @@ async fn reported(request: &str) -> (String, String, String) {
 }
 
 /// Requests with one fault, and the expected error.
-const FAULTY: [(&str, &str); 6] = [
+const INVALID_REQUESTS: [(&str, &str); 6] = [
     ("{", "the request is not JSON"),
     ("[]", "the request must be object"),
     (r#"{"action":"send"}"#, "send requires parts"),
@@ -381,24 +381,24 @@ const FAULTY: [(&str, &str); 6] = [
 ];
 
 #[tokio::test]
-async fn the_message_of_an_invalid_request_is_constant() {
-    for (request, _) in FAULTY {
+async fn invalid_request_message_is_constant() {
+    for (request, _) in INVALID_REQUESTS {
         let (message, _, _) = reported(request).await;
         assert_eq!(message, "remote_agent input validation failed", "{request}");
     }
 }
 
 #[tokio::test]
-async fn the_hint_names_the_first_fault() {
-    for (request, fault) in FAULTY {
+async fn hint_names_the_first_error() {
+    for (request, fault) in INVALID_REQUESTS {
         let (_, hint, _) = reported(request).await;
         assert!(hint.contains(fault), "{request}: {hint}");
     }
 }
 
 #[tokio::test]
-async fn the_text_for_models_names_the_first_fault() {
-    for (request, fault) in FAULTY {
+async fn model_text_names_the_first_error() {
+    for (request, fault) in INVALID_REQUESTS {
         let (_, _, text) = reported(request).await;
         assert!(text.contains(fault), "{request}: {text}");
     }

@@ -37,13 +37,13 @@ fn every_reason_fits_the_result_schema() {
 }
 
 #[test]
-fn the_closed_sets_are_those_of_the_table() {
+fn closed_sets_match_the_table() {
     let error = &json("schema/result.schema.json")["definitions"]["error"];
-    let set = |words: &Value| -> BTreeSet<String> {
-        let words = words["enum"].as_array().unwrap();
-        words
+    let set = |schema: &Value| -> BTreeSet<String> {
+        let schema = schema["enum"].as_array().unwrap();
+        schema
             .iter()
-            .map(|word| word.as_str().unwrap().to_owned())
+            .map(|value| value.as_str().unwrap().to_owned())
             .collect()
     };
     let mut table: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -120,7 +120,7 @@ fn schema_rejects_invalid_results() {
 }
 
 #[test]
-fn an_error_has_a_reason_of_its_code() {
+fn error_reason_belongs_to_its_code() {
     let schema = validation::compile_value(&json("schema/result.schema.json")).unwrap();
     let mut envelope = good().pop().unwrap();
     envelope["error"]["code"] = json!("VALIDATION_ERROR");

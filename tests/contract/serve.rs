@@ -123,7 +123,7 @@ fn flags(path: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_table_of_the_servers_settings_is_its_schemas() {
+fn serve_settings_table_matches_the_schema() {
     let table = table_with_flags("schema/serve.schema.json", flags);
     let help = help(&["serve"]);
     for (path, flags) in FLAGS {
@@ -139,7 +139,7 @@ fn the_table_of_the_servers_settings_is_its_schemas() {
 }
 
 #[test]
-fn the_table_of_refusals_is_the_codes() {
+fn refusal_table_matches_the_codes() {
     let mut table =
         "| `ErrorInfo.reason` | JSON-RPC | HTTP+JSON 1.0 | when |\n|---|---|---|---|\n".to_owned();
     for (reason, when) in REASONS {
@@ -156,7 +156,7 @@ fn the_table_of_refusals_is_the_codes() {
 
 /// Every metric of a server is in the table, with its name on the page of metrics.
 #[test]
-fn the_metrics_are_reported() {
+fn metrics_table_matches_the_server() {
     let page = text("docs/reference/serve.md");
     let metrics = Metrics::new();
     // The page omits metrics without a value.
@@ -179,7 +179,7 @@ fn the_metrics_are_reported() {
 
 /// The documents show the session of a context, for servers with and without clients.
 #[test]
-fn the_examples_of_sessions_are_worked_out_by_the_code() {
+fn session_examples_match_the_code() {
     let page = text("docs/reference/serve.md");
     for context in [
         "550e8400-e29b-41d4-a716-446655440000",

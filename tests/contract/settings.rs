@@ -25,7 +25,7 @@ impl Setting {
     }
 
     /// Returns whether its values are strings or SecretRefs.
-    fn holds_secrets(&self) -> bool {
+    fn is_secret_map(&self) -> bool {
         let values = self.schema.get("additionalProperties");
         values.is_some_and(|values| values.get("anyOf").is_some())
     }
@@ -42,7 +42,7 @@ impl Setting {
     }
 
     /// Returns the cell with the default.
-    fn otherwise(&self) -> String {
+    fn default_text(&self) -> String {
         match (self.default(), self.required) {
             (Some(default), _) => code(&default),
             (None, true) => "required".to_owned(),
@@ -79,7 +79,7 @@ impl Setting {
                 let items = self.schema.get("items").and_then(words);
                 format!("list of {}", items.unwrap_or_else(|| "strings".to_owned()))
             }
-            Some("object") => match self.holds_secrets() {
+            Some("object") => match self.is_secret_map() {
                 true => "map of strings or SecretRefs".to_owned(),
                 false => "map of strings".to_owned(),
             },
@@ -141,7 +141,7 @@ fn table<'a>(settings: impl Iterator<Item = &'a Setting>) -> String {
             "| `{}` | {} | {} | {} |\n",
             setting.shown(),
             setting.kind(),
-            setting.otherwise(),
+            setting.default_text(),
             setting.meaning()
         );
     }
@@ -166,7 +166,7 @@ pub(crate) fn table_with_flags(file: &str, flags: impl Fn(&str) -> Vec<String>) 
             setting.shown(),
             flags.join(", "),
             setting.kind(),
-            setting.otherwise(),
+            setting.default_text(),
             setting.meaning()
         );
     }
@@ -174,7 +174,7 @@ pub(crate) fn table_with_flags(file: &str, flags: impl Fn(&str) -> Vec<String>) 
 }
 
 #[test]
-fn the_table_of_settings_is_the_schemas() {
+fn settings_table_matches_the_schema() {
     generated::part(
         "docs/reference/settings.md",
         "settings",
@@ -183,7 +183,7 @@ fn the_table_of_settings_is_the_schemas() {
 }
 
 #[test]
-fn the_table_of_the_gateways_settings_is_its_schemas() {
+fn gateway_settings_table_matches_the_schema() {
     let settings = settings_of("schema/gateway.schema.json");
     // The maximum permissions of an agent have the fields of a role.
     let shown = settings.iter().filter(|setting| {
@@ -197,7 +197,7 @@ fn the_table_of_the_gateways_settings_is_its_schemas() {
 }
 
 #[test]
-fn the_manifests_schema_is_the_schema() {
+fn manifest_schema_matches_the_schema() {
     let schema = Ordered::parse(&text("schema/config.schema.json")).without(&["$schema", "title"]);
     // OpenClaw writes top-level defaults into a configuration, and an empty entry would no longer be empty.
     let schema = schema.map(|name, value| match name {
@@ -209,7 +209,7 @@ fn the_manifests_schema_is_the_schema() {
 }
 
 #[test]
-fn the_schemas_defaults_are_the_ones_that_hold() {
+fn schema_defaults_match_the_code() {
     let config = json!({"targets": [{"alias": "a", "baseUrl": "https://a.example", "auth": {"type": "bearer", "token": "x"}}]});
     let parsed: Value =
         serde_json::from_str(&plugin::parse_config(&config.to_string()).unwrap()).unwrap();
@@ -244,7 +244,7 @@ fn exactly_the_settings_have_label_and_help() {
 }
 
 #[test]
-fn the_groups_hold_every_setting_of_the_top_level_once() {
+fn groups_contain_each_top_level_setting_once() {
     let manifest = read_json(MANIFEST);
     let groups = manifest["configGroups"].as_array().unwrap();
     let mut grouped: Vec<&str> = groups
@@ -274,7 +274,7 @@ fn secret_inputs_are_the_secret_ref_settings() {
     let settings = settings();
     let single = settings.iter().filter(|setting| setting.is_secret());
     let single = single.map(|secret| secret.path.clone());
-    let maps = settings.iter().filter(|setting| setting.holds_secrets());
+    let maps = settings.iter().filter(|setting| setting.is_secret_map());
     let maps = maps.map(|secrets| format!("{}.*", secrets.path));
     assert_eq!(named, single.chain(maps).collect());
     for path in &named {

@@ -160,7 +160,7 @@ impl Files {
 }
 
 #[tokio::test]
-async fn the_example_of_a_delegation_too_deep_is_refused() {
+async fn example_of_too_deep_delegation_is_refused() {
     let config = json!({"targets": [{"alias": "support", "baseUrl": "https://support.example"}]});
     let log = Arc::new(common::log::Silent);
     let plugin = Arc::new(Plugin::new(&config.to_string(), log).unwrap());

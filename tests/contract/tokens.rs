@@ -49,12 +49,12 @@ fn status(state: &str, says: Option<&str>) -> Value {
 }
 
 fn task(state: &str, says: Option<&str>, artifacts: &Value) -> Value {
-    let asked = message(
+    let question = message(
         "user",
         "1f6d2d39-53b5-4a43-9a29-9a3f2a4f2a77",
         "Summarize incident INC-42 for the on-call engineer.",
     );
-    let mut task = json!({"kind": "task", "id": TASK, "contextId": CONTEXT, "status": status(state, says), "history": [asked]});
+    let mut task = json!({"kind": "task", "id": TASK, "contextId": CONTEXT, "status": status(state, says), "history": [question]});
     if !artifacts.is_null() {
         task["artifacts"] = artifacts.clone();
     }
@@ -293,12 +293,12 @@ async fn delegations_cost_a_quarter_of_the_envelopes() {
     rows.push(("all five", sum.0, sum.1));
     let mut table =
         "| results of | this tool | the reference | share |\n|---|---|---|---|\n".to_owned();
-    let mut line = |what: &str, ours: usize, theirs: usize| {
-        let share = ours * 100 / theirs;
-        table += &format!("| {what} | {ours} | {theirs} | {share} % |\n");
+    let mut line = |what: &str, tool_tokens: usize, envelope_tokens: usize| {
+        let share = tool_tokens * 100 / envelope_tokens;
+        table += &format!("| {what} | {tool_tokens} | {envelope_tokens} | {share} % |\n");
     };
-    for (what, ours, theirs) in rows {
-        line(what, ours, theirs);
+    for (what, tool_tokens, envelope_tokens) in rows {
+        line(what, tool_tokens, envelope_tokens);
     }
     let [.., paid, whole] = counted[..] else {
         unreachable!("the definitions are counted last")

@@ -317,7 +317,10 @@ fn tasks_without_a_gateway_names_the_tried_port(setup: &Setup) {
         stderr.contains("no gateway answers at ws://127.0.0.1:9 "),
         "{stderr}"
     );
-    assert!(stderr.contains("set OPENCLAW_GATEWAY_PORT"), "{stderr}");
+    assert!(
+        stderr.contains("correct the environment variable `OPENCLAW_GATEWAY_PORT`"),
+        "{stderr}"
+    );
 }
 
 fn audit_without_log_explains_how_to_enable_it(setup: &Setup) {

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_becomes_the_variables_value_wherever_it_stands() {
+    fn reference_becomes_the_value_of_its_variable() {
         let config = r#"{"targets":[{"auth":{"token":{"source":"env","provider":"default","id":"DESK_TOKEN"}}}],"gateway":{"token":{"source":"env","id":"DESK_TOKEN"}}}"#;
         let resolved: Value = serde_json::from_str(&resolve(config, only_desk).0).unwrap();
         assert_eq!(resolved["targets"][0]["auth"]["token"], secret());
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_explained_by_the_variable_it_is_about() {
+    fn refusal_names_its_unset_variable() {
         let config = r#"[{"source":"env","id":"A"},{"source":"env","id":"B"}]"#;
         let (_, missing) = resolve(config, |_| None);
         let named_in: Vec<_> = missing
@@ -296,19 +296,19 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_variable_counts_as_unset() {
+    fn empty_variable_counts_as_unset() {
         let config = r#"{"token":{"source":"env","id":"EMPTY"}}"#;
         assert_eq!(resolve(config, |_| Some(String::new())).1.iter().count(), 1);
     }
 
     #[test]
-    fn other_sources_and_other_objects_are_left_as_they_are() {
+    fn other_sources_and_objects_are_unchanged() {
         let config = r#"{ "token": {"source":"file","id":"/x"}, "data": {"source":"env","id":"A","more":1} }"#;
         assert_eq!(resolve(config, only_desk).0, config);
     }
 
     #[test]
-    fn text_that_is_not_json_is_left_to_the_library() {
+    fn invalid_json_is_unchanged() {
         assert_eq!(resolve("{", only_desk).0, "{");
     }
 }

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_of_an_error_decides_the_exit_code() {
+    fn error_reason_decides_the_exit_code() {
         let codes = [
             "unreachable",
             "dns",

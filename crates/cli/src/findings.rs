@@ -3,7 +3,10 @@
 use console::style;
 use serde_json::{Value, json};
 
-use crate::output::LineWriter;
+use crate::{
+    output::LineWriter,
+    table::{terminal_width, wrap},
+};
 
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,19 +78,59 @@ impl Findings {
                 Severity::Warning => style(severity).yellow(),
                 Severity::Error => style(severity).red(),
             };
-            lines.write(format!(
-                "{severity} {:<14} {}",
-                finding.check, finding.message
-            ));
-            if let Some(repair) = &finding.repair {
-                lines.write(format!("{:24}repair: {repair}", ""));
-            }
+            lines.write(format!("{severity} {}", finding.text(terminal_width())));
         }
     }
 }
 
+/// The width of the columns before the message.
+const INDENT: usize = 24;
+
 impl Finding {
+    /// Returns the check, the message and the repair, wrapped to the width of the terminal.
+    fn text(&self, terminal_width: Option<usize>) -> String {
+        let paragraph = |text: &str| match terminal_width {
+            Some(width) if width > 2 * INDENT => {
+                wrap(text, width - INDENT).replace('\n', &format!("\n{:INDENT$}", ""))
+            }
+            _ => text.to_owned(),
+        };
+        let message = format!("{:<14} {}", self.check, paragraph(&self.message));
+        match &self.repair {
+            Some(repair) => {
+                let repair = paragraph(&format!("repair: {repair}"));
+                format!("{message}\n{:INDENT$}{repair}", "")
+            }
+            None => message,
+        }
+    }
+
     fn to_json(&self) -> Value {
         json!({"check": self.check, "severity": self.severity.as_str(), "message": self.message, "repair": self.repair})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finding_wraps_below_its_message_and_keeps_commands_whole() {
+        let finding = Finding {
+            check: "agent",
+            severity: Severity::Warning,
+            message: "the clock of the agent is an hour behind the clock of this machine"
+                .to_owned(),
+            repair: Some("Start it with `remote-agent gateway agent --name coder` now.".to_owned()),
+        };
+        let indent = format!("\n{:INDENT$}", "");
+        let lines = [
+            "agent          the clock of the agent is an hour behind the clock of",
+            "this machine",
+            "repair: Start it with",
+            "`remote-agent gateway agent --name coder` now.",
+        ];
+        assert_eq!(finding.text(Some(80)), lines.join(&indent));
+        assert_eq!(finding.text(None).lines().count(), 2);
     }
 }

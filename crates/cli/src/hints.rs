@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn the_agents_that_can_be_named_are_named_up_to_five() {
+    fn hint_names_up_to_five_agents() {
         let aliases = |count: usize| (0..count).map(|n| n.to_string()).collect::<Vec<_>>();
         assert_eq!(alias_list(&aliases(2)), "`0`, `1`");
         assert_eq!(alias_list(&aliases(7)), "`0`, `1`, `2`, `3`, `4`, 2 more");
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn failing_server_is_no_wrong_address() {
+    fn failing_server_hint_does_not_blame_the_address() {
         for (status, advice) in [(503, "Try again later"), (404, "Check the address")] {
             let hint = hint_text("http_status", &json!({"http_status": status}));
             assert!(hint.contains(advice), "{hint}");

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_named_library_is_the_only_candidate() {
+    fn named_library_is_the_only_candidate() {
         let places = candidates(Path::new("/opt/bin/remote-agent"), Some("/tmp/x.so".into()));
         assert_eq!(places, [PathBuf::from("/tmp/x.so")]);
     }

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gateway_is_one_that_a_configuration_could_have() {
+    fn gateway_options_give_valid_settings() {
         for address in ["ws://127.0.0.1:1", "ws://localhost:1", "wss://gate.example"] {
             let settings = named(address).settings().unwrap().unwrap();
             let config = Config::parse(&json!({ "gateway": settings }).to_string()).unwrap();
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_of_a_named_gateway_goes_by_its_name() {
+    fn gateway_agent_needs_no_alias_prefix() {
         assert_eq!(named("ws://x").alias("alpha").unwrap(), "gateway:alpha");
         assert_eq!(named("ws://x").alias("gateway:alpha"), None);
         assert_eq!(LocalArgs::default().alias("alpha"), None);

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_one_text() {
+    fn words_are_joined_to_one_text() {
         let args = PartArgs {
             text: vec!["Good".to_owned(), "morning".to_owned()],
             ..PartArgs::default()
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_is_named_after_its_path() {
+    fn url_attachment_is_named_after_its_path() {
         assert_eq!(
             file_part("https://files.example/a/report.pdf?x=/y.txt").unwrap(),
             json!({"kind": "file", "uri": "https://files.example/a/report.pdf?x=/y.txt", "name": "report.pdf", "mime_type": "application/pdf"})
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_there_is_a_matter_of_usage() {
+    fn missing_attachment_is_a_usage_error() {
         let failure = file_part("/nowhere/a.txt").unwrap_err();
         assert_eq!(failure.exit, super::super::exit::Exit::Usage);
         assert!(

@@ -32,9 +32,7 @@ impl Table {
 
     /// Renders the lines for standard output, with the width of the terminal or without a limit.
     pub(super) fn render(self) -> String {
-        let terminal = Term::stdout();
-        let width = terminal.is_term().then(|| usize::from(terminal.size().1));
-        self.layout(width)
+        self.layout(terminal_width())
     }
 
     fn layout(mut self, width: Option<usize>) -> String {
@@ -139,11 +137,23 @@ fn is_empty(cell: &str) -> bool {
     matches!(cell, "" | "-")
 }
 
-/// Wraps `text` between words. A word longer than `width` gets its own line.
-fn wrap(text: &str, width: usize) -> String {
+/// Returns the width of the terminal on standard output; `None` without a terminal.
+pub(super) fn terminal_width() -> Option<usize> {
+    let terminal = Term::stdout();
+    terminal.is_term().then(|| usize::from(terminal.size().1))
+}
+
+/// Wraps `text` between words, but not inside backticks, so that users can copy commands. A word longer than `width` gets
+/// its own line.
+pub(super) fn wrap(text: &str, width: usize) -> String {
     let mut lines = String::new();
     let mut column = 0;
-    for word in text.split_whitespace() {
+    let mut in_code = false;
+    let words = text.split(|c: char| {
+        in_code ^= c == '`';
+        c.is_whitespace() && !in_code
+    });
+    for word in words.filter(|word| !word.is_empty()) {
         let length = measure_text_width(word);
         if column > 0 && column + 1 + length > width {
             lines.push('\n');
@@ -195,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn last_column_wraps_between_words() {
+    fn last_column_wraps_at_spaces() {
         let shown = tasks("Summarize the incident of last Friday").layout(Some(70));
         let lines: Vec<_> = shown.lines().collect();
         assert_eq!(lines[2].trim_start(), "incident of last");
@@ -210,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn no_width_breaks_a_word_or_overflows() {
+    fn no_width_splits_words_or_overflows() {
         for width in 44..160 {
             let shown = tasks("Summarize the incident of last Friday").layout(Some(width));
             assert!(shown.contains(ID) && shown.contains("completed"), "{shown}");

@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_without_a_scheme_is_completed_in_the_advice() {
+    fn url_without_scheme_is_completed_in_the_hint() {
         for (url, whole) in [
             ("127.0.0.1:7801", "http://127.0.0.1:7801"),
             ("localhost:1/a", "http://localhost:1/a"),
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn the_token_is_a_reference_and_never_the_token_itself() {
+    fn token_is_a_reference_to_its_variable() {
         let target = ad_hoc().ad_hoc().unwrap();
         assert_eq!(
             target["auth"]["token"],
@@ -406,13 +406,13 @@ mod tests {
     }
 
     #[test]
-    fn the_caller_is_the_agent_that_is_named() {
+    fn caller_is_the_named_agent() {
         assert_eq!(ad_hoc().caller().unwrap(), r#"{"agent_id":"main"}"#);
         assert_eq!(PeerArgs::default().caller(), None);
     }
 
     #[test]
-    fn options_are_given_again_as_they_came() {
+    fn suggested_command_repeats_the_options() {
         let args = TargetArgs {
             peers: ad_hoc(),
             target: None,

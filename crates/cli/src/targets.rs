@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_that_could_not_be_refreshed_is_old() {
+    fn stale_card_is_marked_old() {
         let target = json!({"target_name": "Desk", "last_refresh_error": {"reason": "timeout"}});
         assert_eq!(card(&target), "old (timeout)");
     }

@@ -129,9 +129,9 @@ async fn recursive_agents_end_at_the_maximum_depth() {
     let _alpha = Running::agent(&url, "alpha", &["--run", &asking("beta", &url)]);
     let mut beta = Running::agent(&url, "beta", &["--run", &asking("alpha", &url)]);
     let request = ["gateway", "request", "--to", "alpha", "--url", &url, "go"];
-    let asked = run(&request).await;
-    exits(&asked, 0);
-    has(&asked.stdout, &["3004", "the delegation depth is 5"]);
+    let output = run(&request).await;
+    exits(&output, 0);
+    has(&output.stdout, &["3004", "the delegation depth is 5"]);
     // Beta received the first, third and fifth of the five delegations, and refused the fifth.
     for _ in 0..3 {
         beta.until("received");
@@ -147,9 +147,9 @@ async fn text_of_a_peer_is_no_option_and_no_command() {
     // The command prints the text that it reads.
     let _coder = Running::agent(&url, "coder", &["--run", "cat"]);
     let request = ["gateway", "request", "--to", "coder", "--url", &url, "--"];
-    let asked = run(&[&request[..], &[&hostile]].concat()).await;
-    exits(&asked, 0);
-    has(&asked.stdout, &["--url $(touch"]);
+    let output = run(&[&request[..], &[&hostile]].concat()).await;
+    exits(&output, 0);
+    has(&output.stdout, &["--url $(touch"]);
     assert!(!marker.exists());
 }
 
@@ -159,9 +159,9 @@ async fn progress_of_a_command_reaches_the_requester() {
     let (_gateway, url) = Running::gateway(&folder, &[]);
     let work = r#"echo '{"type":"status","text":"reading the code"}'; sleep 2; echo '{"type":"message","text":"done"}'"#;
     let _coder = Running::agent(&url, "coder", &["--run", work]);
-    let asked = run(&["gateway", "request", "--to", "coder", "--url", &url, "go"]).await;
-    assert_eq!(asked.stdout, "done\n");
-    has(&asked.stderr, &["coder: reading the code"]);
+    let output = run(&["gateway", "request", "--to", "coder", "--url", &url, "go"]).await;
+    assert_eq!(output.stdout, "done\n");
+    has(&output.stderr, &["coder: reading the code"]);
 }
 
 /// A command, a model and the official Python server decide; prints the transcript.
@@ -280,7 +280,7 @@ async fn killed_gateway_keeps_messages_and_agents_reconnect() {
     let mut watch = Running::start(&["gateway", "watch", "--json", "--url", &url]);
     while watch.until("status")["status"] != "online" {}
     let state = folder.to_str().unwrap();
-    let kept = [
+    let agent_config = [
         "gateway",
         "sessions",
         "get",
@@ -289,17 +289,17 @@ async fn killed_gateway_keeps_messages_and_agents_reconnect() {
         "--state-dir",
         state,
     ];
-    let kept = run(&kept).await;
-    has(&kept.stdout, &["think"]);
-    let asked = [
+    let agent_config = run(&agent_config).await;
+    has(&agent_config.stdout, &["think"]);
+    let output = [
         "gateway", "request", "--to", "coder", "--url", &url, "again",
     ];
-    let asked = run(&asked).await;
-    assert_eq!(asked.stdout, "back\n", "{}", asked.stderr);
+    let output = run(&output).await;
+    assert_eq!(output.stdout, "back\n", "{}", output.stderr);
 }
 
 #[tokio::test]
-async fn agents_commands_say_why_an_agent_starts_again() {
+async fn agents_commands_show_the_reason_of_a_restart() {
     use gateway_server::clients::{Connector, Endpoint};
 
     let folder = scratch("gateway-run-status");

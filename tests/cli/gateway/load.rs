@@ -14,7 +14,7 @@ use super::*;
 const REQUESTS: usize = 200;
 
 /// The number of concurrent requests.
-const ASKERS: usize = 8;
+const REQUESTERS: usize = 8;
 
 /// The timeout for all members to connect.
 const CONNECT_LIMIT: Duration = Duration::from_secs(240);
@@ -80,12 +80,12 @@ async fn connected(url: &str, count: usize) -> Duration {
 /// Calls members in turn. Returns the sorted times of replies, and the number of errors.
 async fn ask(url: &str, members: &[String], requests: usize) -> (Vec<Duration>, usize) {
     let members: Arc<[String]> = members.into();
-    let mut askers = JoinSet::new();
-    for asker in 0..ASKERS {
+    let mut requesters = JoinSet::new();
+    for asker in 0..REQUESTERS {
         let (members, mut requester) = (Arc::clone(&members), requester(url).await);
-        askers.spawn(async move {
+        requesters.spawn(async move {
             let (mut times, mut errors) = (Vec::new(), 0);
-            for request in (asker..requests).step_by(ASKERS) {
+            for request in (asker..requests).step_by(REQUESTERS) {
                 let message = Message {
                     agent: members[request % members.len()].clone(),
                     text: "hello".to_owned(),
@@ -101,9 +101,9 @@ async fn ask(url: &str, members: &[String], requests: usize) -> (Vec<Duration>, 
         });
     }
     let (mut times, mut errors) = (Vec::new(), 0);
-    for (some, wrong) in askers.join_all().await {
+    for (some, failed) in requesters.join_all().await {
         times.extend(some);
-        errors += wrong;
+        errors += failed;
     }
     times.sort_unstable();
     (times, errors)

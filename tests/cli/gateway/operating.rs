@@ -20,9 +20,9 @@ async fn watch_prints_messages_without_their_texts() {
     // The list of agents follows the subscription to events, which is the second one.
     let _coder = Running::agent(&url, "coder", &["--reply", "I read: {text}"]);
     watch.until_status("coder", "online");
-    let asked = at(&url, &["request", "--to", "coder", "hush"]).await;
-    exits(&asked, 0);
-    assert_eq!(asked.stdout, "I read: hush\n");
+    let request = at(&url, &["request", "--to", "coder", "hush"]).await;
+    exits(&request, 0);
+    assert_eq!(request.stdout, "I read: hush\n");
     let message = watch.until("message");
     assert_eq!(message["to"], "coder");
     assert_eq!(message.get("text"), None);
@@ -107,8 +107,8 @@ async fn workspaces_lists_sessions_of_an_agent() {
     let folder = scratch("gateway-workspaces");
     let (_gateway, url) = Running::gateway(&folder, &[]);
     let _coder = Running::agent(&url, "coder", &[]);
-    let asked = ["request", "--to", "coder", "--session", "sess-7", "hello"];
-    exits(&at(&url, &asked).await, 0);
+    let request = ["request", "--to", "coder", "--session", "sess-7", "hello"];
+    exits(&at(&url, &request).await, 0);
     let all = at(&url, &["workspaces"]).await;
     exits(&all, 0);
     has(&all.stdout, &["AGENT", "coder", "agents/coder"]);

@@ -13,9 +13,9 @@ fn page(url: &str) -> String {
 }
 
 /// Returns the text of a row whose text contains `word`.
-fn row_of(table: &str, word: &str) -> String {
+fn row_with(table: &str, text: &str) -> String {
     format!(
-        "[...document.querySelectorAll('#{table} tr')].find((row) => row.textContent.includes({word:?}))?.textContent"
+        "[...document.querySelectorAll('#{table} tr')].find((row) => row.textContent.includes({text:?}))?.textContent"
     )
 }
 
@@ -32,24 +32,24 @@ async fn page_shows_agents_votes_and_messages_without_texts() {
     browser.open(&page(&url));
     browser.until(&format!(
         "{}?.includes('offline')",
-        row_of("agent-rows", "alpha")
+        row_with("agent-rows", "alpha")
     ));
     let _members = ["alpha", "beta", "charlie"]
         .map(|name| Running::agent(&url, name, &["--vote", "approve", "--delay-ms", "50"]));
     let _coder = Running::agent(&url, "coder", &["--reply", HOSTILE]);
     browser.until(&format!(
         "{}?.includes('online')",
-        row_of("agent-rows", "alpha")
+        row_with("agent-rows", "alpha")
     ));
     assert!(at(&url, &["request", "--to", "coder", HOSTILE]).await);
     assert!(at(&url, &["vote", "Ship", "it", "--id", "release-7"]).await);
     browser.until(&format!(
         "{}?.includes('approved')",
-        row_of("proposal-rows", "release-7")
+        row_with("proposal-rows", "release-7")
     ));
     browser.until(&format!(
         "{}?.includes('approve')",
-        row_of("event-rows", "vote")
+        row_with("event-rows", "vote")
     ));
     let shown = browser.run("document.querySelector('main').textContent");
     assert!(!shown.as_str().unwrap().contains("onerror"), "{shown}");
@@ -58,7 +58,7 @@ async fn page_shows_agents_votes_and_messages_without_texts() {
     assert!(at(&url, &["request", "--to", "coder", HOSTILE]).await);
     browser.until(&format!(
         "{} !== undefined",
-        row_of("event-rows", "onerror")
+        row_with("event-rows", "onerror")
     ));
     assert_eq!(
         browser.run("document.querySelectorAll('main img').length"),
@@ -105,7 +105,7 @@ async fn page_shows_how_the_gateway_runs_an_agent() {
     browser.open(&page(&url));
     browser.until(&format!(
         "{}?.includes('1, ended last: ')",
-        row_of("agent-rows", "coder")
+        row_with("agent-rows", "coder")
     ));
     assert!(browser.errors.is_empty(), "{:?}", browser.errors);
 }

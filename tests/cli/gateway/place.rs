@@ -119,12 +119,12 @@ async fn relative_state_directory_is_that_of_the_running_gateway() {
 
 #[tokio::test]
 async fn gateway_with_other_state_is_not_informed() {
-    let (ours, theirs) = (
+    let (own, other) = (
         scratch("gateway-create-ours"),
         scratch("gateway-create-theirs"),
     );
-    let (_gateway, url) = Running::gateway(&theirs, &[]);
-    let state = ours.to_str().unwrap();
+    let (_gateway, url) = Running::gateway(&other, &[]);
+    let state = own.to_str().unwrap();
     let create = [
         "gateway",
         "agents",
@@ -145,7 +145,7 @@ async fn gateway_with_other_state_is_not_informed() {
 }
 
 #[tokio::test]
-async fn call_to_offline_agent_reports_it() {
+async fn call_to_offline_agent_is_reported() {
     let folder = scratch("gateway-offline");
     let (_gateway, url) = Running::gateway(&folder, &[]);
     let status = run(&["gateway", "agents", "status", "beta", "--url", &url]).await;
@@ -248,7 +248,7 @@ async fn sessions_list_omits_archived_sessions() {
 }
 
 #[tokio::test]
-async fn audit_log_is_written_unless_it_is_switched_off() {
+async fn audit_log_is_written_unless_disabled() {
     let folder = scratch("gateway-audit");
     let off = folder.join("off.json");
     std::fs::write(&off, r#"{"audit": {"enabled": false}}"#).unwrap();

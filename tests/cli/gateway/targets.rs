@@ -211,12 +211,13 @@ async fn time_limit_cancels_the_task_of_a_target() {
 
 #[tokio::test]
 async fn member_answers_after_a_failed_call_of_its_target() {
-    let said = |text: &str| {
+    let agent_text = |text: &str| {
         let end = json!({"artifacts": [{"artifactId": "a-1", "parts": [{"kind": "text", "text": text}]}]});
         json!({"sse": [{"result": task("completed", end)}]})
     };
     let lost = json!({"error": {"code": -32603, "message": "the disk at /srv/desk is full"}});
-    let peers = desk(json!({"message/stream": [said("One."), lost, said("Three.")]})).await;
+    let peers =
+        desk(json!({"message/stream": [agent_text("One."), lost, agent_text("Three.")]})).await;
     let (_gateway, _judge, url) = judge("gateway-target-failure", peers.origin("desk"));
     let mut steward = Steward::connect(&url).await;
     assert_eq!(message_text(&steward.ask("First").await), "One.");

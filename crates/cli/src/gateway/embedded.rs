@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_configuration_without_a_gateway_gets_this_one() {
+    fn configuration_without_gateway_gets_the_embedded_one() {
         let with = |config| with_gateway(config, "ws://127.0.0.1:1");
         let fresh: Value = serde_json::from_str(&with("{}")).unwrap_or_default();
         let wanted = json!({"gateway": {"url": "ws://127.0.0.1:1", "enabled": true}});

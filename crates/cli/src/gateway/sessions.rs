@@ -191,6 +191,9 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
         note(
             "no sessions; the first message to an agent creates one, and `--archived` adds those of the archive",
         );
+        if !args.json {
+            return Ok(Exit::Ok);
+        }
     }
     if operation == Operation::Create {
         let agent = answer["agent"].as_str().unwrap_or_default();

@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn h_39_the_table_has_every_way_to_vote_once() {
+    fn h_39_table_has_every_combination_of_votes_once() {
         let rows = rows();
         let full = rows.iter().filter(|row| row.decision.missing.is_empty());
         assert_eq!((full.count(), rows.len()), (10, 20));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn h_39_three_ways_of_three_approve() {
+    fn h_39_three_of_ten_tallies_approve() {
         let rows = rows();
         let approved: Vec<_> = rows
             .iter()

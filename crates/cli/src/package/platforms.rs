@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_no_library() {
+    fn text_file_is_refused_as_library() {
         let reason = named("linux-x64-gnu").check(b"not a library").unwrap_err();
         assert!(reason.starts_with("it is not a shared library"), "{reason}");
     }
@@ -378,7 +378,7 @@ mod tests {
     /// Uses the test binary itself, an ELF file that imports symbols of the installed glibc.
     #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
     #[test]
-    fn a_gnu_file_is_refused_on_other_platforms() {
+    fn gnu_library_is_refused_on_other_platforms() {
         let own = fs::read(std::env::current_exe().unwrap()).unwrap();
         for (name, part) in [
             ("linux-x64-musl", "needs glibc"),

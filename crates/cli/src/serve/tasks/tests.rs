@@ -62,7 +62,7 @@ fn ids(tasks: &[Value]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn all_pages_are_read_and_no_more_than_asked_for() {
+async fn list_reads_pages_up_to_the_limit() {
     let source = stored(250).await;
     let found = list(&source, 1_000, any).await.unwrap();
     assert_eq!((found.tasks.len(), found.more), (250, false));
@@ -107,7 +107,7 @@ fn running(server: &RawServer, token: Option<&str>) -> TaskSource {
 }
 
 #[tokio::test]
-async fn a_server_is_asked_page_by_page() {
+async fn running_server_is_read_page_by_page() {
     let server = RawServer::start(vec![
         json("200 OK", r#"{"tasks":[{"id":"a"}],"next":"7.a b"}"#),
         json("200 OK", r#"{"tasks":[{"id":"b"}],"next":null}"#),
@@ -136,7 +136,7 @@ async fn a_server_is_asked_page_by_page() {
 }
 
 #[tokio::test]
-async fn a_server_deletes_as_for_its_page() {
+async fn delete_uses_the_api_of_the_operator_page() {
     let server = RawServer::start(vec![
         json("200 OK", r#"{"deleted":true}"#),
         json(
@@ -160,7 +160,7 @@ async fn a_server_deletes_as_for_its_page() {
 }
 
 #[tokio::test]
-async fn refusal_says_how_to_pass_a_token() {
+async fn refusal_names_the_token_option() {
     let answer = json(
         "401 Unauthorized",
         r#"{"error":{"message":"show a token"}}"#,
@@ -178,8 +178,8 @@ async fn refusal_says_how_to_pass_a_token() {
 }
 
 #[tokio::test]
-async fn something_else_at_that_place_is_no_list() {
+async fn other_server_is_refused() {
     let server = RawServer::start(vec![json("200 OK", "<html>")]).await;
     let result = running(&server, None).page(None).await;
-    assert!(result.is_err_and(|failure| failure.message.ends_with("is not such a server")));
+    assert!(result.is_err_and(|failure| failure.message.ends_with("has no task list")));
 }
