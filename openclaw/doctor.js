@@ -6,7 +6,7 @@ import { allowTool, misnamedTargets, toolIsAllowed } from "./configuration.js";
 import { openInstance } from "./instance.js";
 import { loadLibrary } from "./native.js";
 import { hintFor, line } from "./report.js";
-import { plaintextSecrets, resolveSecrets, secretPlaces } from "./secrets.js";
+import { plaintextSecrets, resolveSecrets, secretPlaces, shortSecrets } from "./secrets.js";
 
 const CLOCK_REPAIR = "Synchronize the clock of this machine, for example with `timedatectl set-ntp true`; if it is right, the agent's operator has to. Tokens with an expiry fail until then.";
 
@@ -46,6 +46,10 @@ export async function diagnose({ host, api = {}, env = process.env, load = loadL
     add("plaintext", "warning", `\`${at}\` is a secret in plain text`, `Run \`openclaw config set '${at}' --ref-provider default --ref-source env --ref-id NAME\`.`, at);
   }
   const { resolved, unresolved } = await resolveSecrets(config, { host, env, place });
+  for (const path of shortSecrets(config, resolved)) {
+    const at = `${place}.${path}`;
+    add("short", "warning", `\`${at}\` has less than 6 bytes, and answers that repeat it show it`, "Use a longer secret.", at);
+  }
   for (const { path, reason } of unresolved) {
     add("secret", "error", `\`${path}\` is a reference without a value: ${line(reason)}`, "Set the secret where the gateway runs, or correct the reference.", path);
   }

@@ -5,6 +5,9 @@ import manifest from "./openclaw.plugin.json" with { type: "json" };
 const CREDENTIAL_WORDS = ["auth", "cookie", "key", "token", "secret", "password", "session"];
 const MIN_CREDENTIAL_CHARS = 20;
 
+// The library redacts no shorter secret, because words of that length occur in every text.
+const MIN_REDACTED_BYTES = 6;
+
 /**
  * Returns every place in `config` with a value that the manifest declares as a secret input: `{ holder, key, path, value
  * }`.
@@ -41,6 +44,17 @@ export function plaintextSecrets(config) {
   return secretPlaces(config).filter(
     ({ key, path, value }) => typeof value === "string" && (!isHeader(path) || value.length >= MIN_CREDENTIAL_CHARS || CREDENTIAL_WORDS.some((word) => key.toLowerCase().includes(word))),
   );
+}
+
+/**
+ * Returns the paths of credentials that are too short for redaction. `resolved` is `config` with the values of its
+ * SecretRefs.
+ */
+export function shortSecrets(config, resolved) {
+  const references = secretPlaces(config).filter(({ value }) => typeof value === "object");
+  const credentials = new Set([...references, ...plaintextSecrets(config)].map(({ path }) => path));
+  const isShort = (value) => typeof value === "string" && value !== "" && Buffer.byteLength(value) < MIN_REDACTED_BYTES;
+  return secretPlaces(resolved).flatMap(({ path, value }) => (credentials.has(path) && isShort(value) ? [path] : []));
 }
 
 function places(holder, [key, ...rest], before) {

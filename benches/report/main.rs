@@ -197,7 +197,7 @@ fn setup(quick: bool) -> Setup {
             .with_file_name("libopenclaw_remote_agent.so")
     } else {
         eprintln!("Building the library that ships, which takes a few minutes the first time.");
-        build_library(&root("")).unwrap()
+        build_library(&root(""), None).unwrap()
     };
     Setup {
         root: root(""),

@@ -32,6 +32,14 @@ test("plain-text secret and expired token are reported without the value", async
   assert.ok(!JSON.stringify(found).includes(token));
 });
 
+test("credential too short for redaction is reported without the value", async () => {
+  const headers = { "x-token": "ab12", "x-tenant": "blue", "x-key": "abc123" };
+  const found = await diagnose({ host: host({ enabled: true, targets: [{ ...target, headers }] }), env: {}, load() {}, open: listing() });
+  const short = found.filter(({ check }) => check === "short");
+  assert.deepEqual(short.map(({ path }) => path), ['plugins.entries.remote-agent.config.targets[0].headers["x-token"]']);
+  assert.ok(!JSON.stringify(short).includes("ab12"));
+});
+
 test("missing library ends the checks", async () => {
   const load = () => {
     throw new Error("no library for this platform");

@@ -342,7 +342,8 @@ fn doctor_repairs_the_tool_policy(setup: &Setup) {
     let picture = anstyle_svg::Term::new().render_svg(&stdout);
     let folder = testkit::support::target().join("screenshots");
     fs::create_dir_all(&folder).unwrap();
-    fs::write(folder.join("openclaw-doctor.svg"), picture).unwrap();
+    fs::write(folder.join("openclaw-doctor.svg"), &picture).unwrap();
+    crate::surfaces::document("openclaw-doctor.svg", picture.as_bytes());
     let (code, stdout, stderr) = parts(&setup.openclaw(&["doctor", "--fix"]));
     assert_eq!(code, Some(0), "{stderr}");
     assert!(!stdout.contains("do not have the tool"), "{stdout}");

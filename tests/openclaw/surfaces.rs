@@ -1,7 +1,7 @@
 //! The plugin in OpenClaw's commands and Control UI.
 
 use std::{
-    thread,
+    env, fs, thread,
     time::{Duration, Instant},
 };
 
@@ -86,14 +86,26 @@ pub fn page_shows_a_task_from_start_to_end(followed: &Followed) {
     browser.until("document.body?.innerText.includes('completed') === true");
 }
 
-/// Takes a screenshot in light and in dark mode.
-fn both_schemes(browser: &mut Browser, name: &str) {
-    let [light, dark] = ["light", "dark"].map(|scheme| {
-        let feature = json!({"name": "prefers-color-scheme", "value": scheme});
-        browser.call("Emulation.setEmulatedMedia", json!({"features": [feature]}));
+/// Takes a screenshot in light and in dark mode, and returns both.
+fn both_schemes(browser: &mut Browser, name: &str) -> [Vec<u8>; 2] {
+    let pictures = ["light", "dark"].map(|scheme| {
+        // Otherwise a picture may show the middle of a transition.
+        let features = json!([
+            {"name": "prefers-color-scheme", "value": scheme},
+            {"name": "prefers-reduced-motion", "value": "reduce"},
+        ]);
+        browser.call("Emulation.setEmulatedMedia", json!({"features": features}));
         browser.picture(&format!("{name}-{scheme}.png"))
     });
-    assert_ne!(light, dark);
+    assert_ne!(pictures[0], pictures[1]);
+    pictures
+}
+
+/// With `UPDATE=1`, stores a picture for a page of the documents.
+pub fn document(name: &str, picture: &[u8]) {
+    if env::var_os("UPDATE").is_some() {
+        fs::write(testkit::support::root("docs").join(name), picture).unwrap();
+    }
 }
 
 /// Opens a page of Control UI. It takes the gateway's token from the fragment, removes it from the URL, and pairs itself on loopback.
@@ -136,7 +148,8 @@ pub fn control_ui_tab_shows_the_page(followed: &Followed) {
         thread::sleep(Duration::from_millis(50));
     };
     println!("the page in the tab of Control UI: {shown}");
-    both_schemes(&mut browser, "control-ui-tab");
+    let [_, dark] = both_schemes(&mut browser, "control-ui-tab");
+    document("control-ui-tab.png", &dark);
     followed.peer.finish(text);
     followed.woken(text);
 }
@@ -155,7 +168,8 @@ pub fn control_ui_shows_call_and_approval(followed: &Followed) {
         followed.peer.url()
     );
     assert!(shown.contains(&question), "{shown}");
-    both_schemes(&mut browser, "control-ui-approval");
+    let [light, _] = both_schemes(&mut browser, "control-ui-approval");
+    document("control-ui-approval.png", &light);
     browser.click(".btn.primary");
     followed.peer.call(text);
     browser.until(&format!(

@@ -36,6 +36,9 @@ const SECRETS: [&str; 6] = [
     "/token",
 ];
 
+/// The library redacts no shorter secret, because words of that length occur in every text.
+const MIN_REDACTED_BYTES: usize = 6;
+
 /// The error reasons that are normal when the doctor lists the tasks of a working agent: task lists are optional.
 const OPTIONAL_LIST_REASONS: [&str; 4] =
     ["rpc_error", "http_status", "invalid_response", "too_large"];
@@ -100,6 +103,17 @@ async fn check(
         if expiry(&token).is_some_and(|at| at <= now) {
             let message = format!("the token at `{place}` has expired");
             findings.push("secrets", Severity::Error, message, "Get a new token.");
+        }
+        if (1..MIN_REDACTED_BYTES).contains(&token.len()) {
+            let message = format!(
+                "`{place}` has less than {MIN_REDACTED_BYTES} bytes, and answers that repeat it show it"
+            );
+            findings.push(
+                "secrets",
+                Severity::Warning,
+                message,
+                "Use a longer secret.",
+            );
         }
     }
     for (place, _) in secrets(&config) {
@@ -212,8 +226,7 @@ fn secrets(config: &str) -> Vec<(String, String)> {
                 .filter_map(|path| Some(((*path).to_owned(), secret(holder.pointer(path)?)?)));
             let headers = holder["headers"].as_object().into_iter().flatten();
             let headers = headers
-                .filter_map(|(name, value)| Some((name, secret(value)?)))
-                .filter(|(name, value)| is_credential_header(name, value))
+                .filter_map(|(name, value)| Some((name, header_secret(name, value)?)))
                 .map(|(name, value)| (format!("/headers/{}", escape(name)), value));
             settings
                 .chain(headers)
@@ -221,6 +234,16 @@ fn secrets(config: &str) -> Vec<(String, String)> {
                 .collect::<Vec<_>>()
         })
         .collect()
+}
+
+/// Returns the secret in a header, which comes from a resolved reference or looks like one.
+fn header_secret<'a>(name: &str, value: &'a Value) -> Option<&'a str> {
+    if value["source"] == "resolved" {
+        return value["id"].as_str();
+    }
+    value
+        .as_str()
+        .filter(|text| is_credential_header(name, text))
 }
 
 #[cfg(test)]
@@ -231,7 +254,7 @@ mod tests {
     fn plaintext_secrets_are_found_by_place() {
         let config = r#"{"gateway": {"token": "x"}, "targets": [
             {"auth": {"type": "bearer", "token": {"source": "env", "id": "A"}}},
-            {"auth": {"type": "basic", "username": "me", "password": "x"}, "headers": {"Authorization": "x", "X-Key": "x", "X-Team": "x"}},
+            {"auth": {"type": "basic", "username": "me", "password": "x"}, "headers": {"Authorization": "x", "X-Key": "x", "X-Team": "x", "X-Unit": {"source": "resolved", "id": "x"}}},
             {"auth": {"type": "apiKey", "in": "header", "name": "X-Key", "value": "x"}}]}"#;
         let places: Vec<_> = secrets(config)
             .into_iter()
@@ -243,6 +266,7 @@ mod tests {
                 "/targets/1/auth/password",
                 "/targets/1/headers/Authorization",
                 "/targets/1/headers/X-Key",
+                "/targets/1/headers/X-Unit",
                 "/targets/2/auth/value",
                 "/gateway/token"
             ]

@@ -8,6 +8,7 @@ mod platforms;
 mod sbom;
 
 use std::{
+    ffi::OsString,
     io::{self, BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -38,6 +39,7 @@ Examples:
   remote-agent package
   openclaw plugins install npm-pack:$(remote-agent package | tail -n 1)
   remote-agent package --optimize
+  remote-agent package --optimize --libc \"$(bash .ci/old-glibc)\"
   remote-agent package --bundle
   remote-agent package --platforms libraries --out release";
 
@@ -60,6 +62,10 @@ pub struct Args {
     /// Build the size-optimized release library first, which takes minutes and needs cargo
     #[arg(long, conflicts_with = "library")]
     optimize: bool,
+
+    /// Link that library with the C libraries in DIR instead of those of this machine; `.ci/old-glibc` provides glibc 2.28
+    #[arg(long, value_name = "DIR", requires = "optimize")]
+    libc: Option<PathBuf>,
 
     /// Assemble the npm packages of a release from the libraries in DIR/PLATFORM/, with checksums and a list of crates
     #[arg(long, value_name = "DIR", conflicts_with_all = ["library", "optimize", "bundle"])]
@@ -95,7 +101,8 @@ pub fn command(args: &Args) -> Result<Exit, Failure> {
         }
         None if args.optimize => {
             note("building the library for release; the first build takes minutes");
-            build_library(source_root()).map_err(|error| Failure::new(error.to_string()))?
+            build_library(source_root(), args.libc.as_deref())
+                .map_err(|error| Failure::new(error.to_string()))?
         }
         None => library::find()?,
     };
@@ -230,24 +237,32 @@ pub fn assemble(source_root: &Path, library: &Path, out: &Path) -> Result<Packag
     Ok(Packaged { directory, tarball })
 }
 
-/// The linker arguments. On this platform, Rust's bundled linker can merge identical functions, which saves 1% of the
-/// library's size.
-const LINK_ARGS: &[&str] = if cfg!(all(
-    target_os = "linux",
-    target_env = "gnu",
-    target_arch = "x86_64"
-)) {
-    &["--", "--codegen", "link-arg=-Wl,--icf=all"]
-} else {
-    &[]
-};
+/// Returns the arguments for rustc. On this platform, Rust's bundled linker can merge identical functions, which saves 1% of
+/// the library's size.
+fn link_args(libc: Option<&Path>) -> Vec<OsString> {
+    let mut args = vec!["--".into()];
+    if cfg!(all(
+        target_os = "linux",
+        target_env = "gnu",
+        target_arch = "x86_64"
+    )) {
+        args.extend(["--codegen", "link-arg=-Wl,--icf=all"].map(OsString::from));
+    }
+    if let Some(libc) = libc {
+        // As an argument of the linker, because rustc would put its own directory first.
+        let mut search = OsString::from("link-arg=-L");
+        search.push(libc);
+        args.extend(["--codegen".into(), search]);
+    }
+    args
+}
 
-/// Builds the release library in the checkout at `source_root`, and returns its path. On a terminal, shows the number of
-/// built crates.
+/// Builds the release library in the checkout at `source_root`, and returns its path. Links it with the C libraries in the
+/// directory `libc`, or with those of this machine. On a terminal, shows the number of built crates.
 ///
 /// # Errors
 /// Cargo is missing or fails.
-pub fn build_library(source_root: &Path) -> Result<PathBuf, PackageError> {
+pub fn build_library(source_root: &Path, libc: Option<&Path>) -> Result<PathBuf, PackageError> {
     let build_error = |reason: String| PackageError::Build {
         root: source_root.to_owned(),
         reason,
@@ -266,7 +281,7 @@ pub fn build_library(source_root: &Path) -> Result<PathBuf, PackageError> {
             "cdylib",
         ])
         .args(["--message-format", "json-render-diagnostics"])
-        .args(LINK_ARGS)
+        .args(link_args(libc))
         .current_dir(source_root)
         .stdout(Stdio::piped())
         .spawn()
