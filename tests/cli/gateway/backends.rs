@@ -202,13 +202,13 @@ async fn command_model_and_official_server_decide_a_proposal() {
 #[cfg(feature = "real")]
 #[tokio::test]
 async fn javascript_client_calls_a_member_with_a_backend() {
-    use crate::gateway::support::node::Played;
+    use crate::gateway::support::node::NodeClient;
 
     let folder = scratch("gateway-javascript");
     let (_gateway, url) = Running::gateway(&folder, &[]);
     let _explorer = Running::agent(&url, "explorer", &["--run", "echo 'I look around'"]);
     let order = json!({"play": "ask", "agent": "explorer", "text": "Where are we?"});
-    let mut client = Played::start(&url, &order);
+    let mut client = NodeClient::start(&url, &order);
     client.tells("ready").await;
     let answer = client.tells("answer").await;
     println!("{answer}");
