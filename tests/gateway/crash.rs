@@ -23,6 +23,9 @@ use tokio::sync::watch;
 
 use crate::gateway::{folder::Folder, rig::soon};
 
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod writes;
+
 const AGENTS: [&str; 3] = ["alpha", "beta", "charlie"];
 const CLIENTS: usize = 6;
 
@@ -71,26 +74,19 @@ impl Gateway {
         Self::from(command, state, "always")
     }
 
-    fn from(mut command: Command, state: &Path, fsync: &str) -> Self {
-        let mut process = command
-            .args([
-                "gateway",
-                "--port",
-                "0",
-                "--json",
-                "--fsync",
-                fsync,
-                "--state-dir",
-            ])
-            .arg(state)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+    fn from(command: Command, state: &Path, fsync: &str) -> Self {
+        let gateway = Self::from_process(spawn(command, state, fsync));
+        assert!(!gateway.url.is_empty(), "the gateway ended");
+        gateway
+    }
+
+    /// Waits until the gateway listens. Its URL is empty if it ends before.
+    fn from_process(mut process: Child) -> Self {
         let mut line = String::new();
         let out = process.stdout.as_mut().unwrap();
         BufReader::new(out).read_line(&mut line).unwrap();
-        let reported: Value = serde_json::from_str(&line).unwrap();
-        let url = reported["url"].as_str().unwrap().to_owned();
+        let reported: Value = serde_json::from_str(&line).unwrap_or_default();
+        let url = reported["url"].as_str().unwrap_or_default().to_owned();
         Self { process, url }
     }
 
@@ -99,6 +95,23 @@ impl Gateway {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
     }
+}
+
+fn spawn(mut command: Command, state: &Path, fsync: &str) -> Child {
+    command
+        .args([
+            "gateway",
+            "--port",
+            "0",
+            "--json",
+            "--fsync",
+            fsync,
+            "--state-dir",
+        ])
+        .arg(state)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
 }
 
 impl Drop for Gateway {
@@ -203,17 +216,22 @@ async fn serve(url: &str, name: &'static str, acknowledged: &Acknowledged) {
     tokio::spawn(agent(opened, name, Arc::clone(acknowledged)));
 }
 
+/// Returns a message to an agent with so many characters, which needs a reply.
+fn message(id: &str, agent: &str, session: &str, length: usize) -> Value {
+    json!({
+        "type": "message", "id": id, "agent": agent, "sessionId": session,
+        "content": {"role": "user", "content": "x".repeat(length)},
+        "metadata": {"requiresResponse": true, "correlationId": id},
+    })
+}
+
 /// Calls one agent after the other until the gateway ends. The gateway has acknowledged these replies.
 async fn call_agents(mut opened: Opened, round: usize, client: usize, acknowledged: Acknowledged) {
     for i in 0.. {
         let id = format!("m-{round}-{client}-{i}");
         let to = AGENTS[i % AGENTS.len()];
-        let message = json!({
-            "type": "message", "id": id, "agent": to, "sessionId": format!("s-{client}"),
-            "content": {"role": "user", "content": "x".repeat(i % 700)},
-            "metadata": {"requiresResponse": true, "correlationId": id},
-        });
-        if opened.sender.text(message.to_string()).await.is_err() {
+        let request = message(&id, to, &format!("s-{client}"), i % 700);
+        if opened.sender.text(request.to_string()).await.is_err() {
             return;
         }
         let Some(answer) = next(&mut opened).await else {
@@ -234,11 +252,15 @@ fn stored_ids(state: &Path, agent: &str) -> Vec<String> {
     };
     let sessions = Sessions::read_only(&config, Arc::new(SystemEnvironment), Arc::new(Silent));
     let listed = sessions.list(agent, true, usize::MAX).unwrap();
-    let entries = listed
-        .iter()
-        .flat_map(|session| sessions.get(agent, &session.session_id).unwrap());
+    let mut lines = Vec::new();
+    for session in listed {
+        // Archived sessions can only be exported.
+        let exported = sessions.export(agent, &session.session_id, &mut lines);
+        exported.unwrap();
+    }
+    let entries = serde_json::Deserializer::from_slice(&lines).into_iter::<Value>();
     entries
-        .map(|entry| entry.unwrap().id.into_owned())
+        .map(|entry| entry.unwrap()["id"].as_str().unwrap().to_owned())
         .collect()
 }
 
@@ -337,12 +359,8 @@ async fn full_disk_refuses_entries_only() {
     serve(&gateway.url, "alpha", &acknowledged).await;
     let mut client = connect(&gateway.url).await;
     let mut send = async |id: String| {
-        let message = json!({
-            "type": "message", "id": id, "agent": "alpha", "sessionId": "s",
-            "content": {"role": "user", "content": "x".repeat(300)},
-            "metadata": {"requiresResponse": true, "correlationId": id},
-        });
-        client.sender.text(message.to_string()).await.unwrap();
+        let request = message(&id, "alpha", "s", 300);
+        client.sender.text(request.to_string()).await.unwrap();
         soon(next(&mut client))
             .await
             .expect("the gateway continues")

@@ -39,7 +39,7 @@ use crate::tool::check_schema;
 use command::{Command, Work, any_timeout, limit};
 use instance::{INSTANCES, Instance, names, start_instance};
 use random::Random;
-use servers::{HOOK_TOKEN, SERVERS};
+use servers::{HOOK_TOKEN, SERVERS, is_near};
 use webhooks::HOOKS_HOST;
 use world::{CALL, CallState, World};
 
@@ -268,6 +268,8 @@ impl Simulation {
             world.violation(format!("no envelope after {elapsed:?}: {request}"));
             return None;
         };
+        let altered =
+            *state.altered.lock().unwrap() || instance.net.garbled.load(Ordering::Relaxed);
         for text in updates.lock().unwrap().iter().chain([&envelope]) {
             self.digest.lock().unwrap().write(text.as_bytes());
             if let Err(error) = check_schema(text) {
@@ -275,12 +277,11 @@ impl Simulation {
             }
             let rendered = instance.agent.render(text, 20_000);
             let shows = |text: &str| world.servers.are_credentials_in(text);
-            if shows(text) || shows(&rendered) {
+            // The text for a model replaces a character that the network may have put into a credential.
+            if shows(text) || !altered && shows(&rendered) {
                 world.violation(format!("a credential in {text}"));
             }
         }
-        let altered =
-            *state.altered.lock().unwrap() || instance.net.garbled.load(Ordering::Relaxed);
         let envelope: Value = serde_json::from_str(&envelope).unwrap();
         if envelope["ok"] == true {
             self.succeeded.fetch_add(1, Ordering::Relaxed);
@@ -471,8 +472,13 @@ impl Simulation {
             "gateway:triad" => ["approved", "rejected", "no decision", "deadline"].as_slice(),
             _ => &["You said: "],
         };
-        let text = text.as_str().unwrap_or_default();
-        if !answers.iter().any(|answer| text.contains(answer)) {
+        let text = text.as_str().unwrap_or_default().as_bytes();
+        // The network may have changed a bit on the connection of the agent.
+        let contains = |answer: &&str| {
+            let mut pieces = text.windows(answer.len());
+            pieces.any(|piece| is_near(piece, answer.as_bytes()))
+        };
+        if !answers.iter().any(contains) {
             self.world
                 .violation(format!("{alias} answers otherwise: {envelope}"));
         }

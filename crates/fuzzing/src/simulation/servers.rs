@@ -178,7 +178,7 @@ fn access_token(number: u64) -> String {
 }
 
 /// Returns whether two texts differ at most in the bit that the network changes.
-fn is_near(one: &[u8], other: &[u8]) -> bool {
+pub(super) fn is_near(one: &[u8], other: &[u8]) -> bool {
     let changed = one
         .iter()
         .zip(other)

@@ -28,6 +28,8 @@ pub(super) struct Notification {
     pub(super) state: Option<String>,
     /// The time of the status, in a format that sorts as text.
     pub(super) timestamp: String,
+    /// The id of the task. A message that the network duplicated can have two.
+    task: String,
     body: Bytes,
 }
 
@@ -35,9 +37,11 @@ impl Notification {
     /// Parses a body of A2A 0.3 or 1.0; `None` for any other body.
     fn parse(body: Bytes) -> Option<Self> {
         let value: Value = serde_json::from_slice(&body).ok()?;
-        let status = match value.get("statusUpdate") {
-            Some(update) => &update["status"],
-            None => &value["status"],
+        let update = value.get("statusUpdate").or(value.get("artifactUpdate"));
+        // A2A 0.3 sends the task.
+        let (task, status) = match update {
+            Some(update) => (&update["taskId"], &update["status"]),
+            None => (&value["id"], &value["status"]),
         };
         let state = status["state"].as_str();
         let state = state.map(|state| {
@@ -53,6 +57,7 @@ impl Notification {
         is_known.then_some(Self {
             state,
             timestamp,
+            task: task.as_str().unwrap_or_default().to_owned(),
             body,
         })
     }
@@ -106,15 +111,19 @@ impl Webhooks {
             .with_state(Arc::clone(self))
     }
 
-    /// Records a notification. An earlier state must not follow the end of a task, unless the network delayed the
+    /// Records a notification. An earlier state must not follow the end of its task, unless the network delayed the
     /// notification.
     fn record(&self, id: &str, notification: Notification, late: bool) {
         let mut received = self.received.lock().unwrap();
         let before = received.entry(id.to_owned()).or_default();
-        let over = before.last().is_some_and(Notification::is_terminal);
-        if over && !late && !notification.is_terminal() {
+        let mut earlier = before.iter().rev();
+        let last = earlier.find(|earlier| earlier.task == notification.task);
+        if let Some(end) = last.filter(|last| last.is_terminal())
+            && !late
+            && !notification.is_terminal()
+        {
             let mut violations = self.violations.lock().unwrap();
-            violations.push(format!("a notification after the end: {notification:?}"));
+            violations.push(format!("{notification:?} after the end: {end:?}"));
         }
         before.push(notification);
     }

@@ -18,8 +18,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{FAULTS, Fault, places, with_changed_bit};
 
-const REPLY: &[u8] = include_bytes!("../../../../tests/cuts/recordings/v1_0-json-rpc/reply.http");
-const STREAM: &[u8] = include_bytes!("../../../../tests/cuts/recordings/v1_0-json-rpc/stream.http");
+// Each has one address, by which a case is recognised.
+static REPLY: &[u8] = include_bytes!("../../../../tests/cuts/recordings/v1_0-json-rpc/reply.http");
+static STREAM: &[u8] =
+    include_bytes!("../../../../tests/cuts/recordings/v1_0-json-rpc/stream.http");
 
 /// How long a call waits for a peer that says no more.
 const TIMEOUT: Duration = Duration::from_millis(600);

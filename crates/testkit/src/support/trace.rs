@@ -17,12 +17,14 @@ use nix::unistd::Pid;
 /// What happens at a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AtWrite {
-    Continue,
     /// SIGKILL before the write.
     Kill,
-    /// The write fails, and writes nothing.
+    /// The write fails, and writes nothing. Only writes that need space fail.
     NoSpace,
 }
+
+/// How many writes of a program [`at_each_write`] tests. `CRASH_ROUNDS` sets another number.
+const ROUNDS: usize = 10;
 
 /// The system calls that change a file or its directory, or wait for the disk.
 const WRITES: [libc::c_long; 13] = [
@@ -58,13 +60,26 @@ pub fn command(program: &Path) -> Command {
     command
 }
 
-/// Runs a process of [`command`], and calls `decide` at each of its writes below `directory`, with the number of the
-/// write from 0 and whether it needs space. The thread returns the number of writes when the process has ended. Join it
-/// before [`Child::wait`], which would receive what the tracer waits for.
+/// Runs a program once without a fault, then with a fault at some of its writes. `run` returns the number of writes.
+#[expect(clippy::print_stdout, reason = "the number of writes is a result")]
+pub fn at_each_write(at: AtWrite, mut run: impl FnMut(Option<usize>) -> usize) {
+    let writes = run(None);
+    let rounds = std::env::var("CRASH_ROUNDS").map_or(ROUNDS, |rounds| rounds.parse().unwrap());
+    let rounds = rounds.min(writes);
+    for round in 0..rounds {
+        run(Some(round * writes / rounds));
+    }
+    println!("{at:?} at {rounds} of {writes} writes: no acknowledged change lost");
+}
+
+/// Runs a process of [`command`]. `at` happens at one of its writes below `directory`: `stop` is the number of that write,
+/// from 0. The thread returns the number of writes at which `at` can happen when the process has ended. Join it before
+/// [`Child::wait`], which would receive what the tracer waits for.
 pub fn follow(
     child: &mut Child,
     directory: &Path,
-    decide: impl Fn(usize, bool) -> AtWrite + Send + 'static,
+    at: AtWrite,
+    stop: Option<usize>,
 ) -> JoinHandle<usize> {
     let pid = Pid::from_raw(child.id().try_into().unwrap());
     let mut stdin = child.stdin.take().unwrap();
@@ -81,7 +96,8 @@ pub fn follow(
         let mut traced = Traced {
             pid,
             directory,
-            decide,
+            at,
+            stop,
             writes: 0,
         };
         traced.run();
@@ -92,14 +108,15 @@ pub fn follow(
     tracer
 }
 
-struct Traced<F> {
+struct Traced {
     pid: Pid,
     directory: PathBuf,
-    decide: F,
+    at: AtWrite,
+    stop: Option<usize>,
     writes: usize,
 }
 
-impl<F: Fn(usize, bool) -> AtWrite> Traced<F> {
+impl Traced {
     fn run(&mut self) {
         let flags = WaitPidFlag::WEXITED
             | WaitPidFlag::WSTOPPED
@@ -130,7 +147,7 @@ impl<F: Fn(usize, bool) -> AtWrite> Traced<F> {
         }
     }
 
-    /// Decides about a call that begins. One that ends needs nothing.
+    /// Counts a call that begins, and stops the process at the chosen one. A call that ends needs nothing.
     fn at_call(&mut self, thread: Pid) {
         let Ok(mut registers) = ptrace::getregs(thread) else {
             return;
@@ -143,10 +160,15 @@ impl<F: Fn(usize, bool) -> AtWrite> Traced<F> {
         if !begins || place < WITH_DESCRIPTOR && !self.is_inside(registers.rdi) {
             return;
         }
+        if self.at == AtWrite::NoSpace && place >= GROWING {
+            return;
+        }
         let number = self.writes;
         self.writes += 1;
-        match (self.decide)(number, place < GROWING) {
-            AtWrite::Continue => {}
+        if self.stop != Some(number) {
+            return;
+        }
+        match self.at {
             AtWrite::Kill => kill(self.pid, Signal::SIGKILL).unwrap(),
             AtWrite::NoSpace => {
                 // No call has this number, so the kernel makes none. The result stays as it is set now.

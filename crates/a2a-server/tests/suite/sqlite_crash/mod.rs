@@ -109,35 +109,21 @@ fn keeps_every_acknowledged_change_when_killed_at_a_byte() {
     println!("killed at {rounds} bytes: {changes} changes acknowledged, none lost");
 }
 
-/// Runs a writer with few tasks for each of its writes, or some of them, and lets `at` happen there.
+/// Runs a writer with few tasks, and lets `at` happen at some of its writes.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 fn run_at_writes(at: AtWrite, check: impl Fn(&Acknowledged, bool)) {
-    let run = |stop: Option<usize>| {
+    trace::at_each_write(at, |stop| {
         let directory = tempfile::tempdir().unwrap();
         let mut command = trace::command(&std::env::current_exe().unwrap());
         configure_writer(&mut command, directory.path(), "always", FEW_TASKS, "");
         let mut child = command.spawn().unwrap();
-        let writes = trace::follow(&mut child, directory.path(), move |number, grows| {
-            // A full disk fails only the writes that need space.
-            let fits = at == AtWrite::Kill || grows;
-            match stop {
-                Some(stop) if number == stop && fits => at,
-                _ => AtWrite::Continue,
-            }
-        });
+        let writes = trace::follow(&mut child, directory.path(), at, stop);
         let mut acknowledged = Acknowledged::default();
         let killed = kill(&mut child, None, &mut acknowledged);
         acknowledged.assert_stored(directory.path());
         check(&acknowledged, killed);
         writes.join().unwrap()
-    };
-    let writes = run(None);
-    let rounds = std::env::var("CRASH_ROUNDS").map_or(ROUNDS, |rounds| rounds.parse().unwrap());
-    let rounds = usize::try_from(rounds).unwrap().min(writes);
-    for round in 0..rounds {
-        run(Some(round * writes / rounds));
-    }
-    println!("{at:?} at {rounds} of {writes} writes: no acknowledged change lost");
+    });
 }
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
