@@ -209,8 +209,8 @@ async fn javascript_client_calls_a_member_with_a_backend() {
     let _explorer = Running::agent(&url, "explorer", &["--run", "echo 'I look around'"]);
     let order = json!({"play": "ask", "agent": "explorer", "text": "Where are we?"});
     let mut client = NodeClient::start(&url, &order);
-    client.tells("ready").await;
-    let answer = client.tells("answer").await;
+    client.next_report("ready").await;
+    let answer = client.next_report("answer").await;
     println!("{answer}");
     assert_eq!(answer["content"]["content"], "I look around");
 }

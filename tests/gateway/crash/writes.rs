@@ -85,9 +85,9 @@ impl Known {
     }
 
     fn check(&self, state: &Path) {
-        let kept = kept(state, AGENT);
-        let all: BTreeSet<_> = kept.iter().cloned().collect();
-        assert_eq!(all.len(), kept.len(), "entries are doubled: {kept:?}");
+        let ids = stored_ids(state, AGENT);
+        let all: BTreeSet<_> = ids.iter().cloned().collect();
+        assert_eq!(all.len(), ids.len(), "entries are doubled: {ids:?}");
         assert!(self.stored.is_subset(&all), "{self:?}, not {all:?}");
         assert!(self.absent.is_disjoint(&all), "{self:?}, not {all:?}");
         let imported = ["i-0", "i-1"].map(|id| all.contains(id));
@@ -103,8 +103,8 @@ async fn continues(state: &Path, mut known: Known) {
     let mut client = connect(&gateway.url).await;
     for session in ["s-0", "s-1", "s-2", "s-3", "s-4"] {
         let id = format!("after-{session}");
-        let said = message(&id, AGENT, session, 300).to_string();
-        client.sender.text(said).await.unwrap();
+        let request = message(&id, AGENT, session, 300).to_string();
+        client.sender.text(request).await.unwrap();
         let answer = soon(next(&mut client)).await.unwrap();
         let is_archived = answer["content"]["code"] == 4002;
         assert!(answer["type"] == "message" || is_archived, "{answer}");

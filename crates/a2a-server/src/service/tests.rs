@@ -201,12 +201,12 @@ fn text_message(text: &str) -> SendMessage {
 }
 
 impl SendMessage {
-    fn to_context(mut self, context_id: &str) -> Self {
+    fn with_context_id(mut self, context_id: &str) -> Self {
         self.request.message.context_id = Some(context_id.to_owned());
         self
     }
 
-    fn to_task(mut self, task_id: &str) -> Self {
+    fn with_task_id(mut self, task_id: &str) -> Self {
         self.request.message.task_id = Some(task_id.to_owned());
         self
     }

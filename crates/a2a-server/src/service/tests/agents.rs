@@ -89,11 +89,11 @@ async fn task_stays_with_its_agent() {
     harness.ended(&id).await;
     let refused = harness
         .service
-        .send(&alice(), with_agent_metadata("main").to_task(&id))
+        .send(&alice(), with_agent_metadata("main").with_task_id(&id))
         .await;
     assert_eq!(refused.unwrap_err().reason, ErrorReason::InvalidParams);
     harness
-        .send_immediate(text_message("this one").to_task(&id))
+        .send_immediate(text_message("this one").with_task_id(&id))
         .await;
     assert_eq!(harness.run().await.input.agent.as_deref(), Some("other"));
 }

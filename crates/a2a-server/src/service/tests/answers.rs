@@ -138,11 +138,11 @@ async fn blocking_send_returns_task_at_timeout() {
     let mut harness = TestService::with(settings).await;
     // The earlier run of the context occupies most of the timeout.
     let first = harness
-        .send_immediate(text_message("one").to_context("c"))
+        .send_immediate(text_message("one").with_context_id("c"))
         .await;
     let run = harness.run().await;
     tokio::time::sleep(5 * SECOND).await;
-    let response = harness.spawn_send(alice(), text_message("two").to_context("c"));
+    let response = harness.spawn_send(alice(), text_message("two").with_context_id("c"));
     tokio::time::sleep(SECOND).await;
     run.done();
     harness.ended(&first.id).await;
@@ -154,7 +154,7 @@ async fn blocking_send_returns_task_at_timeout() {
 #[tokio::test]
 async fn direct_message_leaves_no_task() {
     let mut harness = harness().await;
-    let response = harness.spawn_send(alice(), text_message("hello").to_context("c"));
+    let response = harness.spawn_send(alice(), text_message("hello").with_context_id("c"));
     let run = harness.run().await;
     let id = run.input.task_id.clone();
     run.end(Outcome::Message(vec![Part::text("hi")]));
@@ -297,10 +297,10 @@ async fn rejected_message_does_not_count() {
     settings.limits.tasks_per_client = 1;
     let harness = TestService::with(settings).await;
     harness
-        .send_immediate_as(&bob(), text_message("his").to_context("c"))
+        .send_immediate_as(&bob(), text_message("his").with_context_id("c"))
         .await;
     for _ in 0..3 {
-        let send = text_message("hers").to_context("c");
+        let send = text_message("hers").with_context_id("c");
         let refused = harness.service.send(&alice(), send).await;
         assert_eq!(refused.unwrap_err().reason, ErrorReason::TaskNotFound);
     }

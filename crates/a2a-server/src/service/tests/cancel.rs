@@ -66,13 +66,13 @@ async fn timed_out_task_is_not_cancelable() {
 async fn canceled_queued_task_never_runs() {
     let mut harness = harness().await;
     harness
-        .send_immediate(text_message("one").to_context("c"))
+        .send_immediate(text_message("one").with_context_id("c"))
         .await;
     let second = harness
-        .send_immediate(text_message("two").to_context("c"))
+        .send_immediate(text_message("two").with_context_id("c"))
         .await;
     let third = harness
-        .send_immediate(text_message("three").to_context("c"))
+        .send_immediate(text_message("three").with_context_id("c"))
         .await;
     let run = harness.run().await;
     let task = harness.service.cancel(&alice(), &second.id).await.unwrap();

@@ -49,11 +49,11 @@ async fn run_of_removed_client_stops_with_reason() {
 async fn queued_task_of_removed_client_never_runs() {
     let mut harness = harness().await;
     let first = harness
-        .send_immediate(text_message("hello").to_context("c"))
+        .send_immediate(text_message("hello").with_context_id("c"))
         .await;
     let _run = harness.run().await;
     let second = harness
-        .send_immediate(text_message("more").to_context("c"))
+        .send_immediate(text_message("more").with_context_id("c"))
         .await
         .id;
     harness.service.retain_clients(only_bob());

@@ -23,10 +23,10 @@ async fn close_stops_and_marks_runs() {
 async fn close_marks_queued_tasks() {
     let mut harness = harness().await;
     harness
-        .send_immediate(text_message("one").to_context("c"))
+        .send_immediate(text_message("one").with_context_id("c"))
         .await;
     let second = harness
-        .send_immediate(text_message("two").to_context("c"))
+        .send_immediate(text_message("two").with_context_id("c"))
         .await;
     harness.run().await.done();
     harness.service.close(SECOND).await;

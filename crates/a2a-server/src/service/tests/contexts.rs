@@ -29,7 +29,7 @@ async fn context_keeps_its_session() {
     run.done();
     harness.ended(&one.id).await;
     let two = harness
-        .send_immediate(text_message("two").to_context(&one.context_id))
+        .send_immediate(text_message("two").with_context_id(&one.context_id))
         .await;
     assert_eq!(two.context_id, one.context_id);
     assert_ne!(two.id, one.id);
@@ -46,7 +46,7 @@ async fn configured_session_is_the_default() {
     harness.ended(&one.id).await;
     // A message that names the context joins it.
     harness
-        .send_immediate(text_message("two").to_context(&one.context_id))
+        .send_immediate(text_message("two").with_context_id(&one.context_id))
         .await;
     assert_eq!(harness.run().await.input.session, "my-session");
 }
@@ -74,7 +74,7 @@ async fn configured_session_is_separate_for_each_client() {
 #[tokio::test]
 async fn default_context_is_reserved_for_its_client() {
     let harness = TestService::with(settings(Some("mine"), true)).await;
-    let send = text_message("one").to_context("mine:bob");
+    let send = text_message("one").with_context_id("mine:bob");
     let refusal = harness.service.send(&alice(), send).await.unwrap_err();
     assert_eq!(refusal.reason, ErrorReason::TaskNotFound);
     assert_eq!(
@@ -90,7 +90,7 @@ async fn default_context_is_reserved_for_its_client() {
 async fn session_contains_client_name_with_several() {
     let mut harness = TestService::with(settings(None, true)).await;
     harness
-        .send_immediate(text_message("one").to_context("c"))
+        .send_immediate(text_message("one").with_context_id("c"))
         .await;
     assert_eq!(harness.run().await.input.session, "a2a-alice-c");
 }
@@ -99,9 +99,9 @@ async fn session_contains_client_name_with_several() {
 async fn context_of_other_client_is_not_found() {
     let mut harness = TestService::with(settings(None, true)).await;
     harness
-        .send_immediate(text_message("one").to_context("c"))
+        .send_immediate(text_message("one").with_context_id("c"))
         .await;
-    let send = text_message("two").to_context("c");
+    let send = text_message("two").with_context_id("c");
     let refusal = harness.service.send(&bob(), send).await.unwrap_err();
     assert_eq!(refusal.reason, ErrorReason::TaskNotFound);
     assert_eq!(text(&harness.run().await.input.message), "one");
@@ -111,7 +111,7 @@ async fn context_of_other_client_is_not_found() {
 #[tokio::test]
 async fn long_id_is_rejected() {
     let harness = harness().await;
-    let send = text_message("one").to_context(&"c".repeat(513));
+    let send = text_message("one").with_context_id(&"c".repeat(513));
     let refusal = harness.service.send(&alice(), send).await.unwrap_err();
     assert_eq!(refusal.reason, ErrorReason::InvalidParams);
     assert_eq!(refusal.field.as_deref(), Some("message.contextId"));

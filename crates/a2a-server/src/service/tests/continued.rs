@@ -5,7 +5,7 @@ use super::*;
 /// Creates a task that waits for the answer to the question "which?".
 async fn ask_question(harness: &mut TestService) -> Task {
     let id = harness
-        .send_immediate(text_message("hello").to_context("c"))
+        .send_immediate(text_message("hello").with_context_id("c"))
         .await
         .id;
     let run = harness.run().await;
@@ -17,7 +17,7 @@ async fn ask_question(harness: &mut TestService) -> Task {
 async fn answer_continues_task() {
     let mut harness = harness().await;
     let id = ask_question(&mut harness).await.id;
-    let response = harness.spawn_send(alice(), text_message("this one").to_task(&id));
+    let response = harness.spawn_send(alice(), text_message("this one").with_task_id(&id));
     let run = harness.run().await;
     assert_eq!(run.input.task_id, id);
     assert_eq!(run.input.context_id, "c");
@@ -33,7 +33,7 @@ async fn question_is_between_message_and_answer() {
     let mut harness = harness().await;
     let id = ask_question(&mut harness).await.id;
     let task = harness
-        .send_immediate(text_message("this one").to_task(&id))
+        .send_immediate(text_message("this one").with_task_id(&id))
         .await;
     let history = task.history.unwrap();
     let texts: Vec<&str> = history.iter().map(text).collect();
@@ -45,14 +45,14 @@ async fn task_may_ask_repeatedly() {
     let mut harness = harness().await;
     let id = ask_question(&mut harness).await.id;
     harness
-        .send_immediate(text_message("this one").to_task(&id))
+        .send_immediate(text_message("this one").with_task_id(&id))
         .await;
     let run = harness.run().await;
     run.end(Outcome::AuthRequired(vec![Part::text("log in")]));
     let task = harness.ended(&id).await;
     assert_eq!(task.status.state, TaskState::AuthRequired);
     harness
-        .send_immediate(text_message("logged in").to_task(&id))
+        .send_immediate(text_message("logged in").with_task_id(&id))
         .await;
     harness.run().await.done();
     assert_eq!(harness.ended(&id).await.status.state, TaskState::Completed);
@@ -64,7 +64,7 @@ async fn repeated_answer_is_not_a_retry() {
     let id = ask_question(&mut harness).await.id;
     for _ in 0..2 {
         harness
-            .send_immediate(text_message("yes").with_message_id("m").to_task(&id))
+            .send_immediate(text_message("yes").with_message_id("m").with_task_id(&id))
             .await;
         let run = harness.run().await;
         run.end(Outcome::InputRequired(vec![Part::text("sure?")]));
@@ -85,7 +85,7 @@ async fn message_to_terminal_task_is_rejected() {
     let id = harness.send_immediate(text_message("hello")).await.id;
     harness.run().await.done();
     harness.ended(&id).await;
-    let refusal = refusal(&harness, text_message("more").to_task(&id)).await;
+    let refusal = refusal(&harness, text_message("more").with_task_id(&id)).await;
     assert_eq!(refusal.reason, ErrorReason::UnsupportedOperation);
     assert!(refusal.text.contains("has ended"), "{refusal}");
 }
@@ -94,7 +94,7 @@ async fn message_to_terminal_task_is_rejected() {
 async fn message_to_working_task_is_rejected() {
     let mut harness = harness().await;
     let id = harness.send_immediate(text_message("hello")).await.id;
-    let refusal = refusal(&harness, text_message("more").to_task(&id)).await;
+    let refusal = refusal(&harness, text_message("more").with_task_id(&id)).await;
     assert_eq!(refusal.reason, ErrorReason::UnsupportedOperation);
     assert!(refusal.text.contains("is working"), "{refusal}");
     harness.run().await.done();
@@ -105,7 +105,7 @@ async fn message_to_working_task_is_rejected() {
 #[tokio::test]
 async fn message_to_unknown_task_is_rejected() {
     let harness = harness().await;
-    let refusal = refusal(&harness, text_message("more").to_task("none")).await;
+    let refusal = refusal(&harness, text_message("more").with_task_id("none")).await;
     assert_eq!(refusal.reason, ErrorReason::TaskNotFound);
 }
 
@@ -113,7 +113,11 @@ async fn message_to_unknown_task_is_rejected() {
 async fn context_of_another_task_is_rejected() {
     let mut harness = harness().await;
     let id = ask_question(&mut harness).await.id;
-    let refusal = refusal(&harness, text_message("more").to_task(&id).to_context("d")).await;
+    let refusal = refusal(
+        &harness,
+        text_message("more").with_task_id(&id).with_context_id("d"),
+    )
+    .await;
     assert_eq!(refusal.reason, ErrorReason::InvalidParams);
     assert_eq!(refusal.field.as_deref(), Some("message.contextId"));
 }
@@ -124,11 +128,15 @@ async fn one_of_two_concurrent_answers_is_accepted() {
     let id = ask_question(&mut harness).await.id;
     let first = harness.spawn_send(
         alice(),
-        text_message("this").to_task(&id).returning_immediately(),
+        text_message("this")
+            .with_task_id(&id)
+            .returning_immediately(),
     );
     let second = harness.spawn_send(
         alice(),
-        text_message("that").to_task(&id).returning_immediately(),
+        text_message("that")
+            .with_task_id(&id)
+            .returning_immediately(),
     );
     let taken = [first.await.unwrap(), second.await.unwrap()];
     assert_eq!(taken.iter().filter(|taken| taken.is_ok()).count(), 1);
@@ -143,11 +151,15 @@ async fn accepted_concurrent_answer_can_be_canceled() {
     let id = ask_question(&mut harness).await.id;
     let first = harness.spawn_send(
         alice(),
-        text_message("this").to_task(&id).returning_immediately(),
+        text_message("this")
+            .with_task_id(&id)
+            .returning_immediately(),
     );
     let second = harness.spawn_send(
         alice(),
-        text_message("that").to_task(&id).returning_immediately(),
+        text_message("that")
+            .with_task_id(&id)
+            .returning_immediately(),
     );
     let _ = (first.await.unwrap(), second.await.unwrap());
     let run = harness.run().await;

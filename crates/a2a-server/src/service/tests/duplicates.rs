@@ -136,7 +136,9 @@ async fn retry_of_answer_runs_once() {
     let question = vec![Part::text("which?")];
     harness.run().await.end(Outcome::InputRequired(question));
     harness.ended(&id).await;
-    let answer = text_message("this one").to_task(&id).with_message_id("m");
+    let answer = text_message("this one")
+        .with_task_id(&id)
+        .with_message_id("m");
     let first = harness.spawn_send(alice(), answer.clone());
     let run = harness.run().await;
     let second = harness.spawn_send(alice(), answer);

@@ -208,7 +208,7 @@ async fn silent_run_is_working_after_a_while() {
 #[tokio::test]
 async fn job_has_client_agent_and_session() {
     let mut harness = harness().await;
-    let mut send = text_message("hello").to_context("c");
+    let mut send = text_message("hello").with_context_id("c");
     send.request.message.metadata = metadata(DELEGATION, "hop");
     let task = harness.send_immediate(send).await;
     let input = harness.run().await.input;

@@ -47,10 +47,10 @@ async fn task_of_other_client_is_unknown() {
     );
     hidden(
         service
-            .send(&caller, text_message("more").to_task(&id))
+            .send(&caller, text_message("more").with_task_id(&id))
             .await,
         service
-            .send(&caller, text_message("more").to_task("none"))
+            .send(&caller, text_message("more").with_task_id("none"))
             .await,
         &id,
     );

@@ -126,15 +126,15 @@ async fn empty_page_token_is_the_first_page() {
 async fn list_filters_by_context_and_state() {
     let mut harness = harness().await;
     let done = harness
-        .send_immediate(text_message("one").to_context("c"))
+        .send_immediate(text_message("one").with_context_id("c"))
         .await;
     harness.run().await.done();
     harness.ended(&done.id).await;
     let waits = harness
-        .send_immediate(text_message("two").to_context("c"))
+        .send_immediate(text_message("two").with_context_id("c"))
         .await;
     let other = harness
-        .send_immediate(text_message("three").to_context("d"))
+        .send_immediate(text_message("three").with_context_id("d"))
         .await;
     let of_c = ListTasksRequest {
         context_id: Some("c".to_owned()),
@@ -193,7 +193,7 @@ async fn add_history(harness: &mut TestService) -> String {
     harness.run().await.end(Outcome::InputRequired(question));
     harness.ended(&id).await;
     harness
-        .send_immediate(text_message("two").to_task(&id))
+        .send_immediate(text_message("two").with_task_id(&id))
         .await;
     id
 }

@@ -9,7 +9,7 @@ async fn messages_of_a_context_run_in_order() {
     for text in ["one", "two", "three"] {
         sent.push(
             harness
-                .send_immediate(text_message(text).to_context("c"))
+                .send_immediate(text_message(text).with_context_id("c"))
                 .await
                 .id,
         );
@@ -31,7 +31,7 @@ async fn order_holds_on_all_threads() {
     let mut harness = harness().await;
     let mut sent = Vec::new();
     for place in 0..100 {
-        let send = text_message(&place.to_string()).to_context("c");
+        let send = text_message(&place.to_string()).with_context_id("c");
         sent.push(harness.send_immediate(send).await.id);
     }
     for id in sent {
@@ -45,10 +45,10 @@ async fn order_holds_on_all_threads() {
 async fn contexts_run_concurrently() {
     let mut harness = harness().await;
     harness
-        .send_immediate(text_message("one").to_context("c"))
+        .send_immediate(text_message("one").with_context_id("c"))
         .await;
     harness
-        .send_immediate(text_message("two").to_context("d"))
+        .send_immediate(text_message("two").with_context_id("d"))
         .await;
     let first = harness.run().await;
     let second = harness.run().await;
@@ -62,7 +62,7 @@ async fn concurrent_runs_are_bounded() {
     let mut harness = TestService::with(settings).await;
     for context in ["a", "b", "c"] {
         harness
-            .send_immediate(text_message("hello").to_context(context))
+            .send_immediate(text_message("hello").with_context_id(context))
             .await;
     }
     let first = harness.run().await;
@@ -77,10 +77,10 @@ async fn concurrent_runs_are_bounded() {
 async fn failed_run_admits_next_message() {
     let mut harness = harness().await;
     harness
-        .send_immediate(text_message("one").to_context("c"))
+        .send_immediate(text_message("one").with_context_id("c"))
         .await;
     let second = harness
-        .send_immediate(text_message("two").to_context("c"))
+        .send_immediate(text_message("two").with_context_id("c"))
         .await;
     harness.run().await.end(Outcome::Rejected("no".to_owned()));
     assert_eq!(harness.run().await.input.task_id, second.id);
@@ -90,10 +90,10 @@ async fn failed_run_admits_next_message() {
 async fn next_message_waits_for_canceled_run_to_stop() {
     let mut harness = harness().await;
     let first = harness
-        .send_immediate(text_message("one").to_context("c"))
+        .send_immediate(text_message("one").with_context_id("c"))
         .await;
     harness
-        .send_immediate(text_message("two").to_context("c"))
+        .send_immediate(text_message("two").with_context_id("c"))
         .await;
     let run = harness.run().await;
     harness.service.cancel(&alice(), &first.id).await.unwrap();
@@ -107,10 +107,10 @@ async fn next_message_waits_for_canceled_run_to_stop() {
 async fn stuck_run_is_dropped() {
     let mut harness = harness().await;
     let first = harness
-        .send_immediate(text_message("one").to_context("c"))
+        .send_immediate(text_message("one").with_context_id("c"))
         .await;
     harness
-        .send_immediate(text_message("two").to_context("c"))
+        .send_immediate(text_message("two").with_context_id("c"))
         .await;
     let mut run = harness.run().await;
     harness.service.cancel(&alice(), &first.id).await.unwrap();

@@ -74,7 +74,7 @@ async fn interrupted_task_survives_restart() {
     let mut harness = TestService::with_memory_store(Settings::default(), store, Vec::new()).await;
     assert_eq!(harness.state(&id).await, TaskState::InputRequired);
     harness
-        .send_immediate(text_message("this one").to_task(&id))
+        .send_immediate(text_message("this one").with_task_id(&id))
         .await;
     assert_eq!(harness.run().await.input.task_id, id);
 }

@@ -71,7 +71,7 @@ async fn artifacts_of_earlier_turns_count() {
     run.end(Outcome::InputRequired(vec![Part::text("which?")]));
     harness.ended(&id).await;
     harness
-        .send_immediate(text_message("this one").to_task(&id))
+        .send_immediate(text_message("this one").with_task_id(&id))
         .await;
     let run = harness.run().await;
     run.report(artifact("b", &"x".repeat(500))).await;
@@ -125,7 +125,7 @@ async fn rejected_message_deletes_no_task() {
     settings.limits.tasks_per_client = 1;
     let mut harness = TestService::with(settings).await;
     let of_bob = harness
-        .send_immediate_as(&bob(), text_message("mine").to_context("c"))
+        .send_immediate_as(&bob(), text_message("mine").with_context_id("c"))
         .await;
     harness.run().await.done();
     harness.ended(&of_bob.id).await;
@@ -137,9 +137,12 @@ async fn rejected_message_deletes_no_task() {
     harness.ended(&settled).await;
     let large = || text_message(&"x".repeat(2_500));
     for (send, reason) in [
-        (large().to_task("none"), ErrorReason::TaskNotFound),
-        (large().to_task(&settled), ErrorReason::UnsupportedOperation),
-        (large().to_context("c"), ErrorReason::TaskNotFound),
+        (large().with_task_id("none"), ErrorReason::TaskNotFound),
+        (
+            large().with_task_id(&settled),
+            ErrorReason::UnsupportedOperation,
+        ),
+        (large().with_context_id("c"), ErrorReason::TaskNotFound),
     ] {
         let refusal = harness.service.send(&alice(), send).await.unwrap_err();
         assert_eq!(refusal.reason, reason);

@@ -218,7 +218,7 @@ async fn question_is_answered_at_another_server() {
     one.run().await.end(Outcome::InputRequired(question));
     one.ended(&id).await;
     other
-        .send_immediate(text_message("this one").to_task(&id))
+        .send_immediate(text_message("this one").with_task_id(&id))
         .await;
     assert_eq!(other.run().await.input.task_id, id);
 }
@@ -248,7 +248,7 @@ async fn answer_without_queue_slot_fails_its_task() {
     record.changed_ms = TestClock::new().millis();
     store.create(&record).await.unwrap();
     let harness = store.open().await;
-    let send = text_message("this one").to_task("t");
+    let send = text_message("this one").with_task_id("t");
     let refused = harness.service.send(&alice(), send).await;
     assert_eq!(refused.unwrap_err().reason, ErrorReason::Unavailable);
     assert_eq!(harness.state("t").await, TaskState::Failed);

@@ -97,10 +97,10 @@ async fn stream_of_silent_run_begins_after_a_while() {
 async fn stream_of_queued_message_begins_after_a_while() {
     let mut harness = harness().await;
     harness
-        .send_immediate(text_message("one").to_context("c"))
+        .send_immediate(text_message("one").with_context_id("c"))
         .await;
     let _run = harness.run().await;
-    let send = text_message("two").to_context("c");
+    let send = text_message("two").with_context_id("c");
     let mut updates = harness.service.stream(&alice(), send).await.unwrap();
     assert_eq!(next(&mut updates).await, "task Submitted");
 }
@@ -212,7 +212,7 @@ async fn subscriber_stays_while_task_is_interrupted() {
     let mut updates = harness.service.subscribe(&alice(), &id).await.unwrap();
     assert_eq!(next(&mut updates).await, "task InputRequired");
     harness
-        .send_immediate(text_message("this one").to_task(&id))
+        .send_immediate(text_message("this one").with_task_id(&id))
         .await;
     assert_eq!(next(&mut updates).await, "status Submitted");
     harness.run().await.done();
