@@ -157,6 +157,11 @@ fn count(ids: &Ids) -> usize {
 }
 
 async fn connect(url: &str) -> Opened {
+    try_connect(url).await.expect("the gateway accepts clients")
+}
+
+/// Connects a client; `None` if the gateway has ended.
+async fn try_connect(url: &str) -> Option<Opened> {
     let dial = Dial {
         url: url.parse().unwrap(),
         protocols: vec!["a2a-v1".into()],
@@ -167,7 +172,7 @@ async fn connect(url: &str) -> Opened {
     };
     soon(websocket::connect(&ReqwestClient::new().unwrap(), dial))
         .await
-        .unwrap()
+        .ok()
 }
 
 /// Returns the next message; `None` once the gateway has ended.
@@ -202,13 +207,19 @@ async fn agent(mut opened: Opened, name: &'static str, acknowledged: Acknowledge
 
 /// Connects an agent, and returns its connection once the gateway has acknowledged the name.
 pub(crate) async fn advertised(url: &str, name: &str) -> Opened {
-    let mut opened = connect(url).await;
+    let opened = try_advertise(url, name).await;
+    opened.expect("the gateway acknowledges the agent")
+}
+
+/// Connects an agent like [`advertised`]; `None` if the gateway has ended.
+async fn try_advertise(url: &str, name: &str) -> Option<Opened> {
+    let mut opened = try_connect(url).await?;
     let advertise = json!({"type": "handshake", "content": {"action": "advertise",
         "capabilities": {"supportedMessageTypes": ["message"], "supportedAgents": [name], "version": "1.0.0"}}});
-    opened.sender.text(advertise.to_string()).await.unwrap();
-    let reported = soon(next(&mut opened)).await.unwrap();
+    opened.sender.text(advertise.to_string()).await.ok()?;
+    let reported = soon(next(&mut opened)).await?;
     assert_eq!(reported["content"]["action"], "acknowledge", "{reported}");
-    opened
+    Some(opened)
 }
 
 async fn serve(url: &str, name: &'static str, acknowledged: &Acknowledged) {

@@ -51,8 +51,13 @@ impl Known {
     /// Sends the requests, and returns whether the gateway answered all of them before it ended.
     async fn run(&mut self, url: &str) -> bool {
         let received = Acknowledged::default();
-        serve(url, AGENT, &received).await;
-        let mut client = connect(url).await;
+        let Some(opened) = try_advertise(url, AGENT).await else {
+            return false;
+        };
+        tokio::spawn(agent(opened, AGENT, Arc::clone(&received)));
+        let Some(mut client) = try_connect(url).await else {
+            return false;
+        };
         for (request, ids) in requests() {
             let deletes = request["content"]["operation"] == "sessions.delete";
             if deletes {
