@@ -136,9 +136,15 @@ impl ActiveTask {
         });
     }
 
+    /// Records the end of the work. The first end remains.
     pub(super) fn finish(&self, end: TaskEnd) {
-        self.state
-            .send_modify(|state| state.phase = Phase::Done(end));
+        self.state.send_if_modified(|state| {
+            let first = !matches!(state.phase, Phase::Done(_));
+            if first {
+                state.phase = Phase::Done(end);
+            }
+            first
+        });
     }
 
     /// Waits until the store has the message. Returns the end of the work if the work ends first.

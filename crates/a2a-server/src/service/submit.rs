@@ -111,7 +111,7 @@ impl Core {
         if (&mut work).now_or_never().is_none() {
             tokio::spawn(work);
         }
-        response.await.unwrap_or_else(|_| Err(lost()))
+        response.await.unwrap_or_else(|_| Err(stopping()))
     }
 
     fn find_duplicate(&self, new: &Submission) -> Option<Duplicate> {
@@ -161,7 +161,8 @@ impl Core {
 
     /// Stores a message, returns the accepted task to the client through `reply`, and runs the task.
     ///
-    /// A panic fails only this message: requests that wait for it get an error, and a retry is a new message.
+    /// A panic fails only this message, and requests that wait for it get an error. If it occurs before the message is
+    /// stored, a retry is a new message.
     async fn process(
         self: Arc<Self>,
         new: Submission,
@@ -171,6 +172,7 @@ impl Core {
         let message_id = new.send.request.message.message_id.clone();
         let task_id = new.task_id().to_owned();
         let active = new.active.clone();
+        let is_new_task = task_id == new.new_task_id;
         let mut reply = Some(reply);
         let work = async {
             let queued = Box::pin(self.admit(new)).await?;
@@ -192,8 +194,14 @@ impl Core {
             Err(error) => {
                 tracing::error!(%error, task_id, "the work on a task panicked");
                 self.active_tasks.remove(&task_id, &active);
-                self.release_quota(&client, &task_id);
-                lost()
+                if reply.is_none() {
+                    // The task is stored, and a retry of the message finds it.
+                    return active.finish(TaskEnd::Error(lost()));
+                }
+                if is_new_task {
+                    self.release_quota(&client, &task_id);
+                }
+                not_accepted()
             }
         };
         self.dedup.remove(&client, &message_id, &task_id);
@@ -408,6 +416,13 @@ fn delegation(send: &SendMessage) -> Option<serde_json::Value> {
         .into_iter()
         .flatten()
         .find_map(|metadata| metadata.get(DELEGATION).cloned())
+}
+
+fn not_accepted() -> A2aError {
+    A2aError::new(
+        ErrorReason::InternalError,
+        "the server failed before it accepted the message; send it again",
+    )
 }
 
 fn stopping() -> A2aError {

@@ -97,20 +97,30 @@ impl Store {
             return Err(SessionError::AgentName(agent.to_owned()));
         }
         let mut workspaces = lock(&self.workspaces);
-        if let Some(count) = workspaces.counts.get(agent) {
+        let Workspaces { names, counts } = &mut *workspaces;
+        if let Some(count) = counts.get(agent) {
             return Ok(*count);
         }
-        let names = match &mut workspaces.names {
+        let names = match names {
             Some(names) => names,
             unread => unread.insert(self.workspace_names()?),
         };
         let lowercase = agent.to_ascii_lowercase();
-        if names.entry(lowercase).or_insert_with(|| agent.to_owned()) != agent {
+        if names.get(&lowercase).is_some_and(|name| name != agent) {
+            // An operator may have renamed a workspace.
+            *names = self.workspace_names()?;
+            for name in counts.keys() {
+                let known = names.entry(name.to_ascii_lowercase());
+                known.or_insert_with(|| name.clone());
+            }
+        }
+        if names.get(&lowercase).is_some_and(|name| name != agent) {
             return Err(SessionError::AgentName(agent.to_owned()));
         }
         let mut count = 0;
         self.for_each_session(agent, ACTIVE, |_| count += 1)?;
-        workspaces.counts.insert(agent.to_owned(), count);
+        names.insert(lowercase, agent.to_owned());
+        counts.insert(agent.to_owned(), count);
         Ok(count)
     }
 

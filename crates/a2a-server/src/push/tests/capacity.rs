@@ -43,7 +43,7 @@ async fn drain(fixture: &Fixture) {
 #[tokio::test]
 async fn invalid_configuration_names_its_field() {
     let fixture = Fixture::new().await;
-    for (url, field) in [
+    for (url, reason) in [
         ("hook", "is not a URL"),
         ("ftp://hook.test/", "begins with `ftp:`"),
         (
@@ -54,7 +54,7 @@ async fn invalid_configuration_names_its_field() {
     ] {
         let refused = fixture.notifier.accepts(&config("w1", url)).unwrap_err();
         assert_eq!(refused.field.as_deref(), Some("url"), "{url}");
-        assert!(refused.text.contains(field), "{}", refused.text);
+        assert!(refused.text.contains(reason), "{}", refused.text);
     }
     assert_eq!(
         fixture
