@@ -176,8 +176,13 @@ fn walk(
         Value::Object(fields) => {
             if let Some(id) = env_reference(fields) {
                 if let Some(secret) = resolve_variable(id, path) {
-                    // This form lets the library recognize a credential in a header of any name.
-                    *value = json!({"source": "resolved", "id": secret});
+                    // A secret in place of a whole map would become headers; the library refuses a text there.
+                    let is_map = path.ends_with("/headers") || path.ends_with("/serviceParameters");
+                    *value = match is_map {
+                        true => Value::String(secret),
+                        // This form lets the library recognize a credential in a header of any name.
+                        false => json!({"source": "resolved", "id": secret}),
+                    };
                 }
                 return;
             }
