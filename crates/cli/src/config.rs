@@ -129,8 +129,9 @@ pub fn warn(unset: &UnsetVariable) {
     note(format_args!("warn: {}", unset.sentence()));
 }
 
-/// Replaces each `{"source": "env", "id": NAME}` in a configuration by `{"source": "resolved", "id": VALUE}`. A reference to an unset or
-/// empty variable remains; the library then refuses only the calls that need it.
+/// Replaces each `{"source": "env", "id": NAME}` in a configuration by `{"source": "resolved", "id": VALUE}`, which the library accepts only as
+/// a secret. In place of a whole map of headers, the value becomes a text. A reference to an unset or empty variable
+/// remains; the library then refuses only the calls that need it.
 ///
 /// Inside OpenClaw, the gateway resolves these references before the plugin reads its configuration. This function ignores
 /// other sources, because only OpenClaw has their providers. It also ignores invalid JSON, for which the library has a

@@ -134,6 +134,12 @@ impl TestService {
         self.send_immediate_as(&alice(), send).await
     }
 
+    /// Sends a message in the context `c` with `returnImmediately` and returns the task.
+    async fn send_in_context(&self, text: &str) -> Task {
+        self.send_immediate(text_message(text).with_context_id("c"))
+            .await
+    }
+
     async fn send_immediate_as(&self, caller: &CallContext, mut send: SendMessage) -> Task {
         send.return_immediately = Some(true);
         task(self.service.send(caller, send).await.unwrap())

@@ -137,9 +137,7 @@ async fn blocking_send_returns_task_at_timeout() {
     };
     let mut harness = TestService::with(settings).await;
     // The earlier run of the context occupies most of the timeout.
-    let first = harness
-        .send_immediate(text_message("one").with_context_id("c"))
-        .await;
+    let first = harness.send_in_context("one").await;
     let run = harness.run().await;
     tokio::time::sleep(5 * SECOND).await;
     let response = harness.spawn_send(alice(), text_message("two").with_context_id("c"));

@@ -65,15 +65,9 @@ async fn timed_out_task_is_not_cancelable() {
 #[tokio::test]
 async fn canceled_queued_task_never_runs() {
     let mut harness = harness().await;
-    harness
-        .send_immediate(text_message("one").with_context_id("c"))
-        .await;
-    let second = harness
-        .send_immediate(text_message("two").with_context_id("c"))
-        .await;
-    let third = harness
-        .send_immediate(text_message("three").with_context_id("c"))
-        .await;
+    harness.send_in_context("one").await;
+    let second = harness.send_in_context("two").await;
+    let third = harness.send_in_context("three").await;
     let run = harness.run().await;
     let task = harness.service.cancel(&alice(), &second.id).await.unwrap();
     assert_eq!(task.status.state, TaskState::Canceled);

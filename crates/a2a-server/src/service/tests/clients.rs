@@ -48,14 +48,9 @@ async fn run_of_removed_client_stops_with_reason() {
 #[tokio::test]
 async fn queued_task_of_removed_client_never_runs() {
     let mut harness = harness().await;
-    let first = harness
-        .send_immediate(text_message("hello").with_context_id("c"))
-        .await;
+    let first = harness.send_in_context("hello").await;
     let _run = harness.run().await;
-    let second = harness
-        .send_immediate(text_message("more").with_context_id("c"))
-        .await
-        .id;
+    let second = harness.send_in_context("more").await.id;
     harness.service.retain_clients(only_bob());
     for id in [&first.id, &second] {
         assert_eq!(harness.ended(id).await.status.state, TaskState::Canceled);

@@ -22,12 +22,8 @@ async fn close_stops_and_marks_runs() {
 #[tokio::test]
 async fn close_marks_queued_tasks() {
     let mut harness = harness().await;
-    harness
-        .send_immediate(text_message("one").with_context_id("c"))
-        .await;
-    let second = harness
-        .send_immediate(text_message("two").with_context_id("c"))
-        .await;
+    harness.send_in_context("one").await;
+    let second = harness.send_in_context("two").await;
     harness.run().await.done();
     harness.service.close(SECOND).await;
     let state = harness.store.load(&second.id).await.unwrap().unwrap();

@@ -89,18 +89,14 @@ async fn default_context_is_reserved_for_its_client() {
 #[tokio::test]
 async fn session_contains_client_name_with_several() {
     let mut harness = TestService::with(settings(None, true)).await;
-    harness
-        .send_immediate(text_message("one").with_context_id("c"))
-        .await;
+    harness.send_in_context("one").await;
     assert_eq!(harness.run().await.input.session, "a2a-alice-c");
 }
 
 #[tokio::test]
 async fn context_of_other_client_is_not_found() {
     let mut harness = TestService::with(settings(None, true)).await;
-    harness
-        .send_immediate(text_message("one").with_context_id("c"))
-        .await;
+    harness.send_in_context("one").await;
     let send = text_message("two").with_context_id("c");
     let refusal = harness.service.send(&bob(), send).await.unwrap_err();
     assert_eq!(refusal.reason, ErrorReason::TaskNotFound);

@@ -4,10 +4,7 @@ use super::*;
 
 /// Creates a task that waits for the answer to the question "which?".
 async fn ask_question(harness: &mut TestService) -> Task {
-    let id = harness
-        .send_immediate(text_message("hello").with_context_id("c"))
-        .await
-        .id;
+    let id = harness.send_in_context("hello").await.id;
     let run = harness.run().await;
     run.end(Outcome::InputRequired(vec![Part::text("which?")]));
     harness.ended(&id).await
@@ -122,23 +119,23 @@ async fn context_of_another_task_is_rejected() {
     assert_eq!(refusal.field.as_deref(), Some("message.contextId"));
 }
 
+/// Sends two answers to a task at once, and returns the responses.
+async fn answer_twice(
+    harness: &TestService,
+    id: &str,
+) -> [Result<SendMessageResponse, A2aError>; 2] {
+    let [first, second] = ["this", "that"].map(|text| {
+        let answer = text_message(text).with_task_id(id).returning_immediately();
+        harness.spawn_send(alice(), answer)
+    });
+    [first.await.unwrap(), second.await.unwrap()]
+}
+
 #[tokio::test]
 async fn one_of_two_concurrent_answers_is_accepted() {
     let mut harness = harness().await;
     let id = ask_question(&mut harness).await.id;
-    let first = harness.spawn_send(
-        alice(),
-        text_message("this")
-            .with_task_id(&id)
-            .returning_immediately(),
-    );
-    let second = harness.spawn_send(
-        alice(),
-        text_message("that")
-            .with_task_id(&id)
-            .returning_immediately(),
-    );
-    let taken = [first.await.unwrap(), second.await.unwrap()];
+    let taken = answer_twice(&harness, &id).await;
     assert_eq!(taken.iter().filter(|taken| taken.is_ok()).count(), 1);
     harness.run().await.done();
     assert_eq!(harness.ended(&id).await.status.state, TaskState::Completed);
@@ -149,19 +146,7 @@ async fn one_of_two_concurrent_answers_is_accepted() {
 async fn accepted_concurrent_answer_can_be_canceled() {
     let mut harness = harness().await;
     let id = ask_question(&mut harness).await.id;
-    let first = harness.spawn_send(
-        alice(),
-        text_message("this")
-            .with_task_id(&id)
-            .returning_immediately(),
-    );
-    let second = harness.spawn_send(
-        alice(),
-        text_message("that")
-            .with_task_id(&id)
-            .returning_immediately(),
-    );
-    let _ = (first.await.unwrap(), second.await.unwrap());
+    let _ = answer_twice(&harness, &id).await;
     let run = harness.run().await;
     harness.service.cancel(&alice(), &id).await.unwrap();
     run.cancel.cancelled().await;

@@ -125,14 +125,10 @@ async fn empty_page_token_is_the_first_page() {
 #[tokio::test]
 async fn list_filters_by_context_and_state() {
     let mut harness = harness().await;
-    let done = harness
-        .send_immediate(text_message("one").with_context_id("c"))
-        .await;
+    let done = harness.send_in_context("one").await;
     harness.run().await.done();
     harness.ended(&done.id).await;
-    let waits = harness
-        .send_immediate(text_message("two").with_context_id("c"))
-        .await;
+    let waits = harness.send_in_context("two").await;
     let other = harness
         .send_immediate(text_message("three").with_context_id("d"))
         .await;

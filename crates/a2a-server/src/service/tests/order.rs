@@ -44,9 +44,7 @@ async fn order_holds_on_all_threads() {
 #[tokio::test]
 async fn contexts_run_concurrently() {
     let mut harness = harness().await;
-    harness
-        .send_immediate(text_message("one").with_context_id("c"))
-        .await;
+    harness.send_in_context("one").await;
     harness
         .send_immediate(text_message("two").with_context_id("d"))
         .await;
@@ -76,12 +74,8 @@ async fn concurrent_runs_are_bounded() {
 #[tokio::test]
 async fn failed_run_admits_next_message() {
     let mut harness = harness().await;
-    harness
-        .send_immediate(text_message("one").with_context_id("c"))
-        .await;
-    let second = harness
-        .send_immediate(text_message("two").with_context_id("c"))
-        .await;
+    harness.send_in_context("one").await;
+    let second = harness.send_in_context("two").await;
     harness.run().await.end(Outcome::Rejected("no".to_owned()));
     assert_eq!(harness.run().await.input.task_id, second.id);
 }
@@ -89,12 +83,8 @@ async fn failed_run_admits_next_message() {
 #[tokio::test(start_paused = true)]
 async fn next_message_waits_for_canceled_run_to_stop() {
     let mut harness = harness().await;
-    let first = harness
-        .send_immediate(text_message("one").with_context_id("c"))
-        .await;
-    harness
-        .send_immediate(text_message("two").with_context_id("c"))
-        .await;
+    let first = harness.send_in_context("one").await;
+    harness.send_in_context("two").await;
     let run = harness.run().await;
     harness.service.cancel(&alice(), &first.id).await.unwrap();
     tokio::time::sleep(SECOND).await;
@@ -106,12 +96,8 @@ async fn next_message_waits_for_canceled_run_to_stop() {
 #[tokio::test(start_paused = true)]
 async fn stuck_run_is_dropped() {
     let mut harness = harness().await;
-    let first = harness
-        .send_immediate(text_message("one").with_context_id("c"))
-        .await;
-    harness
-        .send_immediate(text_message("two").with_context_id("c"))
-        .await;
+    let first = harness.send_in_context("one").await;
+    harness.send_in_context("two").await;
     let mut run = harness.run().await;
     harness.service.cancel(&alice(), &first.id).await.unwrap();
     run.closed().await;

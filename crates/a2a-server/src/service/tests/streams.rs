@@ -96,9 +96,7 @@ async fn stream_of_silent_run_begins_after_a_while() {
 #[tokio::test(start_paused = true)]
 async fn stream_of_queued_message_begins_after_a_while() {
     let mut harness = harness().await;
-    harness
-        .send_immediate(text_message("one").with_context_id("c"))
-        .await;
+    harness.send_in_context("one").await;
     let _run = harness.run().await;
     let send = text_message("two").with_context_id("c");
     let mut updates = harness.service.stream(&alice(), send).await.unwrap();
