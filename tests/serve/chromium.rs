@@ -163,12 +163,18 @@ impl Browser {
         }
     }
 
-    /// Clicks the element that a selector finds.
+    /// Clicks the element that a selector finds, once the element stands still and nothing covers it.
     pub fn click(&mut self, selector: &str) {
-        let place = self.run(&format!(
-            "(() => {{ const one = document.querySelector({selector:?}); one.scrollIntoView({{block: 'center'}}); \
-             const box = one.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; }})()"
-        ));
+        let script = format!(
+            "(async () => {{ const frame = () => new Promise(requestAnimationFrame); \
+             const one = document.querySelector({selector:?}); one.scrollIntoView({{block: 'center'}}); \
+             let place = []; \
+             for (;;) {{ await frame(); await frame(); const box = one.getBoundingClientRect(); \
+             const now = [box.x + box.width / 2, box.y + box.height / 2]; \
+             if (String(now) === String(place) && one.contains(document.elementFromPoint(...now))) return now; \
+             place = now; }} }})()"
+        );
+        let place = self.run(&script);
         for kind in ["mousePressed", "mouseReleased"] {
             let params = json!({"type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1});
             self.call("Input.dispatchMouseEvent", params);

@@ -92,7 +92,7 @@ createInterface({ input: process.stdin }).on("line", (line) => {
   if (sample) {
     gc();
     const { heapUsed, external, arrayBuffers } = process.memoryUsage();
-    say({ heap: heapUsed, external: external + arrayBuffers, handles: process.getActiveResourcesInfo().length });
+    say({ heap: heapUsed, external: external + arrayBuffers, handles: process.getActiveResourcesInfo().length, outcomes });
   }
 }).on("close", () => { stopped = true; });
 
