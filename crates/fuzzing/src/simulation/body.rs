@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use egress::{Duplex, NetError, NetFault, Sent};
 use futures_util::StreamExt as _;
 use memchr::memmem;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy, sink};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -203,8 +203,13 @@ pub(super) async fn wire(
             return;
         }
         if stalls {
-            // A stall: both ends stay open without traffic.
-            closed.cancelled().await;
+            // A stall: neither end receives anything, until one of them closes.
+            let mut discarded = (sink(), sink());
+            tokio::select! {
+                () = closed.cancelled() => {}
+                _ = copy(&mut near, &mut discarded.0) => {}
+                _ = copy(&mut far, &mut discarded.1) => {}
+            }
             return;
         }
         sleep(random.millis(3)).await;

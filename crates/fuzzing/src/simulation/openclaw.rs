@@ -65,6 +65,11 @@ impl OpenClaw {
         upgraded
     }
 
+    /// Forgets all runs. Otherwise the answer to `tasks.list` grows with each call.
+    pub(super) fn forget_runs(&self) {
+        self.runs.lock().unwrap().clear();
+    }
+
     async fn serve(self: Arc<Self>, mut connection: Connection, fault: Fault, run_counts: &Runs) {
         let (sender, mut frames) = mpsc::unbounded_channel();
         let challenge = json!({"nonce": "n", "ts": 1_800_000_000_000_u64});
@@ -129,7 +134,8 @@ impl OpenClaw {
                 let agents = AGENTS.map(|name| json!({"id": name, "workspace": "/workspace"}));
                 answer(json!({"defaultId": AGENTS[0], "scope": "per-sender", "agents": agents}));
             }
-            "agent" => {
+            // The gateway requires both members. A corrupted bit may have renamed one.
+            "agent" if params["idempotencyKey"].is_string() && params["message"].is_string() => {
                 let run = text("idempotencyKey");
                 answer(
                     json!({"runId": run, "status": "accepted", "acceptedAt": 1_800_000_000_000_u64}),
@@ -189,7 +195,7 @@ impl OpenClaw {
                 answer(json!({"tasks": tasks.collect::<Vec<_>>()}));
             }
             method => {
-                let error = json!({"code": "INVALID_REQUEST", "message": format!("unknown method: {method}")});
+                let error = json!({"code": "INVALID_REQUEST", "message": format!("unknown method or parameters: {method}")});
                 let _ = sender.send(json!({"type": "res", "id": id, "ok": false, "error": error}));
             }
         }

@@ -222,6 +222,7 @@ impl Simulation {
         let alias = format!("gateway:{agent}");
         let is_openclaw = dialect == "openclaw";
         let call_with_fault = async |follows, fault| {
+            self.world.servers.openclaw.forget_runs();
             let fresh = match is_openclaw {
                 true => start_openclaw_instance(&self.world, 0),
                 false => start_instance(&self.world, 0, self.settings.faults),

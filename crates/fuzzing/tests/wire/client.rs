@@ -201,7 +201,7 @@ fn run(cases: Vec<Case>) {
 fn broken_answers_at_each_byte_give_one_envelope() {
     let messages = [REPLY, STREAM];
     let cases = messages.into_iter().flat_map(|message| {
-        let at = places(message, crate::step());
+        let at = places(message, crate::step("wire"));
         at.flat_map(move |at| FAULTS.map(|fault| Case::Answer(message, at, fault)))
     });
     run(cases.collect());
@@ -218,7 +218,7 @@ fn resets_at_each_byte_of_a_request_repeat_nothing() {
     });
     assert!(length > 100, "{length}");
     run((0..length)
-        .step_by(crate::step().min(11))
+        .step_by(crate::step("wire").min(11))
         .map(Case::Request)
         .collect());
 }

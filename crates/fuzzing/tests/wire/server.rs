@@ -137,7 +137,7 @@ fn broken_requests_at_each_byte_start_no_task() {
             let answer = post(address, line, &body).await;
             assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
             whole += 1;
-            for at in places(&request(address, line, &body), crate::step()) {
+            for at in places(&request(address, line, &body), crate::step("wire")) {
                 for fault in [Fault::Cut, Fault::Reset, Fault::Stall] {
                     let broken = request(address, line, &body);
                     let answer = send(address, &broken, at, fault, &mut open_streams).await;
@@ -163,7 +163,7 @@ fn corrupted_requests_at_each_byte_are_answered() {
     with_server(async |address| {
         let mut sent = 0;
         for (line, body) in requests() {
-            for at in places(&request(address, line, &body), crate::step()) {
+            for at in places(&request(address, line, &body), crate::step("wire")) {
                 let request = request(address, line, &body);
                 let answer = send(address, &request, at, Fault::Corrupt, &mut Vec::new()).await;
                 let is_answered = answer.starts_with("HTTP/1.") && !answer.contains(" 500 ");
