@@ -146,7 +146,7 @@ impl Connection {
     /// # Panics
     /// The connection is closed.
     pub async fn send_text(&mut self, text: &str) {
-        self.0.send(Message::text(text)).await.unwrap();
+        self.try_send_text(text).await.unwrap();
     }
 
     /// Sends a message to a client that may have disconnected.
@@ -154,8 +154,15 @@ impl Connection {
     /// # Errors
     /// The connection is closed.
     pub async fn try_send(&mut self, value: &Value) -> Result<(), Closed> {
-        let message = Message::text(value.to_string());
-        self.0.send(message).await.map_err(|_| Closed)
+        self.try_send_text(&value.to_string()).await
+    }
+
+    /// Sends a text, which need not be valid JSON, to a client that may have disconnected.
+    ///
+    /// # Errors
+    /// The connection is closed.
+    pub async fn try_send_text(&mut self, text: &str) -> Result<(), Closed> {
+        self.0.send(Message::text(text)).await.map_err(|_| Closed)
     }
 
     /// Sends bytes.
