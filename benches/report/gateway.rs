@@ -72,4 +72,7 @@ fn record(section: &mut Section, case: &str, name: &str, answer: &Value) {
     section.add(case, name, "messages/s", messages / number("seconds"));
     section.add(case, name, "p50 ms", number("p50"));
     section.add(case, name, "p99 ms", number("p99"));
+    let first = &answer["first"];
+    section.add(case, name, "first p50 ms", first["p50"].as_f64().unwrap());
+    section.add(case, name, "first p99 ms", first["p99"].as_f64().unwrap());
 }

@@ -57,7 +57,10 @@ fn quantiles(mut times: Vec<Duration>) -> Value {
     json!({"p50": at(50), "p99": at(99), "count": times.len()})
 }
 
-/// Connects agents that reply, and sends messages to them for the requested time.
+/// The number of agents with which each sender has a conversation.
+const CONVERSATIONS: usize = 64;
+
+/// Connects agents that reply, begins the conversations, and sends messages in them for the requested time.
 async fn messages(command: &Value) -> Value {
     let number = |name: &str| usize::try_from(command[name].as_u64().unwrap()).unwrap();
     let address: SocketAddr = command["address"].as_str().unwrap().parse().unwrap();
@@ -71,24 +74,37 @@ async fn messages(command: &Value) -> Value {
         }
         agents.spawn(answer(socket));
     }
-    let mut senders = JoinSet::new();
-    let began = Instant::now();
+    let mut ready = JoinSet::new();
     for n in 0..number("senders") {
         let socket = connect(address).await;
-        let sender = Sender {
+        let mut sender = Sender {
             name: n,
             routed,
             agents: number("agents"),
             said: "x".repeat(200),
             sent: Vec::new(),
         };
-        senders.spawn(sender.run(socket, number("in_flight"), took));
+        ready.spawn(async move {
+            let (mut sink, mut stream) = socket.split();
+            let mut first = Vec::new();
+            for _ in 0..CONVERSATIONS {
+                sender.send(&mut sink).await;
+                first.push(sender.receive(&mut stream).await);
+            }
+            (sender, sink, stream, first)
+        });
     }
-    let mut times = Vec::new();
-    while let Some(done) = senders.join_next().await {
-        times.extend(done.unwrap());
+    let mut senders = JoinSet::new();
+    let ready = ready.join_all().await;
+    let began = Instant::now();
+    let mut first = Vec::new();
+    for (sender, sink, stream, times) in ready {
+        first.extend(times);
+        senders.spawn(sender.run(sink, stream, number("in_flight"), took));
     }
+    let times = senders.join_all().await.concat();
     let mut answer = quantiles(times);
+    answer["first"] = quantiles(first);
     answer["seconds"] = began.elapsed().as_secs_f64().into();
     answer
 }
@@ -215,14 +231,20 @@ struct Sender {
 }
 
 impl Sender {
-    async fn run(mut self, socket: Socket, in_flight: usize, took: Duration) -> Vec<Duration> {
-        let (mut sink, mut stream) = socket.split();
+    async fn run(
+        mut self,
+        mut sink: SplitSink<Socket, Message>,
+        mut stream: SplitStream<Socket>,
+        in_flight: usize,
+        took: Duration,
+    ) -> Vec<Duration> {
+        let begun = self.sent.len();
         let end = Instant::now() + took;
         let mut times = Vec::new();
         for _ in 0..in_flight {
             self.send(&mut sink).await;
         }
-        while times.len() < self.sent.len() {
+        while times.len() < self.sent.len() - begun {
             times.push(self.receive(&mut stream).await);
             if Instant::now() < end {
                 self.send(&mut sink).await;
@@ -234,7 +256,7 @@ impl Sender {
     async fn send(&mut self, sink: &mut SplitSink<Socket, Message>) {
         let number = self.sent.len();
         // The step is coprime to the number of agents, so that every agent takes part.
-        let agent = (self.name * 31 + number * 7) % self.agents;
+        let agent = (self.name * 31 + number % CONVERSATIONS * 7) % self.agents;
         let message = json!({
             "type": "message",
             "id": format!("msg-{}-{number}", self.name),

@@ -187,6 +187,10 @@ fn section_tables(name: &str, section: &Section) -> String {
                 ("messages/s", "messages routed a second"),
                 ("p50 ms", "p50 of an exchange in ms"),
                 ("p99 ms", "p99 of an exchange in ms"),
+                (
+                    "first p99 ms",
+                    "p99 of the first exchange of a conversation in ms, which creates a directory and a file",
+                ),
                 ("resident MB", "resident memory in MB"),
             ] {
                 let cases = section
