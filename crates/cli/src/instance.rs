@@ -75,7 +75,7 @@ impl Library {
     /// # Errors
     /// A configuration error as JSON, `{"code", "message", "path"}`.
     pub fn instance(&self, config: &str) -> Result<Instance, String> {
-        let (config, unset_variables) = config::resolve(config, |name| std::env::var(name).ok());
+        let (config, unset_variables) = config::resolve(config, |name| std::env::var(name).ok())?;
         if self.verbose {
             unset_variables.iter().for_each(config::warn);
         }
