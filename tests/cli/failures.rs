@@ -63,10 +63,6 @@ async fn usage_error_names_its_cause() {
             "`/targets/0/baseUrl`: a reference is allowed only for a secret",
         ),
         (
-            &["doctor", "--config", misplaced],
-            "`/targets/0/baseUrl`: a reference is allowed only for a secret",
-        ),
-        (
             &["send", "--config", two, "hi"],
             "`--target ALIAS` (`desk`, `shop`)",
         ),

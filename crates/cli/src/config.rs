@@ -82,12 +82,6 @@ impl UnsetVariable {
             paths.join("` and `")
         )
     }
-
-    /// Returns the error in the JSON format of the library's configuration errors.
-    fn to_json(&self) -> String {
-        json!({"code": "INVALID_CONFIG", "message": self.sentence(), "path": self.paths.first()})
-            .to_string()
-    }
 }
 
 /// The unset environment variables that a configuration refers to.
@@ -111,17 +105,6 @@ impl UnsetVariables {
         if envelope.contains("credential_unresolved") {
             self.named_in(envelope).for_each(warn);
         }
-    }
-
-    /// Returns the library's configuration error. If the error concerns an unresolved reference, returns a message that
-    /// names the unset variable instead.
-    #[must_use]
-    pub fn explain(&self, error: String) -> String {
-        let parsed: Value = serde_json::from_str(&error).unwrap_or_default();
-        let pointer = parsed["path"].as_str().unwrap_or_default();
-        let concerns = |path: &String| !pointer.is_empty() && path.starts_with(pointer);
-        let unset = self.iter().find(|unset| unset.paths.iter().any(concerns));
-        unset.map_or(error, UnsetVariable::to_json)
     }
 }
 
