@@ -20,20 +20,27 @@ const isHeader = (path) => /(^|\.)(headers|serviceParameters)[.[]/.test(path);
 
 /**
  * Marks the values of `config` that are SecretRefs in `source`, the settings as written. The mark lets the library
- * recognize a credential in a header of any name. Returns a copy, or `config` itself if `source` has no SecretRefs.
+ * recognize a credential in a header of any name. Returns a copy, or `config` itself if it has no such value.
  */
 export function markResolved(config, source) {
   const written = secretPlaces(source).filter(({ value }) => typeof value === "object" && value !== null);
-  if (written.length === 0) return config;
-  const references = new Set(written.map(({ path }) => byAlias(path, source)));
+  const references = new Set(written.map(({ path }) => path));
+  const isResolved = ({ path, value }) => typeof value === "string" && value !== "" && references.has(writtenPath(path, config, source));
+  if (!secretPlaces(config).some(isResolved)) return config;
   const marked = structuredClone(config);
-  for (const { holder, key, path, value } of secretPlaces(marked)) if (references.has(byAlias(path, config)) && typeof value === "string" && value) holder[key] = { source: "resolved", id: value };
+  for (const { holder, key, value } of secretPlaces(marked).filter(isResolved)) holder[key] = { source: "resolved", id: value };
   return marked;
 }
 
-/** Returns the path with the alias of a target instead of its index, because the two configurations may order targets differently. */
-function byAlias(path, { targets }) {
-  return path.replace(/^targets\[(\d+)\]/, (_, index) => `targets[${JSON.stringify(targets[index].alias)}]`);
+/**
+ * Returns the path in `source` of a setting of `config`. The two configurations may order targets differently, so a target
+ * is found by its alias; if `source` has no such alias, as for a `${VARIABLE}` that the host replaces, by its index.
+ */
+function writtenPath(path, { targets }, source) {
+  return path.replace(/^targets\[(\d+)\]/, (_, index) => {
+    const at = source.targets?.findIndex(({ alias }) => alias === targets[index].alias) ?? -1;
+    return `targets[${at < 0 ? index : at}]`;
+  });
 }
 
 /**

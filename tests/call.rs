@@ -280,15 +280,15 @@ async fn unset_secret_fails_only_calls_that_need_it() {
 }
 
 #[tokio::test]
-async fn refuses_unset_secret_with_its_variable() {
-    let alias = json!({"source": "env", "id": "REMOTE_AGENT_NO_SUCH"});
-    let config = json!({"targets": [{"alias": alias, "baseUrl": "http://127.0.0.1:1"}]});
+async fn refuses_reference_outside_a_secret() {
+    let url = json!({"source": "env", "id": "PATH"});
+    let config = json!({"targets": [{"alias": "a", "baseUrl": url}]});
     let line = json!({"id": 1, "op": "init", "config": config}).to_string();
     let answers = answers(&[&line]).await;
     let error = &answers[0]["init_error"];
-    assert_eq!(error["path"], "/targets/0/alias", "{error}");
+    assert_eq!(error["path"], "/targets/0/baseUrl", "{error}");
     let message = error["message"].as_str().unwrap();
-    assert!(message.contains("REMOTE_AGENT_NO_SUCH"), "{error}");
+    assert!(message.contains("only for a secret"), "{error}");
 }
 
 #[tokio::test]

@@ -32,7 +32,16 @@ test("references are matched by the alias of their target", () => {
   assert.deepEqual(targets.map(({ headers }) => headers["X-Team"]), ["green", { source: "resolved", id: "blue" }]);
 });
 
-test("configuration without references is not copied", () => {
+test("references of a target with a variable as alias are matched by its index", () => {
+  const written = { targets: [{ alias: "a", headers: { "X-Team": "green" } }, { alias: "${DESK}", headers: { "X-Team": reference } }] };
+  const resolved = { targets: [{ alias: "a", headers: { "X-Team": "green" } }, { alias: "desk", headers: { "X-Team": "blue" } }] };
+  const { targets } = markResolved(resolved, written);
+  assert.deepEqual(targets.map(({ headers }) => headers["X-Team"]), ["green", { source: "resolved", id: "blue" }]);
+});
+
+test("configuration without resolved references is not copied", () => {
   const config = { targets: [{ alias: "a", headers: { "X-Team": "green" } }] };
   assert.equal(markResolved(config, config), config);
+  const unresolved = { targets: [{ alias: "a", headers: { "X-Team": reference } }] };
+  assert.equal(markResolved(unresolved, unresolved), unresolved);
 });

@@ -135,3 +135,17 @@ async fn doctor_reports_bad_tokens_without_printing_them() {
     assert!(of_secrets("error") && of_secrets("warning"), "{findings:#}");
     assert!(!ended.stdout.contains(expired), "{findings:#}");
 }
+
+#[tokio::test]
+async fn doctor_finds_a_reference_outside_a_secret() {
+    let file = scratch("misplaced").join("agents.json");
+    let url = json!({"source": "env", "id": "PATH"});
+    let config = json!({"targets": [{"alias": "desk", "baseUrl": url}]});
+    std::fs::write(&file, config.to_string()).unwrap();
+    let ended = run(&["doctor", "--config", file.to_str().unwrap()]).await;
+    exits(&ended, 2);
+    has(
+        &ended.stdout,
+        &["error    configuration", "`/targets/0/baseUrl`", "repair: "],
+    );
+}

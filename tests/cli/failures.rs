@@ -53,9 +53,17 @@ async fn usage_error_names_its_cause() {
         "from_file.json",
         r#"{"targets":[{"alias":"desk","baseUrl":"https://a.example","default":true,"auth":{"type":"bearer","token":{"source":"file","id":"/x"}}}]}"#,
     );
+    let misplaced = &*file(
+        "misplaced.json",
+        r#"{"targets":[{"alias":"desk","baseUrl":{"source":"env","id":"PATH"},"default":true}]}"#,
+    );
     for (args, reported) in [
         (
-            &["send", "--config", two, "hi"][..],
+            &["send", "--config", misplaced, "hi"][..],
+            "`/targets/0/baseUrl`: a reference is allowed only for a secret",
+        ),
+        (
+            &["send", "--config", two, "hi"],
             "`--target ALIAS` (`desk`, `shop`)",
         ),
         (

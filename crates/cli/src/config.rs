@@ -2,6 +2,7 @@
 
 use std::{borrow::Cow, env, fs, path::PathBuf, sync::Arc};
 
+use common::validation::escape;
 use serde_json::{Map, Value, json};
 
 use super::{exit::Failure, output::note};
@@ -81,12 +82,6 @@ impl UnsetVariable {
             paths.join("` and `")
         )
     }
-
-    /// Returns the error in the JSON format of the library's configuration errors.
-    fn to_json(&self) -> String {
-        json!({"code": "INVALID_CONFIG", "message": self.sentence(), "path": self.paths.first()})
-            .to_string()
-    }
 }
 
 /// The unset environment variables that a configuration refers to.
@@ -111,17 +106,6 @@ impl UnsetVariables {
             self.named_in(envelope).for_each(warn);
         }
     }
-
-    /// Returns the library's configuration error. If the error concerns an unresolved reference, returns a message that
-    /// names the unset variable instead.
-    #[must_use]
-    pub fn explain(&self, error: String) -> String {
-        let parsed: Value = serde_json::from_str(&error).unwrap_or_default();
-        let pointer = parsed["path"].as_str().unwrap_or_default();
-        let concerns = |path: &String| !pointer.is_empty() && path.starts_with(pointer);
-        let unset = self.iter().find(|unset| unset.paths.iter().any(concerns));
-        unset.map_or(error, UnsetVariable::to_json)
-    }
 }
 
 /// Prints a warning about an unset variable on standard error.
@@ -129,80 +113,104 @@ pub fn warn(unset: &UnsetVariable) {
     note(format_args!("warn: {}", unset.sentence()));
 }
 
-/// Replaces each `{"source": "env", "id": NAME}` in a configuration by `{"source": "resolved", "id": VALUE}`, which the library accepts only as
-/// a secret. In place of a whole map of headers, the value becomes a text. A reference to an unset or empty variable
-/// remains; the library then refuses only the calls that need it.
+/// The settings that may hold a secret, or a reference to one, as JSON Pointers; `*` stands for any name or index.
+const SECRET_PLACES: [&str; 7] = [
+    "/targets/*/auth/token",
+    "/targets/*/auth/password",
+    "/targets/*/auth/value",
+    "/targets/*/auth/clientSecret",
+    "/targets/*/headers/*",
+    "/defaults/serviceParameters/*",
+    "/gateway/token",
+];
+
+/// Returns whether the setting at a JSON Pointer may hold a secret.
+pub fn is_secret_place(path: &str) -> bool {
+    SECRET_PLACES.iter().any(|place| {
+        place.split('/').count() == path.split('/').count()
+            && place
+                .split('/')
+                .zip(path.split('/'))
+                .all(|(expected, name)| expected == "*" || expected == name)
+    })
+}
+
+/// Replaces each `{"source": "env", "id": NAME}` in a configuration by `{"source": "resolved", "id": VALUE}`, which lets the
+/// library recognize a credential in a header of any name. A reference to an unset or empty variable remains; the library
+/// then refuses only the calls that need it.
 ///
 /// Inside OpenClaw, the gateway resolves these references before the plugin reads its configuration. This function ignores
 /// other sources, because only OpenClaw has their providers. It also ignores invalid JSON, for which the library has a
 /// better error.
+///
+/// # Errors
+/// A reference stands where no secret may stand. The error is JSON, `{"code", "message", "path"}`.
 pub fn resolve(
     config: &str,
     variable: impl Fn(&str) -> Option<String>,
-) -> (Cow<'_, str>, UnsetVariables) {
+) -> Result<(Cow<'_, str>, UnsetVariables), String> {
     let Ok(mut value) = serde_json::from_str::<Value>(config) else {
-        return (config.into(), UnsetVariables::default());
+        return Ok((config.into(), UnsetVariables::default()));
     };
     let mut changed = false;
     let mut missing: Vec<UnsetVariable> = Vec::new();
-    walk(&mut value, &mut String::new(), &mut |id, path| {
-        let secret = variable(id).filter(|secret| !secret.is_empty());
-        changed |= secret.is_some();
-        if secret.is_none() {
-            match missing.iter_mut().find(|unset| unset.variable == id) {
-                Some(unset) => unset.paths.push(path.to_owned()),
-                None => missing.push(UnsetVariable {
-                    variable: id.to_owned(),
-                    paths: vec![path.to_owned()],
-                }),
-            }
+    let mut misplaced = None;
+    visit(&mut value, &mut String::new(), &mut |value, path| {
+        let Some(id) = value.as_object().and_then(env_reference) else {
+            return;
+        };
+        if !is_secret_place(path) {
+            misplaced.get_or_insert_with(|| path.to_owned());
+            return;
         }
-        secret
+        if let Some(secret) = variable(id).filter(|secret| !secret.is_empty()) {
+            *value = json!({"source": "resolved", "id": secret});
+            changed = true;
+            return;
+        }
+        match missing.iter_mut().find(|unset| unset.variable == id) {
+            Some(unset) => unset.paths.push(path.to_owned()),
+            None => missing.push(UnsetVariable {
+                variable: id.to_owned(),
+                paths: vec![path.to_owned()],
+            }),
+        }
     });
+    if let Some(path) = misplaced {
+        let message = "a reference is allowed only for a secret: a secret of `auth`, the value of one header, or the token of the gateway; write the setting itself";
+        return Err(
+            json!({"code": "INVALID_CONFIG", "message": message, "path": path}).to_string(),
+        );
+    }
     let config = if changed {
         value.to_string().into()
     } else {
         config.into()
     };
-    (config, UnsetVariables(missing.into()))
+    Ok((config, UnsetVariables(missing.into())))
 }
 
-fn walk(
-    value: &mut Value,
-    path: &mut String,
-    resolve_variable: &mut impl FnMut(&str, &str) -> Option<String>,
-) {
+/// Calls `action` with each value inside `value` and its JSON Pointer.
+pub fn visit(value: &mut Value, path: &mut String, action: &mut impl FnMut(&mut Value, &str)) {
+    action(value, path);
     let length = path.len();
-    match value {
-        Value::Object(fields) => {
-            if let Some(id) = env_reference(fields) {
-                if let Some(secret) = resolve_variable(id, path) {
-                    // A secret in place of a whole map would become headers; the library refuses a text there.
-                    let is_map = path.ends_with("/headers") || path.ends_with("/serviceParameters");
-                    *value = match is_map {
-                        true => Value::String(secret),
-                        // This form lets the library recognize a credential in a header of any name.
-                        false => json!({"source": "resolved", "id": secret}),
-                    };
-                }
-                return;
-            }
-            for (name, field) in fields {
-                path.push('/');
-                path.push_str(&name.replace('~', "~0").replace('/', "~1"));
-                walk(field, path, resolve_variable);
-                path.truncate(length);
-            }
-        }
-        Value::Array(items) => {
-            for (index, item) in items.iter_mut().enumerate() {
-                path.push('/');
-                path.push_str(&index.to_string());
-                walk(item, path, resolve_variable);
-                path.truncate(length);
-            }
-        }
-        _ => {}
+    let fields: Vec<_> = match value {
+        Value::Object(fields) => fields
+            .iter_mut()
+            .map(|(name, field)| (escape(name), field))
+            .collect(),
+        Value::Array(items) => items
+            .iter_mut()
+            .enumerate()
+            .map(|(index, item)| (index.to_string(), item))
+            .collect(),
+        _ => return,
+    };
+    for (name, field) in fields {
+        path.push('/');
+        path.push_str(&name);
+        visit(field, path, action);
+        path.truncate(length);
     }
 }
 
@@ -245,7 +253,7 @@ mod tests {
     #[test]
     fn reference_becomes_the_value_of_its_variable() {
         let config = r#"{"targets":[{"auth":{"token":{"source":"env","provider":"default","id":"DESK_TOKEN"}}}],"gateway":{"token":{"source":"env","id":"DESK_TOKEN"}}}"#;
-        let resolved: Value = serde_json::from_str(&resolve(config, only_desk).0).unwrap();
+        let resolved: Value = serde_json::from_str(&resolve(config, only_desk).unwrap().0).unwrap();
         assert_eq!(resolved["targets"][0]["auth"]["token"], secret());
         assert_eq!(resolved["gateway"]["token"], secret());
     }
@@ -271,7 +279,7 @@ mod tests {
                 r#"{{"targets":[{{"alias":"a","baseUrl":"https://a.example","auth":{auth}}}]}}"#
             );
             openclaw_remote_agent::config::Config::parse(&config).unwrap();
-            let (resolved, _) = resolve(&config, only_desk);
+            let (resolved, _) = resolve(&config, only_desk).unwrap();
             openclaw_remote_agent::config::Config::parse(&resolved).unwrap();
             let resolved: Value = serde_json::from_str(&resolved).unwrap();
             assert_eq!(resolved["targets"][0]["auth"][field], secret());
@@ -279,21 +287,74 @@ mod tests {
     }
 
     #[test]
+    fn header_values_may_refer_to_a_variable() {
+        let config = r#"{"defaults":{"serviceParameters":{"X-Room":{"source":"env","id":"DESK_TOKEN"}}},"targets":[{"headers":{"X-Team":{"source":"env","id":"DESK_TOKEN"}}}]}"#;
+        let resolved: Value = serde_json::from_str(&resolve(config, only_desk).unwrap().0).unwrap();
+        assert_eq!(resolved["targets"][0]["headers"]["X-Team"], secret());
+        assert_eq!(
+            resolved["defaults"]["serviceParameters"]["X-Room"],
+            secret()
+        );
+    }
+
+    #[test]
+    fn reference_outside_a_secret_is_refused_by_place() {
+        for (config, place) in [
+            (r#"{"targets":[{"baseUrl":REF}]}"#, "/targets/0/baseUrl"),
+            (r#"{"targets":[{"headers":REF}]}"#, "/targets/0/headers"),
+            (
+                r#"{"defaults":{"serviceParameters":REF}}"#,
+                "/defaults/serviceParameters",
+            ),
+            (r#"{"targets":[{"auth":REF}]}"#, "/targets/0/auth"),
+            (r#"{"gateway":{"token":[REF]}}"#, "/gateway/token/0"),
+        ] {
+            let config = config.replace("REF", r#"{"source":"env","id":"DESK_TOKEN"}"#);
+            let error: Value =
+                serde_json::from_str(&resolve(&config, only_desk).unwrap_err()).unwrap();
+            assert_eq!(error["path"], place);
+            assert!(
+                error["message"]
+                    .as_str()
+                    .unwrap()
+                    .contains("only for a secret")
+            );
+        }
+    }
+
+    #[test]
+    fn secret_places_are_those_of_the_manifest() {
+        let manifest: Value =
+            serde_json::from_str(include_str!("../../../openclaw/openclaw.plugin.json")).unwrap();
+        let inputs = &manifest["configContracts"]["secretInputs"]["paths"];
+        let declared: Vec<String> = inputs
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|input| format!("/{}", input["path"].as_str().unwrap().replace('.', "/")))
+            .collect();
+        assert_eq!(declared, SECRET_PLACES);
+    }
+
+    #[test]
     fn unset_variable_is_reported_with_its_places() {
-        let config = r#"{"a/b":[0,{"~":{"source":"env","id":"NO_SUCH"}}],"c":{"source":"env","id":"NO_SUCH"}}"#;
-        let (resolved, missing) = resolve(config, only_desk);
+        let config = r#"{"gateway":{"token":{"source":"env","id":"NO_SUCH"}},"targets":[{"headers":{"~a/b":{"source":"env","id":"NO_SUCH"}}}]}"#;
+        let (resolved, missing) = resolve(config, only_desk).unwrap();
         assert_eq!(resolved, config);
         let unset = UnsetVariable {
             variable: "NO_SUCH".to_owned(),
-            paths: vec!["/a~1b/1/~0".to_owned(), "/c".to_owned()],
+            paths: vec![
+                "/gateway/token".to_owned(),
+                "/targets/0/headers/~0a~1b".to_owned(),
+            ],
         };
         assert_eq!(missing.iter().collect::<Vec<_>>(), [&unset]);
     }
 
     #[test]
     fn refusal_names_its_unset_variable() {
-        let config = r#"[{"source":"env","id":"A"},{"source":"env","id":"B"}]"#;
-        let (_, missing) = resolve(config, |_| None);
+        let config = r#"{"targets":[{"headers":{"A":{"source":"env","id":"A"},"B":{"source":"env","id":"B"}}}]}"#;
+        let (_, missing) = resolve(config, |_| None).unwrap();
         let named_in: Vec<_> = missing
             .named_in("the credential `env:B` is not there")
             .collect();
@@ -303,18 +364,19 @@ mod tests {
 
     #[test]
     fn empty_variable_counts_as_unset() {
-        let config = r#"{"token":{"source":"env","id":"EMPTY"}}"#;
-        assert_eq!(resolve(config, |_| Some(String::new())).1.iter().count(), 1);
+        let config = r#"{"gateway":{"token":{"source":"env","id":"EMPTY"}}}"#;
+        let (_, missing) = resolve(config, |_| Some(String::new())).unwrap();
+        assert_eq!(missing.iter().count(), 1);
     }
 
     #[test]
     fn other_sources_and_objects_are_unchanged() {
         let config = r#"{ "token": {"source":"file","id":"/x"}, "data": {"source":"env","id":"A","more":1} }"#;
-        assert_eq!(resolve(config, only_desk).0, config);
+        assert_eq!(resolve(config, only_desk).unwrap().0, config);
     }
 
     #[test]
     fn invalid_json_is_unchanged() {
-        assert_eq!(resolve("{", only_desk).0, "{");
+        assert_eq!(resolve("{", only_desk).unwrap().0, "{");
     }
 }

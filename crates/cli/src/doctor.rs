@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use common::{redact::is_credential_header, validation::escape};
+use common::redact::is_credential_header;
 use serde_json::{Value, json};
 
 use super::{
@@ -26,16 +26,6 @@ Examples:
 
 `openclaw remote-agent doctor` checks the settings inside OpenClaw, too.";
 
-/// The settings of a target or of the gateway that contain secrets, in addition to `headers`.
-const SECRETS: [&str; 6] = [
-    "/auth/token",
-    "/auth/password",
-    "/auth/value",
-    "/auth/clientSecret",
-    "/gateway/token",
-    "/token",
-];
-
 /// The library redacts no shorter secret, because words of that length occur in every text.
 const MIN_REDACTED_BYTES: usize = 6;
 
@@ -45,6 +35,9 @@ const OPTIONAL_LIST_REASONS: [&str; 4] =
 
 /// The fix for clocks that differ.
 const CLOCK_REPAIR: &str = "Synchronize the clock of this machine, for example with `timedatectl set-ntp true`; if it is right, the agent's operator has to. Tokens with an expiry fail until then.";
+
+/// The fix for an invalid configuration.
+const SETTING_REPAIR: &str = "Correct the setting; docs/reference/settings.md lists all of them.";
 
 /// Check the library, the configuration and the agents, with a repair for each fault
 #[derive(Debug, clap::Args)]
@@ -98,7 +91,18 @@ async fn check(
     }
     let _gateway = peers.embed().await?;
     let config = peers.config()?;
-    let (resolved, _) = config::resolve(&config, |name| std::env::var(name).ok());
+    let resolved = match config::resolve(&config, |name| std::env::var(name).ok()) {
+        Ok((resolved, _)) => resolved,
+        Err(error) => {
+            findings.push(
+                "configuration",
+                Severity::Error,
+                config::sentence(&error),
+                SETTING_REPAIR,
+            );
+            return Ok(Exit::Usage);
+        }
+    };
     for (place, token) in secrets(&resolved) {
         if expiry(&token).is_some_and(|at| at <= now) {
             let message = format!("the token at `{place}` has expired");
@@ -124,8 +128,12 @@ async fn check(
     let instance = match library.interactive_instance(&config) {
         Ok(instance) => instance,
         Err(failure) => {
-            let repair = "Correct the setting; docs/reference/settings.md lists all of them.";
-            findings.push("configuration", Severity::Error, failure.message, repair);
+            findings.push(
+                "configuration",
+                Severity::Error,
+                failure.message,
+                SETTING_REPAIR,
+            );
             return Ok(Exit::Usage);
         }
     };
@@ -205,45 +213,28 @@ fn expiry(token: &str) -> Option<u64> {
     serde_json::from_slice::<Value>(&claims).ok()?["exp"].as_u64()
 }
 
-/// Returns the text of a secret; `None` for an unresolved reference.
-fn secret(value: &Value) -> Option<&str> {
-    let resolved = (value["source"] == "resolved").then(|| value["id"].as_str());
-    value.as_str().or(resolved.flatten())
-}
-
-/// Returns the secrets that the configuration contains as text, with their places.
+/// Returns the secrets that the configuration contains as text, with their places. Of the headers, these are the ones from a
+/// resolved reference and the ones that look like a credential.
 fn secrets(config: &str) -> Vec<(String, String)> {
-    let config: Value = serde_json::from_str(config).unwrap_or_default();
-    let targets = config["targets"].as_array().into_iter().flatten();
-    let targets = targets
-        .enumerate()
-        .map(|(n, t)| (format!("/targets/{n}"), t));
-    let holders = targets.chain([(String::new(), &config)]);
-    holders
-        .flat_map(|(place, holder)| {
-            let settings = SECRETS
-                .iter()
-                .filter_map(|path| Some(((*path).to_owned(), secret(holder.pointer(path)?)?)));
-            let headers = holder["headers"].as_object().into_iter().flatten();
-            let headers = headers
-                .filter_map(|(name, value)| Some((name, header_secret(name, value)?)))
-                .map(|(name, value)| (format!("/headers/{}", escape(name)), value));
-            settings
-                .chain(headers)
-                .map(|(path, text)| (format!("{place}{path}"), text.to_owned()))
-                .collect::<Vec<_>>()
-        })
-        .collect()
-}
-
-/// Returns the secret in a header, which comes from a resolved reference or looks like one.
-fn header_secret<'a>(name: &str, value: &'a Value) -> Option<&'a str> {
-    if value["source"] == "resolved" {
-        return value["id"].as_str();
-    }
-    value
-        .as_str()
-        .filter(|text| is_credential_header(name, text))
+    let mut config: Value = serde_json::from_str(config).unwrap_or_default();
+    let mut secrets = Vec::new();
+    config::visit(&mut config, &mut String::new(), &mut |value, path| {
+        if !config::is_secret_place(path) {
+            return;
+        }
+        let is_header = path.contains("/headers/") || path.contains("/serviceParameters/");
+        let name = path.rsplit('/').next().unwrap_or_default();
+        let secret = match &*value {
+            Value::String(text) if !is_header || is_credential_header(name, text) => Some(text),
+            reference if reference["source"] == "resolved" => match &reference["id"] {
+                Value::String(id) => Some(id),
+                _ => None,
+            },
+            _ => None,
+        };
+        secrets.extend(secret.map(|text| (path.to_owned(), text.clone())));
+    });
+    secrets
 }
 
 #[cfg(test)]
@@ -252,7 +243,7 @@ mod tests {
 
     #[test]
     fn plaintext_secrets_are_found_by_place() {
-        let config = r#"{"gateway": {"token": "x"}, "targets": [
+        let config = r#"{"defaults": {"serviceParameters": {"X-Api-Key": "x", "X-Room": "x"}}, "gateway": {"token": "x"}, "targets": [
             {"auth": {"type": "bearer", "token": {"source": "env", "id": "A"}}},
             {"auth": {"type": "basic", "username": "me", "password": "x"}, "headers": {"Authorization": "x", "X-Key": "x", "X-Team": "x", "X-Unit": {"source": "resolved", "id": "x"}}},
             {"auth": {"type": "apiKey", "in": "header", "name": "X-Key", "value": "x"}}]}"#;
@@ -263,12 +254,13 @@ mod tests {
         assert_eq!(
             places,
             [
+                "/defaults/serviceParameters/X-Api-Key",
+                "/gateway/token",
                 "/targets/1/auth/password",
                 "/targets/1/headers/Authorization",
                 "/targets/1/headers/X-Key",
                 "/targets/1/headers/X-Unit",
                 "/targets/2/auth/value",
-                "/gateway/token"
             ]
         );
     }

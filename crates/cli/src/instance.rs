@@ -75,17 +75,13 @@ impl Library {
     /// # Errors
     /// A configuration error as JSON, `{"code", "message", "path"}`.
     pub fn instance(&self, config: &str) -> Result<Instance, String> {
-        let (config, unset_variables) = config::resolve(config, |name| std::env::var(name).ok());
+        let (config, unset_variables) = config::resolve(config, |name| std::env::var(name).ok())?;
         if self.verbose {
             unset_variables.iter().for_each(config::warn);
         }
-        match self.instance_with(&config, self.log()) {
-            Ok(mut instance) => {
-                instance.unset_variables = unset_variables;
-                Ok(instance)
-            }
-            Err(error) => Err(unset_variables.explain(error)),
-        }
+        let mut instance = self.instance_with(&config, self.log())?;
+        instance.unset_variables = unset_variables;
+        Ok(instance)
     }
 
     /// Creates an instance from a configuration. Its log lines go to `log`.

@@ -198,6 +198,9 @@ pub enum PackageError {
         /// The exit status.
         reason: String,
     },
+    /// The directory of `--libc` has no C library.
+    #[error("cannot link with the C libraries in `{}`: it has no `libc.so.6`; name the directory that `bash .ci/old-glibc` prints", .0.display())]
+    Libc(PathBuf),
     /// A library for a platform is missing or unusable.
     #[error("cannot package `{}`: {reason}", path.display())]
     Platform {
@@ -239,7 +242,7 @@ pub fn assemble(source_root: &Path, library: &Path, out: &Path) -> Result<Packag
 
 /// Returns the arguments for rustc. On this platform, Rust's bundled linker can merge identical functions, which saves 1% of
 /// the library's size.
-fn link_args(libc: Option<&Path>) -> Vec<OsString> {
+fn link_args(libc: Option<&Path>) -> Result<Vec<OsString>, PackageError> {
     let mut args = vec!["--".into()];
     if cfg!(all(
         target_os = "linux",
@@ -249,19 +252,24 @@ fn link_args(libc: Option<&Path>) -> Vec<OsString> {
         args.extend(["--codegen", "link-arg=-Wl,--icf=all"].map(OsString::from));
     }
     if let Some(libc) = libc {
+        // Cargo runs the linker in a directory of its own.
+        let libc = std::path::absolute(libc).map_err(failed("read", libc))?;
+        if !libc.join("libc.so.6").is_file() {
+            return Err(PackageError::Libc(libc));
+        }
         // As an argument of the linker, because rustc would put its own directory first.
         let mut search = OsString::from("link-arg=-L");
         search.push(libc);
         args.extend(["--codegen".into(), search]);
     }
-    args
+    Ok(args)
 }
 
 /// Builds the release library in the checkout at `source_root`, and returns its path. Links it with the C libraries in the
 /// directory `libc`, or with those of this machine. On a terminal, shows the number of built crates.
 ///
 /// # Errors
-/// Cargo is missing or fails.
+/// Cargo is missing or fails, or `libc` has no `libc.so.6`.
 pub fn build_library(source_root: &Path, libc: Option<&Path>) -> Result<PathBuf, PackageError> {
     let build_error = |reason: String| PackageError::Build {
         root: source_root.to_owned(),
@@ -281,7 +289,7 @@ pub fn build_library(source_root: &Path, libc: Option<&Path>) -> Result<PathBuf,
             "cdylib",
         ])
         .args(["--message-format", "json-render-diagnostics"])
-        .args(link_args(libc))
+        .args(link_args(libc)?)
         .current_dir(source_root)
         .stdout(Stdio::piped())
         .spawn()
@@ -360,4 +368,27 @@ fn cargo_version(manifest: &str) -> Option<String> {
         .take_while(|line| !line.starts_with('['))
         .find_map(|line| line.strip_prefix("version")?.trim_start().strip_prefix('='))
         .map(|value| value.trim().trim_matches('"').to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn c_libraries_are_linked_by_absolute_path() {
+        let relative = Path::new("target/package-libc");
+        std::fs::create_dir_all(relative).unwrap();
+        std::fs::write(relative.join("libc.so.6"), "").unwrap();
+        let search = link_args(Some(relative)).unwrap().pop().unwrap();
+        let expected = std::env::current_dir().unwrap().join(relative);
+        assert_eq!(search, *format!("link-arg=-L{}", expected.display()));
+    }
+
+    #[test]
+    fn directory_without_a_c_library_is_refused() {
+        let error = link_args(Some(Path::new("src"))).unwrap_err();
+        assert!(error.to_string().contains("has no `libc.so.6`"), "{error}");
+    }
 }

@@ -149,8 +149,13 @@ pub(super) fn wrap(text: &str, width: usize) -> String {
     let mut lines = String::new();
     let mut column = 0;
     let mut in_code = false;
+    let mut backticks = text.matches('`').count();
     let words = text.split(|c: char| {
-        in_code ^= c == '`';
+        if c == '`' {
+            // The last of an odd number of backticks opens no code.
+            in_code = !in_code && backticks > 1;
+            backticks -= 1;
+        }
         c.is_whitespace() && !in_code
     });
     for word in words.filter(|word| !word.is_empty()) {
@@ -210,6 +215,11 @@ mod tests {
         let lines: Vec<_> = shown.lines().collect();
         assert_eq!(lines[2].trim_start(), "incident of last");
         assert_eq!(lines[2].find("incident"), lines[0].find("ASKED"));
+    }
+
+    #[test]
+    fn text_after_an_unpaired_backtick_wraps() {
+        assert_eq!(wrap("`a b` c` d e f", 6), "`a b`\nc` d e\nf");
     }
 
     #[test]

@@ -152,13 +152,15 @@ impl PeerArgs {
     }
 
     /// Returns the environment variables that the configuration refers to.
-    pub(super) fn variables(&self) -> Vec<String> {
+    ///
+    /// # Errors
+    /// See [`config::resolve`].
+    pub(super) fn variables(&self) -> Result<Vec<String>, Failure> {
         let config = self.config().unwrap_or_default();
-        let (_, references) = config::resolve(&config, |_| None);
-        references
-            .iter()
-            .map(|reference| reference.name().to_owned())
-            .collect()
+        let (_, references) = config::resolve(&config, |_| None)
+            .map_err(|error| Failure::usage(config::sentence(&error)))?;
+        let names = references.iter().map(|unset| unset.name().to_owned());
+        Ok(names.collect())
     }
 
     /// Returns whether neither the options nor the environment name an agent.

@@ -303,6 +303,17 @@ mod tests {
     }
 
     #[test]
+    fn limits_of_subscribers_are_documented() {
+        let documented = include_str!("../../../docs/reference/gateway.md").replace('\n', " ");
+        for limit in [
+            format!("At most {MAX_SUBSCRIBERS} clients subscribe to `gateway:events`"),
+            format!("at most {MAX_SUBSCRIBERS_PER_IDENTITY} of one identity"),
+        ] {
+            assert!(documented.contains(&limit), "{limit}");
+        }
+    }
+
+    #[test]
     fn text_of_parts_is_joined() {
         let parts = json!({"parts": [{"text": "one"}, {"data": {}}, {"text": "two"}]});
         assert_eq!(text_of(&parts), "one\ntwo");

@@ -7,6 +7,7 @@ mod limits;
 mod openclaw;
 mod resolve;
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -177,8 +178,9 @@ pub struct GatewayConfig {
 
 impl GatewayConfig {
     /// Returns the URL, or the default URL of an OpenClaw gateway.
-    pub fn url(&self) -> &str {
-        self.url.as_deref().unwrap_or(openclaw::DEFAULT_URL)
+    pub fn url(&self) -> Cow<'_, str> {
+        let configured = self.url.as_deref().map(Cow::from);
+        configured.unwrap_or_else(|| openclaw::default_url().into())
     }
 }
 
@@ -339,7 +341,7 @@ impl ServeConfig {
     /// URL is configured. `variable` returns the value of an environment variable.
     ///
     /// # Errors
-    /// OpenClaw's configuration cannot be read.
+    /// OpenClaw's configuration cannot be read, or its gateway accepts no token that this process knows.
     pub fn complete_gateway(
         &mut self,
         variable: impl Fn(&str) -> Option<OsString>,

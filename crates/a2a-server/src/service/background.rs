@@ -71,7 +71,7 @@ impl Core {
             };
             self.active_tasks.insert(id, runner.active.clone());
             self.tasks
-                .spawn(runner.run(waiting, RunRequest::Reattach(run)));
+                .spawn(runner.run_to_end(waiting, RunRequest::Reattach(run)));
             return;
         }
         let status = status::interrupted(&*self.env, &runner.record);

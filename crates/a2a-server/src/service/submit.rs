@@ -9,7 +9,7 @@ use common::panics::catch_async;
 use futures_util::FutureExt as _;
 use tokio::sync::oneshot;
 
-use super::active_task::{ActiveTask, CancelReason, TaskEnd, lost};
+use super::active_task::{ActiveTask, CancelReason, TaskEnd};
 use super::core::{Core, to_a2a_error};
 use super::dedup::Duplicate;
 use super::size::json_bytes;
@@ -162,7 +162,7 @@ impl Core {
     /// Stores a message, returns the accepted task to the client through `reply`, and runs the task.
     ///
     /// A panic fails only this message, and requests that wait for it get an error. If it occurs before the message is
-    /// stored, a retry is a new message.
+    /// accepted, a retry is a new message; otherwise the task fails.
     async fn process(
         self: Arc<Self>,
         new: Submission,
@@ -185,7 +185,8 @@ impl Core {
             let accepted = Accepted::Active(active.clone(), task_id.clone(), subscription);
             // The send fails if the client has disconnected. The task continues.
             let _ = reply.take().map(|reply| reply.send(Ok(accepted)));
-            Box::pin(queued.runner.run(queued.waiting, queued.request)).await;
+            let run = queued.runner.run_to_end(queued.waiting, queued.request);
+            Box::pin(run).await;
             Ok(())
         };
         let refusal = match catch_async(Box::pin(work)).await {
@@ -193,13 +194,20 @@ impl Core {
             Ok(Err(refusal)) => refusal,
             Err(error) => {
                 tracing::error!(%error, task_id, "the work on a task panicked");
-                self.active_tasks.remove(&task_id, &active);
+                if is_new_task && reply.is_some() {
+                    self.active_tasks.remove(&task_id, &active);
+                    // The store may have the task already. If this fails, the recovery finds the task.
+                    let deleted = catch_async(self.store.delete(&task_id)).await;
+                    if !matches!(deleted, Ok(Ok(_))) {
+                        tracing::warn!(task_id, "cannot delete a rejected task");
+                    }
+                    self.release_quota(&client, &task_id);
+                } else {
+                    self.end_panicked(&task_id, &active).await;
+                }
                 if reply.is_none() {
                     // The task is stored, and a retry of the message finds it.
-                    return active.finish(TaskEnd::Error(lost()));
-                }
-                if is_new_task {
-                    self.release_quota(&client, &task_id);
+                    return;
                 }
                 not_accepted()
             }

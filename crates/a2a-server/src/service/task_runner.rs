@@ -22,6 +22,7 @@ use crate::store::{QueuePermit, QueueTicket, StoreError};
 use crate::task_record::{TaskChange, TaskRecord};
 use a2a::{A2aError, ErrorReason};
 
+mod panicked;
 mod persist;
 mod size_limit;
 mod start;
@@ -117,7 +118,7 @@ impl TaskRunner {
     }
 
     /// Waits for the permits, executes the run, and stores its end.
-    pub(super) async fn run(mut self, waiting: QueueTicket, request: RunRequest) {
+    async fn run(mut self, waiting: QueueTicket, request: RunRequest) {
         let mut still_running = None;
         let permit = self.acquire_permit(waiting).await;
         let permit = self.reload().await.map_err(RunEnd::WriteError).and(permit);

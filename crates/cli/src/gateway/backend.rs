@@ -172,9 +172,9 @@ pub(super) fn secret_variables(config: &BackendConfig) -> impl Iterator<Item = S
         let args = ConfigArgs {
             config: Some(target.config_file.clone()),
         };
-        // `open` reports a file that cannot be read.
+        // `open` reports a file that cannot be read or used.
         let plugin = args.read().unwrap_or_default();
-        let (_, variables) = resolve(&plugin, |_| None);
+        let (_, variables) = resolve(&plugin, |_| None).unwrap_or_default();
         let names = variables.iter().map(|variable| variable.name().to_owned());
         names.collect::<Vec<_>>()
     });

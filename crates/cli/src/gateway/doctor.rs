@@ -179,32 +179,39 @@ fn check_clock(gateway: Option<u64>, findings: &mut Findings) {
 fn check_agents(agents: &[Value], own: Option<&ServerConfig>, findings: &mut Findings) {
     let is_offline =
         |agent: &&Value| matches!(agent["status"].as_str(), Some("offline" | "error") | None);
-    for agent in agents.iter().filter(is_offline) {
-        let name = field(agent, "name");
-        let (message, repair) = match agent["backend"].is_string() {
-            true => {
-                let mut message = format!(
-                    "{name} is {}: its backend does not run",
-                    field(agent, "status")
-                );
-                let mut repair = "The gateway starts it again by itself; its log has the reason.";
-                if agent["run"]["lastExit"].is_string() {
-                    message = format!(
-                        "{message}; it ended last: {}",
-                        field(&agent["run"], "lastExit")
-                    );
-                    repair = "The gateway starts it again by itself, once the cause is removed.";
-                }
-                (message, repair.to_owned())
-            }
-            false => (
-                format!("{name} is offline: no client serves it"),
-                format!(
-                    "Start a client, for example `remote-agent gateway agent --name {} --run COMMAND`.",
-                    text::shell(&name)
-                ),
-            ),
-        };
+    let (with_backend, unserved): (Vec<_>, Vec<_>) = agents
+        .iter()
+        .filter(is_offline)
+        .partition(|agent| agent["backend"].is_string());
+    let mut last_repair = "";
+    for agent in with_backend {
+        let mut message = format!(
+            "{} is {}: its backend does not run",
+            field(agent, "name"),
+            field(agent, "status")
+        );
+        let mut repair = "The gateway starts it again by itself; its log has the reason.";
+        if agent["run"]["lastExit"].is_string() {
+            message = format!(
+                "{message}; it ended last: {}",
+                field(&agent["run"], "lastExit")
+            );
+            repair = "The gateway starts it again by itself, once the cause is removed.";
+        }
+        let new_repair = if repair == last_repair { "" } else { repair };
+        findings.push("agent", Severity::Warning, message, new_repair);
+        last_repair = repair;
+    }
+    if let Some(first) = unserved.first() {
+        let names: Vec<String> = unserved.iter().map(|agent| field(agent, "name")).collect();
+        let message = format!(
+            "offline, because no client serves them: {}",
+            names.join(", ")
+        );
+        let repair = format!(
+            "Start a client for each, for example `remote-agent gateway agent --name {} --run COMMAND`.",
+            text::shell(&field(first, "name"))
+        );
         findings.push("agent", Severity::Warning, message, &repair);
     }
     let online = agents.len() - agents.iter().filter(is_offline).count();

@@ -72,7 +72,7 @@ impl Host {
         }
         entry.insert("command".into(), text(&command).into());
         entry.insert("args".into(), json!(peers.arguments_of_mcp()?));
-        let variables = peers.variables();
+        let variables = peers.variables()?;
         if !variables.is_empty() {
             let reference = |name: &str| match self {
                 Self::Vscode => format!("${{env:{name}}}"),

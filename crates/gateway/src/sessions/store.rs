@@ -23,14 +23,14 @@ use common::log::{Level, Log};
 /// The maximum number of sessions whose metadata stays in memory, at about 300 bytes each.
 const CACHED_SESSIONS: NonZeroUsize = NonZeroUsize::new(32_768).unwrap();
 
-/// The workspaces that this process has seen.
-#[derive(Default)]
-struct Workspaces {
-    /// The names by their lowercase form. Names that differ only in case are one empty name. `None` until the first use
-    /// reads the root: the lock of the state directory keeps other processes from creating workspaces.
-    names: Option<HashMap<String, String>>,
-    /// The number of sessions of each workspace in use.
-    counts: HashMap<String, usize>,
+/// The workspaces by the lowercase form of their names, because some file systems are case-insensitive.
+type Workspaces = HashMap<String, Workspace>;
+
+struct Workspace {
+    /// Empty if the names of two directories differ only in case.
+    name: String,
+    /// The number of sessions. `None` until the first use of the workspace.
+    sessions: Option<usize>,
 }
 
 /// The maximum number of session files that stay open between appends. Connections need file descriptors too.
@@ -55,7 +55,9 @@ pub(super) struct Store {
     cache: Mutex<LruCache<PathBuf, SessionMeta>>,
     /// Files that stay open and locked between appends.
     open_files: Mutex<LruCache<PathBuf, File>>,
-    workspaces: Mutex<Workspaces>,
+    /// `None` until the first use reads the root: the lock of the state directory keeps other processes from creating
+    /// workspaces.
+    workspaces: Mutex<Option<Workspaces>>,
     /// The paths that wait for the next sync of [`Fsync::Interval`].
     pub(super) unsynced: Mutex<BTreeSet<PathBuf>>,
 }
@@ -85,8 +87,7 @@ impl Store {
         millis(self.env.system_time())
     }
 
-    /// Validates an agent's name. Also compares it with the names of other workspaces, because some file systems are
-    /// case-insensitive.
+    /// Validates an agent's name. Also compares it with the names of other workspaces.
     pub(super) fn check_agent(&self, agent: &str) -> Result<(), SessionError> {
         self.count(agent).map(drop)
     }
@@ -97,49 +98,65 @@ impl Store {
             return Err(SessionError::AgentName(agent.to_owned()));
         }
         let mut workspaces = lock(&self.workspaces);
-        let Workspaces { names, counts } = &mut *workspaces;
-        if let Some(count) = counts.get(agent) {
-            return Ok(*count);
-        }
-        let names = match names {
-            Some(names) => names,
-            unread => unread.insert(self.workspace_names()?),
+        let workspaces = match &mut *workspaces {
+            Some(workspaces) => workspaces,
+            unread => unread.insert(self.read_workspaces()?),
         };
         let lowercase = agent.to_ascii_lowercase();
-        if names.get(&lowercase).is_some_and(|name| name != agent) {
+        let is_other = |known: &Workspace| known.name != agent;
+        if workspaces.get(&lowercase).is_some_and(is_other) {
             // An operator may have renamed a workspace.
-            *names = self.workspace_names()?;
-            for name in counts.keys() {
-                let known = names.entry(name.to_ascii_lowercase());
-                known.or_insert_with(|| name.clone());
+            let used = std::mem::replace(workspaces, self.read_workspaces()?);
+            for (lowercase, used) in used {
+                let is_renamed =
+                    |known: &Workspace| !known.name.is_empty() && known.name != used.name;
+                if used.sessions.is_some() && !workspaces.get(&lowercase).is_some_and(is_renamed) {
+                    workspaces.insert(lowercase, used);
+                }
             }
         }
-        if names.get(&lowercase).is_some_and(|name| name != agent) {
+        let known = workspaces.get(&lowercase);
+        if known.is_some_and(is_other) {
             return Err(SessionError::AgentName(agent.to_owned()));
         }
-        let mut count = 0;
-        self.for_each_session(agent, ACTIVE, |_| count += 1)?;
-        names.insert(lowercase, agent.to_owned());
-        counts.insert(agent.to_owned(), count);
-        Ok(count)
+        if let Some(sessions) = known.and_then(|known| known.sessions) {
+            return Ok(sessions);
+        }
+        let mut sessions = 0;
+        self.for_each_session(agent, ACTIVE, |_| sessions += 1)?;
+        let workspace = Workspace {
+            name: agent.to_owned(),
+            sessions: Some(sessions),
+        };
+        workspaces.insert(lowercase, workspace);
+        Ok(sessions)
     }
 
-    /// Reads the names of the workspaces, by their lowercase form.
-    fn workspace_names(&self) -> Result<HashMap<String, String>, SessionError> {
-        let mut names = HashMap::new();
+    /// Reads the names of the workspaces.
+    fn read_workspaces(&self) -> Result<Workspaces, SessionError> {
+        let mut workspaces = Workspaces::new();
         for_each_name(&self.root, |name| {
-            names
+            workspaces
                 .entry(name.to_ascii_lowercase())
-                .and_modify(String::clear)
-                .or_insert_with(|| name.to_owned());
+                .and_modify(|known| known.name.clear())
+                .or_insert_with(|| Workspace {
+                    name: name.to_owned(),
+                    sessions: None,
+                });
         })?;
-        Ok(names)
+        Ok(workspaces)
     }
 
     /// Adds `change` to the session count of a workspace.
     pub(super) fn add_to_count(&self, agent: &str, change: isize) {
-        if let Some(count) = lock(&self.workspaces).counts.get_mut(agent) {
-            *count = count.saturating_add_signed(change);
+        let mut workspaces = lock(&self.workspaces);
+        let known = workspaces
+            .as_mut()
+            .and_then(|workspaces| workspaces.get_mut(&agent.to_ascii_lowercase()));
+        if let Some(known) = known.filter(|known| known.name == agent)
+            && let Some(sessions) = &mut known.sessions
+        {
+            *sessions = sessions.saturating_add_signed(change);
         }
     }
 

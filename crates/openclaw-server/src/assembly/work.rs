@@ -88,7 +88,7 @@ fn unredacted(config: &ServeConfig) -> Result<Arc<dyn Executor>, StartError> {
 }
 
 fn gateway(config: &ServeConfig) -> Result<gateway_bridge::Settings, ConfigError> {
-    let url = gateway_url(config.gateway.url())
+    let url = gateway_url(&config.gateway.url())
         .map_err(|wrong| ConfigError::at("/gateway/url", format!("the URL {wrong}")))?;
     let mut settings = gateway_bridge::Settings::new(url);
     settings.token = token(config)?;

@@ -149,7 +149,7 @@ fn names(clients: &[ClientConfig]) -> Result<(), ConfigError> {
 
 fn gateway(config: &ServeConfig) -> Result<(), ConfigError> {
     let wrong = |message: String| Err(ConfigError::at("/gateway/url", message));
-    let url = match gateway_url(config.gateway.url()) {
+    let url = match gateway_url(&config.gateway.url()) {
         Ok(url) => url,
         Err(why) => return wrong(format!("the URL {why}")),
     };

@@ -10,11 +10,17 @@ use super::GatewayConfig;
 use crate::executor::{expand_home, state_dir};
 use common::config::{ConfigError, Secret};
 
-/// The URL of a gateway before OpenClaw's configuration is read.
-pub(super) const DEFAULT_URL: &str = "ws://127.0.0.1:18789";
-
 /// The port of a gateway if OpenClaw's configuration contains none.
 const DEFAULT_PORT: u16 = 18789;
+
+/// Returns the URL of a gateway before OpenClaw's configuration is read.
+pub(super) fn default_url() -> String {
+    url("ws", DEFAULT_PORT)
+}
+
+fn url(scheme: &str, port: u16) -> String {
+    format!("{scheme}://127.0.0.1:{port}")
+}
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -39,7 +45,9 @@ struct Tls {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Auth {
+    mode: Option<String>,
     token: Value,
+    password: Value,
 }
 
 /// Sets the URL and the token of a gateway without a URL. The values are those of OpenClaw's configuration, unless
@@ -47,7 +55,7 @@ struct Auth {
 /// variable.
 ///
 /// # Errors
-/// OpenClaw's configuration cannot be read.
+/// OpenClaw's configuration cannot be read, or its gateway accepts no token that this process knows.
 pub(super) fn complete(
     gateway: &mut GatewayConfig,
     variable: impl Fn(&str) -> Option<OsString>,
@@ -78,9 +86,9 @@ pub(super) fn complete(
         "ws"
     };
     let port: u16 = port.or(gateway_config.port).unwrap_or(DEFAULT_PORT);
-    gateway.url = Some(format!("{scheme}://127.0.0.1:{port}"));
+    gateway.url = Some(url(scheme, port));
     if !needs_no_token {
-        gateway.token = token(gateway_config.auth.token).filter(|token| match token {
+        gateway.token = token(gateway_config.auth, text)?.filter(|token| match token {
             Secret::Known(_) | Secret::Resolved(_) => true,
             // Without a value, connect without a token; the gateway reports that it requires one.
             Secret::Unresolved { source, id } => source == "env" && text(id).is_some(),
@@ -121,18 +129,77 @@ fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Gateway, ConfigEr
     Ok(config.gateway)
 }
 
-/// Parses a token in the formats that OpenClaw accepts: the text, `${NAME}`, or a SecretRef.
-fn token(value: Value) -> Option<Secret> {
-    let variable = value
-        .as_str()
-        .and_then(|text| text.strip_prefix("${")?.strip_suffix('}'));
-    match variable {
-        Some(id) => Some(Secret::Unresolved {
-            source: "env".into(),
-            id: id.into(),
-        }),
-        None => serde_json::from_value(value).ok(),
+/// Returns the token in the formats that OpenClaw accepts: a text, in which `${NAME}` is a variable, or a SecretRef. Returns
+/// `None` if the gateway requires no token, or its configuration contains none.
+///
+/// # Errors
+/// The gateway authenticates in another way, or a variable in the text is not set.
+fn token(
+    auth: Auth,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Result<Option<Secret>, ConfigError> {
+    let has_only_password = auth.token.is_null() && !auth.password.is_null();
+    // As OpenClaw chooses a mode that is not set.
+    let default_mode = if has_only_password {
+        "password"
+    } else {
+        "token"
+    };
+    match auth.mode.as_deref().unwrap_or(default_mode) {
+        "none" => return Ok(None),
+        mode @ ("password" | "trusted-proxy") => {
+            let message = format!(
+                "cannot authenticate to OpenClaw's gateway: its `gateway.auth.mode` is `{mode}`, and this server has a token only; set the mode to `token` with `openclaw config set gateway.auth.mode token`, or name the gateway with `--gateway URL`"
+            );
+            return Err(ConfigError::at("/gateway", message));
+        }
+        _ => {}
     }
+    let Value::String(text) = auth.token else {
+        return Ok(serde_json::from_value(auth.token).ok());
+    };
+    let text = substitute(&text, variable).map_err(|name| {
+        let message = format!(
+            "cannot read `gateway.auth.token` of OpenClaw's configuration: the environment variable `{name}` is not set; set it, or `OPENCLAW_GATEWAY_TOKEN` to the token"
+        );
+        ConfigError::at("/gateway", message)
+    })?;
+    Ok(Some(Secret::Known(text.into())))
+}
+
+/// Replaces each `${NAME}` by the value of the variable, and `$${NAME}` by `${NAME}`, as OpenClaw does in its configuration.
+///
+/// # Errors
+/// The name of the first variable that is not set.
+fn substitute(text: &str, variable: impl Fn(&str) -> Option<String>) -> Result<String, String> {
+    let mut substituted = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("${") {
+        let reference = after.split_once('}');
+        let Some((name, tail)) = reference.filter(|(name, _)| is_variable(name)) else {
+            substituted.extend([before, "${"]);
+            rest = after;
+            continue;
+        };
+        match before.strip_suffix('$') {
+            Some(before) => substituted.extend([before, "${", name, "}"]),
+            None => {
+                let value = variable(name).ok_or_else(|| name.to_owned())?;
+                substituted.extend([before, &value]);
+            }
+        }
+        rest = tail;
+    }
+    Ok(substituted + rest)
+}
+
+/// Returns whether OpenClaw replaces a variable of this name.
+fn is_variable(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with(|first: char| first.is_ascii_digit())
+        && name
+            .bytes()
+            .all(|byte| matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'_'))
 }
 
 #[cfg(test)]
@@ -193,17 +260,57 @@ mod tests {
 
     #[test]
     fn token_in_a_variable_is_a_reference() {
-        for token in [
-            r#""${GATE}""#,
-            r#"{"source": "env", "provider": "default", "id": "GATE"}"#,
+        let text = r#"{"gateway": {"auth": {"token": {"source": "env", "provider": "default", "id": "GATE"}}}}"#;
+        let gateway = completed(text, &[("GATE", "value")]).unwrap();
+        assert_eq!(
+            (gateway.url.as_deref(), token_of(&gateway)),
+            (Some("ws://127.0.0.1:18789"), Some("GATE"))
+        );
+        assert_eq!(token_of(&completed(text, &[]).unwrap()), None);
+    }
+
+    #[test]
+    fn variables_in_a_token_are_substituted() {
+        for (token, expected) in [
+            ("${GATE}", "value"),
+            ("a-${GATE}-${GATE}", "a-value-value"),
+            ("$${GATE}$", "${GATE}$"),
+            ("${${GATE}}", "${value}"),
+            ("${gate}${", "${gate}${"),
         ] {
-            let text = format!(r#"{{"gateway": {{"auth": {{"token": {token}}}}}}}"#);
+            let text = format!("{{gateway: {{auth: {{token: '{token}'}}}}}}");
             let gateway = completed(&text, &[("GATE", "value")]).unwrap();
-            assert_eq!(
-                (gateway.url.as_deref(), token_of(&gateway)),
-                (Some("ws://127.0.0.1:18789"), Some("GATE"))
-            );
-            assert_eq!(token_of(&completed(&text, &[]).unwrap()), None);
+            assert_eq!(token_of(&gateway), Some(expected), "{token}");
+        }
+    }
+
+    #[test]
+    fn unset_variable_in_a_token_is_an_error() {
+        let text = "{gateway: {auth: {token: 's3cret-${GATE}'}}}";
+        let message = completed(text, &[]).unwrap_err().to_string();
+        assert!(message.contains("`gateway.auth.token`"), "{message}");
+        assert!(message.contains("`GATE` is not set"), "{message}");
+        assert!(!message.contains("s3cret"), "{message}");
+        completed(text, &[("OPENCLAW_GATEWAY_TOKEN", "new")]).unwrap();
+    }
+
+    #[test]
+    fn gateway_without_authentication_gets_no_token() {
+        let text = "{gateway: {auth: {mode: 'none', token: 'old'}}}";
+        assert_eq!(token_of(&completed(text, &[]).unwrap()), None);
+    }
+
+    #[test]
+    fn gateway_that_accepts_no_token_is_refused() {
+        for (auth, mode) in [
+            ("mode: 'password', token: 'old', password: 'p'", "password"),
+            ("password: 'p'", "password"),
+            ("mode: 'trusted-proxy', token: 'old'", "trusted-proxy"),
+        ] {
+            let text = format!("{{gateway: {{auth: {{{auth}}}}}}}");
+            let message = completed(&text, &[]).unwrap_err().to_string();
+            let named = format!("`gateway.auth.mode` is `{mode}`");
+            assert!(message.contains(&named), "{message}");
         }
     }
 

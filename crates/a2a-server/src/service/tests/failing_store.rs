@@ -28,8 +28,8 @@ pub(super) struct FailingStore {
     pub(super) full: bool,
     /// Whether a failing append still stores its change.
     pub(super) loses_reply: bool,
-    /// The number of further calls of `create` that panic.
-    pub(super) panics: Arc<AtomicUsize>,
+    /// The names of the operations whose next call panics.
+    pub(super) panics: Arc<Mutex<Vec<&'static str>>>,
     /// If set, each `create` waits for a permit.
     pub(super) gate: Option<Arc<Semaphore>>,
     /// Receives the cancel requests to another server.
@@ -63,6 +63,14 @@ impl FailingStore {
         self.failing.store(appends, Ordering::SeqCst);
     }
 
+    /// Panics if `operation` is one of the operations that panic.
+    fn panic_in(&self, operation: &str) {
+        let mut panics = self.panics.lock();
+        let known = panics.len();
+        panics.retain(|panicking| *panicking != operation);
+        assert_eq!(panics.len(), known, "the store panics in `{operation}`");
+    }
+
     pub(super) async fn open(&self) -> TestService {
         self.open_with(Settings::default()).await
     }
@@ -86,12 +94,9 @@ impl TaskStore for FailingStore {
             if let Some(gate) = &self.gate {
                 gate.acquire().await.unwrap().forget();
             }
-            let less = |remaining: usize| remaining.checked_sub(1);
-            let panics = self
-                .panics
-                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
-            assert!(panics.is_err(), "the store panics");
-            self.memory.create(record).await
+            self.memory.create(record).await?;
+            self.panic_in("create");
+            Ok(())
         })
     }
 
@@ -105,6 +110,7 @@ impl TaskStore for FailingStore {
         let less = |remaining: usize| remaining.checked_sub(1);
         let order = Ordering::SeqCst;
         self.appends.fetch_add(1, order);
+        self.panic_in("append");
         if self.failing.fetch_update(order, order, less).is_err() {
             return self.memory.append(task_id, revision, at_ms, changes);
         }
@@ -152,6 +158,7 @@ impl TaskStore for FailingStore {
             let full = StoreError::Failed("the queue is full".to_owned());
             return Box::pin(std::future::ready(Err(full)));
         }
+        self.panic_in("enqueue");
         self.memory.enqueue(queue, task_id)
     }
 

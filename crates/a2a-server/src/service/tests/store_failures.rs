@@ -22,23 +22,46 @@ async fn brief_store_failure_loses_no_task() {
 
 #[tokio::test]
 async fn panic_fails_one_message_and_its_retry_runs() {
+    // The store has the task in both cases.
+    for operation in ["create", "enqueue"] {
+        let store = FailingStore::new();
+        store.panics.lock().push(operation);
+        let settings = Settings {
+            limits: ServiceLimits {
+                tasks_per_client: 1,
+                ..ServiceLimits::default()
+            },
+            ..Settings::default()
+        };
+        let mut harness = store.open_with(settings).await;
+        let message = || text_message("hello").with_message_id("m");
+        let error = harness.service.send(&alice(), message()).await.unwrap_err();
+        assert_eq!(error.reason, ErrorReason::InternalError);
+        let retry = harness.spawn_send(alice(), message());
+        harness.run().await.done();
+        let task = task(retry.await.unwrap().unwrap());
+        assert_eq!(task.status.state, TaskState::Completed);
+        let listed = harness.service.list(&alice(), lists::all()).await.unwrap();
+        assert_eq!(whole_page(listed).await.unwrap().tasks.len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn panic_after_acceptance_fails_the_task() {
     let store = FailingStore::new();
-    store.panics.store(1, std::sync::atomic::Ordering::SeqCst);
-    let settings = Settings {
-        limits: ServiceLimits {
-            tasks_per_client: 1,
-            ..ServiceLimits::default()
-        },
-        ..Settings::default()
-    };
-    let mut harness = store.open_with(settings).await;
-    let message = || text_message("hello").with_message_id("m");
-    let error = harness.service.send(&alice(), message()).await.unwrap_err();
-    assert_eq!(error.reason, ErrorReason::InternalError);
-    let retry = harness.spawn_send(alice(), message());
+    let mut harness = store.open().await;
+    let id = harness.send_immediate(text_message("hello")).await.id;
+    let run = harness.run().await;
+    store.panics.lock().push("append");
+    run.report(artifact("a", "one")).await;
+    let task = harness.ended(&id).await;
+    assert_eq!(task.status.state, TaskState::Failed);
+    let message = task.status.message.unwrap();
+    assert_eq!(message.metadata.unwrap()[status::REASON], "internal");
+    // The server starts further runs of the session.
+    let next = harness.spawn_send(alice(), text_message("next"));
     harness.run().await.done();
-    let task = task(retry.await.unwrap().unwrap());
-    assert_eq!(task.status.state, TaskState::Completed);
+    next.await.unwrap().unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -72,6 +72,33 @@ async fn name_differing_only_in_case_is_refused() {
     );
 }
 
+/// Other systems may have case-insensitive file systems.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn directories_differing_only_in_case_are_refused() {
+    let place = Place::new();
+    let sessions = place.open();
+    append_entry(&sessions, "alpha", "s", "m").await;
+    append_entry(&sessions, "beta", "s", "m").await;
+    let agents = place.state.join("agents");
+    for name in ["Alpha", "Beta"] {
+        fs::create_dir(agents.join(name)).unwrap();
+    }
+    // A workspace in use stays usable.
+    assert_eq!(
+        code(sessions.list("Alpha", true, 1)),
+        ErrorCode::AgentNotFound
+    );
+    assert_eq!(sessions.list("alpha", true, 1).unwrap().len(), 1);
+    drop(sessions);
+    let sessions = place.open();
+    for name in ["alpha", "Alpha", "beta"] {
+        assert_eq!(code(sessions.list(name, true, 1)), ErrorCode::AgentNotFound);
+    }
+    fs::remove_dir(agents.join("Alpha")).unwrap();
+    assert_eq!(sessions.list("alpha", true, 1).unwrap().len(), 1);
+}
+
 #[test]
 fn error_shows_short_printable_name() {
     let place = Place::new();
