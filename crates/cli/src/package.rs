@@ -378,7 +378,7 @@ mod tests {
 
     #[test]
     fn c_libraries_are_linked_by_absolute_path() {
-        let relative = Path::new("target/package-libc");
+        let relative = Path::new("../../target/package-libc");
         std::fs::create_dir_all(relative).unwrap();
         std::fs::write(relative.join("libc.so.6"), "").unwrap();
         let search = link_args(Some(relative)).unwrap().pop().unwrap();
