@@ -108,18 +108,18 @@ pub(crate) fn subcommands(help: &str) -> Vec<&str> {
 }
 
 const EXITS_MEAN: &str = "
-- 0 says that the call succeeded, and not that the task is done. A task that `status` or `send` finds `working`, `input-required`, `auth-required` or
-  `canceled` gives 0 too. With `--json`, `summary.continuation.task.status` has the state.
-- `send`, `watch` and `status` end with 1 also when the task failed, and with 5 when the wait ended before the task. `call` judges by the envelope alone.
-- `targets` ends with 0 if it could read one card, else by the worst reason.
-- An address that [policy](../how-to/policy.md#addresses) refuses gives 3.
+- 0 means that the call succeeded, not that the task is completed. `status` and `send` also exit with 0 if the task is `working`, `input-required`,
+  `auth-required` or `canceled`. With `--json`, `summary.continuation.task.status` has the state.
+- `send`, `watch` and `status` exit with 1 also if the task failed, and with 5 if the wait ended before the task. `call` exits by the envelope only.
+- `targets` exits with 0 if it could read one card, else with the code of the worst reason.
+- If the [policy](../how-to/policy.md#addresses) refuses an address, the command exits with 3.
 ";
 
 #[test]
 fn cli_reference_matches_the_help() {
     let top = help(&[]);
     let mut page = format!(
-        "# remote-agent\n\nUse this page to find an option or an exit code. It is what `--help` prints.\n\n## Exit codes\n\n{}{EXITS_MEAN}\n## Commands\n\n```text\n{top}\n```\n",
+        "# remote-agent\n\nUse this page to find an option or an exit code of the command. The texts are the output of `--help`.\n\n## Exit codes\n\n{}{EXITS_MEAN}\n## Commands\n\n```text\n{top}\n```\n",
         exit_codes()
     );
     let commands = subcommands(&top);

@@ -80,9 +80,9 @@ fn ten() -> Value {
 const TOKENS: &str = r#"
 ## Tokens
 
-Five everyday delegations with an agent that answers as the official SDKs do, in tokens of `o200k_base`. The reference's results are its envelopes
-as compact JSON, with the fields of its recorded answers. Its definition has 7,533 characters; the table has that of `toolSchema: full` in its place,
-which is as long. `UPDATE=1 cargo real --test suite contract::tokens` writes the table.
+The table counts five everyday delegations in tokens of `o200k_base`, with an agent that answers as the official SDKs do. The reference is
+`openclaw-a2a-outbound`: its results are envelopes as compact JSON, with the fields of its recorded answers. Its definition has 7,533 characters; the
+table counts `toolSchema: full` instead, which is as long. `UPDATE=1 cargo real --test suite contract::tokens` writes the table.
 
 "#;
 
@@ -90,24 +90,24 @@ which is as long. `UPDATE=1 cargo real --test suite contract::tokens` writes the
 const REPLACEMENTS: &str = r#"
 ## Replaced and omitted text
 
-The envelope keeps an agent's words as they came, without credentials. In the text for a model the library changes them:
+The envelope contains the text of an agent unchanged, except for credentials. In the text for a model the library makes these changes:
 
 | an agent writes | a model reads |
 |---|---|
 | a marker of the fence, with or without its brackets | `[[MARKER_SANITIZED]]` or `[[END_MARKER_SANITIZED]]` |
 | a control token of a model: `<\|im_start\|>`, `<｜User｜>`, `<bos>`, `[TOOL_CALLS]` | the same in round brackets: `(\|im_start\|)` |
-| control characters but tabs and line ends, and terminal sequences | nothing |
-| characters that are not shown (Unicode's `Default_Ignorable_Code_Point`) | nothing |
+| control characters except tabs and line ends, and terminal sequences | removed |
+| invisible characters (Unicode's `Default_Ignorable_Code_Point`) | removed |
 
-A marker or token is found as a reader would read it: in any case, in letters of other scripts and styles (Unicode's `confusables.txt`, compatibility
-forms, small capitals), with accents and other marks, and with characters that are not shown in it. A marker is found with punctuation and spaces
-between its letters too, and with digits in the place of letters. All other text keeps its letters, whatever the script.
+The library finds a marker or token in upper and lower case, in letters of other scripts and styles (Unicode's `confusables.txt`, compatibility forms,
+small capitals), with accents and other marks, and with invisible characters in it. It also finds a marker with punctuation and spaces between its
+letters, and with digits instead of letters. It does not change the letters of other text.
 
 Tokens are all words between `<|` and `|>`, with one of the two bars or both, ASCII or full-width, and the tokens without bars of Llama, Gemma, Mistral,
-Qwen, DeepSeek, GLM, Command R and Seed. Tokens in square brackets count in capital letters only.
+Qwen, DeepSeek, GLM, Command R and Seed. The library finds tokens in square brackets only in capital letters.
 
-Emoji lose the characters that join them or choose their style: 👩‍👧 becomes 👩👧, and ❤️ becomes ❤. Persian and the scripts of India lose the
-characters that keep letters apart. Each such word stays readable, and a text cannot hide another in them. `details` has the text as it came.
+The library removes the characters that join emoji or select their style: 👩‍👧 becomes 👩👧, and ❤️ becomes ❤. It also removes the characters that
+separate letters in Persian and in the scripts of India. Such words stay readable, and no text can hide in them. `details` has the unchanged text.
 "#;
 
 #[tokio::test]
@@ -142,8 +142,8 @@ async fn documented_figures_match_the_code() {
         ("an error of the agent", &one, one.send().await),
         ("a list of one target", &one, one.call(&listed).await),
     ];
-    let mut page = "# Text for models\n\nRead this page to know what a model sees of a result, and how much. `content` is the text that a model reads, `details` the \
-        envelope of the same result, which programs read. In characters:\n\n\
+    let mut page = "# Text for models\n\nUse this page to see which text of a result a model reads, and how long it is. `content` is the text for a model, \
+        `details` the envelope for programs. The table has their lengths in characters:\n\n\
         | result | a model reads | the envelope has |\n|---|---|---|\n"
         .to_owned();
     for (what, desk, envelope) in &rows {
