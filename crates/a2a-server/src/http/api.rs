@@ -64,7 +64,7 @@ pub(super) async fn tasks(
     };
     let listed = match operator.service.tasks(&filter).await {
         Ok(listed) => listed,
-        Err(refusal) => return plain(&refusal),
+        Err(error) => return plain(&error),
     };
     let ready = match operator.service.ready().await {
         Ok(()) => Value::Bool(true),
@@ -98,12 +98,12 @@ pub(super) async fn cancel(
     headers: HeaderMap,
     Path(id): Path<String>,
 ) -> Response {
-    if let Err(refusal) = require_page_header(&headers) {
-        return plain(&refusal);
+    if let Err(error) = require_page_header(&headers) {
+        return plain(&error);
     }
     match operator.service.stop(&id).await {
         Ok(_) => Json(json!({"canceled": true})).into_response(),
-        Err(refusal) => plain(&refusal),
+        Err(error) => plain(&error),
     }
 }
 
@@ -113,8 +113,8 @@ pub(super) async fn delete(
     headers: HeaderMap,
     Path(id): Path<String>,
 ) -> Response {
-    if let Err(refusal) = require_page_header(&headers) {
-        return plain(&refusal);
+    if let Err(error) = require_page_header(&headers) {
+        return plain(&error);
     }
     match operator.service.delete(&id).await {
         Ok(true) => Json(json!({"deleted": true})).into_response(),
@@ -122,7 +122,7 @@ pub(super) async fn delete(
             ErrorReason::TaskNotFound,
             "unknown task; it may be deleted already",
         )),
-        Err(refusal) => plain(&refusal),
+        Err(error) => plain(&error),
     }
 }
 

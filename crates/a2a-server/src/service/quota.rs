@@ -71,14 +71,14 @@ impl TaskQuota {
             if count == 0 {
                 state.by_client.remove(client);
             }
-            let mut refusal = A2aError::new(
+            let mut error = A2aError::new(
                 ErrorReason::ResourceExhausted,
                 format!(
                     "you have {count} unfinished tasks, the maximum; wait for one, or cancel one"
                 ),
             );
-            refusal.retry_after_s = Some(10);
-            return Err(refusal);
+            error.retry_after_s = Some(10);
+            return Err(error);
         }
         tasks.insert(task_id.to_owned());
         Ok(())

@@ -68,7 +68,7 @@ impl Core {
         self.dedup.remove(&caller.client, &message_id, &task_id);
         match end {
             TaskEnd::Message(message) => Ok(SendMessageResponse::Message(*message)),
-            TaskEnd::Error(refusal) => Err(refusal),
+            TaskEnd::Error(error) => Err(error),
             TaskEnd::Task(record) => {
                 let task = Arc::unwrap_or_clone(record).task;
                 if without_history && task.status.state == TaskState::Completed {

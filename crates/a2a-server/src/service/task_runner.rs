@@ -181,7 +181,7 @@ impl TaskRunner {
                         RunEnd::WriteError(WriteError::Store(to_a2a_error(error, &self.record.task.id)))
                     })?;
                     return match self.core.make_room(&self.record.owner, 0, true).await {
-                        Err(refusal) if refusal.reason == ErrorReason::ResourceExhausted => {
+                        Err(error) if error.reason == ErrorReason::ResourceExhausted => {
                             Err(RunEnd::NoRoom)
                         }
                         // If the store fails here, the first write of the run reports the error.

@@ -26,11 +26,11 @@ async fn webhook_is_created_read_and_deleted() {
     let read = service.get_push(&alice(), &id, Some("w")).await.unwrap();
     assert_eq!(read, created);
     service.delete_push(&alice(), &id, "w").await.unwrap();
-    let refusal = service
+    let error = service
         .get_push(&alice(), &id, Some("w"))
         .await
         .unwrap_err();
-    assert_eq!(refusal.reason, ErrorReason::TaskNotFound);
+    assert_eq!(error.reason, ErrorReason::TaskNotFound);
 }
 
 #[tokio::test]
