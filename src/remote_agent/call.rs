@@ -286,9 +286,9 @@ impl<'a> Call<'a> {
 
     /// Returns the next step for a task that is not done.
     fn next_step(&self) -> Option<&'static str> {
-        let new_handle = self.handle.is_some();
+        let has_handle = self.handle.is_some();
         match (self.wait_expired, self.incomplete) {
-            (true, _) if new_handle => Some(
+            (true, _) if has_handle => Some(
                 "The task goes on. Call watch with this task_handle or continuation to wait for more, or status to look once.",
             ),
             (true, _) => Some(

@@ -142,7 +142,7 @@ impl Collected {
     /// Adds a snapshot, and returns whether it adds anything. `bytes` is its length, where that is known.
     ///
     /// # Errors
-    /// As [`apply`](Self::absorb).
+    /// As [`apply`](Self::apply).
     pub(super) fn apply_snapshot(
         &mut self,
         task: Task,

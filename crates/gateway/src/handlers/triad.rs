@@ -190,7 +190,7 @@ impl GatewayState {
                 ));
             }
         };
-        let vote = envelope.content_str("vote").and_then(Vote::from_word);
+        let vote = envelope.content_str("vote").and_then(Vote::from_name);
         let vote =
             vote.ok_or_else(|| invalid("`content.vote` must be `approve`, `reject` or `abstain`"))?;
         let ballot = envelope

@@ -355,9 +355,9 @@ impl Runs {
         }
         let limit = u64::try_from(self.settings.timeout.as_millis()).unwrap_or(u64::MAX);
         let mut metadata = Map::new();
-        metadata.insert(openclaw::TIME_LIMIT.to_owned(), limit.into());
+        metadata.insert(openclaw::RUN_TIMEOUT_KEY.to_owned(), limit.into());
         if let Some(thinking) = self.settings.thinking {
-            metadata.insert(openclaw::THINKING.to_owned(), thinking.as_str().into());
+            metadata.insert(openclaw::THINKING_KEY.to_owned(), thinking.as_str().into());
         }
         if let Some(delegation) = delegation {
             metadata.insert(delegation::METADATA_KEY.to_owned(), delegation);
