@@ -12,7 +12,7 @@ use common::redact::{MARK, Secrets};
 
 use super::artifacts::{Artifacts, Gap, Source, json_len};
 use super::error::ToolError;
-use super::redaction::MAX_SHOWN_PREFIX_BYTES;
+use super::update_redaction::MAX_SHOWN_PREFIX_BYTES;
 
 #[derive(Debug)]
 pub(super) struct Collected {

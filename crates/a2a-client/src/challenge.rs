@@ -6,7 +6,7 @@ use http::header::WWW_AUTHENTICATE;
 use a2a::{Scheme, Security};
 use peer::{PeerError, PeerErrorKind, excerpt};
 
-use super::secrets::Secrets;
+use super::peer_secrets::PeerSecrets;
 
 /// The maximum number of schemes in an error.
 const MAX_SCHEMES: usize = 8;
@@ -24,7 +24,7 @@ pub(super) fn add_auth_schemes(
     error: &mut PeerError,
     headers: &HeaderMap,
     declared: &Security,
-    secrets: &Secrets,
+    secrets: &PeerSecrets,
 ) {
     if !matches!(error.http_status, Some(401 | 403)) {
         return;
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn long_requirements_of_card_are_shortened() {
         let url = url::Url::parse("https://a.example/").unwrap();
-        let secrets = Secrets::new(&PeerConfig::new(url, CardLocation::Path("/card".into())));
+        let secrets = PeerSecrets::new(&PeerConfig::new(url, CardLocation::Path("/card".into())));
         let declared = Security {
             schemes: Vec::new(),
             requirements: vec![vec!["key ".repeat(100_000)]],

@@ -9,14 +9,14 @@ use serde_json::Value;
 use egress::{NetError, NetFault, Sent};
 use peer::{PeerError, PeerErrorKind, excerpt};
 
-use super::secrets::Secrets;
+use super::peer_secrets::PeerSecrets;
 
 /// Returns the error for a status other than 2xx, with an excerpt of the body.
 pub(super) fn from_status(
     status: StatusCode,
     headers: &HeaderMap,
     body: &[u8],
-    secrets: &Secrets,
+    secrets: &PeerSecrets,
 ) -> PeerError {
     if status.is_redirection() {
         let to = headers
@@ -52,7 +52,7 @@ fn own_message(body: &[u8]) -> Option<String> {
 }
 
 /// Returns the content type of a response, for a message.
-pub(super) fn content_type(headers: &HeaderMap, secrets: &Secrets) -> String {
+pub(super) fn content_type(headers: &HeaderMap, secrets: &PeerSecrets) -> String {
     let kind = headers
         .get(CONTENT_TYPE)
         .and_then(|kind| kind.to_str().ok());

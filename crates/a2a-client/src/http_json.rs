@@ -14,8 +14,8 @@ use super::error_body::{confirms_version, parse};
 use super::http_binding::{HttpBinding, PlainResponse, StreamResponse};
 use super::interface_cache::InterfaceState;
 use super::jsonrpc::unserializable;
+use super::peer_secrets::PeerSecrets;
 use super::request::Request;
-use super::secrets::Secrets;
 
 /// The HTTP+JSON binding of an interface.
 pub(super) struct HttpJson {
@@ -209,6 +209,6 @@ pub(super) fn is_unknown_path(error: &PeerError) -> bool {
     error.kind == PeerErrorKind::HttpStatus && matches!(error.http_status, Some(404 | 405))
 }
 
-fn parse_error(body: Value, secrets: &Secrets) -> Option<PeerError> {
+fn parse_error(body: Value, secrets: &PeerSecrets) -> Option<PeerError> {
     parse(&body, secrets)
 }

@@ -28,7 +28,7 @@ use crate::credential::Trust;
 
 use super::lookup::{Lookup, SystemLookup};
 use super::proxy::Proxies;
-use super::resolve::{ResolvePolicy, Resolver, check_for_proxy};
+use super::resolver::{ResolvePolicy, Resolver, check_for_proxy};
 use super::retry::{self, RetryContext};
 use super::tls::{self, Tls};
 use super::{

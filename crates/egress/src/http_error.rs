@@ -6,7 +6,7 @@ use std::io;
 use url::Url;
 
 use super::error::place;
-use super::resolve::ResolveError;
+use super::resolver::ResolveError;
 use super::{NetError, NetFault, Sent};
 
 /// Returns the error for a request that this system cannot send.

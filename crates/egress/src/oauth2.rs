@@ -150,7 +150,7 @@ async fn request_token(
 }
 
 fn request(client: &OAuth2, endpoint: &TokenEndpoint) -> Result<Request, NetError> {
-    let access = address_policy::check(&client.token_url, endpoint.allow_private, true)?;
+    let access = address_policy::for_url(&client.token_url, endpoint.allow_private, true)?;
     let mut form = url::form_urlencoded::Serializer::new(String::new());
     form.append_pair("grant_type", "client_credentials");
     if !client.scopes.is_empty() {

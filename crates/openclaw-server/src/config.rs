@@ -5,7 +5,7 @@
 mod check;
 mod limits;
 mod openclaw;
-mod resolve;
+mod paths;
 
 use std::ffi::OsString;
 use std::fs;
@@ -20,7 +20,7 @@ use serde_json::Value;
 use url::Url;
 
 pub use limits::ServeLimits;
-pub use resolve::default_state_dir;
+pub use paths::default_state_dir;
 
 use super::executor::{Local, Thinking};
 use common::config::{ConfigError, Secret, SecretMap};
@@ -310,7 +310,7 @@ impl ServeConfig {
         // Parse the file alone first, so that its errors precede those of the combination.
         let folder = path.and_then(Path::parent).unwrap_or(Path::new(""));
         Self::from_value(config.clone(), folder)?;
-        resolve::merge(&mut config, over);
+        paths::merge(&mut config, over);
         Self::from_value(config, folder)
     }
 
@@ -328,10 +328,10 @@ impl ServeConfig {
         if let Some(wrong) = validator.iter_errors(&value).next() {
             return Err(check::from_schema(&wrong));
         }
-        check::written(&value)?;
+        check::check_raw(&value)?;
         let mut config: Self = serde_json::from_value(value)
             .map_err(|e| ConfigError::at("", format!("the configuration cannot be read: {e}")))?;
-        resolve::resolve(&mut config, folder);
+        paths::resolve_paths(&mut config, folder);
         Ok(config)
     }
 
@@ -369,7 +369,7 @@ impl ServeConfig {
         let Some(word) = &self.task_store else {
             return Ok(TaskStoreKind::Directory(self.state_dir.join("tasks")));
         };
-        resolve::resolve_task_store(word, variable)
+        paths::resolve_task_store(word, variable)
     }
 
     /// Returns the token of the gateway. `variable` returns the value of an environment variable.
@@ -382,7 +382,7 @@ impl ServeConfig {
     ) -> Result<Option<SecretString>, ConfigError> {
         let token = self.gateway.token.as_ref();
         token
-            .map(|token| resolve::secret(token, "/gateway/token", variable))
+            .map(|token| paths::secret(token, "/gateway/token", variable))
             .transpose()
     }
 

@@ -130,16 +130,16 @@ pub async fn run(
             () = sleep_until(until) => Some(Ended::TimedOut),
         };
         if stopped.is_some() {
-            group.ask_to_end();
+            group.terminate();
             let deadline = Instant::now() + TERMINATE_GRACE;
             let _ = timeout(TERMINATE_GRACE, &mut work).await;
-            while group.is_there() && Instant::now() < deadline {
+            while group.exists() && Instant::now() < deadline {
                 sleep(GROUP_POLL_INTERVAL).await;
             }
         }
         stopped
     };
-    group.end();
+    group.kill();
     match (stopped, status) {
         (Some(stopped), _) => {
             child.wait().await?;
@@ -246,16 +246,16 @@ impl Group {
         }
     }
 
-    fn ask_to_end(&self) {
+    fn terminate(&self) {
         self.signal(rustix::process::Signal::TERM);
     }
 
-    fn is_there(&self) -> bool {
+    fn exists(&self) -> bool {
         self.id
             .is_some_and(|id| rustix::process::test_kill_process_group(id).is_ok())
     }
 
-    fn end(&mut self) {
+    fn kill(&mut self) {
         self.signal(rustix::process::Signal::KILL);
         self.id = None;
     }
@@ -268,17 +268,17 @@ impl Group {
         Self {}
     }
 
-    fn ask_to_end(&self) {}
+    fn terminate(&self) {}
 
-    fn is_there(&self) -> bool {
+    fn exists(&self) -> bool {
         false
     }
 
-    fn end(&mut self) {}
+    fn kill(&mut self) {}
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        self.end();
+        self.kill();
     }
 }

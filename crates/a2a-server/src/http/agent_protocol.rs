@@ -483,7 +483,7 @@ impl AgentProtocol {
     }
 
     fn budget(&self) -> StepBudget {
-        StepBudget::new(self.app.service.page_bytes())
+        StepBudget::new(self.app.service.max_page_bytes())
     }
 }
 

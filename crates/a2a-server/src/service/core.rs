@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 use super::active_task::ActiveTasks;
 use super::agents::{AgentCache, AgentList};
 use super::dedup::MessageDedup;
-use super::quota::TaskQuota;
+use super::task_quota::TaskQuota;
 use super::value_quota::ValueQuota;
 use super::{Parts, Sessions};
 use crate::call_context::CallContext;

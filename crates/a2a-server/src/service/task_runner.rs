@@ -124,7 +124,7 @@ impl TaskRunner {
         let ending = match permit {
             Ok(permit) => {
                 let (running, events) = self.start(request);
-                let (ending, running) = self.work(running, events).await;
+                let (ending, running) = self.forward_run_events(running, events).await;
                 still_running = Some((Some(permit), running));
                 ending
             }
@@ -207,7 +207,7 @@ impl TaskRunner {
     }
 
     /// Applies the events of a run until it ends. Returns the run if it may not have ended.
-    async fn work(
+    async fn forward_run_events(
         &mut self,
         mut running: Running,
         mut events: Receiver<ExecutionEvent>,

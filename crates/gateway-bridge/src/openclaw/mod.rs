@@ -98,7 +98,7 @@ impl OpenClaw {
         call: &CallContext,
         blocking: bool,
     ) -> Result<Task, PeerError> {
-        let until = Instant::now() + call.patience(&self.settings);
+        let until = Instant::now() + call.wait_limit(&self.settings);
         let ended = is_ended(&started.first).then(|| outcome::from_response(&started.first));
         let outcome = match ended {
             Some(outcome) => outcome,

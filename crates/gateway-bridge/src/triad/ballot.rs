@@ -86,7 +86,7 @@ impl Ballot {
     }
 
     /// Returns the abstention of a member whose answers were not votes.
-    pub(super) fn abstained(reason: &str) -> Self {
+    pub(super) fn abstention(reason: &str) -> Self {
         Self {
             vote: Vote::Abstain,
             reasoning: format!(

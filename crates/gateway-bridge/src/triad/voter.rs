@@ -51,7 +51,7 @@ impl Voter {
         let answer = self
             .answer(links, ballot::retry_prompt(&reason), new_id())
             .await?;
-        Ok(Ballot::read(&answer).unwrap_or_else(|reason| Ballot::abstained(&reason)))
+        Ok(Ballot::read(&answer).unwrap_or_else(|reason| Ballot::abstention(&reason)))
     }
 
     /// Cancels the current run because its vote no longer counts.

@@ -146,5 +146,5 @@ async fn deleted_task_notifies_canceled() {
     assert_eq!(service.delete(&id).await, Ok(true));
     drop(run);
     service.close(SECOND).await;
-    assert_eq!(service.core.notifier.figures().delivered, 1);
+    assert_eq!(service.core.notifier.counts().delivered, 1);
 }

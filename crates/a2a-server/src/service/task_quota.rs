@@ -17,7 +17,7 @@ pub(super) struct TaskQuota(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     by_client: HashMap<String, BTreeSet<String>>,
-    settled: usize,
+    ended: usize,
     /// The names of all clients; `None` admits every name.
     clients: Option<Arc<HashSet<String>>>,
 }
@@ -93,10 +93,10 @@ impl TaskQuota {
                 state.by_client.remove(client);
             }
         }
-        state.settled += 1;
-        let many = state.settled >= PRUNE_AFTER;
+        state.ended += 1;
+        let many = state.ended >= PRUNE_AFTER;
         if many {
-            state.settled = 0;
+            state.ended = 0;
         }
         many
     }
