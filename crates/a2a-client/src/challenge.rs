@@ -99,7 +99,7 @@ fn challenges(header: &str) -> Vec<Challenge> {
         if let (Some((name, value)), Some(challenge)) = (parameter, found.last_mut())
             && name.trim().eq_ignore_ascii_case("realm")
         {
-            challenge.realm = Some(unquoted(value.trim()));
+            challenge.realm = Some(unquote(value.trim()));
         }
     }
     found
@@ -120,7 +120,7 @@ fn parts(header: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Removes the quotes and escapes of a quoted string; returns a token unchanged.
-fn unquoted(value: &str) -> String {
+fn unquote(value: &str) -> String {
     let Some(inner) = value.strip_prefix('"') else {
         return value.to_owned();
     };

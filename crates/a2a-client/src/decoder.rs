@@ -43,7 +43,7 @@ impl Decoder {
     pub(super) fn reply(self, result: Value, secrets: &PeerSecrets) -> Result<Reply, PeerError> {
         match self.error(&result, secrets) {
             Some(error) => Err(error),
-            None => self.dialect.read_reply(result).map_err(from_shape),
+            None => self.dialect.read_reply(result).map_err(shape_error),
         }
     }
 
@@ -57,7 +57,7 @@ impl Decoder {
         let event = self.result(json, false, secrets)?;
         match self.error(&event, secrets) {
             Some(error) => Err(error),
-            None => self.dialect.read_event(event).map_err(from_shape),
+            None => self.dialect.read_event(event).map_err(shape_error),
         }
     }
 }
@@ -66,7 +66,7 @@ impl Decoder {
 /// connection.
 fn unwrap(answer: Value, check_id: bool, secrets: &PeerSecrets) -> Result<Value, PeerError> {
     let Value::Object(mut answer) = answer else {
-        return Err(from_shape(ShapeError::here(
+        return Err(shape_error(ShapeError::here(
             "a JSON-RPC response",
             Some(&answer),
         )));
@@ -122,6 +122,6 @@ fn rpc_error(mut error: Value, secrets: &PeerSecrets) -> PeerError {
     peer_error
 }
 
-pub(super) fn from_shape(error: ShapeError) -> PeerError {
+pub(super) fn shape_error(error: ShapeError) -> PeerError {
     PeerError::new(PeerErrorKind::InvalidResponse, error.to_string())
 }

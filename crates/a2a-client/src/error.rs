@@ -32,7 +32,7 @@ pub(super) fn from_status(
         );
         return PeerError::new(PeerErrorKind::RedirectRefused, message);
     }
-    let message = own_message(body).map_or_else(|| String::from_utf8_lossy(body), Cow::Owned);
+    let message = error_message(body).map_or_else(|| String::from_utf8_lossy(body), Cow::Owned);
     let text = excerpt(&secrets.scrub(message));
     let message = if text.is_empty() {
         format!("the peer responded {status}")
@@ -43,7 +43,7 @@ pub(super) fn from_status(
 }
 
 /// Returns the message in an error body of HTTP+JSON, JSON-RPC or `application/problem+json`.
-fn own_message(body: &[u8]) -> Option<String> {
+fn error_message(body: &[u8]) -> Option<String> {
     let json: Value = serde_json::from_slice(body).ok()?;
     let mut messages = ["/error/message", "/message", "/detail"]
         .iter()

@@ -226,7 +226,7 @@ impl ReqwestClient {
         target::check(&url, access, kind)?;
         let to = target::over_http(&url);
         let proxies = self.proxies(access);
-        let proxy = proxies.and_then(|proxies| proxies.before(&to));
+        let proxy = proxies.and_then(|proxies| proxies.proxy_for(&to));
         if let Some(proxy) = &proxy
             && proxy.uri().scheme() == Some(&Scheme::HTTPS)
             && trust.is_some()

@@ -325,8 +325,8 @@ impl ServeConfig {
 
     fn from_value(value: Value, folder: &Path) -> Result<Self, ConfigError> {
         let validator = validation::compile(SCHEMA).map_err(|e| ConfigError::at("", e))?;
-        if let Some(wrong) = validator.iter_errors(&value).next() {
-            return Err(check::from_schema(&wrong));
+        if let Some(error) = validator.iter_errors(&value).next() {
+            return Err(check::from_schema(&error));
         }
         check::check_raw(&value)?;
         let mut config: Self = serde_json::from_value(value)
@@ -366,10 +366,10 @@ impl ServeConfig {
         &self,
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<TaskStoreKind, ConfigError> {
-        let Some(word) = &self.task_store else {
+        let Some(task_store) = &self.task_store else {
             return Ok(TaskStoreKind::Directory(self.state_dir.join("tasks")));
         };
-        paths::resolve_task_store(word, variable)
+        paths::resolve_task_store(task_store, variable)
     }
 
     /// Returns the token of the gateway. `variable` returns the value of an environment variable.
@@ -425,8 +425,11 @@ fn value(json: &str) -> Result<Value, ConfigError> {
 fn thinking<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Thinking>, D::Error> {
-    let word = String::deserialize(deserializer)?;
-    word.parse().map(Some).map_err(serde::de::Error::custom)
+    let task_store = String::deserialize(deserializer)?;
+    task_store
+        .parse()
+        .map(Some)
+        .map_err(serde::de::Error::custom)
 }
 
 #[cfg(test)]

@@ -84,8 +84,8 @@ impl PushSender for HttpPushSender {
     ) -> BoxFuture<'_, Result<Response<()>, PushError>> {
         Box::pin(async move {
             // Check again, because the operator may have restricted the policy since the registration.
-            let access = self.webhooks.access(&url).map_err(|why| PushError {
-                text: format!("the webhook {why}"),
+            let access = self.webhooks.access(&url).map_err(|error| PushError {
+                text: format!("the webhook {error}"),
                 retryable: false,
             })?;
             let request = Request {

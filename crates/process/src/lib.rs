@@ -115,7 +115,7 @@ pub async fn run(
     let (mut is_truncated, mut status) = (false, None);
     let stopped = {
         let stdout = Stdout {
-            kept: &mut out,
+            output: &mut out,
             is_truncated: &mut is_truncated,
             on_output: &mut on_output,
         };
@@ -195,7 +195,7 @@ async fn write_stdin(stdin: Option<ChildStdin>, input: Option<&str>) {
 
 /// Where the standard output goes.
 struct Stdout<'a, F> {
-    kept: &'a mut Vec<u8>,
+    output: &'a mut Vec<u8>,
     is_truncated: &'a mut bool,
     on_output: &'a mut F,
 }
@@ -206,20 +206,20 @@ async fn read_stdout(pipe: Option<impl AsyncRead + Unpin>, stdout: Stdout<'_, im
     let mut piece = Vec::with_capacity(PIECE_BYTES);
     while let Ok(1..) = pipe.read_buf(&mut piece).await {
         (stdout.on_output)(&piece);
-        let room = MAX_STDOUT_BYTES - stdout.kept.len();
+        let room = MAX_STDOUT_BYTES - stdout.output.len();
         let taken = &piece[..piece.len().min(room)];
-        stdout.kept.extend_from_slice(taken);
+        stdout.output.extend_from_slice(taken);
         *stdout.is_truncated |= piece.len() > room;
         piece.clear();
     }
 }
 
 /// Reads to the end, and keeps the end.
-async fn read_stderr_tail(pipe: Option<impl AsyncRead + Unpin>, kept: &mut Vec<u8>) {
+async fn read_stderr_tail(pipe: Option<impl AsyncRead + Unpin>, tail: &mut Vec<u8>) {
     let Some(mut pipe) = pipe else { return };
-    while let Ok(1..) = pipe.read_buf(kept).await {
-        if kept.len() > 2 * MAX_STDERR_BYTES {
-            kept.drain(..kept.len() - MAX_STDERR_BYTES);
+    while let Ok(1..) = pipe.read_buf(tail).await {
+        if tail.len() > 2 * MAX_STDERR_BYTES {
+            tail.drain(..tail.len() - MAX_STDERR_BYTES);
         }
     }
 }

@@ -23,7 +23,7 @@ pub struct Operator {
     /// The service with the tasks that the API shows.
     pub service: Service,
     /// A one-line description of the server for the operator's page.
-    pub about: String,
+    pub description: String,
 }
 
 /// The maximum number of tasks in one response.
@@ -71,7 +71,7 @@ pub(super) async fn tasks(
         Err(error) => Value::String(error),
     };
     let body = json!({
-        "server": operator.about,
+        "server": operator.description,
         "ready": ready,
         "total": listed.total,
         "next": listed.next.map(|next| next.to_string()),

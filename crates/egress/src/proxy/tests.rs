@@ -85,8 +85,8 @@ async fn proxy_receives_the_absolute_url() {
 
 #[tokio::test]
 async fn refused_proxy_tunnel_leaves_request_unsent() {
-    let refusal = "HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n";
-    let proxy = RawServer::start(vec![vec![send(refusal)]]).await;
+    let rejection = "HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n";
+    let proxy = RawServer::start(vec![vec![send(rejection)]]).await;
     let names = Names::new(&[("agent.example", "8.8.8.8")]);
     let http = client(&all(&proxy), &names);
     let error = exchange(&http, "https://agent.example/a", AddressPolicy::Public)

@@ -210,7 +210,7 @@ async fn answer_from_history(
     {
         Ok(history) => Ok(outcome::find_answer(&history, run)),
         // A deleted session has no text, but the run's outcome is still known.
-        Err(RequestError::Refused(refusal)) if refusal.code == "INVALID_REQUEST" => Ok(None),
+        Err(RequestError::Refused(rpc_error)) if rpc_error.code == "INVALID_REQUEST" => Ok(None),
         Err(failure) => Err(failure.into_peer_error("chat.history", &call.agent)),
     }
 }

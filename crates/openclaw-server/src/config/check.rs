@@ -15,10 +15,10 @@ use common::config::{ConfigError, Secret, gateway_url, normal_url};
 use common::validation;
 
 /// Converts an error of the schema validation.
-pub(super) fn from_schema(wrong: &jsonschema::ValidationError<'_>) -> ConfigError {
-    let (place, message) = validation::sentence(wrong);
+pub(super) fn from_schema(error: &jsonschema::ValidationError<'_>) -> ConfigError {
+    let (place, message) = validation::sentence(error);
     // In the schema, only secrets have alternatives.
-    if matches!(wrong.kind(), ValidationErrorKind::AnyOf { .. }) {
+    if matches!(error.kind(), ValidationErrorKind::AnyOf { .. }) {
         let message = "must be a string that is not empty, or a SecretRef `{\"source\": \"env\", \"id\": VARIABLE}`";
         return ConfigError::at(place, message);
     }
@@ -52,7 +52,7 @@ pub(super) fn check_raw(value: &Value) -> Result<(), ConfigError> {
 fn check_url(url: &str, place: &str) -> Result<(), ConfigError> {
     normal_url(url)
         .map(drop)
-        .map_err(|wrong| ConfigError::at(place, format!("the URL {wrong}")))
+        .map_err(|problem| ConfigError::at(place, format!("the URL {problem}")))
 }
 
 /// Checks combinations of settings. `clients` are all clients.
@@ -148,15 +148,15 @@ fn names(clients: &[ClientConfig]) -> Result<(), ConfigError> {
 }
 
 fn gateway(config: &ServeConfig) -> Result<(), ConfigError> {
-    let wrong = |message: String| Err(ConfigError::at("/gateway/url", message));
+    let invalid = |message: String| Err(ConfigError::at("/gateway/url", message));
     let url = match gateway_url(config.gateway.url()) {
         Ok(url) => url,
-        Err(why) => return wrong(format!("the URL {why}")),
+        Err(why) => return invalid(format!("the URL {why}")),
     };
     let here = url.host_str().is_some_and(is_loopback);
     let secured = config.gateway.allow_remote && url.scheme() == "wss";
     if !(here || secured) {
-        return wrong(
+        return invalid(
             "the gateway is not on this machine, which needs `gateway.allowRemote` and an address that begins with `wss:`"
                 .into(),
         );
@@ -169,10 +169,10 @@ fn gateway(config: &ServeConfig) -> Result<(), ConfigError> {
 }
 
 fn store(config: &ServeConfig) -> Result<(), ConfigError> {
-    let Some(word @ Secret::Known(_)) = &config.task_store else {
+    let Some(task_store @ Secret::Known(_)) = &config.task_store else {
         return Ok(());
     };
-    match paths::resolve_task_store(word, |_| None)? {
+    match paths::resolve_task_store(task_store, |_| None)? {
         TaskStoreKind::Directory(path) if path.to_string_lossy().contains("://") => {
             let message =
                 "unknown kind of store; use `memory`, a directory, `redis://` or `rediss://`";

@@ -438,8 +438,8 @@ impl RunHandle {
         for delay in RECONNECT_DELAYS_S {
             tokio::time::sleep(Duration::from_secs(delay)).await;
             let opened = match &self.proposal {
-                Some(proposal) if proposal.is_over(&*self.runs.env) => {
-                    return Err(collective::undecided());
+                Some(proposal) if proposal.has_expired(&*self.runs.env) => {
+                    return Err(collective::undecided_outcome());
                 }
                 // The gateway accepts a proposal with a known id only once, and sends its decision again.
                 Some(proposal) => self.peer().stream(&proposal.request()).await,

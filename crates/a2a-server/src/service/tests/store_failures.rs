@@ -121,8 +121,8 @@ async fn lasting_store_failure_stops_run() {
 #[tokio::test]
 async fn failing_store_is_not_ready() {
     let harness = FailingStore::new().open().await;
-    let why = harness.service.ready().await.unwrap_err();
-    assert_eq!(why, "the task store: no room");
+    let error = harness.service.ready().await.unwrap_err();
+    assert_eq!(error, "the task store: no room");
 }
 
 #[tokio::test]
