@@ -144,13 +144,13 @@ impl<T> Handles<T> {
     ) -> Handle {
         let task_id: Arc<str> = task.task_id.into();
         let by_task = (Arc::clone(task.key), Arc::clone(&task_id));
-        let live = |handle: &Handle| {
+        let is_valid = |handle: &Handle| {
             self.entries
                 .peek(handle)
                 .is_some_and(|entry| entry.expires > now)
         };
         let handle = current
-            .or_else(|| self.by_task.get(&by_task).copied().filter(live))
+            .or_else(|| self.by_task.get(&by_task).copied().filter(is_valid))
             .unwrap_or_else(|| Handle::new(fresh()));
         let context_id = task.context_id.map(Arc::from);
         let entry = Entry {

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
-use common::config::completed;
+use common::config::with_presumed_scheme;
 use serde_json::json;
 
 fn refused(config: &Value) -> String {
@@ -32,7 +32,7 @@ fn url_without_scheme_suggests_one() {
         ("/a", None),
         ("", None),
     ] {
-        assert_eq!(completed(url).as_deref(), whole, "{url}");
+        assert_eq!(with_presumed_scheme(url).as_deref(), whole, "{url}");
     }
 }
 

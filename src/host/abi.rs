@@ -1,4 +1,4 @@
-//! The Rust door: the root module that `openclaw-remote-agent-interface` describes.
+//! The abi_stable interface: the root module that `openclaw-remote-agent-interface` describes.
 
 #![expect(
     missing_docs,

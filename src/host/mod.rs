@@ -1,6 +1,6 @@
-//! The doors: the entry points of hosts. They convert values and know nothing about tasks.
+//! The host interfaces: the entry points of hosts. They convert values and know nothing about tasks.
 //!
-//! The one shared library has both doors. Loading it runs neither; each runs when its kind of host calls it.
+//! The one shared library has both interfaces. Loading it runs neither; each runs when its kind of host calls it.
 
 // The only modules with `unsafe`: the macros of abi_stable and napi expand to it.
 #![allow(unsafe_code)]

@@ -1,4 +1,4 @@
-//! The Node door: the exports that `process.dlopen` finds in the library.
+//! The Node-API interface: the exports that `process.dlopen` finds in the library.
 //!
 //! All functions run on the thread of the JavaScript environment. Updates, log lines and results come from the plugin's
 //! own threads and pass through a queue of Node.js.

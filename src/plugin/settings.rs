@@ -40,7 +40,7 @@ pub(super) fn settings(config: &Config) -> Result<Option<Settings>, ConfigError>
         triad: triad(gateway),
         frame_bytes: config.limits.event_bytes,
         // A caller with a longer wait gets a task, as with every other peer.
-        patience: Duration::from_millis(config.limits.wait_ms),
+        default_wait: Duration::from_millis(config.limits.wait_ms),
         trust: local_trust(gateway)?,
     }))
 }
@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(settings.triad.deadline, Duration::from_millis(3));
         assert_eq!(settings.triad.quorum, collective::Quorum::All);
         assert_eq!(settings.frame_bytes, 4096);
-        assert_eq!(settings.patience, Duration::from_millis(5));
+        assert_eq!(settings.default_wait, Duration::from_millis(5));
     }
 
     #[test]

@@ -20,14 +20,15 @@ use super::artifact_text::{ArtifactPage, ids_and_state};
 use super::artifacts::Source;
 use super::call_metrics::CallMetrics;
 use super::collected::{Collected, Kind};
+use super::continuation::Continuation;
 use super::deadline::Deadline;
-use super::envelope::{self, Continuation, Summary};
+use super::envelope::{self, Summary};
 use super::error::ToolError;
-use super::redaction::Redaction;
 use super::render;
 use super::request::Action;
 use super::resolve::Resolved;
 use super::update_pacer::UpdatePacer;
+use super::update_redaction::UpdateRedaction;
 use super::{Pace, RemoteAgent, UpdateCallback};
 
 pub(super) use preconditions::check_secret;
@@ -52,7 +53,7 @@ pub(super) struct Call<'a> {
     pub collected: Collected,
     update_sender: UpdateSender,
     /// Redacts updates, and holds back what may be the start of a secret.
-    redaction: Redaction,
+    redaction: UpdateRedaction,
     /// The connection to the target, once it is open.
     peer: Option<Arc<dyn Peer>>,
     /// The wait expired before the peer was done.
@@ -94,7 +95,7 @@ impl<'a> Call<'a> {
             card: None,
             collected: Collected::new(&tool.limits),
             update_sender: UpdateSender::default(),
-            redaction: Redaction::default(),
+            redaction: UpdateRedaction::default(),
             peer: None,
             wait_expired: false,
             incomplete: false,
@@ -286,9 +287,9 @@ impl<'a> Call<'a> {
 
     /// Returns the next step for a task that is not done.
     fn next_step(&self) -> Option<&'static str> {
-        let new_handle = self.handle.is_some();
+        let has_handle = self.handle.is_some();
         match (self.wait_expired, self.incomplete) {
-            (true, _) if new_handle => Some(
+            (true, _) if has_handle => Some(
                 "The task goes on. Call watch with this task_handle or continuation to wait for more, or status to look once.",
             ),
             (true, _) => Some(

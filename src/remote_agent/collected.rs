@@ -12,7 +12,7 @@ use common::redact::{MARK, Secrets};
 
 use super::artifacts::{Artifacts, Gap, Source, json_len};
 use super::error::ToolError;
-use super::redaction::MAX_SHOWN_PREFIX_BYTES;
+use super::update_redaction::MAX_SHOWN_PREFIX_BYTES;
 
 #[derive(Debug)]
 pub(super) struct Collected {
@@ -142,7 +142,7 @@ impl Collected {
     /// Adds a snapshot, and returns whether it adds anything. `bytes` is its length, where that is known.
     ///
     /// # Errors
-    /// As [`apply`](Self::absorb).
+    /// As [`apply`](Self::apply).
     pub(super) fn apply_snapshot(
         &mut self,
         task: Task,

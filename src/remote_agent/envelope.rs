@@ -5,11 +5,10 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::handles::Handle;
-use crate::targets::Target;
-use a2a::{Artifact, TaskState};
+use a2a::Artifact;
 
 use super::artifact_text::ArtifactPage;
+use super::continuation::Continuation;
 use super::error::ToolError;
 
 const OPERATION: &str = "remote_agent";
@@ -192,87 +191,4 @@ pub(super) struct Summary<'a> {
 
 fn is_false(value: &bool) -> bool {
     !value
-}
-
-/// `summary.continuation`: what another call needs to continue, in this process or another (openclaw-a2a-outbound,
-/// "Reading Output Continuations").
-#[derive(Debug, Serialize)]
-pub(super) struct Continuation<'a> {
-    target: ContinuationTarget<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    task: Option<ContinuationTask<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    conversation: Option<Conversation<'a>>,
-}
-
-#[derive(Debug, Serialize)]
-struct ContinuationTarget<'a> {
-    target_url: &'a str,
-    card_path: &'a str,
-    preferred_transports: Vec<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    target_alias: Option<&'a str>,
-}
-
-#[derive(Debug, Serialize)]
-struct ContinuationTask<'a> {
-    task_handle: String,
-    task_id: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    status: Option<&'a str>,
-    can_resume_send: bool,
-    can_send: bool,
-    can_status: bool,
-    can_cancel: bool,
-    can_watch: bool,
-}
-
-#[derive(Debug, Serialize)]
-struct Conversation<'a> {
-    context_id: &'a str,
-    can_send: bool,
-}
-
-impl<'a> Continuation<'a> {
-    /// Returns how to continue a task or a conversation at `target`; `None` where there is neither.
-    pub(super) fn new(
-        target: &'a Target,
-        task: Option<(Handle, &'a str, Option<&'a TaskState>)>,
-        context_id: Option<&'a str>,
-    ) -> Option<Self> {
-        if task.is_none() && context_id.is_none() {
-            return None;
-        }
-        let task = task.map(|(handle, task_id, state)| {
-            let open = !state.is_some_and(TaskState::is_terminal);
-            ContinuationTask {
-                task_handle: handle.to_string(),
-                task_id,
-                status: state.map(TaskState::as_str),
-                can_resume_send: open,
-                can_send: open,
-                can_status: true,
-                can_cancel: open,
-                can_watch: open,
-            }
-        });
-        Some(Self {
-            target: ContinuationTarget {
-                target_url: &target.url,
-                card_path: &target.card_path,
-                preferred_transports: target
-                    .peer_config
-                    .preferred
-                    .iter()
-                    .map(|t| t.as_str())
-                    .collect(),
-                target_alias: target.alias.as_deref(),
-            },
-            task,
-            conversation: context_id.map(|context_id| Conversation {
-                context_id,
-                can_send: true,
-            }),
-        })
-    }
 }

@@ -109,7 +109,7 @@ async fn follow_to_end(
     }
     match poll(call, peer, &task_id, !lost.progressed).await? {
         ConnectionEnd::Ended => Ok(()),
-        ConnectionEnd::Lost(refusal) => lost_task(call, lost, refusal),
+        ConnectionEnd::Lost(poll) => lost_task(call, lost, poll),
     }
 }
 
@@ -133,12 +133,12 @@ async fn subscribe(
             }
             return Ok(ended);
         }
-        Ok(Err(refusal)) if call.collected.count() == 0 && is_permanent(&refusal) => {
-            return Err(refusal.into());
+        Ok(Err(error)) if call.collected.count() == 0 && is_permanent(&error) => {
+            return Err(error.into());
         }
-        Ok(Err(refusal)) => {
-            let unreachable = refusal.kind.is_unreachable();
-            (refusal, !unreachable)
+        Ok(Err(error)) => {
+            let unreachable = error.kind.is_unreachable();
+            (error, !unreachable)
         }
         Err(_) => {
             let message = "the peer does not answer the subscription to the task";
@@ -181,19 +181,20 @@ async fn fetch_missed(call: &mut Call<'_>, peer: &dyn Peer) -> Result<(), ToolEr
 fn lost_task(
     call: &mut Call<'_>,
     lost: LostConnection,
-    refusal: LostConnection,
+    poll: LostConnection,
 ) -> Result<(), ToolError> {
-    match (lost.error, refusal.error) {
+    match (lost.error, poll.error) {
         // A revoked credential is the actual cause, and what the operator has to fix.
-        (Some(_), Some(refusal)) if refusal.reason == Reason::AuthRequired => Err(refusal),
-        (Some(mut error), refusal) => {
-            let refusal = refusal.map(|error| error.message).unwrap_or_default();
-            if refusal != error.message {
-                error.message = format!("{}; polling the task failed: {refusal}", error.message);
+        (Some(_), Some(poll_error)) if poll_error.reason == Reason::AuthRequired => Err(poll_error),
+        (Some(mut error), poll_error) => {
+            let poll_message = poll_error.map(|error| error.message).unwrap_or_default();
+            if poll_message != error.message {
+                error.message =
+                    format!("{}; polling the task failed: {poll_message}", error.message);
             }
             Err(error)
         }
-        (None, Some(refusal)) if call.collected.count() == 0 => Err(refusal),
+        (None, Some(poll_error)) if call.collected.count() == 0 => Err(poll_error),
         (None, _) => {
             call.set_incomplete();
             Ok(())
@@ -202,12 +203,12 @@ fn lost_task(
 }
 
 /// Returns whether polling would fail for the same reason as subscribing.
-fn is_permanent(refusal: &PeerError) -> bool {
+fn is_permanent(error: &PeerError) -> bool {
     let may_be_better = matches!(
-        refusal.kind,
+        error.kind,
         PeerErrorKind::Rpc | PeerErrorKind::HttpStatus | PeerErrorKind::InvalidResponse
     );
-    !may_be_better && !refusal.kind.is_cut()
+    !may_be_better && !error.kind.is_cut()
 }
 
 fn nothing_to_resume() -> ToolError {

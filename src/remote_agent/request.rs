@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use a2a::{Part, Transport};
+use a2a::Part;
 use common::validation;
+
+use super::continuation::ReceivedContinuation;
 
 /// The action of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -56,7 +58,7 @@ pub(super) struct Request {
     /// The handle of a task.
     pub task_handle: Option<String>,
     /// A continuation from an earlier result.
-    pub continuation: Option<Continuation>,
+    pub continuation: Option<ReceivedContinuation>,
     /// The message's id, if the caller sets it.
     pub message_id: Option<String>,
     /// The task's id at the peer.
@@ -157,56 +159,6 @@ impl PartRequest {
             Self::Data { data, metadata } => Part::data(data).with_metadata(metadata),
         }
     }
-}
-
-/// A continuation from an earlier result (openclaw-a2a-outbound, "Reading Output Continuations").
-#[derive(Debug, Deserialize)]
-pub(super) struct Continuation {
-    /// The peer.
-    pub target: ContinuationTarget,
-    /// The task.
-    pub task: Option<ContinuationTask>,
-    /// The conversation.
-    pub conversation: Option<ContinuationConversation>,
-}
-
-/// The peer of a continuation.
-#[derive(Debug, Deserialize)]
-pub(super) struct ContinuationTarget {
-    /// Its base URL.
-    pub target_url: String,
-    /// The path of its card.
-    pub card_path: String,
-    /// The transports of the earlier call.
-    pub preferred_transports: Vec<String>,
-    /// Its alias.
-    pub target_alias: Option<String>,
-}
-
-impl ContinuationTarget {
-    /// Parses the transports and skips unknown ones.
-    pub(super) fn transports(&self) -> Vec<Transport> {
-        self.preferred_transports
-            .iter()
-            .filter_map(|name| name.parse().ok())
-            .collect()
-    }
-}
-
-/// The task of a continuation.
-#[derive(Debug, Deserialize)]
-pub(super) struct ContinuationTask {
-    /// Its handle.
-    pub task_handle: Option<String>,
-    /// Its id at the peer.
-    pub task_id: String,
-}
-
-/// The conversation of a continuation.
-#[derive(Debug, Deserialize)]
-pub(super) struct ContinuationConversation {
-    /// Its id.
-    pub context_id: String,
 }
 
 /// Converts a push notification config to the peer's names, which differ in case only.

@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 use crate::handles::{Handle, HandleLookup};
 use crate::targets::{Catalog, Target, TargetError, local_name, same_place};
 
+use super::continuation::ReceivedTarget;
 use super::error::{Reason, ToolError};
-use super::request::{ContinuationTarget, Request};
+use super::request::Request;
 use super::rules::invalid_url;
 
 /// The target, task and conversation of a request.
@@ -201,10 +202,7 @@ fn by_url(url: &str, catalog: &Catalog) -> Result<Arc<Target>, ToolError> {
         .map_err(|refused| refused_error(refused, url, "/target_url"))
 }
 
-fn by_continuation(
-    named: &ContinuationTarget,
-    catalog: &Catalog,
-) -> Result<Arc<Target>, ToolError> {
+fn by_continuation(named: &ReceivedTarget, catalog: &Catalog) -> Result<Arc<Target>, ToolError> {
     catalog
         .by_continuation(
             &named.target_url,

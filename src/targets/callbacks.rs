@@ -1,6 +1,6 @@
 //! Callback URLs that a request may give to a peer.
 
-use common::config::covers;
+use common::config::contains_url;
 use url::Url;
 
 use crate::config::{Config, normal_url};
@@ -43,7 +43,7 @@ impl Callbacks {
                 None => Ok(()),
             };
         }
-        if self.0.iter().any(|listed| covers(listed, &url)) {
+        if self.0.iter().any(|listed| contains_url(listed, &url)) {
             return Ok(());
         }
         Err("is not among the callbacks that the operator allows (policy.pushCallbackUrls)".into())

@@ -95,7 +95,7 @@ impl CardCache {
     /// The target has no card, or none that the client can use.
     pub async fn get(&self, target: &Target, timeout: Duration) -> Result<FetchedCard, PeerError> {
         let slot = self.slot(target);
-        if let Some(known) = self.fresh(&slot) {
+        if let Some(known) = self.cached_if_fresh(&slot) {
             return Ok(known);
         }
         // Boxed: it is large, most calls find a fresh card, and every call would carry it.
@@ -120,7 +120,7 @@ impl CardCache {
             },
         };
         // Another caller may have fetched it meanwhile.
-        if let Some(known) = self.fresh(slot) {
+        if let Some(known) = self.cached_if_fresh(slot) {
             return Ok(known);
         }
         let stale_card = lock(&slot.cached).clone();
@@ -210,7 +210,7 @@ impl CardCache {
         }
     }
 
-    fn fresh(&self, slot: &Slot) -> Option<FetchedCard> {
+    fn cached_if_fresh(&self, slot: &Slot) -> Option<FetchedCard> {
         let cached = lock(&slot.cached);
         let cached = cached
             .as_ref()

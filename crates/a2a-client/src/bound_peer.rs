@@ -9,7 +9,7 @@ use a2a::{Card, Dialect, Reply, SendRequest, Task, Transport, Version};
 use common::redact;
 use peer::{BoxFuture, EventStream, NegotiatedProtocol, Peer, PeerError, PeerErrorKind};
 
-use super::decoder::{Decoder, from_shape};
+use super::decoder::{Decoder, shape_error};
 use super::events::SingleEvent;
 use super::http_binding::{HttpBinding, StreamResponse};
 use super::http_json::HttpJson;
@@ -86,7 +86,7 @@ impl BoundPeer {
 
     async fn task(&self, request: Request<'_>) -> Result<Task, PeerError> {
         let task = self.call(request).await?;
-        self.decoder().dialect.read_task(task).map_err(from_shape)
+        self.decoder().dialect.read_task(task).map_err(shape_error)
     }
 
     async fn subscribe(&self, request: Request<'_>) -> Result<Box<dyn EventStream>, PeerError> {
@@ -168,7 +168,7 @@ impl Peer for BoundPeer {
             };
             let dialect = self.decoder().dialect;
             let tasks = tasks.into_iter().map(|task| dialect.read_task(task));
-            tasks.collect::<Result<_, _>>().map_err(from_shape)
+            tasks.collect::<Result<_, _>>().map_err(shape_error)
         })
     }
 

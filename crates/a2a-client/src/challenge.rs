@@ -6,7 +6,7 @@ use http::header::WWW_AUTHENTICATE;
 use a2a::{Scheme, Security};
 use peer::{PeerError, PeerErrorKind, excerpt};
 
-use super::secrets::Secrets;
+use super::peer_secrets::PeerSecrets;
 
 /// The maximum number of schemes in an error.
 const MAX_SCHEMES: usize = 8;
@@ -24,7 +24,7 @@ pub(super) fn add_auth_schemes(
     error: &mut PeerError,
     headers: &HeaderMap,
     declared: &Security,
-    secrets: &Secrets,
+    secrets: &PeerSecrets,
 ) {
     if !matches!(error.http_status, Some(401 | 403)) {
         return;
@@ -99,7 +99,7 @@ fn challenges(header: &str) -> Vec<Challenge> {
         if let (Some((name, value)), Some(challenge)) = (parameter, found.last_mut())
             && name.trim().eq_ignore_ascii_case("realm")
         {
-            challenge.realm = Some(unquoted(value.trim()));
+            challenge.realm = Some(unquote(value.trim()));
         }
     }
     found
@@ -120,7 +120,7 @@ fn parts(header: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Removes the quotes and escapes of a quoted string; returns a token unchanged.
-fn unquoted(value: &str) -> String {
+fn unquote(value: &str) -> String {
     let Some(inner) = value.strip_prefix('"') else {
         return value.to_owned();
     };
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn long_requirements_of_card_are_shortened() {
         let url = url::Url::parse("https://a.example/").unwrap();
-        let secrets = Secrets::new(&PeerConfig::new(url, CardLocation::Path("/card".into())));
+        let secrets = PeerSecrets::new(&PeerConfig::new(url, CardLocation::Path("/card".into())));
         let declared = Security {
             schemes: Vec::new(),
             requirements: vec![vec!["key ".repeat(100_000)]],

@@ -6,7 +6,7 @@ use a2a::{Dialect, Event, Reply, ShapeError, Transport};
 use peer::{PeerError, PeerErrorKind, excerpt};
 
 use super::error_body::{MAX_ERROR_DATA, kind_of, parse, reason_in};
-use super::secrets::Secrets;
+use super::peer_secrets::PeerSecrets;
 
 /// The JSON-RPC id of every request. Each HTTP exchange carries one request, so one id suffices.
 pub(super) const ID: u32 = 1;
@@ -24,7 +24,7 @@ impl Decoder {
         self,
         answer: Value,
         check_id: bool,
-        secrets: &Secrets,
+        secrets: &PeerSecrets,
     ) -> Result<Value, PeerError> {
         match self.transport {
             Transport::HttpJson => Ok(answer),
@@ -33,22 +33,22 @@ impl Decoder {
     }
 
     /// Returns the error in a body of HTTP+JSON, whatever its status. In JSON-RPC, [`result`](Self::result) finds it.
-    fn error(self, answer: &Value, secrets: &Secrets) -> Option<PeerError> {
+    fn error(self, answer: &Value, secrets: &PeerSecrets) -> Option<PeerError> {
         match self.transport {
             Transport::HttpJson => parse(answer, secrets),
             _ => None,
         }
     }
 
-    pub(super) fn reply(self, result: Value, secrets: &Secrets) -> Result<Reply, PeerError> {
+    pub(super) fn reply(self, result: Value, secrets: &PeerSecrets) -> Result<Reply, PeerError> {
         match self.error(&result, secrets) {
             Some(error) => Err(error),
-            None => self.dialect.read_reply(result).map_err(from_shape),
+            None => self.dialect.read_reply(result).map_err(shape_error),
         }
     }
 
     /// Decodes the data of a server-sent event.
-    pub(super) fn event(self, data: &str, secrets: &Secrets) -> Result<Event, PeerError> {
+    pub(super) fn event(self, data: &str, secrets: &PeerSecrets) -> Result<Event, PeerError> {
         let mut json: Value = serde_json::from_str(data).map_err(|e| {
             let message = format!("an event of the stream is not JSON: {e}");
             PeerError::new(PeerErrorKind::InvalidResponse, message)
@@ -57,16 +57,16 @@ impl Decoder {
         let event = self.result(json, false, secrets)?;
         match self.error(&event, secrets) {
             Some(error) => Err(error),
-            None => self.dialect.read_event(event).map_err(from_shape),
+            None => self.dialect.read_event(event).map_err(shape_error),
         }
     }
 }
 
 /// Unwraps a JSON-RPC response (JSON-RPC 2.0 §5). Does not check the id of an event, which belongs to the request of its
 /// connection.
-fn unwrap(answer: Value, check_id: bool, secrets: &Secrets) -> Result<Value, PeerError> {
+fn unwrap(answer: Value, check_id: bool, secrets: &PeerSecrets) -> Result<Value, PeerError> {
     let Value::Object(mut answer) = answer else {
-        return Err(from_shape(ShapeError::here(
+        return Err(shape_error(ShapeError::here(
             "a JSON-RPC response",
             Some(&answer),
         )));
@@ -91,12 +91,12 @@ fn is_foreign_id(id: Option<&Value>) -> bool {
 }
 
 /// Returns the error in the body of an error status.
-pub(super) fn parse_error(mut body: Value, secrets: &Secrets) -> Option<PeerError> {
+pub(super) fn parse_error(mut body: Value, secrets: &PeerSecrets) -> Option<PeerError> {
     let error = body.get_mut("error").filter(|error| error.is_object())?;
     Some(rpc_error(error.take(), secrets))
 }
 
-fn rpc_error(mut error: Value, secrets: &Secrets) -> PeerError {
+fn rpc_error(mut error: Value, secrets: &PeerSecrets) -> PeerError {
     secrets.scrub_error(&mut error);
     let code = error.get("code").and_then(Value::as_i64);
     let text = error
@@ -122,6 +122,6 @@ fn rpc_error(mut error: Value, secrets: &Secrets) -> PeerError {
     peer_error
 }
 
-pub(super) fn from_shape(error: ShapeError) -> PeerError {
+pub(super) fn shape_error(error: ShapeError) -> PeerError {
     PeerError::new(PeerErrorKind::InvalidResponse, error.to_string())
 }

@@ -12,7 +12,7 @@ use egress::redirect::get_following;
 use egress::{HttpClient, Request, body};
 use peer::{CardLocation, Discovered, PeerConfig, PeerError, PeerErrorKind, Validator};
 
-use super::{challenge, error, outgoing, secrets::Secrets, signature, weight};
+use super::{challenge, error, json_limits, outgoing, peer_secrets::PeerSecrets, signature};
 
 const DEFAULT_PATH: &str = a2a::http::CARD_PATH;
 
@@ -126,7 +126,7 @@ async fn fetch(
     }
     if !response.status.is_success() {
         let text = body::read_error(response.body).await;
-        let secrets = Secrets::new(config);
+        let secrets = PeerSecrets::new(config);
         let mut error =
             error::from_status(response.status, &response.headers, &text, &secrets).undelivered();
         error.http_status = Some(response.status.as_u16());
@@ -145,11 +145,11 @@ async fn fetch(
     }
     let body = body::read_response(&mut response, max_bytes).await;
     let body = body.map_err(|e| FetchError::Final(error::from_net(e).undelivered()))?;
-    weight::check(&body, max_bytes).map_err(|e| FetchError::Final(e.undelivered()))?;
+    json_limits::check(&body, max_bytes).map_err(|e| FetchError::Final(e.undelivered()))?;
     let invalid = |reason: String| {
         FetchError::Elsewhere(PeerError::new(PeerErrorKind::CardMalformed, reason).undelivered())
     };
-    let secrets = Secrets::new(config);
+    let secrets = PeerSecrets::new(config);
     let mut json = serde_json::from_slice(&body).map_err(|e| {
         let kind = error::content_type(&response.headers, &secrets);
         invalid(format!("not JSON ({kind}, {} bytes): {e}", body.len()))

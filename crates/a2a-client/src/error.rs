@@ -9,14 +9,14 @@ use serde_json::Value;
 use egress::{NetError, NetFault, Sent};
 use peer::{PeerError, PeerErrorKind, excerpt};
 
-use super::secrets::Secrets;
+use super::peer_secrets::PeerSecrets;
 
 /// Returns the error for a status other than 2xx, with an excerpt of the body.
 pub(super) fn from_status(
     status: StatusCode,
     headers: &HeaderMap,
     body: &[u8],
-    secrets: &Secrets,
+    secrets: &PeerSecrets,
 ) -> PeerError {
     if status.is_redirection() {
         let to = headers
@@ -32,7 +32,7 @@ pub(super) fn from_status(
         );
         return PeerError::new(PeerErrorKind::RedirectRefused, message);
     }
-    let message = own_message(body).map_or_else(|| String::from_utf8_lossy(body), Cow::Owned);
+    let message = error_message(body).map_or_else(|| String::from_utf8_lossy(body), Cow::Owned);
     let text = excerpt(&secrets.scrub(message));
     let message = if text.is_empty() {
         format!("the peer responded {status}")
@@ -43,7 +43,7 @@ pub(super) fn from_status(
 }
 
 /// Returns the message in an error body of HTTP+JSON, JSON-RPC or `application/problem+json`.
-fn own_message(body: &[u8]) -> Option<String> {
+fn error_message(body: &[u8]) -> Option<String> {
     let json: Value = serde_json::from_slice(body).ok()?;
     let mut messages = ["/error/message", "/message", "/detail"]
         .iter()
@@ -52,7 +52,7 @@ fn own_message(body: &[u8]) -> Option<String> {
 }
 
 /// Returns the content type of a response, for a message.
-pub(super) fn content_type(headers: &HeaderMap, secrets: &Secrets) -> String {
+pub(super) fn content_type(headers: &HeaderMap, secrets: &PeerSecrets) -> String {
     let kind = headers
         .get(CONTENT_TYPE)
         .and_then(|kind| kind.to_str().ok());

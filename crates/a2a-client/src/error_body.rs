@@ -10,7 +10,7 @@ use serde_json::Value;
 use a2a::ErrorReason;
 use peer::{PeerError, PeerErrorKind, excerpt};
 
-use super::secrets::Secrets;
+use super::peer_secrets::PeerSecrets;
 
 /// The maximum size of a peer's error data in a [`PeerError`], in bytes of JSON.
 pub(super) const MAX_ERROR_DATA: usize = 4096;
@@ -47,7 +47,7 @@ pub(super) fn confirms_version<T>(answer: &Result<T, PeerError>) -> bool {
 const UNKNOWN_PATH: [&str; 2] = ["Not Found", "Method Not Allowed"];
 
 /// Returns the error in a body, if there is one.
-pub(super) fn parse(body: &Value, secrets: &Secrets) -> Option<PeerError> {
+pub(super) fn parse(body: &Value, secrets: &PeerSecrets) -> Option<PeerError> {
     let inner = body.get("error").filter(|e| e.is_object()).unwrap_or(body);
     let text = |key: &str| inner.get(key).and_then(Value::as_str);
     let code = inner.get("code").and_then(Value::as_i64);
@@ -125,7 +125,7 @@ mod tests {
 
     fn parsed(body: Value) -> Option<(Option<i64>, String)> {
         let url = url::Url::parse("http://a.example/").unwrap();
-        let secrets = Secrets::new(&PeerConfig::new(url, CardLocation::Path("/card".into())));
+        let secrets = PeerSecrets::new(&PeerConfig::new(url, CardLocation::Path("/card".into())));
         parse(&body, &secrets).map(|error| (error.rpc_code, error.message))
     }
 

@@ -8,13 +8,13 @@ use peer::{BoxFuture, EventStream, NextEvent, PeerError};
 
 use super::decoder::Decoder;
 use super::error::from_net;
-use super::{secrets::Secrets, weight};
+use super::{json_limits, peer_secrets::PeerSecrets};
 
 /// The events of one connection.
 pub(super) struct Events {
     reader: EventReader,
     decoder: Decoder,
-    secrets: Arc<Secrets>,
+    secrets: Arc<PeerSecrets>,
     answer_bytes: usize,
     ended: bool,
 }
@@ -23,7 +23,7 @@ impl Events {
     pub(super) fn new(
         reader: EventReader,
         decoder: Decoder,
-        secrets: Arc<Secrets>,
+        secrets: Arc<PeerSecrets>,
         answer_bytes: usize,
     ) -> Self {
         Self {
@@ -36,7 +36,7 @@ impl Events {
     }
 
     fn read(&self, data: &str) -> Result<Event, PeerError> {
-        weight::check(data.as_bytes(), self.answer_bytes)?;
+        json_limits::check(data.as_bytes(), self.answer_bytes)?;
         self.decoder.event(data, &self.secrets)
     }
 
@@ -47,7 +47,10 @@ impl Events {
         let event = loop {
             match self.reader.next().await {
                 Some(Ok(SseItem::Event { data, .. })) if !data.is_empty() => {
-                    break Some(self.read(&data).map(|event| (event, weight::bytes(&data))));
+                    break Some(
+                        self.read(&data)
+                            .map(|event| (event, json_limits::size(&data))),
+                    );
                 }
                 Some(Ok(_)) => {}
                 Some(Err(error)) => break Some(Err(from_net(error))),

@@ -21,8 +21,8 @@ use super::decoder::Decoder;
 use super::error::{content_type, from_net, from_status};
 use super::events::Events;
 use super::outgoing::{access_to, authorization, configured_headers, set_version};
-use super::secrets::Secrets;
-use super::{signature, weight};
+use super::peer_secrets::PeerSecrets;
+use super::{json_limits, signature};
 
 const JSON: HeaderValue = HeaderValue::from_static(a2a::http::JSON);
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream, application/json");
@@ -36,7 +36,7 @@ pub(super) struct HttpBinding {
     access: AddressPolicy,
     trust: Option<Arc<Trust>>,
     limits: SseLimits,
-    secrets: Arc<Secrets>,
+    secrets: Arc<PeerSecrets>,
     /// The security requirements of the peer's card.
     declared: Arc<Security>,
     /// The trusted keys, if the card must be signed.
@@ -67,7 +67,7 @@ impl HttpBinding {
         url: &Url,
         parameters: &[(String, String)],
         limits: SseLimits,
-        secrets: Arc<Secrets>,
+        secrets: Arc<PeerSecrets>,
     ) -> Result<Self, PeerError> {
         let access = access_to(config, url).map_err(|error| {
             error.during("the agent card names an address that the policy refuses")
@@ -216,7 +216,7 @@ impl HttpBinding {
     }
 
     fn parse(&self, response: &PlainResponse) -> Result<Value, PeerError> {
-        weight::check(&response.body, self.limits.answer_bytes)?;
+        json_limits::check(&response.body, self.limits.answer_bytes)?;
         let mut json = serde_json::from_slice(&response.body).map_err(|e| {
             let kind = content_type(&response.headers, &self.secrets);
             let message = format!(
@@ -236,7 +236,7 @@ impl HttpBinding {
     }
 
     /// Returns the credentials of the peer.
-    pub(super) fn secrets(&self) -> &Secrets {
+    pub(super) fn secrets(&self) -> &PeerSecrets {
         &self.secrets
     }
 
@@ -258,7 +258,7 @@ impl HttpBinding {
 }
 
 /// Reads the error in a body, if there is one.
-pub(super) type ParseError = fn(Value, &Secrets) -> Option<PeerError>;
+pub(super) type ParseError = fn(Value, &PeerSecrets) -> Option<PeerError>;
 
 /// The response to a request for a stream.
 pub(super) enum StreamResponse {

@@ -14,8 +14,8 @@ use super::error_body::{confirms_version, parse};
 use super::http_binding::{HttpBinding, PlainResponse, StreamResponse};
 use super::interface_cache::InterfaceState;
 use super::jsonrpc::unserializable;
+use super::peer_secrets::PeerSecrets;
 use super::request::Request;
-use super::secrets::Secrets;
 
 /// The HTTP+JSON binding of an interface.
 pub(super) struct HttpJson {
@@ -35,11 +35,11 @@ struct HttpRequest {
 
 impl HttpJson {
     /// Returns the URL of a path, below the tenant if `tenanted`.
-    fn url(&self, path: &str, tenanted: bool) -> Url {
+    fn url(&self, path: &str, call_with_tenant: bool) -> Url {
         let mut url = self.base.clone();
         let base = self.base.path();
         let base = base.strip_suffix('/').unwrap_or(base);
-        match self.tenant.as_deref().filter(|_| tenanted) {
+        match self.tenant.as_deref().filter(|_| call_with_tenant) {
             Some(tenant) => {
                 let tenant = path_segment(tenant);
                 url.set_path(&format!("{base}/{tenant}{path}"));
@@ -51,16 +51,16 @@ impl HttpJson {
 
     /// Calls `path` with the tenant in it, and without it if the server has no such path (404 or 405): servers differ
     /// (A2A 1.0 §11.2). Nothing was executed at an unknown path, so no message is sent twice.
-    async fn tenanted<'a, T>(
+    async fn call_with_tenant<'a, T>(
         &'a self,
         method: &Method,
         path: &str,
         query: Option<&str>,
         call: impl Fn(Url) -> BoxFuture<'a, Result<T, PeerError>> + Send,
     ) -> Result<T, PeerError> {
-        let url_of = |tenanted| {
-            let mut url = self.url(path, tenanted);
-            let tenant = self.tenant.iter().filter(|_| !tenanted);
+        let url_of = |call_with_tenant| {
+            let mut url = self.url(path, call_with_tenant);
+            let tenant = self.tenant.iter().filter(|_| !call_with_tenant);
             let tenant = tenant.filter(|_| *method == Method::GET);
             for (name, value) in query
                 .into_iter()
@@ -72,12 +72,12 @@ impl HttpJson {
             url
         };
         let no_tenant_path = &self.state.no_tenant_path;
-        let tenanted = self.tenant.is_some() && !no_tenant_path.is_set();
-        let first = match call(url_of(tenanted)).await {
+        let call_with_tenant = self.tenant.is_some() && !no_tenant_path.is_set();
+        let first = match call(url_of(call_with_tenant)).await {
             Err(error) if is_unknown_path(&error) => error,
             result => return result,
         };
-        if !tenanted {
+        if !call_with_tenant {
             // The cached fact may be outdated; the next call tries both again.
             no_tenant_path.set(false);
             return Err(first);
@@ -101,7 +101,7 @@ impl HttpJson {
         let parts = self.http_request(request, false)?;
         let idempotency = request.idempotency();
         let (method, body) = (&parts.method, &parts.body);
-        self.tenanted(
+        self.call_with_tenant(
             method,
             &parts.path,
             parts.history_length.as_deref(),
@@ -121,7 +121,7 @@ impl HttpJson {
             let parts = self.http_request(request, by_get)?;
             let idempotency = request.idempotency();
             let (method, body) = (&parts.method, &parts.body);
-            self.tenanted(method, &parts.path, None, |url| {
+            self.call_with_tenant(method, &parts.path, None, |url| {
                 Box::pin(http.stream(idempotency, method.clone(), url, body.clone(), parse_error))
             })
             .await
@@ -209,6 +209,6 @@ pub(super) fn is_unknown_path(error: &PeerError) -> bool {
     error.kind == PeerErrorKind::HttpStatus && matches!(error.http_status, Some(404 | 405))
 }
 
-fn parse_error(body: Value, secrets: &Secrets) -> Option<PeerError> {
+fn parse_error(body: Value, secrets: &PeerSecrets) -> Option<PeerError> {
     parse(&body, secrets)
 }

@@ -10,7 +10,7 @@ use url::Url;
 use a2a::{Transport, Version};
 use peer::PeerConfig;
 
-use super::secrets::Secrets;
+use super::peer_secrets::PeerSecrets;
 
 /// The maximum number of interfaces.
 const MAX_INTERFACES: NonZeroUsize = NonZeroUsize::MIN.saturating_add(511);
@@ -49,7 +49,7 @@ pub(super) struct InterfaceState {
     /// Its paths contain no tenant.
     pub(super) no_tenant_path: Flag,
     /// The credentials of the last call, in every form.
-    secrets: Mutex<Option<Arc<Secrets>>>,
+    secrets: Mutex<Option<Arc<PeerSecrets>>>,
 }
 
 /// A fact that is true or unknown.
@@ -68,12 +68,12 @@ impl Flag {
 
 impl InterfaceState {
     /// Returns the credentials of `config`, those of the last call if that had the same ones.
-    pub(super) fn secrets(&self, config: &PeerConfig) -> Arc<Secrets> {
+    pub(super) fn secrets(&self, config: &PeerConfig) -> Arc<PeerSecrets> {
         let mut last = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(last) = last.as_ref().filter(|last| last.matches(config)) {
             return Arc::clone(last);
         }
-        Arc::clone(last.insert(Arc::new(Secrets::new(config))))
+        Arc::clone(last.insert(Arc::new(PeerSecrets::new(config))))
     }
 
     /// Returns the version that a response has confirmed.

@@ -36,13 +36,13 @@ mod events;
 mod http_binding;
 mod http_json;
 mod interface_cache;
+mod json_limits;
 mod jsonrpc;
 mod negotiate;
 mod outgoing;
+mod peer_secrets;
 mod request;
-mod secrets;
 mod signature;
-mod weight;
 
 use std::sync::Arc;
 

@@ -26,7 +26,7 @@ pub(super) fn set_version(headers: &mut HeaderMap, pinned: Option<Version>) {
 
 /// Returns the addresses that a connection for `url` may use.
 pub(super) fn access_to(config: &PeerConfig, url: &Url) -> Result<AddressPolicy, PeerError> {
-    address_policy::check(url, config.allow_private, config.is_configured_host(url))
+    address_policy::for_url(url, config.allow_private, config.is_configured_host(url))
         .map_err(from_net)
 }
 

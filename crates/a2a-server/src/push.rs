@@ -188,7 +188,7 @@ impl Notifier {
     }
 
     /// Returns the numbers of notifications since the server started.
-    pub fn figures(&self) -> PushCounts {
+    pub fn counts(&self) -> PushCounts {
         let metrics = &self.dispatcher.metrics;
         PushCounts {
             waiting: self.dispatcher.queues.waiting() as u64,

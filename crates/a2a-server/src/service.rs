@@ -30,12 +30,12 @@ mod modes;
 mod operator;
 mod page;
 mod pushes;
-mod quota;
 mod running;
 mod send;
 mod size;
 mod status;
 mod submit;
+mod task_quota;
 mod task_runner;
 mod updates;
 mod validate;
@@ -330,7 +330,7 @@ impl Service {
     }
 
     /// Returns the maximum size of the tasks on a page, in bytes.
-    pub(crate) fn page_bytes(&self) -> usize {
+    pub(crate) fn max_page_bytes(&self) -> usize {
         self.core.settings.limits.page_bytes
     }
 

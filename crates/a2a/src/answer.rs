@@ -142,8 +142,8 @@ impl Reader {
         }
         read_context_id(&mut task);
         self.status(&mut task);
-        each(&mut task, "artifacts", |artifact| self.artifact(artifact));
-        each(&mut task, "history", |message| self.message(message));
+        map_items(&mut task, "artifacts", |artifact| self.artifact(artifact));
+        map_items(&mut task, "history", |message| self.message(message));
         kind(task, "task")
     }
 
@@ -304,7 +304,7 @@ fn read_task_id(map: &mut Map<String, Value>) {
     drop_empty(map, "taskId");
 }
 
-fn each(map: &mut Map<String, Value>, key: &str, read: impl Fn(Value) -> Value) {
+fn map_items(map: &mut Map<String, Value>, key: &str, read: impl Fn(Value) -> Value) {
     if let Some(Value::Array(items)) = map.get_mut(key) {
         for item in items {
             *item = read(item.take());

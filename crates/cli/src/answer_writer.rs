@@ -157,10 +157,10 @@ impl AnswerWriter {
     /// Writes to standard output. Ignores a closed pipe, so that the call continues.
     fn write_stdout(&self, text: &str) {
         let write = || {
-            let mut write_stdout = io::stdout().lock();
-            let _ = write_stdout
+            let mut stdout = io::stdout().lock();
+            let _ = stdout
                 .write_all(text.as_bytes())
-                .and_then(|()| write_stdout.flush());
+                .and_then(|()| stdout.flush());
         };
         if text.is_empty() {
             return;

@@ -198,8 +198,8 @@ mod tests {
         let again = envelope(&[("a.txt", "two"), ("../a.txt", "one"), ("...", "three")]);
         save(&again, directory.path()).unwrap();
         assert_eq!(names(directory.path()), ["a-2.txt", "a.txt", "file-3"]);
-        let kept = fs::read_to_string(directory.path().join("a.txt")).unwrap();
-        assert_eq!(kept, "one");
+        let stored = fs::read_to_string(directory.path().join("a.txt")).unwrap();
+        assert_eq!(stored, "one");
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub async fn run(library: &Library, gateway: Option<&str>) -> Result<Exit, Failu
     let lines = Arc::clone(&session.lines);
     tokio::select! {
         read = session.handle_lines(tokio::io::stdin()) => read?,
-        () = lines.gone().cancelled() => {
+        () = lines.closed().cancelled() => {
             return Err(Failure::new("standard output is closed"));
         }
     }

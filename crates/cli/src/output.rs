@@ -16,14 +16,14 @@ use super::{exit::Failure, text};
 #[derive(Debug)]
 pub struct LineWriter {
     out: Mutex<io::Stdout>,
-    gone: CancellationToken,
+    closed: CancellationToken,
 }
 
 impl Default for LineWriter {
     fn default() -> Self {
         Self {
             out: Mutex::new(io::stdout()),
-            gone: CancellationToken::new(),
+            closed: CancellationToken::new(),
         }
     }
 }
@@ -40,14 +40,14 @@ impl LineWriter {
             .and_then(|()| out.flush())
             .is_err()
         {
-            self.gone.cancel();
+            self.closed.cancel();
         }
     }
 
     /// Returns the token that is cancelled once the reader has closed standard output.
     #[must_use]
-    pub fn gone(&self) -> &CancellationToken {
-        &self.gone
+    pub fn closed(&self) -> &CancellationToken {
+        &self.closed
     }
 }
 

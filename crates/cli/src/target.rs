@@ -11,7 +11,7 @@ use super::{
     local::{self, LocalArgs},
     text::shell,
 };
-use common::config::completed;
+use common::config::with_presumed_scheme;
 
 /// The hint for a call without a known agent.
 pub(super) const NAME_AN_AGENT: &str = "name a configuration with `--config FILE`, an agent with `--url URL`, or the local gateway with `--gateway URL`";
@@ -331,7 +331,7 @@ fn is_agent_url(url: &str) -> bool {
 
 /// Refuses a URL without a scheme, with an error that names the option.
 fn check_scheme(url: &str) -> Result<(), Failure> {
-    let Some(whole) = completed(url) else {
+    let Some(whole) = with_presumed_scheme(url) else {
         return Ok(());
     };
     Err(Failure::usage(format!(

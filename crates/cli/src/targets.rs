@@ -136,7 +136,7 @@ fn remote_row(target: &Value) -> [String; 6] {
 }
 
 fn local_row(target: &Value) -> [String; 5] {
-    let [status, role] = standing(target);
+    let [status, role] = status_and_role(target);
     let (alias, streaming, card) = (alias(target), streaming(target).to_owned(), card(target));
     [alias, status, streaming, card, role]
 }
@@ -163,7 +163,7 @@ fn is_local(target: &Value) -> bool {
 }
 
 /// Returns the state and the role of an agent of the gateway. For the triad, returns the members with their states.
-fn standing(target: &Value) -> [String; 2] {
+fn status_and_role(target: &Value) -> [String; 2] {
     let field = |name: &str| target[name].as_str().map(text::line);
     let members = target["members"].as_array().into_iter().flatten();
     let member = |member: &Value| {

@@ -87,7 +87,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
                 ));
             }
         }
-        if lines.gone().is_cancelled() {
+        if lines.closed().is_cancelled() {
             return Err(Failure::new("standard output is closed"));
         }
     }

@@ -69,7 +69,7 @@ impl Envelope {
             })
         };
         let kind = match fields.get("type") {
-            Some(Value::String(name)) => match Kind::from_word(name) {
+            Some(Value::String(name)) => match Kind::from_name(name) {
                 Some(kind) => kind,
                 None => {
                     let name: String = name.chars().take(64).collect();

@@ -75,7 +75,7 @@ kinds! {
 
 impl Kind {
     /// Returns the type with this name.
-    pub fn from_word(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| kind.as_str() == name)
     }
 }

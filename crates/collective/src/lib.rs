@@ -25,9 +25,9 @@ mod close;
 mod envelope;
 mod error;
 mod kind;
+mod tally;
 mod time;
 pub mod translate;
-mod triad;
 mod validate;
 
 pub use answer::GATEWAY;
@@ -35,7 +35,7 @@ pub use close::CloseCode;
 pub use envelope::{Envelope, EnvelopeError};
 pub use error::ErrorCode;
 pub use kind::Kind;
-pub use triad::{Decision, MAJORITY, Quorum, Tally, Vote, VoteRejection};
+pub use tally::{Decision, MAJORITY, Quorum, Tally, Vote, VoteRejection};
 pub use validate::validate;
 
 /// The subprotocol that clients offer, and the name of the dialect (Heretek A2A §3.4).

@@ -63,7 +63,7 @@ pub struct Secrets {
     /// The length in bytes of the longest secret that is one run of visible ASCII characters.
     longest_ascii: usize,
     /// The length in bytes of the longest of the other secrets.
-    longest_unicode: usize,
+    longest_other: usize,
 }
 
 impl Secrets {
@@ -110,7 +110,7 @@ impl Secrets {
         let is_ascii = text.bytes().all(|byte| byte.is_ascii_graphic());
         let longest = match is_ascii {
             true => &mut self.longest_ascii,
-            false => &mut self.longest_unicode,
+            false => &mut self.longest_other,
         };
         *longest = text.len().max(*longest);
         self.shortest = match self.all.is_empty() {
@@ -203,7 +203,7 @@ impl Secrets {
 
     /// Returns the length in bytes of the longest secret.
     pub fn longest(&self) -> usize {
-        self.longest_ascii.max(self.longest_unicode)
+        self.longest_ascii.max(self.longest_other)
     }
 
     /// Returns the position in `text` where an incomplete secret at its end begins; the length of `text` without one.
@@ -295,7 +295,7 @@ impl Secrets {
             if is_ascii {
                 word = at;
             }
-            if shown < self.longest_unicode {
+            if shown < self.longest_other {
                 other = at;
             } else if !is_ascii {
                 break;

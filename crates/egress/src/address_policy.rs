@@ -1,11 +1,22 @@
-//! The addresses that a request to a URL may use.
+//! Checks a URL against the address policy before resolution. `resolver` applies the policy to the resolved addresses.
 
 use url::{Host, Url};
 
 use crate::address;
 
 use super::error::place;
-use super::{AddressPolicy, NetError, NetFault, Sent};
+use super::{NetError, NetFault, Sent};
+
+/// The addresses that may receive a request, checked after the host's name is resolved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AddressPolicy {
+    /// Only public addresses of the internet, see [`address::is_public`].
+    Public,
+    /// Any address.
+    AnyAddress,
+    /// Only loopback addresses, see [`address::is_loopback`], and without a proxy.
+    Loopback,
+}
 
 /// Returns the addresses that a request to `url` may use, before any connection.
 ///
@@ -14,7 +25,7 @@ use super::{AddressPolicy, NetError, NetFault, Sent};
 ///
 /// # Errors
 /// [`NetFault::AddressRefused`] for an address that is not public.
-pub fn check(
+pub fn for_url(
     url: &Url,
     allow_private: bool,
     is_configured: bool,
@@ -52,7 +63,7 @@ mod tests {
     use super::*;
 
     fn decided(url: &str, allow_private: bool, is_configured: bool) -> Option<AddressPolicy> {
-        check(&Url::parse(url).unwrap(), allow_private, is_configured).ok()
+        for_url(&Url::parse(url).unwrap(), allow_private, is_configured).ok()
     }
 
     #[test]

@@ -28,7 +28,7 @@ use crate::credential::Trust;
 
 use super::lookup::{Lookup, SystemLookup};
 use super::proxy::Proxies;
-use super::resolve::{ResolvePolicy, Resolver, check_for_proxy};
+use super::resolver::{ResolvePolicy, Resolver, check_for_proxy};
 use super::retry::{self, RetryContext};
 use super::tls::{self, Tls};
 use super::{
@@ -226,7 +226,7 @@ impl ReqwestClient {
         target::check(&url, access, kind)?;
         let to = target::over_http(&url);
         let proxies = self.proxies(access);
-        let proxy = proxies.and_then(|proxies| proxies.before(&to));
+        let proxy = proxies.and_then(|proxies| proxies.proxy_for(&to));
         if let Some(proxy) = &proxy
             && proxy.uri().scheme() == Some(&Scheme::HTTPS)
             && trust.is_some()

@@ -6,7 +6,7 @@ use std::io;
 use url::Url;
 
 use super::error::place;
-use super::resolve::ResolveError;
+use super::resolver::ResolveError;
 use super::{NetError, NetFault, Sent};
 
 /// Returns the error for a request that this system cannot send.
@@ -86,7 +86,7 @@ pub(super) fn before_response(
             )
         }
         // The TCP connection was open, so the TLS handshake broke off.
-        Kind::Io(io) if matches!(url.scheme(), "https" | "wss") && broken_off(io) => NetError::new(
+        Kind::Io(io) if matches!(url.scheme(), "https" | "wss") && is_cut(io) => NetError::new(
             NetFault::Tls,
             Sent::No,
             format!("the TLS handshake with `{place}` broke off: {}", cause.last),
@@ -125,7 +125,7 @@ pub(super) fn upgrade_failed(error: &reqwest::Error, url: &Url) -> NetError {
     NetError::new(NetFault::Protocol, Sent::Unknown, message)
 }
 
-fn broken_off(kind: io::ErrorKind) -> bool {
+fn is_cut(kind: io::ErrorKind) -> bool {
     use io::ErrorKind as K;
     matches!(
         kind,
@@ -165,7 +165,7 @@ impl Cause {
             if !link.is::<reqwest::Error>() {
                 cause.last = link.to_string();
             }
-            cause.look_at(link);
+            cause.classify(link);
             // The source of an I/O error is the source of the error that it wraps.
             let wrapped = link
                 .downcast_ref::<io::Error>()
@@ -181,7 +181,7 @@ impl Cause {
         cause
     }
 
-    fn look_at(&mut self, link: &(dyn StdError + 'static)) {
+    fn classify(&mut self, link: &(dyn StdError + 'static)) {
         if let Some(error) = link.downcast_ref::<ResolveError>() {
             self.kind = match error {
                 ResolveError::NotPublic(_) | ResolveError::NotLoopback => {

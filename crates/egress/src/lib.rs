@@ -49,7 +49,7 @@ pub mod lookup;
 mod oauth2;
 pub mod proxy;
 pub mod redirect;
-mod resolve;
+mod resolver;
 pub mod retry;
 #[cfg(test)]
 mod scripted;
@@ -71,6 +71,7 @@ use url::Url;
 
 use crate::credential::Trust;
 
+pub use address_policy::AddressPolicy;
 pub use auth::Authorization;
 pub use error::{NetError, NetFault, Sent};
 pub use http::ReqwestClient;
@@ -99,17 +100,6 @@ pub trait HttpClient: Send + Sync + 'static {
     fn upgrade(&self, request: Request) -> BoxFuture<'_, Result<Upgrade, NetError>> {
         Box::pin(std::future::ready(Err(upgrade::unsupported(&request))))
     }
-}
-
-/// The addresses that may receive a request, checked after the host's name is resolved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum AddressPolicy {
-    /// Only public addresses of the internet, see [`address::is_public`].
-    Public,
-    /// Any address.
-    AnyAddress,
-    /// Only loopback addresses, see [`address::is_loopback`], and without a proxy.
-    Loopback,
 }
 
 /// A request with its whole body.

@@ -150,7 +150,7 @@ async fn request_token(
 }
 
 fn request(client: &OAuth2, endpoint: &TokenEndpoint) -> Result<Request, NetError> {
-    let access = address_policy::check(&client.token_url, endpoint.allow_private, true)?;
+    let access = address_policy::for_url(&client.token_url, endpoint.allow_private, true)?;
     let mut form = url::form_urlencoded::Serializer::new(String::new());
     form.append_pair("grant_type", "client_credentials");
     if !client.scopes.is_empty() {
@@ -217,7 +217,7 @@ fn read(client: &OAuth2, response: &Response, body: &[u8]) -> Result<IssuedToken
 
 fn refused(client: &OAuth2, status: StatusCode, body: &[u8]) -> NetError {
     #[derive(Deserialize)]
-    struct Refusal {
+    struct ErrorResponse {
         error: String,
         error_description: Option<String>,
     }
@@ -227,13 +227,13 @@ fn refused(client: &OAuth2, status: StatusCode, body: &[u8]) -> NetError {
             format_args!("it answered {status}, and redirects are not followed"),
         );
     }
-    let reason = match serde_json::from_slice::<Refusal>(body) {
-        Ok(refusal) => {
-            let more = refusal
+    let reason = match serde_json::from_slice::<ErrorResponse>(body) {
+        Ok(response) => {
+            let more = response
                 .error_description
                 .map(|text| format!(" ({})", redacted(client, &text)))
                 .unwrap_or_default();
-            format!(": {}{more}", redacted(client, &refusal.error))
+            format!(": {}{more}", redacted(client, &response.error))
         }
         Err(_) => String::new(),
     };

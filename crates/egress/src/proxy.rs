@@ -74,7 +74,7 @@ impl Proxies {
         };
         let address = |variable: &str, value: &Option<String>| match value {
             Some(value) => {
-                let url = usable(value)
+                let url = parse_proxy_url(value)
                     .ok_or_else(|| format!("{variable} is not the http or https URL of a proxy"))?;
                 Ok(String::from(url))
             }
@@ -98,7 +98,7 @@ impl Proxies {
     }
 
     /// Returns the proxy for requests to `to`.
-    pub(super) fn before(&self, to: &Url) -> Option<Intercept> {
+    pub(super) fn proxy_for(&self, to: &Url) -> Option<Intercept> {
         // The client refuses an invalid URI later.
         self.0.as_ref()?.intercept(&to.as_str().parse().ok()?)
     }
@@ -106,7 +106,7 @@ impl Proxies {
 
 /// Returns the URL of a proxy, if `value` is one. The matcher would ignore an invalid value, and requests would bypass
 /// the proxy.
-fn usable(value: &str) -> Option<Url> {
+fn parse_proxy_url(value: &str) -> Option<Url> {
     let url = if value.contains("://") {
         Url::parse(value)
     } else {

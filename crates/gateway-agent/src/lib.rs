@@ -69,7 +69,7 @@
 //!     while connected.recv().await == Some(false) {}
 //!     let mut requester = connector.connect(endpoint.clone()).await?;
 //!     let message = Message { agent: "coder".into(), text: "hello".into(), session_id: None };
-//!     let reply = requester.ask(&message, Duration::from_secs(5), |_| {}).await?;
+//!     let reply = requester.send_and_wait(&message, Duration::from_secs(5), |_| {}).await?;
 //!     shutdown.cancel();
 //!     Ok::<_, gateway_server::clients::ClientError>(reply.text)
 //! };

@@ -73,7 +73,7 @@ impl ModelBackend {
     pub fn new(settings: ModelSettings) -> Result<Self, String> {
         let net = ReqwestClient::new().map_err(|error| error.to_string())?;
         let url = endpoint(&settings.url)?;
-        let access = address_policy::check(&url, settings.allow_private, true);
+        let access = address_policy::for_url(&url, settings.allow_private, true);
         let access = access.map_err(|error| error.to_string())?;
         let authorization = settings.key.as_ref().map(|key| {
             let mut value = HeaderValue::try_from(format!("Bearer {}", key.expose_secret()))

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use gateway_bridge::openclaw::{inert, sanitize};
+use gateway_bridge::openclaw::{neutralize_image_paths, sanitize};
 
 use super::backend::{AgentBackend, BackendError, ProgressSink, Turn};
 
@@ -83,7 +83,7 @@ impl ToolBackend {
             caller["session_key"] = format!("gateway-agent:{}:{}", turn.agent, turn.thread).into();
             let state_dir = openclaw.state_dir.as_ref();
             caller["state_dir"] = state_dir.and_then(|path| path.to_str()).into();
-            text = sanitize(&inert(&text)).into_owned().into();
+            text = sanitize(&neutralize_image_paths(&text)).into_owned().into();
         }
         let mut request = json!({
             "action": "send", "parts": [{"kind": "text", "text": text}], "follow_updates": true,

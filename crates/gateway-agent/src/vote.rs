@@ -53,7 +53,7 @@ pub(super) fn parse(text: &str) -> Result<Ballot, String> {
         .map_err(|error| format!("it is not the object: {error}"))?;
     let vote = ["approve", "reject", "abstain"]
         .contains(&answer.vote.as_str())
-        .then(|| Vote::from_word(&answer.vote))
+        .then(|| Vote::from_name(&answer.vote))
         .flatten()
         .ok_or("`vote` is not `approve`, `reject` or `abstain`")?;
     if answer.reasoning.len() > MAX_REASONING_BYTES {

@@ -132,7 +132,7 @@ impl Connector {
                 ErrorCode::ConnectionReset,
                 format!(
                     "the gateway at `{}` closed the connection and asked not to reconnect; the next call connects again",
-                    self.settings.shown()
+                    self.settings.display_url()
                 ),
             )),
         }
@@ -143,7 +143,7 @@ impl Connector {
             ErrorCode::ConnectionReset,
             format!(
                 "the connection to the gateway at `{}` breaks repeatedly; check the gateway",
-                self.settings.shown()
+                self.settings.display_url()
             ),
         )
     }
@@ -192,7 +192,7 @@ impl Connector {
                 state.last_error = None;
                 let line = format!(
                     "gateway {}: connected, {}",
-                    self.settings.shown(),
+                    self.settings.display_url(),
                     link.dialect()
                 );
                 self.log.log(Level::Debug, &line);
@@ -265,7 +265,7 @@ impl Connector {
                 .last_error()
         };
         Connection {
-            url: self.settings.shown(),
+            url: self.settings.display_url(),
             state: now,
             dialect: state.link.as_ref().map(|link| link.dialect()),
             protocol: self.settings.protocol.clone(),

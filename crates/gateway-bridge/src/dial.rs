@@ -67,7 +67,7 @@ pub(crate) fn handshake_timeout(settings: &Settings) -> PeerError {
         ErrorCode::ConnectionTimeout,
         format!(
             "the gateway at `{}` did not finish the handshake within {} ms; check the gateway, or increase `gateway.timeoutMs`",
-            settings.shown(),
+            settings.display_url(),
             settings.timeout.as_millis()
         ),
     )
@@ -89,13 +89,13 @@ async fn connect(
     let socket = websocket::connect(net, dial).await;
     let mut socket = socket.map_err(|error| refused(error, settings))?;
     // A configured dialect needs no detection by timeout.
-    let patience = match settings.dialect {
+    let deadline = match settings.dialect {
         DialectChoice::OpenClaw | DialectChoice::HeretekJs => until,
         DialectChoice::Auto | DialectChoice::A2aV1 => {
             until.min(Instant::now() + FIRST_FRAME_TIMEOUT)
         }
     };
-    let first = match timeout_at(patience, first_frame(&mut socket)).await {
+    let first = match timeout_at(deadline, first_frame(&mut socket)).await {
         Ok(frame) => classify(frame, settings)?,
         Err(_) if settings.dialect == DialectChoice::OpenClaw => {
             return Err(silent(settings, "OpenClaw's"));
@@ -154,7 +154,7 @@ fn access(settings: &Settings) -> AddressPolicy {
 
 /// Detects the dialect from a first frame.
 fn classify(frame: Frame, settings: &Settings) -> Result<(Greeting, Option<String>), PeerError> {
-    let shown = settings.shown();
+    let shown = settings.display_url();
     let text = match frame {
         Frame::Text(text) => text,
         Frame::Closed {
@@ -200,7 +200,7 @@ fn classify(frame: Frame, settings: &Settings) -> Result<(Greeting, Option<Strin
 /// Compares the detected dialect with the configured one.
 fn check_dialect(greeting: &Greeting, settings: &Settings) -> Result<(), PeerError> {
     use DialectChoice as D;
-    let shown = settings.shown();
+    let shown = settings.display_url();
     let message = match (greeting, settings.dialect) {
         (Greeting::OpenClaw(_), D::Auto | D::OpenClaw)
         | (Greeting::HeretekJs(_), D::HeretekJs)
@@ -226,7 +226,7 @@ fn silent(settings: &Settings, whose: &str) -> PeerError {
         ErrorCode::ConnectionTimeout,
         format!(
             "`{}` accepted the connection and sent nothing within {} ms, unlike {whose}; set `gateway.dialect` to \"auto\", or check the gateway",
-            settings.shown(),
+            settings.display_url(),
             settings.timeout.as_millis()
         ),
     )
@@ -237,14 +237,14 @@ fn unknown_protocol(settings: &Settings) -> PeerError {
         ErrorCode::ProtocolError,
         format!(
             "`{}` is a WebSocket, but its first frame is not one of a supported gateway; check `gateway.url`",
-            settings.shown()
+            settings.display_url()
         ),
     )
 }
 
 /// Returns the error of a failed WebSocket handshake.
 fn refused(error: WsError, settings: &Settings) -> PeerError {
-    let shown = settings.shown();
+    let shown = settings.display_url();
     match error {
         WsError::Net(error) => broken(&error, settings),
         WsError::Handshake(error) => failed(
@@ -259,7 +259,7 @@ fn refused(error: WsError, settings: &Settings) -> PeerError {
 }
 
 fn no_upgrade(status: StatusCode, content_type: Option<&str>, settings: &Settings) -> PeerError {
-    let shown = settings.shown();
+    let shown = settings.display_url();
     let number = status.as_u16();
     let (fault, message) = match number {
         200..=299 if content_type == Some("text/html") => (

@@ -80,11 +80,11 @@ pub(crate) struct CallContext {
 
 impl CallContext {
     /// Returns how long a blocking call waits for the reply before it returns a task.
-    pub(crate) fn patience(&self, settings: &Settings) -> Duration {
+    pub(crate) fn wait_limit(&self, settings: &Settings) -> Duration {
         let remaining = |until: tokio::time::Instant| {
             until.saturating_duration_since(tokio::time::Instant::now())
         };
-        self.wait_until.map_or(settings.patience, remaining)
+        self.wait_until.map_or(settings.default_wait, remaining)
     }
 }
 

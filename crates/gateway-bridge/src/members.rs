@@ -64,7 +64,7 @@ pub(super) fn card(name: &str, description: Option<&str>, settings: &Settings) -
     Card {
         interfaces: vec![Interface::new(
             Transport::Gateway.as_str(),
-            settings.shown(),
+            settings.display_url(),
         )],
         streaming: Some(true),
         has_extended_card: false,

@@ -43,7 +43,7 @@ pub enum DialAnswer {
 /// A network with one gateway.
 #[derive(Clone)]
 pub struct ScriptedNet {
-    refusals: Arc<Mutex<VecDeque<DialAnswer>>>,
+    dial_answers: Arc<Mutex<VecDeque<DialAnswer>>>,
     requests: Arc<Mutex<Vec<Request>>>,
     connections: mpsc::UnboundedSender<Connection>,
     flushes: Flushes,
@@ -63,7 +63,7 @@ pub struct Closed;
 pub fn network() -> (ScriptedNet, Arrivals) {
     let (connections, arrivals) = mpsc::unbounded_channel();
     let net = ScriptedNet {
-        refusals: Arc::default(),
+        dial_answers: Arc::default(),
         requests: Arc::default(),
         connections,
         flushes: Flushes::default(),
@@ -76,8 +76,8 @@ impl ScriptedNet {
     ///
     /// # Panics
     /// A test panicked while it held the lock.
-    pub fn refuse(&self, refusals: impl IntoIterator<Item = DialAnswer>) {
-        self.refusals.lock().unwrap().extend(refusals);
+    pub fn queue_answers(&self, answers: impl IntoIterator<Item = DialAnswer>) {
+        self.dial_answers.lock().unwrap().extend(answers);
     }
 
     /// Delays the end of flushes until `blocked` is false again. Frames still arrive.
@@ -237,7 +237,7 @@ impl HttpClient for ScriptedNet {
         let key = request.headers[SEC_WEBSOCKET_KEY].to_str().unwrap();
         let accept = accept(key);
         self.requests.lock().unwrap().push(request);
-        let refusal = self.refusals.lock().unwrap().pop_front();
+        let scripted = self.dial_answers.lock().unwrap().pop_front();
         let connections = self.connections.clone();
         let flushes = self.flushes.clone();
         Box::pin(async move {
@@ -251,7 +251,7 @@ impl HttpClient for ScriptedNet {
                 stream: None,
                 body: Box::pin(futures_util::stream::empty()),
             };
-            match refusal {
+            match scripted {
                 Some(DialAnswer::Silence) => std::future::pending().await,
                 Some(DialAnswer::Fails(fault)) => {
                     return Err(NetError::new(fault, Sent::No, "it fails"));

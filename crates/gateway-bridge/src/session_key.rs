@@ -28,7 +28,7 @@ const HASH_HEX_DIGITS: usize = 20;
 /// Returns the session id of a context id.
 pub fn session_id(context_id: &str) -> String {
     let slug = slug_of(context_id);
-    if slug.len() <= MAX_SLUG_CHARS && is_spelled_out(context_id, &slug) {
+    if slug.len() <= MAX_SLUG_CHARS && differs_only_in_separators(context_id, &slug) {
         return format!("{PREFIX}{slug}");
     }
     with_hash(&slug, &[context_id])
@@ -76,7 +76,7 @@ fn slug_of(text: &str) -> String {
 }
 
 /// Returns whether only single `:` and `/` were replaced.
-fn is_spelled_out(text: &str, slug: &str) -> bool {
+fn differs_only_in_separators(text: &str, slug: &str) -> bool {
     !slug.is_empty()
         && text.len() == slug.len()
         && text

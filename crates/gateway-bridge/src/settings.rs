@@ -44,7 +44,7 @@ pub struct Settings {
     /// The maximum size of a received frame, in bytes.
     pub frame_bytes: usize,
     /// How long a blocking message waits for its reply before the call returns a task.
-    pub patience: Duration,
+    pub default_wait: Duration,
     /// The TLS trust of `wss`; `None` uses the system's.
     pub trust: Option<Arc<Trust>>,
 }
@@ -64,7 +64,7 @@ impl Settings {
             agents: Vec::new(),
             triad: TriadSettings::default(),
             frame_bytes: MAX_FRAME_BYTES,
-            patience: Duration::from_secs(20),
+            default_wait: Duration::from_secs(20),
             trust: None,
         }
     }
@@ -81,7 +81,7 @@ impl Settings {
     }
 
     /// Returns the gateway's URL for display: without user info, query and fragment.
-    pub(crate) fn shown(&self) -> String {
+    pub(crate) fn display_url(&self) -> String {
         let path = match self.url.path() {
             "/" => "",
             path => path,

@@ -19,8 +19,8 @@ use http_server::serve::Connection;
 
 use super::access::Identity;
 use super::client::Client;
+use super::connection_timeouts;
 use super::handlers::FrameHandler;
-use super::keepalive;
 use super::names::CLIENT_ID_PREFIX;
 use super::outbox::{Close, Item, Next, Outbox};
 use super::socket::Socket;
@@ -94,7 +94,7 @@ where
                 state.remove_client(&client);
                 let _ = timeout(state.timeouts.close, &mut reading).await;
             },
-            () = keepalive::run(&state, &client) => {}
+            () = connection_timeouts::enforce(&state, &client) => {}
         }
     }
     state.remove_client(&client);

@@ -9,8 +9,8 @@
 //! | [`sessions`], [`manage`], [`audit`] | session store, operations on it, audit log |
 //! | [`clients`] | clients of a gateway for the command |
 //! | `server`, `upgrade`, `connection` | the listener, the upgrade request, one WebSocket |
-//! | `keepalive`, `outbox`, `client` | timeouts, send queue and pending requests of one client |
-//! | `state` | what all connections share: `registry`, `subscriptions`, `events`, `triad`, `services` |
+//! | `connection_timeouts`, `outbox`, `client` | timeouts, send queue and pending requests of one client |
+//! | `state` | what all connections share: `registry`, `subscriptions`, `events`, `proposals`, `services` |
 //! | `handlers` | one handler per group of message types |
 //!
 //! # Examples
@@ -50,16 +50,17 @@ mod client;
 pub mod clients;
 pub mod config;
 mod connection;
+mod connection_timeouts;
 mod error;
 mod events;
 mod frames;
 mod handlers;
-mod keepalive;
 mod local;
 pub mod manage;
 mod names;
 mod outbox;
 mod probe;
+mod proposals;
 mod registry;
 mod reply_context;
 mod server;
@@ -71,7 +72,6 @@ mod status;
 mod subscriptions;
 mod timeouts;
 pub mod tls;
-mod triad;
 mod upgrade;
 
 use std::path::Path;

@@ -79,10 +79,10 @@ impl Operation {
     }
 
     /// Returns the operation with this name.
-    pub fn from_word(word: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
-            .find(|operation| operation.as_str() == word)
+            .find(|operation| operation.as_str() == name)
     }
 
     /// Returns whether the operation is read-only.

@@ -21,12 +21,12 @@ use super::config::ServerConfig;
 use super::error::RequestError;
 use super::events::{EventFeed, GatewayEvent};
 use super::outbox::ByteBudget;
+use super::proposals::Triad;
 use super::registry::Registry;
 use super::reply_context::ReplyContext;
 use super::services::ServiceCatalog;
 use super::sessions::Sessions;
 use super::timeouts::Timeouts;
-use super::triad::Triad;
 
 /// The maximum number of concurrent session operations. Each uses a thread and the disk.
 const MAX_CONCURRENT_MANAGEMENT: usize = 4;

@@ -32,11 +32,11 @@ impl Status {
     ];
 
     /// Parses a status. `active` (Heretek A2A §8.1) is the same as `online`.
-    pub(super) fn from_word(word: &str) -> Option<Self> {
-        if word.eq_ignore_ascii_case("active") {
+    pub(super) fn from_name(name: &str) -> Option<Self> {
+        if name.eq_ignore_ascii_case("active") {
             return Some(Self::Online);
         }
-        Self::ALL.into_iter().find(|status| status.as_str() == word)
+        Self::ALL.into_iter().find(|status| status.as_str() == name)
     }
 
     /// Returns its name on the wire.
@@ -99,10 +99,10 @@ mod tests {
 
     #[test]
     fn h_30_parses_every_status_and_active_as_online() {
-        assert_eq!(Status::from_word("Active"), Some(Status::Online));
+        assert_eq!(Status::from_name("Active"), Some(Status::Online));
         for status in Status::ALL {
-            assert_eq!(Status::from_word(status.as_str()), Some(status));
+            assert_eq!(Status::from_name(status.as_str()), Some(status));
         }
-        assert_eq!(Status::from_word("asleep"), None);
+        assert_eq!(Status::from_name("asleep"), None);
     }
 }

@@ -21,10 +21,10 @@ pub(super) enum Channel {
 impl Channel {
     pub(super) const ALL: [Self; 3] = [Self::Status, Self::Decisions, Self::Events];
 
-    pub(super) fn from_word(word: &str) -> Option<Self> {
+    pub(super) fn from_name(name: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
-            .find(|channel| channel.as_str() == word)
+            .find(|channel| channel.as_str() == name)
     }
 
     pub(super) fn as_str(self) -> &'static str {

@@ -90,7 +90,7 @@ async fn require_client(request: Request, next: Next) -> Response {
             let response = next.run(request).await;
             response.map(|body| Body::from_stream(body.into_data_stream().take_until(revoked)))
         }
-        Some(Err(refusal)) => plain(refusal),
+        Some(Err(error)) => plain(error),
         None => problem(
             StatusCode::INTERNAL_SERVER_ERROR,
             "the request did not pass the access control",

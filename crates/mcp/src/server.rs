@@ -219,7 +219,11 @@ impl McpServer {
 
     /// Requests answers to the agent's questions from the person at a client of an earlier version. Returns the last
     /// envelope.
-    async fn ask(&self, mut envelope: String, context: &RequestContext<RoleServer>) -> String {
+    async fn elicit_answers(
+        &self,
+        mut envelope: String,
+        context: &RequestContext<RoleServer>,
+    ) -> String {
         for _ in 0..MAX_QUESTIONS {
             let value: Value = serde_json::from_str(&envelope).unwrap_or_default();
             let Some(form) =
@@ -274,7 +278,7 @@ impl McpServer {
             return Ok(self.result(&envelope).into());
         }
         if !is_modern {
-            let envelope = self.ask(envelope, context).await;
+            let envelope = self.elicit_answers(envelope, context).await;
             return Ok(self.result(&envelope).into());
         }
         let value: Value = serde_json::from_str(&envelope).unwrap_or_default();

@@ -46,10 +46,10 @@ mod tests {
     #[test]
     fn full_client_waits_and_others_do_not() {
         let slots = CallSlots::new(1);
-        let held = slots.acquire("ada").now_or_never().unwrap();
+        let permit = slots.acquire("ada").now_or_never().unwrap();
         assert!(slots.acquire("ada").now_or_never().is_none());
         assert!(slots.acquire("eve").now_or_never().is_some());
-        drop(held);
+        drop(permit);
         assert!(slots.acquire("ada").now_or_never().is_some());
     }
 

@@ -81,18 +81,18 @@ pub(crate) fn encode(continuation: &Value, created: &str, owner: Owner<'_>) -> O
 
 /// Returns the task of an id; `None` if this server did not issue the id to this client.
 pub(crate) fn decode(id: &str, owner: Owner<'_>) -> Option<TaskRef> {
-    let kept = URL_SAFE_NO_PAD.decode(id.strip_prefix(PREFIX)?).ok()?;
+    let bytes = URL_SAFE_NO_PAD.decode(id.strip_prefix(PREFIX)?).ok()?;
     let json = match owner {
-        None => kept,
-        Some((key, client)) => key.open(client, &kept)?,
+        None => bytes,
+        Some((key, client)) => key.open(client, &bytes)?,
     };
-    let Value::Object(mut kept) = serde_json::from_slice(&json).ok()? else {
+    let Value::Object(mut continuation) = serde_json::from_slice(&json).ok()? else {
         return None;
     };
-    let created = kept.remove("at")?.as_str()?.to_owned();
-    kept.get("task")?.get("task_id")?.as_str()?;
+    let created = continuation.remove("at")?.as_str()?.to_owned();
+    continuation.get("task")?.get("task_id")?.as_str()?;
     Some(TaskRef {
-        continuation: Value::Object(kept),
+        continuation: Value::Object(continuation),
         created,
     })
 }

@@ -1,9 +1,9 @@
 //! Builds the A2A server from its configuration: executor, task store, push notifications, routes and access control.
 
 mod error;
+mod executor;
 mod frontend;
 mod task_store;
-mod work;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub struct Server {
     frontend: Frontend,
     app: Router,
     service: Service,
-    about: String,
+    description: String,
 }
 
 impl Server {
@@ -44,7 +44,7 @@ impl Server {
         let Frontend {
             config, clients, ..
         } = &frontend;
-        let (store, kept) = task_store::store(config, frontend.page()).await?;
+        let (store, store_text) = task_store::store(config, frontend.page()).await?;
         let sender = HttpPushSender::new(
             Arc::new(ReqwestClient::new()?),
             WebhookPolicy {
@@ -54,7 +54,7 @@ impl Server {
         );
         let service = Service::start(Parts {
             settings: settings(config, clients.requires_token()),
-            executor: work::executor(config)?,
+            executor: executor::executor(config)?,
             store,
             sender: Arc::new(sender),
             sessions: Arc::new(SessionKeys),
@@ -62,19 +62,19 @@ impl Server {
             clients: clients.requires_token().then(|| clients.names()),
         })
         .await
-        .map_err(|refusal| StartError::Store(refusal.to_string()))?;
-        let about = format!(
-            "{} {} · executor {} · tasks {kept}",
+        .map_err(|error| StartError::Store(error.to_string()))?;
+        let description = format!(
+            "{} {} · executor {} · tasks {store_text}",
             "openclaw-remote-agent",
             env!("CARGO_PKG_VERSION"),
             config.executor.as_str()
         );
-        let app = app(&frontend, &service, &about);
+        let app = app(&frontend, &service, &description);
         Ok(Self {
             app,
             frontend,
             service,
-            about,
+            description,
         })
     }
 
@@ -99,8 +99,8 @@ impl Server {
     }
 
     /// Returns a one-line description of the server.
-    pub fn about(&self) -> &str {
-        &self.about
+    pub fn description(&self) -> &str {
+        &self.description
     }
 
     /// Checks that the executor and the store are ready.
@@ -129,7 +129,7 @@ impl Server {
     }
 }
 
-fn settings(config: &ServeConfig, asks: bool) -> Settings {
+fn settings(config: &ServeConfig, requires_token: bool) -> Settings {
     Settings {
         timeout: Duration::from_secs(config.timeout),
         async_mode: config.async_mode,
@@ -137,14 +137,14 @@ fn settings(config: &ServeConfig, asks: bool) -> Settings {
         agent_id: config.agent_id.clone(),
         // Derived from the tokens and not from the number of clients, so that a single client keeps its sessions when
         // the operator adds others.
-        several_clients: asks,
+        several_clients: requires_token,
         retention: config.retention(),
         unanswered: Duration::from_secs(config.retention.unanswered),
         limits: config.limits.tasks(),
     }
 }
 
-fn app(frontend: &Frontend, service: &Service, about: &str) -> Router {
+fn app(frontend: &Frontend, service: &Service, description: &str) -> Router {
     let config = &frontend.config;
     let mut card = CardFacts::new(
         config.name.clone(),
@@ -162,7 +162,7 @@ fn app(frontend: &Frontend, service: &Service, about: &str) -> Router {
     });
     let operator = Operator {
         service: service.clone(),
-        about: about.to_owned(),
+        description: description.to_owned(),
     };
     app::router(wire, operator, frontend.access())
 }

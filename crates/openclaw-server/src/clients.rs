@@ -67,13 +67,13 @@ impl ClientFile {
         let written: Written = serde_json::from_str(&text)
             .map_err(|error| self.failed("is no list of clients", &error))?;
         for client in &written.clients {
-            let wrong = match (is_name(&client.name), digest(client)) {
+            let invalid = match (is_name(&client.name), digest(client)) {
                 (true, Some(_)) => continue,
                 (true, None) => "the digest of",
                 (false, _) => "the name of a client",
             };
-            let why = format!("{wrong} `{}` is none", client.name.escape_debug());
-            return Err(self.failed("is no list of clients", &why));
+            let cause = format!("{invalid} `{}` is none", client.name.escape_debug());
+            return Err(self.failed("is no list of clients", &cause));
         }
         Ok(written.clients)
     }
@@ -88,7 +88,7 @@ impl ClientFile {
                 "a client's name has 1 to 64 letters, digits, `_`, `-` and `.`, does not begin with `-` or `.`, and is not `loopback`".into(),
             ));
         }
-        let token = fresh()?;
+        let token = generate_token()?;
         self.change(|clients| {
             if clients.iter().any(|client| client.name == name) {
                 return Err(ClientFileError(format!(
@@ -113,7 +113,7 @@ impl ClientFile {
         if !self.read()?.iter().any(|client| client.name == name) {
             return Ok(None);
         }
-        let token = fresh()?;
+        let token = generate_token()?;
         let mut found = false;
         self.change(|clients| {
             for client in clients.iter_mut().filter(|client| client.name == name) {
@@ -149,15 +149,15 @@ impl ClientFile {
         if let Some(folder) = self.path.parent() {
             fs::create_dir_all(folder).map_err(|error| failed(&error))?;
         }
-        let fresh = self.path.with_extension("json.new");
+        let new_path = self.path.with_extension("json.new");
         let mut options = private_options();
         options.write(true).create_new(true);
         // The new file is also a lock: only the process that created it may replace the old file.
-        let mut file = match options.open(&fresh) {
+        let mut file = match options.open(&new_path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 return Err(ClientFileError(format!(
                     "another process is changing the clients; try again, and delete `{}` if none is running",
-                    fresh.display()
+                    new_path.display()
                 )));
             }
             opened => opened.map_err(|error| failed(&error))?,
@@ -167,20 +167,24 @@ impl ClientFile {
             change(&mut clients)?;
             let text = serde_json::to_string_pretty(&Written { clients })
                 .map_err(|error| self.failed("cannot be written", &error))?;
-            let kept = file
+            let stored = file
                 .write_all(text.as_bytes())
                 .and_then(|()| file.sync_all());
-            kept.and_then(|()| fs::rename(&fresh, &self.path))
+            stored
+                .and_then(|()| fs::rename(&new_path, &self.path))
                 .map_err(|error| failed(&error))
         })();
         if written.is_err() {
-            let _ = fs::remove_file(&fresh);
+            let _ = fs::remove_file(&new_path);
         }
         written
     }
 
-    fn failed(&self, what: &str, why: &dyn std::fmt::Display) -> ClientFileError {
-        ClientFileError(format!("the file `{}` {what}: {why}", self.path.display()))
+    fn failed(&self, what: &str, cause: &dyn std::fmt::Display) -> ClientFileError {
+        ClientFileError(format!(
+            "the file `{}` {what}: {cause}",
+            self.path.display()
+        ))
     }
 }
 
@@ -210,7 +214,7 @@ fn is_name(name: &str) -> bool {
 }
 
 /// Returns a new token with 256 random bits.
-fn fresh() -> Result<SecretString, ClientFileError> {
+fn generate_token() -> Result<SecretString, ClientFileError> {
     let mut bytes = [0; 32];
     SystemRandom::new()
         .fill(&mut bytes)

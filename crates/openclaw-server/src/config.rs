@@ -5,7 +5,7 @@
 mod check;
 mod limits;
 mod openclaw;
-mod resolve;
+mod paths;
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -21,7 +21,7 @@ use serde_json::Value;
 use url::Url;
 
 pub use limits::ServeLimits;
-pub use resolve::default_state_dir;
+pub use paths::default_state_dir;
 
 use super::executor::{Local, Thinking};
 use common::config::{ConfigError, Secret, SecretMap};
@@ -312,7 +312,7 @@ impl ServeConfig {
         // Parse the file alone first, so that its errors precede those of the combination.
         let folder = path.and_then(Path::parent).unwrap_or(Path::new(""));
         Self::from_value(config.clone(), folder)?;
-        resolve::merge(&mut config, over);
+        paths::merge(&mut config, over);
         Self::from_value(config, folder)
     }
 
@@ -327,13 +327,13 @@ impl ServeConfig {
 
     fn from_value(value: Value, folder: &Path) -> Result<Self, ConfigError> {
         let validator = validation::compile(SCHEMA).map_err(|e| ConfigError::at("", e))?;
-        if let Some(wrong) = validator.iter_errors(&value).next() {
-            return Err(check::from_schema(&wrong));
+        if let Some(error) = validator.iter_errors(&value).next() {
+            return Err(check::from_schema(&error));
         }
-        check::written(&value)?;
+        check::check_raw(&value)?;
         let mut config: Self = serde_json::from_value(value)
             .map_err(|e| ConfigError::at("", format!("the configuration cannot be read: {e}")))?;
-        resolve::resolve(&mut config, folder);
+        paths::resolve_paths(&mut config, folder);
         Ok(config)
     }
 
@@ -368,10 +368,10 @@ impl ServeConfig {
         &self,
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<TaskStoreKind, ConfigError> {
-        let Some(word) = &self.task_store else {
+        let Some(task_store) = &self.task_store else {
             return Ok(TaskStoreKind::Directory(self.state_dir.join("tasks")));
         };
-        resolve::resolve_task_store(word, variable)
+        paths::resolve_task_store(task_store, variable)
     }
 
     /// Returns the token of the gateway. `variable` returns the value of an environment variable.
@@ -384,7 +384,7 @@ impl ServeConfig {
     ) -> Result<Option<SecretString>, ConfigError> {
         let token = self.gateway.token.as_ref();
         token
-            .map(|token| resolve::secret(token, "/gateway/token", variable))
+            .map(|token| paths::secret(token, "/gateway/token", variable))
             .transpose()
     }
 
@@ -427,8 +427,11 @@ fn value(json: &str) -> Result<Value, ConfigError> {
 fn thinking<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Thinking>, D::Error> {
-    let word = String::deserialize(deserializer)?;
-    word.parse().map(Some).map_err(serde::de::Error::custom)
+    let task_store = String::deserialize(deserializer)?;
+    task_store
+        .parse()
+        .map(Some)
+        .map_err(serde::de::Error::custom)
 }
 
 #[cfg(test)]

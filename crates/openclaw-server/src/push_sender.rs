@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use http::{HeaderMap, Method, Response};
 use url::Url;
 
-use common::config::covers;
+use common::config::contains_url;
 use egress::address::special_host;
 use egress::address_policy;
 use egress::body::read_error;
@@ -31,11 +31,11 @@ impl WebhookPolicy {
     /// # Errors
     /// The policy forbids the webhook. The error is the end of a sentence.
     fn access(&self, url: &Url) -> Result<AddressPolicy, String> {
-        let listed = self.listed.iter().any(|listed| covers(listed, url));
+        let listed = self.listed.iter().any(|listed| contains_url(listed, url));
         if !listed && !self.anywhere {
             self.unlisted(url)?;
         }
-        address_policy::check(url, self.anywhere, listed).map_err(|error| error.to_string())
+        address_policy::for_url(url, self.anywhere, listed).map_err(|error| error.to_string())
     }
 
     fn unlisted(&self, url: &Url) -> Result<(), String> {
@@ -84,8 +84,8 @@ impl PushSender for HttpPushSender {
     ) -> BoxFuture<'_, Result<Response<()>, PushError>> {
         Box::pin(async move {
             // Check again, because the operator may have restricted the policy since the registration.
-            let access = self.webhooks.access(&url).map_err(|why| PushError {
-                text: format!("the webhook {why}"),
+            let access = self.webhooks.access(&url).map_err(|error| PushError {
+                text: format!("the webhook {error}"),
                 retryable: false,
             })?;
             let request = Request {

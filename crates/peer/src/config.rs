@@ -185,7 +185,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn reach(base_url: &str) -> PeerConfig {
+    fn config(base_url: &str) -> PeerConfig {
         PeerConfig {
             configured: true,
             ..PeerConfig::new(
@@ -196,8 +196,8 @@ mod tests {
     }
 
     fn own(base_url: &str, url: &str) -> (bool, bool) {
-        let (reach, url) = (reach(base_url), Url::parse(url).unwrap());
-        (reach.is_own_origin(&url), reach.is_configured_host(&url))
+        let (config, url) = (config(base_url), Url::parse(url).unwrap());
+        (config.is_own_origin(&url), config.is_configured_host(&url))
     }
 
     #[test]
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn peer_named_by_request_has_no_configured_host() {
-        let mut named = reach("http://127.0.0.1:7801");
+        let mut named = config("http://127.0.0.1:7801");
         named.configured = false;
         let url = named.base_url.clone();
         assert!(!named.is_configured_host(&url) && !named.is_own_origin(&url));

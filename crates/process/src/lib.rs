@@ -115,7 +115,7 @@ pub async fn run(
     let (mut is_truncated, mut status) = (false, None);
     let stopped = {
         let stdout = Stdout {
-            kept: &mut out,
+            output: &mut out,
             is_truncated: &mut is_truncated,
             on_output: &mut on_output,
         };
@@ -130,16 +130,16 @@ pub async fn run(
             () = sleep_until(until) => Some(Ended::TimedOut),
         };
         if stopped.is_some() {
-            group.ask_to_end();
+            group.terminate();
             let deadline = Instant::now() + TERMINATE_GRACE;
             let _ = timeout(TERMINATE_GRACE, &mut work).await;
-            while group.is_there() && Instant::now() < deadline {
+            while group.exists() && Instant::now() < deadline {
                 sleep(GROUP_POLL_INTERVAL).await;
             }
         }
         stopped
     };
-    group.end();
+    group.kill();
     match (stopped, status) {
         (Some(stopped), _) => {
             child.wait().await?;
@@ -195,7 +195,7 @@ async fn write_stdin(stdin: Option<ChildStdin>, input: Option<&str>) {
 
 /// Where the standard output goes.
 struct Stdout<'a, F> {
-    kept: &'a mut Vec<u8>,
+    output: &'a mut Vec<u8>,
     is_truncated: &'a mut bool,
     on_output: &'a mut F,
 }
@@ -206,20 +206,20 @@ async fn read_stdout(pipe: Option<impl AsyncRead + Unpin>, stdout: Stdout<'_, im
     let mut piece = Vec::with_capacity(PIECE_BYTES);
     while let Ok(1..) = pipe.read_buf(&mut piece).await {
         (stdout.on_output)(&piece);
-        let room = MAX_STDOUT_BYTES - stdout.kept.len();
+        let room = MAX_STDOUT_BYTES - stdout.output.len();
         let taken = &piece[..piece.len().min(room)];
-        stdout.kept.extend_from_slice(taken);
+        stdout.output.extend_from_slice(taken);
         *stdout.is_truncated |= piece.len() > room;
         piece.clear();
     }
 }
 
 /// Reads to the end, and keeps the end.
-async fn read_stderr_tail(pipe: Option<impl AsyncRead + Unpin>, kept: &mut Vec<u8>) {
+async fn read_stderr_tail(pipe: Option<impl AsyncRead + Unpin>, tail: &mut Vec<u8>) {
     let Some(mut pipe) = pipe else { return };
-    while let Ok(1..) = pipe.read_buf(kept).await {
-        if kept.len() > 2 * MAX_STDERR_BYTES {
-            kept.drain(..kept.len() - MAX_STDERR_BYTES);
+    while let Ok(1..) = pipe.read_buf(tail).await {
+        if tail.len() > 2 * MAX_STDERR_BYTES {
+            tail.drain(..tail.len() - MAX_STDERR_BYTES);
         }
     }
 }
@@ -246,16 +246,16 @@ impl Group {
         }
     }
 
-    fn ask_to_end(&self) {
+    fn terminate(&self) {
         self.signal(rustix::process::Signal::TERM);
     }
 
-    fn is_there(&self) -> bool {
+    fn exists(&self) -> bool {
         self.id
             .is_some_and(|id| rustix::process::test_kill_process_group(id).is_ok())
     }
 
-    fn end(&mut self) {
+    fn kill(&mut self) {
         self.signal(rustix::process::Signal::KILL);
         self.id = None;
     }
@@ -268,17 +268,17 @@ impl Group {
         Self {}
     }
 
-    fn ask_to_end(&self) {}
+    fn terminate(&self) {}
 
-    fn is_there(&self) -> bool {
+    fn exists(&self) -> bool {
         false
     }
 
-    fn end(&mut self) {}
+    fn kill(&mut self) {}
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        self.end();
+        self.kill();
     }
 }

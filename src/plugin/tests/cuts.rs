@@ -100,7 +100,7 @@ async fn h_48_run_is_followed_over_a_reconnect() {
         });
         // The gateway accepts the run and then sends nothing.
         let _ = tokio::time::timeout(Duration::from_secs(5), before).await;
-        net.refuse([
+        net.queue_answers([
             DialAnswer::Fails(NetFault::Unreachable),
             DialAnswer::Fails(NetFault::Unreachable),
         ]);
@@ -164,7 +164,7 @@ async fn cut_gateway_is_awaited_until_the_deadline() {
             (method == "agent").then(|| json!({"status": "accepted"}))
         });
         let _ = tokio::time::timeout(Duration::from_secs(5), before).await;
-        net.refuse([const { DialAnswer::Fails(NetFault::Unreachable) }; 50]);
+        net.queue_answers([const { DialAnswer::Fails(NetFault::Unreachable) }; 50]);
     };
     let began = tokio::time::Instant::now();
     let call = send_and_follow(&tool, "gateway:alpha", json!({"timeout_ms": 90_000}));

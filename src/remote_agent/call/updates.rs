@@ -11,7 +11,7 @@ use peer::NegotiatedProtocol;
 use crate::remote_agent::UpdateCallback;
 use crate::remote_agent::collected::{Collected, Kind};
 use crate::remote_agent::envelope::UpdateWriter;
-use crate::remote_agent::redaction::Redaction;
+use crate::remote_agent::update_redaction::UpdateRedaction;
 
 use super::Call;
 
@@ -120,7 +120,7 @@ impl Call<'_> {
 }
 
 /// Returns the text that updates held back, as the last pieces of the task's artifacts.
-fn flush_redaction(redaction: &mut Redaction, collected: &Collected) -> Vec<Value> {
+fn flush_redaction(redaction: &mut UpdateRedaction, collected: &Collected) -> Vec<Value> {
     let task_id = collected.task_id.as_deref().unwrap_or_default();
     redaction.flush(task_id, collected.context_id.as_deref())
 }

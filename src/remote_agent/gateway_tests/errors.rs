@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 use collective::ErrorCode;
 use peer::{Delivered, MemberStatus, PeerError, PeerErrorKind};
 
-use super::fake::{FakeGateway, Fixture, member, refusal};
+use super::fake::{FakeGateway, Fixture, member, peer_error};
 
 fn refusing(error: PeerError) -> Fixture {
     let gateway = FakeGateway {
-        refusal: Some(error),
+        peer_error: Some(error),
         ..FakeGateway::with(vec![member("alpha", None, MemberStatus::Online)])
     };
     Fixture::new(gateway, json!({}))
@@ -23,7 +23,7 @@ async fn sent(error: PeerError) -> Value {
 #[tokio::test]
 async fn registry_errors_keep_name_and_number() {
     for code in ErrorCode::ALL {
-        let error = sent(refusal(*code)).await;
+        let error = sent(peer_error(*code)).await;
         let of = match code {
             ErrorCode::AgentNotFound => "TARGET_RESOLUTION_ERROR",
             _ => "A2A_SDK_ERROR",
@@ -37,7 +37,7 @@ async fn registry_errors_keep_name_and_number() {
 #[tokio::test]
 async fn send_is_retryable_only_where_not_processed() {
     for code in ErrorCode::ALL {
-        let error = sent(refusal(*code)).await;
+        let error = sent(peer_error(*code)).await;
         let may = matches!(
             code,
             ErrorCode::AgentBusy | ErrorCode::SessionLocked | ErrorCode::ConnectionRefused
@@ -45,7 +45,7 @@ async fn send_is_retryable_only_where_not_processed() {
         assert_eq!(error["retryable"], may, "{code}");
     }
     for code in [ErrorCode::ConnectionTimeout, ErrorCode::ConnectionReset] {
-        let error = sent(refusal(code).undelivered()).await;
+        let error = sent(peer_error(code).undelivered()).await;
         assert_eq!(error["retryable"], true, "{code}");
     }
 }
@@ -59,10 +59,10 @@ async fn refusal_is_undelivered_and_cut_is_unknown() {
         (ErrorCode::ConnectionReset, "unknown"),
         (ErrorCode::AgentError, "yes"),
     ] {
-        let error = sent(refusal(code)).await;
+        let error = sent(peer_error(code)).await;
         assert_eq!(error["details"]["delivered"], delivered, "{code}");
     }
-    let mut forwarded = refusal(ErrorCode::InvalidContent);
+    let mut forwarded = peer_error(ErrorCode::InvalidContent);
     forwarded.delivered = Delivered::Yes;
     assert_eq!(sent(forwarded).await["details"]["delivered"], "yes");
 }
@@ -114,7 +114,7 @@ async fn unknown_task_and_own_session_have_reasons() {
 
 #[tokio::test]
 async fn query_is_retryable_after_a_cut() {
-    let fixture = refusing(refusal(ErrorCode::ConnectionReset));
+    let fixture = refusing(peer_error(ErrorCode::ConnectionReset));
     let request = json!({"action": "status", "target_alias": "gateway:alpha", "task_id": "run-1"});
     let received = fixture.call(request).await;
     assert_eq!(received["error"]["retryable"], true);

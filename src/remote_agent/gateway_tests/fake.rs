@@ -27,7 +27,7 @@ pub(super) struct FakeGateway {
     /// Its agents, or the error of the query. `None` never answers.
     pub members: Option<Result<Vec<Member>, PeerError>>,
     /// The answer to a message; an echo without one.
-    pub refusal: Option<PeerError>,
+    pub peer_error: Option<PeerError>,
     /// Messages wait for this, if present.
     pub unblock: Option<Arc<Notify>>,
     /// It never answers `close`.
@@ -86,7 +86,7 @@ fn card(name: &str) -> Card {
     }
 }
 
-pub(super) fn refusal(code: ErrorCode) -> PeerError {
+pub(super) fn peer_error(code: ErrorCode) -> PeerError {
     PeerError::new(PeerErrorKind::Gateway(code), "the gateway says no")
 }
 
@@ -102,7 +102,7 @@ impl FakeGateway {
     /// Returns an unreachable gateway.
     pub(super) fn unreachable() -> Self {
         Self {
-            members: Some(Err(refusal(ErrorCode::ConnectionRefused))),
+            members: Some(Err(peer_error(ErrorCode::ConnectionRefused))),
             ..Self::default()
         }
     }
@@ -110,7 +110,7 @@ impl FakeGateway {
     fn has(&self, name: &str) -> Result<(), PeerError> {
         match &self.members {
             Some(Ok(members)) if members.iter().any(|member| member.name == name) => Ok(()),
-            Some(Ok(_)) => Err(refusal(ErrorCode::AgentNotFound)),
+            Some(Ok(_)) => Err(peer_error(ErrorCode::AgentNotFound)),
             Some(Err(error)) => Err(error.clone()),
             None => Ok(()),
         }
@@ -291,7 +291,7 @@ impl Peer for FakeConnection {
             if let Some(unblock) = &self.0.unblock {
                 unblock.notified().await;
             }
-            match &self.0.refusal {
+            match &self.0.peer_error {
                 Some(error) => Err(error.clone()),
                 None => Ok(Reply::Task(Self::task("run-1"))),
             }
@@ -310,7 +310,7 @@ impl Peer for FakeConnection {
         task_id: &'a str,
         _: Option<u64>,
     ) -> BoxFuture<'a, Result<Task, PeerError>> {
-        let answer = match &self.0.refusal {
+        let answer = match &self.0.peer_error {
             Some(error) => Err(error.clone()),
             None => Ok(Self::task(task_id)),
         };

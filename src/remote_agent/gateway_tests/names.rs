@@ -8,7 +8,7 @@ use collective::ErrorCode;
 use common::validation;
 use peer::MemberStatus;
 
-use super::fake::{FakeGateway, Fixture, member, refusal};
+use super::fake::{FakeGateway, Fixture, member, peer_error};
 
 const DESK: &str = "https://desk.example";
 
@@ -150,7 +150,7 @@ async fn fresh_card_is_not_requested_again() {
 async fn unknown_name_is_requested_each_time() {
     let fixture = Fixture::new(
         FakeGateway {
-            members: Some(Err(refusal(ErrorCode::AgentNotFound))),
+            members: Some(Err(peer_error(ErrorCode::AgentNotFound))),
             ..FakeGateway::default()
         },
         json!({}),

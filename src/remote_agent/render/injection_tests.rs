@@ -11,7 +11,7 @@ use super::tests::{END, HANDLE, ID, START, failure, read, task};
 use super::*;
 
 /// Text with fragments of forgeries.
-fn nasty() -> impl Strategy<Value = String> {
+fn text_with_forgeries() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         any::<String>(),
         "[a-z \n]{0,200}",
@@ -28,7 +28,7 @@ fn nasty() -> impl Strategy<Value = String> {
 }
 
 /// Returns a character that a reader may take for this one, as Unicode's own list has it, or the same in a style.
-fn disguised(c: char) -> impl Strategy<Value = String> {
+fn lookalike_of(c: char) -> impl Strategy<Value = String> {
     static ALIKE: LazyLock<HashMap<char, Vec<char>>> = LazyLock::new(|| {
         let mut all: HashMap<char, Vec<char>> = HashMap::new();
         for c in ('\u{80}'..=char::MAX).filter(|c| !"ſẛ".contains(*c)) {
@@ -63,7 +63,7 @@ fn disguised(c: char) -> impl Strategy<Value = String> {
 
 /// Returns the text in disguise, letter by letter.
 fn forged(text: &str) -> impl Strategy<Value = String> {
-    let all: Vec<_> = text.chars().map(disguised).collect();
+    let all: Vec<_> = text.chars().map(lookalike_of).collect();
     all.prop_map(|all| all.concat())
 }
 
@@ -87,7 +87,7 @@ const TOKENS: [&str; 14] = [
 proptest! {
     #[test]
     fn disguised_markers_are_removed(
-        before in nasty(), after in "[a-z ]{0,9}", end in any::<bool>(), between in "[ _日.-]{1,2}",
+        before in text_with_forgeries(), after in "[a-z ]{0,9}", end in any::<bool>(), between in "[ _日.-]{1,2}",
         names in (forged("EXTERNAL"), forged("UNTRUSTED"), forged("CONTENT"), forged("END")),
         brackets in (proptest::sample::select(vec!["<<<", "＜＜＜", "⋘", "《<", "‹‹‹"]), proptest::sample::select(vec![">>>", "", " id=\"x\"⋙"])),
     ) {
@@ -180,9 +180,9 @@ proptest! {
 
     #[test]
     fn any_result_is_capped_fenced_and_names_the_task(
-        texts in proptest::collection::vec((nasty(), nasty()), 0..12),
-        status in nasty(), answer in nasty(), ids in (nasty(), nasty()), name in nasty(), alias in "[a-z]{1,60}",
-        state in prop_oneof![Just("working".to_owned()), Just("input-required".to_owned()), nasty()], max_chars in 1000usize..4000,
+        texts in proptest::collection::vec((text_with_forgeries(), text_with_forgeries()), 0..12),
+        status in text_with_forgeries(), answer in text_with_forgeries(), ids in (text_with_forgeries(), text_with_forgeries()), name in text_with_forgeries(), alias in "[a-z]{1,60}",
+        state in prop_oneof![Just("working".to_owned()), Just("input-required".to_owned()), text_with_forgeries()], max_chars in 1000usize..4000,
     ) {
         let artifacts: Vec<Value> = texts.iter().map(|(id, text)| {
             json!({"artifactId": id, "name": name, "parts": [{"kind": "text", "text": text}, {"kind": "data", "data": {"k": text}}]})
@@ -215,7 +215,7 @@ proptest! {
 
     #[test]
     fn any_card_or_page_is_capped_and_fenced(
-        texts in proptest::collection::vec((nasty(), nasty()), 0..12), next in nasty(), offset in any::<usize>(), max_chars in 1000usize..4000,
+        texts in proptest::collection::vec((text_with_forgeries(), text_with_forgeries()), 0..12), next in text_with_forgeries(), offset in any::<usize>(), max_chars in 1000usize..4000,
     ) {
         let targets: Vec<Value> = texts.iter().map(|(alias, text)| {
             json!({"target_alias": alias, "default": false, "tags": [text], "examples": [text], "target_name": text, "description": text,

@@ -14,7 +14,7 @@ pub(super) fn read(envelope: &Value, max_chars: usize) -> String {
 }
 
 /// Returns the tool's own words, and what is inside the fence.
-fn apart(text: &str) -> (&str, &str) {
+fn split_at_fence(text: &str) -> (&str, &str) {
     let (outside, rest) = text
         .split_once(START)
         .unwrap_or_else(|| unreachable!("no fence in {text}"));
@@ -75,7 +75,7 @@ fn question_fits_the_smallest_limit() {
         ),
         1000,
     );
-    let (outside, fenced) = apart(&text);
+    let (outside, fenced) = split_at_fence(&text);
     assert!(fenced.contains(question), "{text}");
     assert!(
         outside.contains("task input-required")
@@ -94,7 +94,7 @@ fn cut_text_names_the_next_offset() {
         ),
         1000,
     );
-    let (outside, fenced) = apart(&text);
+    let (outside, fenced) = split_at_fence(&text);
     let shown = fenced.lines().find(|line| line.starts_with("xx"));
     let shown = shown.map_or(0, str::len);
     assert!(shown > 200, "{text}");
@@ -189,7 +189,7 @@ fn peer_error_text_is_fenced_and_hint_is_not() {
         ),
         12_000,
     );
-    let (outside, fenced) = apart(&text);
+    let (outside, fenced) = split_at_fence(&text);
     assert!(
         outside.starts_with(
             "send failed: A2A_SDK_ERROR (rpc_error), retryable: no\nnext: Change the request.\n"
@@ -228,7 +228,7 @@ fn error_keeps_handle_and_partial_answer() {
         ),
         1000,
     );
-    let (outside, fenced) = apart(&text);
+    let (outside, fenced) = split_at_fence(&text);
     assert!(
         outside.contains(HANDLE)
             && outside.contains("so far: task working")
@@ -249,7 +249,7 @@ fn targets_are_listed_and_cards_fenced() {
     failing["last_refresh_error"] = json!({"code": "A2A_SDK_ERROR", "reason": "unreachable", "retryable": true, "message": "no", "details": {"hint": "Check it."}});
     let envelope = json!({"ok": true, "operation": "remote_agent", "action": "list_targets", "summary": {"targets": [target, failing]}, "raw": []});
     let text = read(&envelope, 12_000);
-    let (outside, fenced) = apart(&text);
+    let (outside, fenced) = split_at_fence(&text);
     assert!(
         outside.contains(
             "- desk (default), streams\n- gone, streams, not reached: unreachable. Check it."
@@ -274,7 +274,7 @@ fn page_fits_the_smallest_limit() {
     );
     envelope["summary"]["target_alias"] = json!("d".repeat(120));
     let text = read(&envelope, 1000);
-    let (outside, fenced) = apart(&text);
+    let (outside, fenced) = split_at_fence(&text);
     assert!(fenced.contains(&page), "{text}");
     assert!(
         outside.contains(&format!("offset {}.", 10 + page.len())),

@@ -92,7 +92,10 @@ async fn ask(url: &str, members: &[String], requests: usize) -> (Vec<Duration>, 
                     session_id: None,
                 };
                 let started = Instant::now();
-                match requester.ask(&message, CONNECT_LIMIT, |_| {}).await {
+                match requester
+                    .send_and_wait(&message, CONNECT_LIMIT, |_| {})
+                    .await
+                {
                     Ok(_) => times.push(started.elapsed()),
                     Err(_) => errors += 1,
                 }

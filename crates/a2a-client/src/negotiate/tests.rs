@@ -3,7 +3,7 @@ use super::*;
 use a2a::{CardView, Security};
 use peer::CardLocation;
 
-fn reach(preferred: &[Transport]) -> PeerConfig {
+fn config(preferred: &[Transport]) -> PeerConfig {
     PeerConfig {
         configured: true,
         preferred: preferred.to_vec(),
@@ -35,8 +35,8 @@ fn card(interfaces: &[(&str, &str, &str)]) -> Card {
 }
 
 /// Returns the chosen path and version.
-fn chosen(reach: &PeerConfig, interfaces: &[(&str, &str, &str)]) -> (String, Version) {
-    let (route, _) = choose(reach, &card(interfaces)).unwrap();
+fn chosen(config: &PeerConfig, interfaces: &[(&str, &str, &str)]) -> (String, Version) {
+    let (route, _) = choose(config, &card(interfaces)).unwrap();
     (route.url.path().to_owned(), route.version)
 }
 
@@ -46,8 +46,8 @@ fn preference_of_target_wins_over_card() {
         ("JSONRPC", "http://a.example/rpc", "0.3"),
         ("http+json", "http://a.example/rest", "0.3"),
     ];
-    let reach = reach(&[Transport::HttpJson, Transport::JsonRpc]);
-    assert_eq!(chosen(&reach, &card), ("/rest".into(), Version::V0_3));
+    let config = config(&[Transport::HttpJson, Transport::JsonRpc]);
+    assert_eq!(chosen(&config, &card), ("/rest".into(), Version::V0_3));
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn preference_of_target_wins_over_version() {
         ("HTTP+JSON", "http://a.example/rest", "1.0"),
         ("JSONRPC", "http://a.example/rpc", "0.3"),
     ];
-    assert_eq!(chosen(&reach(&BOTH), &card).0, "/rpc");
+    assert_eq!(chosen(&config(&BOTH), &card).0, "/rpc");
 }
 
 #[test]
@@ -66,9 +66,12 @@ fn newer_version_of_a_transport_wins() {
         ("JSONRPC", "http://a.example/open", ""),
         ("JSONRPC", "http://a.example/new", "1.0.0"),
     ];
-    assert_eq!(chosen(&reach(&BOTH), &card), ("/new".into(), Version::V1_0));
     assert_eq!(
-        chosen(&reach(&BOTH), &card[..2]),
+        chosen(&config(&BOTH), &card),
+        ("/new".into(), Version::V1_0)
+    );
+    assert_eq!(
+        chosen(&config(&BOTH), &card[..2]),
         ("/open".into(), Version::V1_0)
     );
 }
@@ -79,14 +82,14 @@ fn pinned_version_overrides_card() {
         ("JSONRPC", "http://a.example/new", "1.0"),
         ("JSONRPC", "http://a.example/old", "0.3"),
     ];
-    let mut reach = reach(&BOTH);
-    reach.version = Some(Version::V0_3);
-    assert_eq!(chosen(&reach, &interfaces), ("/old".into(), Version::V0_3));
+    let mut config = config(&BOTH);
+    config.version = Some(Version::V0_3);
+    assert_eq!(chosen(&config, &interfaces), ("/old".into(), Version::V0_3));
     assert_eq!(
-        chosen(&reach, &interfaces[..1]),
+        chosen(&config, &interfaces[..1]),
         ("/new".into(), Version::V0_3)
     );
-    assert!(choose(&reach, &card(&interfaces)).unwrap().0.pinned);
+    assert!(choose(&config, &card(&interfaces)).unwrap().0.pinned);
 }
 
 #[test]
@@ -95,9 +98,9 @@ fn pinned_version_wins_over_preferred_transport() {
         ("JSONRPC", "http://a.example/old", "0.3"),
         ("HTTP+JSON", "http://a.example/new", "1.0"),
     ];
-    let mut reach = reach(&BOTH);
-    reach.version = Some(Version::V1_0);
-    assert_eq!(chosen(&reach, &interfaces), ("/new".into(), Version::V1_0));
+    let mut config = config(&BOTH);
+    config.version = Some(Version::V1_0);
+    assert_eq!(chosen(&config, &interfaces), ("/new".into(), Version::V1_0));
 }
 
 #[test]
@@ -106,8 +109,8 @@ fn unknown_version_is_skipped() {
         ("JSONRPC", "http://a.example/next", "2.0"),
         ("JSONRPC", "http://a.example/old", "0.3"),
     ];
-    assert_eq!(chosen(&reach(&BOTH), &interfaces).0, "/old");
-    let error = choose(&reach(&BOTH), &card(&interfaces[..1])).unwrap_err();
+    assert_eq!(chosen(&config(&BOTH), &interfaces).0, "/old");
+    let error = choose(&config(&BOTH), &card(&interfaces[..1])).unwrap_err();
     assert_eq!(error.kind, PeerErrorKind::UnsupportedVersion);
     assert!(error.message.contains("2.0"), "{error}");
 }
@@ -118,7 +121,7 @@ fn card_order_applies_without_matching_preference() {
         ("GRPC", "a.example:1", "0.3"),
         ("HTTP+JSON", "http://a.example/rest", "0.3"),
     ];
-    assert_eq!(chosen(&reach(&[Transport::JsonRpc]), &card).0, "/rest");
+    assert_eq!(chosen(&config(&[Transport::JsonRpc]), &card).0, "/rest");
 }
 
 #[test]
@@ -127,12 +130,12 @@ fn without_a_preference_0_3_is_called_over_json_rpc() {
         ("HTTP+JSON", "http://a.example/rest", "0.3"),
         ("JSONRPC", "http://a.example/rpc", "0.3"),
     ];
-    assert_eq!(chosen(&reach(&[]), &card).0, "/rpc");
+    assert_eq!(chosen(&config(&[]), &card).0, "/rpc");
     let newer = [
         ("HTTP+JSON", "http://a.example/rest", "1.0"),
         ("JSONRPC", "http://a.example/rpc", "1.0"),
     ];
-    assert_eq!(chosen(&reach(&[]), &newer).0, "/rest");
+    assert_eq!(chosen(&config(&[]), &newer).0, "/rest");
 }
 
 #[test]
@@ -141,38 +144,38 @@ fn tenant_prefers_json_rpc() {
         ("HTTP+JSON", "http://a.example/rest", "1.0"),
         ("JSONRPC", "http://a.example/rpc", "1.0"),
     ];
-    let mut reach = reach(&[]);
-    reach.tenant = Some("acme".into());
-    assert_eq!(chosen(&reach, &card).0, "/rpc");
+    let mut config = config(&[]);
+    config.tenant = Some("acme".into());
+    assert_eq!(chosen(&config, &card).0, "/rpc");
 }
 
 #[test]
 fn tenant_of_operator_wins_over_card() {
     let mut card = card(&[("JSONRPC", "http://a.example/rpc", "1.0")]);
-    card.interfaces[0].tenant = Some("theirs".into());
-    let tenant = |reach: &PeerConfig| choose(reach, &card).unwrap().0.tenant;
-    let mut reach = reach(&BOTH);
-    assert_eq!(tenant(&reach).as_deref(), Some("theirs"));
-    reach.tenant = Some("ours".into());
-    assert_eq!(tenant(&reach).as_deref(), Some("ours"));
+    card.interfaces[0].tenant = Some("card".into());
+    let tenant = |config: &PeerConfig| choose(config, &card).unwrap().0.tenant;
+    let mut config = config(&BOTH);
+    assert_eq!(tenant(&config).as_deref(), Some("card"));
+    config.tenant = Some("configured".into());
+    assert_eq!(tenant(&config).as_deref(), Some("configured"));
 }
 
 #[test]
 fn tenant_of_operator_excludes_0_3() {
-    let mut reach = reach(&BOTH);
-    reach.tenant = Some("acme".into());
+    let mut config = config(&BOTH);
+    config.tenant = Some("acme".into());
     let old = ("JSONRPC", "http://a.example/old", "0.3");
     let new = ("HTTP+JSON", "http://b.example/new", "1.0");
-    let (first, other) = choose(&reach, &card(&[old, new])).unwrap();
+    let (first, other) = choose(&config, &card(&[old, new])).unwrap();
     assert_eq!((first.url.path(), other), ("/new", None));
-    let error = choose(&reach, &card(&[old])).unwrap_err();
+    let error = choose(&config, &card(&[old])).unwrap_err();
     assert_eq!(error.kind, PeerErrorKind::UnsupportedVersion);
     assert!(error.message.contains("tenant"), "{error}");
 }
 
 #[test]
 fn unsupported_transports_are_listed() {
-    let error = choose(&reach(&[]), &card(&[("GRPC", "a.example:1", "1.0")])).unwrap_err();
+    let error = choose(&config(&[]), &card(&[("GRPC", "a.example:1", "1.0")])).unwrap_err();
     assert_eq!(error.kind, PeerErrorKind::UnsupportedTransport);
     assert_eq!(error.transports.unwrap().unsupported, ["GRPC"]);
 }
@@ -181,20 +184,20 @@ fn unsupported_transports_are_listed() {
 fn required_extension_is_an_error() {
     let mut card = card(&[("JSONRPC", "http://a.example/rpc", "1.0")]);
     card.required_extensions = vec!["https://x/ext".into()];
-    let error = choose(&reach(&[]), &card).unwrap_err();
+    let error = choose(&config(&[]), &card).unwrap_err();
     assert_eq!(error.kind, PeerErrorKind::ExtensionRequired);
     assert!(error.message.contains("`https://x/ext`"), "{error}");
 }
 
 #[test]
 fn configured_endpoint_replaces_url_of_card() {
-    let mut reach = reach(&BOTH);
-    reach.endpoint = Some(Url::parse("https://real.example/rpc").unwrap());
+    let mut config = config(&BOTH);
+    config.endpoint = Some(Url::parse("https://real.example/rpc").unwrap());
     let card = card(&[
         ("JSONRPC", "http://0.0.0.0/", "0.3"),
         ("JSONRPC", "http://b.example/", "0.3"),
     ]);
-    let (route, other) = choose(&reach, &card).unwrap();
+    let (route, other) = choose(&config, &card).unwrap();
     assert_eq!(route.url.as_str(), "https://real.example/rpc");
     assert_eq!(other, None);
 }
@@ -206,7 +209,7 @@ fn url_of_card_is_unchanged() {
         "http://a.example/rpc/",
         "http://a.example/rpc?k=v",
     ] {
-        let (route, _) = choose(&reach(&BOTH), &card(&[("JSONRPC", url, "1.0")])).unwrap();
+        let (route, _) = choose(&config(&BOTH), &card(&[("JSONRPC", url, "1.0")])).unwrap();
         assert_eq!(route.url.as_str(), url);
     }
 }
@@ -215,7 +218,7 @@ fn url_of_card_is_unchanged() {
 fn other(first: &str, others: &[&str]) -> Option<String> {
     let mut interfaces = vec![("JSONRPC", first, "1.0")];
     interfaces.extend(others.iter().map(|url| ("HTTP+JSON", *url, "1.0")));
-    let (_, other) = choose(&reach(&BOTH), &card(&interfaces)).unwrap();
+    let (_, other) = choose(&config(&BOTH), &card(&interfaces)).unwrap();
     other.map(|route| route.url.to_string())
 }
 

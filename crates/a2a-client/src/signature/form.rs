@@ -18,20 +18,20 @@ pub(super) struct Form {
 ///
 /// # Errors
 /// The card has no canonical form.
-pub(super) fn forms(card: &Value) -> Result<Vec<Form>, String> {
+pub(super) fn canonical_forms(card: &Value) -> Result<Vec<Form>, String> {
     let specified = fields::covered(card);
     let cleaned = clean(&specified).unwrap_or_else(|| Value::Object(Map::new()));
     let without_schemes = without(&cleaned, "securitySchemes");
     let whole = without(card, "signatures");
-    let mut forms: Vec<Form> = Vec::with_capacity(4);
+    let mut canonical_forms: Vec<Form> = Vec::with_capacity(4);
     for card in [specified, cleaned, without_schemes, whole] {
         let bytes = serde_jcs::to_vec(&card)
             .map_err(|e| format!("the agent card has no canonical form: {e}"))?;
-        if forms.iter().all(|form| form.bytes != bytes) {
-            forms.push(Form { card, bytes });
+        if canonical_forms.iter().all(|form| form.bytes != bytes) {
+            canonical_forms.push(Form { card, bytes });
         }
     }
-    Ok(forms)
+    Ok(canonical_forms)
 }
 
 fn without(card: &Value, field: &str) -> Value {

@@ -48,7 +48,7 @@ pub(super) async fn verify(
             "the agent card is not signed, and the target requires a signature",
         ));
     };
-    let forms = form::forms(&card).map_err(refused)?;
+    let canonical_forms = form::canonical_forms(&card).map_err(refused)?;
     let mut keys = Keys {
         net,
         config,
@@ -57,8 +57,13 @@ pub(super) async fn verify(
     };
     let mut failures = Vec::new();
     for (number, signature) in (1..).zip(signatures.iter().take(MAX_SIGNATURES)) {
-        match verify_one(signature, &mut keys, &forms).await {
-            Ok(form) => return Ok(forms.into_iter().nth(form).map_or(card, |form| form.card)),
+        match verify_one(signature, &mut keys, &canonical_forms).await {
+            Ok(form) => {
+                return Ok(canonical_forms
+                    .into_iter()
+                    .nth(form)
+                    .map_or(card, |form| form.card));
+            }
             Err(reason) => failures.push(format!("signature {number}: {reason}")),
         }
     }
@@ -76,14 +81,14 @@ pub(super) async fn verify(
 async fn verify_one(
     signature: &Value,
     keys: &mut Keys<'_>,
-    forms: &[Form],
+    canonical_forms: &[Form],
 ) -> Result<usize, String> {
     let signature = Signature::read(signature)?;
     let id = excerpt(signature.key_id());
     let key_error = |reason| format!("key `{id}`: {reason}");
     let keys = keys.candidates(&signature).await.map_err(key_error)?;
     let mut reason = String::new();
-    for (number, form) in forms.iter().enumerate() {
+    for (number, form) in canonical_forms.iter().enumerate() {
         match signature.verify(keys, &form.bytes) {
             Ok(()) => return Ok(number),
             Err(error) => reason = error,

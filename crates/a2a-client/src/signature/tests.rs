@@ -117,12 +117,12 @@ fn card() -> Value {
     })
 }
 
-async fn check(reach: &PeerConfig, card: &Value) -> Result<Value, PeerError> {
-    verify(&Answers::no_content(), reach, card.clone()).await
+async fn check(config: &PeerConfig, card: &Value) -> Result<Value, PeerError> {
+    verify(&Answers::no_content(), config, card.clone()).await
 }
 
-async fn refusal(reach: &PeerConfig, card: &Value) -> String {
-    let error = check(reach, card).await.unwrap_err();
+async fn verify_error(config: &PeerConfig, card: &Value) -> String {
+    let error = check(config, card).await.unwrap_err();
     assert_eq!(error.kind, PeerErrorKind::CardSignature, "{error}");
     error.message
 }
@@ -168,7 +168,7 @@ async fn changed_card_is_rejected() {
     for algorithm in ["ES256", "RS256", "EdDSA"] {
         let mut card = recorded["cards"][algorithm].clone();
         card["supportedInterfaces"][0]["url"] = json!("https://evil.example/");
-        let message = refusal(&config, &card).await;
+        let message = verify_error(&config, &card).await;
         assert!(
             message.contains("does not belong to this content"),
             "{message}"
@@ -211,7 +211,7 @@ async fn unsigned_card_is_rejected() {
     for signatures in [json!(null), json!([]), json!("x")] {
         let mut card = card();
         card["signatures"] = signatures;
-        let message = refusal(&config, &card).await;
+        let message = verify_error(&config, &card).await;
         assert!(message.contains("is not signed"), "{message}");
     }
 }
@@ -255,7 +255,7 @@ async fn invalid_signatures_are_listed_with_reasons() {
     ] {
         let mut card = card();
         card["signatures"] = json!([signature]);
-        let message = refusal(&config, &card).await;
+        let message = verify_error(&config, &card).await;
         assert!(
             message.contains(reason) && message.contains("signature 1"),
             "{message}"

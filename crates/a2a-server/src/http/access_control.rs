@@ -159,7 +159,7 @@ pub async fn control(
     next: Next,
 ) -> Response {
     let (method, uri) = (request.method().clone(), request.uri().clone());
-    let refused = |refusal: A2aError| error::respond_at(&method, uri.path(), &refusal);
+    let refused = |error: A2aError| error::respond_at(&method, uri.path(), &error);
     let remote = request.extensions().get::<ConnectInfo<SocketAddr>>();
     let Some(remote) = remote.map(|info| info.0) else {
         return refused(A2aError::new(
@@ -170,13 +170,13 @@ pub async fn control(
     let limiter = &access.limiter;
     let context = match access.context(remote, &request) {
         Ok(context) => context,
-        Err(refusal) => {
+        Err(error) => {
             // This limit also prevents rejected requests from filling the log.
             if let Err(error) = limiter.check_rate(&RateLimitKey::address(remote.ip())) {
                 return refused(limit_error(error));
             }
-            tracing::info!(client = %remote.ip(), reason = refusal.reason.name(), "rejected a request: {refusal}");
-            return refused(refusal);
+            tracing::info!(client = %remote.ip(), reason = error.reason.name(), "rejected a request: {error}");
+            return refused(error);
         }
     };
     let key = context.rate_limit_key();
@@ -208,7 +208,7 @@ pub async fn control(
     let answered = revoked.run_until_cancelled(answering).await;
     let mut response = match answered.unwrap_or_else(|| Err(clients::revoked())) {
         Ok(response) => response,
-        Err(refusal) => return refused(refusal),
+        Err(error) => return refused(error),
     };
     let headers = response.headers_mut();
     headers.insert(
@@ -225,16 +225,16 @@ fn host_error(error: HostError) -> A2aError {
 }
 
 /// Converts the error of an exceeded limit.
-fn limit_error(error: LimitError) -> A2aError {
-    let reason = match error.status() {
+fn limit_error(exceeded: LimitError) -> A2aError {
+    let reason = match exceeded.status() {
         StatusCode::TOO_MANY_REQUESTS => ErrorReason::ResourceExhausted,
         StatusCode::PAYLOAD_TOO_LARGE => ErrorReason::PayloadTooLarge,
         StatusCode::BAD_REQUEST => ErrorReason::InvalidRequest,
         _ => ErrorReason::Unavailable,
     };
-    let mut refusal = A2aError::new(reason, error.to_string());
-    refusal.retry_after_s = error.retry_after_s();
-    refusal
+    let mut error = A2aError::new(reason, exceeded.to_string());
+    error.retry_after_s = exceeded.retry_after_s();
+    error
 }
 
 #[cfg(test)]

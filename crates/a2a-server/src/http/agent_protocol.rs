@@ -160,17 +160,17 @@ fn respond(answer: Answer) -> Response {
 
 /// Returns the response to a rejected request. The protocol uses 422 for invalid input.
 fn error_response(failure: Failure) -> Response {
-    let Failure { refusal, status } = failure;
+    let Failure { error, status } = failure;
     let invalid = matches!(
-        refusal.reason,
+        error.reason,
         ErrorReason::InvalidParams | ErrorReason::ParseError
     );
     let status = match (status, invalid) {
         (Some(status), _) => status,
         (None, true) => StatusCode::UNPROCESSABLE_ENTITY,
-        (None, false) => refusal.reason.status().0,
+        (None, false) => error.reason.status().0,
     };
-    error::rest(Version::V1_0, &Failure::with(refusal, status))
+    error::rest(Version::V1_0, &Failure::with(error, status))
 }
 
 fn invalid_input(place: &'static str, reason: impl Into<String>) -> Failure {
@@ -451,8 +451,8 @@ impl AgentProtocol {
     async fn load(&self, call: &Call, id: &str) -> Result<Option<Task>, Failure> {
         match self.app.service.get(&call.caller, id, None).await {
             Ok(step) => Ok(Some(step).filter(|step| step.context_id == call.task)),
-            Err(refusal) if refusal.reason == ErrorReason::TaskNotFound => Ok(None),
-            Err(refusal) => Err(refusal.into()),
+            Err(error) if error.reason == ErrorReason::TaskNotFound => Ok(None),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -483,7 +483,7 @@ impl AgentProtocol {
     }
 
     fn budget(&self) -> StepBudget {
-        StepBudget::new(self.app.service.page_bytes())
+        StepBudget::new(self.app.service.max_page_bytes())
     }
 }
 

@@ -23,7 +23,7 @@ pub struct Operator {
     /// The service with the tasks that the API shows.
     pub service: Service,
     /// A one-line description of the server for the operator's page.
-    pub about: String,
+    pub description: String,
 }
 
 /// The maximum number of tasks in one response.
@@ -64,14 +64,14 @@ pub(super) async fn tasks(
     };
     let listed = match operator.service.tasks(&filter).await {
         Ok(listed) => listed,
-        Err(refusal) => return plain(&refusal),
+        Err(error) => return plain(&error),
     };
     let ready = match operator.service.ready().await {
         Ok(()) => Value::Bool(true),
         Err(error) => Value::String(error),
     };
     let body = json!({
-        "server": operator.about,
+        "server": operator.description,
         "ready": ready,
         "total": listed.total,
         "next": listed.next.map(|next| next.to_string()),
@@ -98,12 +98,12 @@ pub(super) async fn cancel(
     headers: HeaderMap,
     Path(id): Path<String>,
 ) -> Response {
-    if let Err(refusal) = require_page_header(&headers) {
-        return plain(&refusal);
+    if let Err(error) = require_page_header(&headers) {
+        return plain(&error);
     }
     match operator.service.stop(&id).await {
         Ok(_) => Json(json!({"canceled": true})).into_response(),
-        Err(refusal) => plain(&refusal),
+        Err(error) => plain(&error),
     }
 }
 
@@ -113,8 +113,8 @@ pub(super) async fn delete(
     headers: HeaderMap,
     Path(id): Path<String>,
 ) -> Response {
-    if let Err(refusal) = require_page_header(&headers) {
-        return plain(&refusal);
+    if let Err(error) = require_page_header(&headers) {
+        return plain(&error);
     }
     match operator.service.delete(&id).await {
         Ok(true) => Json(json!({"deleted": true})).into_response(),
@@ -122,7 +122,7 @@ pub(super) async fn delete(
             ErrorReason::TaskNotFound,
             "unknown task; it may be deleted already",
         )),
-        Err(refusal) => plain(&refusal),
+        Err(error) => plain(&error),
     }
 }
 

@@ -47,7 +47,7 @@ async fn require_direct(request: Request, next: Next) -> Response {
             ErrorReason::PermissionDenied,
             "the operator's page is only available from localhost; from elsewhere, forward the port (`ssh -L`)",
         )),
-        Err(refusal) => plain(&refusal),
+        Err(error) => plain(&error),
     }
 }
 
@@ -70,7 +70,7 @@ async fn require_operator(request: Request, next: Next) -> Response {
     });
     match may {
         Ok(()) => next.run(request).await,
-        Err(refusal) => plain(&refusal),
+        Err(error) => plain(&error),
     }
 }
 
@@ -83,11 +83,11 @@ async fn require_client(request: Request, next: Next) -> Response {
             ErrorReason::PermissionDenied,
             "only available from localhost",
         )),
-        (Err(refusal), _) => Err(refusal.clone()),
+        (Err(error), _) => Err(error.clone()),
     });
     match may {
         Ok(()) => next.run(request).await,
-        Err(refusal) => plain(&refusal),
+        Err(error) => plain(&error),
     }
 }
 

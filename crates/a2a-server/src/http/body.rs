@@ -59,11 +59,11 @@ fn is_json(parts: &Parts) -> bool {
 }
 
 fn unsupported_media_type() -> Failure {
-    let refusal = A2aError::new(
+    let error = A2aError::new(
         ErrorReason::ContentTypeNotSupported,
         "unsupported Content-Type; send `application/json` or `application/a2a+json`",
     );
-    Failure::with(refusal, StatusCode::UNSUPPORTED_MEDIA_TYPE)
+    Failure::with(error, StatusCode::UNSUPPORTED_MEDIA_TYPE)
 }
 
 /// Reads a body of any media type.
@@ -76,7 +76,7 @@ pub(crate) async fn read_any(app: &App, body: Body) -> Result<Bytes, Failure> {
         let too_large = error
             .source()
             .is_some_and(|source| source.is::<LengthLimitError>());
-        let refusal = if too_large {
+        let error = if too_large {
             A2aError::new(
                 ErrorReason::PayloadTooLarge,
                 format!(
@@ -90,6 +90,6 @@ pub(crate) async fn read_any(app: &App, body: Body) -> Result<Bytes, Failure> {
                 "the body ended early; send it again",
             )
         };
-        refusal.into()
+        error.into()
     })
 }

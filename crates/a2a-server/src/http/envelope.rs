@@ -74,27 +74,27 @@ impl Request {
             return Err((Id::null(), no_object(body, first)));
         }
         let raw: RawRequest = serde_json::from_slice(body).map_err(|error| {
-            let refusal = if error.is_data() {
+            let error = if error.is_data() {
                 invalid("the body is not a JSON-RPC request: it has a duplicate field")
             } else {
                 no_json(&error)
             };
-            (Id::null(), refusal)
+            (Id::null(), error)
         })?;
         let id = match raw.id {
             Some(id) if !matches!(id.get().as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9')) => {
-                let refusal = invalid("`id` must be a string, a number or null");
-                return Err((Id::null(), refusal.at("id")));
+                let error = invalid("`id` must be a string, a number or null");
+                return Err((Id::null(), error.at("id")));
             }
             Some(id) if id.get().len() > MAX_ID_BYTES => {
-                let refusal = invalid("`id` is longer than 1024 bytes; choose a shorter one");
-                return Err((Id::null(), refusal.at("id")));
+                let error = invalid("`id` is longer than 1024 bytes; choose a shorter one");
+                return Err((Id::null(), error.at("id")));
             }
             id => Id(id),
         };
         if raw.jsonrpc != Some(Value::String("2.0".to_owned())) {
-            let refusal = invalid("`jsonrpc` must be \"2.0\"").at("jsonrpc");
-            return Err((id, refusal));
+            let error = invalid("`jsonrpc` must be \"2.0\"").at("jsonrpc");
+            return Err((id, error));
         }
         match raw.method {
             Some(Value::String(method)) => Ok(Self {

@@ -19,14 +19,14 @@ const DOMAIN: &str = "a2a-protocol.org";
 /// An error, with an HTTP status that replaces the default status of the error if it is set.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    pub(crate) refusal: A2aError,
+    pub(crate) error: A2aError,
     pub(crate) status: Option<StatusCode>,
 }
 
 impl From<A2aError> for Failure {
-    fn from(refusal: A2aError) -> Self {
+    fn from(error: A2aError) -> Self {
         Self {
-            refusal,
+            error,
             status: None,
         }
     }
@@ -34,23 +34,23 @@ impl From<A2aError> for Failure {
 
 impl Failure {
     /// Creates a failure with its own HTTP status for both bindings.
-    pub(crate) fn with(refusal: A2aError, status: StatusCode) -> Self {
+    pub(crate) fn with(error: A2aError, status: StatusCode) -> Self {
         Self {
-            refusal,
+            error,
             status: Some(status),
         }
     }
 }
 
 /// Returns the response for an error outside of both bindings, in the format of HTTP+JSON of 1.0.
-pub fn plain(refusal: &A2aError) -> Response {
-    rest(Version::V1_0, &Failure::from(refusal.clone()))
+pub fn plain(error: &A2aError) -> Response {
+    rest(Version::V1_0, &Failure::from(error.clone()))
 }
 
 /// Returns the response for a request whose body the server has not read, in the format of the binding at its path and
 /// with the HTTP status of the error.
-pub fn respond_at(method: &Method, path: &str, refusal: &A2aError) -> Response {
-    let failure = Failure::with(refusal.clone(), refusal.reason.status().0);
+pub fn respond_at(method: &Method, path: &str, error: &A2aError) -> Response {
+    let failure = Failure::with(error.clone(), error.reason.status().0);
     match Path::parse(path).route {
         Route::Rpc if *method == Method::POST => rpc(&Id::null(), &failure),
         Route::Rest { version, .. } | Route::Unknown(version) => rest(version, &failure),
@@ -61,36 +61,36 @@ pub fn respond_at(method: &Method, path: &str, refusal: &A2aError) -> Response {
 /// Returns the response over HTTP+JSON: `google.rpc.Status` in 1.0 (A2A 1.0 §11.6), code and message in 0.3.
 pub(crate) fn rest(version: Version, failure: &Failure) -> Response {
     let status = failure.status.unwrap_or_else(|| match version {
-        Version::V1_0 => failure.refusal.reason.status().0,
-        Version::V0_3 => status_0_3(failure.refusal.reason),
+        Version::V1_0 => failure.error.reason.status().0,
+        Version::V0_3 => status_0_3(failure.error.reason),
     });
-    let body = rest_body(version, &failure.refusal, status);
-    answer(status, &failure.refusal, body)
+    let body = rest_body(version, &failure.error, status);
+    answer(status, &failure.error, body)
 }
 
 /// Returns the `data` of the last event of a failed stream.
-pub(crate) fn rest_event(version: Version, refusal: &A2aError) -> Value {
-    rest_body(version, refusal, refusal.reason.status().0)
+pub(crate) fn rest_event(version: Version, error: &A2aError) -> Value {
+    rest_body(version, error, error.reason.status().0)
 }
 
-fn rest_body(version: Version, refusal: &A2aError, status: StatusCode) -> Value {
+fn rest_body(version: Version, error: &A2aError, status: StatusCode) -> Value {
     match version {
         Version::V1_0 => {
             let name = match status {
                 StatusCode::METHOD_NOT_ALLOWED => "UNIMPLEMENTED",
-                _ => refusal.reason.status().1,
+                _ => error.reason.status().1,
             };
             json!({"error": {
                 "code": status.as_u16(),
                 "status": name,
-                "message": refusal.text,
-                "details": details(refusal),
+                "message": error.text,
+                "details": details(error),
             }})
         }
         Version::V0_3 => {
-            let mut body = rpc_error(refusal);
+            let mut body = rpc_error(error);
             // The official Python client in its 0.3 mode reads this field. Other clients read the code.
-            body["type"] = type_0_3(refusal.reason).into();
+            body["type"] = type_0_3(error.reason).into();
             body
         }
     }
@@ -98,7 +98,7 @@ fn rest_body(version: Version, refusal: &A2aError, status: StatusCode) -> Value 
 
 /// Returns the response over JSON-RPC. The HTTP status is 200, except for errors that have a status of HTTP.
 pub(crate) fn rpc(id: &Id, failure: &Failure) -> Response {
-    let reason = failure.refusal.reason;
+    let reason = failure.error.reason;
     let status = failure.status.unwrap_or(match reason {
         ErrorReason::Unauthenticated
         | ErrorReason::PermissionDenied
@@ -107,11 +107,11 @@ pub(crate) fn rpc(id: &Id, failure: &Failure) -> Response {
         | ErrorReason::Unavailable => reason.status().0,
         _ => StatusCode::OK,
     });
-    answer(status, &failure.refusal, rpc_body(id, &failure.refusal))
+    answer(status, &failure.error, rpc_body(id, &failure.error))
 }
 
 /// Returns the body over JSON-RPC. Both versions have the same format, because 0.3 allows any `data`.
-pub(crate) fn rpc_body<'a>(id: &'a Id, refusal: &A2aError) -> impl Serialize + use<'a> {
+pub(crate) fn rpc_body<'a>(id: &'a Id, error: &A2aError) -> impl Serialize + use<'a> {
     #[derive(Serialize)]
     struct Body<'a> {
         jsonrpc: &'static str,
@@ -121,32 +121,32 @@ pub(crate) fn rpc_body<'a>(id: &'a Id, refusal: &A2aError) -> impl Serialize + u
     Body {
         jsonrpc: "2.0",
         id,
-        error: rpc_error(refusal),
+        error: rpc_error(error),
     }
 }
 
-fn rpc_error(refusal: &A2aError) -> Value {
+fn rpc_error(error: &A2aError) -> Value {
     json!({
-        "code": refusal.reason.code(),
-        "message": refusal.text,
-        "data": details(refusal),
+        "code": error.reason.code(),
+        "message": error.text,
+        "data": details(error),
     })
 }
 
-fn details(refusal: &A2aError) -> Vec<Value> {
+fn details(error: &A2aError) -> Vec<Value> {
     let mut details = vec![json!({
         "@type": a2a::v1_0::errordetails::ERROR_INFO_TYPE,
-        "reason": refusal.reason.name(),
+        "reason": error.reason.name(),
         "domain": DOMAIN,
         "metadata": {},
     })];
-    if let Some(field) = &refusal.field {
+    if let Some(field) = &error.field {
         details.push(json!({
             "@type": a2a::v1_0::errordetails::BAD_REQUEST_TYPE,
-            "fieldViolations": [{"field": field, "description": refusal.text}],
+            "fieldViolations": [{"field": field, "description": error.text}],
         }));
     }
-    if let Some(seconds) = refusal.retry_after_s {
+    if let Some(seconds) = error.retry_after_s {
         details.push(json!({
             "@type": "type.googleapis.com/google.rpc.RetryInfo",
             "retryDelay": format!("{seconds}s"),
@@ -194,19 +194,19 @@ fn type_0_3(reason: ErrorReason) -> &'static str {
     }
 }
 
-fn answer(status: StatusCode, refusal: &A2aError, body: impl Serialize) -> Response {
+fn answer(status: StatusCode, error: &A2aError, body: impl Serialize) -> Response {
     let body = serde_json::to_vec(&body).unwrap_or_default();
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
-    if refusal.reason == ErrorReason::Unauthenticated {
+    if error.reason == ErrorReason::Unauthenticated {
         headers.insert(
             WWW_AUTHENTICATE,
             HeaderValue::from_static("Bearer realm=\"a2a\""),
         );
     }
-    if let Some(seconds) = refusal.retry_after_s {
+    if let Some(seconds) = error.retry_after_s {
         headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
     response

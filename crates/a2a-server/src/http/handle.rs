@@ -46,21 +46,21 @@ async fn dispatch(app: &App, parts: Parts, body: Body) -> Response {
             Err(failure) => error::rest(version, &failure),
         },
         Route::Unknown(version) => {
-            let refusal = A2aError::new(
+            let error = A2aError::new(
                 ErrorReason::MethodNotFound,
                 "unknown path; `/.well-known/agent-card.json` lists the interfaces",
             );
-            error::rest(version, &refusal.into())
+            error::rest(version, &error.into())
         }
     }
 }
 
 fn method_not_allowed(route: &Route) -> Response {
-    let refusal = A2aError::new(
+    let error = A2aError::new(
         ErrorReason::InvalidRequest,
         format!("method not allowed; this path accepts {}", route.methods()),
     );
-    let failure = Failure::with(refusal, StatusCode::METHOD_NOT_ALLOWED);
+    let failure = Failure::with(error, StatusCode::METHOD_NOT_ALLOWED);
     let mut response = match route {
         Route::Rpc => error::rpc(&Id::null(), &failure),
         Route::Rest { version, .. } => error::rest(*version, &failure),

@@ -66,8 +66,8 @@ mod tests {
     #[test]
     fn rejects_nesting_beyond_maximum() {
         check(nested(MAX_DEPTH).as_bytes()).unwrap();
-        let refusal = check(nested(MAX_DEPTH + 1).as_bytes()).unwrap_err();
-        assert_eq!(refusal.reason, ErrorReason::InvalidRequest);
+        let error = check(nested(MAX_DEPTH + 1).as_bytes()).unwrap_err();
+        assert_eq!(error.reason, ErrorReason::InvalidRequest);
     }
 
     #[test]
@@ -77,8 +77,8 @@ mod tests {
 
     #[test]
     fn rejects_too_many_values() {
-        let refusal = check("{},".repeat(MAX_VALUES).as_bytes()).unwrap_err();
-        assert_eq!(refusal.reason, ErrorReason::PayloadTooLarge);
+        let error = check("{},".repeat(MAX_VALUES).as_bytes()).unwrap_err();
+        assert_eq!(error.reason, ErrorReason::PayloadTooLarge);
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub(crate) fn response(
                 Ok(Some(task)) if first => (task, Next::Task(false)),
                 Ok(Some(task)) => ([b",".as_slice(), &task].concat(), Next::Task(false)),
                 Ok(None) => (tail(&page, dialect, &binding), Next::End),
-                Err(refusal) => return Some((Err(refusal), (page, binding, Next::End))),
+                Err(error) => return Some((Err(error), (page, binding, Next::End))),
             },
             Next::End => return None,
         };

@@ -41,11 +41,11 @@ pub(crate) async fn agent(
     let agents = app.service.agents().await?;
     let known = |name: &str| agents.iter().any(|agent| agent.name == name);
     if let Some(name) = path.as_deref().filter(|name| !known(name)) {
-        let refusal = A2aError::new(
+        let error = A2aError::new(
             ErrorReason::MethodNotFound,
             format!("unknown agent `{}`", excerpt(name)),
         );
-        return Err(Failure::with(refusal, StatusCode::NOT_FOUND));
+        return Err(Failure::with(error, StatusCode::NOT_FOUND));
     }
     match (path, tenant) {
         (Some(path), Some(tenant)) if path != tenant => {

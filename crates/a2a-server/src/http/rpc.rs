@@ -35,7 +35,7 @@ pub(crate) async fn serve(app: &App, parts: Parts, body: Body, agent: Option<Str
     drop(bytes);
     let Request { id, method, params } = match request {
         Ok(request) => request,
-        Err((id, refusal)) => return error::rpc(&id, &refusal.into()),
+        Err((id, error)) => return error::rpc(&id, &error.into()),
     };
     match answer(app, &parts, &principal, agent, &method, params).await {
         Ok((Answer::Updates(updates), dialect)) => {

@@ -91,7 +91,7 @@ fn events(
         let update = state.updates.as_mut()?.next().await?;
         let event = match &update {
             Ok(update) => event(update, state.dialect, &state.binding),
-            Err(refusal) => error_event(refusal, state.dialect, &state.binding),
+            Err(error) => error_event(error, state.dialect, &state.binding),
         };
         if update
             .as_ref()
@@ -153,16 +153,16 @@ fn encode<T: Serialize>(result: &T, binding: &Binding) -> Event {
     }
 }
 
-fn error_event(refusal: &A2aError, dialect: Dialect, binding: &Binding) -> Event {
+fn error_event(error: &A2aError, dialect: Dialect, binding: &Binding) -> Event {
     match (binding, dialect) {
-        (Binding::Rpc(id), _) => data(Event::default(), &error::rpc_body(id, refusal)),
+        (Binding::Rpc(id), _) => data(Event::default(), &error::rpc_body(id, error)),
         // In streams without envelopes, the official clients recognize an error by this event name.
         (Binding::Rest, dialect) => {
             let version = match dialect {
                 Dialect::V1_0 => Version::V1_0,
                 Dialect::V0_3(_) => Version::V0_3,
             };
-            let body = error::rest_event(version, refusal);
+            let body = error::rest_event(version, error);
             data(Event::default().event("error"), &body)
         }
     }

@@ -42,7 +42,7 @@ impl QueueCapacity {
         }
     }
 
-    fn holds(self, taken: Self, bytes: usize) -> bool {
+    fn fits(self, taken: Self, bytes: usize) -> bool {
         taken.deliveries < self.deliveries && taken.bytes.saturating_add(bytes) <= self.bytes
     }
 }
@@ -120,7 +120,7 @@ impl DeliveryQueues {
             };
             put.dropped.push(oldest);
         }
-        state.count(&delivery.origin, delivery.body.len());
+        state.add_to_count(&delivery.origin, delivery.body.len());
         put.is_first = !state.queues.contains_key(&delivery.config);
         let queue = state
             .queues
@@ -142,7 +142,7 @@ impl DeliveryQueues {
             state.queues.remove(config);
         }
         if let Some((origin, bytes)) = done {
-            state.discount(&origin, bytes);
+            state.remove_from_count(&origin, bytes);
         }
         let delivery = next?;
         let permits = Arc::clone(
@@ -177,17 +177,17 @@ impl State {
         let bytes = delivery.body.len();
         let of_origin = self.origins.get(&delivery.origin);
         let taken = of_origin.map_or_else(QueueCapacity::default, |origin| origin.taken);
-        capacity.holds(self.taken, bytes) && capacity.share().holds(taken, bytes)
+        capacity.fits(self.taken, bytes) && capacity.share().fits(taken, bytes)
     }
 
     /// Removes the oldest queued notification.
     fn pop_oldest(&mut self, config: &ConfigKey) -> Option<PushNotification> {
         let oldest = self.queues.get_mut(config)?.waiting.pop_front()?;
-        self.discount(&oldest.origin, oldest.body.len());
+        self.remove_from_count(&oldest.origin, oldest.body.len());
         Some(oldest)
     }
 
-    fn count(&mut self, origin: &str, bytes: usize) {
+    fn add_to_count(&mut self, origin: &str, bytes: usize) {
         let origin = match self.origins.get_mut(origin) {
             Some(origin) => origin,
             None => self.origins.entry(origin.to_owned()).or_default(),
@@ -198,7 +198,7 @@ impl State {
         }
     }
 
-    fn discount(&mut self, name: &str, bytes: usize) {
+    fn remove_from_count(&mut self, name: &str, bytes: usize) {
         let Some(origin) = self.origins.get_mut(name) else {
             return;
         };

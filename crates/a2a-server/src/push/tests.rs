@@ -99,7 +99,7 @@ impl Fixture {
     /// Waits until no notification is queued.
     async fn drain(&self) -> PushCounts {
         assert_eq!(self.notifier.close(Duration::from_secs(20)).await, 0);
-        self.notifier.figures()
+        self.notifier.counts()
     }
 }
 

@@ -74,7 +74,7 @@ impl AgentCache {
 /// Returns the agent that the request names in its path, its metadata or its tenant.
 pub(super) fn named(caller: &CallContext, send: &SendMessage) -> Result<Option<String>, A2aError> {
     let request = &send.request;
-    let ways = [
+    let places = [
         (caller.agent.as_deref(), "the path"),
         (
             in_metadata(request.message.metadata.as_ref())?,
@@ -86,9 +86,9 @@ pub(super) fn named(caller: &CallContext, send: &SendMessage) -> Result<Option<S
             "tenant",
         ),
     ];
-    let mut said: Option<(&str, &str)> = None;
-    for (name, place) in ways {
-        match (said, name) {
+    let mut found: Option<(&str, &str)> = None;
+    for (name, place) in places {
+        match (found, name) {
             (Some((before, elsewhere)), Some(name)) if before != name => {
                 return Err(A2aError::new(
                     ErrorReason::InvalidParams,
@@ -96,11 +96,11 @@ pub(super) fn named(caller: &CallContext, send: &SendMessage) -> Result<Option<S
                 )
                 .at(place));
             }
-            (None, Some(name)) => said = Some((name, place)),
+            (None, Some(name)) => found = Some((name, place)),
             _ => {}
         }
     }
-    Ok(said.map(|(name, _)| name.to_owned()))
+    Ok(found.map(|(name, _)| name.to_owned()))
 }
 
 fn in_metadata(metadata: Option<&HashMap<String, Value>>) -> Result<Option<&str>, A2aError> {

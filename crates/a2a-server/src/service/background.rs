@@ -44,8 +44,8 @@ impl Core {
                     Ok(_) => {
                         self.release_quota(&task.owner, &task.id);
                     }
-                    Err(refusal) => {
-                        tracing::error!(task_id = task.id, %refusal, "cannot recover a task");
+                    Err(error) => {
+                        tracing::error!(task_id = task.id, %error, "cannot recover a task");
                     }
                 }
             }
@@ -176,8 +176,8 @@ impl Core {
         loop {
             // Retry the tasks of removed clients that the store could not end before.
             self.end_tasks_of_removed_clients(self.quota.tasks_of_removed());
-            if let Err(refusal) = self.expire_unanswered().await {
-                tracing::warn!(%refusal, "cannot end the tasks whose clients did not answer");
+            if let Err(error) = self.expire_unanswered().await {
+                tracing::warn!(%error, "cannot end the tasks whose clients did not answer");
             }
             let retention = &self.settings.retention;
             match self

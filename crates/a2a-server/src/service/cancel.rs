@@ -39,7 +39,7 @@ impl Core {
                     }
                     TaskEnd::Task(_) => {}
                     TaskEnd::Message(_) => return Err(A2aError::task_not_found(&id)),
-                    TaskEnd::Error(refusal) => return Err(refusal),
+                    TaskEnd::Error(error) => return Err(error),
                 }
             } else {
                 // With a shared store, another server may run the task.

@@ -33,8 +33,8 @@ impl Core {
             let core = Arc::clone(self);
             self.tasks.spawn(async move {
                 let end = core.closing.run_until_cancelled(core.end_one(&task_id));
-                if let Some(Err(refusal)) = end.await {
-                    tracing::warn!(task_id, "cannot end a task of a removed client: {refusal}");
+                if let Some(Err(error)) = end.await {
+                    tracing::warn!(task_id, "cannot end a task of a removed client: {error}");
                 }
             });
         }
@@ -49,7 +49,7 @@ impl Core {
         };
         match self.cancel_task(record, CancelReason::ClientRemoved).await {
             // The task has been deleted or replaced by a message in the meantime.
-            Err(refusal) if refusal.reason == ErrorReason::TaskNotFound => Ok(()),
+            Err(error) if error.reason == ErrorReason::TaskNotFound => Ok(()),
             settled => settled.and(webhooks),
         }
     }

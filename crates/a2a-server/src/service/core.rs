@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 use super::active_task::ActiveTasks;
 use super::agents::{AgentCache, AgentList};
 use super::dedup::MessageDedup;
-use super::quota::TaskQuota;
+use super::task_quota::TaskQuota;
 use super::value_quota::ValueQuota;
 use super::{Parts, Sessions};
 use crate::call_context::CallContext;
@@ -130,7 +130,7 @@ impl Core {
     /// Counts an unfinished task against the client's quota.
     pub(super) async fn acquire_quota(&self, client: &str, task_id: &str) -> Result<(), A2aError> {
         let limit = self.settings.limits.tasks_per_client;
-        let Err(refusal) = self.quota.try_insert(client, task_id, limit) else {
+        let Err(error) = self.quota.try_insert(client, task_id, limit) else {
             return Ok(());
         };
         // A counted task may have been ended by another server. `task_id` is random, so each call checks a different
@@ -145,7 +145,7 @@ impl Core {
         }
         self.quota
             .try_insert(client, task_id, limit)
-            .map_err(|_| refusal)
+            .map_err(|_| error)
     }
 
     /// Reserves storage for `bytes` more of a client. With `forget`, deletes the client's oldest terminal tasks if
@@ -166,9 +166,9 @@ impl Core {
             true => Ok(()),
             false => {
                 let text = "the storage for your tasks, or for those of all clients, is full; finish or cancel open tasks, send less, or try again when old tasks are deleted";
-                let mut refusal = A2aError::new(ErrorReason::ResourceExhausted, text);
-                refusal.retry_after_s = Some(60);
-                Err(refusal)
+                let mut error = A2aError::new(ErrorReason::ResourceExhausted, text);
+                error.retry_after_s = Some(60);
+                Err(error)
             }
         }
     }
@@ -197,12 +197,12 @@ pub(super) fn to_a2a_error(error: StoreError, task_id: &str) -> A2aError {
         ),
         StoreError::Failed(cause) | StoreError::Damaged(cause) => {
             tracing::warn!(task_id, cause, "the task store failed");
-            let mut refusal = A2aError::new(
+            let mut error = A2aError::new(
                 ErrorReason::Unavailable,
                 "the task store does not answer; try again in a moment",
             );
-            refusal.retry_after_s = Some(1);
-            refusal
+            error.retry_after_s = Some(1);
+            error
         }
     }
 }

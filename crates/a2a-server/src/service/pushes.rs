@@ -41,9 +41,9 @@ impl Core {
             "" => name.to_owned(),
             place => format!("{place}.{name}"),
         };
-        self.notifier.accepts(&config).map_err(|refusal| {
-            let name = refusal.field.clone().unwrap_or_default();
-            refusal.at(field(&name))
+        self.notifier.accepts(&config).map_err(|error| {
+            let name = error.field.clone().unwrap_or_default();
+            error.at(field(&name))
         })?;
         if config.id.as_ref().is_some_and(|id| id.len() > MAX_ID_BYTES) {
             let text = format!("`id` is longer than {MAX_ID_BYTES} bytes");

@@ -68,7 +68,7 @@ impl Core {
         self.dedup.remove(&caller.client, &message_id, &task_id);
         match end {
             TaskEnd::Message(message) => Ok(SendMessageResponse::Message(*message)),
-            TaskEnd::Error(refusal) => Err(refusal),
+            TaskEnd::Error(error) => Err(error),
             TaskEnd::Task(record) => {
                 let task = Arc::unwrap_or_clone(record).task;
                 if without_history && task.status.state == TaskState::Completed {
@@ -132,8 +132,8 @@ impl Core {
     }
 
     fn view(&self, send: &SendMessage) -> Result<View, A2aError> {
-        let asked = send.request.configuration.as_ref();
-        let length = asked.and_then(|asked| asked.history_length);
+        let configuration = send.request.configuration.as_ref();
+        let length = configuration.and_then(|configuration| configuration.history_length);
         View::new(length, self.settings.limits.history)
     }
 
@@ -201,7 +201,7 @@ impl Core {
 /// Returns whether the request wants the task at once; `None` if it does not specify this.
 fn return_immediately(send: &SendMessage) -> Option<bool> {
     send.return_immediately.or_else(|| {
-        let asked = send.request.configuration.as_ref()?;
-        asked.return_immediately
+        let configuration = send.request.configuration.as_ref()?;
+        configuration.return_immediately
     })
 }

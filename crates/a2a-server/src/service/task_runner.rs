@@ -125,7 +125,7 @@ impl TaskRunner {
         let ending = match permit {
             Ok(permit) => {
                 let (running, events) = self.start(request);
-                let (ending, running) = self.work(running, events).await;
+                let (ending, running) = self.forward_run_events(running, events).await;
                 still_running = Some((Some(permit), running));
                 ending
             }
@@ -182,7 +182,7 @@ impl TaskRunner {
                         RunEnd::WriteError(WriteError::Store(to_a2a_error(error, &self.record.task.id)))
                     })?;
                     return match self.core.make_room(&self.record.owner, 0, true).await {
-                        Err(refusal) if refusal.reason == ErrorReason::ResourceExhausted => {
+                        Err(error) if error.reason == ErrorReason::ResourceExhausted => {
                             Err(RunEnd::NoRoom)
                         }
                         // If the store fails here, the first write of the run reports the error.
@@ -208,7 +208,7 @@ impl TaskRunner {
     }
 
     /// Applies the events of a run until it ends. Returns the run if it may not have ended.
-    async fn work(
+    async fn forward_run_events(
         &mut self,
         mut running: Running,
         mut events: Receiver<ExecutionEvent>,

@@ -52,9 +52,9 @@ impl ValueQuota {
             let text = format!(
                 "the message has {values} JSON values, more than the server has memory for now; send it again in a moment, or send them as a file"
             );
-            let mut refusal = A2aError::new(ErrorReason::ResourceExhausted, text);
-            refusal.retry_after_s = Some(5);
-            return Err(refusal);
+            let mut error = A2aError::new(ErrorReason::ResourceExhausted, text);
+            error.retry_after_s = Some(5);
+            return Err(error);
         }
         by_client.insert(client.to_owned(), own + values);
         Ok(Some(ValuePermit {

@@ -182,7 +182,7 @@ impl MemoryState {
     }
 
     /// Returns the terminal tasks that exceed `retention`.
-    fn outlived(&self, retention: &Retention, now: DateTime<Utc>) -> Vec<String> {
+    fn expired(&self, retention: &Retention, now: DateTime<Utc>) -> Vec<String> {
         let oldest = retention.before_ms(now);
         let mut by_owner: HashMap<&str, Vec<(i64, &str)>> = HashMap::new();
         for task in self.tasks.values().map(|task| &task.summary) {
@@ -191,7 +191,7 @@ impl MemoryState {
                 settled.push((task.changed_ms, task.id.as_str()));
             }
         }
-        let mut outlived = Vec::new();
+        let mut expired = Vec::new();
         for mut settled in by_owner.into_values() {
             let too_many = settled.len().saturating_sub(retention.count);
             if let Some(last) = too_many.checked_sub(1) {
@@ -200,9 +200,9 @@ impl MemoryState {
             let gone = settled.into_iter().enumerate();
             let gone =
                 gone.filter(|(place, (changed_ms, _))| *place < too_many || *changed_ms < oldest);
-            outlived.extend(gone.map(|(_, (_, id))| id.to_owned()));
+            expired.extend(gone.map(|(_, (_, id))| id.to_owned()));
         }
-        outlived
+        expired
     }
 }
 
@@ -371,11 +371,11 @@ impl TaskStore for MemoryStore {
         now: DateTime<Utc>,
     ) -> BoxFuture<'a, Result<usize, StoreError>> {
         let mut state = self.state.lock();
-        let outlived = state.outlived(retention, now);
-        for id in &outlived {
+        let expired = state.expired(retention, now);
+        for id in &expired {
             state.forget(id, &self.usage);
         }
-        done(Ok(outlived.len()))
+        done(Ok(expired.len()))
     }
 
     fn unanswered(

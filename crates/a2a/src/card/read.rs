@@ -57,7 +57,7 @@ fn interfaces_1_0(card: &Map<String, Value>) -> Vec<Interface> {
             )
         })
     });
-    once(all.collect())
+    without_duplicates(all.collect())
 }
 
 /// Returns the default transport of an interface.
@@ -71,11 +71,11 @@ fn interfaces_0_3(card: &Map<String, Value>) -> Vec<Interface> {
     let transport = text(card.get("preferredTransport")).unwrap_or_else(default_transport);
     let main = text(card.get("url")).map(|url| Interface::new(transport, url));
     let mut all: Vec<_> = main.into_iter().collect();
-    all.extend(declared(card.get("additionalInterfaces")));
+    all.extend(interfaces_of(card.get("additionalInterfaces")));
     for interface in &mut all {
         interface.version = Some(version.clone());
     }
-    once(all)
+    without_duplicates(all)
 }
 
 fn required_extensions(capabilities: Option<&Value>) -> Vec<String> {
@@ -93,13 +93,13 @@ fn view(card: &Map<String, Value>, interfaces_1_0: &[Interface]) -> Result<CardV
         Some((first, rest)) => {
             let shown = |one: &Interface| Interface::new(one.transport.clone(), one.url.clone());
             let main = shown(first);
-            let others = once(rest.iter().map(shown).collect());
+            let others = without_duplicates(rest.iter().map(shown).collect());
             let others = others.into_iter().filter(|other| *other != main).collect();
             (Some(main.transport), others)
         }
         None => (
             text(card.get("preferredTransport")),
-            once(declared(card.get("additionalInterfaces")).collect()),
+            without_duplicates(interfaces_of(card.get("additionalInterfaces")).collect()),
         ),
     };
     Ok(CardView {
@@ -142,7 +142,7 @@ fn skill(json: &Value) -> Result<Skill, String> {
     })
 }
 
-fn declared(list: Option<&Value>) -> impl Iterator<Item = Interface> {
+fn interfaces_of(list: Option<&Value>) -> impl Iterator<Item = Interface> {
     items(list).iter().filter_map(|entry| {
         Some(Interface::new(
             text(entry.get("transport"))?,
@@ -173,11 +173,11 @@ fn texts(value: Option<&Value>) -> Vec<String> {
             .collect(),
         _ => Vec::new(),
     };
-    once(all)
+    without_duplicates(all)
 }
 
 /// Removes repeated items, in linear time, because a peer chooses their number.
-fn once<T: Clone + Eq + Hash>(mut all: Vec<T>) -> Vec<T> {
+fn without_duplicates<T: Clone + Eq + Hash>(mut all: Vec<T>) -> Vec<T> {
     let mut seen = HashSet::with_capacity(all.len());
     all.retain(|item| seen.insert(item.clone()));
     all

@@ -257,8 +257,8 @@ pub(super) fn type_error(path: &str, expected: &str, found: &Value) -> A2aError 
 /// Returns the error for an invalid value.
 pub fn invalid_params(path: &str, reason: impl std::fmt::Display) -> A2aError {
     let name = if path.is_empty() { "params" } else { path };
-    let refusal = A2aError::new(ErrorReason::InvalidParams, format!("`{name}` {reason}"));
-    refusal.at(name)
+    let error = A2aError::new(ErrorReason::InvalidParams, format!("`{name}` {reason}"));
+    error.at(name)
 }
 
 fn snake(name: &str) -> String {

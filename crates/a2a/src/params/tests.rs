@@ -112,8 +112,8 @@ proptest! {
         let dialect = [Dialect::V1_0, Dialect::V0_3(V0_3::Rpc), Dialect::V0_3(V0_3::Rest)][dialect as usize];
         let params = json!({"message": message, "configuration": configuration});
         let mut params = Fields::new(params, "").unwrap();
-        if let Err(refusal) = send(dialect, &mut params) {
-            prop_assert!(refusal.field.is_some());
+        if let Err(error) = send(dialect, &mut params) {
+            prop_assert!(error.field.is_some());
         }
     }
 }

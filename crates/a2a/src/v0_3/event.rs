@@ -4,7 +4,7 @@ use crate::v1_0::{
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use super::task::{entry, filled};
+use super::task::{entry, unless_empty};
 use super::{Dialect, V03, is_terminal_or_interrupted};
 
 impl Serialize for V03<'_, TaskStatusUpdateEvent> {
@@ -21,7 +21,7 @@ impl Serialize for V03<'_, TaskStatusUpdateEvent> {
         entry(
             &mut map,
             "metadata",
-            filled(event.metadata.as_ref(), |all| all.is_empty()),
+            unless_empty(event.metadata.as_ref(), |all| all.is_empty()),
         )?;
         map.end()
     }
@@ -42,7 +42,7 @@ impl Serialize for V03<'_, TaskArtifactUpdateEvent> {
         entry(
             &mut map,
             "metadata",
-            filled(event.metadata.as_ref(), |all| all.is_empty()),
+            unless_empty(event.metadata.as_ref(), |all| all.is_empty()),
         )?;
         map.end()
     }

@@ -29,15 +29,15 @@ impl Serialize for V03<'_, Message> {
         entry(
             &mut map,
             "metadata",
-            filled(message.metadata.as_ref(), |all| all.is_empty()),
+            unless_empty(message.metadata.as_ref(), |all| all.is_empty()),
         )?;
         entry(
             &mut map,
             "extensions",
-            filled(message.extensions.as_ref(), Vec::is_empty),
+            unless_empty(message.extensions.as_ref(), Vec::is_empty),
         )?;
         if rpc {
-            let ids = filled(message.reference_task_ids.as_ref(), Vec::is_empty);
+            let ids = unless_empty(message.reference_task_ids.as_ref(), Vec::is_empty);
             entry(&mut map, "referenceTaskIds", ids)?;
         }
         map.end()
@@ -55,12 +55,12 @@ impl Serialize for V03<'_, Artifact> {
         entry(
             &mut map,
             "metadata",
-            filled(artifact.metadata.as_ref(), |all| all.is_empty()),
+            unless_empty(artifact.metadata.as_ref(), |all| all.is_empty()),
         )?;
         entry(
             &mut map,
             "extensions",
-            filled(artifact.extensions.as_ref(), Vec::is_empty),
+            unless_empty(artifact.extensions.as_ref(), Vec::is_empty),
         )?;
         map.end()
     }
@@ -115,16 +115,16 @@ impl Serialize for V03<'_, Task> {
         map.serialize_entry("id", &task.id)?;
         map.serialize_entry("contextId", &task.context_id)?;
         map.serialize_entry("status", &self.part(&task.status))?;
-        if let Some(artifacts) = filled(task.artifacts.as_ref(), Vec::is_empty) {
+        if let Some(artifacts) = unless_empty(task.artifacts.as_ref(), Vec::is_empty) {
             map.serialize_entry("artifacts", &V03Seq(artifacts, self.dialect))?;
         }
-        if let Some(history) = filled(task.history.as_ref(), Vec::is_empty) {
+        if let Some(history) = unless_empty(task.history.as_ref(), Vec::is_empty) {
             map.serialize_entry("history", &V03Seq(history, self.dialect))?;
         }
         entry(
             &mut map,
             "metadata",
-            filled(task.metadata.as_ref(), |all| all.is_empty()),
+            unless_empty(task.metadata.as_ref(), |all| all.is_empty()),
         )?;
         map.end()
     }
@@ -143,6 +143,6 @@ pub(super) fn entry<M: SerializeMap, T: Serialize + ?Sized>(
 }
 
 /// Returns a value unless it is empty.
-pub(super) fn filled<T>(value: Option<&T>, is_empty: impl Fn(&T) -> bool) -> Option<&T> {
+pub(super) fn unless_empty<T>(value: Option<&T>, is_empty: impl Fn(&T) -> bool) -> Option<&T> {
     value.filter(|value| !is_empty(value))
 }

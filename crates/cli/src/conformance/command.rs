@@ -59,7 +59,7 @@ impl ExternalCommand {
     /// Checks that the program starts, so that the runner reports a start error once instead of once per case.
     pub(super) fn can_start(&self) -> Result<(), exit::Failure> {
         match self.start() {
-            Err(Failure::Broken(why)) => Err(exit::Failure::usage(why)),
+            Err(Failure::Broken(message)) => Err(exit::Failure::usage(message)),
             _ => Ok(()),
         }
     }

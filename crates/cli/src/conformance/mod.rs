@@ -107,7 +107,7 @@ async fn suite<D: Driver + 'static>(
 
 fn count(root: &Path, options: &Options) -> Result<usize, Failure> {
     let cases = find(root).map_err(|error| unreadable(root, &error))?;
-    let chosen = cases.keys().filter(|name| options.chooses(name)).count();
+    let chosen = cases.keys().filter(|name| options.selects(name)).count();
     if chosen > 0 {
         return Ok(chosen);
     }

@@ -40,7 +40,7 @@ pub(super) struct Args {
 /// The library cannot be opened, or a step failed.
 pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     let printer = Arc::new(Printer::new(args.json, args.color));
-    let gone = printer.lines.gone().clone();
+    let closed = printer.lines.closed().clone();
     // The agents and the instance are dropped with the demo, whichever branch completes first.
     tokio::select! {
         biased;
@@ -48,17 +48,17 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
             note("interrupted; the demo's agents are closed");
             Ok(Exit::Interrupted)
         }
-        () = gone.cancelled() => Err(Failure::new("standard output is closed")),
+        () = closed.cancelled() => Err(Failure::new("standard output is closed")),
         done = play(verbose, Arc::clone(&printer)) => done.map(|()| Exit::Ok),
     }
 }
 
 async fn play(verbose: bool, printer: Arc<Printer>) -> Result<(), Failure> {
-    let begun = Instant::now();
+    let started_at = Instant::now();
     let mut fixture = Fixture::start(Library::open(verbose)?, Arc::clone(&printer)).await?;
     printer.print_update("Three scripted agents on this machine and three behind a gateway, called through the plugin as a host calls it.");
     steps::play(&mut fixture).await?;
-    let seconds = begun.elapsed().as_secs_f64();
+    let seconds = started_at.elapsed().as_secs_f64();
     let steps = fixture.steps();
     printer.print_update(&format!("\nAll {steps} steps passed in {seconds:.1} s."));
     printer.print_update(&format!(

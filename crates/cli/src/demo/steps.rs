@@ -226,8 +226,8 @@ async fn watch(fixture: &mut Fixture) -> Result<Value, Failure> {
 
 async fn expired_wait(fixture: &mut Fixture) -> Result<(), Failure> {
     let wait = u64::try_from(SHORT_TIMEOUT.as_millis()).unwrap_or(u64::MAX);
-    let why = format!("A task that takes longer than the call waits; here {wait} ms.");
-    fixture.step("watch", &why);
+    let caption = format!("A task that takes longer than the call waits; here {wait} ms.");
+    fixture.step("watch", &caption);
     let message = "How did the incidents of last year begin?";
     fixture.printer.sent("archive", message);
     let mut request = send("archive", message);
@@ -297,8 +297,8 @@ async fn triad(fixture: &mut Fixture) -> Result<(), Failure> {
 
 async fn expired_handle(fixture: &mut Fixture, repair: &Value) -> Result<(), Failure> {
     let ttl = u64::try_from(HANDLE_TTL.as_millis()).unwrap_or(u64::MAX);
-    let why = format!("A handle expires {ttl} ms after its last use.");
-    fixture.step("status", &why);
+    let caption = format!("A handle expires {ttl} ms after its last use.");
+    fixture.step("status", &caption);
     fixture.restart(&json!({"ttlMs": ttl}))?;
     let by_continuation = json!({"action": "status", "continuation": repair});
     let seen = fixture.call(&by_continuation).await?;

@@ -145,7 +145,7 @@ fn reporter(
             true => event.json().to_string(),
             false => text::line(&format!("{name}: {event}")),
         });
-        if lines.gone().is_cancelled() {
+        if lines.closed().is_cancelled() {
             shutdown.cancel();
         }
     }

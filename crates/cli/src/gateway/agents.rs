@@ -104,7 +104,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
                     text::line(&name),
                     match status {
                         "offline" => "offline: no connection serves it",
-                        _ => "in the state `error`; its log has the reason",
+                        _ => "in the state `error`; check the log of the program that serves it",
                     }
                 ))),
                 Some(_) => Ok(Exit::Ok),

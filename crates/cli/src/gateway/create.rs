@@ -91,7 +91,7 @@ pub(super) async fn run(args: &Args, as_json: bool, lines: &LineWriter) -> Resul
             workspace.display()
         ),
     });
-    match args.inform(endpoint, &current.state_dir).await {
+    match args.register_agent(endpoint, &current.state_dir).await {
         Ok(()) => note(format_args!("the gateway at {url} knows it")),
         Err(error) => match error.kind {
             ClientErrorKind::Unreachable => note(format_args!(
@@ -105,7 +105,7 @@ pub(super) async fn run(args: &Args, as_json: bool, lines: &LineWriter) -> Resul
             ClientErrorKind::Timeout | ClientErrorKind::Refused(_) => {
                 let failure = failure(&error);
                 let message = format!(
-                    "cannot inform the gateway at {url} of the new agent, which it has after its next start: {}",
+                    "cannot register_agent the gateway at {url} of the new agent, which it has after its next start: {}",
                     failure.message
                 );
                 return Err(Failure { message, ..failure });
@@ -117,7 +117,11 @@ pub(super) async fn run(args: &Args, as_json: bool, lines: &LineWriter) -> Resul
 
 impl Args {
     /// Registers the agent at the running gateway, if that gateway uses this state directory.
-    async fn inform(&self, endpoint: Endpoint, state_dir: &Path) -> Result<(), ClientError> {
+    async fn register_agent(
+        &self,
+        endpoint: Endpoint,
+        state_dir: &Path,
+    ) -> Result<(), ClientError> {
         let connector = Connector::new()?;
         let mut requester = connector.connect(endpoint).await?;
         let with = json!({

@@ -162,7 +162,7 @@ pub(super) async fn request(args: RequestArgs) -> Result<Exit, Failure> {
             text::line(status)
         ));
     };
-    let reply = requester.ask(&message, limit, on_progress).await;
+    let reply = requester.send_and_wait(&message, limit, on_progress).await;
     let reply = reply.map_err(|error| delivery_failure(&error))?;
     requester.disconnect().await;
     LineWriter::default().write(match args.json {

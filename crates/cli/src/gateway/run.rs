@@ -139,9 +139,8 @@ fn supervisor(
     log: Arc<dyn Log>,
 ) -> Result<(Supervisor, Vec<OpenedBackend>), Failure> {
     let with_backend = || {
-        let parse_profile =
-            |agent: &AgentConfig| Some((agent.name.clone(), agent.backend.clone()?));
-        agents.iter().filter_map(parse_profile)
+        let named = |agent: &AgentConfig| Some((agent.name.clone(), agent.backend.clone()?));
+        agents.iter().filter_map(named)
     };
     let hidden: Vec<String> = with_backend()
         .flat_map(|(_, config)| backend::secret_variables(&config))

@@ -18,7 +18,7 @@ Examples:
   remote-agent gateway status --url wss://gate.example --allow-remote \\
     --token-env GATE_TOKEN
 
-Exit codes: 0 a gateway of a2a-v1 answers, and with --deep every service is healthy, 1 a service is unhealthy, 3 no gateway of a2a-v1 answers, \
+Exit codes: 0 a gateway of a2a-v1 answers, and with --deep no service is unhealthy, 1 a service is unhealthy, 3 no gateway of a2a-v1 answers, \
 4 it requires a credential, 5 no answer in time.";
 
 /// Show the gateway at an address, with its agents and services

@@ -148,13 +148,13 @@ mod tests {
         let rows = rows();
         let full = rows.iter().filter(|row| row.decision.missing.is_empty());
         assert_eq!((full.count(), rows.len()), (10, 20));
-        let mut ways: Vec<_> = rows
+        let mut results: Vec<_> = rows
             .iter()
             .map(|row| (row.approve, row.reject, row.abstain))
             .collect();
-        ways.sort_unstable();
-        ways.dedup();
-        assert_eq!(ways.len(), 20);
+        results.sort_unstable();
+        results.dedup();
+        assert_eq!(results.len(), 20);
     }
 
     #[test]

@@ -55,7 +55,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
             }
             _ => lines.write(format_observation(observation)),
         }
-        if lines.gone().is_cancelled() {
+        if lines.closed().is_cancelled() {
             shutdown.cancel();
         }
     };

@@ -116,7 +116,7 @@ impl Platform {
         let newest = newest_glibc(library).map_err(|error| format!("cannot read it: {error}"))?;
         match (newest, self.abi) {
             (Some((symbol, version)), Some("gnu")) if version > GLIBC_FLOOR => Err(format!(
-                "its symbol `{symbol}` needs glibc {version}, and glibc {GLIBC_FLOOR} is the newest allowed. Build it with `cargo-zigbuild rustc --target TRIPLE.{GLIBC_FLOOR}`"
+                "its symbol `{symbol}` needs glibc {version}, and glibc {GLIBC_FLOOR} is the newest allowed. Build it with `package --optimize --libc DIR`, or with `cargo-zigbuild rustc --target TRIPLE.{GLIBC_FLOOR}`"
             )),
             (Some((symbol, version)), Some("musl")) => Err(format!(
                 "its symbol `{symbol}` needs glibc {version}, and `{self}` has none. Build it for a musl target"

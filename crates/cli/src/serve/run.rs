@@ -83,7 +83,7 @@ fn print_started(server: &Server, as_json: bool, lines: &LineWriter) {
         true => " --bearer-env TOKEN",
         false => "",
     };
-    lines.write(format!("{url}: {}; Ctrl-C ends it", server.about()));
+    lines.write(format!("{url}: {}; Ctrl-C ends it", server.description()));
     lines.write(format!("  card  {card}"));
     lines.write(format!("  page  {}", server.page()));
     lines.write(format!(

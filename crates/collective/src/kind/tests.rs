@@ -50,7 +50,7 @@ fn each_type_requires_the_fields_of_its_row() {
             }
         }
         let required: Vec<&str> = required.iter().copied().map(content_field).collect();
-        let kind = Kind::from_word(name);
+        let kind = Kind::from_name(name);
         assert_eq!(kind.map(Kind::required), Some(&*required), "{name}");
     }
 }
@@ -58,7 +58,7 @@ fn each_type_requires_the_fields_of_its_row() {
 #[test]
 fn only_exact_type_names_parse() {
     for kind in Kind::ALL {
-        assert_eq!(Kind::from_word(kind.as_str()), Some(*kind));
+        assert_eq!(Kind::from_name(kind.as_str()), Some(*kind));
         assert_eq!(kind.to_string(), kind.as_str());
     }
     for name in [
@@ -69,6 +69,6 @@ fn only_exact_type_names_parse() {
         "0x01",
         "welcome",
     ] {
-        assert_eq!(Kind::from_word(name), None, "{name}");
+        assert_eq!(Kind::from_name(name), None, "{name}");
     }
 }

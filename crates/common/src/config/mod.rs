@@ -8,4 +8,4 @@ mod url;
 pub use error::ConfigError;
 pub use paths::{default_state_dir, resolved};
 pub use secret::{Secret, SecretMap};
-pub use url::{card_url, completed, covers, gateway_url, normal_url};
+pub use url::{card_url, contains_url, gateway_url, normal_url, with_presumed_scheme};

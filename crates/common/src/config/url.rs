@@ -14,7 +14,7 @@ pub fn card_url(path: &str) -> Option<String> {
 /// # Errors
 /// The fault, as the end of a sentence.
 pub fn normal_url(text: &str) -> Result<Url, String> {
-    if let Some(whole) = completed(text.trim()) {
+    if let Some(whole) = with_presumed_scheme(text.trim()) {
         return Err(format!("has no scheme; try `{whole}`"));
     }
     let url = Url::parse(text.trim()).map_err(|e| format!("is not a URL: {e}"))?;
@@ -35,7 +35,7 @@ pub fn normal_url(text: &str) -> Result<Url, String> {
 
 /// Returns `text` with the presumed scheme, if it is a URL without one. A URL parser would read `localhost:` as a
 /// scheme.
-pub fn completed(text: &str) -> Option<String> {
+pub fn with_presumed_scheme(text: &str) -> Option<String> {
     let has_port = |text: &str| {
         let rest = text.split_once(':').map(|(_, rest)| rest);
         rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
@@ -64,7 +64,7 @@ pub fn completed(text: &str) -> Option<String> {
 /// The fault, as the end of a sentence.
 pub fn gateway_url(text: &str) -> Result<Url, String> {
     let text = text.trim();
-    if let Some(whole) = completed(text) {
+    if let Some(whole) = with_presumed_scheme(text) {
         return Err(format!("has no scheme; try `{}`", socket_form(&whole)));
     }
     let url = Url::parse(text).map_err(|e| format!("is not a URL: {e}"))?;
@@ -110,7 +110,7 @@ fn socket_form(address: &str) -> String {
 
 /// Returns whether `url` is `listed`, or has its origin and a path below its path.
 #[must_use]
-pub fn covers(listed: &Url, url: &Url) -> bool {
+pub fn contains_url(listed: &Url, url: &Url) -> bool {
     let base = listed.path().trim_end_matches('/');
     let Some(below) = url.path().strip_prefix(base) else {
         return false;

@@ -57,7 +57,11 @@ fn all(proxy: &RawServer) -> ProxySettings {
     }
 }
 
-async fn ask(http: &ReqwestClient, url: &str, access: AddressPolicy) -> Result<Response, NetError> {
+async fn exchange(
+    http: &ReqwestClient,
+    url: &str,
+    access: AddressPolicy,
+) -> Result<Response, NetError> {
     let request = get(Url::parse(url).unwrap());
     http.exchange(Request { access, ..request }).await
 }
@@ -72,7 +76,7 @@ async fn proxy_receives_the_absolute_url() {
     let proxy = RawServer::start(vec![vec![send(OK)]]).await;
     let names = Names::new(&[("agent.example", "8.8.8.8")]);
     let http = client(&all(&proxy), &names);
-    let answer = ask(&http, "http://agent.example/a?b", AddressPolicy::Public)
+    let answer = exchange(&http, "http://agent.example/a?b", AddressPolicy::Public)
         .await
         .unwrap();
     assert_eq!(answer.status, 200);
@@ -81,11 +85,11 @@ async fn proxy_receives_the_absolute_url() {
 
 #[tokio::test]
 async fn refused_proxy_tunnel_leaves_request_unsent() {
-    let refusal = "HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n";
-    let proxy = RawServer::start(vec![vec![send(refusal)]]).await;
+    let rejection = "HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n";
+    let proxy = RawServer::start(vec![vec![send(rejection)]]).await;
     let names = Names::new(&[("agent.example", "8.8.8.8")]);
     let http = client(&all(&proxy), &names);
-    let error = ask(&http, "https://agent.example/a", AddressPolicy::Public)
+    let error = exchange(&http, "https://agent.example/a", AddressPolicy::Public)
         .await
         .unwrap_err();
     assert_eq!(first_line(&proxy), "CONNECT agent.example:443 HTTP/1.1");
@@ -113,7 +117,7 @@ async fn forwarding_proxy_receives_its_credentials() {
     let names = Names::new(&[("agent.example", "8.8.8.8")]);
     let http = client(&own_settings(&proxy), &names);
     let url = "http://you:them@agent.example/";
-    ask(&http, url, AddressPolicy::Public).await.unwrap();
+    exchange(&http, url, AddressPolicy::Public).await.unwrap();
     assert_eq!(first_line(&proxy), "GET http://agent.example/ HTTP/1.1");
     let shown = format!("proxy-authorization: {ME}\r\n");
     assert!(proxy.requests()[0].contains(&shown));
@@ -124,7 +128,7 @@ async fn tunnel_proxy_receives_its_credentials() {
     let proxy = RawServer::start(vec![vec![send("HTTP/1.1 407 No\r\n\r\n")]]).await;
     let names = Names::new(&[("agent.example", "8.8.8.8")]);
     let http = client(&own_settings(&proxy), &names);
-    let error = ask(&http, "https://agent.example/", AddressPolicy::Public).await;
+    let error = exchange(&http, "https://agent.example/", AddressPolicy::Public).await;
     let head = proxy.requests().remove(0);
     let shown = format!("proxy-authorization: {ME}\r\n");
     assert!(head.contains(&shown) && head.contains("user-agent: openclaw-remote-agent/"));
@@ -138,7 +142,7 @@ async fn proxy_credentials_are_not_sent_without_proxy() {
     let http = client(&own_settings(&proxy), &Names::new(&[]));
     for access in [AddressPolicy::AnyAddress, AddressPolicy::Loopback] {
         let url = server.url("/").to_string();
-        ask(&http, &url, access).await.unwrap();
+        exchange(&http, &url, access).await.unwrap();
     }
     let sent = server.requests().concat();
     assert!(!sent.contains("proxy-authorization"), "{sent}");
@@ -192,7 +196,7 @@ async fn tunneled_peer_is_verified_by_tls() {
 async fn untrusted_peer_behind_tunnel_is_a_tls_fault() {
     let (settings, _, _head) = tunnel().await;
     let http = client(&settings, &Names::new(&[]));
-    let error = ask(&http, "https://agent.example/", AddressPolicy::Public).await;
+    let error = exchange(&http, "https://agent.example/", AddressPolicy::Public).await;
     let error = error.unwrap_err();
     assert_eq!(
         (error.fault(), error.sent()),
@@ -244,7 +248,9 @@ async fn private_address_is_refused_before_the_proxy() {
         "http://169.254.169.254/",
         "https://[fd00::1]/",
     ] {
-        let error = ask(&http, url, AddressPolicy::Public).await.unwrap_err();
+        let error = exchange(&http, url, AddressPolicy::Public)
+            .await
+            .unwrap_err();
         assert_eq!(error.fault(), NetFault::AddressRefused, "{url}: {error}");
     }
     assert_eq!(proxy.connections(), 0);
@@ -254,7 +260,7 @@ async fn private_address_is_refused_before_the_proxy() {
 async fn proxy_resolves_unknown_names() {
     let proxy = RawServer::start(vec![vec![send(OK)]]).await;
     let http = client(&all(&proxy), &Names::new(&[]));
-    let answer = ask(&http, "http://far.example/", AddressPolicy::Public).await;
+    let answer = exchange(&http, "http://far.example/", AddressPolicy::Public).await;
     assert_eq!(answer.unwrap().status, 200);
 }
 
@@ -267,9 +273,9 @@ async fn named_proxy_may_have_any_address() {
         ..ProxySettings::default()
     };
     let http = client(&settings, &names);
-    let answer = ask(&http, "http://agent.example/", AddressPolicy::Public).await;
+    let answer = exchange(&http, "http://agent.example/", AddressPolicy::Public).await;
     assert_eq!(answer.unwrap().status, 200);
-    let error = ask(
+    let error = exchange(
         &http,
         &format!("http://proxy.example:{}/", proxy.address.port()),
         AddressPolicy::Public,
@@ -304,7 +310,7 @@ async fn loopback_and_no_proxy_hosts_bypass_the_proxy() {
     ];
     for host in hosts {
         let url = format!("http://{host}:{port}/");
-        let answer = ask(&http, &url, AddressPolicy::AnyAddress).await;
+        let answer = exchange(&http, &url, AddressPolicy::AnyAddress).await;
         assert_eq!(answer.unwrap().status, 200, "{host}");
     }
     assert_eq!(proxy.connections(), 0);
@@ -317,7 +323,9 @@ async fn no_proxy_settings_connect_directly() {
     let names = Names::new(&[("near.example", "127.0.0.1")]);
     let http = client(&ProxySettings::default(), &names);
     let url = format!("http://near.example:{}/x", server.address.port());
-    ask(&http, &url, AddressPolicy::AnyAddress).await.unwrap();
+    exchange(&http, &url, AddressPolicy::AnyAddress)
+        .await
+        .unwrap();
     assert_eq!(first_line(&server), "GET /x HTTP/1.1");
     assert_eq!(*names.names.lock().unwrap(), ["near.example"]);
 }
@@ -389,7 +397,7 @@ fn client_with_answers(answers: &[&'static str]) -> ReqwestClient {
 #[tokio::test]
 async fn peer_named_like_the_proxy_obeys_the_policy() {
     let http = client_with_answers(&["127.0.0.1", ""]);
-    let error = ask(&http, "http://proxy.example/", AddressPolicy::Public)
+    let error = exchange(&http, "http://proxy.example/", AddressPolicy::Public)
         .await
         .err()
         .unwrap();
@@ -398,7 +406,7 @@ async fn peer_named_like_the_proxy_obeys_the_policy() {
 
 #[tokio::test(start_paused = true)]
 async fn lookup_before_the_proxy_times_out() {
-    let error = ask(
+    let error = exchange(
         &client_with_answers(&[]),
         "http://agent.example/",
         AddressPolicy::Public,

@@ -85,7 +85,7 @@ pub enum WsError {
 pub async fn connect(net: &dyn HttpClient, dial: Dial) -> Result<Opened, WsError> {
     let frame_bytes = dial.frame_bytes;
     let (stream, protocol) = handshake::handshake(net, dial).await?;
-    let (sender, receiver) = socket::over(stream, frame_bytes).await;
+    let (sender, receiver) = socket::from_upgraded(stream, frame_bytes).await;
     Ok(Opened {
         sender,
         receiver,

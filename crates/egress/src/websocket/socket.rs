@@ -61,7 +61,10 @@ pub struct Receiver {
 }
 
 /// Creates a client-side socket over an upgraded connection.
-pub(super) async fn over(stream: Box<dyn Duplex>, frame_bytes: usize) -> (Sender, Receiver) {
+pub(super) async fn from_upgraded(
+    stream: Box<dyn Duplex>,
+    frame_bytes: usize,
+) -> (Sender, Receiver) {
     let config = WebSocketConfig::default()
         .read_buffer_size(READ_BUFFER)
         .max_message_size(Some(frame_bytes))
@@ -127,7 +130,7 @@ impl Receiver {
     /// Returns the next frame. Repeats [`Frame::Closed`] and [`Frame::Broken`]. Dropping the future loses no frame.
     pub async fn next(&mut self) -> Frame {
         if self.over {
-            return broken_off();
+            return cut_frame();
         }
         let frame = loop {
             match self.stream.next().await {
@@ -145,7 +148,7 @@ impl Receiver {
                     };
                 }
                 Some(Err(error)) => break Frame::Broken(self.close_invalid(&error)),
-                None => break broken_off(),
+                None => break cut_frame(),
             }
         };
         self.over = true;
@@ -184,7 +187,7 @@ impl Receiver {
     }
 }
 
-fn broken_off() -> Frame {
+fn cut_frame() -> Frame {
     Frame::Broken(NetError::new(
         NetFault::Cut,
         Sent::Unknown,

@@ -168,7 +168,7 @@ impl SimulatedNet {
                 401 | 404 => Attempt::Refused,
                 _ => Attempt::Sent,
             };
-            return Ok(refusal(status));
+            return Ok(error_response(status));
         }
         sent.attempt = Attempt::Sent;
         match fault {
@@ -373,7 +373,7 @@ fn incoming(
     incoming
 }
 
-fn refusal(status: u16) -> Response {
+fn error_response(status: u16) -> Response {
     let mut headers = HeaderMap::new();
     let trap = HeaderValue::from_static("https://trap.example/");
     headers.insert(LOCATION, trap);

@@ -161,7 +161,7 @@ fn votes(decision: &Value) -> Map<String, Value> {
         .flatten();
     let known = listed.filter_map(|(name, vote)| {
         let word = vote.as_str().or_else(|| vote.get("vote")?.as_str())?;
-        Some((excerpt(name), Vote::from_word(word)?.as_str().into()))
+        Some((excerpt(name), Vote::from_name(word)?.as_str().into()))
     });
     known.collect()
 }
@@ -175,7 +175,7 @@ struct VoteCount {
 fn count_votes(members: &[String], votes: &Map<String, Value>) -> VoteCount {
     let mut tally = Tally::new(members.to_vec(), Quorum::All);
     for (name, vote) in votes {
-        if let Some(vote) = vote.as_str().and_then(Vote::from_word) {
+        if let Some(vote) = vote.as_str().and_then(Vote::from_name) {
             // Votes of agents outside the triad do not count.
             let _ = tally.cast(name, vote);
         }

@@ -49,7 +49,7 @@ pub(super) async fn list(
         None if agents.is_empty() => {
             let message = format!(
                 "the gateway at `{}` does not list its agents",
-                connection.settings.shown()
+                connection.settings.display_url()
             );
             return Err(failed(ErrorCode::ConnectionTimeout, message));
         }

@@ -92,7 +92,7 @@ impl GatewayError {
         error.message = format!(
             "{}, during the handshake with `{}`{next}",
             error.message,
-            settings.shown()
+            settings.display_url()
         );
         error
     }

@@ -194,7 +194,7 @@ fn check_auth(envelope: &Envelope, settings: &Settings) -> Result<(), HandshakeE
     };
     let message = format!(
         "the credential for the gateway at `{}` {what}",
-        settings.shown()
+        settings.display_url()
     );
     Err(failed(error, message).into())
 }
@@ -213,13 +213,13 @@ fn check_version(acknowledgement: &Envelope, settings: &Settings) -> Result<(), 
     });
     let message = format!(
         "the gateway at `{}` speaks version {version} of a2a-v1; only versions 1.x are supported",
-        settings.shown()
+        settings.display_url()
     );
     Err(failed(ErrorCode::ProtocolError, message).into())
 }
 
 fn closed_error(code: Option<u16>, settings: &Settings) -> peer::PeerError {
-    let shown = settings.shown();
+    let shown = settings.display_url();
     let close_code = code.and_then(CloseCode::from_number);
     match close_code {
         Some(CloseCode::Policy | CloseCode::Unauthorized) if settings.token.is_some() => failed(
@@ -246,7 +246,7 @@ fn acknowledgement_timeout(settings: &Settings) -> peer::PeerError {
         ErrorCode::ConnectionTimeout,
         format!(
             "`{}` accepted the connection but did not acknowledge the a2a-v1 handshake within {} ms; check that it speaks a2a-v1 and responds",
-            settings.shown(),
+            settings.display_url(),
             settings.timeout.as_millis()
         ),
     )

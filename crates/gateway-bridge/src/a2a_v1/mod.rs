@@ -64,7 +64,7 @@ impl HandshakeError {
                 ErrorCode::ProtocolError,
                 format!(
                     "`{}` is the OpenClaw gateway, which does not speak a2a-v1; set `gateway.dialect` to \"openclaw\" or \"auto\"",
-                    settings.shown()
+                    settings.display_url()
                 ),
             ),
         }
@@ -122,7 +122,7 @@ impl A2aV1 {
     ) -> Result<Reply, PeerError> {
         let entry = self.start(call, outgoing).await?;
         let wait = if outgoing.blocking {
-            call.patience(&self.0.settings)
+            call.wait_limit(&self.0.settings)
         } else {
             REFUSAL_WINDOW
         };

@@ -191,7 +191,7 @@ fn handle_error(connection: &Arc<A2aV1Connection>, entry: &Arc<PendingTask>, env
 /// Reports a vote as a status update. The gateway counts the votes.
 fn handle_vote(connection: &A2aV1Connection, entry: &PendingTask, envelope: &Envelope) {
     let from = envelope.from().unwrap_or_default();
-    let vote = envelope.content_str("vote").and_then(Vote::from_word);
+    let vote = envelope.content_str("vote").and_then(Vote::from_name);
     let member = connection
         .settings
         .triad

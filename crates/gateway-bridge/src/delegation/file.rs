@@ -120,7 +120,7 @@ impl DelegationFile {
         let all = if text.len() as u64 > MAX_FILE_BYTES {
             Err("it is too large".to_owned())
         } else {
-            understood(&text)
+            parse_sessions(&text)
         };
         all.map_err(|reason| describe(io::Error::new(io::ErrorKind::InvalidData, reason)))
     }
@@ -183,7 +183,7 @@ fn written(all: &[(String, Delegation)]) -> String {
 }
 
 /// Parses the sessions, and skips invalid ones so that the others remain usable.
-fn understood(text: &str) -> Result<Vec<(String, Delegation)>, String> {
+fn parse_sessions(text: &str) -> Result<Vec<(String, Delegation)>, String> {
     let value: Value = serde_json::from_str(text).map_err(|e| format!("it is not JSON: {e}"))?;
     if value["version"] != 1 {
         return Err("its `version` is not 1".to_owned());

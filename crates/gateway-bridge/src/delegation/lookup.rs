@@ -54,7 +54,7 @@ impl DelegationLookup {
         let shared_log = Arc::clone(log);
         let lookup = tokio::task::spawn_blocking(move || {
             let mut cached = cached.lock().unwrap_or_else(PoisonError::into_inner);
-            let known = fresh(
+            let known = current(
                 &mut cached,
                 DelegationFile::of_host(&state_dir),
                 now,
@@ -67,7 +67,7 @@ impl DelegationLookup {
 }
 
 /// Returns the newest version of `file`, from the cache if it is current.
-fn fresh<'a>(
+fn current<'a>(
     cached: &'a mut Option<CachedFile>,
     file: DelegationFile,
     now: SystemTime,

@@ -34,9 +34,9 @@ async fn dial_error(net: &ScriptedNet, settings: &Settings) -> (PeerErrorKind, S
     (error.kind, error.message)
 }
 
-async fn refusal_error(refusal: DialAnswer) -> (PeerErrorKind, String) {
+async fn dial_answer_error(answer: DialAnswer) -> (PeerErrorKind, String) {
     let (net, _arrivals) = network();
-    net.refuse([refusal]);
+    net.queue_answers([answer]);
     dial_error(&net, &settings(DialectChoice::Auto)).await
 }
 
@@ -171,7 +171,7 @@ async fn h_01_url_is_used_unchanged() {
 async fn h_01_wrong_path_is_reported_without_fallback() {
     for status in [400, 404] {
         let (net, _arrivals) = network();
-        net.refuse([DialAnswer::Status(status, None)]);
+        net.queue_answers([DialAnswer::Status(status, None)]);
         let (kind, message) = dial_error(&net, &settings(DialectChoice::Auto)).await;
         assert_eq!((kind, net.requests().len()), (PROTOCOL_ERROR, 1));
         assert!(
@@ -184,7 +184,7 @@ async fn h_01_wrong_path_is_reported_without_fallback() {
 #[tokio::test(start_paused = true)]
 async fn h_02_accepts_no_subprotocol_or_the_offered_one() {
     let (net, _arrivals) = network();
-    net.refuse([DialAnswer::With("sec-websocket-protocol", "a2a-v1")]);
+    net.queue_answers([DialAnswer::With("sec-websocket-protocol", "a2a-v1")]);
     let chosen = dial(&net, &settings(DialectChoice::Auto)).await.unwrap();
     assert_eq!(chosen.socket.protocol.as_deref(), Some("a2a-v1"));
     let none = dial(&net, &settings(DialectChoice::Auto)).await.unwrap();
@@ -196,7 +196,8 @@ async fn h_02_accepts_no_subprotocol_or_the_offered_one() {
 
 #[tokio::test(start_paused = true)]
 async fn h_02_another_subprotocol_is_refused() {
-    let (kind, message) = refusal_error(DialAnswer::With("sec-websocket-protocol", "chat")).await;
+    let (kind, message) =
+        dial_answer_error(DialAnswer::With("sec-websocket-protocol", "chat")).await;
     assert_eq!(kind, PROTOCOL_ERROR);
     assert!(message.contains("subprotocol"), "{message}");
 }
@@ -204,7 +205,7 @@ async fn h_02_another_subprotocol_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn h_02_echoed_subprotocol_does_not_select_dialect() {
     let (net, mut arrivals) = network();
-    net.refuse([DialAnswer::With("sec-websocket-protocol", "a2a-v1")]);
+    net.queue_answers([DialAnswer::With("sec-websocket-protocol", "a2a-v1")]);
     let settings = settings(DialectChoice::Auto);
     let server = async {
         let mut connection = arrivals.next().await;
@@ -237,27 +238,27 @@ async fn h_03_remote_gateway_needs_allow_remote_and_wss() {
 
 #[tokio::test(start_paused = true)]
 async fn h_03_refused_address_names_the_setting() {
-    let (kind, message) = refusal_error(DialAnswer::Fails(NetFault::AddressRefused)).await;
+    let (kind, message) = dial_answer_error(DialAnswer::Fails(NetFault::AddressRefused)).await;
     assert_eq!(kind, PeerErrorKind::AddressRefused);
     assert!(message.contains("gateway.allowRemote"), "{message}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn h_03_redirect_is_refused() {
-    let (kind, _) = refusal_error(DialAnswer::Status(302, None)).await;
+    let (kind, _) = dial_answer_error(DialAnswer::Status(302, None)).await;
     assert_eq!(kind, PeerErrorKind::RedirectRefused);
 }
 
 #[tokio::test(start_paused = true)]
 async fn web_page_is_reported_as_control_ui() {
-    let (kind, message) = refusal_error(DialAnswer::Status(200, Some("text/html"))).await;
+    let (kind, message) = dial_answer_error(DialAnswer::Status(200, Some("text/html"))).await;
     assert_eq!(kind, PROTOCOL_ERROR);
     assert!(message.contains("Control UI"), "{message}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn other_refusals_keep_their_reason() {
-    for (refusal, code) in [
+    for (answer, code) in [
         (DialAnswer::Status(503, None), ErrorCode::ConnectionRefused),
         (DialAnswer::Status(500, None), ErrorCode::ProtocolError),
         (
@@ -267,7 +268,10 @@ async fn other_refusals_keep_their_reason() {
         (DialAnswer::Fails(NetFault::Cut), ErrorCode::ConnectionReset),
         (DialAnswer::Silence, ErrorCode::ConnectionTimeout),
     ] {
-        assert_eq!(refusal_error(refusal).await.0, PeerErrorKind::Gateway(code));
+        assert_eq!(
+            dial_answer_error(answer).await.0,
+            PeerErrorKind::Gateway(code)
+        );
     }
 }
 
@@ -276,7 +280,7 @@ async fn unauthorized_upgrade_names_the_token_setting() {
     for status in [401, 403] {
         for token in [None, Some("s3cret")] {
             let (net, _arrivals) = network();
-            net.refuse([DialAnswer::Status(status, None)]);
+            net.queue_answers([DialAnswer::Status(status, None)]);
             let settings = Settings {
                 token: token.map(Into::into),
                 ..settings(DialectChoice::Auto)

@@ -106,7 +106,7 @@ async fn register(
 fn registration_refused(reason: &str, settings: &Settings) -> PeerError {
     let message = format!(
         "the JavaScript gateway at `{}` refused the registration: {reason}",
-        settings.shown()
+        settings.display_url()
     );
     failed(ErrorCode::ConnectionRefused, message)
 }

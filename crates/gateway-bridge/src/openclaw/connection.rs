@@ -174,7 +174,7 @@ impl OpenClawConnection {
             };
             match result {
                 Ok(Ok(answer)) => Ok(answer),
-                Ok(Err(refusal)) => Err(RequestError::Refused(refusal)),
+                Ok(Err(rpc_error)) => Err(RequestError::Refused(rpc_error)),
                 Err(_) => Err(RequestError::Connection(self.close_error())),
             }
         };
@@ -276,9 +276,9 @@ impl OpenClawConnection {
             if accepted.is_none() {
                 let event = match answer {
                     Ok(response) => RunEvent::Ended(response),
-                    Err(refusal) => RunEvent::Abandoned(format!(
+                    Err(rpc_error) => RunEvent::Abandoned(format!(
                         "the gateway abandoned the run: {}",
-                        excerpt(&refusal.message)
+                        excerpt(&rpc_error.message)
                     )),
                 };
                 state.deliver(&run, size, |_| Some(event.clone()));

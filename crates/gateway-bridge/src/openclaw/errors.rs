@@ -20,19 +20,19 @@ impl RequestError {
     /// Converts it to the error of a call to `agent`.
     pub(super) fn into_peer_error(self, method: &str, agent: &str) -> PeerError {
         match self {
-            Self::Refused(refusal) => request_error(&refusal, method, agent),
+            Self::Refused(rpc_error) => request_error(&rpc_error, method, agent),
             Self::Connection(error) => error,
         }
     }
 }
 
 /// Converts the error of a refused handshake. `sent_token` states whether the client sent a token.
-pub(super) fn connect_error(refusal: &RpcError, sent_token: bool) -> PeerError {
-    let RpcError { message, .. } = refusal;
+pub(super) fn connect_error(rpc_error: &RpcError, sent_token: bool) -> PeerError {
+    let RpcError { message, .. } = rpc_error;
     // Without a token, the gateway requests a device identity instead.
     let requires_device =
         |detail: &str| detail.contains("PAIRING") || detail.starts_with("DEVICE_");
-    let (code, what) = match (refusal.detail(), refusal.code.as_str()) {
+    let (code, what) = match (rpc_error.detail(), rpc_error.code.as_str()) {
         (detail, _)
             if matches!(
                 detail,
@@ -73,8 +73,8 @@ pub(super) fn connect_error(refusal: &RpcError, sent_token: bool) -> PeerError {
 }
 
 /// Converts a refused request to `agent`.
-pub(super) fn request_error(refusal: &RpcError, method: &str, agent: &str) -> PeerError {
-    let RpcError { code, message, .. } = refusal;
+pub(super) fn request_error(rpc_error: &RpcError, method: &str, agent: &str) -> PeerError {
+    let RpcError { code, message, .. } = rpc_error;
     let kind = match (code.as_str(), message.as_str()) {
         (_, text) if text.contains("unknown agent id") => ErrorCode::AgentNotFound,
         (_, text) if text.contains("Attachment") => ErrorCode::InvalidContent,
@@ -146,7 +146,7 @@ mod tests {
 
     use super::*;
 
-    fn refusal(code: &str, message: &str, detail: &str) -> RpcError {
+    fn rpc_error(code: &str, message: &str, detail: &str) -> RpcError {
         RpcError {
             code: code.into(),
             message: message.into(),
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn invalid_token_names_the_setting() {
         let error = connect_error(
-            &refusal("INVALID_REQUEST", "unauthorized", "AUTH_TOKEN_MISMATCH"),
+            &rpc_error("INVALID_REQUEST", "unauthorized", "AUTH_TOKEN_MISMATCH"),
             true,
         );
         assert_eq!(error.kind, PeerErrorKind::Gateway(ErrorCode::AuthFailed));
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn device_request_without_token_is_missing_token() {
-        let pairing = refusal(
+        let pairing = rpc_error(
             "NOT_PAIRED",
             "device identity required",
             "DEVICE_IDENTITY_REQUIRED",
@@ -180,7 +180,8 @@ mod tests {
     #[test]
     fn connection_refusals_map_to_errors() {
         let code =
-            |code, message, detail| match connect_error(&refusal(code, message, detail), true).kind
+            |code, message, detail| match connect_error(&rpc_error(code, message, detail), true)
+                .kind
             {
                 PeerErrorKind::Gateway(code) => code.number(),
                 _ => 0,
@@ -201,7 +202,8 @@ mod tests {
     #[test]
     fn request_refusals_map_to_errors() {
         let number =
-            |code, message| match request_error(&refusal(code, message, ""), "agent", "ghost").kind
+            |code, message| match request_error(&rpc_error(code, message, ""), "agent", "ghost")
+                .kind
             {
                 PeerErrorKind::Gateway(code) => code.number(),
                 _ => 0,

@@ -106,9 +106,9 @@ mod tests {
         let Some(Incoming::Response { id, answer }) = read(text) else {
             panic!("no response")
         };
-        let refusal = answer.unwrap_err();
+        let rpc_error = answer.unwrap_err();
         assert_eq!(
-            (&*id, &*refusal.code, refusal.detail()),
+            (&*id, &*rpc_error.code, rpc_error.detail()),
             ("1", "INVALID_REQUEST", "AUTH_TOKEN_MISMATCH")
         );
     }

@@ -118,7 +118,7 @@ async fn connect(socket: &mut Opened, settings: &Settings) -> Result<Value, Peer
         };
         if id == CONNECT_ID {
             let answer =
-                answer.map_err(|refusal| errors::connect_error(&refusal, token.is_some()))?;
+                answer.map_err(|rpc_error| errors::connect_error(&rpc_error, token.is_some()))?;
             return Ok(serde_json::from_str(answer.get()).unwrap_or_default());
         }
     }

@@ -60,7 +60,7 @@ impl OpenClaw {
     fn list_timeout(&self) -> RequestError {
         let message = format!(
             "the gateway at `{}` does not list its agents",
-            self.settings.shown()
+            self.settings.display_url()
         );
         RequestError::Connection(failed(ErrorCode::ConnectionTimeout, message))
     }

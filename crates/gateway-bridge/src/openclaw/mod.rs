@@ -52,9 +52,9 @@ use subscription::RunSubscription;
 
 pub(crate) use handshake::handshake;
 pub use message::is_space;
-pub use sanitize::{inert, line_before, sanitize};
-pub use start::THINKING;
-pub use start::TIME_LIMIT;
+pub use sanitize::{line_before, neutralize_image_paths, sanitize};
+pub use start::RUN_TIMEOUT_KEY;
+pub use start::THINKING_KEY;
 
 /// The dialect's name in results.
 const DIALECT: &str = "openclaw/4";
@@ -98,7 +98,7 @@ impl OpenClaw {
         call: &CallContext,
         blocking: bool,
     ) -> Result<Task, PeerError> {
-        let until = Instant::now() + call.patience(&self.settings);
+        let until = Instant::now() + call.wait_limit(&self.settings);
         let ended = is_ended(&started.first).then(|| outcome::from_response(&started.first));
         let outcome = match ended {
             Some(outcome) => outcome,
@@ -121,7 +121,7 @@ pub fn text(parts: &[Part]) -> String {
 ///
 /// # Errors
 /// The run or context id is invalid.
-pub fn answered(response: &Value, run: &str, context: &str) -> Result<Task, PeerError> {
+pub fn task_from_response(response: &Value, run: &str, context: &str) -> Result<Task, PeerError> {
     outcome::from_response(response).task(run, context)
 }
 

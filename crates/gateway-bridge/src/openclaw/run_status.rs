@@ -84,7 +84,7 @@ pub(super) async fn status(
     }
     let entry = find_record(connection, call, run)
         .await?
-        .ok_or_else(|| forgotten(run))?;
+        .ok_or_else(|| task_forgotten_error(run))?;
     let mut outcome = entry.outcome();
     if outcome.is_terminal()
         && let Some(key) = entry.session_key()
@@ -182,7 +182,7 @@ pub(super) fn context_session_key(call: &CallContext, context: &str) -> String {
 }
 
 /// Returns the error of a run that the gateway does not know.
-pub(super) fn forgotten(run: &str) -> PeerError {
+pub(super) fn task_forgotten_error(run: &str) -> PeerError {
     PeerError::new(
         PeerErrorKind::TaskForgotten,
         format!("the gateway does not know the run `{run}` anymore"),
@@ -210,7 +210,7 @@ async fn answer_from_history(
     {
         Ok(history) => Ok(outcome::find_answer(&history, run)),
         // A deleted session has no text, but the run's outcome is still known.
-        Err(RequestError::Refused(refusal)) if refusal.code == "INVALID_REQUEST" => Ok(None),
+        Err(RequestError::Refused(rpc_error)) if rpc_error.code == "INVALID_REQUEST" => Ok(None),
         Err(failure) => Err(failure.into_peer_error("chat.history", &call.agent)),
     }
 }

@@ -7,7 +7,7 @@
 //! module prepends to a message with any of these a first line that begins with `//` and explains its purpose. The client's
 //! text is unchanged. Session keys in a message have no effect, because the session is a separate argument.
 //!
-//! OpenClaw also attaches images of its machine that a message names by path, see [`inert`].
+//! OpenClaw also attaches images of its machine that a message names by path, see [`neutralize_image_paths`].
 
 use std::borrow::Cow;
 
@@ -54,7 +54,7 @@ const IMAGES: [&str; 10] = [
 ///   white space, a quote, a parenthesis or a bracket. It blanks `[media attached: …]` before, so `]` counts as space.
 ///
 /// A URL such as `https://example.com/x.png` matches none of these and remains unchanged.
-pub fn inert(text: &str) -> Cow<'_, str> {
+pub fn neutralize_image_paths(text: &str) -> Cow<'_, str> {
     let mut dots = Vec::new();
     let (mut in_url, mut in_path, mut may_begin) = (false, false, true);
     for (at, c) in text.char_indices() {
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn image_path_is_inert() {
+    fn image_path_is_neutralized() {
         for (input, expected) in [
             ("./x.png", "./x[.]png"),
             (
@@ -157,8 +157,8 @@ mod tests {
             ("[media attached: a]/b.png", "[media attached: a]/b[.]png"),
             ("/é.png", "/é[.]png"),
         ] {
-            assert_eq!(inert(input), expected, "{input}");
-            assert_eq!(inert(expected), expected, "{expected}");
+            assert_eq!(neutralize_image_paths(input), expected, "{input}");
+            assert_eq!(neutralize_image_paths(expected), expected, "{expected}");
         }
     }
 
@@ -174,7 +174,10 @@ mod tests {
             "./notes.txt",
             "1./2.png",
         ] {
-            assert!(matches!(inert(text), Cow::Borrowed(_)), "{text}");
+            assert!(
+                matches!(neutralize_image_paths(text), Cow::Borrowed(_)),
+                "{text}"
+            );
         }
     }
 

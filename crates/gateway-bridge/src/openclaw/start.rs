@@ -100,17 +100,17 @@ fn params(call: &CallContext, outgoing: &SendRequest, key: &str, image_bytes: us
     if let Some(seconds) = timeout_seconds(outgoing) {
         params["timeout"] = seconds.into();
     }
-    if let Some(level) = message_field(outgoing, THINKING).and_then(Value::as_str) {
+    if let Some(level) = message_field(outgoing, THINKING_KEY).and_then(Value::as_str) {
         params["thinking"] = level.into();
     }
     params
 }
 
 /// The metadata key of the timeout of a run, in milliseconds.
-pub const TIME_LIMIT: &str = "openclaw-remote-agent/run-timeout-ms";
+pub const RUN_TIMEOUT_KEY: &str = "openclaw-remote-agent/run-timeout-ms";
 
 /// The metadata key of the thinking level of a run, in OpenClaw's terms.
-pub const THINKING: &str = "openclaw-remote-agent/thinking";
+pub const THINKING_KEY: &str = "openclaw-remote-agent/thinking";
 
 fn message_field<'a>(outgoing: &'a SendRequest, key: &str) -> Option<&'a Value> {
     outgoing.metadata.as_ref()?.get(key)
@@ -118,7 +118,7 @@ fn message_field<'a>(outgoing: &'a SendRequest, key: &str) -> Option<&'a Value> 
 
 /// Returns the timeout of a run in seconds, the gateway's unit. `None` leaves it to the gateway's configuration.
 fn timeout_seconds(outgoing: &SendRequest) -> Option<u64> {
-    let millis = message_field(outgoing, TIME_LIMIT)?.as_u64()?;
+    let millis = message_field(outgoing, RUN_TIMEOUT_KEY)?.as_u64()?;
     Some(millis.div_ceil(1000).max(1))
 }
 

@@ -58,7 +58,7 @@ impl Ballot {
             return Err("it is JSON, but not an object".into());
         };
         let vote = match fields.get("vote") {
-            Some(Value::String(value)) => Vote::from_word(value).ok_or_else(|| {
+            Some(Value::String(value)) => Vote::from_name(value).ok_or_else(|| {
                 let value: String = value.chars().take(40).collect();
                 format!("`vote` is \"{value}\", not \"approve\", \"reject\" or \"abstain\"")
             })?,
@@ -86,7 +86,7 @@ impl Ballot {
     }
 
     /// Returns the abstention of a member whose answers were not votes.
-    pub(super) fn abstained(reason: &str) -> Self {
+    pub(super) fn abstention(reason: &str) -> Self {
         Self {
             vote: Vote::Abstain,
             reasoning: format!(

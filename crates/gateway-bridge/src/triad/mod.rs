@@ -81,7 +81,7 @@ impl Triad {
         let vote = self.propose(call, outgoing).await?;
         if outgoing.blocking {
             // After the timeout, the vote continues in the background.
-            let _ = timeout(call.patience(&self.settings), vote.wait_for_end()).await;
+            let _ = timeout(call.wait_limit(&self.settings), vote.wait_for_end()).await;
         }
         task(&vote).map(Reply::Task)
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::openclaw::TIME_LIMIT;
+use crate::openclaw::RUN_TIMEOUT_KEY;
 use crate::{CallContext, GatewayLink};
 use a2a::{Event, Part, SendRequest, TaskState};
 use peer::{EventStream, PeerError};
@@ -51,7 +51,7 @@ impl Voter {
         let answer = self
             .answer(links, ballot::retry_prompt(&reason), new_id())
             .await?;
-        Ok(Ballot::read(&answer).unwrap_or_else(|reason| Ballot::abstained(&reason)))
+        Ok(Ballot::read(&answer).unwrap_or_else(|reason| Ballot::abstention(&reason)))
     }
 
     /// Cancels the current run because its vote no longer counts.
@@ -146,7 +146,7 @@ impl Voter {
         let remaining = self.until.saturating_duration_since(Instant::now());
         let mut metadata = self.metadata.clone();
         let millis = u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX);
-        metadata.insert(TIME_LIMIT.to_owned(), millis.into());
+        metadata.insert(RUN_TIMEOUT_KEY.to_owned(), millis.into());
         metadata
     }
 

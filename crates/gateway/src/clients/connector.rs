@@ -143,7 +143,7 @@ impl Connector {
         let Some(url) = endpoint.and_then(|endpoint| Url::parse(endpoint).ok()) else {
             return Health::Unknown;
         };
-        let allowed = match address_policy::check(&url, false, true) {
+        let allowed = match address_policy::for_url(&url, false, true) {
             Ok(allowed) => allowed,
             Err(error) => return Health::Unreachable(error.to_string()),
         };

@@ -64,7 +64,7 @@ impl Requester {
     ///
     /// # Errors
     /// The gateway or the agent responds with an error, no reply arrives within `limit`, or the connection is lost.
-    pub async fn ask(
+    pub async fn send_and_wait(
         &mut self,
         message: &Message,
         limit: Duration,

@@ -143,7 +143,11 @@ impl Watcher {
                         observe(&Observation::Event(content.clone()));
                     }
                 }
-                Kind::Error if envelope.parent_id().is_some_and(|id| is_one(&requests, id)) => {
+                Kind::Error
+                    if envelope
+                        .parent_id()
+                        .is_some_and(|id| contains(&requests, id)) =>
+                {
                     return Err(ClientError::from_error(&envelope));
                 }
                 _ => {}
@@ -152,7 +156,7 @@ impl Watcher {
     }
 }
 
-fn is_one(requests: &[String], id: &str) -> bool {
+fn contains(requests: &[String], id: &str) -> bool {
     requests.iter().any(|request| request == id)
 }
 

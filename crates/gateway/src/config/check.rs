@@ -76,7 +76,7 @@ pub(super) fn check(config: ServerConfig) -> Result<ServerConfig, ConfigError> {
     if let Some(i) = config
         .agents
         .iter()
-        .position(|agent| agent.permissions.as_ref().is_some_and(serves_others))
+        .position(|agent| agent.permissions.as_ref().is_some_and(may_serve_others))
     {
         let message = "an agent acts only as itself; grant `serve` to a role in `roles`";
         let place = format!("/agents/{i}/permissions/serve");
@@ -116,7 +116,7 @@ fn check_backend(backend: &BackendConfig, place: &str) -> Result<(), ConfigError
     Ok(())
 }
 
-fn serves_others(permissions: &Permissions) -> bool {
+fn may_serve_others(permissions: &Permissions) -> bool {
     !permissions.serve.is_empty()
 }
 

@@ -142,7 +142,7 @@ impl GatewayState {
         context: &ReplyContext,
     ) -> Result<Outcome, RequestError> {
         let name = envelope.content_str("channel").unwrap_or_default();
-        let channel = Channel::from_word(name).ok_or_else(|| {
+        let channel = Channel::from_name(name).ok_or_else(|| {
             let known = Channel::ALL
                 .map(|channel| format!("`{}`", channel.as_str()))
                 .join(", ");

@@ -52,7 +52,7 @@ impl GatewayState {
             self.send_result(client, context, result).await;
             return Ok(Outcome::Done);
         }
-        let Some(operation) = manage::Operation::from_word(operation) else {
+        let Some(operation) = manage::Operation::from_name(operation) else {
             let known = manage::Operation::ALL.map(|operation| operation.as_str());
             let message = format!(
                 "unknown `content.operation`; the operations of the gateway are `agents.create`, `agents.restart`, {}",

@@ -71,7 +71,7 @@ impl GatewayState {
                 "`content.status` is missing; it is the status of an agent",
             )
         })?;
-        let status = Status::from_word(text).ok_or_else(|| {
+        let status = Status::from_name(text).ok_or_else(|| {
             let message =
                 "`content.status` is one of `online`, `offline`, `busy`, `idle` and `error`";
             RequestError::new(ErrorCode::InvalidContent, message)

@@ -7,7 +7,7 @@ mod handshake;
 mod message;
 mod reply;
 mod services;
-mod triad;
+mod votes;
 
 use std::sync::Arc;
 use std::time::Duration;

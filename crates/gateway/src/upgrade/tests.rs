@@ -59,7 +59,7 @@ impl Gateway {
     }
 
     /// Returns the head of the response to a request, in lower case.
-    async fn ask(&self, request: &str) -> String {
+    async fn exchange(&self, request: &str) -> String {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut head = Vec::new();
@@ -70,7 +70,7 @@ impl Gateway {
     }
 
     async fn status(&self, request: &str) -> String {
-        let head = self.ask(request).await;
+        let head = self.exchange(request).await;
         head.split(' ').nth(1).unwrap().to_owned()
     }
 }
@@ -79,7 +79,7 @@ impl Gateway {
 async fn accept_key_matches_the_rfc() {
     let gateway = Gateway::start().await;
     let head = gateway
-        .ask(&upgrade_request("GET / HTTP/1.1", &["host: 127.0.0.1"]))
+        .exchange(&upgrade_request("GET / HTTP/1.1", &["host: 127.0.0.1"]))
         .await;
     assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
     let accept = "sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n";
@@ -109,7 +109,7 @@ async fn h_02_offered_subprotocol_is_selected() {
         ("x: y", false),
     ] {
         let head = gateway
-            .ask(&upgrade_request(line, &["host: localhost", offers]))
+            .exchange(&upgrade_request(line, &["host: localhost", offers]))
             .await;
         assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
         let is_chosen = head.contains("sec-websocket-protocol: a2a-v1\r\n");
@@ -195,7 +195,7 @@ fn public_gateway_accepts_only_its_names() {
 async fn plain_request_gets_426() {
     let gateway = Gateway::start().await;
     let plain = request("GET / HTTP/1.1", &["host: localhost"]);
-    let head = gateway.ask(&plain).await;
+    let head = gateway.exchange(&plain).await;
     assert!(head.starts_with("HTTP/1.1 426 "), "{head}");
     for line in [
         "upgrade: websocket",

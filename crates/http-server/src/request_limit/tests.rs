@@ -45,7 +45,7 @@ async fn body_is_bounded_by_its_maximum() {
 #[tokio::test]
 async fn body_beyond_share_or_total_is_rejected() {
     let budget = ByteBudget::new(50 * KIB, 40 * KIB);
-    let held = collect(budget.empty(client("ada")), pieces(&[30 * KIB]), 30 * KIB).await;
+    let filling = collect(budget.empty(client("ada")), pieces(&[30 * KIB]), 30 * KIB).await;
     let own = collect(budget.empty(client("ada")), pieces(&[11 * KIB]), 20 * KIB).await;
     assert_eq!(own.unwrap_err(), LimitError::ClientBodies(40 * KIB));
     let other = collect(budget.empty(client("bob")), pieces(&[21 * KIB]), 30 * KIB).await;
@@ -56,7 +56,7 @@ async fn body_beyond_share_or_total_is_rejected() {
         (503, Some(1))
     );
     let fits = collect(budget.empty(client("bob")), pieces(&[20 * KIB]), 20 * KIB).await;
-    assert!(held.is_ok() && fits.is_ok());
+    assert!(filling.is_ok() && fits.is_ok());
 }
 
 #[tokio::test]
@@ -84,14 +84,14 @@ fn answer(limiter: &RequestLimiter, name: &str, bytes: usize) -> Result<Response
 #[tokio::test]
 async fn unread_responses_of_a_client_and_of_all_are_bounded() {
     let limiter = limiter();
-    let held = answer(&limiter, "ada", 80 * KIB);
+    let filling = answer(&limiter, "ada", 80 * KIB);
     let own = answer(&limiter, "ada", 30 * KIB).unwrap_err();
     assert_eq!(own, LimitError::ClientResponses(100 * KIB));
     assert_eq!((own.status().as_u16(), own.retry_after_s()), (503, Some(1)));
     let other = answer(&limiter, "bob", 80 * KIB).unwrap_err();
     assert_eq!(other, LimitError::TotalResponses);
     assert!(answer(&limiter, "ada", KIB).is_ok());
-    drop(held);
+    drop(filling);
     assert!(answer(&limiter, "bob", 80 * KIB).is_ok());
 }
 
@@ -111,7 +111,7 @@ async fn stream_without_room_is_cut() {
     let limiter = limiter();
     let stream = Response::new(pieces(&[KIB, 30 * KIB, 30 * KIB]));
     let stream = limiter.guard_response(client("bob"), stream, ()).unwrap();
-    let held = answer(&limiter, "ada", 90 * KIB);
+    let filling = answer(&limiter, "ada", 90 * KIB);
     let mut body = stream.into_body();
     let small = body.frame().await.unwrap();
     let first = body.frame().await.unwrap();
@@ -119,5 +119,5 @@ async fn stream_without_room_is_cut() {
     let refused = limiter.responses.reserve(client("eve"), 29 * KIB);
     assert!(refused.is_ok());
     assert!(body.frame().await.unwrap().is_err());
-    drop((held, refused));
+    drop((filling, refused));
 }

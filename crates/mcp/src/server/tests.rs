@@ -43,7 +43,7 @@ fn server() -> (McpServer, Arc<AtomicUsize>) {
 async fn queued_call_of_a_client_that_left_is_not_started() {
     let (server, started) = server();
     let slots = server.slots.clone().unwrap();
-    let held = slots.acquire("").await;
+    let permit = slots.acquire("").await;
     let stop = CancellationToken::new();
     let (request, caller) = (json!({"action": "send"}), json!({}));
     let queued = server.run_alone(&request, &caller, stop.clone());
@@ -53,7 +53,7 @@ async fn queued_call_of_a_client_that_left_is_not_started() {
     assert!(queued.await.unwrap_err().contains("before it started"));
     assert_eq!(started.load(Ordering::Relaxed), 0);
 
-    drop(held);
+    drop(permit);
     let next = server.run_alone(&request, &caller, CancellationToken::new());
     assert_eq!(next.await.unwrap_err(), "started");
 }

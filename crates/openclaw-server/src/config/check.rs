@@ -10,15 +10,15 @@ use jsonschema::error::ValidationErrorKind;
 use serde_json::Value;
 use url::Url;
 
-use super::{ClientConfig, ExecutorKind, ServeConfig, TaskStoreKind, resolve};
+use super::{ClientConfig, ExecutorKind, ServeConfig, TaskStoreKind, paths};
 use common::config::{ConfigError, Secret, gateway_url, normal_url};
 use common::validation;
 
 /// Converts an error of the schema validation.
-pub(super) fn from_schema(wrong: &jsonschema::ValidationError<'_>) -> ConfigError {
-    let (place, message) = validation::sentence(wrong);
+pub(super) fn from_schema(error: &jsonschema::ValidationError<'_>) -> ConfigError {
+    let (place, message) = validation::sentence(error);
     // In the schema, only secrets have alternatives.
-    if matches!(wrong.kind(), ValidationErrorKind::AnyOf { .. }) {
+    if matches!(error.kind(), ValidationErrorKind::AnyOf { .. }) {
         let message = "must be a string that is not empty, or a SecretRef `{\"source\": \"env\", \"id\": VARIABLE}`";
         return ConfigError::at(place, message);
     }
@@ -26,7 +26,7 @@ pub(super) fn from_schema(wrong: &jsonschema::ValidationError<'_>) -> ConfigErro
 }
 
 /// Checks values whose parser would report an error without a JSON Pointer.
-pub(super) fn written(value: &Value) -> Result<(), ConfigError> {
+pub(super) fn check_raw(value: &Value) -> Result<(), ConfigError> {
     if let Some(listen) = value.get("listen").and_then(Value::as_str)
         && listen.parse::<SocketAddr>().is_err()
     {
@@ -38,26 +38,26 @@ pub(super) fn written(value: &Value) -> Result<(), ConfigError> {
     }
     for key in ["publicUrl", "documentationUrl"] {
         if let Some(url) = value.get(key).and_then(Value::as_str) {
-            web(url, &format!("/{key}"))?;
+            check_url(url, &format!("/{key}"))?;
         }
     }
     let allowed = value.pointer("/push/allowedUrls").and_then(Value::as_array);
     for (i, url) in allowed.into_iter().flatten().enumerate() {
         let place = format!("/push/allowedUrls/{i}");
-        web(url.as_str().unwrap_or_default(), &place)?;
+        check_url(url.as_str().unwrap_or_default(), &place)?;
     }
     Ok(())
 }
 
-fn web(url: &str, place: &str) -> Result<(), ConfigError> {
+fn check_url(url: &str, place: &str) -> Result<(), ConfigError> {
     normal_url(url)
         .map(drop)
-        .map_err(|wrong| ConfigError::at(place, format!("the URL {wrong}")))
+        .map_err(|problem| ConfigError::at(place, format!("the URL {problem}")))
 }
 
 /// Checks combinations of settings. `clients` are all clients.
 pub(super) fn check(config: &ServeConfig, clients: &[ClientConfig]) -> Result<(), ConfigError> {
-    reach(config, !clients.is_empty())?;
+    check_exposure(config, !clients.is_empty())?;
     names(clients)?;
     for (i, text) in config.trusted_proxies.iter().enumerate() {
         let place = format!("/trustedProxies/{i}");
@@ -88,7 +88,7 @@ pub(super) fn check(config: &ServeConfig, clients: &[ClientConfig]) -> Result<()
 }
 
 /// Checks that a server for other machines has authentication and TLS.
-fn reach(config: &ServeConfig, has_clients: bool) -> Result<(), ConfigError> {
+fn check_exposure(config: &ServeConfig, has_clients: bool) -> Result<(), ConfigError> {
     const CLIENTS: &str = "add a client with `remote-agent serve clients add NAME`";
     if !config.listen.ip().to_canonical().is_loopback() {
         if !has_clients {
@@ -148,15 +148,15 @@ fn names(clients: &[ClientConfig]) -> Result<(), ConfigError> {
 }
 
 fn gateway(config: &ServeConfig) -> Result<(), ConfigError> {
-    let wrong = |message: String| Err(ConfigError::at("/gateway/url", message));
+    let invalid = |message: String| Err(ConfigError::at("/gateway/url", message));
     let url = match gateway_url(&config.gateway.url()) {
         Ok(url) => url,
-        Err(why) => return wrong(format!("the URL {why}")),
+        Err(why) => return invalid(format!("the URL {why}")),
     };
     let here = url.host_str().is_some_and(is_loopback);
     let secured = config.gateway.allow_remote && url.scheme() == "wss";
     if !(here || secured) {
-        return wrong(
+        return invalid(
             "the gateway is not on this machine, which needs `gateway.allowRemote` and an address that begins with `wss:`"
                 .into(),
         );
@@ -169,10 +169,10 @@ fn gateway(config: &ServeConfig) -> Result<(), ConfigError> {
 }
 
 fn store(config: &ServeConfig) -> Result<(), ConfigError> {
-    let Some(word @ Secret::Known(_)) = &config.task_store else {
+    let Some(task_store @ Secret::Known(_)) = &config.task_store else {
         return Ok(());
     };
-    match resolve::resolve_task_store(word, |_| None)? {
+    match paths::resolve_task_store(task_store, |_| None)? {
         TaskStoreKind::Directory(path) if path.to_string_lossy().contains("://") => {
             let message =
                 "unknown kind of store; use `memory`, a directory, `redis://` or `rediss://`";

@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer};
 use common::validation::{integer, integer_size};
 
 /// Parses an optional size.
-fn some_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
+fn optional_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
     integer_size(deserializer).map(Some)
 }
 
@@ -27,7 +27,7 @@ pub struct ServeLimits {
     #[serde(deserialize_with = "integer_size")]
     pub connections: usize,
     /// The maximum number of connections of one address. The default is a quarter of `connections`.
-    #[serde(deserialize_with = "some_size")]
+    #[serde(deserialize_with = "optional_size")]
     pub connections_per_address: Option<usize>,
     /// The maximum number of concurrent requests of one client.
     #[serde(deserialize_with = "integer_size")]
@@ -45,7 +45,7 @@ pub struct ServeLimits {
     #[serde(deserialize_with = "integer_size")]
     pub total_body_bytes: usize,
     /// The share of one client in `total_body_bytes`. The default is a quarter of it, and at least `body_bytes`.
-    #[serde(deserialize_with = "some_size")]
+    #[serde(deserialize_with = "optional_size")]
     pub body_bytes_per_client: Option<usize>,
     /// How long a request head may take to arrive, in milliseconds.
     #[serde(deserialize_with = "integer")]

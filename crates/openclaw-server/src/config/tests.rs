@@ -8,11 +8,11 @@ use serde_json::json;
 use super::*;
 
 fn place(config: Value) -> String {
-    let wrong = ServeConfig::parse(&config.to_string()).and_then(|config| {
+    let checked = ServeConfig::parse(&config.to_string()).and_then(|config| {
         config.check(&config.clients)?;
         Ok(config)
     });
-    wrong.unwrap_err().path
+    checked.unwrap_err().path
 }
 
 fn client(name: &str, digit: &str) -> Value {
@@ -24,26 +24,29 @@ fn empty_configuration_equals_schema_defaults() {
     let config = ServeConfig::parse("{}").unwrap();
     config.check(&[]).unwrap();
     let schema: Value = serde_json::from_str(SCHEMA).unwrap();
-    let said = |pointer: &str| {
+    let schema_default = |pointer: &str| {
         schema
             .pointer(&format!("/properties/{pointer}/default"))
             .unwrap()
     };
-    assert_eq!(said("listen"), &json!(config.listen.to_string()));
-    assert_eq!(said("timeout"), &json!(config.timeout));
-    assert_eq!(said("executor"), config.executor.as_str());
-    assert_eq!(said("asyncMode"), &json!(config.async_mode));
-    assert_eq!(said("gateway/properties/url"), &json!(config.gateway.url()));
+    assert_eq!(schema_default("listen"), &json!(config.listen.to_string()));
+    assert_eq!(schema_default("timeout"), &json!(config.timeout));
+    assert_eq!(schema_default("executor"), config.executor.as_str());
+    assert_eq!(schema_default("asyncMode"), &json!(config.async_mode));
     assert_eq!(
-        said("retention/properties/age"),
+        schema_default("gateway/properties/url"),
+        &json!(config.gateway.url())
+    );
+    assert_eq!(
+        schema_default("retention/properties/age"),
         &json!(config.retention.age)
     );
     assert_eq!(
-        said("retention/properties/count"),
+        schema_default("retention/properties/count"),
         &json!(config.retention.count)
     );
     assert_eq!(
-        said("retention/properties/unanswered"),
+        schema_default("retention/properties/unanswered"),
         &json!(config.retention.unanswered)
     );
     let limits = schema.pointer("/properties/limits/properties").unwrap();

@@ -231,7 +231,7 @@ impl CommandRunner {
     /// Returns whether OpenClaw rejected a thinking level that is only a default, so that a turn without it may
     /// succeed.
     fn default_thinking_rejected(&self, command_error: &CommandError) -> bool {
-        self.settings.thinking.is_none() && command_error.reason == error::THINKING
+        self.settings.thinking.is_none() && command_error.reason == error::THINKING_NOT_SUPPORTED
     }
 
     /// Records the delegation of the session before the turn starts.

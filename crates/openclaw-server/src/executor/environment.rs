@@ -212,11 +212,11 @@ pub(crate) fn configured_secrets<'a>(
 
 /// Returns whether a variable with this name has a secret. The name of a file or a socket is no secret.
 fn has_secret_name(upper: &str) -> bool {
-    let mut words = upper.split('_');
-    let place = words.clone().next_back();
-    let is_place = place.is_some_and(|word| matches!(word, "FILE" | "PATH" | "DIR" | "SOCK"));
-    let has_secret_part = SECRET_NAME_PARTS.iter().any(|word| upper.contains(word))
-        || words.any(|word| word == "KEY");
+    let mut parts = upper.split('_');
+    let place = parts.clone().next_back();
+    let is_place = place.is_some_and(|part| matches!(part, "FILE" | "PATH" | "DIR" | "SOCK"));
+    let has_secret_part = SECRET_NAME_PARTS.iter().any(|part| upper.contains(part))
+        || parts.any(|part| part == "KEY");
     has_secret_part && !is_place
 }
 
@@ -303,12 +303,12 @@ mod tests {
             ("DEPLOY_KEY", "key-value"),
             ("KEYBOARD", "german-layout"),
             ("TLS_KEY_FILE", "/etc/tls/key.pem"),
-            ("STORE", "rediss://:p%40ss-word@h/0"),
+            ("STORE", "rediss://:p%40ss-part@h/0"),
         ]);
         let known = texts(environment_secrets(all.into_iter()));
         assert_eq!(
             known,
-            ["token-value", "key-value", "p%40ss-word", "p@ss-word"]
+            ["token-value", "key-value", "p%40ss-part", "p@ss-part"]
         );
     }
 

@@ -355,9 +355,9 @@ impl Runs {
         }
         let limit = u64::try_from(self.settings.timeout.as_millis()).unwrap_or(u64::MAX);
         let mut metadata = Map::new();
-        metadata.insert(openclaw::TIME_LIMIT.to_owned(), limit.into());
+        metadata.insert(openclaw::RUN_TIMEOUT_KEY.to_owned(), limit.into());
         if let Some(thinking) = self.settings.thinking {
-            metadata.insert(openclaw::THINKING.to_owned(), thinking.as_str().into());
+            metadata.insert(openclaw::THINKING_KEY.to_owned(), thinking.as_str().into());
         }
         if let Some(delegation) = delegation {
             metadata.insert(delegation::METADATA_KEY.to_owned(), delegation);
@@ -438,8 +438,8 @@ impl RunHandle {
         for delay in RECONNECT_DELAYS_S {
             tokio::time::sleep(Duration::from_secs(delay)).await;
             let opened = match &self.proposal {
-                Some(proposal) if proposal.is_over(&*self.runs.env) => {
-                    return Err(collective::undecided());
+                Some(proposal) if proposal.has_expired(&*self.runs.env) => {
+                    return Err(collective::undecided_outcome());
                 }
                 // The gateway accepts a proposal with a known id only once, and sends its decision again.
                 Some(proposal) => self.peer().stream(&proposal.request()).await,

@@ -8,15 +8,15 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
-use gateway_bridge::openclaw::inert;
+use gateway_bridge::openclaw::neutralize_image_paths;
 
-/// Converts parts of a client for an agent, and makes their text [`inert`].
+/// Converts parts of a client for an agent, and [neutralizes the image paths](neutralize_image_paths) in their text.
 pub(super) fn to_agent(parts: Vec<Part>) -> Vec<a2a::Part> {
     parts.into_iter().map(part_to_agent).collect()
 }
 
 fn part_to_agent(part: Part) -> a2a::Part {
-    let plain = |text: String| inert(&text).into_owned();
+    let plain = |text: String| neutralize_image_paths(&text).into_owned();
     let (name, media_type) = (part.filename.map(plain), part.media_type.map(plain));
     match part.content {
         PartContent::Text(text) => a2a::Part::text(plain(text)),
@@ -28,31 +28,31 @@ fn part_to_agent(part: Part) -> a2a::Part {
             a2a::Part::file(None, Some(bytes), name, media_type)
         }
         PartContent::Url(url) => a2a::Part::file(Some(plain(url)), None, name, media_type),
-        PartContent::Data(data) => match inert_json(data) {
+        PartContent::Data(data) => match neutralize_json(data) {
             Value::Object(data) => a2a::Part::data(data),
             other => a2a::Part::text(plain(other.to_string())),
         },
     }
 }
 
-/// Makes every text in JSON inert, both the plain text and the JSON. JSON escapes white space, so that the escaped text
+/// Neutralizes the image paths in every text of JSON, in the plain text and in the JSON. JSON escapes white space, so that the escaped text
 /// around a path could look like a part of it.
-fn inert_json(value: Value) -> Value {
+fn neutralize_json(value: Value) -> Value {
     match value {
-        Value::String(text) => inert_text(&text).into(),
-        Value::Array(items) => items.into_iter().map(inert_json).collect(),
+        Value::String(text) => neutralize_text(&text).into(),
+        Value::Array(items) => items.into_iter().map(neutralize_json).collect(),
         Value::Object(fields) => fields
             .into_iter()
-            .map(|(key, value)| (inert_text(&key), inert_json(value)))
+            .map(|(key, value)| (neutralize_text(&key), neutralize_json(value)))
             .collect(),
         other => other,
     }
 }
 
-fn inert_text(text: &str) -> String {
-    let plain = inert(text);
+fn neutralize_text(text: &str) -> String {
+    let plain = neutralize_image_paths(text);
     let json_text = Value::from(plain.as_ref()).to_string();
-    match inert(&json_text) {
+    match neutralize_image_paths(&json_text) {
         Cow::Borrowed(_) => plain.into_owned(),
         // JSON escapes contain no dot, so the text is still valid JSON.
         Cow::Owned(json_text) => {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_image_paths_are_inert_in_every_part() {
+    fn image_paths_are_neutralized_in_every_part() {
         let part = |json: Value| serde_json::from_value::<Part>(json).unwrap();
         let parts = vec![
             part(json!({"text": "see ./x.png"})),

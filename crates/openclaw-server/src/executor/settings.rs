@@ -63,8 +63,8 @@ pub struct UnknownThinking;
 impl FromStr for Thinking {
     type Err = UnknownThinking;
 
-    fn from_str(word: &str) -> Result<Self, UnknownThinking> {
-        let known = Self::ALL.into_iter().find(|level| level.as_str() == word);
+    fn from_str(value: &str) -> Result<Self, UnknownThinking> {
+        let known = Self::ALL.into_iter().find(|level| level.as_str() == value);
         known.ok_or(UnknownThinking)
     }
 }

@@ -76,7 +76,7 @@ async fn redirect_is_not_followed() {
 fn unlisted_webhooks_are_public_and_https() {
     let sender = sender(&[], false);
     assert_eq!(sender.accepts(&url("https://hook.example/a")), Ok(()));
-    for (refused, why) in [
+    for (refused, reason) in [
         ("https://127.0.0.1/", "loopback"),
         ("https://localhost:1/", "loopback"),
         ("https://10.0.0.1/", "private"),
@@ -84,8 +84,8 @@ fn unlisted_webhooks_are_public_and_https() {
         ("https://169.254.169.254/latest", "link-local"),
         ("http://hook.example/", "not https"),
     ] {
-        let said = sender.accepts(&url(refused)).unwrap_err();
-        assert!(said.contains(why), "{refused}: {said}");
+        let error = sender.accepts(&url(refused)).unwrap_err();
+        assert!(error.contains(reason), "{refused}: {error}");
     }
 }
 

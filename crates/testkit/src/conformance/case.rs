@@ -156,11 +156,11 @@ impl Case {
                 "`steps` or `updates` has more entries than the {count} requests"
             ));
         }
-        let refusals = self.init_error.is_some()
+        let expects_rejection = self.init_error.is_some()
             || self.parsed_config.is_some()
             || self.tool_definition.is_some();
         let looks = !self.expected.is_empty() || !self.expect_contains.is_empty();
-        if !refusals && !looks {
+        if !expects_rejection && !looks {
             return Err("the case expects nothing".to_owned());
         }
         Ok(())
@@ -187,9 +187,9 @@ mod tests {
 
     #[test]
     fn refuses_case_without_expectations() {
-        let refusal = case(json!({"name": "a", "description": "", "config": {}, "requests": [{}]}))
+        let problem = case(json!({"name": "a", "description": "", "config": {}, "requests": [{}]}))
             .unwrap_err();
-        assert_eq!(refusal, "the case expects nothing");
+        assert_eq!(problem, "the case expects nothing");
     }
 
     #[test]

@@ -47,7 +47,7 @@ impl Default for Options {
 
 impl Options {
     /// Returns whether the filter selects the case of this name.
-    pub fn chooses(&self, name: &str) -> bool {
+    pub fn selects(&self, name: &str) -> bool {
         self.filter.as_ref().is_none_or(|part| name.contains(part))
     }
 }
@@ -103,7 +103,7 @@ impl<D: Driver> Run<'_, D> {
         };
         let started = self.limited(self.driver.init(&laid)).await?;
         if let Some(expected) = &self.case.init_error {
-            return self.refusal(expected, started);
+            return self.check_init_error(expected, started);
         }
         started.map_err(|failure| reported("cannot start with the config", &failure))?;
         self.definition().await?;
@@ -141,7 +141,11 @@ impl<D: Driver> Run<'_, D> {
         }
     }
 
-    fn refusal(&mut self, expected: &Value, started: Result<(), Failure>) -> Result<(), String> {
+    fn check_init_error(
+        &mut self,
+        expected: &Value,
+        started: Result<(), Failure>,
+    ) -> Result<(), String> {
         match started {
             Ok(()) => Err("the config should have been refused".to_owned()),
             Err(Failure::Refused(error)) => {

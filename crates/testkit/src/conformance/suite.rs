@@ -61,7 +61,7 @@ where
     let expected = expected_failures(root)?;
     let chosen: Vec<_> = cases
         .iter()
-        .filter(|(name, _)| options.chooses(name))
+        .filter(|(name, _)| options.selects(name))
         .collect();
     // Each case is a task, because the comparison of a long answer must not delay the clocks of others.
     let runs = chosen.into_iter().map(|(name, path)| {

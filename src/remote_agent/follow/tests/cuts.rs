@@ -13,7 +13,7 @@ use peer::{
     PeerConfig, PeerError, PeerErrorKind, PeerProvider, Validator,
 };
 
-use super::fake::{PROTOCOL, artifact, call, card, piece, quick, refusal, status, task, tool};
+use super::fake::{PROTOCOL, artifact, call, card, peer_error, piece, quick, status, task, tool};
 use super::send;
 
 /// A connection: whether the peer accepts it, how far the task is then, how many events it sends, how it ends.
@@ -115,7 +115,7 @@ impl Agent {
             Acceptance::WithSnapshot => Some(model.snapshot()),
             Acceptance::WithoutSnapshot if !is_finished => None,
             Acceptance::WithoutSnapshot | Acceptance::Refused => {
-                return Err(refusal(PeerErrorKind::Rpc));
+                return Err(peer_error(PeerErrorKind::Rpc));
             }
         };
         Ok(Box::new(ScriptedStream {
@@ -189,7 +189,7 @@ impl ScriptedStream {
         });
         match event {
             Some(event) => Some(Ok((Event::read(event).unwrap(), 1))),
-            None if self.cut => Some(Err(refusal(PeerErrorKind::Cut))),
+            None if self.cut => Some(Err(peer_error(PeerErrorKind::Cut))),
             None => None,
         }
     }

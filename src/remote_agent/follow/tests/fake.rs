@@ -218,14 +218,14 @@ impl FakePeer {
                 let polled = self.0.polled.clone();
                 Ok(Box::new(ScriptedStream(events.into(), end, polled)))
             }
-            Some(SubscribeReply::Refused(fault)) => Err(refusal(fault)),
+            Some(SubscribeReply::Refused(fault)) => Err(peer_error(fault)),
             Some(SubscribeReply::Never) => std::future::pending().await,
-            None => Err(refusal(PeerErrorKind::Rpc)),
+            None => Err(peer_error(PeerErrorKind::Rpc)),
         }
     }
 }
 
-pub(super) fn refusal(fault: PeerErrorKind) -> PeerError {
+pub(super) fn peer_error(fault: PeerErrorKind) -> PeerError {
     PeerError::new(fault, "no")
 }
 
@@ -271,8 +271,8 @@ impl Peer for FakePeer {
         };
         Box::pin(std::future::ready(match next {
             Some(PollReply::Task(task)) => Ok(Task::read(task).unwrap()),
-            Some(PollReply::Refused(fault)) => Err(refusal(fault)),
-            None => Err(refusal(PeerErrorKind::Rpc)),
+            Some(PollReply::Refused(fault)) => Err(peer_error(fault)),
+            None => Err(peer_error(PeerErrorKind::Rpc)),
         }))
     }
 
@@ -306,7 +306,7 @@ impl EventStream for ScriptedStream {
                     Some(Ok((Event::read(event).unwrap(), bytes)))
                 }
                 (None, StreamEnd::Close | StreamEnd::Answer) => None,
-                (None, StreamEnd::Cut) => Some(Err(refusal(PeerErrorKind::Cut))),
+                (None, StreamEnd::Cut) => Some(Err(peer_error(PeerErrorKind::Cut))),
                 (None, StreamEnd::Flood) => {
                     Some(Ok((Event::read(status("working")).unwrap(), 100)))
                 }

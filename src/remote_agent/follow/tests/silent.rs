@@ -11,7 +11,7 @@ use super::fake::{Fixture, PollReply, Script, StreamEnd, SubscribeReply, artifac
 use super::{first_events, send, state, text};
 
 /// Polls a silent stream soon.
-fn impatient() -> Pace {
+fn poll_soon_pace() -> Pace {
     Pace {
         idle: Duration::from_millis(1),
         ..quick()
@@ -21,7 +21,7 @@ fn impatient() -> Pace {
 #[tokio::test]
 async fn silent_stream_of_ended_task_is_closed() {
     let fixture = Fixture::at(
-        impatient(),
+        poll_soon_pace(),
         Script {
             streaming: Some(true),
             subscriptions: vec![first_events(StreamEnd::Hang)],
@@ -44,7 +44,7 @@ async fn silent_stream_of_ended_task_is_closed() {
 #[tokio::test]
 async fn unanswered_subscription_is_polled() {
     let fixture = Fixture::at(
-        impatient(),
+        poll_soon_pace(),
         Script {
             streaming: Some(true),
             subscriptions: vec![first_events(StreamEnd::Cut), SubscribeReply::Never],
@@ -65,7 +65,7 @@ async fn unanswered_subscription_is_polled() {
 #[tokio::test]
 async fn silent_stream_of_working_task_stays_open() {
     let fixture = Fixture::at(
-        impatient(),
+        poll_soon_pace(),
         Script {
             streaming: Some(true),
             subscriptions: vec![first_events(StreamEnd::Later(&["working", "completed"]))],
@@ -85,7 +85,7 @@ async fn silent_stream_of_working_task_stays_open() {
 async fn stream_that_reports_the_end_is_read_to_it() {
     let patient = Pace {
         final_wait: Duration::from_secs(60),
-        ..impatient()
+        ..poll_soon_pace()
     };
     let fixture = Fixture::at(
         patient,

@@ -75,7 +75,7 @@ pub(super) fn script(input: &RunInput) -> Script {
         // `parts`: the parts of the message as JSON.
         "parts" => artifact_script(vec![Part::data(parts_json(input))]),
         // `gift`: a file, a link and data.
-        "gift" => artifact_script(gift_parts()),
+        "gift" => artifact_script(gift_command_parts()),
         // `big N`: N bytes of text.
         "big" => artifact_script(text_parts("x".repeat(byte_count(rest)))),
         // `who`: the client, the agent and the session as JSON.
@@ -180,7 +180,7 @@ fn parts_json(input: &RunInput) -> Value {
     json!({"parts": seen.map(|part| json!(part)).collect::<Vec<_>>()})
 }
 
-fn gift_parts() -> Vec<Part> {
+fn gift_command_parts() -> Vec<Part> {
     vec![
         Part::raw(b"\0\xffhello".to_vec())
             .with_filename("a.bin")

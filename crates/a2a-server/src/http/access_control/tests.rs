@@ -19,7 +19,7 @@ fn context_echo() -> Router {
         let context = request.extensions().get::<RequestContext>().unwrap();
         let who = match &context.principal {
             Ok(principal) => principal.name.to_string(),
-            Err(refusal) => refusal.reason.name().into(),
+            Err(error) => error.reason.name().into(),
         };
         format!(
             "{} {} {} {who}",

@@ -228,7 +228,7 @@ mod tests {
         let size = json_bytes(&step);
         let mut budget = StepBudget::new(2 * size);
         assert!(budget.spend(&step).is_ok() && budget.spend(&step).is_ok());
-        let refused = budget.spend(&step).unwrap_err().refusal;
+        let refused = budget.spend(&step).unwrap_err().error;
         assert_eq!(refused.reason, ErrorReason::ResourceExhausted);
         let mut budget = StepBudget::new(size - 1);
         assert!(budget.spend(&step).is_ok(), "the first step always fits");

@@ -83,7 +83,7 @@ async fn start_server(rules: AccessRules, clients: ClientRegistry) -> TestServer
     .unwrap();
     let operator = Operator {
         service: service.clone(),
-        about: "scripted, in memory".into(),
+        description: "scripted, in memory".into(),
     };
     let clients = Arc::new(clients);
     let wire = crate::http::router(App {

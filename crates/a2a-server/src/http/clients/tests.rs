@@ -40,9 +40,9 @@ fn unknown_token_is_rejected_and_not_repeated() {
         &["Bearer secret-a", "Bearer secret-a"],
         &[],
     ] {
-        let refusal = clients.identify(&shows(values)).unwrap_err();
-        assert_eq!(refusal.reason, ErrorReason::Unauthenticated, "{values:?}");
-        assert!(!format!("{refusal:?}").contains("secret-"));
+        let error = clients.identify(&shows(values)).unwrap_err();
+        assert_eq!(error.reason, ErrorReason::Unauthenticated, "{values:?}");
+        assert!(!format!("{error:?}").contains("secret-"));
     }
 }
 

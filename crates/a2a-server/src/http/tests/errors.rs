@@ -267,10 +267,10 @@ async fn oversized_body_is_rejected() {
 }
 
 async fn refusing(reason: ErrorReason, retry_after_s: Option<u64>) -> Server {
-    let mut refusal = A2aError::new(reason, "not you");
-    refusal.retry_after_s = retry_after_s;
+    let mut error = A2aError::new(reason, "not you");
+    error.retry_after_s = retry_after_s;
     Server::with(Options {
-        clients: Clients::Refused(refusal),
+        clients: Clients::Refused(error),
         ..Options::default()
     })
     .await
@@ -379,7 +379,7 @@ async fn failed_http_json_stream_ends_with_error_event() {
 
 #[tokio::test]
 async fn early_rejection_has_the_form_of_the_binding() {
-    let refusal = A2aError::new(ErrorReason::ResourceExhausted, "slower");
+    let error = A2aError::new(ErrorReason::ResourceExhausted, "slower");
     for (method, path, code) in [
         (Method::POST, "/", "-32603"),
         (Method::POST, "/agents/a/a2a/", "-32603"),
@@ -388,7 +388,7 @@ async fn early_rejection_has_the_form_of_the_binding() {
         (Method::POST, "/rest/v1/message:send", "-32603"),
         (Method::GET, "/api/tasks", "429"),
     ] {
-        let response = crate::http::error::respond_at(&method, path, &refusal);
+        let response = crate::http::error::respond_at(&method, path, &error);
         assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS, "{path}");
         let body = axum::body::to_bytes(response.into_body(), 10_000).await;
         let text = String::from_utf8(body.unwrap().to_vec()).unwrap();

@@ -337,7 +337,7 @@ impl Clients {
                 ErrorReason::Unauthenticated,
                 "send a bearer token",
             )),
-            Self::Refused(refusal) => Err(refusal.clone()),
+            Self::Refused(error) => Err(error.clone()),
         }
     }
 }

@@ -24,9 +24,9 @@ async fn full_queue_keeps_the_newest() {
         fixture.set_state(state).await;
         drain(&fixture).await;
     }
-    let figures = fixture.notifier.figures();
+    let counts = fixture.notifier.counts();
     // The origin may use half of the capacity: the notification in flight and the newest one.
-    assert_eq!((figures.waiting, figures.dropped), (2, 2));
+    assert_eq!((counts.waiting, counts.dropped), (2, 2));
 }
 
 /// Waits until the dispatcher has looked up the webhooks of every change.

@@ -29,9 +29,9 @@ async fn webhook_of_removed_client_receives_no_more_notifications() {
     fixture.notifier.barrier().await;
     fixture.notifier.retain_clients(&Arc::new(HashSet::new()));
     fixture.set_state(TaskState::Canceled).await;
-    let figures = fixture.drain().await;
+    let counts = fixture.drain().await;
     // The notification in flight and the queued one.
-    assert_eq!((figures.delivered, figures.failed), (0, 2));
+    assert_eq!((counts.delivered, counts.failed), (0, 2));
     assert_eq!(hook.pending_count().await, 0);
 }
 

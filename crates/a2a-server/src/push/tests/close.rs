@@ -26,8 +26,8 @@ async fn close_drops_and_counts_late_notifications() {
     fixture.set_state(TaskState::Completed).await;
     hook.next().await;
     let dropped = fixture.notifier.close(Duration::from_millis(20)).await;
-    let figures = fixture.notifier.figures();
-    assert_eq!((dropped, figures.failed, figures.waiting), (2, 2, 0));
+    let counts = fixture.notifier.counts();
+    assert_eq!((dropped, counts.failed, counts.waiting), (2, 2, 0));
 }
 
 #[tokio::test]
@@ -56,5 +56,5 @@ async fn change_after_close_counts_as_dropped() {
     fixture.register("w1", &hook.url, Version::V1_0).await;
     fixture.drain().await;
     fixture.set_state(TaskState::Completed).await;
-    assert_eq!(fixture.notifier.figures().dropped, 1);
+    assert_eq!(fixture.notifier.counts().dropped, 1);
 }

@@ -10,17 +10,17 @@ async fn notify_once(answers: impl Into<Vec<Answer>>) -> (TestWebhook, PushCount
     // Wait for all attempts first, because `close` would shorten the delays.
     let settled = async {
         loop {
-            let figures = fixture.notifier.figures();
-            if figures.delivered + figures.failed > 0 && figures.waiting == 0 {
-                return figures;
+            let counts = fixture.notifier.counts();
+            if counts.delivered + counts.failed > 0 && counts.waiting == 0 {
+                return counts;
             }
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };
-    let figures = tokio::time::timeout(Duration::from_secs(20), settled).await;
+    let counts = tokio::time::timeout(Duration::from_secs(20), settled).await;
     let stored = fixture.store.load(TASK).await.unwrap().unwrap();
     assert_eq!(stored, fixture.record, "the task has changed");
-    (hook, figures.expect("it is delivered or given up"))
+    (hook, counts.expect("it is delivered or given up"))
 }
 
 const DELIVERED: PushCounts = PushCounts {
@@ -43,51 +43,51 @@ async fn failing_webhook_is_retried() {
         Answer::Status(503),
         Answer::Status(200),
     ];
-    let (hook, figures) = notify_once(answers).await;
-    assert_eq!((hook.pending_count().await, figures), (3, DELIVERED));
+    let (hook, counts) = notify_once(answers).await;
+    assert_eq!((hook.pending_count().await, counts), (3, DELIVERED));
 }
 
 #[tokio::test]
 async fn closed_connection_is_retried() {
-    let (hook, figures) = notify_once([Answer::Close, Answer::Status(204)]).await;
-    assert_eq!((hook.pending_count().await, figures), (2, DELIVERED));
+    let (hook, counts) = notify_once([Answer::Close, Answer::Status(204)]).await;
+    assert_eq!((hook.pending_count().await, counts), (2, DELIVERED));
 }
 
 #[tokio::test]
 async fn silent_webhook_is_retried() {
-    let (hook, figures) = notify_once([Answer::Hang, Answer::Status(200)]).await;
-    assert_eq!((hook.pending_count().await, figures), (2, DELIVERED));
+    let (hook, counts) = notify_once([Answer::Hang, Answer::Status(200)]).await;
+    assert_eq!((hook.pending_count().await, counts), (2, DELIVERED));
 }
 
 #[tokio::test]
 async fn missing_webhook_fails_after_all_attempts() {
-    let (hook, figures) = notify_once([Answer::Close]).await;
-    assert_eq!((hook.pending_count().await, figures), (3, FAILED));
+    let (hook, counts) = notify_once([Answer::Close]).await;
+    assert_eq!((hook.pending_count().await, counts), (3, FAILED));
 }
 
 #[tokio::test]
 async fn redirect_is_not_followed() {
     let other = TestWebhook::start([Answer::Status(200)]).await;
     let elsewhere = Answer::StatusWithHeader(307, "location", other.url.clone());
-    let (hook, figures) = notify_once([elsewhere]).await;
+    let (hook, counts) = notify_once([elsewhere]).await;
     assert_eq!(
         (hook.pending_count().await, other.pending_count().await),
         (1, 0)
     );
-    assert_eq!(figures, FAILED);
+    assert_eq!(counts, FAILED);
 }
 
 #[tokio::test]
 async fn rejecting_webhook_is_not_retried() {
-    let (hook, figures) = notify_once([Answer::Status(404)]).await;
-    assert_eq!((hook.pending_count().await, figures), (1, FAILED));
+    let (hook, counts) = notify_once([Answer::Status(404)]).await;
+    assert_eq!((hook.pending_count().await, counts), (1, FAILED));
 }
 
 #[tokio::test]
 async fn busy_webhook_is_retried() {
     let busy = Answer::StatusWithHeader(429, "retry-after", "0".to_owned());
-    let (hook, figures) = notify_once([busy, Answer::Status(200)]).await;
-    assert_eq!((hook.pending_count().await, figures), (2, DELIVERED));
+    let (hook, counts) = notify_once([busy, Answer::Status(200)]).await;
+    assert_eq!((hook.pending_count().await, counts), (2, DELIVERED));
 }
 
 #[tokio::test]

@@ -20,8 +20,8 @@ fn get_or_insert(
     agent: Option<&str>,
     task_id: &str,
 ) -> Option<String> {
-    let live = Arc::new(ActiveTask::new());
-    let before = dedup.get_or_insert(client, message, agent, task_id, &live);
+    let active_task = Arc::new(ActiveTask::new());
+    let before = dedup.get_or_insert(client, message, agent, task_id, &active_task);
     before.map(|before| before.task_id)
 }
 

@@ -71,9 +71,9 @@ impl TaskRunner {
                     }
                 }
                 Err(error @ (StoreError::Failed(_) | StoreError::Damaged(_))) => {
-                    let refusal = to_a2a_error(error, id);
+                    let error = to_a2a_error(error, id);
                     self.unstored = changes.into_iter().next();
-                    return Err(WriteError::Store(refusal));
+                    return Err(WriteError::Store(error));
                 }
                 Err(_) => return Err(WriteError::Superseded),
             }
@@ -106,12 +106,12 @@ impl TaskRunner {
     pub(super) async fn handle_write_error(&mut self, lost: WriteError) -> TaskEnd {
         let id = &self.record.task.id;
         match lost {
-            WriteError::Store(refusal) => {
+            WriteError::Store(error) => {
                 // The store may have failed before the run started.
                 let status =
                     || TaskChange::Status(status::store_failed(&*self.core.env, &self.record));
                 self.unstored.get_or_insert_with(status);
-                TaskEnd::Error(refusal)
+                TaskEnd::Error(error)
             }
             WriteError::Superseded => {
                 self.core.release_quota(&self.record.owner, id);

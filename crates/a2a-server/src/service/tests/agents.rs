@@ -62,9 +62,9 @@ async fn unknown_agent_is_rejected() {
         .service
         .send(&alice(), with_agent_metadata("unknown"))
         .await;
-    let refusal = refused.unwrap_err();
-    assert_eq!(refusal.reason, ErrorReason::InvalidParams);
-    assert!(refusal.text.contains("main, other"), "{refusal}");
+    let error = refused.unwrap_err();
+    assert_eq!(error.reason, ErrorReason::InvalidParams);
+    assert!(error.text.contains("main, other"), "{error}");
 }
 
 #[tokio::test]
@@ -113,6 +113,6 @@ async fn agents_without_cache_are_unavailable() {
     let harness = harness().await;
     let gone = ExecutorError("the gateway is gone".to_owned());
     *harness.executor.agents.lock() = Err(gone);
-    let refusal = harness.service.agents().await.unwrap_err();
-    assert_eq!(refusal.reason, ErrorReason::Unavailable);
+    let error = harness.service.agents().await.unwrap_err();
+    assert_eq!(error.reason, ErrorReason::Unavailable);
 }

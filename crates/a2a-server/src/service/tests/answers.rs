@@ -235,9 +235,9 @@ async fn incomplete_message_is_rejected() {
         (nothing, "message.parts"),
         (agent, "message.role"),
     ] {
-        let refusal = harness.service.send(&alice(), send).await.unwrap_err();
-        assert_eq!(refusal.reason, ErrorReason::InvalidParams);
-        assert_eq!(refusal.field.as_deref(), Some(field));
+        let error = harness.service.send(&alice(), send).await.unwrap_err();
+        assert_eq!(error.reason, ErrorReason::InvalidParams);
+        assert_eq!(error.field.as_deref(), Some(field));
     }
 }
 
@@ -246,13 +246,13 @@ async fn message_with_too_many_parts_is_rejected() {
     let harness = harness().await;
     let mut send = text_message("hello");
     send.request.message.parts = vec![Part::text("x"); ServiceLimits::default().parts + 1];
-    let refusal = harness.service.send(&alice(), send).await.unwrap_err();
-    assert_eq!(refusal.reason, ErrorReason::InvalidParams);
+    let error = harness.service.send(&alice(), send).await.unwrap_err();
+    assert_eq!(error.reason, ErrorReason::InvalidParams);
     assert!(
-        refusal
+        error
             .text
             .contains("101 parts, more than the maximum of 100"),
-        "{refusal}"
+        "{error}"
     );
 }
 
@@ -260,8 +260,8 @@ async fn message_with_too_many_parts_is_rejected() {
 async fn negative_history_length_is_rejected() {
     let harness = harness().await;
     let send = text_message("hello").with_configuration(history(-1));
-    let refusal = harness.service.send(&alice(), send).await.unwrap_err();
-    assert_eq!(refusal.reason, ErrorReason::InvalidParams);
+    let error = harness.service.send(&alice(), send).await.unwrap_err();
+    assert_eq!(error.reason, ErrorReason::InvalidParams);
     assert_eq!(harness.service.active_task_count(), 0);
 }
 
@@ -272,12 +272,12 @@ async fn unfinished_tasks_of_a_client_are_bounded() {
     let mut harness = TestService::with(settings).await;
     harness.send_immediate(text_message("one")).await;
     harness.send_immediate(text_message("two")).await;
-    let refusal = harness
+    let error = harness
         .service
         .send(&alice(), text_message("three"))
         .await
         .unwrap_err();
-    assert_eq!(refusal.reason, ErrorReason::ResourceExhausted);
+    assert_eq!(error.reason, ErrorReason::ResourceExhausted);
     // Tasks of other clients and terminal tasks do not count.
     harness
         .send_immediate_as(&bob(), text_message("of bob"))

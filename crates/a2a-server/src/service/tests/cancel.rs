@@ -43,8 +43,8 @@ async fn terminal_task_is_not_cancelable() {
     let id = harness.send_immediate(text_message("hello")).await.id;
     harness.run().await.done();
     harness.ended(&id).await;
-    let refusal = harness.service.cancel(&alice(), &id).await.unwrap_err();
-    assert_eq!(refusal.reason, ErrorReason::TaskNotCancelable);
+    let error = harness.service.cancel(&alice(), &id).await.unwrap_err();
+    assert_eq!(error.reason, ErrorReason::TaskNotCancelable);
     assert_eq!(harness.state(&id).await, TaskState::Completed);
 }
 
@@ -58,8 +58,8 @@ async fn timed_out_task_is_not_cancelable() {
     let id = harness.send_immediate(text_message("hello")).await.id;
     let _run = harness.run().await;
     harness.ended(&id).await;
-    let refusal = harness.service.cancel(&alice(), &id).await.unwrap_err();
-    assert_eq!(refusal.reason, ErrorReason::TaskNotCancelable);
+    let error = harness.service.cancel(&alice(), &id).await.unwrap_err();
+    assert_eq!(error.reason, ErrorReason::TaskNotCancelable);
 }
 
 #[tokio::test]
@@ -121,8 +121,8 @@ async fn cancel_and_end_agree_on_the_winner() {
                 assert_eq!(task.status.state, TaskState::Canceled);
                 assert_eq!(state, TaskState::Canceled);
             }
-            Err(refusal) => {
-                assert_eq!(refusal.reason, ErrorReason::TaskNotCancelable);
+            Err(error) => {
+                assert_eq!(error.reason, ErrorReason::TaskNotCancelable);
                 assert_eq!(state, TaskState::Completed);
             }
         }
@@ -155,8 +155,8 @@ async fn operator_cancels_and_deletes_any_task() {
     run.done();
     assert!(harness.service.delete(&id).await.unwrap());
     assert!(!harness.service.delete(&id).await.unwrap());
-    let refusal = harness.service.get(&alice(), &id, None).await.unwrap_err();
-    assert_eq!(refusal.reason, ErrorReason::TaskNotFound);
+    let error = harness.service.get(&alice(), &id, None).await.unwrap_err();
+    assert_eq!(error.reason, ErrorReason::TaskNotFound);
 }
 
 #[tokio::test]

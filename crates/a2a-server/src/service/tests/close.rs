@@ -58,9 +58,9 @@ async fn close_rejects_messages() {
     let harness = harness().await;
     harness.service.close(SECOND).await;
     let refused = harness.service.send(&alice(), text_message("hello")).await;
-    let refusal = refused.unwrap_err();
-    assert_eq!(refusal.reason, ErrorReason::Unavailable);
-    assert!(refusal.retry_after_s.is_some());
+    let error = refused.unwrap_err();
+    assert_eq!(error.reason, ErrorReason::Unavailable);
+    assert!(error.retry_after_s.is_some());
     assert!(harness.service.ready().await.is_err());
 }
 

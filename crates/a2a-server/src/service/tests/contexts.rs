@@ -75,8 +75,8 @@ async fn configured_session_is_separate_for_each_client() {
 async fn default_context_is_reserved_for_its_client() {
     let harness = TestService::with(settings(Some("mine"), true)).await;
     let send = text_message("one").with_context_id("mine:bob");
-    let refusal = harness.service.send(&alice(), send).await.unwrap_err();
-    assert_eq!(refusal.reason, ErrorReason::TaskNotFound);
+    let error = harness.service.send(&alice(), send).await.unwrap_err();
+    assert_eq!(error.reason, ErrorReason::TaskNotFound);
     assert_eq!(
         harness
             .send_immediate_as(&bob(), text_message("two"))
@@ -98,8 +98,8 @@ async fn context_of_other_client_is_not_found() {
     let mut harness = TestService::with(settings(None, true)).await;
     harness.send_in_context("one").await;
     let send = text_message("two").with_context_id("c");
-    let refusal = harness.service.send(&bob(), send).await.unwrap_err();
-    assert_eq!(refusal.reason, ErrorReason::TaskNotFound);
+    let error = harness.service.send(&bob(), send).await.unwrap_err();
+    assert_eq!(error.reason, ErrorReason::TaskNotFound);
     assert_eq!(text(&harness.run().await.input.message), "one");
     assert!(harness.runs.try_recv().is_err());
 }
@@ -108,7 +108,7 @@ async fn context_of_other_client_is_not_found() {
 async fn long_id_is_rejected() {
     let harness = harness().await;
     let send = text_message("one").with_context_id(&"c".repeat(513));
-    let refusal = harness.service.send(&alice(), send).await.unwrap_err();
-    assert_eq!(refusal.reason, ErrorReason::InvalidParams);
-    assert_eq!(refusal.field.as_deref(), Some("message.contextId"));
+    let error = harness.service.send(&alice(), send).await.unwrap_err();
+    assert_eq!(error.reason, ErrorReason::InvalidParams);
+    assert_eq!(error.field.as_deref(), Some("message.contextId"));
 }

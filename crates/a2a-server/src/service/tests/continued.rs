@@ -72,7 +72,7 @@ async fn repeated_answer_is_not_a_retry() {
     assert_eq!(yes.count(), 2);
 }
 
-async fn refusal(harness: &TestService, send: SendMessage) -> A2aError {
+async fn send_error(harness: &TestService, send: SendMessage) -> A2aError {
     harness.service.send(&alice(), send).await.unwrap_err()
 }
 
@@ -82,18 +82,18 @@ async fn message_to_terminal_task_is_rejected() {
     let id = harness.send_immediate(text_message("hello")).await.id;
     harness.run().await.done();
     harness.ended(&id).await;
-    let refusal = refusal(&harness, text_message("more").with_task_id(&id)).await;
-    assert_eq!(refusal.reason, ErrorReason::UnsupportedOperation);
-    assert!(refusal.text.contains("has ended"), "{refusal}");
+    let error = send_error(&harness, text_message("more").with_task_id(&id)).await;
+    assert_eq!(error.reason, ErrorReason::UnsupportedOperation);
+    assert!(error.text.contains("has ended"), "{error}");
 }
 
 #[tokio::test]
 async fn message_to_working_task_is_rejected() {
     let mut harness = harness().await;
     let id = harness.send_immediate(text_message("hello")).await.id;
-    let refusal = refusal(&harness, text_message("more").with_task_id(&id)).await;
-    assert_eq!(refusal.reason, ErrorReason::UnsupportedOperation);
-    assert!(refusal.text.contains("is working"), "{refusal}");
+    let error = send_error(&harness, text_message("more").with_task_id(&id)).await;
+    assert_eq!(error.reason, ErrorReason::UnsupportedOperation);
+    assert!(error.text.contains("is working"), "{error}");
     harness.run().await.done();
     let history = harness.ended(&id).await.history.unwrap();
     assert_eq!(history.len(), 1);
@@ -102,21 +102,21 @@ async fn message_to_working_task_is_rejected() {
 #[tokio::test]
 async fn message_to_unknown_task_is_rejected() {
     let harness = harness().await;
-    let refusal = refusal(&harness, text_message("more").with_task_id("none")).await;
-    assert_eq!(refusal.reason, ErrorReason::TaskNotFound);
+    let error = send_error(&harness, text_message("more").with_task_id("none")).await;
+    assert_eq!(error.reason, ErrorReason::TaskNotFound);
 }
 
 #[tokio::test]
 async fn context_of_another_task_is_rejected() {
     let mut harness = harness().await;
     let id = ask_question(&mut harness).await.id;
-    let refusal = refusal(
+    let error = send_error(
         &harness,
         text_message("more").with_task_id(&id).with_context_id("d"),
     )
     .await;
-    assert_eq!(refusal.reason, ErrorReason::InvalidParams);
-    assert_eq!(refusal.field.as_deref(), Some("message.contextId"));
+    assert_eq!(error.reason, ErrorReason::InvalidParams);
+    assert_eq!(error.field.as_deref(), Some("message.contextId"));
 }
 
 /// Sends two answers to a task at once, and returns the responses.

@@ -14,12 +14,12 @@ fn webhook(task_id: &str) -> TaskPushNotificationConfig {
 }
 
 fn hidden<T>(answer: Result<T, A2aError>, of_nothing: Result<T, A2aError>, id: &str) {
-    let (Err(refusal), Err(nothing)) = (answer, of_nothing) else {
+    let (Err(error), Err(nothing)) = (answer, of_nothing) else {
         unreachable!("another client's task was shown");
     };
-    assert_eq!(refusal.reason, ErrorReason::TaskNotFound);
+    assert_eq!(error.reason, ErrorReason::TaskNotFound);
     // The text equals that for an unknown task.
-    assert_eq!(refusal.text.replace(id, "none"), nothing.text);
+    assert_eq!(error.text.replace(id, "none"), nothing.text);
 }
 
 #[tokio::test]

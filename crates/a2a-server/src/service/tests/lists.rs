@@ -91,9 +91,9 @@ async fn page_size_is_1_to_100_and_50_by_default() {
             page_size: Some(size),
             ..all()
         };
-        let refusal = harness.service.list(&alice(), request).await.unwrap_err();
-        assert_eq!(refusal.reason, ErrorReason::InvalidParams);
-        assert_eq!(refusal.field.as_deref(), Some("pageSize"));
+        let error = harness.service.list(&alice(), request).await.unwrap_err();
+        assert_eq!(error.reason, ErrorReason::InvalidParams);
+        assert_eq!(error.field.as_deref(), Some("pageSize"));
     }
 }
 
@@ -105,9 +105,9 @@ async fn unknown_page_token_is_rejected() {
             page_token: Some(token.to_owned()),
             ..all()
         };
-        let refusal = harness.service.list(&alice(), request).await.unwrap_err();
-        assert_eq!(refusal.reason, ErrorReason::InvalidParams);
-        assert_eq!(refusal.field.as_deref(), Some("pageToken"));
+        let error = harness.service.list(&alice(), request).await.unwrap_err();
+        assert_eq!(error.reason, ErrorReason::InvalidParams);
+        assert_eq!(error.field.as_deref(), Some("pageToken"));
     }
 }
 
@@ -206,8 +206,8 @@ async fn history_length_bounds_history() {
     assert_eq!(shown(Some(0)).await, None);
     assert_eq!(shown(Some(2)).await, Some(2));
     assert_eq!(shown(Some(1_000_000)).await, Some(3));
-    let refusal = harness.service.get(&alice(), &id, Some(-1)).await;
-    assert_eq!(refusal.unwrap_err().reason, ErrorReason::InvalidParams);
+    let error = harness.service.get(&alice(), &id, Some(-1)).await;
+    assert_eq!(error.unwrap_err().reason, ErrorReason::InvalidParams);
 }
 
 #[tokio::test]

@@ -19,10 +19,10 @@ fn accepting_modes(modes: &[&str]) -> SendMessage {
 async fn unsupported_output_modes_are_rejected() {
     let harness = harness().await;
     let send = accepting_modes(&["image/png", "application/json"]);
-    let refusal = harness.service.send(&alice(), send).await.unwrap_err();
-    assert_eq!(refusal.reason, ErrorReason::ContentTypeNotSupported);
+    let error = harness.service.send(&alice(), send).await.unwrap_err();
+    assert_eq!(error.reason, ErrorReason::ContentTypeNotSupported);
     let field = "configuration.acceptedOutputModes";
-    assert_eq!(refusal.field.as_deref(), Some(field));
+    assert_eq!(error.field.as_deref(), Some(field));
     let listed = harness.service.list(&alice(), lists::all()).await.unwrap();
     assert_eq!(listed.total_size(), 0);
 }

@@ -26,11 +26,11 @@ async fn webhook_is_created_read_and_deleted() {
     let read = service.get_push(&alice(), &id, Some("w")).await.unwrap();
     assert_eq!(read, created);
     service.delete_push(&alice(), &id, "w").await.unwrap();
-    let refusal = service
+    let error = service
         .get_push(&alice(), &id, Some("w"))
         .await
         .unwrap_err();
-    assert_eq!(refusal.reason, ErrorReason::TaskNotFound);
+    assert_eq!(error.reason, ErrorReason::TaskNotFound);
 }
 
 #[tokio::test]
@@ -146,5 +146,5 @@ async fn deleted_task_notifies_canceled() {
     assert_eq!(service.delete(&id).await, Ok(true));
     drop(run);
     service.close(SECOND).await;
-    assert_eq!(service.core.notifier.figures().delivered, 1);
+    assert_eq!(service.core.notifier.counts().delivered, 1);
 }

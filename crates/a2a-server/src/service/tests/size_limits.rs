@@ -93,9 +93,9 @@ async fn full_client_is_rejected_and_others_are_not() {
         .send_immediate(text_message(&"x".repeat(2_500)))
         .await;
     let message = || text_message(&"x".repeat(2_500));
-    let refusal = harness.service.send(&alice(), message()).await.unwrap_err();
-    assert_eq!(refusal.reason, ErrorReason::ResourceExhausted);
-    assert!(refusal.retry_after_s.is_some());
+    let error = harness.service.send(&alice(), message()).await.unwrap_err();
+    assert_eq!(error.reason, ErrorReason::ResourceExhausted);
+    assert!(error.retry_after_s.is_some());
     harness.send_immediate_as(&bob(), message()).await;
     let listed = harness.service.list(&alice(), lists::all()).await.unwrap();
     assert_eq!(listed.total_size(), 1);
@@ -144,13 +144,13 @@ async fn rejected_message_deletes_no_task() {
         ),
         (large().with_context_id("c"), ErrorReason::TaskNotFound),
     ] {
-        let refusal = harness.service.send(&alice(), send).await.unwrap_err();
-        assert_eq!(refusal.reason, reason);
+        let error = harness.service.send(&alice(), send).await.unwrap_err();
+        assert_eq!(error.reason, reason);
         harness.get(&settled).await;
     }
     harness.send_immediate(text_message("small")).await;
-    let refusal = harness.service.send(&alice(), large()).await.unwrap_err();
-    assert_eq!(refusal.reason, ErrorReason::ResourceExhausted);
+    let error = harness.service.send(&alice(), large()).await.unwrap_err();
+    assert_eq!(error.reason, ErrorReason::ResourceExhausted);
     harness.get(&settled).await;
 }
 

@@ -136,16 +136,16 @@ async fn lasting_store_failure_stops_run() {
     store.fail(usize::MAX);
     run.report(artifact("a", "one")).await;
     run.cancel.cancelled().await;
-    let refusal = response.await.unwrap().unwrap_err();
-    assert_eq!(refusal.reason, ErrorReason::Unavailable);
-    assert!(!refusal.text.contains("secret"), "{refusal}");
+    let error = response.await.unwrap().unwrap_err();
+    assert_eq!(error.reason, ErrorReason::Unavailable);
+    assert!(!error.text.contains("secret"), "{error}");
 }
 
 #[tokio::test]
 async fn failing_store_is_not_ready() {
     let harness = FailingStore::new().open().await;
-    let why = harness.service.ready().await.unwrap_err();
-    assert_eq!(why, "the task store: no room");
+    let error = harness.service.ready().await.unwrap_err();
+    assert_eq!(error, "the task store: no room");
 }
 
 #[tokio::test]
@@ -166,9 +166,9 @@ async fn list_skips_damaged_tasks() {
     assert_eq!(ids, ["t1", "t0"]);
     // A later failure ends the task, whose run has started.
     fails("t0", StoreError::Failed("secret place: away".to_owned()));
-    let refusal = whole_page(list().await.unwrap()).await.unwrap_err();
-    assert_eq!(refusal.reason, ErrorReason::Unavailable);
-    assert!(!refusal.text.contains("secret"), "{refusal}");
+    let error = whole_page(list().await.unwrap()).await.unwrap_err();
+    assert_eq!(error.reason, ErrorReason::Unavailable);
+    assert!(!error.text.contains("secret"), "{error}");
     // The first message is rejected, and no run starts.
     fails("t1", StoreError::Failed("secret place: away".to_owned()));
     assert_eq!(list().await.unwrap_err().reason, ErrorReason::Unavailable);
@@ -286,8 +286,8 @@ async fn end_is_stored_once_the_store_recovers() {
     let id = run.input.task_id.clone();
     store.fail(20);
     run.done();
-    let refusal = response.await.unwrap().unwrap_err();
-    assert_eq!(refusal.reason, ErrorReason::Unavailable);
+    let error = response.await.unwrap().unwrap_err();
+    assert_eq!(error.reason, ErrorReason::Unavailable);
     let mut updates = harness.service.subscribe(&alice(), &id).await.unwrap();
     let mut last = next(&mut updates).await;
     while let Some(update) = updates.next().await {

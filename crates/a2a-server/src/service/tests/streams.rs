@@ -224,10 +224,10 @@ async fn v1_0_rejects_subscription_to_terminal_task() {
     harness.run().await.done();
     harness.ended(&id).await;
     let refused = harness.service.subscribe(&alice(), &id).await;
-    let Err(refusal) = refused else {
+    let Err(error) = refused else {
         unreachable!("subscribed");
     };
-    assert_eq!(refusal.reason, ErrorReason::UnsupportedOperation);
+    assert_eq!(error.reason, ErrorReason::UnsupportedOperation);
 }
 
 #[tokio::test]

@@ -264,7 +264,7 @@ pub(super) fn last_key(connection: &Connection) -> Result<i64, rusqlite::Error> 
 }
 
 /// Returns at most `limit` of the terminal tasks that exceed the retention.
-pub(super) fn outlived(
+pub(super) fn expired(
     connection: &Connection,
     before_ms: i64,
     count: usize,

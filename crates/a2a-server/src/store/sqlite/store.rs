@@ -217,7 +217,7 @@ impl TaskStore for SqliteStore {
             let mut forgotten = 0;
             loop {
                 let ids = self.read(move |connection| {
-                    queries::outlived(connection, before_ms, count, DELETE_BATCH)
+                    queries::expired(connection, before_ms, count, DELETE_BATCH)
                 });
                 match self.forget(ids.await?).await? {
                     0 => return Ok(forgotten),

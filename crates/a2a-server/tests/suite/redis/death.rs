@@ -14,10 +14,10 @@ use crate::redis::rig::{
 use testkit::support::redis_server::RedisServer;
 
 /// Waits until `store` recovers tasks, and returns them.
-async fn taken(store: &RedisStore) -> Vec<String> {
+async fn recover_tasks(store: &RedisStore) -> Vec<String> {
     until(|| async {
-        let taken = store.recover().await.unwrap();
-        let ids: Vec<String> = taken.into_iter().map(|task| task.id).collect();
+        let tasks = store.recover().await.unwrap();
+        let ids: Vec<String> = tasks.into_iter().map(|task| task.id).collect();
         (!ids.is_empty()).then_some(ids)
     })
     .await
@@ -81,7 +81,7 @@ async fn live_server_keeps_its_tasks() {
     create(&living, "lives").await;
     create(&dead, "dies").await;
     drop(dead);
-    assert_eq!(taken(&other).await, ["dies"]);
+    assert_eq!(recover_tasks(&other).await, ["dies"]);
     assert_eq!(other.recover().await, Ok(Vec::new()));
 }
 
@@ -98,7 +98,7 @@ async fn ended_and_interrupted_tasks_are_not_recovered() {
     set_state(&dead, &mut waits, TaskState::InputRequired).await;
     create(&dead, "runs").await;
     drop(dead);
-    assert_eq!(taken(&living).await, ["runs"]);
+    assert_eq!(recover_tasks(&living).await, ["runs"]);
     assert_eq!(living.recover().await, Ok(Vec::new()));
 }
 
@@ -113,7 +113,7 @@ async fn unreadable_task_delays_no_other() {
     create(&dead, "whole").await;
     corrupt_task(&redis, "broken").await;
     drop(dead);
-    assert_eq!(taken(&living).await, ["whole"]);
+    assert_eq!(recover_tasks(&living).await, ["whole"]);
 }
 
 #[tokio::test]
@@ -126,7 +126,7 @@ async fn fenced_server_cannot_write() {
     let task = create(&lost, "t").await;
     // Its heartbeat has stopped, unknown to itself.
     lost.close().await.unwrap();
-    assert_eq!(taken(&living).await, ["t"]);
+    assert_eq!(recover_tasks(&living).await, ["t"]);
     assert_eq!(
         lost.append("t", task.revision, 2, &[chunk("late")]).await,
         Err(StoreError::Conflict)
@@ -144,7 +144,7 @@ async fn unread_cancel_reaches_the_recovering_server() {
     create(&dead, "t").await;
     drop(dead);
     living.request_cancel("t").await.unwrap();
-    assert_eq!(taken(&living).await, ["t"]);
+    assert_eq!(recover_tasks(&living).await, ["t"]);
     // The next call, because the task has to be recovered before it can be canceled.
     assert_eq!(living.recover().await, Ok(Vec::new()));
     let mut cancel_requests = living.cancel_requests();
@@ -167,6 +167,6 @@ async fn closed_server_releases_its_lease() {
     tokio::time::sleep(lease + Duration::from_secs(1)).await;
     create(&one, "t").await;
     one.close().await.unwrap();
-    let taken = other.recover().await.unwrap();
-    assert_eq!(taken.len(), 1);
+    let tasks = other.recover().await.unwrap();
+    assert_eq!(tasks.len(), 1);
 }

@@ -1,12 +1,12 @@
 //! Several servers on one real Redis, which is killed, restarted and misconfigured.
 
+mod connection_errors;
 mod death;
 mod followers;
 mod losses;
 mod outage;
 mod proxy;
 mod queues;
-mod refusals;
 mod rig;
 mod servers;
 mod services;

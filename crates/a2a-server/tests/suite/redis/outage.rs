@@ -13,7 +13,7 @@ use crate::redis::rig::{
 use testkit::support::redis_server::RedisServer;
 
 /// Starts a Redis that syncs every write.
-fn lasting() -> RedisServer {
+fn start_durable_redis() -> RedisServer {
     RedisServer::start_with(&[
         "--save",
         "",
@@ -30,7 +30,7 @@ async fn is_ready(store: &RedisStore) {
 
 #[tokio::test]
 async fn writes_fail_while_redis_is_away() {
-    let mut redis = lasting();
+    let mut redis = start_durable_redis();
     let store = server(&redis).await;
     create(&store, "before").await;
     redis.kill();
@@ -56,7 +56,7 @@ async fn writes_fail_while_redis_is_away() {
 
 #[tokio::test]
 async fn run_survives_redis_restart() {
-    let mut redis = lasting();
+    let mut redis = start_durable_redis();
     let (one, other) = (server(&redis).await, server(&redis).await);
     let mut task = create(&one, "t").await;
     append(&one, &mut task, chunk("before")).await;
@@ -85,7 +85,7 @@ async fn run_survives_redis_restart() {
 
 #[tokio::test]
 async fn queue_survives_redis_restart() {
-    let mut redis = lasting();
+    let mut redis = start_durable_redis();
     let (one, other) = (server(&redis).await, server(&redis).await);
     let turn = in_time(one.enqueue("q", "t1").await.unwrap())
         .await
@@ -99,7 +99,7 @@ async fn queue_survives_redis_restart() {
 
 #[tokio::test]
 async fn cancel_survives_redis_restart() {
-    let mut redis = lasting();
+    let mut redis = start_durable_redis();
     let (one, other) = (server(&redis).await, server(&redis).await);
     create(&one, "t").await;
     redis.kill();
@@ -113,7 +113,7 @@ async fn cancel_survives_redis_restart() {
 
 #[tokio::test]
 async fn redis_restart_kills_no_lease() {
-    let mut redis = lasting();
+    let mut redis = start_durable_redis();
     let options = Options {
         lease: Duration::from_secs(3),
         ..Options::new(redis.url())
@@ -134,7 +134,7 @@ async fn redis_restart_kills_no_lease() {
 
 #[tokio::test]
 async fn connect_fails_without_redis() {
-    let mut redis = lasting();
+    let mut redis = start_durable_redis();
     redis.kill();
     let error = crate::redis::rig::refused(&Options::new(redis.url())).await;
     assert!(error.contains("does not answer"), "{error}");

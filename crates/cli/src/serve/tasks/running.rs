@@ -51,7 +51,7 @@ impl RunningServer {
         }
         let (status, mut answer) = self.request(Method::GET, url).await?;
         if !status.is_success() {
-            return Err(refusal(status, &answer));
+            return Err(response_failure(status, &answer));
         }
         let tasks = match answer["tasks"].take() {
             Value::Array(tasks) => tasks,
@@ -71,7 +71,7 @@ impl RunningServer {
         match self.request(Method::DELETE, url).await? {
             (status, _) if status.is_success() => Ok(true),
             (StatusCode::NOT_FOUND, _) => Ok(false),
-            (status, answer) => Err(refusal(status, &answer)),
+            (status, answer) => Err(response_failure(status, &answer)),
         }
     }
 
@@ -126,7 +126,7 @@ fn access(url: &Url) -> AddressPolicy {
     }
 }
 
-fn refusal(status: StatusCode, answer: &Value) -> Failure {
+fn response_failure(status: StatusCode, answer: &Value) -> Failure {
     let reason = answer["error"]["message"]
         .as_str()
         .unwrap_or("no reason given");

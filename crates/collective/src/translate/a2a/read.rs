@@ -56,7 +56,7 @@ pub fn from_a2a(
 /// Returns the stored rest of the original envelope, and the type of the envelope.
 fn extension(object: &Value) -> Option<(Kind, &Map<String, Value>)> {
     let extension = object["metadata"][EXTENSION_FIELD].as_object()?;
-    let kind = Kind::from_word(extension.get("type")?.as_str()?)?;
+    let kind = Kind::from_name(extension.get("type")?.as_str()?)?;
     // The task itself has precedence over a stored envelope of another type.
     let fits = match kind {
         Kind::Vote => object["kind"] == "status-update",

@@ -56,7 +56,7 @@ fn performative(envelope: &Envelope) -> &'static str {
     match envelope.kind() {
         Kind::Request => "request",
         Kind::Proposal => "propose",
-        Kind::Vote | Kind::Response => match envelope.content_str("vote").and_then(Vote::from_word)
+        Kind::Vote | Kind::Response => match envelope.content_str("vote").and_then(Vote::from_name)
         {
             Some(Vote::Approve) => "agree",
             Some(Vote::Reject) => "refuse",

@@ -26,7 +26,7 @@ async fn waiting_callers_share_one_failed_attempt() {
     let harness = harness(settings());
     harness
         .net
-        .refuse([DialAnswer::Fails(NetFault::Unreachable)]);
+        .queue_answers([DialAnswer::Fails(NetFault::Unreachable)]);
     let (one, two) = tokio::join!(harness.gateway.members(), harness.gateway.members());
     for error in [one.unwrap_err(), two.unwrap_err()] {
         assert_eq!(
@@ -97,7 +97,9 @@ async fn h_47_reconnects_with_backoff_after_shutdown() {
             .await;
         wait_until_idle().await;
         let away = DialAnswer::Fails(NetFault::Unreachable);
-        harness.net.refuse([away.clone(), away.clone(), away]);
+        harness
+            .net
+            .queue_answers([away.clone(), away.clone(), away]);
         let began = tokio::time::Instant::now();
         let resend = harness.send("alpha", text_message("hello"));
         let mut connection = harness.connect().await;
@@ -118,7 +120,7 @@ async fn h_47_call_fails_after_five_attempts() {
     let mut connection = harness.connect_with_list().await;
     connection.close(1001, "").await;
     wait_until_idle().await;
-    harness.net.refuse(std::iter::repeat_n(
+    harness.net.queue_answers(std::iter::repeat_n(
         DialAnswer::Fails(NetFault::Unreachable),
         9,
     ));
@@ -140,7 +142,7 @@ async fn h_47_call_fails_after_five_attempts() {
 #[tokio::test(start_paused = true)]
 async fn h_47_never_connected_gateway_is_tried_once() {
     let harness = harness(settings());
-    harness.net.refuse(std::iter::repeat_n(
+    harness.net.queue_answers(std::iter::repeat_n(
         DialAnswer::Fails(NetFault::Unreachable),
         9,
     ));
@@ -246,7 +248,7 @@ async fn known_status_is_reported_while_gateway_is_away() {
     let done = task(resend.await.unwrap());
     drop(connection);
     wait_until_idle().await;
-    harness.net.refuse(std::iter::repeat_n(
+    harness.net.queue_answers(std::iter::repeat_n(
         DialAnswer::Fails(NetFault::Unreachable),
         9,
     ));

@@ -74,7 +74,7 @@ async fn request_over_a_half_open_connection_fails() {
         session_id: None,
     };
     let result = requester
-        .ask(&message, Duration::from_secs(60), |_| {})
+        .send_and_wait(&message, Duration::from_secs(60), |_| {})
         .await;
     assert_eq!(result.unwrap_err().kind, ClientErrorKind::Unreachable);
 }

@@ -2,9 +2,9 @@
 
 mod crashes;
 mod damage;
-mod keeping;
-mod managing;
+mod manage;
 mod names;
+mod storing;
 
 use std::fs;
 use std::path::PathBuf;

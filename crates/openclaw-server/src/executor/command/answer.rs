@@ -59,7 +59,7 @@ pub(super) fn read(
         Some(_) => wrap_local_answer(answer),
         None => answer,
     };
-    let task = openclaw::answered(&response, task, context)
+    let task = openclaw::task_from_response(&response, task, context)
         .map_err(|error| CommandError::malformed(&error.message))?;
     let parts: Vec<_> = task
         .artifacts()

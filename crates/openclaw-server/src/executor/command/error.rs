@@ -143,7 +143,9 @@ impl CommandError {
     pub(super) fn reported(message: &str) -> Self {
         let lower = message.to_ascii_lowercase();
         let reason = match () {
-            () if lower.contains("thinking level") && lower.contains("not supported") => THINKING,
+            () if lower.contains("thinking level") && lower.contains("not supported") => {
+                THINKING_NOT_SUPPORTED
+            }
             () if lower.contains("unknown agent id") => "agent_not_found",
             () if lower.contains("gateway") && lower.contains("not reachable") => {
                 "gateway_unreachable"
@@ -198,7 +200,7 @@ impl CommandError {
 }
 
 /// The reason if the model does not support the thinking level.
-pub(super) const THINKING: &str = "thinking_not_supported";
+pub(super) const THINKING_NOT_SUPPORTED: &str = "thinking_not_supported";
 
 /// The operating system's error for a file that is not executable code (`ENOEXEC`).
 const ENOEXEC: i32 = 8;

@@ -143,7 +143,7 @@ impl Proposal {
     }
 
     /// Returns whether the deadline has passed.
-    pub(super) fn is_over(&self, env: &dyn Environment) -> bool {
+    pub(super) fn has_expired(&self, env: &dyn Environment) -> bool {
         now(env) >= self.deadline
     }
 
@@ -165,7 +165,7 @@ impl Proposal {
 }
 
 /// Returns the outcome of a proposal whose deadline passed while the gateway could not be reached.
-pub(super) fn undecided() -> Outcome {
+pub(super) fn undecided_outcome() -> Outcome {
     Outcome::Failed {
         reason: "interrupted",
         text: "the deadline of the proposal passed while the gateway was unreachable, so the decision is unknown; ask the operator of the gateway, or send the proposal again".into(),

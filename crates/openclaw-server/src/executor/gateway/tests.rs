@@ -107,7 +107,7 @@ fn request_has_the_time_limit_and_the_delegation() {
         .0
         .send_request("run", Vec::new(), Some(delegation.clone()));
     let metadata = request.metadata.unwrap();
-    assert_eq!(metadata[openclaw::TIME_LIMIT], 60_000);
-    assert_eq!(metadata[openclaw::THINKING], "high");
+    assert_eq!(metadata[openclaw::RUN_TIMEOUT_KEY], 60_000);
+    assert_eq!(metadata[openclaw::THINKING_KEY], "high");
     assert_eq!(metadata[delegation::METADATA_KEY], delegation);
 }

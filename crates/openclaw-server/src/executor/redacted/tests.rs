@@ -67,11 +67,11 @@ fn input() -> RunInput {
 
 async fn received(
     run: BoxFuture<'static, Outcome>,
-    mut said: mpsc::Receiver<ExecutionEvent>,
+    mut receiver: mpsc::Receiver<ExecutionEvent>,
 ) -> (Vec<ExecutionEvent>, Outcome) {
     let outcome = run.await;
     let mut all = Vec::new();
-    while let Some(report) = said.recv().await {
+    while let Some(report) = receiver.recv().await {
         all.push(report);
     }
     (all, outcome)
@@ -82,9 +82,9 @@ async fn redacted_events(
     events: Vec<ExecutionEvent>,
     outcome: Outcome,
 ) -> (Vec<ExecutionEvent>, Outcome) {
-    let (say, said) = mpsc::channel(16);
-    let run = redacted(events, outcome).run(input(), say, CancellationToken::new());
-    received(run, said).await
+    let (sender, receiver) = mpsc::channel(16);
+    let run = redacted(events, outcome).run(input(), sender, CancellationToken::new());
+    received(run, receiver).await
 }
 
 fn artifact(parts: Vec<Part>) -> Artifact {
@@ -228,10 +228,10 @@ async fn text_before_a_file_comes_before_it() {
 #[tokio::test]
 async fn run_that_is_found_again_is_redacted() {
     let events = vec![text_chunk(SECRET, false, true)];
-    let (say, said) = mpsc::channel(16);
+    let (sender, receiver) = mpsc::channel(16);
     let executor = redacted(events, completed());
-    let run = executor.reattach(input(), "run".into(), say, CancellationToken::new());
-    let (events, _) = received(run.unwrap(), said).await;
+    let run = executor.reattach(input(), "run".into(), sender, CancellationToken::new());
+    let (events, _) = received(run.unwrap(), receiver).await;
     assert_eq!(text_chunks(&events), [("[redacted]".into(), false, true)]);
 }
 

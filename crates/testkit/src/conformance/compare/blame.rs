@@ -123,12 +123,12 @@ mod tests {
 
     #[test]
     fn missing_place_is_reported() {
-        let refusal = blame(
+        let problem = blame(
             &envelope(&[at("/a", json!({}))]),
             &envelope(&[at("/b", json!({}))]),
         )
         .unwrap_err();
-        assert!(refusal.ends_with("nothing blames `/a`"), "{refusal}");
+        assert!(problem.ends_with("nothing blames `/a`"), "{problem}");
     }
 
     #[test]

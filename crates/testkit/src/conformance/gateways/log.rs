@@ -82,7 +82,7 @@ impl Log {
     pub fn matching(&self, when: &Value) -> Vec<Value> {
         let when = places(when);
         let mut frames = self.frames();
-        frames.retain(|frame| fits(frame, &when));
+        frames.retain(|frame| matches_condition(frame, &when));
         frames
     }
 
@@ -99,7 +99,7 @@ impl Log {
     /// Waits for the `count`th text frame that fits `when`, and returns it.
     pub async fn frame(&self, count: usize, when: &Value) -> Value {
         let places = places(when);
-        let fit = |entry: &&Received| matches!(&entry.what, LogEvent::Text(frame) if fits(frame, &places));
+        let fit = |entry: &&Received| matches!(&entry.what, LogEvent::Text(frame) if matches_condition(frame, &places));
         self.until(|entries| entries.iter().filter(fit).count() >= count.max(1))
             .await;
         let found = self.matching(when).into_iter().nth(count.max(1) - 1);
@@ -108,7 +108,7 @@ impl Log {
 }
 
 /// Returns whether a frame satisfies every matcher.
-pub(super) fn fits(frame: &Value, when: &Condition) -> bool {
+pub(super) fn matches_condition(frame: &Value, when: &Condition) -> bool {
     when.iter()
         .all(|(pointer, matcher)| check_at(frame, pointer, matcher).is_ok())
 }

@@ -71,7 +71,7 @@ impl Gateways {
         let gateway = Arc::new(ScriptedGateway::new(profile, address.port()));
         let served = Arc::clone(&gateway);
         let server = http::Server::on(listener, move |stream, number| {
-            meet(Arc::clone(&served), stream, number)
+            serve_connection(Arc::clone(&served), stream, number)
         });
         Ok(Self {
             address,
@@ -186,7 +186,11 @@ impl Member {
     }
 }
 
-async fn meet(gateway: Arc<ScriptedGateway>, stream: TcpStream, number: usize) -> io::Result<()> {
+async fn serve_connection(
+    gateway: Arc<ScriptedGateway>,
+    stream: TcpStream,
+    number: usize,
+) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut connection = HttpConnection::new(stream);
     let Some(request) = connection.next().await? else {
@@ -201,7 +205,7 @@ async fn meet(gateway: Arc<ScriptedGateway>, stream: TcpStream, number: usize) -
     let replies = &gateway.profile.upgrade;
     let reply = replies
         .iter()
-        .position(|reply| log::fits(&upgrade, &reply.when));
+        .position(|reply| log::matches_condition(&upgrade, &reply.when));
     let Some(index) =
         reply.filter(|index| replies[*index].raw.is_some() || !upgrade["accept"].is_null())
     else {

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::Connection;
-use super::log::{Log, fits};
+use super::log::{Log, matches_condition};
 use super::script::{Action, Profile};
 use super::vars::Vars;
 
@@ -78,7 +78,7 @@ impl ScriptedGateway {
                 && rule.json.is_none_or(|json| json == is_json)
                 && rule.given.as_ref().is_none_or(values)
                 && !rule.unless.as_ref().is_some_and(values)
-                && fits(frame, &rule.when)
+                && matches_condition(frame, &rule.when)
             {
                 used[index] += 1;
                 return Part::Rule(index);

@@ -29,7 +29,7 @@ async fn join(gateway: &Gateways, script: Value) -> Member {
     Member::join(&gateway.url(), &script).await.unwrap()
 }
 
-async fn soon<T>(what: impl Future<Output = T>) -> T {
+async fn within_timeout<T>(what: impl Future<Output = T>) -> T {
     timeout(EXIT_TIMEOUT, what)
         .await
         .expect("it arrives in time")
@@ -37,12 +37,13 @@ async fn soon<T>(what: impl Future<Output = T>) -> T {
 
 /// Returns the first `count` frames.
 async fn received(member: &Member, count: usize) -> Vec<Value> {
-    soon(member.log().frame(count, &json!({}))).await;
+    within_timeout(member.log().frame(count, &json!({}))).await;
     member.log().frames()
 }
 
 async fn wait_for_disconnect(log: &Log) {
-    soon(log.until(|all| all.iter().any(|entry| entry.what == LogEvent::Disconnected))).await;
+    within_timeout(log.until(|all| all.iter().any(|entry| entry.what == LogEvent::Disconnected)))
+        .await;
 }
 
 /// Returns a bare socket after the upgrade.
@@ -53,7 +54,7 @@ async fn socket(gateway: &Gateways) -> TcpStream {
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
-        head.push(soon(stream.read_u8()).await.unwrap());
+        head.push(within_timeout(stream.read_u8()).await.unwrap());
     }
     assert!(head.starts_with(b"HTTP/1.1 101 "));
     stream
@@ -140,7 +141,7 @@ async fn broadcast_reaches_all_members() {
     let one = client(&gateway, &[]).await;
     let two = client(&gateway, &[]).await;
     let all_in = |all: &[super::Received]| all.len() >= 2;
-    soon(gateway.log().until(all_in)).await;
+    within_timeout(gateway.log().until(all_in)).await;
     let _three = client(&gateway, &[json!("hear, hear")]).await;
     assert_eq!(received(&one, 1).await, [json!("hear, hear")]);
     assert_eq!(received(&two, 1).await, [json!("hear, hear")]);
@@ -227,7 +228,9 @@ async fn frame_may_have_false_length() {
     let gateway = gateway(profile).await;
     let mut bytes = Vec::new();
     let mut stream = socket(&gateway).await;
-    soon(stream.read_to_end(&mut bytes)).await.unwrap();
+    within_timeout(stream.read_to_end(&mut bytes))
+        .await
+        .unwrap();
     assert_eq!(bytes, [0xc1, 126, 1, 44, b'a', b'b', 0xff]);
 }
 

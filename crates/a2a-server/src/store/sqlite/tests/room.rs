@@ -12,7 +12,7 @@ use crate::store::sqlite::SqliteStore;
 use crate::store::{Retention, StoreError, TaskStore};
 use crate::task_record::{TaskChange, TaskRecord};
 
-async fn talk(store: &SqliteStore, id: &str, at: i64) -> TaskRecord {
+async fn task_with_history(store: &SqliteStore, id: &str, at: i64) -> TaskRecord {
     let tasks = any(store);
     let mut task = create(&tasks, id, "ann", &format!("context-of-{id}"), at).await;
     for n in 0..20 {
@@ -32,7 +32,7 @@ async fn deleted_tasks_shrink_the_file() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory);
     for n in 0..100 {
-        talk(&store, &format!("t{n}"), n).await;
+        task_with_history(&store, &format!("t{n}"), n).await;
     }
     let retention = Retention {
         age: Duration::from_secs(3_600),

@@ -47,10 +47,10 @@ async fn process_that_ignores_sigterm_is_killed() {
         wait_for_line(&fake.file("parent")).await,
         wait_for_line(&fake.file("child")).await,
     );
-    let begun = Instant::now();
+    let started_at = Instant::now();
     cancel.cancel();
     run.await.unwrap();
-    let took = begun.elapsed();
+    let took = started_at.elapsed();
     assert!((2.0..4.0).contains(&took.as_secs_f64()), "{took:?}");
     wait_until_gone(&parent).await;
     wait_until_gone(&child).await;
@@ -79,8 +79,8 @@ async fn child_processes_end_with_the_turn() {
         "sh -c 'echo $$ > \"$OPENCLAW_STATE_DIR/child\"; exec sleep 600' & echo '{LOCAL_ANSWER}'; \
          while [ ! -s \"$OPENCLAW_STATE_DIR/child\" ]; do :; done"
     ));
-    let begun = Instant::now();
+    let started_at = Instant::now();
     assert_eq!(answer_of(&fake).await, [Part::text("done")]);
-    assert!(begun.elapsed() < Duration::from_secs(10));
+    assert!(started_at.elapsed() < Duration::from_secs(10));
     wait_until_gone(&wait_for_line(&fake.file("child")).await).await;
 }

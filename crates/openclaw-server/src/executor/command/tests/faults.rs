@@ -56,7 +56,7 @@ async fn missing_working_directory_is_named() {
 
 #[tokio::test]
 async fn each_failed_exit_has_its_own_reason() {
-    for (script, reason, words) in [
+    for (script, reason, expected) in [
         ("", "no_output", "printed nothing"),
         ("echo hello", "invalid_json", "openclaw_path"),
         ("echo '{\"payloads\":['", "invalid_json", "JSON"),
@@ -100,7 +100,7 @@ async fn each_failed_exit_has_its_own_reason() {
     ] {
         let (reported, text) = failure(&FakeCommand::new(script).executor()).await;
         assert_eq!(reported, reason, "{script}: {text}");
-        assert!(text.contains(words), "{script}: {text}");
+        assert!(text.contains(expected), "{script}: {text}");
     }
 }
 

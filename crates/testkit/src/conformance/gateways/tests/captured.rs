@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::super::{Gateways, Member};
-use super::soon;
+use super::within_timeout;
 
 /// Returns the frames of a client, each with the frames that it received before the next one.
 fn conversation() -> Vec<(String, Vec<Value>)> {
@@ -71,7 +71,7 @@ async fn every_captured_answer_is_replayed() {
     let gateway = Gateways::named("heretek-js").await.unwrap();
     let url = format!("{}/a2a", gateway.url());
     let client = Member::join(&url, &script).await.unwrap();
-    soon(client.log().frame(expected.len() + 1, &json!({}))).await;
+    within_timeout(client.log().frame(expected.len() + 1, &json!({}))).await;
     let answers: Vec<Value> = client.log().frames().iter().map(fixed).collect();
     assert_eq!(answers[0]["type"], "welcome");
     assert_eq!(answers[1..], expected);

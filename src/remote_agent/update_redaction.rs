@@ -19,13 +19,13 @@ pub(super) const MAX_SHOWN_PREFIX_BYTES: usize = 3;
 
 /// The state of the updates of one call.
 #[derive(Debug, Default)]
-pub(super) struct Redaction {
+pub(super) struct UpdateRedaction {
     artifacts: BTreeMap<String, Redactor>,
     /// The end of the messages so far.
     collected: String,
 }
 
-impl Redaction {
+impl UpdateRedaction {
     /// Returns an event for an update. `is_last` marks the end of the task.
     pub(super) fn event<'a>(
         &mut self,
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn holds_back_only_the_start_of_a_secret() {
-        let (mut shown, secrets) = (Redaction::default(), secrets());
+        let (mut shown, secrets) = (UpdateRedaction::default(), secrets());
         let mut show = |event: &Value| {
             let shown = shown.event(&secrets, event, false).into_owned();
             texts(&shown).concat()
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn secret_that_begins_in_a_skipped_event_is_redacted() {
-        let (mut shown, secrets) = (Redaction::default(), secrets());
+        let (mut shown, secrets) = (UpdateRedaction::default(), secrets());
         shown.skip(&secrets, &piece("a", "one s3", false));
         let next = piece("a", "cret-one!", true);
         let next = shown.event(&secrets, &next, false);
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn held_back_text_is_flushed_at_the_end() {
-        let (mut shown, secrets) = (Redaction::default(), secrets());
+        let (mut shown, secrets) = (UpdateRedaction::default(), secrets());
         shown.event(&secrets, &piece("a", "one s3", false), false);
         shown.event(&secrets, &piece("b", "two", false), false);
         let rest = shown.flush("t", None);
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn snapshot_replaces_held_back_text() {
-        let (mut shown, secrets) = (Redaction::default(), secrets());
+        let (mut shown, secrets) = (UpdateRedaction::default(), secrets());
         shown.event(&secrets, &piece("a", "one s3", false), false);
         let whole = json!({"artifacts": [{"artifactId": "a", "parts": [{"text": "one s3cr"}]}]});
         let snapshot = shown.event(&secrets, &whole, false).into_owned();
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn event_is_borrowed_without_secrets() {
-        let (mut shown, event) = (Redaction::default(), piece("a", "s3cret-one", false));
+        let (mut shown, event) = (UpdateRedaction::default(), piece("a", "s3cret-one", false));
         let same = shown.event(&Arc::default(), &event, false);
         assert!(matches!(same, Cow::Borrowed(same) if *same == event));
     }

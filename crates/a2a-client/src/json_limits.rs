@@ -8,41 +8,46 @@ use peer::{PeerError, PeerErrorKind};
 const MAX_RATIO: usize = 8;
 
 /// The memory that is always allowed, in bytes.
-const MIN_MEMORY: usize = 16 << 20;
+const MIN_ALLOWED_BYTES: usize = 16 << 20;
 
-const VALUE: usize = 48;
-const KEY: usize = 48;
-const ARRAY: usize = 128;
-const OBJECT: usize = 640;
+/// The estimated memory of one JSON value by kind, and of one key of an object.
+const VALUE_BYTES: usize = 48;
+const KEY_BYTES: usize = 48;
+const ARRAY_BYTES: usize = 128;
+const OBJECT_BYTES: usize = 640;
 
 /// Rejects JSON that would take too much memory for a maximum response size of `answer_bytes`, before it is parsed.
 pub(super) fn check(json: &[u8], answer_bytes: usize) -> Result<(), PeerError> {
-    let most = answer_bytes.saturating_mul(MAX_RATIO).max(MIN_MEMORY);
+    let max_bytes = answer_bytes
+        .saturating_mul(MAX_RATIO)
+        .max(MIN_ALLOWED_BYTES);
     // No text takes more than an object per byte, so short ones need no scan.
-    if json.len() < most / OBJECT || weight(json) <= most {
+    if json.len() < max_bytes / OBJECT_BYTES || estimated_memory(json) <= max_bytes {
         return Ok(());
     }
-    let message = format!("the response contains more values than fit into {most} bytes of memory");
+    let message =
+        format!("the response contains more values than fit into {max_bytes} bytes of memory");
     Err(PeerError::new(PeerErrorKind::TooLarge, message))
 }
 
 /// Returns the bytes that JSON counts against a limit: its length, or more if it consists of many small values.
-pub(super) fn bytes(json: &str) -> usize {
-    json.len().max(weight(json.as_bytes()) / MAX_RATIO)
+pub(super) fn size(json: &str) -> usize {
+    json.len()
+        .max(estimated_memory(json.as_bytes()) / MAX_RATIO)
 }
 
 /// Estimates the memory of the values in a JSON text, without their strings.
-fn weight(json: &[u8]) -> usize {
-    let mut all: usize = VALUE;
+fn estimated_memory(json: &[u8]) -> usize {
+    let mut all: usize = VALUE_BYTES;
     let mut at = 0;
     while let Some(&byte) = json.get(at) {
         at += 1;
         match byte {
             b'"' => at = after_string(json, at),
-            b',' => all += VALUE,
-            b':' => all += KEY,
-            b'[' if !next_is(json, at, b']') => all += ARRAY,
-            b'{' if !next_is(json, at, b'}') => all += OBJECT,
+            b',' => all += VALUE_BYTES,
+            b':' => all += KEY_BYTES,
+            b'[' if !next_is(json, at, b']') => all += ARRAY_BYTES,
+            b'{' if !next_is(json, at, b'}') => all += OBJECT_BYTES,
             _ => {}
         }
     }
@@ -71,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strings_have_no_weight() {
+    fn strings_do_not_count() {
         for json in [
             r#""""#,
             r#""[{,:\"[{,:""#,
@@ -79,24 +84,30 @@ mod tests {
             "\"unfinished [{,:",
             "\"\\",
         ] {
-            assert_eq!(weight(json.as_bytes()), VALUE, "{json}");
+            assert_eq!(estimated_memory(json.as_bytes()), VALUE_BYTES, "{json}");
         }
-        assert_eq!(weight(br#"["a\"","b"]"#), 2 * VALUE + ARRAY);
+        assert_eq!(
+            estimated_memory(br#"["a\"","b"]"#),
+            2 * VALUE_BYTES + ARRAY_BYTES
+        );
     }
 
     #[test]
     fn structure_weighs_more_than_its_text() {
-        assert_eq!(weight(br#"{"a":[ ],"b":{}}"#), 2 * VALUE + OBJECT + 2 * KEY);
+        assert_eq!(
+            estimated_memory(br#"{"a":[ ],"b":{}}"#),
+            2 * VALUE_BYTES + OBJECT_BYTES + 2 * KEY_BYTES
+        );
         let dense = "{\"a\":0},".repeat(1000);
-        assert!(bytes(&dense) > 10 * dense.len());
+        assert!(size(&dense) > 10 * dense.len());
         let prose = format!("[\"{}\"]", "word, ".repeat(1000));
-        assert_eq!(bytes(&prose), prose.len());
+        assert_eq!(size(&prose), prose.len());
     }
 
     #[test]
     fn short_json_fits_without_a_scan() {
-        let short = MIN_MEMORY / OBJECT - 1;
-        assert!(weight("{".repeat(short).as_bytes()) <= MIN_MEMORY);
+        let short = MIN_ALLOWED_BYTES / OBJECT_BYTES - 1;
+        assert!(estimated_memory("{".repeat(short).as_bytes()) <= MIN_ALLOWED_BYTES);
     }
 
     #[test]

@@ -14,13 +14,13 @@ use crate::client::Client;
 use crate::error::RequestError;
 use crate::events::GatewayEvent;
 use crate::frames;
-use crate::reply_context::ReplyContext;
-use crate::state::GatewayState;
-use crate::subscriptions::Channel;
-use crate::triad::{
+use crate::proposals::{
     DecidedProposal, Fingerprint, PendingProposal, ProposalOutcome, Proposals, Triad, VoteOutcome,
     send_all,
 };
+use crate::reply_context::ReplyContext;
+use crate::state::GatewayState;
+use crate::subscriptions::Channel;
 
 /// The maximum time between a proposal and its deadline.
 const MAX_DEADLINE: Duration = Duration::from_hours(24);
@@ -190,7 +190,7 @@ impl GatewayState {
                 ));
             }
         };
-        let vote = envelope.content_str("vote").and_then(Vote::from_word);
+        let vote = envelope.content_str("vote").and_then(Vote::from_name);
         let vote =
             vote.ok_or_else(|| invalid("`content.vote` must be `approve`, `reject` or `abstain`"))?;
         let ballot = envelope

@@ -217,10 +217,10 @@ fn decision_lists_votes_and_missing_voters() {
 #[test]
 fn vote_has_three_names() {
     for (vote, name) in Vote::ALL.into_iter().zip(Vote::NAMES) {
-        assert_eq!((vote.as_str(), Vote::from_word(name)), (name, Some(vote)));
+        assert_eq!((vote.as_str(), Vote::from_name(name)), (name, Some(vote)));
     }
     for name in ["", "Approve", "approved", "yes", "abstain "] {
-        assert_eq!(Vote::from_word(name), None, "{name}");
+        assert_eq!(Vote::from_name(name), None, "{name}");
     }
 }
 

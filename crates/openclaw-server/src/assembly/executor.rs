@@ -37,9 +37,9 @@ pub(super) fn executor(config: &ServeConfig) -> Result<Arc<dyn Executor>, StartE
 /// environment variables of the server and the command.
 fn secrets(config: &ServeConfig) -> Result<Secrets, ConfigError> {
     let mut all = environment_secrets(std::env::vars_os());
-    let given = config.env_vars.iter();
+    let configured = config.env_vars.iter();
     all.extend(configured_secrets(
-        given.map(|(name, value)| (name.as_str(), value.as_str())),
+        configured.map(|(name, value)| (name.as_str(), value.as_str())),
     ));
     all.extend(token(config)?);
     if let TaskStoreKind::Redis(address) = config.store(|name| std::env::var(name).ok())? {
@@ -89,7 +89,7 @@ fn unredacted(config: &ServeConfig) -> Result<Arc<dyn Executor>, StartError> {
 
 fn gateway(config: &ServeConfig) -> Result<gateway_bridge::Settings, ConfigError> {
     let url = gateway_url(&config.gateway.url())
-        .map_err(|wrong| ConfigError::at("/gateway/url", format!("the URL {wrong}")))?;
+        .map_err(|problem| ConfigError::at("/gateway/url", format!("the URL {problem}")))?;
     let mut settings = gateway_bridge::Settings::new(url);
     settings.token = token(config)?;
     settings.timeout = Duration::from_millis(config.gateway.timeout_ms);
@@ -108,15 +108,15 @@ fn token(config: &ServeConfig) -> Result<Option<SecretString>, ConfigError> {
 }
 
 fn trust(file: &PathBuf) -> Result<Arc<Trust>, ConfigError> {
-    let wrong = |why: String| {
-        let message = format!("the file `{}` {why}", file.display());
+    let invalid = |problem: String| {
+        let message = format!("the file `{}` {problem}", file.display());
         ConfigError::at("/gateway/caFile", message)
     };
-    let bytes = std::fs::read(file).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    let bytes = std::fs::read(file).map_err(|error| invalid(format!("cannot be read: {error}")))?;
     let trust = Trust::read(Some(&bytes), None);
     trust
         .map(Arc::new)
-        .map_err(|_| wrong("contains no certificate authorities in PEM format".into()))
+        .map_err(|_| invalid("contains no certificate authorities in PEM format".into()))
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub(super) struct TaskQuota(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     by_client: HashMap<String, BTreeSet<String>>,
-    settled: usize,
+    ended: usize,
     /// The names of all clients; `None` admits every name.
     clients: Option<Arc<HashSet<String>>>,
 }
@@ -71,14 +71,14 @@ impl TaskQuota {
             if count == 0 {
                 state.by_client.remove(client);
             }
-            let mut refusal = A2aError::new(
+            let mut error = A2aError::new(
                 ErrorReason::ResourceExhausted,
                 format!(
                     "you have {count} unfinished tasks, the maximum; wait for one, or cancel one"
                 ),
             );
-            refusal.retry_after_s = Some(10);
-            return Err(refusal);
+            error.retry_after_s = Some(10);
+            return Err(error);
         }
         tasks.insert(task_id.to_owned());
         Ok(())
@@ -93,10 +93,10 @@ impl TaskQuota {
                 state.by_client.remove(client);
             }
         }
-        state.settled += 1;
-        let many = state.settled >= PRUNE_AFTER;
+        state.ended += 1;
+        let many = state.ended >= PRUNE_AFTER;
         if many {
-            state.settled = 0;
+            state.ended = 0;
         }
         many
     }

@@ -9,7 +9,7 @@ use testkit::support::redis_server::RedisServer;
 
 const PASSWORD: &str = "correct#horse/battery@staple";
 
-fn locked() -> RedisServer {
+fn start_redis_with_password() -> RedisServer {
     RedisServer::start_with(&[
         "--save",
         "",
@@ -39,7 +39,7 @@ async fn set(client: &mut MultiplexedConnection, key: &str, value: &str) {
 
 #[tokio::test]
 async fn password_may_be_in_url_or_options() {
-    let redis = locked();
+    let redis = start_redis_with_password();
     create(
         &connect(&with(&redis, ":correct%23horse%2Fbattery%40staple")).await,
         "t",
@@ -55,7 +55,7 @@ async fn password_may_be_in_url_or_options() {
 
 #[tokio::test]
 async fn wrong_password_is_not_in_the_error() {
-    let redis = locked();
+    let redis = start_redis_with_password();
     for options in [with(&redis, ":hunter2"), Options::new(redis.url())] {
         let error = refused(&options).await;
         assert!(error.contains("the user or the password"), "{error}");
@@ -65,7 +65,7 @@ async fn wrong_password_is_not_in_the_error() {
 
 #[tokio::test]
 async fn debug_output_has_no_password() {
-    let redis = locked();
+    let redis = start_redis_with_password();
     let options = Options {
         password: Some(PASSWORD.into()),
         ..with(&redis, ":hunter2")

@@ -1,4 +1,4 @@
-//! Resolves paths and references to secrets.
+//! Resolves the paths of the configuration, the task store, and references to secrets.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ pub fn default_state_dir(variable: impl Fn(&str) -> Option<OsString>) -> PathBuf
 
 /// Resolves relative paths against `folder`, and `~/` against the home directory. A command without `/` is resolved by
 /// `PATH` later.
-pub(super) fn resolve(config: &mut ServeConfig, folder: &Path) {
+pub(super) fn resolve_paths(config: &mut ServeConfig, folder: &Path) {
     let mut paths = vec![&mut config.state_dir];
     if let Some(tls) = &mut config.tls {
         paths.extend([&mut tls.cert_file, &mut tls.key_file]);

@@ -17,7 +17,7 @@ use peer::PeerConfig;
 const MIN_LENGTH: usize = 6;
 
 /// The credentials of one peer. Removes them from responses before these are read, since a peer may repeat its request.
-pub(super) struct Secrets {
+pub(super) struct PeerSecrets {
     /// The credential and the headers of the peer, which all others come from.
     source: (Option<Arc<Credential>>, Vec<(HeaderName, HeaderValue)>),
     /// Certain credentials: those of `auth`, headers that are marked as secret, and headers that look like one.
@@ -31,7 +31,7 @@ pub(super) struct Secrets {
     maybe: redact::Secrets,
 }
 
-impl Secrets {
+impl PeerSecrets {
     pub(super) fn new(config: &PeerConfig) -> Self {
         let (mut sure, mut maybe, mut issuing) = (Vec::new(), Vec::new(), None);
         if let Some(credential) = &config.credential {
@@ -143,9 +143,9 @@ mod tests {
 
     use super::*;
 
-    fn secrets() -> Secrets {
+    fn secrets() -> PeerSecrets {
         let sure = Arc::new(long_enough(["sesame-7f3a".to_owned().into()]));
-        Secrets {
+        PeerSecrets {
             source: (None, Vec::new()),
             issued: Mutex::new((Arc::default(), Arc::clone(&sure))),
             sure,
@@ -173,7 +173,7 @@ mod tests {
                 HeaderValue::from_static(value),
             )
         };
-        let reach = PeerConfig {
+        let config = PeerConfig {
             configured: true,
             headers: vec![
                 header("authorization", "Basic c2VzYW1l"),
@@ -193,7 +193,7 @@ mod tests {
             "acme-corp",
             "cookie-two"
         ]);
-        Secrets::new(&reach).scrub_response(&mut answer);
+        PeerSecrets::new(&config).scrub_response(&mut answer);
         let clean = json!([
             "[redacted]",
             "[redacted]",
@@ -216,7 +216,7 @@ mod tests {
             )
         };
         let mut answer = json!("I saw plum-tree");
-        Secrets::new(&config).scrub_response(&mut answer);
+        PeerSecrets::new(&config).scrub_response(&mut answer);
         assert_eq!(answer, "I saw [redacted]");
     }
 
@@ -232,7 +232,7 @@ mod tests {
         };
         let bearer = |token: &str| Some(Arc::new(Credential::Bearer(token.to_owned().into())));
         let [one, two] = ["sesame-one", "sesame-two"].map(bearer);
-        let secrets = Secrets::new(&config(one.clone(), "a=1"));
+        let secrets = PeerSecrets::new(&config(one.clone(), "a=1"));
         assert!(secrets.matches(&config(one.clone(), "a=1")));
         for other in [config(two, "a=1"), config(None, "a=1"), config(one, "a=2")] {
             assert!(!secrets.matches(&other));
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn escaped_slash_hides_no_credential() {
-        let reach = PeerConfig {
+        let config = PeerConfig {
             credential: Some(Arc::new(Credential::Bearer(
                 "open/sesame/7f3a".to_owned().into(),
             ))),
@@ -252,7 +252,7 @@ mod tests {
         };
         let text = r#"{"got": "open\/sesame\/7f3a", "was": "open/sesame/7f3a"}"#;
         let clean = r#"{"got": "[redacted]", "was": "[redacted]"}"#;
-        assert_eq!(Secrets::new(&reach).scrub(text), clean);
+        assert_eq!(PeerSecrets::new(&config).scrub(text), clean);
     }
 
     #[test]

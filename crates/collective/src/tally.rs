@@ -24,7 +24,7 @@ impl Vote {
     pub const NAMES: [&str; 3] = ["approve", "reject", "abstain"];
 
     /// Returns the vote with this name.
-    pub fn from_word(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|vote| vote.as_str() == name)
     }
 

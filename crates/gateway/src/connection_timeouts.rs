@@ -10,8 +10,8 @@ use super::frames;
 use super::outbox::{Close, Item};
 use super::state::GatewayState;
 
-/// Checks the timeouts of a client. Returns when the gateway must drop the connection at once.
-pub(super) async fn run(state: &GatewayState, client: &Client) {
+/// Enforces the timeouts of a client, and sends its pings. Returns when the gateway must drop the connection at once.
+pub(super) async fn enforce(state: &GatewayState, client: &Client) {
     let heartbeat = Duration::from_millis(state.config.heartbeat_ms);
     let idle = Duration::from_millis(state.config.limits.idle_ms);
     let timeouts = state.timeouts;
