@@ -30,11 +30,11 @@ pub(crate) const ROLE: &str = "--call";
 
 pub(crate) const BARE: &str = "bare reqwest";
 pub(crate) const IN_PROCESS: &str = "in process";
-pub(crate) const RUST_DOOR: &str = "Rust door";
-pub(crate) const NODE_DOOR: &str = "Node door";
-pub(crate) const NODE_DOOR_03: &str = "Node door, A2A 0.3";
+pub(crate) const RUST_ABI: &str = "Rust ABI";
+pub(crate) const NODE_API: &str = "Node-API";
+pub(crate) const NODE_API_03: &str = "Node-API, A2A 0.3";
 /// The Node interface, used like the OpenClaw package uses it.
-pub(crate) const OPENCLAW: &str = "Node door, as in OpenClaw";
+pub(crate) const OPENCLAW: &str = "Node-API, as in OpenClaw";
 pub(crate) const JS13: &str = "@a2a-js/sdk 1.3.0";
 pub(crate) const JS03: &str = "@a2a-js/sdk 0.3.14";
 pub(crate) const RS: &str = "a2a-client-lf 0.2.9";
@@ -44,9 +44,9 @@ pub(crate) const PY: &str = "a2a-sdk 1.3.0 (Python)";
 pub(crate) const ALL: [&str; 9] = [
     BARE,
     IN_PROCESS,
-    RUST_DOOR,
-    NODE_DOOR,
-    NODE_DOOR_03,
+    RUST_ABI,
+    NODE_API,
+    NODE_API_03,
     RS,
     JS13,
     JS03,
@@ -57,7 +57,7 @@ pub(crate) const ALL: [&str; 9] = [
 pub(crate) fn start(name: &str, setup: &Setup, peer: &Peer) -> Process {
     let driver = |file: &str| setup.root.join("benches/report/drivers").join(file);
     let version = match name {
-        NODE_DOOR_03 | JS03 => "0.3",
+        NODE_API_03 | JS03 => "0.3",
         _ => "1.0",
     };
     let mut settings = json!({
@@ -65,14 +65,14 @@ pub(crate) fn start(name: &str, setup: &Setup, peer: &Peer) -> Process {
         "version": version, "library": setup.library,
     });
     let mut command = match name {
-        BARE | IN_PROCESS | RUST_DOOR => {
+        BARE | IN_PROCESS | RUST_ABI => {
             let mut command = Command::new(std::env::current_exe().unwrap());
             command.args([ROLE, name]);
             command
         }
-        NODE_DOOR | NODE_DOOR_03 => {
+        NODE_API | NODE_API_03 => {
             let mut command = Command::new(&setup.node);
-            command.arg(driver("node_door.mjs"));
+            command.arg(driver("node_api.mjs"));
             command
         }
         JS13 | JS03 => {
@@ -123,7 +123,7 @@ pub(crate) fn serve(name: &str, settings: &str) {
             let module = load(Path::new(text("library"))).unwrap();
             let tool = module.new_tool()(text("config").into(), RNone);
             let tool = tool.into_result().expect("a tool");
-            Box::new(Tool::new(RustDoor(tool), text("target")))
+            Box::new(Tool::new(RustAbi(tool), text("target")))
         }
     };
     println!("ready");
@@ -271,9 +271,9 @@ impl Execute for InProcess {
     }
 }
 
-struct RustDoor(ToolBox);
+struct RustAbi(ToolBox);
 
-impl Execute for RustDoor {
+impl Execute for RustAbi {
     fn execute(&self, request: String, updates: Option<Arc<AtomicUsize>>) -> Pending<'_, String> {
         let updates = match updates {
             None => RNone,
@@ -287,19 +287,19 @@ impl Execute for RustDoor {
 }
 
 struct Tool<E> {
-    door: Rc<E>,
+    interface: Rc<E>,
     target: String,
     send: String,
     status: String,
 }
 
 impl<E: Execute> Tool<E> {
-    fn new(door: E, target: &str) -> Self {
+    fn new(interface: E, target: &str) -> Self {
         let parts = json!([{"kind": "text", "text": "Good morning"}]);
         let send = json!({"action": "send", "target_alias": target, "parts": parts});
         let status = json!({"action": "status", "target_alias": target, "task_id": "t-1"});
         Self {
-            door: Rc::new(door),
+            interface: Rc::new(interface),
             target: target.to_owned(),
             send: send.to_string(),
             status: status.to_string(),
@@ -307,7 +307,7 @@ impl<E: Execute> Tool<E> {
     }
 
     async fn succeed(&self, request: String, updates: Option<Arc<AtomicUsize>>) {
-        let envelope = self.door.execute(request, updates).await;
+        let envelope = self.interface.execute(request, updates).await;
         assert!(envelope.starts_with(r#"{"ok":true"#), "{envelope}");
     }
 }

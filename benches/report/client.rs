@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::{
     Scale, Setup,
-    callers::{self, BARE, JS03, JS13, NODE_DOOR, OPENCLAW, PY, RS, RUST_DOOR},
+    callers::{self, BARE, JS03, JS13, NODE_API, OPENCLAW, PY, RS, RUST_ABI},
     peer::Peer,
     process::Process,
     samples::Section,
@@ -57,11 +57,11 @@ const PACE_MS: u32 = 100;
 pub(crate) fn streams(setup: &Setup, scale: &Scale, section: &mut Section) {
     let subjects = [
         (BARE, Updates::None),
-        (RUST_DOOR, Updates::None),
-        (RUST_DOOR, Updates::Each),
-        (NODE_DOOR, Updates::None),
-        (NODE_DOOR, Updates::OpenClaw),
-        (NODE_DOOR, Updates::Each),
+        (RUST_ABI, Updates::None),
+        (RUST_ABI, Updates::Each),
+        (NODE_API, Updates::None),
+        (NODE_API, Updates::OpenClaw),
+        (NODE_API, Updates::Each),
         (RS, Updates::None),
         (JS13, Updates::None),
         (JS03, Updates::None),
@@ -141,7 +141,7 @@ fn one_stream(
 /// Measures many concurrent watches: the time to open and to end them, and their memory.
 pub(crate) fn watches(setup: &Setup, scale: &Scale, section: &mut Section) {
     for round in 0..scale.rounds {
-        for name in [RUST_DOOR, NODE_DOOR] {
+        for name in [RUST_ABI, NODE_API] {
             eprintln!("watch, round {}: {name}", round + 1);
             let mut peer = Peer::start();
             let mut client = callers::start(name, setup, &peer);

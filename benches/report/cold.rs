@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Scale, Setup,
-    callers::{NODE_DOOR, RUST_DOOR},
+    callers::{NODE_API, RUST_ABI},
     peer::Peer,
     process::{Process, resident_here},
     samples::Section,
@@ -21,8 +21,8 @@ pub(crate) fn measure(setup: &Setup, scale: &Scale, section: &mut Section) {
     let settings = settings.to_string();
     // Many short rounds. The first one also reads the file from disk.
     for _ in 0..=4 * scale.rounds {
-        for name in [RUST_DOOR, NODE_DOOR] {
-            let process = if name == RUST_DOOR {
+        for name in [RUST_ABI, NODE_API] {
+            let process = if name == RUST_ABI {
                 Process::role(&[ROLE, &settings])
             } else {
                 let driver = setup.root.join("benches/report/drivers/cold.mjs");

@@ -220,7 +220,7 @@ fn section_tables(name: &str, section: &Section) -> String {
             let all = metrics.map(|metric| (metric.to_owned(), "first use".to_owned(), metric));
             add(
                 "From mapping the library to the registered tool and to the first answer.",
-                "door",
+                "interface",
                 &all,
             );
         }
@@ -230,7 +230,7 @@ fn section_tables(name: &str, section: &Section) -> String {
                 let all = metrics.map(|metric| (metric.to_owned(), case.to_owned(), metric));
                 add(
                     &format!("{} at the same time, in one process.", case),
-                    "door",
+                    "interface",
                     &all,
                 );
             }
@@ -305,7 +305,7 @@ fn replaced(page: &str, name: &str, part: &str) -> String {
 
 fn bars(section: &Section, case: &str, metric: &str, title: &str) -> String {
     let own = |subject: &str| {
-        ["door", "in process", "serve", "gateway"]
+        ["Node-API", "Rust ABI", "in process", "serve", "gateway"]
             .iter()
             .any(|word| subject.contains(word))
             && !subject.starts_with('a')
@@ -379,9 +379,9 @@ fn plots(measured: &Measured) -> Vec<(&'static str, String)> {
     });
     add("streams", "stream", &|section| {
         let subjects = [
-            "Node door, updates",
-            "Node door",
-            "Rust door, updates",
+            "Node-API, updates",
+            "Node-API",
+            "Rust ABI, updates",
             JS13,
             JS03,
             RS,
