@@ -30,54 +30,54 @@ async fn page_shows_agents_votes_and_messages_without_texts() {
     let (_gateway, url) = Running::gateway(&folder, &[]);
     let mut browser = Browser::start("gateway");
     browser.open(&page(&url));
-    browser.until(&format!(
+    browser.wait_until(&format!(
         "{}?.includes('offline')",
         row_with("agent-rows", "alpha")
     ));
     let _members = ["alpha", "beta", "charlie"]
         .map(|name| Running::agent(&url, name, &["--vote", "approve", "--delay-ms", "50"]));
     let _coder = Running::agent(&url, "coder", &["--reply", HOSTILE]);
-    browser.until(&format!(
+    browser.wait_until(&format!(
         "{}?.includes('online')",
         row_with("agent-rows", "alpha")
     ));
     assert!(at(&url, &["request", "--to", "coder", HOSTILE]).await);
     assert!(at(&url, &["vote", "Ship", "it", "--id", "release-7"]).await);
-    browser.until(&format!(
+    browser.wait_until(&format!(
         "{}?.includes('approved')",
         row_with("proposal-rows", "release-7")
     ));
-    browser.until(&format!(
+    browser.wait_until(&format!(
         "{}?.includes('approve')",
         row_with("event-rows", "vote")
     ));
-    let shown = browser.run("document.querySelector('main').textContent");
+    let shown = browser.evaluate("document.querySelector('main').textContent");
     assert!(!shown.as_str().unwrap().contains("onerror"), "{shown}");
     browser.click("#texts");
     // A page that requests texts receives those of later messages only.
     assert!(at(&url, &["request", "--to", "coder", HOSTILE]).await);
-    browser.until(&format!(
+    browser.wait_until(&format!(
         "{} !== undefined",
         row_with("event-rows", "onerror")
     ));
     assert_eq!(
-        browser.run("document.querySelectorAll('main img').length"),
+        browser.evaluate("document.querySelectorAll('main img').length"),
         0
     );
-    assert_ne!(browser.run("document.title"), "taken");
+    assert_ne!(browser.evaluate("document.title"), "taken");
     let files = [
         ("light", "gateway-page.png"),
         ("dark", "gateway-page-dark.png"),
     ];
-    let pictures = files.map(|(scheme, file)| {
+    let screenshots = files.map(|(scheme, file)| {
         let feature = json!({"name": "prefers-color-scheme", "value": scheme});
         browser.call("Emulation.setEmulatedMedia", json!({"features": [feature]}));
-        browser.picture(file)
+        browser.screenshot(file)
     });
-    assert_ne!(pictures[0], pictures[1]);
-    for picture in pictures {
-        let colours = browser.colours(&picture);
-        assert!(colours > 50, "a picture has {colours} colours");
+    assert_ne!(screenshots[0], screenshots[1]);
+    for screenshot in screenshots {
+        let colors = browser.count_colors(&screenshot);
+        assert!(colors > 50, "a screenshot has {colors} colors");
     }
     assert!(browser.errors.is_empty(), "{:?}", browser.errors);
 }
@@ -103,7 +103,7 @@ async fn page_shows_how_the_gateway_runs_an_agent() {
     watch.until_status("coder", "online");
     let mut browser = Browser::start("gateway-run");
     browser.open(&page(&url));
-    browser.until(&format!(
+    browser.wait_until(&format!(
         "{}?.includes('1, ended last: ')",
         row_with("agent-rows", "coder")
     ));
@@ -124,9 +124,9 @@ async fn page_keeps_its_key_in_the_tab() {
     let (_gateway, url) = Running::gateway(&folder, &["--config", file.to_str().unwrap()]);
     let mut browser = Browser::start("gateway-key");
     browser.open(&page(&url));
-    browser.until("!document.querySelector('#sign-in').hidden");
+    browser.wait_until("!document.querySelector('#sign-in').hidden");
     assert_eq!(
-        browser.run("document.querySelectorAll('#agent-rows tr').length"),
+        browser.evaluate("document.querySelectorAll('#agent-rows tr').length"),
         0
     );
     let enter = |key: &str| {
@@ -134,12 +134,15 @@ async fn page_keeps_its_key_in_the_tab() {
             "document.querySelector('#token').value = {key:?}; document.querySelector('#sign-in').requestSubmit()"
         )
     };
-    browser.run(&enter("wrong"));
-    browser.until("!document.querySelector('#trouble').hidden");
-    browser.until("!document.querySelector('#sign-in').hidden");
-    browser.run(&enter(key));
-    browser.until("document.querySelectorAll('#agent-rows tr').length > 0");
-    assert_eq!(browser.run("document.querySelector('#token').value"), "");
-    let everything = browser.run("document.documentElement.outerHTML + location.href");
+    browser.evaluate(&enter("wrong"));
+    browser.wait_until("!document.querySelector('#trouble').hidden");
+    browser.wait_until("!document.querySelector('#sign-in').hidden");
+    browser.evaluate(&enter(key));
+    browser.wait_until("document.querySelectorAll('#agent-rows tr').length > 0");
+    assert_eq!(
+        browser.evaluate("document.querySelector('#token').value"),
+        ""
+    );
+    let everything = browser.evaluate("document.documentElement.outerHTML + location.href");
     assert!(!everything.as_str().unwrap().contains(key));
 }
