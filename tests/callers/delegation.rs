@@ -8,12 +8,12 @@ use testkit::conformance::Peers;
 use crate::callers::{
     call, calls, desk,
     folder::Folder,
-    rig::{Rig, reason, send, stream},
+    tool_fixture::{ToolFixture, reason, send_request, stream_request},
 };
 
-fn rig(peers: &Peers, most: u64) -> Rig {
+fn fixture(peers: &Peers, most: u64) -> ToolFixture {
     let target = json!({"alias": "main", "baseUrl": peers.origin("main"), "default": true});
-    Rig::new(&json!({"targets": [target], "policy": {"maxDelegationDepth": most}}))
+    ToolFixture::new(&json!({"targets": [target], "policy": {"maxDelegationDepth": most}}))
 }
 
 fn at(hop: u64) -> Value {
@@ -29,10 +29,10 @@ fn delegation(peers: &Peers) -> Value {
 #[tokio::test]
 async fn undelegated_message_starts_a_chain() {
     let peers = desk().await;
-    let rig = rig(&peers, 4);
+    let fixture = fixture(&peers, 4);
     let mut names = Vec::new();
     for _ in 0..2 {
-        let envelope = call(&rig, &json!({"agent_id": "main"}), &send()).await;
+        let envelope = call(&fixture, &json!({"agent_id": "main"}), &send_request()).await;
         assert_eq!(envelope["ok"], true, "{envelope}");
         let delegation = delegation(&peers);
         assert_eq!(delegation["hop"], 1, "{delegation}");
@@ -45,9 +45,9 @@ async fn undelegated_message_starts_a_chain() {
 #[tokio::test]
 async fn message_has_its_delegation_depth() {
     let peers = desk().await;
-    let rig = rig(&peers, 4);
-    for request in [send(), stream()] {
-        let envelope = call(&rig, &at(2), &request).await;
+    let fixture = fixture(&peers, 4);
+    for request in [send_request(), stream_request()] {
+        let envelope = call(&fixture, &at(2), &request).await;
         assert_eq!(envelope["ok"], true, "{envelope}");
         assert_eq!(delegation(&peers), json!({"hop": 3, "chain": "row-1"}));
     }
@@ -56,9 +56,9 @@ async fn message_has_its_delegation_depth() {
 #[tokio::test]
 async fn request_metadata_is_sent_beside_the_chain() {
     let peers = desk().await;
-    let mut request = send();
+    let mut request = send_request();
     request["metadata"] = json!({"ticket": 7});
-    call(&rig(&peers, 4), &at(0), &request).await;
+    call(&fixture(&peers, 4), &at(0), &request).await;
     let sent = calls(&peers).pop().unwrap().body.unwrap();
     let metadata = &sent["params"]["metadata"];
     assert_eq!(metadata["ticket"], 7);
@@ -69,8 +69,8 @@ async fn request_metadata_is_sent_beside_the_chain() {
 async fn delegation_beyond_max_depth_opens_no_connection() {
     for most in [0, 1, 4, 100] {
         let peers = desk().await;
-        let rig = rig(&peers, most);
-        let envelope = call(&rig, &at(most), &send()).await;
+        let fixture = fixture(&peers, most);
+        let envelope = call(&fixture, &at(most), &send_request()).await;
         assert_eq!(
             reason(&envelope),
             "delegation_too_deep",
@@ -83,7 +83,7 @@ async fn delegation_beyond_max_depth_opens_no_connection() {
         assert!(message.contains("do the work yourself"), "{message}");
         assert_eq!(peers.connections("main"), 0, "{most}");
         if let Some(before) = most.checked_sub(1) {
-            let envelope = call(&rig, &at(before), &send()).await;
+            let envelope = call(&fixture, &at(before), &send_request()).await;
             assert_eq!(envelope["ok"], true, "{most} {envelope}");
             assert_eq!(delegation(&peers)["hop"], most);
         }
@@ -93,13 +93,13 @@ async fn delegation_beyond_max_depth_opens_no_connection() {
 #[tokio::test]
 async fn delegation_at_limit_still_manages_tasks() {
     let peers = desk().await;
-    let rig = rig(&peers, 1);
+    let fixture = fixture(&peers, 1);
     for action in ["watch", "status", "cancel"] {
         let request = json!({"action": action, "target_alias": "main", "task_id": "t-1"});
-        let envelope = call(&rig, &at(9), &request).await;
+        let envelope = call(&fixture, &at(9), &request).await;
         assert_eq!(envelope["ok"], true, "{action} {envelope}");
     }
-    let envelope = call(&rig, &at(9), &json!({"action": "list_targets"})).await;
+    let envelope = call(&fixture, &at(9), &json!({"action": "list_targets"})).await;
     assert_eq!(envelope["ok"], true, "{envelope}");
 }
 
@@ -107,9 +107,9 @@ async fn delegation_at_limit_still_manages_tasks() {
 async fn request_cannot_set_the_chain() {
     let peers = desk().await;
     for delegation in [json!({"hop": 0, "chain": "mine"}), json!(null)] {
-        let mut request = send();
+        let mut request = send_request();
         request["metadata"] = json!({ METADATA_KEY: delegation });
-        let envelope = call(&rig(&peers, 4), &at(1), &request).await;
+        let envelope = call(&fixture(&peers, 4), &at(1), &request).await;
         assert_eq!(envelope["error"]["code"], "VALIDATION_ERROR", "{envelope}");
         let place = &envelope["error"]["details"]["errors"][0]["instancePath"];
         assert_eq!(place, "/metadata/openclaw-remote-agent~1delegation");
@@ -121,9 +121,9 @@ async fn request_cannot_set_the_chain() {
 async fn host_file_names_the_task_of_a_session() {
     let peers = desk().await;
     let state = Folder::new();
-    let rig = rig(&peers, 4);
+    let fixture = fixture(&peers, 4);
     let caller = json!({"session_key": "agent:main:x", "state_dir": state.path()});
-    call(&rig, &caller, &send()).await;
+    call(&fixture, &caller, &send_request()).await;
     assert_eq!(delegation(&peers)["hop"], 1);
 
     let file = DelegationFile::of_host(state.path());
@@ -132,16 +132,16 @@ async fn host_file_names_the_task_of_a_session() {
         chain: Some("row-2".to_owned()),
     };
     file.record("agent:main:x", &work(2), &Silent).unwrap();
-    call(&rig, &caller, &send()).await;
+    call(&fixture, &caller, &send_request()).await;
     assert_eq!(delegation(&peers), json!({"hop": 3, "chain": "row-2"}));
 
     file.record("agent:main:x", &work(4), &Silent).unwrap();
-    let refused = call(&rig, &caller, &send()).await;
+    let refused = call(&fixture, &caller, &send_request()).await;
     assert_eq!(reason(&refused), "delegation_too_deep", "{refused}");
 
     let mut other = caller.clone();
     other["session_key"] = json!("agent:main:y");
-    call(&rig, &other, &send()).await;
+    call(&fixture, &other, &send_request()).await;
     assert_eq!(delegation(&peers)["hop"], 1);
 }
 
@@ -158,7 +158,7 @@ async fn call_argument_precedes_delegation_file() {
     let mut caller = at(1);
     caller["session_key"] = json!("s");
     caller["state_dir"] = json!(state.path());
-    call(&rig(&peers, 4), &caller, &send()).await;
+    call(&fixture(&peers, 4), &caller, &send_request()).await;
     assert_eq!(delegation(&peers), json!({"hop": 2, "chain": "row-1"}));
 }
 
@@ -169,12 +169,12 @@ async fn unusable_log_file_is_reported_and_fails_no_call() {
     let file = DelegationFile::of_host(state.path());
     std::fs::create_dir(file.path().parent().unwrap()).unwrap();
     std::fs::write(file.path(), "garbage").unwrap();
-    let rig = rig(&peers, 4);
+    let fixture = fixture(&peers, 4);
     let caller = json!({"session_key": "s", "state_dir": state.path()});
-    let envelope = call(&rig, &caller, &send()).await;
+    let envelope = call(&fixture, &caller, &send_request()).await;
     assert_eq!(envelope["ok"], true, "{envelope}");
     assert_eq!(delegation(&peers)["hop"], 1);
-    let reported = rig.log.lines();
+    let reported = fixture.log.lines();
     let warned = reported
         .iter()
         .filter(|(level, line)| level == "warn" && line.contains("delegations.json"));

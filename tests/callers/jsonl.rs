@@ -14,7 +14,7 @@ use crate::callers::{
     calls, desk,
     folder::Folder,
     process::{Ended, end},
-    rig::{reason, send},
+    tool_fixture::{reason, send_request},
 };
 
 async fn command(args: &[&str], input: &str) -> Ended {
@@ -49,7 +49,7 @@ fn config(peers: &Peers, mut target: Value, more: Value) -> Value {
 /// Returns the answer to one `send` of a script on behalf of `caller`.
 async fn on_behalf_of(config: &Value, caller: Value) -> Value {
     let init = json!({"id": 0, "op": "init", "config": config});
-    let call = json!({"id": 1, "op": "execute", "request": send(), "caller": caller});
+    let call = json!({"id": 1, "op": "execute", "request": send_request(), "caller": caller});
     let ended = command(&["call", "--jsonl"], &format!("{init}\n{call}\n")).await;
     assert!(
         ended.status.success() && ended.stderr.is_empty(),

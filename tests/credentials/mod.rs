@@ -9,6 +9,6 @@ pub(crate) use crate::support::in_process;
 mod oauth2;
 mod pieces;
 mod places;
-pub(crate) use crate::faults::rig;
+pub(crate) use crate::support::tool_fixture;
 mod reported;
 mod tls;

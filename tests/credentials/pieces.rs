@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::credentials::reported::RecordedTool;
-use crate::credentials::rig::{card, message, result, send, status, stream};
+use crate::credentials::tool_fixture::{
+    card, message, result, send_request, status, stream_request,
+};
 
 const TOKEN: &str = "sesame-7f3a-opens";
 
@@ -27,11 +29,11 @@ fn completed() -> Value {
 /// Returns the log and the envelope of a call to a peer with this token that streams these events.
 async fn streamed(token: &str, events: Vec<Value>) -> (RecordedTool, Value) {
     let script = json!({"main": {"card": card(), "rpc": {"message/stream": {"sse": events}}}});
-    called(token, script, &stream()).await
+    called(token, script, &stream_request()).await
 }
 
 async fn called(token: &str, script: Value, request: &Value) -> (RecordedTool, Value) {
-    let peers = crate::credentials::rig::peers(script).await;
+    let peers = crate::credentials::tool_fixture::peers(script).await;
     let auth = json!({"type": "bearer", "token": token});
     let target = json!({"baseUrl": peers.origin("main"), "auth": auth});
     let mut recorded = RecordedTool::with_target(&target);
@@ -42,7 +44,7 @@ async fn called(token: &str, script: Value, request: &Value) -> (RecordedTool, V
 /// Returns the log of a call to a peer that answers with this message.
 async fn answer_with_message(token: &str, message: Value) -> (RecordedTool, Value) {
     let script = json!({"main": {"card": card(), "rpc": {"message/send": result(message)}}});
-    called(token, script, &send()).await
+    called(token, script, &send_request()).await
 }
 
 /// Returns the texts of all artifact pieces, one after another.
@@ -95,7 +97,7 @@ async fn hides_token_cut_by_a_lost_connection() {
         "artifacts": [{"artifactId": "a", "parts": [{"kind": "text", "text": "sesame-7f"}, {"kind": "text", "text": "3a-opens!"}]}]});
     let script = json!({"main": {"card": card(), "rpc": {
         "message/stream": cut, "tasks/resubscribe": rest, "tasks/get": result(whole)}}});
-    let (recorded, envelope) = called(TOKEN, script, &stream()).await;
+    let (recorded, envelope) = called(TOKEN, script, &stream_request()).await;
     recorded.assert_omits(&["sesame-7f", "3a-opens"]);
     assert_eq!(
         envelope["summary"]["message_text"], "[redacted]!",

@@ -4,11 +4,11 @@ use openclaw_remote_agent::config::Config;
 use openclaw_remote_agent::plugin;
 use serde_json::{Value, json};
 
-use crate::credentials::rig::{Rig, send, stream};
+use crate::credentials::tool_fixture::{ToolFixture, send_request, stream_request};
 
 /// An instance with a copy of its output.
 pub(crate) struct RecordedTool {
-    pub(crate) rig: Rig,
+    pub(crate) fixture: ToolFixture,
     reported: Vec<String>,
     updates: Vec<Value>,
 }
@@ -17,14 +17,14 @@ impl RecordedTool {
     pub(crate) fn new(config: &Value) -> Self {
         let text = config.to_string();
         let parsed = Config::parse(&text).unwrap();
-        let rig = Rig::new(config);
+        let fixture = ToolFixture::new(config);
         let reported = vec![
             format!("{parsed:?}"),
             plugin::parse_config(&text).unwrap(),
-            rig.plugin.definition(),
+            fixture.plugin.definition(),
         ];
         Self {
-            rig,
+            fixture,
             reported,
             updates: Vec::new(),
         }
@@ -40,7 +40,7 @@ impl RecordedTool {
 
     /// Runs a call to its end.
     pub(crate) async fn call(&mut self, request: &Value) -> Value {
-        let (envelope, updates) = self.rig.follow(request).await;
+        let (envelope, updates) = self.fixture.call_with_updates(request).await;
         self.record(&envelope);
         let reading = self.read(&envelope);
         self.reported.push(reading);
@@ -69,12 +69,12 @@ impl RecordedTool {
 
     /// Returns the text of an envelope for a model.
     pub(crate) fn read(&self, envelope: &Value) -> String {
-        self.rig.plugin.render(&envelope.to_string())
+        self.fixture.plugin.render(&envelope.to_string())
     }
 
     /// Fails if a result, update or log line contains one of `secrets` in any form.
     pub(crate) fn assert_omits(&self, secrets: &[&str]) {
-        let log = self.rig.log.lines();
+        let log = self.fixture.log.lines();
         let lines = log.iter().map(|(_, line)| line);
         for text in self.reported.iter().chain(lines) {
             for secret in secrets {
@@ -95,11 +95,11 @@ pub(crate) fn requests() -> Vec<Value> {
         request
     };
     vec![
-        send(),
-        stream(),
-        saying(send(), "fail"),
-        saying(send(), "refuse"),
-        saying(send(), "challenge"),
+        send_request(),
+        stream_request(),
+        saying(send_request(), "fail"),
+        saying(send_request(), "refuse"),
+        saying(send_request(), "challenge"),
         json!({"action": "status", "task_id": "t-1"}),
         json!({"action": "cancel", "task_id": "t-1"}),
         json!({"action": "watch", "task_id": "t-1"}),

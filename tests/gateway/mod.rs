@@ -15,7 +15,7 @@ pub(crate) use crate::support::in_process;
 mod javascript;
 pub(crate) use crate::support::node as npm;
 mod resolutions;
-pub(crate) use crate::faults::rig;
+pub(crate) use crate::support::tool_fixture;
 mod sent;
 mod served;
 pub(crate) mod server;

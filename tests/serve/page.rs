@@ -1,7 +1,7 @@
 //! The operator's page in a real browser.
 
 use crate::serve::chromium::Browser;
-use crate::serve::plain::{client, send};
+use crate::serve::http_client::{client, send};
 use testkit::support::serve::Server;
 
 /// Returns the state that the page shows for the task with `text`.

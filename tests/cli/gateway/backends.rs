@@ -207,7 +207,7 @@ async fn javascript_client_calls_a_member_with_a_backend() {
     let folder = scratch("gateway-javascript");
     let (_gateway, url) = Running::gateway(&folder, &[]);
     let _explorer = Running::agent(&url, "explorer", &["--run", "echo 'I look around'"]);
-    let order = json!({"play": "ask", "agent": "explorer", "text": "Where are we?"});
+    let order = json!({"role": "request", "agent": "explorer", "text": "Where are we?"});
     let mut client = NodeClient::start(&url, &order);
     client.next_report("ready").await;
     let answer = client.next_report("answer").await;

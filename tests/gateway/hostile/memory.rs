@@ -5,7 +5,7 @@ use futures_util::future::join_all;
 use serde_json::json;
 
 use crate::gateway::filter::Filter;
-use crate::gateway::support::{and, named, propose, to};
+use crate::gateway::support::{message_to, propose, start_profile, with_fields};
 
 /// The allowed growth between few and many rounds, in kB, for fragmentation. It is 600 kB for each round, or 15 bytes for
 /// each message of the floods.
@@ -51,7 +51,7 @@ const PROPOSALS: [&str; 5] = [
 
 fn round(filter: &mut Filter) {
     for agent in AGENTS {
-        let request = and(to(agent, "Hello?"), json!({"timeout_ms": 10_000}));
+        let request = with_fields(message_to(agent, "Hello?"), json!({"timeout_ms": 10_000}));
         let envelope = filter.call(&request);
         assert_ne!(
             envelope["error"]["reason"], "timeout",
@@ -59,18 +59,24 @@ fn round(filter: &mut Filter) {
         );
     }
     for proposal in PROPOSALS {
-        let envelope = filter.call(&and(propose(proposal), json!({"timeout_ms": 10_000})));
+        let envelope = filter.call(&with_fields(
+            propose(proposal),
+            json!({"timeout_ms": 10_000}),
+        ));
         assert_eq!(envelope["ok"], true, "{proposal}: {envelope}");
     }
     // The replies of these agents never end, but the call does.
     for agent in ["endless-flood", "endless-pings", "forged-only", "silent"] {
-        filter.call(&and(to(agent, "Hello?"), json!({"timeout_ms": 60})));
+        filter.call(&with_fields(
+            message_to(agent, "Hello?"),
+            json!({"timeout_ms": 60}),
+        ));
     }
 }
 
 /// Returns the memory of a process after few and after many rounds, in kB.
 async fn resident_kb() -> (u64, u64) {
-    let gateway = named("hostile").await;
+    let gateway = start_profile("hostile").await;
     let config = json!({
         "gateway": {"enabled": true, "url": gateway.url(), "timeoutMs": 5000},
         "limits": {"eventBytes": 1_048_576},
