@@ -13,11 +13,11 @@ use testkit::conformance::Peers;
 use crate::callers::{
     calls, desk,
     folder::Folder,
-    process::{Ended, end},
+    process::{ProcessOutput, wait_for_output},
     tool_fixture::{reason, send_request},
 };
 
-async fn command(args: &[&str], input: &str) -> Ended {
+async fn command(args: &[&str], input: &str) -> ProcessOutput {
     let mut child = Command::new(env!("CARGO_BIN_EXE_remote-agent"))
         .args(args)
         .env_remove("REMOTE_AGENT_LIBRARY")
@@ -33,7 +33,7 @@ async fn command(args: &[&str], input: &str) -> Ended {
         .unwrap()
         .write_all(input.as_bytes())
         .unwrap();
-    end(child).await
+    wait_for_output(child).await
 }
 
 /// Returns a configuration with one target, `main`, and these settings of it.

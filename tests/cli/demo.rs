@@ -4,18 +4,18 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::cli::{process::end, support::*};
+use crate::cli::{process::wait_for_output, support::*};
 
 #[tokio::test]
 async fn demo_passes_and_leaves_no_files() {
     let temporary = scratch("demo");
     let child = command(&["demo"]).env("TMPDIR", &temporary).spawn();
-    let ended = end(child.unwrap()).await;
-    exits(&ended, 0);
+    let ended = wait_for_output(child.unwrap()).await;
+    assert_exit_code(&ended, 0);
     let actions = ["list_targets", "send", "watch", "cancel", "status"];
-    has(&ended.stdout, &actions);
-    has(&ended.stdout, &["EXPIRED_TASK_HANDLE", "steps passed"]);
-    has(
+    assert_contains(&ended.stdout, &actions);
+    assert_contains(&ended.stdout, &["EXPIRED_TASK_HANDLE", "steps passed"]);
+    assert_contains(
         &ended.stdout,
         &[
             "A2A 1.0",
@@ -25,7 +25,7 @@ async fn demo_passes_and_leaves_no_files() {
         ],
     );
     let command = env!("CARGO_BIN_EXE_remote-agent");
-    has(&ended.stdout, &[&format!("`{command} targets --url URL`")]);
+    assert_contains(&ended.stdout, &[&format!("`{command} targets --url URL`")]);
     assert!(
         !ended.stdout.contains('\u{1b}'),
         "no colour without a terminal"
@@ -39,16 +39,16 @@ async fn demo_is_colored_on_request() {
     let child = command(&["demo", "--color", "always"])
         .env("NO_COLOR", "1")
         .spawn();
-    let ended = end(child.unwrap()).await;
-    exits(&ended, 0);
-    has(&ended.stdout, &["\u{1b}[32mok\u{1b}[0m"]);
+    let ended = wait_for_output(child.unwrap()).await;
+    assert_exit_code(&ended, 0);
+    assert_contains(&ended.stdout, &["\u{1b}[32mok\u{1b}[0m"]);
 }
 
 #[tokio::test]
 async fn demo_prints_only_its_envelopes() {
     let ended = run(&["demo", "--json", "--color", "always"]).await;
-    exits(&ended, 0);
-    let envelopes = lines(&ended);
+    assert_exit_code(&ended, 0);
+    let envelopes = json_lines(&ended);
     for envelope in &envelopes {
         assert_eq!(envelope["operation"], "remote_agent");
         assert!(envelope["phase"].is_null(), "{envelope}");
@@ -92,9 +92,9 @@ async fn interrupted_demo_ends_and_removes_its_files() {
     stdout.read_line(&mut line).unwrap();
     interrupt(&child);
     child.stdout = Some(stdout.into_inner());
-    let ended = end(child).await;
-    exits(&ended, 130);
-    has(&ended.stderr, &["interrupted"]);
+    let ended = wait_for_output(child).await;
+    assert_exit_code(&ended, 130);
+    assert_contains(&ended.stderr, &["interrupted"]);
     assert!(!ended.stderr.contains("panicked"), "{ended:?}");
     assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0);
 }
@@ -112,7 +112,7 @@ async fn demo_ends_when_standard_output_closes() {
             ))),
     );
     drop(writer);
-    let ended = end(child).await;
-    exits(&ended, 1);
-    has(&ended.stderr, &["standard output is closed"]);
+    let ended = wait_for_output(child).await;
+    assert_exit_code(&ended, 1);
+    assert_contains(&ended.stderr, &["standard output is closed"]);
 }

@@ -19,12 +19,12 @@ fn with<'a>(command: &[&'a str], agents: &[&'a str], rest: &[&'a str]) -> Vec<&'
 async fn one_command_shows_a_triad_decide() {
     let rest = ["--target", "triad", "--follow", "Ship it"];
     let ended = run(&with(&["send"], &TRIAD, &rest)).await;
-    exits(&ended, 0);
-    has(
+    assert_exit_code(&ended, 0);
+    assert_contains(
         &ended.stdout,
         &["alpha approve, beta reject, charlie approve"],
     );
-    has(&ended.stderr, &["alpha, beta, charlie"]);
+    assert_contains(&ended.stderr, &["alpha, beta, charlie"]);
     // The gateway has ended, so the command prints no continuation.
     assert!(!ended.stderr.contains("remote-agent send"), "{ended:?}");
 }
@@ -33,10 +33,10 @@ async fn one_command_shows_a_triad_decide() {
 async fn agent_option_adds_a_listed_agent() {
     let coder = ["--gateway-agent", "coder=reply:I read: {text}"];
     let ended = run(&with(&["send"], &coder, &["--target", "coder", "hello"])).await;
-    exits(&ended, 0);
+    assert_exit_code(&ended, 0);
     assert_eq!(ended.stdout, "I read: hello\n");
     let ended = run(&with(&["targets"], &coder, &[])).await;
-    exits(&ended, 0);
+    assert_exit_code(&ended, 0);
     let row = ended
         .stdout
         .lines()
@@ -49,8 +49,8 @@ async fn jsonl_has_embedded_agents() {
     let request = r#"{"action": "send", "target_alias": "gateway:coder", "parts": [{"kind": "text", "text": "hello"}]}"#;
     let coder = ["--gateway-agent", "coder=reply:done"];
     let ended = run(&with(&["call"], &coder, &[request])).await;
-    exits(&ended, 0);
-    assert_eq!(lines(&ended)[0]["summary"]["message_text"], "done");
+    assert_exit_code(&ended, 0);
+    assert_eq!(json_lines(&ended)[0]["summary"]["message_text"], "done");
 }
 
 #[tokio::test]
@@ -86,12 +86,12 @@ async fn unsupported_gateway_command_names_alternatives() {
         ),
     ] {
         let ended = run(args).await;
-        exits(&ended, 2);
-        has(&ended.stderr, &[reported]);
+        assert_exit_code(&ended, 2);
+        assert_contains(&ended.stderr, &[reported]);
     }
     let ended = run(&with(&["send"], &[], &["--target", "alpha", "hi"])).await;
-    exits(&ended, 3);
-    has(
+    assert_exit_code(&ended, 3);
+    assert_contains(
         &ended.stderr,
         &["no agents; ", "`--gateway-agent NAME=approve`"],
     );

@@ -5,16 +5,17 @@ use std::fs;
 use serde_json::json;
 use testkit::conformance::peers::Peers;
 
-use crate::cli::{process::end, support::*};
+use crate::cli::{process::wait_for_output, support::*};
 
 #[tokio::test]
 async fn peer_refusal_is_a_failure() {
     let peers =
-        desk(json!({"message/send": [{"error": {"code": -32000, "message": "not today"}}]})).await;
-    let ended = ask(&peers, "send", &["hi"]).await;
-    exits(&ended, 1);
+        start_desk(json!({"message/send": [{"error": {"code": -32000, "message": "not today"}}]}))
+            .await;
+    let ended = run_subcommand(&peers, "send", &["hi"]).await;
+    assert_exit_code(&ended, 1);
     assert_eq!(ended.stdout, "");
-    has(&ended.stderr, &["error: ", "not today", "what to do: "]);
+    assert_contains(&ended.stderr, &["error: ", "not today", "what to do: "]);
 }
 
 #[tokio::test]
@@ -127,8 +128,8 @@ async fn usage_error_names_its_cause() {
         (&["frobnicate"], "frobnicate"),
     ] {
         let ended = run(args).await;
-        exits(&ended, 2);
-        has(&ended.stderr, &[reported]);
+        assert_exit_code(&ended, 2);
+        assert_contains(&ended.stderr, &[reported]);
         let advice = ended.stderr.matches("remote-agent send --save").count();
         assert!(advice <= 1, "{args:?} {ended:?}");
         assert_eq!(ended.stdout, "", "{args:?}");
@@ -137,10 +138,10 @@ async fn usage_error_names_its_cause() {
 
 #[tokio::test]
 async fn invalid_request_shows_its_error_once() {
-    let peers = desk(json!({})).await;
-    let ended = ask(&peers, "send", &["--context", "", "hi"]).await;
-    exits(&ended, 2);
-    has(
+    let peers = start_desk(json!({})).await;
+    let ended = run_subcommand(&peers, "send", &["--context", "", "hi"]).await;
+    assert_exit_code(&ended, 2);
+    assert_contains(
         &ended.stderr,
         &["input validation failed", "/context_id must NOT have fewer"],
     );
@@ -148,12 +149,12 @@ async fn invalid_request_shows_its_error_once() {
 
 #[tokio::test]
 async fn missing_peer_is_unreachable() {
-    let peers = peer(json!({"unreachable": true})).await;
-    let ended = ask(&peers, "send", &["hi"]).await;
-    exits(&ended, 3);
-    has(&ended.stderr, &["cannot connect", "what to do: "]);
-    exits(
-        &ask(&peers, "status", &["--task", "task-1", "--json"]).await,
+    let peers = start_peer(json!({"unreachable": true})).await;
+    let ended = run_subcommand(&peers, "send", &["hi"]).await;
+    assert_exit_code(&ended, 3);
+    assert_contains(&ended.stderr, &["cannot connect", "what to do: "]);
+    assert_exit_code(
+        &run_subcommand(&peers, "status", &["--task", "task-1", "--json"]).await,
         3,
     );
 }
@@ -161,23 +162,24 @@ async fn missing_peer_is_unreachable() {
 #[tokio::test]
 async fn peer_receives_token_of_environment() {
     let peers =
-        desk(json!({"message/send": [{"status": 401}, {"result": message("Welcome.")}]})).await;
-    let refused = ask(&peers, "send", &["hi"]).await;
-    exits(&refused, 4);
-    has(&refused.stderr, &["--bearer-env VAR"]);
+        start_desk(json!({"message/send": [{"status": 401}, {"result": message("Welcome.")}]}))
+            .await;
+    let refused = run_subcommand(&peers, "send", &["hi"]).await;
+    assert_exit_code(&refused, 4);
+    assert_contains(&refused.stderr, &["--bearer-env VAR"]);
     let url = peers.origin("desk");
     let child = command(&["send", "hi", "--url", url, "--bearer-env", "DESK_TOKEN"])
         .env("DESK_TOKEN", "s3cret-token")
         .spawn();
-    let ended = end(child.unwrap()).await;
-    exits(&ended, 0);
+    let ended = wait_for_output(child.unwrap()).await;
+    assert_exit_code(&ended, 0);
     let log = peers.log("desk");
     assert_eq!(
         log.last().unwrap().headers["authorization"],
         "Bearer s3cret-token"
     );
     assert!(!format!("{ended:?}").contains("s3cret"), "{ended:?}");
-    has(&ended.stderr, &["--bearer-env DESK_TOKEN"]);
+    assert_contains(&ended.stderr, &["--bearer-env DESK_TOKEN"]);
     let unset = run(&[
         "send",
         "hi",
@@ -187,8 +189,8 @@ async fn peer_receives_token_of_environment() {
         "REMOTE_AGENT_NO_SUCH",
     ])
     .await;
-    exits(&unset, 2);
-    has(
+    assert_exit_code(&unset, 2);
+    assert_contains(
         &unset.stderr,
         &["error: the secret at", "`REMOTE_AGENT_NO_SUCH`"],
     );
@@ -196,22 +198,22 @@ async fn peer_receives_token_of_environment() {
 
 #[tokio::test]
 async fn silent_peer_times_out() {
-    let peers = desk(json!({"message/send": [{"delay_ms": 3_600_000, "result": {}}]})).await;
-    let ended = ask(&peers, "send", &["hi", "--timeout-ms", "200"]).await;
-    exits(&ended, 5);
-    has(&ended.stderr, &["`--timeout-ms`", "`--task-required`"]);
+    let peers = start_desk(json!({"message/send": [{"delay_ms": 3_600_000, "result": {}}]})).await;
+    let ended = run_subcommand(&peers, "send", &["hi", "--timeout-ms", "200"]).await;
+    assert_exit_code(&ended, 5);
+    assert_contains(&ended.stderr, &["`--timeout-ms`", "`--task-required`"]);
     assert!(!ended.stderr.contains("timeout_ms"), "{ended:?}");
 }
 
 #[tokio::test]
 async fn output_before_timeout_is_printed_once() {
     let events = results([status("working", "Reading the log.")]);
-    let peers = desk(json!({"message/stream": [{"sse": events, "end": "hang"}]})).await;
-    let ended = ask(&peers, "send", &["--follow", "hi", "--timeout-ms", "500"]).await;
-    exits(&ended, 5);
+    let peers = start_desk(json!({"message/stream": [{"sse": events, "end": "hang"}]})).await;
+    let ended = run_subcommand(&peers, "send", &["--follow", "hi", "--timeout-ms", "500"]).await;
+    assert_exit_code(&ended, 5);
     let both = format!("{}{}", ended.stdout, ended.stderr);
     assert_eq!(both.matches("Reading the log.").count(), 1, "{ended:?}");
-    has(
+    assert_contains(
         &ended.stderr,
         &[
             "the wait ended",
@@ -226,22 +228,22 @@ async fn failed_task_exits_with_message_of_agent() {
     for (state, follow) in [("failed", false), ("rejected", false), ("failed", true)] {
         let done = json!({
             "status": {"state": state, "message": message("Disk full.")},
-            "artifacts": [{"artifactId": "a-1", "parts": text("Half.")}],
+            "artifacts": [{"artifactId": "a-1", "parts": text_parts("Half.")}],
         });
         let task = task(state, done);
         let script =
-            json!({"message/send": results([task.clone()]), "message/stream": stream([task])});
-        let peers = desk(script).await;
+            json!({"message/send": results([task.clone()]), "message/stream": sse_stream([task])});
+        let peers = start_desk(script).await;
         let follow = if follow { &["--follow"][..] } else { &[] };
-        let ended = ask(&peers, "send", &[follow, &["go"]].concat()).await;
-        exits(&ended, 1);
+        let ended = run_subcommand(&peers, "send", &[follow, &["go"]].concat()).await;
+        assert_exit_code(&ended, 1);
         assert_eq!(ended.stdout, "Half.\n");
-        has(
+        assert_contains(
             &ended.stderr,
             &[&format!("task task-1 of target: {state}: Disk full.\n")],
         );
         assert_eq!(ended.stderr.matches("Disk full.").count(), 1, "{ended:?}");
-        exits(&ask(&peers, "send", &["--json", "go"]).await, 1);
+        assert_exit_code(&run_subcommand(&peers, "send", &["--json", "go"]).await, 1);
     }
 }
 
@@ -265,43 +267,43 @@ async fn list_without_cards_exits_by_the_reason() {
         let file = scratch("targets-fail").join("agents.json");
         fs::write(&file, json!({"targets": targets}).to_string()).unwrap();
         let ended = run(&["targets", "--config", file.to_str().unwrap()]).await;
-        exits(&ended, code);
+        assert_exit_code(&ended, code);
     }
 }
 
 #[tokio::test]
 async fn page_instead_of_card_is_reported_with_type_and_size() {
     let page = json!({"status": 200, "headers": {"content-type": "text/html"}, "body": "<html>"});
-    let peers = peer(json!({"routes": {"GET /.well-known/agent-card.json": page}})).await;
-    let ended = ask(&peers, "send", &["hi"]).await;
-    exits(&ended, 3);
-    has(&ended.stderr, &["not JSON (text/html, 6 bytes)"]);
+    let peers = start_peer(json!({"routes": {"GET /.well-known/agent-card.json": page}})).await;
+    let ended = run_subcommand(&peers, "send", &["hi"]).await;
+    assert_exit_code(&ended, 3);
+    assert_contains(&ended.stderr, &["not JSON (text/html, 6 bytes)"]);
 }
 
 #[tokio::test]
 async fn url_option_ignores_configuration_of_environment() {
-    let peers = desk(json!({"message/send": results([message("Hello.")])})).await;
+    let peers = start_desk(json!({"message/send": results([message("Hello.")])})).await;
     let url = peers.origin("desk");
     let child = command(&["send", "hi", "--url", url, "--allow-private"])
         .env("REMOTE_AGENT_CONFIG", "/nowhere/agents.json")
         .spawn();
-    let ended = end(child.unwrap()).await;
-    exits(&ended, 0);
-    has(&ended.stderr, &["--allow-private"]);
+    let ended = wait_for_output(child.unwrap()).await;
+    assert_exit_code(&ended, 0);
+    assert_contains(&ended.stderr, &["--allow-private"]);
 }
 
 #[cfg(unix)]
 #[tokio::test]
 async fn interrupt_cancels_the_call_and_shows_its_outcome() {
-    let peers = desk(json!({"message/send": [{"delay_ms": 3_600_000, "result": {}}]})).await;
+    let peers = start_desk(json!({"message/send": [{"delay_ms": 3_600_000, "result": {}}]})).await;
     let child = command(&["send", "hi", "--json", "--url", peers.origin("desk")])
         .spawn()
         .unwrap();
     peers.wait_for("desk", 2).await;
     interrupt(&child);
-    let ended = end(child).await;
-    exits(&ended, 1);
-    assert_eq!(lines(&ended)[0]["error"]["reason"], "aborted");
+    let ended = wait_for_output(child).await;
+    assert_exit_code(&ended, 1);
+    assert_eq!(json_lines(&ended)[0]["error"]["reason"], "aborted");
 }
 
 #[tokio::test]
@@ -310,14 +312,14 @@ async fn every_subcommand_has_a_help_with_examples() {
         "targets", "send", "watch", "status", "cancel", "call", "package",
     ] {
         let ended = run(&[subcommand, "--help"]).await;
-        exits(&ended, 0);
-        has(&ended.stdout, &["Usage: ", "Examples:"]);
+        assert_exit_code(&ended, 0);
+        assert_contains(&ended.stdout, &["Usage: ", "Examples:"]);
     }
 }
 
 #[tokio::test]
 async fn no_arguments_prints_help() {
     let ended = run(&[]).await;
-    exits(&ended, 2);
-    has(&ended.stderr, &["Usage: remote-agent", "Exit codes:"]);
+    assert_exit_code(&ended, 2);
+    assert_contains(&ended.stderr, &["Usage: remote-agent", "Exit codes:"]);
 }

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 use testkit::conformance::gateways::Gateways;
 
-use crate::cli::{process::end, support::*};
+use crate::cli::{process::wait_for_output, support::*};
 
 /// Returns a gateway with two agents, of which alpha answers. Requires `token` if given.
 async fn gateway(token: Option<&str>) -> Gateways {
@@ -48,8 +48,8 @@ async fn gateway(token: Option<&str>) -> Gateways {
 async fn targets_shows_gateway_agents_and_connection() {
     let gateway = gateway(None).await;
     let ended = run(&["targets", "--gateway", &gateway.url()]).await;
-    exits(&ended, 0);
-    has(
+    assert_exit_code(&ended, 0);
+    assert_contains(
         &ended.stdout,
         &[
             "STATUS",
@@ -66,7 +66,7 @@ async fn targets_shows_gateway_agents_and_connection() {
         "gateway {}: OPEN (1), a2a-v1, subprotocol a2a-v1, timeout 30000 ms, heartbeat 30000 ms",
         gateway.url()
     );
-    has(&ended.stdout, &[&connection]);
+    assert_contains(&ended.stdout, &[&connection]);
     assert!(!ended.stdout.contains("/home"), "{}", ended.stdout);
 }
 
@@ -74,7 +74,7 @@ async fn targets_shows_gateway_agents_and_connection() {
 async fn json_targets_have_a_numeric_state_and_no_path() {
     let gateway = gateway(None).await;
     let ended = run(&["targets", "--json", "--gateway", &gateway.url()]).await;
-    let envelope = &lines(&ended)[0];
+    let envelope = &json_lines(&ended)[0];
     let shown = &envelope["summary"]["gateway"];
     assert_eq!(
         [
@@ -115,8 +115,8 @@ async fn agent_is_called_by_name_and_continued_from_file() {
         "you?",
     ])
     .await;
-    exits(&ended, 0);
-    has(&ended.stdout, &["All is well."]);
+    assert_exit_code(&ended, 0);
+    assert_contains(&ended.stdout, &["All is well."]);
     let continuation: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
     assert_eq!(
         continuation["target"]["preferred_transports"],
@@ -124,7 +124,7 @@ async fn agent_is_called_by_name_and_continued_from_file() {
     );
     // Only the file names the gateway.
     let ended = run(&["send", "--continuation", file, "And", "now?"]).await;
-    exits(&ended, 0);
+    assert_exit_code(&ended, 0);
     let messages = gateway.log().matching(&json!({"/type": "message"}));
     assert_eq!(messages.len(), 2, "{messages:?}");
     assert_eq!(messages[1]["agent"], "alpha");
@@ -147,12 +147,12 @@ async fn gateway_receives_token_of_environment() {
     ];
     for (token, code) in [("s3cret-token", 0), ("an0ther-token", 4)] {
         let mut command = command(&args);
-        let ended = end(command.env("GATE_TOKEN", token).spawn().unwrap()).await;
-        exits(&ended, code);
+        let ended = wait_for_output(command.env("GATE_TOKEN", token).spawn().unwrap()).await;
+        assert_exit_code(&ended, code);
         let all = format!("{}{}", ended.stdout, ended.stderr);
         assert!(!all.contains(token), "{all}");
         if code == 4 {
-            has(&all, &["auth_failed", "`GATE_TOKEN`"]);
+            assert_contains(&all, &["auth_failed", "`GATE_TOKEN`"]);
         }
     }
 }
@@ -169,7 +169,7 @@ async fn missing_agent_is_unreachable() {
         "hi",
     ])
     .await;
-    exits(&ended, 3);
+    assert_exit_code(&ended, 3);
     let ended = run(&[
         "send",
         "--gateway",
@@ -179,8 +179,8 @@ async fn missing_agent_is_unreachable() {
         "hi",
     ])
     .await;
-    exits(&ended, 1);
-    has(&ended.stderr, &["delta", "`remote-agent targets`"]);
+    assert_exit_code(&ended, 1);
+    assert_contains(&ended.stderr, &["delta", "`remote-agent targets`"]);
 }
 
 #[tokio::test]
@@ -189,8 +189,8 @@ async fn unreachable_gateway_is_reported_once() {
     let settings = json!({"gateway": {"enabled": true, "url": "ws://127.0.0.1:1", "agents": ["alpha", "beta"]}});
     fs::write(&config, settings.to_string()).unwrap();
     let ended = run(&["targets", "--config", config.to_str().unwrap()]).await;
-    exits(&ended, 3);
-    has(
+    assert_exit_code(&ended, 3);
+    assert_contains(
         &ended.stdout,
         &[
             "gateway:alpha",
@@ -238,7 +238,7 @@ async fn invalid_gateway_address_is_reported_with_hint() {
         ),
     ] {
         let ended = run(args).await;
-        exits(&ended, 2);
-        has(&ended.stderr, &[reported]);
+        assert_exit_code(&ended, 2);
+        assert_contains(&ended.stderr, &[reported]);
     }
 }

@@ -21,8 +21,8 @@ async fn failing_server_shows_its_message_and_a_next_step() {
         &[],
     );
     let ended = run(&["send", "--url", server.url(), "hi"]).await;
-    exits(&ended, 1);
-    has(
+    assert_exit_code(&ended, 1);
+    assert_contains(
         &ended.stderr,
         &[
             "503 Service Unavailable: cannot list the agents now",
@@ -34,16 +34,16 @@ async fn failing_server_shows_its_message_and_a_next_step() {
 
 #[tokio::test]
 async fn alias_option_means_the_target() {
-    let peers = desk(json!({"message/send": [{"result": message("hello")}]})).await;
+    let peers = start_desk(json!({"message/send": [{"result": message("hello")}]})).await;
     let file = scratch("alias").join("agents.json");
     let targets = json!({"targets": [{"alias": "desk", "baseUrl": peers.origin("desk")}]});
     fs::write(&file, targets.to_string()).unwrap();
     let config = file.to_str().unwrap();
     let ended = run(&["send", "--config", config, "--alias", "desk", "hi"]).await;
-    exits(&ended, 0);
+    assert_exit_code(&ended, 0);
     let ended = run(&["send", "--config", config, "--target", "dusk", "hi"]).await;
-    exits(&ended, 2);
-    has(
+    assert_exit_code(&ended, 2);
+    assert_contains(
         &ended.stderr,
         &["`--target ALIAS` (`desk`)", "`remote-agent targets`"],
     );
@@ -56,8 +56,8 @@ async fn task_without_an_option_names_the_option() {
     let file = file.to_str().unwrap();
     for (given, option) in [(file, "--continuation"), ("task-1", "--task")] {
         let ended = run(&["watch", given]).await;
-        exits(&ended, 2);
-        has(
+        assert_exit_code(&ended, 2);
+        assert_contains(
             &ended.stderr,
             &[&format!("remote-agent watch {option} {given}")],
         );
@@ -67,8 +67,8 @@ async fn task_without_an_option_names_the_option() {
 #[tokio::test]
 async fn tasks_names_the_commands_that_list_tasks() {
     let ended = run(&["tasks", "--url", "http://127.0.0.1:9"]).await;
-    exits(&ended, 2);
-    has(
+    assert_exit_code(&ended, 2);
+    assert_contains(
         &ended.stderr,
         &["openclaw remote-agent tasks", "remote-agent serve tasks"],
     );
@@ -78,17 +78,17 @@ async fn tasks_names_the_commands_that_list_tasks() {
 async fn message_to_an_ended_task_shows_its_conversation() {
     let server = Server::scripted(&["--task-store", "memory"]);
     let ended = run(&["send", "--url", server.url(), "--json", "echo Hello"]).await;
-    let envelope: Value = lines(&ended).pop().unwrap();
+    let envelope: Value = json_lines(&ended).pop().unwrap();
     let continuation = &envelope["summary"]["continuation"];
     let id = |part: &str, name: &str| continuation[part][name].as_str().unwrap().to_owned();
     let (task, context) = (id("task", "task_id"), id("conversation", "context_id"));
     let ended = run(&["send", "--url", server.url(), "--task", &task, "more"]).await;
-    exits(&ended, 1);
+    assert_exit_code(&ended, 1);
     let command = format!(
         "remote-agent send --url {} --context {context} 'TEXT'",
         server.url()
     );
-    has(
+    assert_contains(
         &ended.stderr,
         &["has ended and accepts no messages", &command],
     );
@@ -96,14 +96,14 @@ async fn message_to_an_ended_task_shows_its_conversation() {
 
 #[tokio::test]
 async fn install_checks_the_agent_before_any_change() {
-    let peers = desk(json!({})).await;
+    let peers = start_desk(json!({})).await;
     let url = peers.origin("desk");
     let none = ["--openclaw", "/nonexistent/openclaw"];
     let install = async |args: &[&str]| run(&[&["install"], args, &none].concat()).await;
 
     let ended = install(&["--url", url, "--bearer-env", "REMOTE_AGENT_UNSET"]).await;
-    exits(&ended, 2);
-    has(
+    assert_exit_code(&ended, 2);
+    assert_contains(
         &ended.stderr,
         &[
             "`REMOTE_AGENT_UNSET`",
@@ -113,8 +113,8 @@ async fn install_checks_the_agent_before_any_change() {
     );
 
     let ended = install(&["--url", "http://127.0.0.1:1", "--allow-private"]).await;
-    exits(&ended, 3);
-    has(
+    assert_exit_code(&ended, 3);
+    assert_contains(
         &ended.stderr,
         &["127.0.0.1:1", "correct `--url`", "Nothing was installed"],
     );
@@ -122,6 +122,6 @@ async fn install_checks_the_agent_before_any_change() {
 
     // The next step is that of OpenClaw.
     let ended = install(&["--url", url, "--allow-private"]).await;
-    exits(&ended, 1);
-    has(&ended.stderr, &["Help Desk", "/nonexistent/openclaw"]);
+    assert_exit_code(&ended, 1);
+    assert_contains(&ended.stderr, &["Help Desk", "/nonexistent/openclaw"]);
 }

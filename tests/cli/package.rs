@@ -18,8 +18,8 @@ async fn package_prints_its_paths_with_the_tarball_last() {
     fs::write(&library, "stands for a library").unwrap();
     let [library, out] = [library, directory.join("out")].map(|path| path.display().to_string());
     let ended = run(&["package", "--library", &library, "--out", &out]).await;
-    exits(&ended, 0);
-    has(&ended.stderr, &["cannot read the build"]);
+    assert_exit_code(&ended, 0);
+    assert_contains(&ended.stderr, &["cannot read the build"]);
     let paths: Vec<&Path> = ended.stdout.lines().map(Path::new).collect();
     assert_eq!(paths.len(), 2, "{ended:?}");
     assert!(paths[0].join("openclaw.plugin.json").is_file());
@@ -30,7 +30,7 @@ async fn package_prints_its_paths_with_the_tarball_last() {
 async fn packs_the_library_of_the_command() {
     let out = scratch("package-own");
     let ended = run(&["package", "--out", &out.display().to_string()]).await;
-    exits(&ended, 0);
+    assert_exit_code(&ended, 0);
     let directory = Path::new(ended.stdout.lines().next().unwrap());
     let packed = directory.join("native").join(library_name());
     let own = std::env::current_exe()
@@ -57,8 +57,8 @@ async fn refusal_of_another_build_names_both_builds() {
     fs::write(&library, patched).unwrap();
     let [library, out] = [library, directory.join("out")].map(|path| path.display().to_string());
     let ended = run(&["package", "--library", &library, "--out", &out]).await;
-    exits(&ended, 1);
-    has(&ended.stderr, &[BUILD_ID, &other]);
+    assert_exit_code(&ended, 1);
+    assert_contains(&ended.stderr, &[BUILD_ID, &other]);
     assert!(!Path::new(&out).exists());
 }
 
@@ -66,6 +66,6 @@ async fn refusal_of_another_build_names_both_builds() {
 async fn missing_library_is_named() {
     let out = scratch("package-none").display().to_string();
     let ended = run(&["package", "--library", "/nowhere/library.so", "--out", &out]).await;
-    exits(&ended, 1);
-    has(&ended.stderr, &["/nowhere/library.so"]);
+    assert_exit_code(&ended, 1);
+    assert_contains(&ended.stderr, &["/nowhere/library.so"]);
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use testkit::conformance::Peers;
 
-use crate::faults::filter::Filter;
+use crate::faults::jsonl_process::JsonlProcess;
 use crate::faults::tool_fixture::{
     card, parse, peers, reason, result, send_request, stream_request, task,
 };
@@ -22,23 +22,23 @@ const MAX_GROWTH_DENSE_KB: u64 = (8 + 8) * 32 * 1024 + MAX_GROWTH_KB;
 const MEGABYTE: usize = 1 << 20;
 
 /// Returns a process with these peers as targets.
-fn filter(peers: &Peers) -> Filter {
+fn start_process(peers: &Peers) -> JsonlProcess {
     let targets: Vec<Value> = peers
         .origins()
         .iter()
         .map(|(name, origin)| json!({"alias": name, "baseUrl": origin}))
         .collect();
-    Filter::start(&json!({"targets": targets}))
+    JsonlProcess::start(&json!({"targets": targets}))
 }
 
-fn call(filter: &mut Filter, alias: &str, mut request: Value) -> Value {
+fn call(process: &mut JsonlProcess, alias: &str, mut request: Value) -> Value {
     request["target_alias"] = json!(alias);
-    parse(&filter.call(&request).to_string())
+    parse(&process.call(&request).to_string())
 }
 
 /// Returns the peak memory of the process, in kB.
-fn peak_kb(filter: &Filter) -> u64 {
-    filter.memory_kb("VmHWM")
+fn peak_kb(process: &JsonlProcess) -> u64 {
+    process.memory_kb("VmHWM")
 }
 
 /// Makes the call in a new process, checks its peak memory and returns the envelope.
@@ -53,11 +53,11 @@ async fn call_within_growth(max_growth_kb: u64, script: Value, request: Value) -
     }))
     .await;
     let measurement = tokio::task::spawn_blocking(move || {
-        let mut filter = filter(&peers);
-        assert_eq!(call(&mut filter, "small", send_request())["ok"], true);
-        let before = peak_kb(&filter);
-        let envelope = call(&mut filter, "main", request);
-        (envelope, peak_kb(&filter) - before)
+        let mut process = start_process(&peers);
+        assert_eq!(call(&mut process, "small", send_request())["ok"], true);
+        let before = peak_kb(&process);
+        let envelope = call(&mut process, "main", request);
+        (envelope, peak_kb(&process) - before)
     });
     // A debug build on a busy machine handles megabytes slowly.
     let measurement = tokio::time::timeout(Duration::from_secs(120), measurement).await;

@@ -6,7 +6,7 @@ mod cards;
 mod connections;
 mod credentials;
 mod invalid_requests;
-pub(crate) use crate::support::filter;
+pub(crate) use crate::support::jsonl_process;
 pub(crate) use crate::support::tool_fixture;
 mod concurrency_limits;
 mod concurrent_calls;

@@ -6,7 +6,7 @@ pub(crate) use testkit::authority;
 pub(crate) mod crash;
 mod dialects;
 mod errors;
-pub(crate) use crate::support::filter;
+pub(crate) use crate::support::jsonl_process;
 pub(crate) use testkit::folder;
 mod hostile;
 mod received;

@@ -297,7 +297,7 @@ async fn proposal_survives_restart_of_server() {
     let id = sent["result"]["task"]["id"].as_str().unwrap();
     let proposal = vote(&voters[0], 1, "approve").await;
     server.kill();
-    server.ended();
+    server.wait_for_exit();
     // Decided while no server waits for it.
     voters[1]
         .send(&vote_message(&proposal, "approve"))

@@ -50,7 +50,7 @@ fn killed_server_keeps_reported_tasks() {
         let mut received = Report::default();
         let server = start(state, round);
         send_until_killed(&server, &mut received);
-        assert_eq!(server.ended().status.signal(), Some(SIGKILL));
+        assert_eq!(server.wait_for_exit().status.signal(), Some(SIGKILL));
         received.check_restarted_server(&start(state, round));
         total.merge(received);
     }

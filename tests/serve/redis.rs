@@ -111,7 +111,7 @@ fn tasks_of_killed_server_are_failed_by_the_other() {
     let before = last_status(before);
     first.kill();
     let killed_at = Instant::now();
-    first.ended();
+    first.wait_for_exit();
 
     // Its lease has not expired yet.
     assert_eq!(task_state(&second, &task), "TASK_STATE_WORKING");

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::serve::http_client::{Response, client, command, exchange, message_params, send};
 use crate::serve::safety::wait_until;
-use testkit::support::hook::Hook;
 use testkit::support::serve::Server;
+use testkit::support::webhook::Webhook;
 
 /// A server with the client Ada and an operator. Its runs end within half a minute.
 struct ClientsFixture {
@@ -122,9 +122,9 @@ fn run_of_removed_client_is_canceled_with_reason() {
 #[test]
 fn webhook_of_removed_client_is_not_notified() {
     let fixture = ClientsFixture::start();
-    let hook = Hook::start();
+    let webhook = Webhook::start();
     let mut params = message_params("slow", true);
-    params["configuration"]["taskPushNotificationConfig"] = json!({"url": hook.url()});
+    params["configuration"]["taskPushNotificationConfig"] = json!({"url": webhook.url()});
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params});
     let headers = [
         "Content-Type: application/json",
@@ -133,12 +133,12 @@ fn webhook_of_removed_client_is_not_notified() {
     ];
     let sent = exchange(&fixture.server, "POST /a2a", &headers, &body.to_string());
     assert_eq!(sent.status, 200);
-    hook.wait("TASK_STATE_WORKING");
+    webhook.wait("TASK_STATE_WORKING");
     fixture.clients_command(&["remove", "ada"]);
     wait_until(|| fixture.newest_task()["settled"] == true);
     // The shutdown waits for queued notifications.
     assert!(fixture.server.stop().status.success());
-    let received = hook.all().into_iter().map(|received| received.body);
+    let received = webhook.all().into_iter().map(|received| received.body);
     let late: Vec<_> = received.filter(|body| !body.contains("WORKING")).collect();
     assert!(late.is_empty(), "{late:?}");
 }

@@ -101,7 +101,7 @@ fn killed_server_frees_its_directory() {
     let server = Server::scripted(&["--state-dir", state]);
     let task = start_task(&server, "begun well");
     server.kill();
-    server.ended();
+    server.wait_for_exit();
     assert_eq!(list_tasks(state, &[])[0]["id"], task);
 }
 

@@ -1,43 +1,44 @@
 //! Commands that send, watch and vote at a running gateway.
 
 use super::*;
-use crate::cli::process::Ended;
+use crate::cli::process::ProcessOutput;
 use testkit::support::free_port;
 
-async fn at(url: &str, args: &[&str]) -> Ended {
+async fn at(url: &str, args: &[&str]) -> ProcessOutput {
     run(&[&["gateway"], args, &["--url", url]].concat()).await
 }
 
 #[tokio::test]
 async fn watch_prints_messages_without_their_texts() {
     let folder = scratch("gateway-watch");
-    let (_gateway, url) = Running::gateway(&folder, &[]);
-    let mut watch = Running::start(&["gateway", "watch", "--json", "--url", &url]);
-    let mut full = Running::start(&["gateway", "watch", "--json", "--content", "--url", &url]);
+    let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
+    let mut watch = GatewayProcess::start(&["gateway", "watch", "--json", "--url", &url]);
+    let mut full =
+        GatewayProcess::start(&["gateway", "watch", "--json", "--content", "--url", &url]);
     for watch in [&mut watch, &mut full] {
-        watch.until("status");
+        watch.wait_for("status");
     }
     // The list of agents follows the subscription to events, which is the second one.
-    let _coder = Running::agent(&url, "coder", &["--reply", "I read: {text}"]);
-    watch.until_status("coder", "online");
+    let _coder = GatewayProcess::agent(&url, "coder", &["--reply", "I read: {text}"]);
+    watch.wait_for_status("coder", "online");
     let request = at(&url, &["request", "--to", "coder", "hush"]).await;
-    exits(&request, 0);
+    assert_exit_code(&request, 0);
     assert_eq!(request.stdout, "I read: hush\n");
-    let message = watch.until("message");
+    let message = watch.wait_for("message");
     assert_eq!(message["to"], "coder");
     assert_eq!(message.get("text"), None);
-    assert_eq!(watch.until("reply")["from"], "coder");
-    assert_eq!(full.until("message")["text"], "hush");
-    assert_eq!(full.until("reply")["text"], "I read: hush");
+    assert_eq!(watch.wait_for("reply")["from"], "coder");
+    assert_eq!(full.wait_for("message")["text"], "hush");
+    assert_eq!(full.wait_for("reply")["text"], "I read: hush");
 }
 
 #[cfg(unix)]
 #[tokio::test]
 async fn interrupt_ends_watch_with_0() {
     let folder = scratch("gateway-watch-end");
-    let (_gateway, url) = Running::gateway(&folder, &[]);
-    let mut watch = Running::start(&["gateway", "watch", "--json", "--url", &url]);
-    watch.until("status");
+    let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
+    let mut watch = GatewayProcess::start(&["gateway", "watch", "--json", "--url", &url]);
+    watch.wait_for("status");
     interrupt(&watch.child);
     assert_eq!(watch.child.wait().unwrap().code(), Some(0));
 }
@@ -48,81 +49,84 @@ async fn watch_reconnects_to_a_restarted_gateway() {
     let state = folder.to_str().unwrap();
     let port = free_port().to_string();
     let args = ["gateway", "--port", &port, "--json", "--state-dir", state];
-    let mut gateway = Running::start(&args);
+    let mut gateway = GatewayProcess::start(&args);
     let url = gateway.next()["url"].as_str().unwrap().to_owned();
-    let mut watch = Running::start(&["gateway", "watch", "--json", "--url", &url]);
-    watch.until("status");
+    let mut watch = GatewayProcess::start(&["gateway", "watch", "--json", "--url", &url]);
+    watch.wait_for("status");
     drop(gateway);
-    watch.until("lost");
-    let mut again = Running::start(&args);
+    watch.wait_for("lost");
+    let mut again = GatewayProcess::start(&args);
     again.next();
-    watch.until("connected");
-    watch.until("status");
+    watch.wait_for("connected");
+    watch.wait_for("status");
 }
 
 #[tokio::test]
 async fn send_reports_refused_recipient() {
     let folder = scratch("gateway-send");
-    let (_gateway, url) = Running::gateway(&folder, &[]);
-    let mut coder = Running::agent(&url, "coder", &[]);
+    let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
+    let mut coder = GatewayProcess::agent(&url, "coder", &[]);
     let sent = at(&url, &["send", "--to", "coder", "one", "two"]).await;
-    exits(&sent, 0);
-    has(&sent.stdout, &["sent msg-", "to coder"]);
-    assert_eq!(coder.until("received")["text"], "one two");
+    assert_exit_code(&sent, 0);
+    assert_contains(&sent.stdout, &["sent msg-", "to coder"]);
+    assert_eq!(coder.wait_for("received")["text"], "one two");
     let unknown = at(&url, &["send", "--to", "ghost", "hello"]).await;
-    exits(&unknown, 1);
-    has(&unknown.stderr, &["3001"]);
+    assert_exit_code(&unknown, 1);
+    assert_contains(&unknown.stderr, &["3001"]);
     let offline = at(&url, &["send", "--to", "alpha", "hello"]).await;
-    exits(&offline, 3);
-    has(&offline.stderr, &["3002"]);
+    assert_exit_code(&offline, 3);
+    assert_contains(&offline.stderr, &["3002"]);
 }
 
 #[tokio::test]
 async fn request_without_a_reply_exits_with_5() {
     let folder = scratch("gateway-request");
-    let (_gateway, url) = Running::gateway(&folder, &[]);
-    let _slow = Running::agent(&url, "slow", &["--delay-ms", "60000"]);
+    let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
+    let _slow = GatewayProcess::agent(&url, "slow", &["--delay-ms", "60000"]);
     let ended = at(
         &url,
         &["request", "--to", "slow", "--wait-ms", "300", "hello"],
     )
     .await;
-    exits(&ended, 5);
-    has(&ended.stderr, &["`slow` did not reply within 300 ms"]);
+    assert_exit_code(&ended, 5);
+    assert_contains(&ended.stderr, &["`slow` did not reply within 300 ms"]);
 }
 
 #[tokio::test]
 async fn broadcast_names_its_recipients() {
     let folder = scratch("gateway-broadcast");
-    let (_gateway, url) = Running::gateway(&folder, &[]);
-    exits(&at(&url, &["broadcast", "hello?"]).await, 1);
-    let _coder = Running::agent(&url, "coder", &[]);
+    let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
+    assert_exit_code(&at(&url, &["broadcast", "hello?"]).await, 1);
+    let _coder = GatewayProcess::agent(&url, "coder", &[]);
     let ended = at(&url, &["broadcast", "hello", "--json"]).await;
-    exits(&ended, 0);
-    assert_eq!(lines(&ended)[0]["delivered"], serde_json::json!(["coder"]));
+    assert_exit_code(&ended, 0);
+    assert_eq!(
+        json_lines(&ended)[0]["delivered"],
+        serde_json::json!(["coder"])
+    );
 }
 
 #[tokio::test]
 async fn workspaces_lists_sessions_of_an_agent() {
     let folder = scratch("gateway-workspaces");
-    let (_gateway, url) = Running::gateway(&folder, &[]);
-    let _coder = Running::agent(&url, "coder", &[]);
+    let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
+    let _coder = GatewayProcess::agent(&url, "coder", &[]);
     let request = ["request", "--to", "coder", "--session", "sess-7", "hello"];
-    exits(&at(&url, &request).await, 0);
+    assert_exit_code(&at(&url, &request).await, 0);
     let all = at(&url, &["workspaces"]).await;
-    exits(&all, 0);
-    has(&all.stdout, &["AGENT", "coder", "agents/coder"]);
+    assert_exit_code(&all, 0);
+    assert_contains(&all.stdout, &["AGENT", "coder", "agents/coder"]);
     let one = at(&url, &["workspaces", "coder", "--json"]).await;
-    exits(&one, 0);
-    let workspace = &lines(&one)[0]["workspaces"][0];
+    assert_exit_code(&one, 0);
+    let workspace = &json_lines(&one)[0]["workspaces"][0];
     assert_eq!(workspace["sessionList"][0]["sessionId"], "sess-7");
-    exits(&at(&url, &["workspaces", "ghost"]).await, 1);
+    assert_exit_code(&at(&url, &["workspaces", "ghost"]).await, 1);
 }
 
 #[tokio::test]
 async fn exit_code_of_vote_is_the_decision() {
     let folder = scratch("gateway-vote");
-    let (_gateway, url) = Running::gateway(&folder, &[]);
+    let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
     let cases: [(&[&str; 3], i32, &str); 3] = [
         (
             &["approve", "approve", "reject"],
@@ -140,18 +144,18 @@ async fn exit_code_of_vote_is_the_decision() {
             "rejected, without consensus",
         ),
     ];
-    exits(&at(&url, &["vote", "too early"]).await, 3);
+    assert_exit_code(&at(&url, &["vote", "too early"]).await, 3);
     for (votes, code, decision) in cases {
-        let members: Vec<Running> = ["alpha", "beta", "charlie"]
+        let members: Vec<GatewayProcess> = ["alpha", "beta", "charlie"]
             .iter()
             .zip(votes)
             .map(|(name, vote)| {
-                Running::agent(&url, name, &["--vote", vote, "--reason", "Because."])
+                GatewayProcess::agent(&url, name, &["--vote", vote, "--reason", "Because."])
             })
             .collect();
         let ended = at(&url, &["vote", "Ship", "it"]).await;
-        exits(&ended, code);
-        has(&ended.stdout, &["votes ", ": Because.", decision]);
+        assert_exit_code(&ended, code);
+        assert_contains(&ended.stdout, &["votes ", ": Because.", decision]);
         drop(members);
     }
 }
@@ -159,22 +163,23 @@ async fn exit_code_of_vote_is_the_decision() {
 #[tokio::test]
 async fn repeated_vote_prints_the_same_decision() {
     let folder = scratch("gateway-vote-again");
-    let (_gateway, url) = Running::gateway(&folder, &[]);
-    let _members = ["alpha", "beta"].map(|name| Running::agent(&url, name, &["--vote", "approve"]));
+    let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
+    let _members =
+        ["alpha", "beta"].map(|name| GatewayProcess::agent(&url, name, &["--vote", "approve"]));
     let vote = ["vote", "Ship it", "--id", "release-7", "--json"];
     let first = at(&url, &vote).await;
-    exits(&first, 0);
+    assert_exit_code(&first, 0);
     let again = at(&url, &vote).await;
-    exits(&again, 0);
-    assert_eq!(lines(&again).last(), lines(&first).last());
-    assert_eq!(lines(&again).len(), 1);
+    assert_exit_code(&again, 0);
+    assert_eq!(json_lines(&again).last(), json_lines(&first).last());
+    assert_eq!(json_lines(&again).len(), 1);
     let other = at(&url, &["vote", "Another", "--id", "release-7"]).await;
-    exits(&other, 1);
+    assert_exit_code(&other, 1);
 }
 
 /// Returns the finding of a check.
-fn finding(ended: &Ended, check: &str) -> serde_json::Value {
-    let findings = lines(ended).remove(0)["findings"].take();
+fn finding(ended: &ProcessOutput, check: &str) -> serde_json::Value {
+    let findings = json_lines(ended).remove(0)["findings"].take();
     let mut findings = findings.as_array().unwrap().iter();
     let found = findings.find(|finding| finding["check"] == check);
     found
@@ -197,7 +202,7 @@ async fn doctor_names_the_process_with_the_port() {
         "300",
     ];
     let ended = at(&url, &doctor).await;
-    exits(&ended, 5);
+    assert_exit_code(&ended, 5);
     let port = finding(&ended, "port");
     let own = format!("process {}", std::process::id());
     assert!(port["message"].as_str().unwrap().contains(&own), "{port}");
@@ -206,17 +211,17 @@ async fn doctor_names_the_process_with_the_port() {
 #[tokio::test]
 async fn doctor_explains_offline_agents() {
     let folder = scratch("gateway-doctor");
-    let (_gateway, url) = Running::gateway(&folder, &[]);
-    let _coder = Running::agent(&url, "coder", &[]);
+    let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
+    let _coder = GatewayProcess::agent(&url, "coder", &[]);
     let state = folder.to_str().unwrap();
     let ended = at(&url, &["doctor", "--json", "--state-dir", state]).await;
-    exits(&ended, 0);
+    assert_exit_code(&ended, 0);
     assert_eq!(finding(&ended, "clock")["severity"], "ok");
     let agent = finding(&ended, "agent");
     assert_eq!(agent["severity"], "warning");
     let repair = agent["repair"].as_str().unwrap();
     assert!(repair.contains("gateway agent --name"), "{agent}");
-    let all = lines(&ended)[0].to_string();
+    let all = json_lines(&ended)[0].to_string();
     assert!(!all.contains("coder is offline"), "{all}");
 }
 
@@ -226,7 +231,7 @@ async fn doctor_without_a_gateway_exits_with_3() {
     let url = format!("ws://127.0.0.1:{}", free_port());
     let state = folder.to_str().unwrap();
     let ended = at(&url, &["doctor", "--json", "--state-dir", state]).await;
-    exits(&ended, 3);
+    assert_exit_code(&ended, 3);
     let gateway = finding(&ended, "gateway");
     assert_eq!(gateway["severity"], "error");
     assert!(
@@ -245,21 +250,21 @@ async fn doctor_reports_a_triad_that_cannot_decide() {
     let config = serde_json::json!({ "listen": listen });
     std::fs::write(folder.join("gateway.json"), config.to_string()).unwrap();
     let state = folder.to_str().unwrap();
-    let mut gateway = Running::start(&["gateway", "--json", "--state-dir", state]);
+    let mut gateway = GatewayProcess::start(&["gateway", "--json", "--state-dir", state]);
     let url = gateway.next()["url"].as_str().unwrap().to_owned();
     let doctor = ["gateway", "doctor", "--json", "--state-dir", state];
-    let _alpha = Running::agent(&url, "alpha", &[]);
+    let _alpha = GatewayProcess::agent(&url, "alpha", &[]);
     let ended = run(&doctor).await;
-    exits(&ended, 1);
+    assert_exit_code(&ended, 1);
     let triad = finding(&ended, "triad");
     let message = triad["message"].as_str().unwrap();
-    has(
+    assert_contains(
         message,
         &["1 of 3 members are connected", "a decision needs 2"],
     );
-    let _beta = Running::agent(&url, "beta", &[]);
+    let _beta = GatewayProcess::agent(&url, "beta", &[]);
     let ended = run(&doctor).await;
-    exits(&ended, 0);
+    assert_exit_code(&ended, 0);
     assert!(
         !ended.stdout.contains(r#""check":"triad""#),
         "{}",

@@ -27,7 +27,7 @@ async fn at(url: &str, args: &[&str]) -> bool {
 #[tokio::test]
 async fn page_shows_agents_votes_and_messages_without_texts() {
     let folder = scratch("gateway-page");
-    let (_gateway, url) = Running::gateway(&folder, &[]);
+    let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
     let mut browser = Browser::start("gateway");
     browser.open(&page(&url));
     browser.wait_until(&format!(
@@ -35,8 +35,8 @@ async fn page_shows_agents_votes_and_messages_without_texts() {
         row_with("agent-rows", "alpha")
     ));
     let _members = ["alpha", "beta", "charlie"]
-        .map(|name| Running::agent(&url, name, &["--vote", "approve", "--delay-ms", "50"]));
-    let _coder = Running::agent(&url, "coder", &["--reply", HOSTILE]);
+        .map(|name| GatewayProcess::agent(&url, name, &["--vote", "approve", "--delay-ms", "50"]));
+    let _coder = GatewayProcess::agent(&url, "coder", &["--reply", HOSTILE]);
     browser.wait_until(&format!(
         "{}?.includes('online')",
         row_with("agent-rows", "alpha")
@@ -91,16 +91,16 @@ async fn page_shows_how_the_gateway_runs_an_agent() {
         {"name": "coder", "role": "Developer", "backend": {"run": "cat"}},
     ]});
     std::fs::write(folder.join("gateway.json"), config.to_string()).unwrap();
-    let (_gateway, url) = Running::gateway(&folder, &[]);
-    let mut watch = Running::start(&["gateway", "watch", "--json", "--url", &url]);
-    watch.until_status("coder", "online");
+    let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
+    let mut watch = GatewayProcess::start(&["gateway", "watch", "--json", "--url", &url]);
+    watch.wait_for_status("coder", "online");
     let connector = Connector::new().unwrap();
     let endpoint = Endpoint::new(url.parse().unwrap());
     let mut requester = connector.connect(endpoint).await.unwrap();
     let restart = requester.manage("agents.restart", json!({"agent": "coder"}));
     restart.await.unwrap();
-    watch.until_status("coder", "offline");
-    watch.until_status("coder", "online");
+    watch.wait_for_status("coder", "offline");
+    watch.wait_for_status("coder", "online");
     let mut browser = Browser::start("gateway-run");
     browser.open(&page(&url));
     browser.wait_until(&format!(
@@ -121,7 +121,7 @@ async fn page_keeps_its_key_in_the_tab() {
     });
     let file = folder.join("gateway.json");
     std::fs::write(&file, config.to_string()).unwrap();
-    let (_gateway, url) = Running::gateway(&folder, &["--config", file.to_str().unwrap()]);
+    let (_gateway, url) = GatewayProcess::gateway(&folder, &["--config", file.to_str().unwrap()]);
     let mut browser = Browser::start("gateway-key");
     browser.open(&page(&url));
     browser.wait_until("!document.querySelector('#sign-in').hidden");

@@ -18,7 +18,7 @@ async fn create_writes_files_for_the_owner_only() {
     let args = ["gateway", "agents", "create", "reviewer", "--role", "R"];
     let (config, dir) = (file.to_str().unwrap(), state.to_str().unwrap());
     let first = run(&[&args[..], &["--state-dir", dir]].concat()).await;
-    exits(&first, 0);
+    assert_exit_code(&first, 0);
     for made in [
         &state,
         &state.join("agents"),
@@ -31,7 +31,7 @@ async fn create_writes_files_for_the_owner_only() {
     std::fs::write(&file, "{}").unwrap();
     std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o640)).unwrap();
     let other = run(&[&args[..], &["--state-dir", dir, "--config", config]].concat()).await;
-    exits(&other, 0);
+    assert_exit_code(&other, 0);
     // An existing file keeps its permissions.
     assert_eq!(mode(&file), 0o640);
 }
@@ -57,13 +57,13 @@ fn readable_by_others(folder: &Path) -> Vec<std::path::PathBuf> {
 async fn gateway_files_are_private() {
     let folder = scratch("gateway-private");
     let state = folder.join("state");
-    let (gateway, url) = Running::gateway(&state, &[]);
-    let alpha = Running::agent(&url, "alpha", &[]);
+    let (gateway, url) = GatewayProcess::gateway(&state, &[]);
+    let alpha = GatewayProcess::agent(&url, "alpha", &[]);
     let place = ["--state-dir", state.to_str().unwrap(), "--url", &url];
     let create = ["gateway", "agents", "create", "reviewer", "--role", "R"];
-    exits(&run(&[&create[..], &place].concat()).await, 0);
+    assert_exit_code(&run(&[&create[..], &place].concat()).await, 0);
     let send = ["send", "--gateway", &url, "--target", "alpha", "hello"];
-    exits(&run(&send).await, 0);
+    assert_exit_code(&run(&send).await, 0);
     let archive = [
         "gateway",
         "sessions",
@@ -72,7 +72,7 @@ async fn gateway_files_are_private() {
         "--older-than",
         "0s",
     ];
-    exits(&run(&[&archive[..], &place].concat()).await, 0);
+    assert_exit_code(&run(&[&archive[..], &place].concat()).await, 0);
     drop((alpha, gateway));
     assert_eq!(
         readable_by_others(&folder),
@@ -83,22 +83,22 @@ async fn gateway_files_are_private() {
 #[tokio::test]
 async fn running_gateway_learns_of_created_agent() {
     let folder = scratch("gateway-informed");
-    let (_gateway, url) = Running::gateway(&folder, &[]);
+    let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
     let place = ["--state-dir", folder.to_str().unwrap(), "--url", &url];
     let create = [
         "gateway", "agents", "create", "reviewer", "--role", "Reviewer",
     ];
     let created = run(&[&create[..], &place].concat()).await;
-    exits(&created, 0);
+    assert_exit_code(&created, 0);
     let status = run(&["gateway", "agents", "status", "reviewer", "--url", &url]).await;
-    exits(&status, 1);
-    has(&status.stdout, &["Reviewer", "offline"]);
+    assert_exit_code(&status, 1);
+    assert_contains(&status.stdout, &["Reviewer", "offline"]);
 }
 
 #[tokio::test]
 async fn relative_state_directory_is_that_of_the_running_gateway() {
     let folder = scratch("gateway-relative");
-    let (_gateway, url) = Running::gateway(&folder.join("state"), &[]);
+    let (_gateway, url) = GatewayProcess::gateway(&folder.join("state"), &[]);
     let create = [
         "gateway",
         "agents",
@@ -112,9 +112,9 @@ async fn relative_state_directory_is_that_of_the_running_gateway() {
         &url,
     ];
     let created = command(&create).current_dir(&folder).spawn().unwrap();
-    let created = end(created).await;
-    exits(&created, 0);
-    has(&created.stderr, &["knows it"]);
+    let created = wait_for_output(created).await;
+    assert_exit_code(&created, 0);
+    assert_contains(&created.stderr, &["knows it"]);
 }
 
 #[tokio::test]
@@ -123,7 +123,7 @@ async fn gateway_with_other_state_is_not_informed() {
         scratch("gateway-create-ours"),
         scratch("gateway-create-theirs"),
     );
-    let (_gateway, url) = Running::gateway(&other, &[]);
+    let (_gateway, url) = GatewayProcess::gateway(&other, &[]);
     let state = own.to_str().unwrap();
     let create = [
         "gateway",
@@ -138,22 +138,22 @@ async fn gateway_with_other_state_is_not_informed() {
         &url,
     ];
     let created = run(&create).await;
-    exits(&created, 0);
-    has(&created.stderr, &["another state directory"]);
+    assert_exit_code(&created, 0);
+    assert_contains(&created.stderr, &["another state directory"]);
     let status = run(&["gateway", "agents", "status", "reviewer", "--url", &url]).await;
-    exits(&status, 2);
+    assert_exit_code(&status, 2);
 }
 
 #[tokio::test]
 async fn call_to_offline_agent_is_reported() {
     let folder = scratch("gateway-offline");
-    let (_gateway, url) = Running::gateway(&folder, &[]);
+    let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
     let status = run(&["gateway", "agents", "status", "beta", "--url", &url]).await;
-    exits(&status, 1);
-    has(&status.stderr, &["`beta` is offline"]);
+    assert_exit_code(&status, 1);
+    assert_contains(&status.stderr, &["`beta` is offline"]);
     let restart = run(&["gateway", "agents", "restart", "beta", "--url", &url]).await;
-    exits(&restart, 1);
-    has(&restart.stderr, &["`beta`: it is offline"]);
+    assert_exit_code(&restart, 1);
+    assert_contains(&restart.stderr, &["`beta`: it is offline"]);
     assert!(!restart.stderr.contains("message"), "{}", restart.stderr);
 }
 
@@ -163,7 +163,7 @@ async fn gateway_commands_share_their_directory() {
     let file = folder.join("own.json");
     let state = folder.join("state");
     std::fs::write(&file, r#"{"listen": "127.0.0.1:1", "stateDir": "state"}"#).unwrap();
-    let (_gateway, url) = Running::gateway(&state, &["--config", file.to_str().unwrap()]);
+    let (_gateway, url) = GatewayProcess::gateway(&state, &["--config", file.to_str().unwrap()]);
     let place = [
         "--config",
         file.to_str().unwrap(),
@@ -183,14 +183,14 @@ async fn gateway_commands_share_their_directory() {
         (&["validate"], 0),
     ] {
         let ended = run(&[&["gateway"], command, &place].concat()).await;
-        exits(&ended, code);
+        assert_exit_code(&ended, code);
     }
 }
 
 #[tokio::test]
 async fn gateway_is_found_by_its_configuration() {
     let folder = scratch("gateway-listen");
-    let (_gateway, url) = Running::gateway(&folder.join("state"), &[]);
+    let (_gateway, url) = GatewayProcess::gateway(&folder.join("state"), &[]);
     let file = folder.join("own.json");
     let listen = url.strip_prefix("ws://").unwrap();
     std::fs::write(
@@ -201,7 +201,7 @@ async fn gateway_is_found_by_its_configuration() {
     let config = ["--config", file.to_str().unwrap()];
     for command in [&["status", "--json"][..], &["agents", "list", "--json"]] {
         let ended = run(&[&["gateway"], command, &config].concat()).await;
-        exits(&ended, 0);
+        assert_exit_code(&ended, 0);
         assert_eq!(ended.stderr, "");
     }
 }
@@ -209,7 +209,7 @@ async fn gateway_is_found_by_its_configuration() {
 #[tokio::test]
 async fn validate_names_agents_unknown_to_the_gateway() {
     let folder = scratch("gateway-validate-url");
-    let (_gateway, url) = Running::gateway(&folder.join("state"), &[]);
+    let (_gateway, url) = GatewayProcess::gateway(&folder.join("state"), &[]);
     let file = folder.join("own.json");
     std::fs::write(
         &file,
@@ -217,10 +217,10 @@ async fn validate_names_agents_unknown_to_the_gateway() {
     )
     .unwrap();
     let validate = ["gateway", "validate", "--config", file.to_str().unwrap()];
-    exits(&run(&validate).await, 0);
+    assert_exit_code(&run(&validate).await, 0);
     let checked = run(&[&validate[..], &["--url", &url]].concat()).await;
-    exits(&checked, 1);
-    has(&checked.stderr, &["`reviewer`"]);
+    assert_exit_code(&checked, 1);
+    assert_contains(&checked.stderr, &["`reviewer`"]);
 }
 
 #[tokio::test]
@@ -229,14 +229,14 @@ async fn sessions_list_omits_archived_sessions() {
     let place = ["--json", "--state-dir", folder.to_str().unwrap()];
     let sessions =
         async |args: &[&str]| run(&[&["gateway", "sessions"], args, &place].concat()).await;
-    exits(&sessions(&["create", "alpha", "--session", "old"]).await, 0);
-    exits(
+    assert_exit_code(&sessions(&["create", "alpha", "--session", "old"]).await, 0);
+    assert_exit_code(
         &sessions(&["archive", "alpha", "--older-than", "0s"]).await,
         0,
     );
-    exits(&sessions(&["create", "alpha", "--session", "new"]).await, 0);
+    assert_exit_code(&sessions(&["create", "alpha", "--session", "new"]).await, 0);
     let listed = async |args: &[&str]| {
-        let all = lines(&sessions(args).await)[0]["sessions"].take();
+        let all = json_lines(&sessions(args).await)[0]["sessions"].take();
         let all = all.as_array().unwrap().clone();
         let ids = all
             .iter()
@@ -257,8 +257,8 @@ async fn audit_log_is_written_unless_disabled() {
         ("off", &["--config", off.to_str().unwrap()], 0),
     ] {
         let state = folder.join(name);
-        let (mut gateway, url) = Running::gateway(&state, more);
-        exits(&run(&["gateway", "status", "--url", &url]).await, 0);
+        let (mut gateway, url) = GatewayProcess::gateway(&state, more);
+        assert_exit_code(&run(&["gateway", "status", "--url", &url]).await, 0);
         interrupt(&gateway.child);
         gateway.child.wait().unwrap();
         let log = std::fs::read_to_string(state.join("audit.jsonl")).unwrap_or_default();

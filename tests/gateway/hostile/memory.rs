@@ -4,7 +4,7 @@
 use futures_util::future::join_all;
 use serde_json::json;
 
-use crate::gateway::filter::Filter;
+use crate::gateway::jsonl_process::JsonlProcess;
 use crate::gateway::support::{message_to, propose, start_profile, with_fields};
 
 /// The allowed growth between few and many rounds, in kB, for fragmentation. It is 600 kB for each round, or 15 bytes for
@@ -49,17 +49,17 @@ const PROPOSALS: [&str; 5] = [
     "flood of votes",
 ];
 
-fn round(filter: &mut Filter) {
+fn round(process: &mut JsonlProcess) {
     for agent in AGENTS {
         let request = with_fields(message_to(agent, "Hello?"), json!({"timeout_ms": 10_000}));
-        let envelope = filter.call(&request);
+        let envelope = process.call(&request);
         assert_ne!(
             envelope["error"]["reason"], "timeout",
             "{agent}: {envelope}"
         );
     }
     for proposal in PROPOSALS {
-        let envelope = filter.call(&with_fields(
+        let envelope = process.call(&with_fields(
             propose(proposal),
             json!({"timeout_ms": 10_000}),
         ));
@@ -67,7 +67,7 @@ fn round(filter: &mut Filter) {
     }
     // The replies of these agents never end, but the call does.
     for agent in ["endless-flood", "endless-pings", "forged-only", "silent"] {
-        filter.call(&with_fields(
+        process.call(&with_fields(
             message_to(agent, "Hello?"),
             json!({"timeout_ms": 60}),
         ));
@@ -82,15 +82,15 @@ async fn resident_kb() -> (u64, u64) {
         "limits": {"eventBytes": 1_048_576},
     });
     let resident_kb = tokio::task::spawn_blocking(move || {
-        let mut filter = Filter::start(&config);
+        let mut process = JsonlProcess::start(&config);
         for _ in 0..WARM_UP_ROUNDS {
-            round(&mut filter);
+            round(&mut process);
         }
-        let before = filter.memory_kb("VmRSS");
+        let before = process.memory_kb("VmRSS");
         for _ in 0..ROUNDS {
-            round(&mut filter);
+            round(&mut process);
         }
-        (before, filter.memory_kb("VmRSS"))
+        (before, process.memory_kb("VmRSS"))
     });
     resident_kb.await.unwrap()
 }

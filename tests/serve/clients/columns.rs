@@ -8,9 +8,9 @@ use std::sync::OnceLock;
 use serde_json::{Value, json};
 
 use crate::serve::root;
-use testkit::support::hook::{Hook, Report};
 use testkit::support::sdk::{self, Sdk};
 use testkit::support::serve::Server;
+use testkit::support::webhook::{Webhook, WebhookRequest};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Client {
@@ -43,7 +43,7 @@ pub struct Column {
 pub struct Run {
     /// The result of each operation.
     pub results: HashMap<String, Value>,
-    reports: Vec<Report>,
+    reports: Vec<WebhookRequest>,
 }
 
 impl Client {
@@ -102,10 +102,10 @@ impl Column {
 
     fn run_operations(self) -> Run {
         let mut command = self.command();
-        let hook = Hook::start();
+        let webhook = Webhook::start();
         let server = Server::scripted(&["--allow-any-webhook", "--task-store", "memory"]);
         let (binding, version) = (self.binding.name(), self.version.name());
-        command.args([server.url(), binding, version, &hook.url()]);
+        command.args([server.url(), binding, version, &webhook.url()]);
         let output = command.stdin(Stdio::null()).output().unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{self} failed: {stderr}");
@@ -114,7 +114,7 @@ impl Column {
         // The shutdown delivers queued notifications.
         let output = server.stop();
         assert!(output.status.success(), "{}", output.log);
-        let reports = hook.all();
+        let reports = webhook.all();
         Run { results, reports }
     }
 
@@ -150,8 +150,8 @@ fn parse_line(line: &str) -> (String, Value) {
 impl Run {
     /// Returns the requests of the webhook for a task: the states in order, the media type, and the credentials.
     pub fn webhook_report(&self, task: &str) -> Value {
-        let is_of_task = |report: &&Report| report.body.contains(task);
-        let reports: Vec<&Report> = self.reports.iter().filter(is_of_task).collect();
+        let is_of_task = |report: &&WebhookRequest| report.body.contains(task);
+        let reports: Vec<&WebhookRequest> = self.reports.iter().filter(is_of_task).collect();
         let states = reports.iter().filter_map(|report| {
             let body: Value = serde_json::from_str(&report.body).unwrap();
             let update = &body["statusUpdate"]["status"]["state"];
