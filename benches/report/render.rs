@@ -46,11 +46,11 @@ fn cell(values: Option<&[f64]>) -> String {
         return "–".to_owned();
     };
     let median = crate::samples::median(values);
-    let (least, most) = range(values);
+    let (minimum, maximum) = range(values);
     let spread = if median == 0.0 {
         0.0
     } else {
-        (most - least) / 2.0 / median * 100.0
+        (maximum - minimum) / 2.0 / median * 100.0
     };
     format!("{} ±{spread:.0}%", number(median))
 }
@@ -312,13 +312,13 @@ fn bars(section: &Section, case: &str, metric: &str, title: &str) -> String {
     };
     let all = section.subjects().into_iter().filter_map(|subject| {
         let values = section.values(case, subject, metric)?;
-        let (least, most) = range(values);
+        let (minimum, maximum) = range(values);
         let (label, own) = (subject.to_owned(), own(subject));
         Some(Bar {
             label,
             median: crate::samples::median(values),
-            least,
-            most,
+            minimum,
+            maximum,
             own,
         })
     });

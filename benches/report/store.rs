@@ -24,7 +24,7 @@ use tokio::{
 
 use crate::{
     Scale,
-    process::{Process, resident_here},
+    process::{Process, own_resident_bytes},
     samples::Section,
 };
 
@@ -209,7 +209,7 @@ fn many(scale: &Scale, section: &mut Section, runtime: &tokio::runtime::Runtime)
     });
     let (folder, tasks) = (directory.path().to_str().unwrap(), scale.tasks.to_string());
     for _ in 0..scale.rounds {
-        let process = Process::role(&[ROLE, folder, &tasks]);
+        let process = Process::start_role(&[ROLE, folder, &tasks]);
         let answer: Value = serde_json::from_str(&process.ready).unwrap();
         for metric in ["open ms", "listed tasks/s", "loaded tasks/s", "resident MB"] {
             let case = format!("{tasks} tasks");
@@ -220,7 +220,7 @@ fn many(scale: &Scale, section: &mut Section, runtime: &tokio::runtime::Runtime)
 
 /// Runs the measured process.
 pub(crate) fn serve(folder: &Path, tasks: u64) {
-    let before = resident_here();
+    let before = own_resident_bytes();
     let start = Instant::now();
     let store = open(folder, Fsync::Interval);
     let opened = start.elapsed();
@@ -256,7 +256,7 @@ pub(crate) fn serve(folder: &Path, tasks: u64) {
         "{}",
         json!({
             "open ms": opened.as_secs_f64() * 1e3, "listed tasks/s": listed, "loaded tasks/s": loaded,
-            "resident MB": (resident_here() - before) / 1e6,
+            "resident MB": (own_resident_bytes() - before) / 1e6,
         })
     );
 }

@@ -10,13 +10,13 @@ use crate::cli::support::*;
 #[tokio::test]
 async fn stdout_has_only_the_answer() {
     let peers = start_desk(json!({"message/send": results([message("All is well.")])})).await;
-    let ended = run_subcommand(&peers, "send", &["Is", "the shop", "down?"]).await;
-    assert_exit_code(&ended, 0);
-    assert_eq!(ended.stdout, "All is well.\n");
+    let output = run_subcommand(&peers, "send", &["Is", "the shop", "down?"]).await;
+    assert_exit_code(&output, 0);
+    assert_eq!(output.stdout, "All is well.\n");
     let sent = last_message(&peers)["parts"].take();
     assert_eq!(sent, text_parts("Is the shop down?"));
     let again = format!("send --url {} --context ctx-1 'TEXT'", peers.origin("desk"));
-    assert_contains(&ended.stderr, &[&again]);
+    assert_contains(&output.stderr, &[&again]);
 }
 
 #[tokio::test]
@@ -25,7 +25,7 @@ async fn files_and_data_are_separate_parts() {
     let file = scratch("parts").join("notes.txt");
     fs::write(&file, "hello").unwrap();
     let file = file.to_str().unwrap();
-    let ended = run_subcommand(
+    let output = run_subcommand(
         &peers,
         "send",
         &[
@@ -38,7 +38,7 @@ async fn files_and_data_are_separate_parts() {
         ],
     )
     .await;
-    assert_exit_code(&ended, 0);
+    assert_exit_code(&output, 0);
     let sent = last_message(&peers)["parts"].take();
     assert_eq!(
         sent,
@@ -63,11 +63,11 @@ async fn followed_task_shows_states_and_artifact_once() {
         ),
     ];
     let peers = start_desk(json!({"message/stream": sse_stream(events)})).await;
-    let ended = run_subcommand(&peers, "send", &["--follow", "go"]).await;
-    assert_exit_code(&ended, 0);
-    assert_eq!(ended.stdout, "One line\nand another\n");
+    let output = run_subcommand(&peers, "send", &["--follow", "go"]).await;
+    assert_exit_code(&output, 0);
+    assert_eq!(output.stdout, "One line\nand another\n");
     assert_contains(
-        &ended.stderr,
+        &output.stderr,
         &[
             "submitted\n",
             "working: reading the log\n",
@@ -80,11 +80,11 @@ async fn followed_task_shows_states_and_artifact_once() {
 async fn truncated_history_is_reported() {
     let events = [task("working", json!({})), artifact_update("One ", false)];
     let peers = start_desk(json!({"message/stream": sse_stream(events)})).await;
-    let ended = run_subcommand(&peers, "send", &["--follow", "go"]).await;
-    assert_exit_code(&ended, 0);
-    assert_eq!(ended.stdout, "One \n");
+    let output = run_subcommand(&peers, "send", &["--follow", "go"]).await;
+    assert_exit_code(&output, 0);
+    assert_eq!(output.stdout, "One \n");
     assert_contains(
-        &ended.stderr,
+        &output.stderr,
         &["may be missing", "task-1 of target: working"],
     );
 }
@@ -97,16 +97,16 @@ async fn updates_and_the_envelope_are_lines_of_json() {
         status("completed", "bye"),
     ];
     let peers = start_desk(json!({"message/stream": sse_stream(events)})).await;
-    let ended = run_subcommand(&peers, "send", &["--follow", "--json", "go"]).await;
-    assert_exit_code(&ended, 0);
-    let lines = json_lines(&ended);
+    let output = run_subcommand(&peers, "send", &["--follow", "--json", "go"]).await;
+    assert_exit_code(&output, 0);
+    let lines = json_lines(&output);
     let phases: Vec<_> = lines.iter().map(|line| line["phase"].as_str()).collect();
     assert_eq!(
         phases,
         [Some("update"), Some("update"), Some("update"), None]
     );
     assert_eq!(lines[3]["summary"]["message_text"], "Done");
-    assert_eq!(ended.stderr, "");
+    assert_eq!(output.stderr, "");
 }
 
 #[tokio::test]
@@ -120,9 +120,9 @@ async fn targets_without_terminal_are_a_plain_table() {
     ]);
     fs::write(&config, json!({"targets": targets}).to_string()).unwrap();
     let config = config.to_str().unwrap();
-    let ended = run(&["targets", "--config", config]).await;
-    assert_exit_code(&ended, 0);
-    let rows: Vec<Vec<&str>> = ended
+    let output = run(&["targets", "--config", config]).await;
+    assert_exit_code(&output, 0);
+    let rows: Vec<Vec<&str>> = output
         .stdout
         .lines()
         .map(|line| line.split_whitespace().collect())
@@ -146,11 +146,15 @@ async fn targets_without_terminal_are_a_plain_table() {
         ]
     );
     assert_eq!(rows[2], ["gone", "?", &address("gone"), "?", "unreachable"]);
-    assert_contains(&ended.stdout, &["\ngone: ", "\nwhat to do: "]);
-    assert!(ended.stdout.is_ascii(), "no lines drawn: {}", ended.stdout);
+    assert_contains(&output.stdout, &["\ngone: ", "\nwhat to do: "]);
+    assert!(
+        output.stdout.is_ascii(),
+        "no lines drawn: {}",
+        output.stdout
+    );
 
-    let ended = run(&["targets", "--config", config, "--json"]).await;
-    let lines = json_lines(&ended);
+    let output = run(&["targets", "--config", config, "--json"]).await;
+    let lines = json_lines(&output);
     assert_eq!(lines.len(), 1);
     assert_eq!(lines[0]["summary"]["targets"][0]["target_alias"], "desk");
 }
@@ -177,13 +181,13 @@ async fn agent_text_cannot_control_the_terminal() {
         ("send", &["--follow", "go"][..]),
         ("send", &["go"][..]),
     ] {
-        let ended = run_subcommand(&peers, subcommand, args).await;
-        let shown = format!("{}{}", ended.stdout, ended.stderr);
+        let output = run_subcommand(&peers, subcommand, args).await;
+        let shown = format!("{}{}", output.stdout, output.stderr);
         assert_contains(&shown, &["red"]);
         let controls: Vec<_> = shown
             .chars()
             .filter(|c| c.is_control() && *c != '\n')
             .collect();
-        assert!(controls.is_empty(), "{controls:?} in {ended:?}");
+        assert!(controls.is_empty(), "{controls:?} in {output:?}");
     }
 }

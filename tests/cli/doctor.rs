@@ -14,18 +14,21 @@ async fn start_desk() -> Peers {
 #[tokio::test]
 async fn doctor_finds_no_fault_in_a_reachable_agent() {
     let peers = start_desk().await;
-    let ended = run(&["doctor", "--url", peers.origin("desk")]).await;
-    assert_exit_code(&ended, 0);
-    assert_contains(&ended.stdout, &["ok       library", "Help Desk answers at"]);
+    let output = run(&["doctor", "--url", peers.origin("desk")]).await;
+    assert_exit_code(&output, 0);
+    assert_contains(
+        &output.stdout,
+        &["ok       library", "Help Desk answers at"],
+    );
 }
 
 #[tokio::test]
 async fn doctor_names_a_repair_for_an_unreachable_agent() {
     let peers = start_desk().await;
-    let ended = run(&["doctor", "--url", peers.origin("away")]).await;
-    assert_exit_code(&ended, 3);
+    let output = run(&["doctor", "--url", peers.origin("away")]).await;
+    assert_exit_code(&output, 3);
     assert_contains(
-        &ended.stdout,
+        &output.stdout,
         &["error    agent", "repair: Check that the agent is running"],
     );
 }
@@ -36,9 +39,9 @@ async fn diagnosis(peer: Value, options: &[&str], code: i32) -> String {
         .await
         .unwrap();
     let url = peers.origin("desk").to_owned();
-    let ended = run(&[&["doctor", "--url", &url], options].concat()).await;
-    assert_exit_code(&ended, code);
-    ended.stdout.clone()
+    let output = run(&[&["doctor", "--url", &url], options].concat()).await;
+    assert_exit_code(&output, code);
+    output.stdout.clone()
 }
 
 #[tokio::test]
@@ -108,10 +111,10 @@ async fn doctor_names_a_private_address_and_its_option() {
 
 #[tokio::test]
 async fn doctor_without_network_reports_the_lookup() {
-    let ended = run(&["doctor", "--url", "http://desk.invalid"]).await;
-    assert_exit_code(&ended, 3);
+    let output = run(&["doctor", "--url", "http://desk.invalid"]).await;
+    assert_exit_code(&output, 3);
     assert_contains(
-        &ended.stdout,
+        &output.stdout,
         &["desk.invalid", "repair: Check the host name"],
     );
 }
@@ -124,14 +127,14 @@ async fn doctor_reports_bad_tokens_without_printing_them() {
     let file = scratch("doctor").join("agents.json");
     std::fs::write(&file, json!({ "targets": targets }).to_string()).unwrap();
     let child = command(&["doctor", "--json", "--config", file.to_str().unwrap()]).spawn();
-    let ended = wait_for_output(child.unwrap()).await;
-    assert_exit_code(&ended, 1);
-    let findings: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let output = wait_for_output(child.unwrap()).await;
+    assert_exit_code(&output, 1);
+    let findings: Value = serde_json::from_str(&output.stdout).unwrap();
     let of_secrets = |severity: &str| {
         let all = findings["findings"].as_array().unwrap();
         all.iter()
             .any(|f| f["check"] == "secrets" && f["severity"] == severity)
     };
     assert!(of_secrets("error") && of_secrets("warning"), "{findings:#}");
-    assert!(!ended.stdout.contains(expired), "{findings:#}");
+    assert!(!output.stdout.contains(expired), "{findings:#}");
 }

@@ -12,10 +12,10 @@ async fn peer_refusal_is_a_failure() {
     let peers =
         start_desk(json!({"message/send": [{"error": {"code": -32000, "message": "not today"}}]}))
             .await;
-    let ended = run_subcommand(&peers, "send", &["hi"]).await;
-    assert_exit_code(&ended, 1);
-    assert_eq!(ended.stdout, "");
-    assert_contains(&ended.stderr, &["error: ", "not today", "what to do: "]);
+    let output = run_subcommand(&peers, "send", &["hi"]).await;
+    assert_exit_code(&output, 1);
+    assert_eq!(output.stdout, "");
+    assert_contains(&output.stderr, &["error: ", "not today", "what to do: "]);
 }
 
 #[tokio::test]
@@ -127,22 +127,22 @@ async fn usage_error_names_its_cause() {
         ),
         (&["frobnicate"], "frobnicate"),
     ] {
-        let ended = run(args).await;
-        assert_exit_code(&ended, 2);
-        assert_contains(&ended.stderr, &[reported]);
-        let advice = ended.stderr.matches("remote-agent send --save").count();
-        assert!(advice <= 1, "{args:?} {ended:?}");
-        assert_eq!(ended.stdout, "", "{args:?}");
+        let output = run(args).await;
+        assert_exit_code(&output, 2);
+        assert_contains(&output.stderr, &[reported]);
+        let advice = output.stderr.matches("remote-agent send --save").count();
+        assert!(advice <= 1, "{args:?} {output:?}");
+        assert_eq!(output.stdout, "", "{args:?}");
     }
 }
 
 #[tokio::test]
 async fn invalid_request_shows_its_error_once() {
     let peers = start_desk(json!({})).await;
-    let ended = run_subcommand(&peers, "send", &["--context", "", "hi"]).await;
-    assert_exit_code(&ended, 2);
+    let output = run_subcommand(&peers, "send", &["--context", "", "hi"]).await;
+    assert_exit_code(&output, 2);
     assert_contains(
-        &ended.stderr,
+        &output.stderr,
         &["input validation failed", "/context_id must NOT have fewer"],
     );
 }
@@ -150,9 +150,9 @@ async fn invalid_request_shows_its_error_once() {
 #[tokio::test]
 async fn missing_peer_is_unreachable() {
     let peers = start_peer(json!({"unreachable": true})).await;
-    let ended = run_subcommand(&peers, "send", &["hi"]).await;
-    assert_exit_code(&ended, 3);
-    assert_contains(&ended.stderr, &["cannot connect", "what to do: "]);
+    let output = run_subcommand(&peers, "send", &["hi"]).await;
+    assert_exit_code(&output, 3);
+    assert_contains(&output.stderr, &["cannot connect", "what to do: "]);
     assert_exit_code(
         &run_subcommand(&peers, "status", &["--task", "task-1", "--json"]).await,
         3,
@@ -171,15 +171,15 @@ async fn peer_receives_token_of_environment() {
     let child = command(&["send", "hi", "--url", url, "--bearer-env", "DESK_TOKEN"])
         .env("DESK_TOKEN", "s3cret-token")
         .spawn();
-    let ended = wait_for_output(child.unwrap()).await;
-    assert_exit_code(&ended, 0);
+    let output = wait_for_output(child.unwrap()).await;
+    assert_exit_code(&output, 0);
     let log = peers.log("desk");
     assert_eq!(
         log.last().unwrap().headers["authorization"],
         "Bearer s3cret-token"
     );
-    assert!(!format!("{ended:?}").contains("s3cret"), "{ended:?}");
-    assert_contains(&ended.stderr, &["--bearer-env DESK_TOKEN"]);
+    assert!(!format!("{output:?}").contains("s3cret"), "{output:?}");
+    assert_contains(&output.stderr, &["--bearer-env DESK_TOKEN"]);
     let unset = run(&[
         "send",
         "hi",
@@ -199,22 +199,22 @@ async fn peer_receives_token_of_environment() {
 #[tokio::test]
 async fn silent_peer_times_out() {
     let peers = start_desk(json!({"message/send": [{"delay_ms": 3_600_000, "result": {}}]})).await;
-    let ended = run_subcommand(&peers, "send", &["hi", "--timeout-ms", "200"]).await;
-    assert_exit_code(&ended, 5);
-    assert_contains(&ended.stderr, &["`--timeout-ms`", "`--task-required`"]);
-    assert!(!ended.stderr.contains("timeout_ms"), "{ended:?}");
+    let output = run_subcommand(&peers, "send", &["hi", "--timeout-ms", "200"]).await;
+    assert_exit_code(&output, 5);
+    assert_contains(&output.stderr, &["`--timeout-ms`", "`--task-required`"]);
+    assert!(!output.stderr.contains("timeout_ms"), "{output:?}");
 }
 
 #[tokio::test]
 async fn output_before_timeout_is_printed_once() {
     let events = results([status("working", "Reading the log.")]);
     let peers = start_desk(json!({"message/stream": [{"sse": events, "end": "hang"}]})).await;
-    let ended = run_subcommand(&peers, "send", &["--follow", "hi", "--timeout-ms", "500"]).await;
-    assert_exit_code(&ended, 5);
-    let both = format!("{}{}", ended.stdout, ended.stderr);
-    assert_eq!(both.matches("Reading the log.").count(), 1, "{ended:?}");
+    let output = run_subcommand(&peers, "send", &["--follow", "hi", "--timeout-ms", "500"]).await;
+    assert_exit_code(&output, 5);
+    let both = format!("{}{}", output.stdout, output.stderr);
+    assert_eq!(both.matches("Reading the log.").count(), 1, "{output:?}");
     assert_contains(
-        &ended.stderr,
+        &output.stderr,
         &[
             "the wait ended",
             "the task continues",
@@ -235,14 +235,14 @@ async fn failed_task_exits_with_message_of_agent() {
             json!({"message/send": results([task.clone()]), "message/stream": sse_stream([task])});
         let peers = start_desk(script).await;
         let follow = if follow { &["--follow"][..] } else { &[] };
-        let ended = run_subcommand(&peers, "send", &[follow, &["go"]].concat()).await;
-        assert_exit_code(&ended, 1);
-        assert_eq!(ended.stdout, "Half.\n");
+        let output = run_subcommand(&peers, "send", &[follow, &["go"]].concat()).await;
+        assert_exit_code(&output, 1);
+        assert_eq!(output.stdout, "Half.\n");
         assert_contains(
-            &ended.stderr,
+            &output.stderr,
             &[&format!("task task-1 of target: {state}: Disk full.\n")],
         );
-        assert_eq!(ended.stderr.matches("Disk full.").count(), 1, "{ended:?}");
+        assert_eq!(output.stderr.matches("Disk full.").count(), 1, "{output:?}");
         assert_exit_code(&run_subcommand(&peers, "send", &["--json", "go"]).await, 1);
     }
 }
@@ -266,8 +266,8 @@ async fn list_without_cards_exits_by_the_reason() {
             .collect();
         let file = scratch("targets-fail").join("agents.json");
         fs::write(&file, json!({"targets": targets}).to_string()).unwrap();
-        let ended = run(&["targets", "--config", file.to_str().unwrap()]).await;
-        assert_exit_code(&ended, code);
+        let output = run(&["targets", "--config", file.to_str().unwrap()]).await;
+        assert_exit_code(&output, code);
     }
 }
 
@@ -275,9 +275,9 @@ async fn list_without_cards_exits_by_the_reason() {
 async fn page_instead_of_card_is_reported_with_type_and_size() {
     let page = json!({"status": 200, "headers": {"content-type": "text/html"}, "body": "<html>"});
     let peers = start_peer(json!({"routes": {"GET /.well-known/agent-card.json": page}})).await;
-    let ended = run_subcommand(&peers, "send", &["hi"]).await;
-    assert_exit_code(&ended, 3);
-    assert_contains(&ended.stderr, &["not JSON (text/html, 6 bytes)"]);
+    let output = run_subcommand(&peers, "send", &["hi"]).await;
+    assert_exit_code(&output, 3);
+    assert_contains(&output.stderr, &["not JSON (text/html, 6 bytes)"]);
 }
 
 #[tokio::test]
@@ -287,9 +287,9 @@ async fn url_option_ignores_configuration_of_environment() {
     let child = command(&["send", "hi", "--url", url, "--allow-private"])
         .env("REMOTE_AGENT_CONFIG", "/nowhere/agents.json")
         .spawn();
-    let ended = wait_for_output(child.unwrap()).await;
-    assert_exit_code(&ended, 0);
-    assert_contains(&ended.stderr, &["--allow-private"]);
+    let output = wait_for_output(child.unwrap()).await;
+    assert_exit_code(&output, 0);
+    assert_contains(&output.stderr, &["--allow-private"]);
 }
 
 #[cfg(unix)]
@@ -301,9 +301,9 @@ async fn interrupt_cancels_the_call_and_shows_its_outcome() {
         .unwrap();
     peers.wait_for("desk", 2).await;
     interrupt(&child);
-    let ended = wait_for_output(child).await;
-    assert_exit_code(&ended, 1);
-    assert_eq!(json_lines(&ended)[0]["error"]["reason"], "aborted");
+    let output = wait_for_output(child).await;
+    assert_exit_code(&output, 1);
+    assert_eq!(json_lines(&output)[0]["error"]["reason"], "aborted");
 }
 
 #[tokio::test]
@@ -311,15 +311,15 @@ async fn every_subcommand_has_a_help_with_examples() {
     for subcommand in [
         "targets", "send", "watch", "status", "cancel", "call", "package",
     ] {
-        let ended = run(&[subcommand, "--help"]).await;
-        assert_exit_code(&ended, 0);
-        assert_contains(&ended.stdout, &["Usage: ", "Examples:"]);
+        let output = run(&[subcommand, "--help"]).await;
+        assert_exit_code(&output, 0);
+        assert_contains(&output.stdout, &["Usage: ", "Examples:"]);
     }
 }
 
 #[tokio::test]
 async fn no_arguments_prints_help() {
-    let ended = run(&[]).await;
-    assert_exit_code(&ended, 2);
-    assert_contains(&ended.stderr, &["Usage: remote-agent", "Exit codes:"]);
+    let output = run(&[]).await;
+    assert_exit_code(&output, 2);
+    assert_contains(&output.stderr, &["Usage: remote-agent", "Exit codes:"]);
 }

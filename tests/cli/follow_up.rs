@@ -46,9 +46,9 @@ async fn saved_continuation_is_private_and_reusable() {
         ("watch", "over\n"),
         ("cancel", ""),
     ] {
-        let ended = run(&[subcommand, "--continuation", path]).await;
-        assert_exit_code(&ended, 0);
-        assert_eq!(ended.stdout, expected, "{subcommand}");
+        let output = run(&[subcommand, "--continuation", path]).await;
+        assert_exit_code(&output, 0);
+        assert_eq!(output.stdout, expected, "{subcommand}");
     }
     let shown = run(&["status", "--continuation", path]).await;
     let again = format!("\n  remote-agent send --continuation '{path}' 'YOUR ANSWER'\n");
@@ -75,10 +75,10 @@ async fn question_of_a_followed_task_is_printed_once() {
         status("input-required", "Publish it?"),
     ];
     let peers = start_desk(json!({"message/stream": sse_stream(events)})).await;
-    let ended = run_subcommand(&peers, "send", &["--follow", "Write it"]).await;
-    assert_exit_code(&ended, 0);
-    assert_eq!(ended.stdout, "Publish it?\n");
-    assert!(!ended.stderr.contains("Publish it?"), "{ended:?}");
+    let output = run_subcommand(&peers, "send", &["--follow", "Write it"]).await;
+    assert_exit_code(&output, 0);
+    assert_eq!(output.stdout, "Publish it?\n");
+    assert!(!output.stderr.contains("Publish it?"), "{output:?}");
 }
 
 #[tokio::test]
@@ -91,14 +91,14 @@ async fn foreign_continuation_is_refused_with_a_hint() {
         json!({"target": target, "task": {"task_id": "t"}}).to_string(),
     )
     .unwrap();
-    let ended = run_subcommand(
+    let output = run_subcommand(
         &peers,
         "status",
         &["--continuation", file.to_str().unwrap()],
     )
     .await;
-    assert_exit_code(&ended, 1);
-    assert_contains(&ended.stderr, &["`--target ALIAS`"]);
+    assert_exit_code(&output, 1);
+    assert_contains(&output.stderr, &["`--target ALIAS`"]);
 }
 
 #[tokio::test]
@@ -108,14 +108,14 @@ async fn task_is_found_by_id_and_alias() {
     let targets = json!([{"alias": "my desk", "baseUrl": peers.origin("desk")}]);
     fs::write(&config, json!({"targets": targets}).to_string()).unwrap();
     let config = config.to_str().unwrap();
-    let ended = run(&[
+    let output = run(&[
         "status", "--config", config, "--target", "my desk", "--task", "task-1",
     ])
     .await;
-    assert_exit_code(&ended, 0);
+    assert_exit_code(&output, 0);
     let options = format!("--config {config} --target 'my desk' --task task-1");
     assert_contains(
-        &ended.stderr,
+        &output.stderr,
         &[
             "task task-1 of my desk: working",
             &format!("watch {options}"),
@@ -129,8 +129,8 @@ async fn task_id_cannot_inject_a_suggested_command() {
     let mut evil = task("working", json!({}));
     evil["id"] = json!("x; reboot '");
     let peers = start_desk(json!({"message/send": results([evil])})).await;
-    let ended = run_subcommand(&peers, "send", &["go"]).await;
-    assert_contains(&ended.stderr, &[r"--task 'x; reboot '\'''"]);
+    let output = run_subcommand(&peers, "send", &["go"]).await;
+    assert_contains(&output.stderr, &[r"--task 'x; reboot '\'''"]);
 }
 
 #[tokio::test]
@@ -143,13 +143,13 @@ async fn cut_stream_prints_output_and_next_step() {
     let peers = start_desk(json!({"message/stream": cut})).await;
     let file = scratch("cut").join("task.json");
     let path = file.to_str().unwrap();
-    let ended = run_subcommand(&peers, "send", &["--follow", "--save", path, "go"]).await;
-    assert_exit_code(&ended, 1);
-    assert_eq!(ended.stdout, "Half of \n");
+    let output = run_subcommand(&peers, "send", &["--follow", "--save", path, "go"]).await;
+    assert_exit_code(&output, 1);
+    assert_eq!(output.stdout, "Half of \n");
     let watch = format!(
         "remote-agent watch --url {} --continuation {path}",
         peers.origin("desk")
     );
-    assert_contains(&ended.stderr, &["error: the stream broke off", &watch]);
+    assert_contains(&output.stderr, &["error: the stream broke off", &watch]);
     assert!(file.exists());
 }

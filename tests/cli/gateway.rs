@@ -1,11 +1,11 @@
 //! The gateway and its agents, with the commands of operators.
 
 mod backends;
+mod commands;
 mod load;
-mod operating;
 #[cfg(feature = "real")]
 mod page;
-mod place;
+mod selection;
 mod targets;
 
 use std::{
@@ -121,7 +121,7 @@ async fn first_steps_show_a_triad_decision() {
         vote("beta", "abstain", "400"),
         vote("charlie", "approve", "600"),
     ];
-    let ended = run(&[
+    let output = run(&[
         "send",
         "--gateway",
         &url,
@@ -131,9 +131,9 @@ async fn first_steps_show_a_triad_decision() {
         "Ship it",
     ])
     .await;
-    assert_exit_code(&ended, 0);
+    assert_exit_code(&output, 0);
     assert_contains(
-        &ended.stdout,
+        &output.stdout,
         &["alpha approve, beta abstain, charlie approve"],
     );
     for member in &mut triad {
@@ -148,18 +148,18 @@ async fn restarted_agent_answers_again() {
     let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
     let mut coder = GatewayProcess::agent(&url, "coder", &["--reply", "I read: {text}"]);
     let send = ["send", "--gateway", &url, "--target", "coder", "hello"];
-    let ended = run(&send).await;
-    assert_exit_code(&ended, 0);
-    assert_eq!(ended.stdout, "I read: hello\n");
-    let ended = run(&["gateway", "agents", "restart", "coder", "--url", &url]).await;
-    assert_exit_code(&ended, 0);
+    let output = run(&send).await;
+    assert_exit_code(&output, 0);
+    assert_eq!(output.stdout, "I read: hello\n");
+    let output = run(&["gateway", "agents", "restart", "coder", "--url", &url]).await;
+    assert_exit_code(&output, 0);
     coder.wait_for("lost");
     coder.wait_for("connected");
-    let ended = run(&send).await;
-    assert_eq!(ended.stdout, "I read: hello\n");
-    let ended = run(&["gateway", "agents", "restart", "unknown", "--url", &url]).await;
-    assert_exit_code(&ended, 1);
-    assert_contains(&ended.stderr, &["3001 AGENT_NOT_FOUND"]);
+    let output = run(&send).await;
+    assert_eq!(output.stdout, "I read: hello\n");
+    let output = run(&["gateway", "agents", "restart", "unknown", "--url", &url]).await;
+    assert_exit_code(&output, 1);
+    assert_contains(&output.stderr, &["3001 AGENT_NOT_FOUND"]);
 }
 
 #[tokio::test]
@@ -272,7 +272,7 @@ async fn create_refuses_gateway_with_other_state_directory() {
     let (_one, _) = GatewayProcess::gateway(&own, &[]);
     let (_other, url) = GatewayProcess::gateway(&other, &[]);
     let state = own.to_str().unwrap();
-    let ended = run(&[
+    let output = run(&[
         "gateway",
         "sessions",
         "create",
@@ -283,8 +283,8 @@ async fn create_refuses_gateway_with_other_state_directory() {
         &url,
     ])
     .await;
-    assert_exit_code(&ended, 1);
-    assert_contains(&ended.stderr, &["another state directory"]);
+    assert_exit_code(&output, 1);
+    assert_contains(&output.stderr, &["another state directory"]);
 }
 
 #[tokio::test]
@@ -299,9 +299,9 @@ async fn other_gateways_are_reported_by_their_names() {
         if profile == "heretek-js" {
             url += "/a2a";
         }
-        let ended = run(&["gateway", "status", "--url", &url]).await;
-        assert_exit_code(&ended, 3);
-        assert_contains(&ended.stderr, &[reported]);
+        let output = run(&["gateway", "status", "--url", &url]).await;
+        assert_exit_code(&output, 3);
+        assert_contains(&output.stderr, &[reported]);
     }
 }
 
@@ -311,7 +311,7 @@ async fn taken_port_is_reported_with_its_holder() {
     let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
     let port = url.rsplit_once(':').unwrap().1;
     let other = scratch("gateway-port-2");
-    let ended = run(&[
+    let output = run(&[
         "gateway",
         "--port",
         port,
@@ -319,8 +319,8 @@ async fn taken_port_is_reported_with_its_holder() {
         other.to_str().unwrap(),
     ])
     .await;
-    assert_exit_code(&ended, 1);
-    assert_contains(&ended.stderr, &["is taken", "a2a-v1"]);
+    assert_exit_code(&output, 1);
+    assert_contains(&output.stderr, &["is taken", "a2a-v1"]);
 }
 
 #[cfg(unix)]
@@ -382,9 +382,9 @@ async fn untranslatable_line_is_reported_by_number() {
         .unwrap()
         .write_all(lines_in.as_bytes())
         .unwrap();
-    let ended = wait_for_output(child).await;
-    assert_exit_code(&ended, 1);
-    let reported = json_lines(&ended);
+    let output = wait_for_output(child).await;
+    assert_exit_code(&output, 1);
+    let reported = json_lines(&output);
     let kinds: Vec<_> = reported
         .iter()
         .map(|line| line["type"].as_str().unwrap())
@@ -392,7 +392,7 @@ async fn untranslatable_line_is_reported_by_number() {
     assert_eq!(kinds, ["proposal", "vote"]);
     assert_eq!(reported[1]["content"]["vote"], "approve");
     assert_contains(
-        &ended.stderr,
+        &output.stderr,
         &["line 2: 2001 INVALID_JSON", "1 line was not translated"],
     );
 }

@@ -111,16 +111,16 @@ pub(crate) async fn run_subcommand(
     run(&[&[subcommand], &url[..], args].concat()).await
 }
 
-pub(crate) fn json_lines(ended: &ProcessOutput) -> Vec<Value> {
-    let lines = ended.stdout.lines();
+pub(crate) fn json_lines(output: &ProcessOutput) -> Vec<Value> {
+    let lines = output.stdout.lines();
     lines
         .map(|line| serde_json::from_str(line).unwrap())
         .collect()
 }
 
 #[track_caller]
-pub(crate) fn assert_exit_code(ended: &ProcessOutput, code: i32) {
-    assert_eq!(ended.status.code(), Some(code), "{ended:?}");
+pub(crate) fn assert_exit_code(output: &ProcessOutput, code: i32) {
+    assert_eq!(output.status.code(), Some(code), "{output:?}");
 }
 
 #[track_caller]

@@ -8,20 +8,20 @@ use crate::serve::chromium::Browser;
 
 const HOSTILE: &str = "<img src=x onerror=\"document.title='taken'\">";
 
-fn page(url: &str) -> String {
+fn page_url(url: &str) -> String {
     url.replace("ws://", "http://")
 }
 
-/// Returns the text of a row whose text contains `word`.
-fn row_with(table: &str, text: &str) -> String {
+/// Returns a JavaScript expression for the text of the row that contains `text`.
+fn row_text(table: &str, text: &str) -> String {
     format!(
         "[...document.querySelectorAll('#{table} tr')].find((row) => row.textContent.includes({text:?}))?.textContent"
     )
 }
 
-async fn at(url: &str, args: &[&str]) -> bool {
-    let ended = run(&[&["gateway"], args, &["--url", url]].concat()).await;
-    ended.status.success()
+async fn run_gateway_command(url: &str, args: &[&str]) -> bool {
+    let output = run(&[&["gateway"], args, &["--url", url]].concat()).await;
+    output.status.success()
 }
 
 #[tokio::test]
@@ -29,36 +29,36 @@ async fn page_shows_agents_votes_and_messages_without_texts() {
     let folder = scratch("gateway-page");
     let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
     let mut browser = Browser::start("gateway");
-    browser.open(&page(&url));
+    browser.open(&page_url(&url));
     browser.wait_until(&format!(
         "{}?.includes('offline')",
-        row_with("agent-rows", "alpha")
+        row_text("agent-rows", "alpha")
     ));
     let _members = ["alpha", "beta", "charlie"]
         .map(|name| GatewayProcess::agent(&url, name, &["--vote", "approve", "--delay-ms", "50"]));
     let _coder = GatewayProcess::agent(&url, "coder", &["--reply", HOSTILE]);
     browser.wait_until(&format!(
         "{}?.includes('online')",
-        row_with("agent-rows", "alpha")
+        row_text("agent-rows", "alpha")
     ));
-    assert!(at(&url, &["request", "--to", "coder", HOSTILE]).await);
-    assert!(at(&url, &["vote", "Ship", "it", "--id", "release-7"]).await);
+    assert!(run_gateway_command(&url, &["request", "--to", "coder", HOSTILE]).await);
+    assert!(run_gateway_command(&url, &["vote", "Ship", "it", "--id", "release-7"]).await);
     browser.wait_until(&format!(
         "{}?.includes('approved')",
-        row_with("proposal-rows", "release-7")
+        row_text("proposal-rows", "release-7")
     ));
     browser.wait_until(&format!(
         "{}?.includes('approve')",
-        row_with("event-rows", "vote")
+        row_text("event-rows", "vote")
     ));
-    let shown = browser.evaluate("document.querySelector('main').textContent");
-    assert!(!shown.as_str().unwrap().contains("onerror"), "{shown}");
+    let text = browser.evaluate("document.querySelector('main').textContent");
+    assert!(!text.as_str().unwrap().contains("onerror"), "{text}");
     browser.click("#texts");
     // A page that requests texts receives those of later messages only.
-    assert!(at(&url, &["request", "--to", "coder", HOSTILE]).await);
+    assert!(run_gateway_command(&url, &["request", "--to", "coder", HOSTILE]).await);
     browser.wait_until(&format!(
         "{} !== undefined",
-        row_with("event-rows", "onerror")
+        row_text("event-rows", "onerror")
     ));
     assert_eq!(
         browser.evaluate("document.querySelectorAll('main img').length"),
@@ -102,10 +102,10 @@ async fn page_shows_how_the_gateway_runs_an_agent() {
     watch.wait_for_status("coder", "offline");
     watch.wait_for_status("coder", "online");
     let mut browser = Browser::start("gateway-run");
-    browser.open(&page(&url));
+    browser.open(&page_url(&url));
     browser.wait_until(&format!(
         "{}?.includes('1, ended last: ')",
-        row_with("agent-rows", "coder")
+        row_text("agent-rows", "coder")
     ));
     assert!(browser.errors.is_empty(), "{:?}", browser.errors);
 }
@@ -123,26 +123,26 @@ async fn page_keeps_its_key_in_the_tab() {
     std::fs::write(&file, config.to_string()).unwrap();
     let (_gateway, url) = GatewayProcess::gateway(&folder, &["--config", file.to_str().unwrap()]);
     let mut browser = Browser::start("gateway-key");
-    browser.open(&page(&url));
+    browser.open(&page_url(&url));
     browser.wait_until("!document.querySelector('#sign-in').hidden");
     assert_eq!(
         browser.evaluate("document.querySelectorAll('#agent-rows tr').length"),
         0
     );
-    let enter = |key: &str| {
+    let enter_key = |key: &str| {
         format!(
             "document.querySelector('#token').value = {key:?}; document.querySelector('#sign-in').requestSubmit()"
         )
     };
-    browser.evaluate(&enter("wrong"));
+    browser.evaluate(&enter_key("wrong"));
     browser.wait_until("!document.querySelector('#trouble').hidden");
     browser.wait_until("!document.querySelector('#sign-in').hidden");
-    browser.evaluate(&enter(key));
+    browser.evaluate(&enter_key(key));
     browser.wait_until("document.querySelectorAll('#agent-rows tr').length > 0");
     assert_eq!(
         browser.evaluate("document.querySelector('#token').value"),
         ""
     );
-    let everything = browser.evaluate("document.documentElement.outerHTML + location.href");
-    assert!(!everything.as_str().unwrap().contains(key));
+    let document = browser.evaluate("document.documentElement.outerHTML + location.href");
+    assert!(!document.as_str().unwrap().contains(key));
 }

@@ -4,7 +4,7 @@ use super::*;
 
 /// Returns the permissions of a file or folder.
 #[cfg(unix)]
-fn mode(path: &Path) -> u32 {
+fn permissions(path: &Path) -> u32 {
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
@@ -19,34 +19,34 @@ async fn create_writes_files_for_the_owner_only() {
     let (config, dir) = (file.to_str().unwrap(), state.to_str().unwrap());
     let first = run(&[&args[..], &["--state-dir", dir]].concat()).await;
     assert_exit_code(&first, 0);
-    for made in [
+    for path in [
         &state,
         &state.join("agents"),
         &state.join("agents/reviewer"),
     ] {
-        assert_eq!(mode(made), 0o700, "{}", made.display());
+        assert_eq!(permissions(path), 0o700, "{}", path.display());
     }
-    assert_eq!(mode(&state.join("gateway.json")), 0o600);
+    assert_eq!(permissions(&state.join("gateway.json")), 0o600);
     std::fs::create_dir(&etc).unwrap();
     std::fs::write(&file, "{}").unwrap();
     std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o640)).unwrap();
     let other = run(&[&args[..], &["--state-dir", dir, "--config", config]].concat()).await;
     assert_exit_code(&other, 0);
     // An existing file keeps its permissions.
-    assert_eq!(mode(&file), 0o640);
+    assert_eq!(permissions(&file), 0o640);
 }
 
 /// Returns every file and folder below a folder that other users may read.
 #[cfg(unix)]
-fn readable_by_others(folder: &Path) -> Vec<std::path::PathBuf> {
+fn paths_readable_by_others(folder: &Path) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        if mode(&path) & 0o077 != 0 {
+        if permissions(&path) & 0o077 != 0 {
             found.push(path.clone());
         }
         if path.is_dir() {
-            found.extend(readable_by_others(&path));
+            found.extend(paths_readable_by_others(&path));
         }
     }
     found
@@ -59,9 +59,9 @@ async fn gateway_files_are_private() {
     let state = folder.join("state");
     let (gateway, url) = GatewayProcess::gateway(&state, &[]);
     let alpha = GatewayProcess::agent(&url, "alpha", &[]);
-    let place = ["--state-dir", state.to_str().unwrap(), "--url", &url];
+    let common_args = ["--state-dir", state.to_str().unwrap(), "--url", &url];
     let create = ["gateway", "agents", "create", "reviewer", "--role", "R"];
-    assert_exit_code(&run(&[&create[..], &place].concat()).await, 0);
+    assert_exit_code(&run(&[&create[..], &common_args].concat()).await, 0);
     let send = ["send", "--gateway", &url, "--target", "alpha", "hello"];
     assert_exit_code(&run(&send).await, 0);
     let archive = [
@@ -72,23 +72,23 @@ async fn gateway_files_are_private() {
         "--older-than",
         "0s",
     ];
-    assert_exit_code(&run(&[&archive[..], &place].concat()).await, 0);
+    assert_exit_code(&run(&[&archive[..], &common_args].concat()).await, 0);
     drop((alpha, gateway));
     assert_eq!(
-        readable_by_others(&folder),
+        paths_readable_by_others(&folder),
         Vec::<std::path::PathBuf>::new()
     );
 }
 
 #[tokio::test]
-async fn running_gateway_learns_of_created_agent() {
+async fn running_gateway_registers_created_agent() {
     let folder = scratch("gateway-informed");
     let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
-    let place = ["--state-dir", folder.to_str().unwrap(), "--url", &url];
+    let common_args = ["--state-dir", folder.to_str().unwrap(), "--url", &url];
     let create = [
         "gateway", "agents", "create", "reviewer", "--role", "Reviewer",
     ];
-    let created = run(&[&create[..], &place].concat()).await;
+    let created = run(&[&create[..], &common_args].concat()).await;
     assert_exit_code(&created, 0);
     let status = run(&["gateway", "agents", "status", "reviewer", "--url", &url]).await;
     assert_exit_code(&status, 1);
@@ -96,7 +96,7 @@ async fn running_gateway_learns_of_created_agent() {
 }
 
 #[tokio::test]
-async fn relative_state_directory_is_that_of_the_running_gateway() {
+async fn relative_state_directory_matches_the_running_gateway() {
     let folder = scratch("gateway-relative");
     let (_gateway, url) = GatewayProcess::gateway(&folder.join("state"), &[]);
     let create = [
@@ -118,7 +118,7 @@ async fn relative_state_directory_is_that_of_the_running_gateway() {
 }
 
 #[tokio::test]
-async fn gateway_with_other_state_is_not_informed() {
+async fn gateway_with_other_state_is_not_notified() {
     let (own, other) = (
         scratch("gateway-create-ours"),
         scratch("gateway-create-theirs"),
@@ -164,7 +164,7 @@ async fn gateway_commands_share_their_directory() {
     let state = folder.join("state");
     std::fs::write(&file, r#"{"listen": "127.0.0.1:1", "stateDir": "state"}"#).unwrap();
     let (_gateway, url) = GatewayProcess::gateway(&state, &["--config", file.to_str().unwrap()]);
-    let place = [
+    let common_args = [
         "--config",
         file.to_str().unwrap(),
         "--state-dir",
@@ -182,8 +182,8 @@ async fn gateway_commands_share_their_directory() {
         (&["status"], 0),
         (&["validate"], 0),
     ] {
-        let ended = run(&[&["gateway"], command, &place].concat()).await;
-        assert_exit_code(&ended, code);
+        let output = run(&[&["gateway"], command, &common_args].concat()).await;
+        assert_exit_code(&output, code);
     }
 }
 
@@ -200,9 +200,9 @@ async fn gateway_is_found_by_its_configuration() {
     .unwrap();
     let config = ["--config", file.to_str().unwrap()];
     for command in [&["status", "--json"][..], &["agents", "list", "--json"]] {
-        let ended = run(&[&["gateway"], command, &config].concat()).await;
-        assert_exit_code(&ended, 0);
-        assert_eq!(ended.stderr, "");
+        let output = run(&[&["gateway"], command, &config].concat()).await;
+        assert_exit_code(&output, 0);
+        assert_eq!(output.stderr, "");
     }
 }
 
@@ -226,9 +226,9 @@ async fn validate_names_agents_unknown_to_the_gateway() {
 #[tokio::test]
 async fn sessions_list_omits_archived_sessions() {
     let folder = scratch("gateway-archived");
-    let place = ["--json", "--state-dir", folder.to_str().unwrap()];
+    let common_args = ["--json", "--state-dir", folder.to_str().unwrap()];
     let sessions =
-        async |args: &[&str]| run(&[&["gateway", "sessions"], args, &place].concat()).await;
+        async |args: &[&str]| run(&[&["gateway", "sessions"], args, &common_args].concat()).await;
     assert_exit_code(&sessions(&["create", "alpha", "--session", "old"]).await, 0);
     assert_exit_code(
         &sessions(&["archive", "alpha", "--older-than", "0s"]).await,

@@ -4,7 +4,7 @@ use super::*;
 use crate::cli::process::ProcessOutput;
 use testkit::support::free_port;
 
-async fn at(url: &str, args: &[&str]) -> ProcessOutput {
+async fn run_gateway_command(url: &str, args: &[&str]) -> ProcessOutput {
     run(&[&["gateway"], args, &["--url", url]].concat()).await
 }
 
@@ -13,23 +13,23 @@ async fn watch_prints_messages_without_their_texts() {
     let folder = scratch("gateway-watch");
     let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
     let mut watch = GatewayProcess::start(&["gateway", "watch", "--json", "--url", &url]);
-    let mut full =
+    let mut full_watch =
         GatewayProcess::start(&["gateway", "watch", "--json", "--content", "--url", &url]);
-    for watch in [&mut watch, &mut full] {
+    for watch in [&mut watch, &mut full_watch] {
         watch.wait_for("status");
     }
     // The list of agents follows the subscription to events, which is the second one.
     let _coder = GatewayProcess::agent(&url, "coder", &["--reply", "I read: {text}"]);
     watch.wait_for_status("coder", "online");
-    let request = at(&url, &["request", "--to", "coder", "hush"]).await;
+    let request = run_gateway_command(&url, &["request", "--to", "coder", "hush"]).await;
     assert_exit_code(&request, 0);
     assert_eq!(request.stdout, "I read: hush\n");
     let message = watch.wait_for("message");
     assert_eq!(message["to"], "coder");
     assert_eq!(message.get("text"), None);
     assert_eq!(watch.wait_for("reply")["from"], "coder");
-    assert_eq!(full.wait_for("message")["text"], "hush");
-    assert_eq!(full.wait_for("reply")["text"], "I read: hush");
+    assert_eq!(full_watch.wait_for("message")["text"], "hush");
+    assert_eq!(full_watch.wait_for("reply")["text"], "I read: hush");
 }
 
 #[cfg(unix)]
@@ -55,8 +55,8 @@ async fn watch_reconnects_to_a_restarted_gateway() {
     watch.wait_for("status");
     drop(gateway);
     watch.wait_for("lost");
-    let mut again = GatewayProcess::start(&args);
-    again.next();
+    let mut restarted = GatewayProcess::start(&args);
+    restarted.next();
     watch.wait_for("connected");
     watch.wait_for("status");
 }
@@ -66,14 +66,14 @@ async fn send_reports_refused_recipient() {
     let folder = scratch("gateway-send");
     let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
     let mut coder = GatewayProcess::agent(&url, "coder", &[]);
-    let sent = at(&url, &["send", "--to", "coder", "one", "two"]).await;
-    assert_exit_code(&sent, 0);
-    assert_contains(&sent.stdout, &["sent msg-", "to coder"]);
+    let output = run_gateway_command(&url, &["send", "--to", "coder", "one", "two"]).await;
+    assert_exit_code(&output, 0);
+    assert_contains(&output.stdout, &["sent msg-", "to coder"]);
     assert_eq!(coder.wait_for("received")["text"], "one two");
-    let unknown = at(&url, &["send", "--to", "ghost", "hello"]).await;
+    let unknown = run_gateway_command(&url, &["send", "--to", "ghost", "hello"]).await;
     assert_exit_code(&unknown, 1);
     assert_contains(&unknown.stderr, &["3001"]);
-    let offline = at(&url, &["send", "--to", "alpha", "hello"]).await;
+    let offline = run_gateway_command(&url, &["send", "--to", "alpha", "hello"]).await;
     assert_exit_code(&offline, 3);
     assert_contains(&offline.stderr, &["3002"]);
 }
@@ -83,25 +83,28 @@ async fn request_without_a_reply_exits_with_5() {
     let folder = scratch("gateway-request");
     let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
     let _slow = GatewayProcess::agent(&url, "slow", &["--delay-ms", "60000"]);
-    let ended = at(
+    let output = run_gateway_command(
         &url,
         &["request", "--to", "slow", "--wait-ms", "300", "hello"],
     )
     .await;
-    assert_exit_code(&ended, 5);
-    assert_contains(&ended.stderr, &["`slow` did not reply within 300 ms"]);
+    assert_exit_code(&output, 5);
+    assert_contains(&output.stderr, &["`slow` did not reply within 300 ms"]);
 }
 
 #[tokio::test]
 async fn broadcast_names_its_recipients() {
     let folder = scratch("gateway-broadcast");
     let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
-    assert_exit_code(&at(&url, &["broadcast", "hello?"]).await, 1);
+    assert_exit_code(
+        &run_gateway_command(&url, &["broadcast", "hello?"]).await,
+        1,
+    );
     let _coder = GatewayProcess::agent(&url, "coder", &[]);
-    let ended = at(&url, &["broadcast", "hello", "--json"]).await;
-    assert_exit_code(&ended, 0);
+    let output = run_gateway_command(&url, &["broadcast", "hello", "--json"]).await;
+    assert_exit_code(&output, 0);
     assert_eq!(
-        json_lines(&ended)[0]["delivered"],
+        json_lines(&output)[0]["delivered"],
         serde_json::json!(["coder"])
     );
 }
@@ -112,15 +115,18 @@ async fn workspaces_lists_sessions_of_an_agent() {
     let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
     let _coder = GatewayProcess::agent(&url, "coder", &[]);
     let request = ["request", "--to", "coder", "--session", "sess-7", "hello"];
-    assert_exit_code(&at(&url, &request).await, 0);
-    let all = at(&url, &["workspaces"]).await;
-    assert_exit_code(&all, 0);
-    assert_contains(&all.stdout, &["AGENT", "coder", "agents/coder"]);
-    let one = at(&url, &["workspaces", "coder", "--json"]).await;
-    assert_exit_code(&one, 0);
-    let workspace = &json_lines(&one)[0]["workspaces"][0];
+    assert_exit_code(&run_gateway_command(&url, &request).await, 0);
+    let all_workspaces = run_gateway_command(&url, &["workspaces"]).await;
+    assert_exit_code(&all_workspaces, 0);
+    assert_contains(&all_workspaces.stdout, &["AGENT", "coder", "agents/coder"]);
+    let coder_workspaces = run_gateway_command(&url, &["workspaces", "coder", "--json"]).await;
+    assert_exit_code(&coder_workspaces, 0);
+    let workspace = &json_lines(&coder_workspaces)[0]["workspaces"][0];
     assert_eq!(workspace["sessionList"][0]["sessionId"], "sess-7");
-    assert_exit_code(&at(&url, &["workspaces", "ghost"]).await, 1);
+    assert_exit_code(
+        &run_gateway_command(&url, &["workspaces", "ghost"]).await,
+        1,
+    );
 }
 
 #[tokio::test]
@@ -144,7 +150,7 @@ async fn exit_code_of_vote_is_the_decision() {
             "rejected, without consensus",
         ),
     ];
-    assert_exit_code(&at(&url, &["vote", "too early"]).await, 3);
+    assert_exit_code(&run_gateway_command(&url, &["vote", "too early"]).await, 3);
     for (votes, code, decision) in cases {
         let members: Vec<GatewayProcess> = ["alpha", "beta", "charlie"]
             .iter()
@@ -153,9 +159,9 @@ async fn exit_code_of_vote_is_the_decision() {
                 GatewayProcess::agent(&url, name, &["--vote", vote, "--reason", "Because."])
             })
             .collect();
-        let ended = at(&url, &["vote", "Ship", "it"]).await;
-        assert_exit_code(&ended, code);
-        assert_contains(&ended.stdout, &["votes ", ": Because.", decision]);
+        let output = run_gateway_command(&url, &["vote", "Ship", "it"]).await;
+        assert_exit_code(&output, code);
+        assert_contains(&output.stdout, &["votes ", ": Because.", decision]);
         drop(members);
     }
 }
@@ -167,23 +173,23 @@ async fn repeated_vote_prints_the_same_decision() {
     let _members =
         ["alpha", "beta"].map(|name| GatewayProcess::agent(&url, name, &["--vote", "approve"]));
     let vote = ["vote", "Ship it", "--id", "release-7", "--json"];
-    let first = at(&url, &vote).await;
+    let first = run_gateway_command(&url, &vote).await;
     assert_exit_code(&first, 0);
-    let again = at(&url, &vote).await;
-    assert_exit_code(&again, 0);
-    assert_eq!(json_lines(&again).last(), json_lines(&first).last());
-    assert_eq!(json_lines(&again).len(), 1);
-    let other = at(&url, &["vote", "Another", "--id", "release-7"]).await;
+    let restarted = run_gateway_command(&url, &vote).await;
+    assert_exit_code(&restarted, 0);
+    assert_eq!(json_lines(&restarted).last(), json_lines(&first).last());
+    assert_eq!(json_lines(&restarted).len(), 1);
+    let other = run_gateway_command(&url, &["vote", "Another", "--id", "release-7"]).await;
     assert_exit_code(&other, 1);
 }
 
 /// Returns the finding of a check.
-fn finding(ended: &ProcessOutput, check: &str) -> serde_json::Value {
-    let findings = json_lines(ended).remove(0)["findings"].take();
+fn finding(output: &ProcessOutput, check: &str) -> serde_json::Value {
+    let findings = json_lines(output).remove(0)["findings"].take();
     let mut findings = findings.as_array().unwrap().iter();
     let found = findings.find(|finding| finding["check"] == check);
     found
-        .unwrap_or_else(|| panic!("{check}: {}", ended.stdout))
+        .unwrap_or_else(|| panic!("{check}: {}", output.stdout))
         .clone()
 }
 
@@ -201,9 +207,9 @@ async fn doctor_names_the_process_with_the_port() {
         "--timeout-ms",
         "300",
     ];
-    let ended = at(&url, &doctor).await;
-    assert_exit_code(&ended, 5);
-    let port = finding(&ended, "port");
+    let output = run_gateway_command(&url, &doctor).await;
+    assert_exit_code(&output, 5);
+    let port = finding(&output, "port");
     let own = format!("process {}", std::process::id());
     assert!(port["message"].as_str().unwrap().contains(&own), "{port}");
 }
@@ -214,15 +220,18 @@ async fn doctor_explains_offline_agents() {
     let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
     let _coder = GatewayProcess::agent(&url, "coder", &[]);
     let state = folder.to_str().unwrap();
-    let ended = at(&url, &["doctor", "--json", "--state-dir", state]).await;
-    assert_exit_code(&ended, 0);
-    assert_eq!(finding(&ended, "clock")["severity"], "ok");
-    let agent = finding(&ended, "agent");
+    let output = run_gateway_command(&url, &["doctor", "--json", "--state-dir", state]).await;
+    assert_exit_code(&output, 0);
+    assert_eq!(finding(&output, "clock")["severity"], "ok");
+    let agent = finding(&output, "agent");
     assert_eq!(agent["severity"], "warning");
     let repair = agent["repair"].as_str().unwrap();
     assert!(repair.contains("gateway agent --name"), "{agent}");
-    let all = json_lines(&ended)[0].to_string();
-    assert!(!all.contains("coder is offline"), "{all}");
+    let all_workspaces = json_lines(&output)[0].to_string();
+    assert!(
+        !all_workspaces.contains("coder is offline"),
+        "{all_workspaces}"
+    );
 }
 
 #[tokio::test]
@@ -230,9 +239,9 @@ async fn doctor_without_a_gateway_exits_with_3() {
     let folder = scratch("gateway-doctor-none");
     let url = format!("ws://127.0.0.1:{}", free_port());
     let state = folder.to_str().unwrap();
-    let ended = at(&url, &["doctor", "--json", "--state-dir", state]).await;
-    assert_exit_code(&ended, 3);
-    let gateway = finding(&ended, "gateway");
+    let output = run_gateway_command(&url, &["doctor", "--json", "--state-dir", state]).await;
+    assert_exit_code(&output, 3);
+    let gateway = finding(&output, "gateway");
     assert_eq!(gateway["severity"], "error");
     assert!(
         gateway["repair"]
@@ -254,20 +263,20 @@ async fn doctor_reports_a_triad_that_cannot_decide() {
     let url = gateway.next()["url"].as_str().unwrap().to_owned();
     let doctor = ["gateway", "doctor", "--json", "--state-dir", state];
     let _alpha = GatewayProcess::agent(&url, "alpha", &[]);
-    let ended = run(&doctor).await;
-    assert_exit_code(&ended, 1);
-    let triad = finding(&ended, "triad");
+    let output = run(&doctor).await;
+    assert_exit_code(&output, 1);
+    let triad = finding(&output, "triad");
     let message = triad["message"].as_str().unwrap();
     assert_contains(
         message,
         &["1 of 3 members are connected", "a decision needs 2"],
     );
     let _beta = GatewayProcess::agent(&url, "beta", &[]);
-    let ended = run(&doctor).await;
-    assert_exit_code(&ended, 0);
+    let output = run(&doctor).await;
+    assert_exit_code(&output, 0);
     assert!(
-        !ended.stdout.contains(r#""check":"triad""#),
+        !output.stdout.contains(r#""check":"triad""#),
         "{}",
-        ended.stdout
+        output.stdout
     );
 }
