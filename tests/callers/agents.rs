@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use testkit::conformance::Peers;
 
 use crate::callers::{
-    call, desk,
+    call, start_desk,
     tool_fixture::{ToolFixture, reason, send_request, stream_request},
 };
 
@@ -33,7 +33,7 @@ fn others() -> [Value; 5] {
 
 #[tokio::test]
 async fn allowed_agent_uses_target() {
-    let peers = desk().await;
+    let peers = start_desk().await;
     let envelope = call(
         &fixture(&peers, &json!({})),
         &agent_caller(),
@@ -45,7 +45,7 @@ async fn allowed_agent_uses_target() {
 
 #[tokio::test]
 async fn forbidden_caller_is_refused_before_any_socket() {
-    let peers = desk().await;
+    let peers = start_desk().await;
     let fixture = fixture(&peers, &json!({}));
     for caller in others() {
         for action in ["send", "watch", "status", "cancel"] {
@@ -68,7 +68,7 @@ async fn forbidden_caller_is_refused_before_any_socket() {
 
 #[tokio::test]
 async fn target_is_listed_for_allowed_callers() {
-    let peers = desk().await;
+    let peers = start_desk().await;
     let fixture = fixture(&peers, &json!({}));
     let list = json!({"action": "list_targets"});
     for caller in others() {
@@ -83,7 +83,7 @@ async fn target_is_listed_for_allowed_callers() {
 
 #[tokio::test]
 async fn handle_of_another_agent_is_refused() {
-    let peers = desk().await;
+    let peers = start_desk().await;
     let fixture = fixture(
         &peers,
         &json!({"allowTargetUrlOverride": true, "allowPrivateTargetUrls": true}),
@@ -128,7 +128,7 @@ async fn handle_of_another_agent_is_refused() {
 
 #[tokio::test]
 async fn other_spelling_of_address_is_refused_too() {
-    let peers = desk().await;
+    let peers = start_desk().await;
     let policy = json!({"allowTargetUrlOverride": true, "allowPrivateTargetUrls": true, "normalizeBaseUrl": false});
     let fixture = fixture(&peers, &policy);
     let origin = peers.origin("main");
@@ -148,7 +148,7 @@ async fn other_spelling_of_address_is_refused_too() {
 
 #[tokio::test]
 async fn target_without_agents_is_for_all_callers() {
-    let peers = desk().await;
+    let peers = start_desk().await;
     for caller in others() {
         let envelope = call(&ToolFixture::with_peers(&peers), &caller, &send_request()).await;
         assert_eq!(envelope["ok"], true, "{caller} {envelope}");

@@ -8,8 +8,9 @@ use testkit::conformance::Peers;
 use tokio_util::sync::CancellationToken;
 
 use crate::callers::{
-    call, desk,
+    call,
     folder::Folder,
+    start_desk,
     tool_fixture::{
         NEVER_MS, ToolFixture, card, peers, reason, send_request, stream_request, within_timeout,
     },
@@ -24,14 +25,14 @@ fn fixture(peers: &Peers, folder: &Folder) -> ToolFixture {
     ToolFixture::new(&json!({"targets": [target], "audit": audit}))
 }
 
-fn text(folder: &Folder) -> String {
+fn log_text(folder: &Folder) -> String {
     fs::read_to_string(folder.path().join("audit.jsonl")).unwrap_or_default()
 }
 
 /// Closes the instance and returns the lines of its log.
-fn lines(fixture: &ToolFixture, folder: &Folder) -> Vec<Value> {
+fn close_and_read_log(fixture: &ToolFixture, folder: &Folder) -> Vec<Value> {
     fixture.plugin.close();
-    let text = text(folder);
+    let text = log_text(folder);
     text.lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect()
@@ -43,13 +44,13 @@ fn caller() -> Value {
 
 #[tokio::test]
 async fn audit_line_has_caller_target_and_outcome() {
-    let (peers, folder) = (desk().await, Folder::new());
+    let (peers, folder) = (start_desk().await, Folder::new());
     let fixture = fixture(&peers, &folder);
     let request = send_request();
     let sent = request["parts"][0].to_string().len();
     let envelope = call(&fixture, &caller(), &request).await;
     let received = envelope["raw"].to_string().len();
-    let all = lines(&fixture, &folder);
+    let all = close_and_read_log(&fixture, &folder);
     assert_eq!(all.len(), 1, "{all:?}");
     let mut line = all[0].clone();
     let object = line.as_object_mut().unwrap();
@@ -65,14 +66,14 @@ async fn audit_line_has_caller_target_and_outcome() {
 
 #[tokio::test]
 async fn audit_line_has_task_ids_and_last_state() {
-    let (peers, folder) = (desk().await, Folder::new());
+    let (peers, folder) = (start_desk().await, Folder::new());
     let fixture = fixture(&peers, &folder);
     call(&fixture, &caller(), &stream_request()).await;
     for action in ["watch", "status", "cancel"] {
         let request = json!({"action": action, "target_alias": "main", "task_id": "t-1"});
         call(&fixture, &caller(), &request).await;
     }
-    let all = lines(&fixture, &folder);
+    let all = close_and_read_log(&fixture, &folder);
     let states: Vec<_> = all
         .iter()
         .map(|line| line["state"].as_str().unwrap())
@@ -90,7 +91,7 @@ async fn audit_line_has_task_ids_and_last_state() {
 
 #[tokio::test]
 async fn audit_log_has_no_content_and_no_secret() {
-    let (peers, folder) = (desk().await, Folder::new());
+    let (peers, folder) = (start_desk().await, Folder::new());
     let fixture = fixture(&peers, &folder);
     for mut request in [send_request(), stream_request()] {
         request["parts"][0]["text"] = json!("hush-hush");
@@ -101,8 +102,8 @@ async fn audit_log_has_no_content_and_no_secret() {
     call(&fixture, &caller(), &json!({"action": "hush-hush"})).await;
     let invalid = json!({"action": "send", "target_url": "https://hush-hush.example/?key=hush-hush", "parts": []});
     call(&fixture, &caller(), &invalid).await;
-    assert_eq!(lines(&fixture, &folder).len(), 4);
-    let text = text(&folder);
+    assert_eq!(close_and_read_log(&fixture, &folder).len(), 4);
+    let text = log_text(&folder);
     for word in ["hush-hush", "tok-secret", "pong", "desk-path", "Desk"] {
         assert!(!text.contains(word), "{word} in {text}");
     }
@@ -110,7 +111,7 @@ async fn audit_log_has_no_content_and_no_secret() {
 
 #[tokio::test]
 async fn call_that_fails_is_reported_by_its_reason() {
-    let (peers, folder) = (desk().await, Folder::new());
+    let (peers, folder) = (start_desk().await, Folder::new());
     let fixture = fixture(&peers, &folder);
     let request =
         json!({"action": "status", "task_handle": "rah_0a3ff8c2-4a6d-48cb-a57d-4ae6f3c589d0"});
@@ -124,7 +125,7 @@ async fn call_that_fails_is_reported_by_its_reason() {
         ..CallInput::default()
     };
     within_timeout(fixture.plugin.start(job)).await;
-    let all = lines(&fixture, &folder);
+    let all = close_and_read_log(&fixture, &folder);
     let reported: Vec<_> = all
         .iter()
         .map(|line| {
@@ -146,7 +147,7 @@ async fn call_that_fails_is_reported_by_its_reason() {
 
 #[tokio::test]
 async fn refused_call_is_audited_with_its_target() {
-    let (peers, folder) = (desk().await, Folder::new());
+    let (peers, folder) = (start_desk().await, Folder::new());
     let audit = json!({"enabled": true, "path": folder.path().join("audit.jsonl")});
     let target = |alias: &str, agents: Value| json!({"alias": alias, "baseUrl": peers.origin("main"), "allowedAgents": agents});
     let targets = [
@@ -161,7 +162,7 @@ async fn refused_call_is_audited_with_its_target() {
         request["target_alias"] = json!(alias);
         call(&fixture, &caller, &request).await;
     }
-    let all = lines(&fixture, &folder);
+    let all = close_and_read_log(&fixture, &folder);
     let reported: Vec<_> = all
         .iter()
         .map(|line| json!([line["target"], line["outcome"]]))
@@ -177,10 +178,10 @@ async fn refused_call_is_audited_with_its_target() {
 
 #[tokio::test]
 async fn listing_targets_is_audited() {
-    let (peers, folder) = (desk().await, Folder::new());
+    let (peers, folder) = (start_desk().await, Folder::new());
     let fixture = fixture(&peers, &folder);
     call(&fixture, &caller(), &json!({"action": "list_targets"})).await;
-    let all = lines(&fixture, &folder);
+    let all = close_and_read_log(&fixture, &folder);
     assert_eq!(
         (&all[0]["action"], &all[0]["outcome"]),
         (&json!("list_targets"), &json!("ok"))
@@ -202,7 +203,7 @@ async fn audit_line_of_aborted_call_has_sent_bytes() {
     within_timeout(peers.wait_for("main", 2)).await;
     cancel.cancel();
     within_timeout(running).await.unwrap();
-    let all = lines(&fixture, &folder);
+    let all = close_and_read_log(&fixture, &folder);
     assert_eq!(all[0]["outcome"], "aborted", "{all:?}");
     assert!(all[0]["sent_bytes"].as_u64().unwrap() > 0, "{all:?}");
 }
@@ -227,7 +228,7 @@ async fn call_ended_by_close_is_audited() {
         }
     })
     .await;
-    let text = text(&folder);
+    let text = log_text(&folder);
     assert_eq!(
         text.matches("\"outcome\":\"shutting_down\"").count(),
         1,
@@ -237,7 +238,7 @@ async fn call_ended_by_close_is_audited() {
 
 #[tokio::test]
 async fn unwritable_log_fails_no_call() {
-    let (peers, folder) = (desk().await, Folder::new());
+    let (peers, folder) = (start_desk().await, Folder::new());
     let fixture = fixture(&peers, &folder);
     fs::create_dir(folder.path().join("audit.jsonl")).unwrap();
     for _ in 0..3 {
@@ -255,7 +256,7 @@ async fn unwritable_log_fails_no_call() {
 
 #[tokio::test]
 async fn instances_on_one_file_share_it() {
-    let (peers, folder) = (desk().await, Folder::new());
+    let (peers, folder) = (start_desk().await, Folder::new());
     let rigs = [fixture(&peers, &folder), fixture(&peers, &folder)];
     for _ in 0..10 {
         let [one, other] = [&rigs[0], &rigs[1]];
@@ -263,12 +264,12 @@ async fn instances_on_one_file_share_it() {
         tokio::join!(call(one, &caller, &request), call(other, &caller, &request));
     }
     rigs[0].plugin.close();
-    assert_eq!(lines(&rigs[1], &folder).len(), 20);
+    assert_eq!(close_and_read_log(&rigs[1], &folder).len(), 20);
 }
 
 #[tokio::test]
 async fn audit_log_is_off_by_default() {
-    let (peers, folder) = (desk().await, Folder::new());
+    let (peers, folder) = (start_desk().await, Folder::new());
     let path = folder.path().join("audit.jsonl");
     let target = json!({"alias": "main", "baseUrl": peers.origin("main"), "default": true});
     let fixture = ToolFixture::new(&json!({"targets": [target], "audit": {"path": path}}));

@@ -3,21 +3,21 @@
 use serde_json::{Value, json};
 
 use crate::callers::{
-    call, calls, desk,
+    call, received_calls, start_desk,
     tool_fixture::{ToolFixture, send_request, stream_request},
 };
 
 const TRACEPARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 fn traceparents(peers: &testkit::conformance::Peers) -> Vec<String> {
-    let sent = calls(peers).into_iter();
+    let sent = received_calls(peers).into_iter();
     sent.map(|request| request.headers["traceparent"].clone())
         .collect()
 }
 
 #[tokio::test]
 async fn each_request_to_a_peer_carries_the_trace_of_its_call() {
-    let peers = desk().await;
+    let peers = start_desk().await;
     let fixture = ToolFixture::with_peers(&peers);
     call(&fixture, &json!({}), &send_request()).await;
     call(
@@ -64,7 +64,7 @@ async fn each_request_to_a_peer_carries_the_trace_of_its_call() {
 
 #[tokio::test]
 async fn card_request_has_no_trace() {
-    let peers = desk().await;
+    let peers = start_desk().await;
     call(
         &ToolFixture::with_peers(&peers),
         &json!({"traceparent": TRACEPARENT}),
@@ -91,7 +91,7 @@ fn spans(fixture: &ToolFixture) -> Vec<String> {
 
 #[tokio::test]
 async fn log_has_call_and_exchanges_without_content() {
-    let peers = desk().await;
+    let peers = start_desk().await;
     let fixture = ToolFixture::with_peers(&peers);
     let mut request = send_request();
     request["parts"][0]["text"] = json!("hush-hush");
@@ -116,7 +116,7 @@ async fn log_has_call_and_exchanges_without_content() {
 
 #[tokio::test]
 async fn span_of_failed_call_has_its_error() {
-    let peers = desk().await;
+    let peers = start_desk().await;
     let fixture = ToolFixture::with_peers(&peers);
     let request: Value = json!({"action": "status", "target_alias": "main"});
     call(&fixture, &json!({}), &request).await;

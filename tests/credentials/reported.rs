@@ -9,7 +9,7 @@ use crate::credentials::tool_fixture::{ToolFixture, send_request, stream_request
 /// An instance with a copy of its output.
 pub(crate) struct RecordedTool {
     pub(crate) fixture: ToolFixture,
-    reported: Vec<String>,
+    outputs: Vec<String>,
     updates: Vec<Value>,
 }
 
@@ -18,14 +18,14 @@ impl RecordedTool {
         let text = config.to_string();
         let parsed = Config::parse(&text).unwrap();
         let fixture = ToolFixture::new(config);
-        let reported = vec![
+        let outputs = vec![
             format!("{parsed:?}"),
             plugin::parse_config(&text).unwrap(),
             fixture.plugin.definition(),
         ];
         Self {
             fixture,
-            reported,
+            outputs,
             updates: Vec::new(),
         }
     }
@@ -42,8 +42,8 @@ impl RecordedTool {
     pub(crate) async fn call(&mut self, request: &Value) -> Value {
         let (envelope, updates) = self.fixture.call_with_updates(request).await;
         self.record(&envelope);
-        let reading = self.read(&envelope);
-        self.reported.push(reading);
+        let rendered = self.render(&envelope);
+        self.outputs.push(rendered);
         updates.iter().for_each(|update| self.record(update));
         self.updates.extend(updates);
         envelope
@@ -51,7 +51,7 @@ impl RecordedTool {
 
     /// Records an envelope or update of another call.
     pub(crate) fn record(&mut self, message: &Value) {
-        self.reported.push(message.to_string());
+        self.outputs.push(message.to_string());
     }
 
     /// Returns the events of the updates so far.
@@ -68,7 +68,7 @@ impl RecordedTool {
     }
 
     /// Returns the text of an envelope for a model.
-    pub(crate) fn read(&self, envelope: &Value) -> String {
+    pub(crate) fn render(&self, envelope: &Value) -> String {
         self.fixture.plugin.render(&envelope.to_string())
     }
 
@@ -76,7 +76,7 @@ impl RecordedTool {
     pub(crate) fn assert_omits(&self, secrets: &[&str]) {
         let log = self.fixture.log.lines();
         let lines = log.iter().map(|(_, line)| line);
-        for text in self.reported.iter().chain(lines) {
+        for text in self.outputs.iter().chain(lines) {
             for secret in secrets {
                 let escaped = secret.replace('/', "\\/");
                 assert!(
@@ -90,16 +90,16 @@ impl RecordedTool {
 
 /// Returns every kind of request, and requests that the peer refuses.
 pub(crate) fn requests() -> Vec<Value> {
-    let saying = |mut request: Value, text: &str| {
+    let with_text = |mut request: Value, text: &str| {
         request["parts"][0]["text"] = json!(text);
         request
     };
     vec![
         send_request(),
         stream_request(),
-        saying(send_request(), "fail"),
-        saying(send_request(), "refuse"),
-        saying(send_request(), "challenge"),
+        with_text(send_request(), "fail"),
+        with_text(send_request(), "refuse"),
+        with_text(send_request(), "challenge"),
         json!({"action": "status", "task_id": "t-1"}),
         json!({"action": "cancel", "task_id": "t-1"}),
         json!({"action": "watch", "task_id": "t-1"}),

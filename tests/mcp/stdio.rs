@@ -245,12 +245,12 @@ fn caller_is_the_name_of_the_operator_option() {
 #[tokio::test(flavor = "multi_thread")]
 async fn trace_of_the_host_reaches_the_agent() {
     let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-    let peers = crate::callers::desk().await;
+    let peers = crate::callers::start_desk().await;
     let origin = peers.origins().values().next().unwrap().clone();
     let mut host = Host::with_version("2025-11-25", &["--url", &origin]);
     let mut call = call_params(send_request("hello"));
     call["_meta"] = json!({"traceparent": trace});
     host.request("tools/call", call);
-    let notification = crate::callers::calls(&peers);
+    let notification = crate::callers::received_calls(&peers);
     assert_eq!(notification[0].headers["traceparent"][..36], trace[..36]);
 }

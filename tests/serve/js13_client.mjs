@@ -121,7 +121,7 @@ const operations = {
   async list() {
     const task = await send("echo hello");
     const listed = await client.listTasks({ contextId: task.contextId, includeArtifacts: true });
-    return { texts: listed.tasks.map(said), total: listed.totalSize };
+    return { texts: listed.tasks.map(artifactText), total: listed.totalSize };
   },
   async cancel() {
     const task = await atOnce("slow");

@@ -92,7 +92,7 @@ async fn command_model_and_a2a_agent_decide_a_proposal() {
 
     let (_gateway, url) = start_gateway_with_quorum_all(&folder);
     let approve =
-        start_model(r#"{"vote":"approve","reasoning":"The start_model agrees","confidence":0.7}"#);
+        start_model(r#"{"vote":"approve","reasoning":"The model agrees","confidence":0.7}"#);
     let _beta = GatewayProcess::agent(
         &url,
         "beta",
@@ -178,7 +178,7 @@ async fn command_model_and_official_server_decide_a_proposal() {
     let (_gateway, url) = start_gateway_with_quorum_all(&folder);
     let mut watch = GatewayProcess::start(&["gateway", "watch", "--url", &url]);
     let approve =
-        start_model(r#"{"vote":"approve","reasoning":"The start_model agrees","confidence":0.7}"#);
+        start_model(r#"{"vote":"approve","reasoning":"The model agrees","confidence":0.7}"#);
     let targets = write_target_config(&folder, &server(Sdk::Py13).origin("1.0"));
     let charlie = ["--target", "judge", "--target-config", &targets];
     let _charlie = GatewayProcess::agent(&url, "charlie", &charlie);
