@@ -110,7 +110,7 @@ async fn updates_and_the_envelope_are_lines_of_json() {
 }
 
 #[tokio::test]
-async fn targets_without_terminal_are_a_plain_table() {
+async fn targets_without_a_terminal_are_a_plain_table() {
     let script = json!({"peers": {"desk": {"card": card()}, "gone": {"unreachable": true}}});
     let peers = Peers::start(&script).await.unwrap();
     let config = scratch("targets").join("agents.json");

@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::credentials::authorization_server::{SECRET, Server, server};
 use crate::credentials::echo::Echo;
-use crate::credentials::reported::{RecordedTool, requests};
+use crate::credentials::recorded_tool::{RecordedTool, requests};
 use crate::credentials::tool_fixture::{
     ToolFixture, card, message, peers, reason, result, send_request, within_timeout,
 };

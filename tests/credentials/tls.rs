@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::credentials::certificates::{Authority, Clients, Pair};
 use crate::credentials::echo::Echo;
-use crate::credentials::reported::{RecordedTool, requests};
+use crate::credentials::recorded_tool::{RecordedTool, requests};
 use crate::credentials::tool_fixture::{ToolFixture, reason, send_request};
 
 fn mtls(pair: &Pair) -> Value {

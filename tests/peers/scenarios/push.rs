@@ -20,7 +20,7 @@ pub fn callback_is_set_and_called(mut peer: Peer) -> Run {
     if peer.column.vendor == Vendor::OpenClaw {
         // The channel has no push notifications and ignores the configuration.
         assert_eq!(webhook.calls(), 0);
-        return Ok(Outcome::But("no callback: the wish is ignored"));
+        return Ok(Outcome::Deviates("no callback: the wish is ignored"));
     }
     let reported = webhook.wait(task["task_id"].as_str().unwrap());
     // `x-a2a-notification-token`, or without the `x-` from rs05.

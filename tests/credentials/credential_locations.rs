@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::credentials::echo::{Echo, Seen};
-use crate::credentials::reported::{RecordedTool, requests};
+use crate::credentials::recorded_tool::{RecordedTool, requests};
 
 const KEY: &str = "sesame/7f3a+opens==";
 

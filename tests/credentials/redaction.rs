@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::credentials::reported::RecordedTool;
+use crate::credentials::recorded_tool::RecordedTool;
 use crate::credentials::tool_fixture::{
     card, message, result, send_request, status, stream_request,
 };
