@@ -10,7 +10,7 @@ use std::{
 };
 
 use openclaw_remote_agent::BUILD_ID;
-use process::{Ended, end};
+use process::{ProcessOutput, wait_for_output};
 use serde_json::{Value, json};
 use testkit::conformance::peers::Peers;
 
@@ -42,7 +42,7 @@ async fn answers(lines: &[&str]) -> Vec<Value> {
     let mut child = filter();
     lines.iter().for_each(|line| write_line(&mut child, line));
     drop(child.stdin.take());
-    let ended = end(child).await;
+    let ended = wait_for_output(child).await;
     assert!(ended.status.success(), "{ended:?}");
     ended
         .stdout
@@ -51,7 +51,7 @@ async fn answers(lines: &[&str]) -> Vec<Value> {
         .collect()
 }
 
-async fn run(args: &[&str], input: &str) -> Ended {
+async fn run(args: &[&str], input: &str) -> ProcessOutput {
     let mut child = command(args).spawn().unwrap();
     child
         .stdin
@@ -59,7 +59,7 @@ async fn run(args: &[&str], input: &str) -> Ended {
         .unwrap()
         .write_all(input.as_bytes())
         .unwrap();
-    end(child).await
+    wait_for_output(child).await
 }
 
 /// Returns a peer that receives a message and never answers.
@@ -255,7 +255,7 @@ async fn unset_secret_fails_only_calls_that_need_it() {
         write_line(&mut child, &line.to_string());
     }
     drop(child.stdin.take());
-    let ended = end(child).await;
+    let ended = wait_for_output(child).await;
     let mut reported: Vec<String> = ended
         .stdout
         .lines()
@@ -299,7 +299,7 @@ async fn unset_secret_is_reported_at_once_on_request() {
     let mut child = command(&["call", "--jsonl", "-v"]).spawn().unwrap();
     write_line(&mut child, &init.to_string());
     drop(child.stdin.take());
-    let ended = end(child).await;
+    let ended = wait_for_output(child).await;
     assert!(ended.stderr.contains("REMOTE_AGENT_NO_SUCH"), "{ended:?}");
 }
 
@@ -372,7 +372,7 @@ async fn environment_secret_reaches_only_its_peer() {
     );
     write_line(&mut child, &send("desk").to_string());
     drop(child.stdin.take());
-    let ended = end(child).await;
+    let ended = wait_for_output(child).await;
     assert!(
         ended.stdout.contains(r#""ok":true,"operation""#),
         "{ended:?}"
@@ -451,7 +451,7 @@ async fn library_of_another_build_is_refused() {
         .env("REMOTE_AGENT_LIBRARY", &library.0)
         .spawn()
         .unwrap();
-    let ended = end(child).await;
+    let ended = wait_for_output(child).await;
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
     for part in [library.0.to_str().unwrap(), BUILD_ID, "cargo build"] {
         assert!(ended.stderr.contains(part), "no {part} in {ended:?}");

@@ -8,12 +8,12 @@ use std::{
     process::{Command, Stdio},
 };
 
-use process::{Ended, end};
+use process::{ProcessOutput, wait_for_output};
 use serde_json::{Value, json};
 
 const COMMAND: &str = env!("CARGO_BIN_EXE_remote-agent");
 
-async fn conformance(args: &[&str]) -> Ended {
+async fn conformance(args: &[&str]) -> ProcessOutput {
     let mut command = Command::new(COMMAND);
     command.arg("conformance").args(args);
     command.env_remove("REMOTE_AGENT_LIBRARY");
@@ -21,7 +21,7 @@ async fn conformance(args: &[&str]) -> Ended {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    end(command.spawn().unwrap()).await
+    wait_for_output(command.spawn().unwrap()).await
 }
 
 /// A temporary directory of cases.

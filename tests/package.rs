@@ -174,7 +174,7 @@ fn other_directory_is_not_replaced() {
 }
 
 #[test]
-fn versions_that_differ_are_refused_with_the_file_that_differs() {
+fn differing_versions_are_refused_with_the_file() {
     for manifest in [
         "openclaw/package.json",
         "openclaw/openclaw.plugin.json",

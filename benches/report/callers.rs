@@ -28,13 +28,13 @@ use crate::{Setup, peer::Peer, process::Process};
 
 pub(crate) const ROLE: &str = "--call";
 
-pub(crate) const BARE: &str = "bare reqwest";
+pub(crate) const REQWEST: &str = "bare reqwest";
 pub(crate) const IN_PROCESS: &str = "in process";
-pub(crate) const RUST_DOOR: &str = "Rust door";
-pub(crate) const NODE_DOOR: &str = "Node door";
-pub(crate) const NODE_DOOR_03: &str = "Node door, A2A 0.3";
+pub(crate) const RUST_ABI: &str = "Rust ABI";
+pub(crate) const NODE_API: &str = "Node-API";
+pub(crate) const NODE_API_03: &str = "Node-API, A2A 0.3";
 /// The Node interface, used like the OpenClaw package uses it.
-pub(crate) const OPENCLAW: &str = "Node door, as in OpenClaw";
+pub(crate) const OPENCLAW: &str = "Node-API, as in OpenClaw";
 pub(crate) const JS13: &str = "@a2a-js/sdk 1.3.0";
 pub(crate) const JS03: &str = "@a2a-js/sdk 0.3.14";
 pub(crate) const RS: &str = "a2a-client-lf 0.2.9";
@@ -42,11 +42,11 @@ pub(crate) const PY: &str = "a2a-sdk 1.3.0 (Python)";
 
 /// All clients, with the baseline first.
 pub(crate) const ALL: [&str; 9] = [
-    BARE,
+    REQWEST,
     IN_PROCESS,
-    RUST_DOOR,
-    NODE_DOOR,
-    NODE_DOOR_03,
+    RUST_ABI,
+    NODE_API,
+    NODE_API_03,
     RS,
     JS13,
     JS03,
@@ -57,7 +57,7 @@ pub(crate) const ALL: [&str; 9] = [
 pub(crate) fn start(name: &str, setup: &Setup, peer: &Peer) -> Process {
     let driver = |file: &str| setup.root.join("benches/report/drivers").join(file);
     let version = match name {
-        NODE_DOOR_03 | JS03 => "0.3",
+        NODE_API_03 | JS03 => "0.3",
         _ => "1.0",
     };
     let mut settings = json!({
@@ -65,14 +65,14 @@ pub(crate) fn start(name: &str, setup: &Setup, peer: &Peer) -> Process {
         "version": version, "library": setup.library,
     });
     let mut command = match name {
-        BARE | IN_PROCESS | RUST_DOOR => {
+        REQWEST | IN_PROCESS | RUST_ABI => {
             let mut command = Command::new(std::env::current_exe().unwrap());
             command.args([ROLE, name]);
             command
         }
-        NODE_DOOR | NODE_DOOR_03 => {
+        NODE_API | NODE_API_03 => {
             let mut command = Command::new(&setup.node);
-            command.arg(driver("node_door.mjs"));
+            command.arg(driver("node_api.mjs"));
             command
         }
         JS13 | JS03 => {
@@ -93,46 +93,46 @@ pub(crate) fn start(name: &str, setup: &Setup, peer: &Peer) -> Process {
     Process::start(command.arg(settings.to_string()))
 }
 
-type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
 /// A client in Rust.
 trait Caller {
-    fn send(&self) -> Pending<'_, ()>;
-    fn status(&self) -> Pending<'_, ()>;
+    fn send(&self) -> BoxFuture<'_, ()>;
+    fn status(&self) -> BoxFuture<'_, ()>;
     /// Follows the stream that `text` requests. Returns the number of received events or updates.
-    fn stream<'a>(&'a self, text: &'a str, updates: bool) -> Pending<'a, usize>;
-    fn watch(&self, task_id: String) -> Pending<'_, ()>;
+    fn stream<'a>(&'a self, text: &'a str, updates: bool) -> BoxFuture<'a, usize>;
+    fn watch(&self, task_id: String) -> BoxFuture<'_, ()>;
 }
 
 /// Handles commands until standard input ends.
 pub(crate) fn serve(name: &str, settings: &str) {
     let settings: Value = serde_json::from_str(settings).unwrap();
-    let text = |name: &str| settings[name].as_str().unwrap();
+    let setting = |name: &str| settings[name].as_str().unwrap();
     // A single-threaded runtime, like that of a small host.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
     let caller: Box<dyn Caller> = match name {
-        BARE => Box::new(Bare::new(text("origin"))),
+        REQWEST => Box::new(ReqwestCaller::new(setting("origin"))),
         IN_PROCESS => {
-            let agent = assemble(text("config"), Pace::default(), Arc::new(Silent)).unwrap();
-            Box::new(Tool::new(InProcess(agent), text("target")))
+            let agent = assemble(setting("config"), Pace::default(), Arc::new(Silent)).unwrap();
+            Box::new(ToolCaller::new(InProcess(agent), setting("target")))
         }
         _ => {
-            let module = load(Path::new(text("library"))).unwrap();
-            let tool = module.new_tool()(text("config").into(), RNone);
+            let module = load(Path::new(setting("library"))).unwrap();
+            let tool = module.new_tool()(setting("config").into(), RNone);
             let tool = tool.into_result().expect("a tool");
-            Box::new(Tool::new(RustDoor(tool), text("target")))
+            Box::new(ToolCaller::new(RustAbi(tool), setting("target")))
         }
     };
     println!("ready");
     for line in std::io::stdin().lock().lines() {
         let command: Value = serde_json::from_str(&line.unwrap()).unwrap();
         let start = Instant::now();
-        let mut answer = runtime.block_on(run(&*caller, &command));
-        answer["seconds"] = start.elapsed().as_secs_f64().into();
-        println!("{answer}");
+        let mut response = runtime.block_on(run(&*caller, &command));
+        response["seconds"] = start.elapsed().as_secs_f64().into();
+        println!("{response}");
     }
 }
 
@@ -154,27 +154,27 @@ async fn run(caller: &dyn Caller, command: &Value) -> Value {
 }
 
 /// Keeps the requested number of calls in flight for the requested time.
-async fn repeat<'a>(command: &Value, call: impl Fn() -> Pending<'a, ()>) -> Value {
+async fn repeat<'a>(command: &Value, call: impl Fn() -> BoxFuture<'a, ()>) -> Value {
     let time = Duration::from_secs_f64(command["seconds"].as_f64().unwrap());
     let end = Instant::now() + time;
     let workers = (0..command["width"].as_u64().unwrap()).map(|_| async {
-        let mut made = 0_u64;
-        while made == 0 || Instant::now() < end {
+        let mut count = 0_u64;
+        while count == 0 || Instant::now() < end {
             call().await;
-            made += 1;
+            count += 1;
         }
-        made
+        count
     });
     json!({"calls": join_all(workers).await.iter().sum::<u64>()})
 }
 
 /// The baseline: reqwest with a timeout sends the tool's requests and parses the responses as JSON.
-struct Bare {
+struct ReqwestCaller {
     client: reqwest::Client,
     url: String,
 }
 
-impl Bare {
+impl ReqwestCaller {
     fn new(origin: &str) -> Self {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let tls = rustls::ClientConfig::builder_with_provider(provider)
@@ -210,49 +210,49 @@ fn message(text: &str) -> Value {
     }})
 }
 
-impl Caller for Bare {
-    fn send(&self) -> Pending<'_, ()> {
+impl Caller for ReqwestCaller {
+    fn send(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
-            let answer = self.post("SendMessage", message("Good morning")).await;
-            let answer: Value = serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap();
-            assert!(answer["result"]["message"].is_object());
+            let response = self.post("SendMessage", message("Good morning")).await;
+            let response: Value = serde_json::from_slice(&response.bytes().await.unwrap()).unwrap();
+            assert!(response["result"]["message"].is_object());
         })
     }
 
-    fn status(&self) -> Pending<'_, ()> {
+    fn status(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
-            let answer = self.post("GetTask", json!({"id": "t-1"})).await;
-            let answer: Value = serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap();
-            assert!(answer["result"]["id"].is_string());
+            let response = self.post("GetTask", json!({"id": "t-1"})).await;
+            let response: Value = serde_json::from_slice(&response.bytes().await.unwrap()).unwrap();
+            assert!(response["result"]["id"].is_string());
         })
     }
 
-    fn stream<'a>(&'a self, text: &'a str, _updates: bool) -> Pending<'a, usize> {
+    fn stream<'a>(&'a self, text: &'a str, _updates: bool) -> BoxFuture<'a, usize> {
         Box::pin(async {
-            let mut answer = self.post("SendStreamingMessage", message(text)).await;
+            let mut response = self.post("SendStreamingMessage", message(text)).await;
             let mut events = 0;
-            while let Some(chunk) = answer.chunk().await.unwrap() {
+            while let Some(chunk) = response.chunk().await.unwrap() {
                 events += memchr::memmem::find_iter(&chunk, b"\n\n").count();
             }
             events
         })
     }
 
-    fn watch(&self, _task_id: String) -> Pending<'_, ()> {
+    fn watch(&self, _task_id: String) -> BoxFuture<'_, ()> {
         unreachable!("the floor has no watches")
     }
 }
 
 /// An interface of the tool.
-trait Execute {
+trait HostInterface {
     /// Runs a call and returns the envelope. Counts the updates in `updates`, if given.
-    fn execute(&self, request: String, updates: Option<Arc<AtomicUsize>>) -> Pending<'_, String>;
+    fn execute(&self, request: String, updates: Option<Arc<AtomicUsize>>) -> BoxFuture<'_, String>;
 }
 
 struct InProcess(RemoteAgent);
 
-impl Execute for InProcess {
-    fn execute(&self, request: String, updates: Option<Arc<AtomicUsize>>) -> Pending<'_, String> {
+impl HostInterface for InProcess {
+    fn execute(&self, request: String, updates: Option<Arc<AtomicUsize>>) -> BoxFuture<'_, String> {
         Box::pin(async move {
             let count = updates.map(|count| {
                 move |_: &str| {
@@ -271,10 +271,10 @@ impl Execute for InProcess {
     }
 }
 
-struct RustDoor(ToolBox);
+struct RustAbi(ToolBox);
 
-impl Execute for RustDoor {
-    fn execute(&self, request: String, updates: Option<Arc<AtomicUsize>>) -> Pending<'_, String> {
+impl HostInterface for RustAbi {
+    fn execute(&self, request: String, updates: Option<Arc<AtomicUsize>>) -> BoxFuture<'_, String> {
         let updates = match updates {
             None => RNone,
             Some(count) => RSome(updates_to(move |_| {
@@ -286,20 +286,20 @@ impl Execute for RustDoor {
     }
 }
 
-struct Tool<E> {
-    door: Rc<E>,
+struct ToolCaller<E> {
+    interface: Rc<E>,
     target: String,
     send: String,
     status: String,
 }
 
-impl<E: Execute> Tool<E> {
-    fn new(door: E, target: &str) -> Self {
+impl<E: HostInterface> ToolCaller<E> {
+    fn new(interface: E, target: &str) -> Self {
         let parts = json!([{"kind": "text", "text": "Good morning"}]);
         let send = json!({"action": "send", "target_alias": target, "parts": parts});
         let status = json!({"action": "status", "target_alias": target, "task_id": "t-1"});
         Self {
-            door: Rc::new(door),
+            interface: Rc::new(interface),
             target: target.to_owned(),
             send: send.to_string(),
             status: status.to_string(),
@@ -307,21 +307,21 @@ impl<E: Execute> Tool<E> {
     }
 
     async fn succeed(&self, request: String, updates: Option<Arc<AtomicUsize>>) {
-        let envelope = self.door.execute(request, updates).await;
+        let envelope = self.interface.execute(request, updates).await;
         assert!(envelope.starts_with(r#"{"ok":true"#), "{envelope}");
     }
 }
 
-impl<E: Execute> Caller for Tool<E> {
-    fn send(&self) -> Pending<'_, ()> {
+impl<E: HostInterface> Caller for ToolCaller<E> {
+    fn send(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.succeed(self.send.clone(), None))
     }
 
-    fn status(&self) -> Pending<'_, ()> {
+    fn status(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.succeed(self.status.clone(), None))
     }
 
-    fn stream<'a>(&'a self, text: &'a str, updates: bool) -> Pending<'a, usize> {
+    fn stream<'a>(&'a self, text: &'a str, updates: bool) -> BoxFuture<'a, usize> {
         Box::pin(async move {
             let request = json!({
                 "action": "send", "target_alias": self.target, "follow_updates": true,
@@ -334,7 +334,7 @@ impl<E: Execute> Caller for Tool<E> {
         })
     }
 
-    fn watch(&self, task_id: String) -> Pending<'_, ()> {
+    fn watch(&self, task_id: String) -> BoxFuture<'_, ()> {
         let request = json!({
             "action": "watch", "target_alias": self.target, "task_id": task_id,
             "timeout_ms": 120_000,

@@ -4,14 +4,14 @@ use serde_json::json;
 
 use crate::{
     Scale, Setup,
-    callers::{self, BARE, JS03, JS13, NODE_DOOR, OPENCLAW, PY, RS, RUST_DOOR},
+    callers::{self, JS03, JS13, NODE_API, OPENCLAW, PY, REQWEST, RS, RUST_ABI},
     peer::Peer,
     process::Process,
     samples::Section,
 };
 
 /// Measures round trips and their CPU time: sending a message, and getting the state of a task.
-pub(crate) fn calls(setup: &Setup, scale: &Scale, section: &mut Section) {
+pub(crate) fn measure_calls(setup: &Setup, scale: &Scale, section: &mut Section) {
     let peer = Peer::start();
     let mut clients: Vec<(&str, Process)> = callers::ALL
         .iter()
@@ -27,14 +27,14 @@ pub(crate) fn calls(setup: &Setup, scale: &Scale, section: &mut Section) {
         for op in ["send", "status"] {
             for width in scale.widths {
                 for (name, client) in &mut clients {
-                    let usage = client.usage();
-                    let answer =
+                    let usage = client.start_usage();
+                    let response =
                         client.call(&json!({"op": op, "width": width, "seconds": scale.slice}));
-                    let calls = answer["calls"].as_f64().unwrap();
-                    let seconds = answer["seconds"].as_f64().unwrap();
+                    let calls = response["calls"].as_f64().unwrap();
+                    let seconds = response["seconds"].as_f64().unwrap();
                     let case = format!("{op}, {width} in flight");
                     section.add(&case, name, "calls/s", calls / seconds);
-                    section.add(&case, name, "CPU µs", usage.processor() / calls * 1e6);
+                    section.add(&case, name, "CPU µs", usage.cpu_seconds() / calls * 1e6);
                 }
             }
         }
@@ -54,14 +54,14 @@ enum Updates {
 const PACE_MS: u32 = 100;
 
 /// Measures long streams. Clients read every event; with updates, the tool also delivers them to the host.
-pub(crate) fn streams(setup: &Setup, scale: &Scale, section: &mut Section) {
+pub(crate) fn measure_streams(setup: &Setup, scale: &Scale, section: &mut Section) {
     let subjects = [
-        (BARE, Updates::None),
-        (RUST_DOOR, Updates::None),
-        (RUST_DOOR, Updates::Each),
-        (NODE_DOOR, Updates::None),
-        (NODE_DOOR, Updates::OpenClaw),
-        (NODE_DOOR, Updates::Each),
+        (REQWEST, Updates::None),
+        (RUST_ABI, Updates::None),
+        (RUST_ABI, Updates::Each),
+        (NODE_API, Updates::None),
+        (NODE_API, Updates::OpenClaw),
+        (NODE_API, Updates::Each),
         (RS, Updates::None),
         (JS13, Updates::None),
         (JS03, Updates::None),
@@ -87,14 +87,14 @@ pub(crate) fn streams(setup: &Setup, scale: &Scale, section: &mut Section) {
                         Updates::OpenClaw => OPENCLAW.to_owned(),
                         Updates::Each => format!("{name}, updates"),
                     };
-                    one_stream(client, section, &subject, kind, events, *updates);
+                    measure_stream(client, section, &subject, kind, events, *updates);
                 }
             }
         }
     }
 }
 
-fn one_stream(
+fn measure_stream(
     client: &mut Process,
     section: &mut Section,
     subject: &str,
@@ -103,35 +103,40 @@ fn one_stream(
     updates: Updates,
 ) {
     // The kernel measures CPU time in units of 10 ms.
-    let times = (5_000 / events).clamp(1, 20);
+    let repetitions = (5_000 / events).clamp(1, 20);
     let interval = (updates == Updates::OpenClaw).then_some(PACE_MS);
     let updates = updates != Updates::None;
     let text = format!("{kind} {events}");
     let command = json!({"op": "stream", "text": text, "updates": updates, "interval": interval});
-    let usage = client.usage();
+    let usage = client.start_usage();
     let (mut seconds, mut stall, mut busy) = (0.0, 0.0_f64, 0.0_f64);
-    for _ in 0..times {
-        let answer = client.call(&command);
-        seconds += answer["seconds"].as_f64().unwrap();
-        stall = stall.max(answer["stall_ms"].as_f64().unwrap_or(0.0));
-        busy = busy.max(answer["busy_ms"].as_f64().unwrap_or(0.0));
+    for _ in 0..repetitions {
+        let response = client.call(&command);
+        seconds += response["seconds"].as_f64().unwrap();
+        stall = stall.max(response["stall_ms"].as_f64().unwrap_or(0.0));
+        busy = busy.max(response["busy_ms"].as_f64().unwrap_or(0.0));
         // An SDK yields every event. The tool may deliver fewer updates.
-        let seen = answer["seen"].as_u64().unwrap();
-        let all = [JS13, JS03, RS, PY].contains(&subject);
+        let event_count = response["seen"].as_u64().unwrap();
+        let sees_every_event = [JS13, JS03, RS, PY].contains(&subject);
         assert!(
-            if all {
-                seen == events as u64
+            if sees_every_event {
+                event_count == events as u64
             } else {
-                seen > 0 || !updates
+                event_count > 0 || !updates
             },
-            "{subject}: {seen} of {events} events"
+            "{subject}: {event_count} of {events} events"
         );
     }
-    let times = f64::from(u32::try_from(times).unwrap());
+    let repetitions = f64::from(u32::try_from(repetitions).unwrap());
     let case = format!("{kind}, {events} events");
-    section.add(&case, subject, "ms", seconds / times * 1e3);
-    section.add(&case, subject, "CPU ms", usage.processor() / times * 1e3);
-    section.add(&case, subject, "peak MB", usage.peak() / 1e6);
+    section.add(&case, subject, "ms", seconds / repetitions * 1e3);
+    section.add(
+        &case,
+        subject,
+        "CPU ms",
+        usage.cpu_seconds() / repetitions * 1e3,
+    );
+    section.add(&case, subject, "peak MB", usage.peak_bytes() / 1e6);
     if stall > 0.0 {
         section.add(&case, subject, "stall ms", stall);
         section.add(&case, subject, "busy ms", busy);
@@ -139,20 +144,20 @@ fn one_stream(
 }
 
 /// Measures many concurrent watches: the time to open and to end them, and their memory.
-pub(crate) fn watches(setup: &Setup, scale: &Scale, section: &mut Section) {
+pub(crate) fn measure_watches(setup: &Setup, scale: &Scale, section: &mut Section) {
     for round in 0..scale.rounds {
-        for name in [RUST_DOOR, NODE_DOOR] {
+        for name in [RUST_ABI, NODE_API] {
             eprintln!("watch, round {}: {name}", round + 1);
             let mut peer = Peer::start();
             let mut client = callers::start(name, setup, &peer);
             client.call(&json!({"op": "send", "width": 1, "seconds": 0}));
-            let usage = client.usage();
-            let before = usage.resident();
+            let usage = client.start_usage();
+            let before = usage.resident_bytes();
             let start = std::time::Instant::now();
             client.send(&json!({"op": "watch", "count": scale.watches}));
             peer.wait_for_watches(scale.watches);
             let opened = start.elapsed().as_secs_f64();
-            let resident = usage.resident() - before;
+            let resident = usage.resident_bytes() - before;
             peer.complete_watches();
             client.receive();
             let ended = start.elapsed().as_secs_f64() - opened;
@@ -165,7 +170,7 @@ pub(crate) fn watches(setup: &Setup, scale: &Scale, section: &mut Section) {
                 &case,
                 name,
                 "CPU µs a watch",
-                usage.processor() / count * 1e6,
+                usage.cpu_seconds() / count * 1e6,
             );
         }
     }

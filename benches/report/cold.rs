@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use crate::{
     Scale, Setup,
-    callers::{NODE_DOOR, RUST_DOOR},
+    callers::{NODE_API, RUST_ABI},
     peer::Peer,
-    process::{Process, resident_here},
+    process::{Process, own_resident_bytes},
     samples::Section,
 };
 
@@ -21,21 +21,21 @@ pub(crate) fn measure(setup: &Setup, scale: &Scale, section: &mut Section) {
     let settings = settings.to_string();
     // Many short rounds. The first one also reads the file from disk.
     for _ in 0..=4 * scale.rounds {
-        for name in [RUST_DOOR, NODE_DOOR] {
-            let process = if name == RUST_DOOR {
-                Process::role(&[ROLE, &settings])
+        for name in [RUST_ABI, NODE_API] {
+            let process = if name == RUST_ABI {
+                Process::start_role(&[ROLE, &settings])
             } else {
                 let driver = setup.root.join("benches/report/drivers/cold.mjs");
                 Process::start(Command::new(&setup.node).arg(driver).arg(&settings))
             };
-            let answer: Value = serde_json::from_str(&process.ready).unwrap();
+            let report: Value = serde_json::from_str(&process.ready).unwrap();
             for metric in [
                 "registered ms",
                 "answered ms",
                 "registered MB",
                 "answered MB",
             ] {
-                section.add("first use", name, metric, answer[metric].as_f64().unwrap());
+                section.add("first use", name, metric, report[metric].as_f64().unwrap());
             }
         }
     }
@@ -51,23 +51,23 @@ pub(crate) fn serve(settings: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     let runtime = runtime.unwrap();
 
-    let memory = resident_here();
+    let memory = own_resident_bytes();
     let start = Instant::now();
     let tool = load(library).unwrap().new_tool()(text("config").into(), RNone);
     let tool = tool.into_result().expect("a tool");
     let definition = tool.definition();
-    let registered = (start.elapsed(), resident_here());
+    let registered = (start.elapsed(), own_resident_bytes());
     assert!(definition.len() > 2);
     let envelope = runtime.block_on(tool.execute(request.into(), RNone, RNone).future);
-    let answered = (start.elapsed(), resident_here());
+    let first_answer = (start.elapsed(), own_resident_bytes());
     assert!(envelope.starts_with(r#"{"ok":true"#), "{envelope}");
     println!(
         "{}",
         json!({
             "registered ms": registered.0.as_secs_f64() * 1e3,
             "registered MB": (registered.1 - memory) / 1e6,
-            "answered ms": answered.0.as_secs_f64() * 1e3,
-            "answered MB": (answered.1 - memory) / 1e6,
+            "answered ms": first_answer.0.as_secs_f64() * 1e3,
+            "answered MB": (first_answer.1 - memory) / 1e6,
         })
     );
 }

@@ -19,60 +19,60 @@ const SERVERS: [(&str, &str); 4] = [
 ];
 
 pub(crate) fn measure(scale: &Scale, section: &mut Section) {
-    let mut clients = Process::role(&[gateway_clients::ROLE]);
+    let mut clients = Process::start_role(&[gateway_clients::ROLE]);
     for round in 0..scale.rounds {
         eprintln!("gateway, round {}", round + 1);
-        for (name, what) in SERVERS {
+        for (name, role) in SERVERS {
             for &agents in scale.agents {
                 // The cost of fsync does not depend on the number of agents.
-                if what.starts_with(['i', 'a']) && Some(&agents) != scale.agents.last() {
+                if role.starts_with(['i', 'a']) && Some(&agents) != scale.agents.last() {
                     continue;
                 }
                 for (senders, in_flight) in LOADS {
                     // Agents of the previous load may still be connected with the same names.
                     let folder = tempfile::tempdir().unwrap();
-                    let server = start(what, &folder);
-                    let answer = clients.call(&json!({
-                        "address": server.ready, "routed": what != "echo", "agents": agents,
+                    let server = start(role, &folder);
+                    let response = clients.call(&json!({
+                        "address": server.ready, "routed": role != "echo", "agents": agents,
                         "senders": senders, "in_flight": in_flight, "seconds": scale.slice,
                     }));
                     let case = format!("{agents} agents, {} in flight", senders * in_flight);
-                    record(section, &case, name, &answer);
-                    let peak = server.usage().resident() / 1e6;
+                    record(section, &case, name, &response);
+                    let peak = server.start_usage().resident_bytes() / 1e6;
                     section.add(&case, name, "resident MB", peak);
                 }
             }
         }
         let folder = tempfile::tempdir().unwrap();
         let server = start("never", &folder);
-        let answer = clients.call(&json!({"address": server.ready, "votes": 100}));
+        let response = clients.call(&json!({"address": server.ready, "votes": 100}));
         section.add(
             "a vote of three",
             GATEWAY,
             "p50 ms",
-            answer["p50"].as_f64().unwrap(),
+            response["p50"].as_f64().unwrap(),
         );
         section.add(
             "a vote of three",
             GATEWAY,
             "p99 ms",
-            answer["p99"].as_f64().unwrap(),
+            response["p99"].as_f64().unwrap(),
         );
     }
 }
 
-fn start(what: &str, folder: &tempfile::TempDir) -> Process {
-    Process::role(&[gateway_servers::ROLE, what, folder.path().to_str().unwrap()])
+fn start(role: &str, folder: &tempfile::TempDir) -> Process {
+    Process::start_role(&[gateway_servers::ROLE, role, folder.path().to_str().unwrap()])
 }
 
-fn record(section: &mut Section, case: &str, name: &str, answer: &Value) {
-    let number = |name: &str| answer[name].as_f64().unwrap();
+fn record(section: &mut Section, case: &str, name: &str, response: &Value) {
+    let number = |name: &str| response[name].as_f64().unwrap();
     // One exchange with an agent consists of two messages.
     let messages = number("count") * if name == ECHO { 1.0 } else { 2.0 };
     section.add(case, name, "messages/s", messages / number("seconds"));
     section.add(case, name, "p50 ms", number("p50"));
     section.add(case, name, "p99 ms", number("p99"));
-    let first = &answer["first"];
+    let first = &response["first"];
     section.add(case, name, "first p50 ms", first["p50"].as_f64().unwrap());
     section.add(case, name, "first p99 ms", first["p99"].as_f64().unwrap());
 }

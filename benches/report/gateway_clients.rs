@@ -42,49 +42,49 @@ pub(crate) fn serve() {
     println!("ready");
     for line in std::io::stdin().lock().lines() {
         let command: Value = serde_json::from_str(&line.unwrap()).unwrap();
-        let answer = if command["votes"].is_null() {
-            runtime.block_on(messages(&command))
+        let response = if command["votes"].is_null() {
+            runtime.block_on(measure_messages(&command))
         } else {
-            runtime.block_on(votes(&command))
+            runtime.block_on(measure_votes(&command))
         };
-        println!("{answer}");
+        println!("{response}");
     }
 }
 
 fn quantiles(mut times: Vec<Duration>) -> Value {
     times.sort_unstable();
-    let at = |share: usize| times[(times.len() - 1) * share / 100].as_secs_f64() * 1e3;
-    json!({"p50": at(50), "p99": at(99), "count": times.len()})
+    let percentile = |share: usize| times[(times.len() - 1) * share / 100].as_secs_f64() * 1e3;
+    json!({"p50": percentile(50), "p99": percentile(99), "count": times.len()})
 }
 
 /// The number of agents with which each sender has a conversation.
 const CONVERSATIONS: usize = 64;
 
 /// Connects agents that reply, begins the conversations, and sends messages in them for the requested time.
-async fn messages(command: &Value) -> Value {
-    let number = |name: &str| usize::try_from(command[name].as_u64().unwrap()).unwrap();
+async fn measure_messages(command: &Value) -> Value {
+    let count_field = |name: &str| usize::try_from(command[name].as_u64().unwrap()).unwrap();
     let address: SocketAddr = command["address"].as_str().unwrap().parse().unwrap();
     let routed = command["routed"].as_bool().unwrap();
-    let took = Duration::from_secs_f64(command["seconds"].as_f64().unwrap());
+    let duration = Duration::from_secs_f64(command["seconds"].as_f64().unwrap());
     let mut agents = JoinSet::new();
-    for n in 0..number("agents") {
+    for n in 0..count_field("agents") {
         let mut socket = connect(address).await;
         if routed {
-            join(&mut socket, &format!("agent-{n}")).await;
+            advertise_agent(&mut socket, &format!("agent-{n}")).await;
         }
-        agents.spawn(answer(socket));
+        agents.spawn(answer_messages(socket));
     }
-    let mut ready = JoinSet::new();
-    for n in 0..number("senders") {
+    let mut connected = JoinSet::new();
+    for n in 0..count_field("senders") {
         let socket = connect(address).await;
         let mut sender = Sender {
             name: n,
             routed,
-            agents: number("agents"),
-            said: "x".repeat(200),
+            agents: count_field("agents"),
+            reply: "x".repeat(200),
             sent: Vec::new(),
         };
-        ready.spawn(async move {
+        connected.spawn(async move {
             let (mut sink, mut stream) = socket.split();
             let mut first = Vec::new();
             for _ in 0..CONVERSATIONS {
@@ -95,43 +95,43 @@ async fn messages(command: &Value) -> Value {
         });
     }
     let mut senders = JoinSet::new();
-    let ready = ready.join_all().await;
-    let began = Instant::now();
+    let connected = connected.join_all().await;
+    let started = Instant::now();
     let mut first = Vec::new();
-    for (sender, sink, stream, times) in ready {
+    for (sender, sink, stream, times) in connected {
         first.extend(times);
-        senders.spawn(sender.run(sink, stream, number("in_flight"), took));
+        senders.spawn(sender.run(sink, stream, count_field("in_flight"), duration));
     }
     let times = senders.join_all().await.concat();
-    let mut answer = quantiles(times);
-    answer["first"] = quantiles(first);
-    answer["seconds"] = began.elapsed().as_secs_f64().into();
-    answer
+    let mut response = quantiles(times);
+    response["first"] = quantiles(first);
+    response["seconds"] = started.elapsed().as_secs_f64().into();
+    response
 }
 
 /// Advertises an agent and waits for the acknowledgement of the gateway.
-async fn join(socket: &mut Socket, name: &str) {
+async fn advertise_agent(socket: &mut Socket, name: &str) {
     let types = ["message", "proposal", "vote"];
     let capabilities =
         json!({"supportedMessageTypes": types, "supportedAgents": [name], "version": "1.0.0"});
     let content = json!({"action": "advertise", "capabilities": capabilities});
     let advertise = json!({"type": "handshake", "content": content});
-    socket.send(text(&advertise)).await.unwrap();
+    socket.send(text_frame(&advertise)).await.unwrap();
     let Message::Text(frame) = socket.next().await.unwrap().unwrap() else {
         panic!("the gateway answers in text");
     };
-    let answer: Value = serde_json::from_str(&frame).unwrap();
-    assert_ne!(answer["type"], "error", "{answer}");
+    let response: Value = serde_json::from_str(&frame).unwrap();
+    assert_ne!(response["type"], "error", "{response}");
 }
 
 /// Sends proposals with the tool, one after another, to a triad that approves at once.
-async fn votes(command: &Value) -> Value {
+async fn measure_votes(command: &Value) -> Value {
     let address = command["address"].as_str().unwrap();
     let mut members = JoinSet::new();
     for name in ["alpha", "beta", "charlie"] {
         let mut socket = connect(address.parse().unwrap()).await;
-        join(&mut socket, name).await;
-        members.spawn(approve(socket));
+        advertise_agent(&mut socket, name).await;
+        members.spawn(vote_on_proposals(socket));
     }
     let gateway = json!({"enabled": true, "url": format!("ws://{address}"), "dialect": "a2a-v1"});
     let config = json!({"gateway": gateway}).to_string();
@@ -160,19 +160,19 @@ async fn votes(command: &Value) -> Value {
 }
 
 /// A member of the triad that approves at once.
-async fn approve(mut socket: Socket) {
+async fn vote_on_proposals(mut socket: Socket) {
     while let Some(Ok(frame)) = socket.next().await {
         let Message::Text(frame) = frame else {
             continue;
         };
-        let asked: Value = serde_json::from_str(&frame).unwrap();
-        if asked["type"] != "proposal" {
+        let request: Value = serde_json::from_str(&frame).unwrap();
+        if request["type"] != "proposal" {
             continue;
         }
-        let id = &asked["metadata"]["correlationId"];
+        let id = &request["metadata"]["correlationId"];
         let content = json!({"proposalId": id, "vote": "approve"});
         let vote = json!({"type": "vote", "content": content, "metadata": {"correlationId": id}});
-        if socket.send(text(&vote)).await.is_err() {
+        if socket.send(text_frame(&vote)).await.is_err() {
             return;
         }
     }
@@ -194,28 +194,28 @@ async fn connect(address: SocketAddr) -> Socket {
     WebSocketStream::from_raw_socket(stream, Role::Client, Some(config)).await
 }
 
-fn text(message: &Value) -> Message {
+fn text_frame(message: &Value) -> Message {
     Message::Text(message.to_string().into())
 }
 
 /// An agent that answers at once.
-async fn answer(mut socket: Socket) {
+async fn answer_messages(mut socket: Socket) {
     while let Some(Ok(frame)) = socket.next().await {
         let Message::Text(frame) = frame else {
             continue;
         };
-        let asked: Value = serde_json::from_str(&frame).unwrap();
-        if asked["type"] != "message" {
+        let request: Value = serde_json::from_str(&frame).unwrap();
+        if request["type"] != "message" {
             continue;
         }
-        let said = json!({
+        let reply = json!({
             "type": "message",
-            "id": asked["id"],
-            "agent": asked["from"],
-            "content": {"role": "agent", "content": asked["content"]["content"]},
-            "metadata": {"correlationId": asked["metadata"]["correlationId"]},
+            "id": request["id"],
+            "agent": request["from"],
+            "content": {"role": "agent", "content": request["content"]["content"]},
+            "metadata": {"correlationId": request["metadata"]["correlationId"]},
         });
-        if socket.send(text(&said)).await.is_err() {
+        if socket.send(text_frame(&reply)).await.is_err() {
             return;
         }
     }
@@ -225,7 +225,7 @@ struct Sender {
     name: usize,
     routed: bool,
     agents: usize,
-    said: String,
+    reply: String,
     /// The send time of each message, by its number.
     sent: Vec<Instant>,
 }
@@ -236,15 +236,15 @@ impl Sender {
         mut sink: SplitSink<Socket, Message>,
         mut stream: SplitStream<Socket>,
         in_flight: usize,
-        took: Duration,
+        duration: Duration,
     ) -> Vec<Duration> {
-        let begun = self.sent.len();
-        let end = Instant::now() + took;
+        let earlier = self.sent.len();
+        let end = Instant::now() + duration;
         let mut times = Vec::new();
         for _ in 0..in_flight {
             self.send(&mut sink).await;
         }
-        while times.len() < self.sent.len() - begun {
+        while times.len() < self.sent.len() - earlier {
             times.push(self.receive(&mut stream).await);
             if Instant::now() < end {
                 self.send(&mut sink).await;
@@ -262,12 +262,12 @@ impl Sender {
             "id": format!("msg-{}-{number}", self.name),
             "agent": format!("agent-{agent}"),
             "sessionId": format!("sess-{}", self.name),
-            "content": {"role": "user", "content": self.said},
+            "content": {"role": "user", "content": self.reply},
             "timestamp": 1_711_843_200_000_u64,
             "metadata": {"correlationId": number.to_string(), "requiresResponse": true},
         });
         self.sent.push(Instant::now());
-        sink.send(text(&message)).await.unwrap();
+        sink.send(text_frame(&message)).await.unwrap();
     }
 
     async fn receive(&self, stream: &mut SplitStream<Socket>) -> Duration {
@@ -275,13 +275,13 @@ impl Sender {
             let Message::Text(frame) = stream.next().await.unwrap().unwrap() else {
                 continue;
             };
-            let answer: Value = serde_json::from_str(&frame).unwrap();
-            if answer["type"] == "ping" {
+            let response: Value = serde_json::from_str(&frame).unwrap();
+            if response["type"] == "ping" {
                 continue;
             }
-            assert_eq!(answer["type"], "message", "{answer}");
-            assert!(!self.routed || answer["content"]["role"] == "agent");
-            let number: usize = answer["metadata"]["correlationId"]
+            assert_eq!(response["type"], "message", "{response}");
+            assert!(!self.routed || response["content"]["role"] == "agent");
+            let number: usize = response["metadata"]["correlationId"]
                 .as_str()
                 .unwrap()
                 .parse()

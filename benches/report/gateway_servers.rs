@@ -24,13 +24,13 @@ use tokio_util::sync::CancellationToken;
 pub(crate) const ROLE: &str = "--gateway";
 
 /// Serves until the process is killed.
-pub(crate) fn serve(what: &str, folder: &Path) {
+pub(crate) fn serve(role: &str, folder: &Path) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .unwrap();
-    match what {
+    match role {
         "echo" => runtime.block_on(echo()),
         fsync => runtime.block_on(gateway(fsync, folder)),
     }
@@ -54,11 +54,11 @@ async fn echo() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     println!("{}", listener.local_addr().unwrap());
     while let Ok((stream, _)) = listener.accept().await {
-        tokio::spawn(send_back(stream));
+        tokio::spawn(echo_frames(stream));
     }
 }
 
-async fn send_back(mut stream: TcpStream) {
+async fn echo_frames(mut stream: TcpStream) {
     stream.set_nodelay(true).unwrap();
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -72,15 +72,15 @@ async fn send_back(mut stream: TcpStream) {
         .lines()
         .find_map(|line| line.strip_prefix("sec-websocket-key: "))
         .unwrap();
-    let hashed = format!("{key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11");
+    let digest_input = format!("{key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11");
     let accept = STANDARD.encode(ring::digest::digest(
         &ring::digest::SHA1_FOR_LEGACY_USE_ONLY,
-        hashed.as_bytes(),
+        digest_input.as_bytes(),
     ));
-    let answer = format!(
+    let response = format!(
         "HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-accept: {accept}\r\n\r\n"
     );
-    stream.write_all(answer.as_bytes()).await.unwrap();
+    stream.write_all(response.as_bytes()).await.unwrap();
     // The same buffer size as in the gateway.
     let config = WebSocketConfig::default().read_buffer_size(4096);
     let mut socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;

@@ -1,11 +1,11 @@
 //! The performance goals, as ratios of numbers of the same run.
 
 use crate::{
-    callers::{BARE, JS03, JS13, NODE_DOOR, NODE_DOOR_03, OPENCLAW, RUST_DOOR},
+    callers::{JS03, JS13, NODE_API, NODE_API_03, OPENCLAW, REQWEST, RUST_ABI},
     gateway::GATEWAY,
     render::number,
     samples::{Measured, Section},
-    server::{FLOOR, INTERVAL, JS, MEMORY},
+    server::{AXUM_ECHO, INTERVAL, JS, MEMORY},
 };
 
 /// A goal and its measured value.
@@ -20,7 +20,7 @@ struct Goal {
 
 const SEND: &str = "send, 64 in flight";
 const LONG: &str = "append, 10000 events";
-const UPDATES: &str = "Node door, updates";
+const UPDATES: &str = "Node-API, updates";
 
 fn all(measured: &Measured) -> Vec<Goal> {
     let section = |name: &str| measured.get(name);
@@ -63,31 +63,31 @@ fn all(measured: &Measured) -> Vec<Goal> {
     };
     vec![
         least(
-            "calls through the Node door beside `@a2a-js/sdk` 1.3.0, 64 in flight",
+            "calls through Node-API beside `@a2a-js/sdk` 1.3.0, 64 in flight",
             3.0,
-            calls(NODE_DOOR, JS13),
+            calls(NODE_API, JS13),
         ),
         least(
             "the same beside `@a2a-js/sdk` 0.3.14, in A2A 0.3",
             3.0,
-            calls(NODE_DOOR_03, JS03),
+            calls(NODE_API_03, JS03),
         ),
         most(
-            "CPU of a call through the Node door beside 1.3.0",
+            "CPU of a call through Node-API beside 1.3.0",
             0.25,
             "x",
-            processor(NODE_DOOR, JS13),
+            processor(NODE_API, JS13),
         ),
         most(
-            "CPU of a call through the Node door beside 0.3.14",
+            "CPU of a call through Node-API beside 0.3.14",
             0.25,
             "x",
-            processor(NODE_DOOR_03, JS03),
+            processor(NODE_API_03, JS03),
         ),
         least(
-            "calls through the Rust door beside bare reqwest, 64 in flight",
+            "calls through the Rust ABI beside bare reqwest, 64 in flight",
             0.6,
-            calls(RUST_DOOR, BARE),
+            calls(RUST_ABI, REQWEST),
         ),
         most(
             "10,000 events with updates through Node beside the bare stream of 1.3.0",
@@ -137,9 +137,9 @@ fn all(measured: &Measured) -> Vec<Goal> {
         least(
             "messages a second of `serve` beside axum without A2A, no task",
             0.4,
-            answers(message, MEMORY, FLOOR),
+            answers(message, MEMORY, AXUM_ECHO),
         ),
-        least("the same a second and core", 0.4, a_core(MEMORY, FLOOR)),
+        least("the same a second and core", 0.4, a_core(MEMORY, AXUM_ECHO)),
         least(
             "tasks a second in SQLite with fsync `interval` beside memory",
             0.6,
@@ -155,25 +155,25 @@ fn all(measured: &Measured) -> Vec<Goal> {
             "library mapped to tool registered, Node",
             10.0,
             " ms",
-            median("cold", ["first use", NODE_DOOR, "registered ms"]),
+            median("cold", ["first use", NODE_API, "registered ms"]),
         ),
         most(
             "library mapped to tool registered, Rust",
             10.0,
             " ms",
-            median("cold", ["first use", RUST_DOOR, "registered ms"]),
+            median("cold", ["first use", RUST_ABI, "registered ms"]),
         ),
         most(
             "memory added up to the first answer, Node",
             25.0,
             " MB",
-            median("cold", ["first use", NODE_DOOR, "answered MB"]),
+            median("cold", ["first use", NODE_API, "answered MB"]),
         ),
         most(
             "memory added up to the first answer, Rust",
             25.0,
             " MB",
-            median("cold", ["first use", RUST_DOOR, "answered MB"]),
+            median("cold", ["first use", RUST_ABI, "answered MB"]),
         ),
     ]
 }

@@ -11,30 +11,30 @@ use uuid::Uuid;
 
 use crate::{Scale, samples::Section};
 
-const OPERATIONS: usize = 50_000;
+const OPERATION_COUNT: usize = 50_000;
 /// The number of most recent handles that the benchmark resolves. Most handles are used again soon after their creation.
-const RECENT: usize = 1_000;
+const RECENT_HANDLES: usize = 1_000;
 
-struct Store {
+struct HandleStore {
     handles: Handles<()>,
-    known: Vec<Handle>,
+    existing: Vec<Handle>,
     created: u32,
     target: Arc<()>,
     key: Arc<str>,
     now: Instant,
 }
 
-impl Store {
-    fn full(size: u32) -> Self {
+impl HandleStore {
+    fn with_size(size: u32) -> Self {
         let mut store = Self {
             handles: Handles::new(size as usize, Duration::from_hours(1)),
-            known: Vec::new(),
+            existing: Vec::new(),
             created: 0,
             target: Arc::new(()),
             key: "http://desk.example".into(),
             now: Instant::now(),
         };
-        store.known = (0..size).map(|_| store.create()).collect();
+        store.existing = (0..size).map(|_| store.create()).collect();
         store
     }
 
@@ -52,28 +52,28 @@ impl Store {
 
     /// Returns the seconds for resolving a recent handle, resolving any handle, and creating a handle.
     fn round(&mut self) -> [f64; 3] {
-        let size = self.known.len();
+        let size = self.existing.len();
         [
-            each(|n| self.resolve(size - 1 - n % RECENT)),
+            seconds_each(|n| self.resolve(size - 1 - n % RECENT_HANDLES)),
             // The step is coprime to every size, so that the CPU caches do not help.
-            each(|n| self.resolve(n * 7_919 % size)),
+            seconds_each(|n| self.resolve(n * 7_919 % size)),
             // Last, because each new handle evicts one from the full store.
-            each(|_| {
+            seconds_each(|_| {
                 black_box(self.create());
             }),
         ]
     }
 
-    fn resolve(&mut self, at: usize) {
-        let found = self.handles.resolve(self.known[at], self.now);
+    fn resolve(&mut self, index: usize) {
+        let found = self.handles.resolve(self.existing[index], self.now);
         assert!(matches!(black_box(found), HandleLookup::Live(_)));
     }
 }
 
-fn each(mut work: impl FnMut(usize)) -> f64 {
+fn seconds_each(mut work: impl FnMut(usize)) -> f64 {
     let start = Instant::now();
-    (0..OPERATIONS).for_each(&mut work);
-    start.elapsed().as_secs_f64() / OPERATIONS as f64
+    (0..OPERATION_COUNT).for_each(&mut work);
+    start.elapsed().as_secs_f64() / OPERATION_COUNT as f64
 }
 
 /// Measures every size once per round.
@@ -81,10 +81,10 @@ pub(crate) fn measure(scale: &Scale, section: &mut Section) {
     for round in 0..scale.rounds {
         eprintln!("handles, round {}", round + 1);
         for size in scale.handles {
-            let took = Store::full(*size).round();
+            let durations = HandleStore::with_size(*size).round();
             for (name, seconds) in ["resolve a recent one", "resolve any", "create"]
                 .iter()
-                .zip(took)
+                .zip(durations)
             {
                 section.add(&size.to_string(), name, "ns", seconds * 1e9);
             }

@@ -36,22 +36,22 @@ async fn run(command: &Value) -> Value {
     let (method, params) = (text("method"), &command["params"]);
     let clients = command["clients"].as_u64().unwrap();
     let expected = text("expected").as_bytes();
-    let mut connected = Vec::new();
+    let mut streams = Vec::new();
     for _ in 0..clients {
         let stream = TcpStream::connect(address).await.unwrap();
         stream.set_nodelay(true).unwrap();
-        connected.push(stream);
+        streams.push(stream);
     }
     let start = Instant::now();
     let end = start + Duration::from_secs_f64(command["seconds"].as_f64().unwrap());
-    let most = command["requests"].as_u64().unwrap_or(u64::MAX);
-    let work = connected.into_iter().map(|stream| async move {
+    let max_requests = command["requests"].as_u64().unwrap_or(u64::MAX);
+    let connections = streams.into_iter().map(|stream| async move {
         let mut connection = Connection {
             stream,
             buffer: Vec::new(),
         };
-        let (mut answered, mut events) = (0, 0);
-        while answered == 0 || (Instant::now() < end && answered < most) {
+        let (mut response_count, mut events) = (0, 0);
+        while response_count == 0 || (Instant::now() < end && response_count < max_requests) {
             let request = request(address, path, method, params);
             let body = connection.exchange(&request).await;
             assert!(
@@ -60,15 +60,15 @@ async fn run(command: &Value) -> Value {
                 String::from_utf8_lossy(body)
             );
             events += memmem::find_iter(body, b"data:").count();
-            answered += 1;
+            response_count += 1;
         }
-        (answered, events)
+        (response_count, events)
     });
-    let (answered, events) = join_all(work)
+    let (response_count, events) = join_all(connections)
         .await
         .into_iter()
         .fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
-    json!({"answered": answered, "events": events, "seconds": start.elapsed().as_secs_f64()})
+    json!({"answered": response_count, "events": events, "seconds": start.elapsed().as_secs_f64()})
 }
 
 fn request(address: &str, path: &str, method: &str, params: &Value) -> Vec<u8> {
@@ -96,8 +96,8 @@ impl Connection {
         self.buffer.clear();
         self.stream.write_all(request).await.unwrap();
         let head = loop {
-            if let Some(at) = memmem::find(&self.buffer, b"\r\n\r\n") {
-                break at + 4;
+            if let Some(position) = memmem::find(&self.buffer, b"\r\n\r\n") {
+                break position + 4;
             }
             self.read().await;
         };

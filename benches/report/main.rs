@@ -62,7 +62,7 @@ pub(crate) struct Scale {
     pub(crate) handles: &'static [u32],
 }
 
-const WHOLE: Scale = Scale {
+const FULL: Scale = Scale {
     rounds: 5,
     slice: 0.25,
     widths: &[1, 64, 512],
@@ -96,8 +96,8 @@ pub(crate) struct Setup {
 type Measure = fn(&Setup, &Scale, &mut Section);
 
 const SECTIONS: [(&str, Measure); 8] = [
-    ("client", client::calls),
-    ("stream", client::streams),
+    ("client", client::measure_calls),
+    ("stream", client::measure_streams),
     ("server", |_, scale, section| {
         server::measure(scale, section)
     }),
@@ -110,17 +110,17 @@ const SECTIONS: [(&str, Measure); 8] = [
         handles::measure(scale, section)
     }),
     // Last, because it needs the most memory and connections.
-    ("watch", client::watches),
+    ("watch", client::measure_watches),
 ];
 
 fn main() {
-    let arguments: Vec<String> = env::args()
+    let owned_arguments: Vec<String> = env::args()
         .skip(1)
         .filter(|word| word != "--bench")
         .collect();
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let arguments: Vec<&str> = owned_arguments.iter().map(String::as_str).collect();
     // The measured processes are this program with other arguments.
-    match words[..] {
+    match arguments[..] {
         [peer::ROLE] => return peer::serve(),
         [callers::ROLE, name, settings] => return callers::serve(name, settings),
         [load::ROLE] => return load::serve(),
@@ -135,8 +135,9 @@ fn main() {
         [cold::ROLE, settings] => return cold::serve(settings),
         _ => {}
     }
-    let (flags, names): (Vec<&str>, Vec<&str>) =
-        words.into_iter().partition(|word| word.starts_with("--"));
+    let (flags, names): (Vec<&str>, Vec<&str>) = arguments
+        .into_iter()
+        .partition(|argument| argument.starts_with("--"));
     let known = |name: &&str| SECTIONS.iter().any(|(section, _)| section == name);
     if let Some(unknown) = names.iter().find(|name| !known(name)) {
         let all = SECTIONS.map(|(name, _)| name).join(", ");
@@ -159,7 +160,7 @@ fn main() {
         return render::documents(&samples::read(&file));
     }
     let setup = setup(quick);
-    let scale = if quick { &QUICK } else { &WHOLE };
+    let scale = if quick { &QUICK } else { &FULL };
     let mut measured = samples::read(&file);
     let machine = samples::machine(&setup.node);
     let start = Instant::now();
@@ -173,9 +174,9 @@ fn main() {
             machine: machine.clone(),
             ..Section::default()
         };
-        let begun = Instant::now();
+        let section_start = Instant::now();
         measure(&setup, scale, &mut section);
-        section.seconds = begun.elapsed().as_secs_f64().round();
+        section.seconds = section_start.elapsed().as_secs_f64().round();
         eprintln!("{name}: {} s", section.seconds);
         measured.insert(name.to_owned(), section);
         // Write after each section, so that a failing subject does not lose earlier numbers.

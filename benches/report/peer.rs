@@ -34,7 +34,7 @@ pub(crate) struct Peer {
 
 impl Peer {
     pub(crate) fn start() -> Self {
-        let process = Process::role(&[ROLE]);
+        let process = Process::start_role(&[ROLE]);
         let origins = serde_json::from_str(&process.ready).unwrap();
         Self { process, origins }
     }
@@ -79,8 +79,8 @@ struct Shared {
     version: Version,
     origin: Arc<str>,
     watches: Arc<AtomicUsize>,
-    opened: watch::Sender<usize>,
-    completed: watch::Sender<u64>,
+    open_sender: watch::Sender<usize>,
+    completed_sender: watch::Sender<u64>,
 }
 
 #[derive(Deserialize)]
@@ -97,8 +97,8 @@ pub(crate) fn serve() {
         .enable_all()
         .build()
         .unwrap();
-    let (opened, mut openings) = watch::channel(0);
-    let (completed, _) = watch::channel(0);
+    let (open_sender, mut open_count) = watch::channel(0);
+    let (completed_sender, _) = watch::channel(0);
     let origins = runtime.block_on(async {
         let watches = Arc::new(AtomicUsize::new(0));
         let mut origins = json!({});
@@ -109,13 +109,13 @@ pub(crate) fn serve() {
                 version,
                 origin: origin.as_str().into(),
                 watches: watches.clone(),
-                opened: opened.clone(),
-                completed: completed.clone(),
+                open_sender: open_sender.clone(),
+                completed_sender: completed_sender.clone(),
             };
             origins[name] = origin.into();
             let app = Router::new()
                 .route("/.well-known/{card}", get(card))
-                .route("/rpc", post(answer))
+                .route("/rpc", post(handle_request))
                 .with_state(shared);
             tokio::spawn(axum::serve(listener, app).into_future());
         }
@@ -132,12 +132,12 @@ pub(crate) fn serve() {
         while let Some(line) = lines.recv().await {
             let command: Value = serde_json::from_str(&line).unwrap();
             if let Some(count) = command["watches"].as_u64() {
-                openings
+                open_count
                     .wait_for(|open| *open as u64 >= count)
                     .await
                     .unwrap();
             } else {
-                completed.send_modify(|times| *times += 1);
+                completed_sender.send_modify(|times| *times += 1);
             }
             println!("{{}}");
         }
@@ -166,7 +166,7 @@ async fn card(State(shared): State<Shared>, Path(_): Path<String>) -> Response {
     ([(CONTENT_TYPE, "application/json")], card.to_string()).into_response()
 }
 
-async fn answer(State(shared): State<Shared>, body: Bytes) -> Response {
+async fn handle_request(State(shared): State<Shared>, body: Bytes) -> Response {
     let request: Request<'_> = serde_json::from_slice(&body).unwrap();
     let id = request.id.get();
     let v03 = shared.version == Version::V03;
@@ -182,10 +182,10 @@ async fn answer(State(shared): State<Shared>, body: Bytes) -> Response {
         "message/stream" | "SendStreamingMessage" => {
             let text = request.params["message"]["parts"][0]["text"].as_str();
             let (kind, count) = text.unwrap().split_once(' ').unwrap();
-            return stream_of(v03, id.to_owned(), kind.to_owned(), count.parse().unwrap());
+            return event_stream(v03, id.to_owned(), kind.to_owned(), count.parse().unwrap());
         }
-        "tasks/resubscribe" | "SubscribeToTask" => return watching(&shared, id, &request.params),
-        other => panic!("the peer does not know `{other}`"),
+        "tasks/resubscribe" | "SubscribeToTask" => return watch_stream(&shared, id, &request.params),
+        other => panic!("unknown method `{other}`"),
     };
     let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#);
     ([(CONTENT_TYPE, "application/json")], body).into_response()
@@ -198,13 +198,13 @@ fn task(v03: bool, state: &str, id: &Value) -> String {
         false => r#"{"text":"pong"}"#,
     };
     let kind = if v03 { r#""kind":"task","# } else { "" };
-    let state = state_name(v03, state);
+    let state = wire_state(v03, state);
     format!(
         r#"{{{kind}"id":{id},"contextId":"c-1","status":{{"state":"{state}"}},"artifacts":[{{"artifactId":"a-1","parts":[{part}]}}]}}"#
     )
 }
 
-fn state_name(v03: bool, state: &str) -> String {
+fn wire_state(v03: bool, state: &str) -> String {
     match v03 {
         true => state.to_owned(),
         false => format!("TASK_STATE_{}", state.to_uppercase()),
@@ -220,20 +220,20 @@ fn event(v03: bool, id: &str, kind: &str, number: usize, count: usize) -> String
     };
     let (name, body) = match (number, kind) {
         (0, _) => {
-            let state = state_name(v03, "working");
+            let state = wire_state(v03, "working");
             let body = format!(r#""id":"t-1","contextId":"c-1","status":{{"state":"{state}"}}"#);
             (["task", "task"], body)
         }
         (last, _) if last + 1 == count => {
             let (state, end) = (
-                state_name(v03, "completed"),
+                wire_state(v03, "completed"),
                 if v03 { r#","final":true"# } else { "" },
             );
             let body = format!(r#"{ids},"status":{{"state":"{state}"}}{end}"#);
             (["status-update", "statusUpdate"], body)
         }
         (_, "status") => {
-            let (state, part) = (state_name(v03, "working"), text(format!("step {number}")));
+            let (state, part) = (wire_state(v03, "working"), text(format!("step {number}")));
             let role = if v03 {
                 r#""kind":"message","role":"agent""#
             } else {
@@ -245,9 +245,9 @@ fn event(v03: bool, id: &str, kind: &str, number: usize, count: usize) -> String
             );
             (["status-update", "statusUpdate"], body)
         }
-        (_, how) => {
+        (_, kind) => {
             let part = text(format!("line {number}\\n"));
-            let append = how == "append" && number > 1;
+            let append = kind == "append" && number > 1;
             let body = format!(
                 r#"{ids},"artifact":{{"artifactId":"a-1","parts":[{part}]}},"append":{append}"#
             );
@@ -261,25 +261,25 @@ fn event(v03: bool, id: &str, kind: &str, number: usize, count: usize) -> String
     format!("data: {{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}\n\n")
 }
 
-fn stream_of(v03: bool, id: String, kind: String, count: usize) -> Response {
+fn event_stream(v03: bool, id: String, kind: String, count: usize) -> Response {
     // A fast server sends many events in one write.
-    const AT_ONCE: usize = 64;
-    let chunks = stream::iter((0..count).step_by(AT_ONCE)).map(move |first| {
-        let events = first..count.min(first + AT_ONCE);
+    const EVENTS_PER_WRITE: usize = 64;
+    let chunks = stream::iter((0..count).step_by(EVENTS_PER_WRITE)).map(move |first| {
+        let events = first..count.min(first + EVENTS_PER_WRITE);
         let text: String = events
             .map(|number| event(v03, &id, &kind, number, count))
             .collect();
         Ok::<_, std::convert::Infallible>(Bytes::from(text))
     });
-    server_sent(Body::from_stream(chunks))
+    sse_response(Body::from_stream(chunks))
 }
 
-fn server_sent(body: Body) -> Response {
+fn sse_response(body: Body) -> Response {
     ([(CONTENT_TYPE, "text/event-stream")], body).into_response()
 }
 
 /// Returns a stream with a working task. It ends when the report completes the tasks.
-fn watching(shared: &Shared, id: &str, params: &Value) -> Response {
+fn watch_stream(shared: &Shared, id: &str, params: &Value) -> Response {
     let v03 = shared.version == Version::V03;
     let (id, task_id) = (id.to_owned(), params["id"].clone());
     let event = move |state: &str| {
@@ -293,17 +293,17 @@ fn watching(shared: &Shared, id: &str, params: &Value) -> Response {
             "data: {{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}\n\n"
         ))
     };
-    let mut completed = shared.completed.subscribe();
+    let mut completed_sender = shared.completed_sender.subscribe();
     let open = shared.watches.fetch_add(1, Ordering::Relaxed) + 1;
-    shared.opened.send_replace(open);
+    shared.open_sender.send_replace(open);
     let (first, watches) = (event("working"), shared.watches.clone());
     let last = async move {
-        completed.changed().await.unwrap();
+        completed_sender.changed().await.unwrap();
         watches.fetch_sub(1, Ordering::Relaxed);
         event("completed")
     };
     let events = stream::once(async { first }).chain(stream::once(last));
-    server_sent(Body::from_stream(
+    sse_response(Body::from_stream(
         events.map(Ok::<_, std::convert::Infallible>),
     ))
 }

@@ -40,7 +40,7 @@ impl Process {
     }
 
     /// Starts this program again in another role.
-    pub(crate) fn role(arguments: &[&str]) -> Self {
+    pub(crate) fn start_role(arguments: &[&str]) -> Self {
         Self::start(Command::new(std::env::current_exe().unwrap()).args(arguments))
     }
 
@@ -69,7 +69,7 @@ impl Process {
     }
 
     /// Starts measuring the CPU time and memory of the process.
-    pub(crate) fn usage(&self) -> Usage {
+    pub(crate) fn start_usage(&self) -> Usage {
         Usage::start(self.child.id())
     }
 }
@@ -94,27 +94,27 @@ impl Usage {
         let _ = fs::write(format!("/proc/{pid}/clear_refs"), "5");
         Self {
             pid,
-            seconds: processor_seconds(pid),
+            seconds: cpu_seconds_of(pid),
         }
     }
 
     /// Returns the CPU time in user and kernel mode, in seconds.
-    pub(crate) fn processor(&self) -> f64 {
-        processor_seconds(self.pid) - self.seconds
+    pub(crate) fn cpu_seconds(&self) -> f64 {
+        cpu_seconds_of(self.pid) - self.seconds
     }
 
     /// Returns the peak of the resident memory, in bytes.
-    pub(crate) fn peak(&self) -> f64 {
-        memory(self.pid, "VmHWM:")
+    pub(crate) fn peak_bytes(&self) -> f64 {
+        memory_bytes(self.pid, "VmHWM:")
     }
 
     /// Returns the resident memory, in bytes.
-    pub(crate) fn resident(&self) -> f64 {
-        memory(self.pid, "VmRSS:")
+    pub(crate) fn resident_bytes(&self) -> f64 {
+        memory_bytes(self.pid, "VmRSS:")
     }
 }
 
-fn processor_seconds(pid: u32) -> f64 {
+fn cpu_seconds_of(pid: u32) -> f64 {
     // The unit is 1/USER_HZ; USER_HZ is 100 on every Linux platform that Rust supports.
     const TICKS: f64 = 100.0;
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
@@ -128,7 +128,7 @@ fn processor_seconds(pid: u32) -> f64 {
         / TICKS
 }
 
-fn memory(pid: u32, name: &str) -> f64 {
+fn memory_bytes(pid: u32, name: &str) -> f64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let mut lines = status.lines();
     let kilobytes = lines.find_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB"));
@@ -136,6 +136,6 @@ fn memory(pid: u32, name: &str) -> f64 {
 }
 
 /// Returns the resident memory of this process, in bytes.
-pub(crate) fn resident_here() -> f64 {
-    memory(std::process::id(), "VmRSS:")
+pub(crate) fn own_resident_bytes() -> f64 {
+    memory_bytes(std::process::id(), "VmRSS:")
 }

@@ -46,11 +46,11 @@ fn cell(values: Option<&[f64]>) -> String {
         return "–".to_owned();
     };
     let median = crate::samples::median(values);
-    let (least, most) = range(values);
+    let (minimum, maximum) = range(values);
     let spread = if median == 0.0 {
         0.0
     } else {
-        (most - least) / 2.0 / median * 100.0
+        (maximum - minimum) / 2.0 / median * 100.0
     };
     format!("{} ±{spread:.0}%", number(median))
 }
@@ -224,7 +224,7 @@ fn section_tables(name: &str, section: &Section) -> String {
             let all = metrics.map(|metric| (metric.to_owned(), "first use".to_owned(), metric));
             add(
                 "From mapping the library to the registered tool and to the first answer.",
-                "door",
+                "interface",
                 &all,
             );
         }
@@ -234,7 +234,7 @@ fn section_tables(name: &str, section: &Section) -> String {
                 let all = metrics.map(|metric| (metric.to_owned(), case.to_owned(), metric));
                 add(
                     &format!("{} at the same time, in one process.", case),
-                    "door",
+                    "interface",
                     &all,
                 );
             }
@@ -309,20 +309,20 @@ fn replaced(page: &str, name: &str, part: &str) -> String {
 
 fn bars(section: &Section, case: &str, metric: &str, title: &str) -> String {
     let own = |subject: &str| {
-        ["door", "in process", "serve", "gateway"]
+        ["Node-API", "Rust ABI", "in process", "serve", "gateway"]
             .iter()
             .any(|word| subject.contains(word))
             && !subject.starts_with('a')
     };
     let all = section.subjects().into_iter().filter_map(|subject| {
         let values = section.values(case, subject, metric)?;
-        let (least, most) = range(values);
+        let (minimum, maximum) = range(values);
         let (label, own) = (subject.to_owned(), own(subject));
         Some(Bar {
             label,
             median: crate::samples::median(values),
-            least,
-            most,
+            minimum,
+            maximum,
             own,
         })
     });
@@ -383,9 +383,9 @@ fn plots(measured: &Measured) -> Vec<(&'static str, String)> {
     });
     add("streams", "stream", &|section| {
         let subjects = [
-            "Node door, updates",
-            "Node door",
-            "Rust door, updates",
+            "Node-API, updates",
+            "Node-API",
+            "Rust ABI, updates",
             JS13,
             JS03,
             RS,

@@ -31,10 +31,10 @@ pub(crate) struct Series {
 impl Section {
     /// Adds the value of one round.
     pub(crate) fn add(&mut self, case: &str, subject: &str, metric: &str, value: f64) {
-        let same = |series: &&mut Series| {
+        let matches = |series: &&mut Series| {
             series.case == case && series.subject == subject && series.metric == metric
         };
-        match self.series.iter_mut().find(same) {
+        match self.series.iter_mut().find(matches) {
             Some(series) => series.values.push(value),
             None => self.series.push(Series {
                 case: case.to_owned(),
@@ -47,10 +47,10 @@ impl Section {
 
     /// Returns the values of all rounds; `None` if the combination was not measured.
     pub(crate) fn values(&self, case: &str, subject: &str, metric: &str) -> Option<&[f64]> {
-        let same = |series: &&Series| {
+        let matches = |series: &&Series| {
             series.case == case && series.subject == subject && series.metric == metric
         };
-        Some(&self.series.iter().find(same)?.values)
+        Some(&self.series.iter().find(matches)?.values)
     }
 
     /// Returns the median over the rounds.
@@ -59,12 +59,16 @@ impl Section {
     }
 
     /// Returns the median over the rounds of the ratio of two values of the same round.
-    pub(crate) fn ratio(&self, one: [&str; 3], other: [&str; 3]) -> Option<f64> {
-        let [case, subject, metric] = one;
-        let one = self.values(case, subject, metric)?;
-        let [case, subject, metric] = other;
-        let other = self.values(case, subject, metric)?;
-        let ratios: Vec<f64> = one.iter().zip(other).map(|(a, b)| a / b).collect();
+    pub(crate) fn ratio(&self, numerator: [&str; 3], denominator: [&str; 3]) -> Option<f64> {
+        let [case, subject, metric] = numerator;
+        let numerator = self.values(case, subject, metric)?;
+        let [case, subject, metric] = denominator;
+        let denominator = self.values(case, subject, metric)?;
+        let ratios: Vec<f64> = numerator
+            .iter()
+            .zip(denominator)
+            .map(|(a, b)| a / b)
+            .collect();
         Some(median(&ratios))
     }
 
@@ -81,9 +85,9 @@ impl Section {
 
 fn distinct<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut seen = Vec::new();
-    for one in all {
-        if !seen.contains(&one) {
-            seen.push(one);
+    for item in all {
+        if !seen.contains(&item) {
+            seen.push(item);
         }
     }
     seen

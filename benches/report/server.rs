@@ -17,14 +17,14 @@ use crate::{
 
 pub(crate) const ROLE: &str = "--axum";
 
-pub(crate) const FLOOR: &str = "axum echo";
+pub(crate) const AXUM_ECHO: &str = "axum echo";
 pub(crate) const MEMORY: &str = "serve, memory";
 pub(crate) const INTERVAL: &str = "serve, SQLite, fsync interval";
 pub(crate) const JS: &str = "@a2a-js/sdk 1.3.0";
 const PY: &str = "a2a-sdk 1.3.0 (Python)";
 
 const ALL: [&str; 9] = [
-    FLOOR,
+    AXUM_ECHO,
     MEMORY,
     "serve, SQLite, fsync never",
     INTERVAL,
@@ -36,20 +36,20 @@ const ALL: [&str; 9] = [
 ];
 
 /// The number of tasks that a list request finds.
-const LISTED: u64 = 100;
+const LISTED_TASKS: u64 = 100;
 
 /// A running server. Dropping it stops its processes.
-struct Running {
+struct ServerUnderTest {
     address: String,
     path: &'static str,
     pid: u32,
     _parts: Box<dyn std::any::Any>,
 }
 
-fn start(name: &str) -> Running {
-    if name == FLOOR {
-        let process = Process::role(&[ROLE]);
-        return Running {
+fn start(name: &str) -> ServerUnderTest {
+    if name == AXUM_ECHO {
+        let process = Process::start_role(&[ROLE]);
+        return ServerUnderTest {
             address: process.ready.clone(),
             path: "/rpc",
             pid: process.id(),
@@ -64,7 +64,7 @@ fn start(name: &str) -> Running {
     };
     if let Some(sdk) = sdk {
         let server = sdk::start(sdk);
-        return Running {
+        return ServerUnderTest {
             address: server.origin("1.0").replace("http://", ""),
             path: "/rpc",
             pid: server.id(),
@@ -89,7 +89,7 @@ fn start(name: &str) -> Running {
     let mut flags: Vec<&str> = store.iter().map(String::as_str).collect();
     flags.extend(limits.into_iter().flat_map(|limit| ["--limit", limit]));
     let server = Server::scripted(&flags);
-    Running {
+    ServerUnderTest {
         address: server.url().replace("http://", ""),
         path: "/a2a",
         pid: server.id(),
@@ -127,24 +127,24 @@ fn requests(context: &str) -> [(&'static str, &'static str, Value, &'static str)
 }
 
 pub(crate) fn measure(scale: &Scale, section: &mut Section) {
-    let mut load = Process::role(&[load::ROLE]);
+    let mut load = Process::start_role(&[load::ROLE]);
     for round in 0..scale.rounds {
         for name in ALL {
             eprintln!("server, round {}: {name}", round + 1);
             let server = start(name);
             // Each server has its own context with the tasks to list.
-            let context = if name == FLOOR {
+            let context = if name == AXUM_ECHO {
                 String::new()
             } else {
                 seed(&mut load, &server)
             };
-            for (what, method, params, expected) in requests(&context) {
-                if name == FLOOR && what != "message" {
+            for (operation, method, params, expected) in requests(&context) {
+                if name == AXUM_ECHO && operation != "message" {
                     continue;
                 }
                 for &clients in scale.clients {
                     // The Python server needs seconds for a thousand concurrent requests of the other kinds.
-                    if name == PY && clients > 64 && what != "message" {
+                    if name == PY && clients > 64 && operation != "message" {
                         continue;
                     }
                     let command = json!({
@@ -152,14 +152,14 @@ pub(crate) fn measure(scale: &Scale, section: &mut Section) {
                         "expected": expected, "clients": clients, "seconds": scale.slice,
                     });
                     let usage = Usage::start(server.pid);
-                    let answer = load.call(&command);
-                    let processor = usage.processor();
-                    let answered = answer["answered"].as_f64().unwrap();
-                    let seconds = answer["seconds"].as_f64().unwrap();
-                    let case = format!("{what}, {clients} clients");
-                    section.add(&case, name, "answers/s", answered / seconds);
-                    section.add(&case, name, "CPU µs", processor / answered * 1e6);
-                    section.add(&case, name, "peak MB", usage.peak() / 1e6);
+                    let response = load.call(&command);
+                    let cpu_seconds = usage.cpu_seconds();
+                    let response_count = response["answered"].as_f64().unwrap();
+                    let seconds = response["seconds"].as_f64().unwrap();
+                    let case = format!("{operation}, {clients} clients");
+                    section.add(&case, name, "answers/s", response_count / seconds);
+                    section.add(&case, name, "CPU µs", cpu_seconds / response_count * 1e6);
+                    section.add(&case, name, "peak MB", usage.peak_bytes() / 1e6);
                 }
             }
         }
@@ -167,14 +167,14 @@ pub(crate) fn measure(scale: &Scale, section: &mut Section) {
 }
 
 /// Creates the tasks to list, and returns their context.
-fn seed(load: &mut Process, server: &Running) -> String {
+fn seed(load: &mut Process, server: &ServerUnderTest) -> String {
     let context = uuid::Uuid::new_v4().to_string();
     let params = json!({"message": {
         "role": "ROLE_USER", "parts": [{"text": "task: hello"}], "contextId": context,
     }});
     load.call(&json!({
         "address": server.address, "path": server.path, "method": "SendMessage", "params": params,
-        "expected": "TASK_STATE_COMPLETED", "clients": 1, "requests": LISTED, "seconds": 60,
+        "expected": "TASK_STATE_COMPLETED", "clients": 1, "requests": LISTED_TASKS, "seconds": 60,
     }));
     context
 }

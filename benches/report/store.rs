@@ -24,7 +24,7 @@ use tokio::{
 
 use crate::{
     Scale,
-    process::{Process, resident_here},
+    process::{Process, own_resident_bytes},
     samples::Section,
 };
 
@@ -114,8 +114,8 @@ async fn write(store: Arc<dyn TaskStore>, writer: u64, until: Instant) -> Vec<Du
         let task = task(first + writer * 1_000 + number);
         store.create(&task).await.unwrap();
         for revision in 0..CHANGES {
-            let begun = Instant::now();
-            if begun >= until {
+            let started = Instant::now();
+            if started >= until {
                 return times;
             }
             let (id, at) = (&task.task.id, task.changed_ms);
@@ -123,7 +123,7 @@ async fn write(store: Arc<dyn TaskStore>, writer: u64, until: Instant) -> Vec<Du
                 .append(id, revision, at, &[chunk(revision)])
                 .await
                 .unwrap();
-            times.push(begun.elapsed());
+            times.push(started.elapsed());
         }
     }
     times
@@ -149,14 +149,14 @@ async fn xadd(port: u16, writer: u64, time: Duration) -> Vec<Duration> {
     }
     let (until, mut times) = (Instant::now() + time, Vec::new());
     while Instant::now() < until {
-        let begun = Instant::now();
+        let started = Instant::now();
         socket.write_all(&command).await.unwrap();
         let mut answer = Vec::new();
         // The response is `$15` and the id, each on a line.
         while answer.iter().filter(|byte| **byte == b'\n').count() < 2 {
             socket.read_buf(&mut answer).await.unwrap();
         }
-        times.push(begun.elapsed());
+        times.push(started.elapsed());
     }
     times
 }
@@ -172,12 +172,12 @@ fn plain_file(time: Duration, sync: bool) -> Vec<Duration> {
         .unwrap();
     let (line, until, mut times) = (line(), Instant::now() + time, Vec::new());
     while Instant::now() < until {
-        let begun = Instant::now();
+        let started = Instant::now();
         file.write_all(&line).unwrap();
         if sync {
             file.sync_data().unwrap();
         }
-        times.push(begun.elapsed());
+        times.push(started.elapsed());
     }
     times
 }
@@ -209,7 +209,7 @@ fn many(scale: &Scale, section: &mut Section, runtime: &tokio::runtime::Runtime)
     });
     let (folder, tasks) = (directory.path().to_str().unwrap(), scale.tasks.to_string());
     for _ in 0..scale.rounds {
-        let process = Process::role(&[ROLE, folder, &tasks]);
+        let process = Process::start_role(&[ROLE, folder, &tasks]);
         let answer: Value = serde_json::from_str(&process.ready).unwrap();
         for metric in ["open ms", "listed tasks/s", "loaded tasks/s", "resident MB"] {
             let case = format!("{tasks} tasks");
@@ -220,7 +220,7 @@ fn many(scale: &Scale, section: &mut Section, runtime: &tokio::runtime::Runtime)
 
 /// Runs the measured process.
 pub(crate) fn serve(folder: &Path, tasks: u64) {
-    let before = resident_here();
+    let before = own_resident_bytes();
     let start = Instant::now();
     let store = open(folder, Fsync::Interval);
     let opened = start.elapsed();
@@ -256,7 +256,7 @@ pub(crate) fn serve(folder: &Path, tasks: u64) {
         "{}",
         json!({
             "open ms": opened.as_secs_f64() * 1e3, "listed tasks/s": listed, "loaded tasks/s": loaded,
-            "resident MB": (resident_here() - before) / 1e6,
+            "resident MB": (own_resident_bytes() - before) / 1e6,
         })
     );
 }

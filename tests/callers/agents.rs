@@ -4,16 +4,16 @@ use serde_json::{Value, json};
 use testkit::conformance::Peers;
 
 use crate::callers::{
-    call, desk,
-    rig::{Rig, reason, send, stream},
+    call, start_desk,
+    tool_fixture::{ToolFixture, reason, send_request, stream_request},
 };
 
 /// Returns an instance whose one target is for the agent `agent_caller`.
-fn rig(peers: &Peers, policy: &Value) -> Rig {
+fn fixture(peers: &Peers, policy: &Value) -> ToolFixture {
     let target = json!({
         "alias": "main", "baseUrl": peers.origin("main"), "default": true, "allowedAgents": ["clerk"],
     });
-    Rig::new(&json!({"targets": [target], "policy": policy}))
+    ToolFixture::new(&json!({"targets": [target], "policy": policy}))
 }
 
 fn agent_caller() -> Value {
@@ -33,22 +33,27 @@ fn others() -> [Value; 5] {
 
 #[tokio::test]
 async fn allowed_agent_uses_target() {
-    let peers = desk().await;
-    let envelope = call(&rig(&peers, &json!({})), &agent_caller(), &send()).await;
+    let peers = start_desk().await;
+    let envelope = call(
+        &fixture(&peers, &json!({})),
+        &agent_caller(),
+        &send_request(),
+    )
+    .await;
     assert_eq!(envelope["summary"]["message_text"], "pong", "{envelope}");
 }
 
 #[tokio::test]
 async fn forbidden_caller_is_refused_before_any_socket() {
-    let peers = desk().await;
-    let rig = rig(&peers, &json!({}));
+    let peers = start_desk().await;
+    let fixture = fixture(&peers, &json!({}));
     for caller in others() {
         for action in ["send", "watch", "status", "cancel"] {
             let request = match action {
-                "send" => send(),
+                "send" => send_request(),
                 _ => json!({"action": action, "target_alias": "main", "task_id": "t-1"}),
             };
-            let envelope = call(&rig, &caller, &request).await;
+            let envelope = call(&fixture, &caller, &request).await;
             assert_eq!(
                 reason(&envelope),
                 "agent_not_allowed",
@@ -63,27 +68,27 @@ async fn forbidden_caller_is_refused_before_any_socket() {
 
 #[tokio::test]
 async fn target_is_listed_for_allowed_callers() {
-    let peers = desk().await;
-    let rig = rig(&peers, &json!({}));
+    let peers = start_desk().await;
+    let fixture = fixture(&peers, &json!({}));
     let list = json!({"action": "list_targets"});
     for caller in others() {
-        let envelope = call(&rig, &caller, &list).await;
+        let envelope = call(&fixture, &caller, &list).await;
         assert_eq!(envelope["summary"]["targets"], json!([]), "{caller}");
         assert_eq!(envelope["raw"], json!([]), "{caller}");
     }
     assert_eq!(peers.connections("main"), 0);
-    let envelope = call(&rig, &agent_caller(), &list).await;
+    let envelope = call(&fixture, &agent_caller(), &list).await;
     assert_eq!(envelope["summary"]["targets"][0]["target_alias"], "main");
 }
 
 #[tokio::test]
 async fn handle_of_another_agent_is_refused() {
-    let peers = desk().await;
-    let rig = rig(
+    let peers = start_desk().await;
+    let fixture = fixture(
         &peers,
         &json!({"allowTargetUrlOverride": true, "allowPrivateTargetUrls": true}),
     );
-    let sent = call(&rig, &agent_caller(), &stream()).await;
+    let sent = call(&fixture, &agent_caller(), &stream_request()).await;
     let continuation = &sent["summary"]["continuation"];
     let handle = &continuation["task"]["task_handle"];
     assert!(handle.is_string(), "{sent}");
@@ -106,7 +111,7 @@ async fn handle_of_another_agent_is_refused() {
         json!({"action": "status", "continuation": without_handle}),
     ] {
         for caller in others() {
-            let envelope = call(&rig, &caller, &request).await;
+            let envelope = call(&fixture, &caller, &request).await;
             assert_eq!(
                 reason(&envelope),
                 "agent_not_allowed",
@@ -123,29 +128,29 @@ async fn handle_of_another_agent_is_refused() {
 
 #[tokio::test]
 async fn other_spelling_of_address_is_refused_too() {
-    let peers = desk().await;
+    let peers = start_desk().await;
     let policy = json!({"allowTargetUrlOverride": true, "allowPrivateTargetUrls": true, "normalizeBaseUrl": false});
-    let rig = rig(&peers, &policy);
+    let fixture = fixture(&peers, &policy);
     let origin = peers.origin("main");
     for url in [
         format!("{origin}/"),
         format!("{origin}/a2a"),
         format!("{origin}//"),
     ] {
-        let mut request = send();
+        let mut request = send_request();
         request["target_url"] = json!(url);
-        let envelope = call(&rig, &json!({"agent_id": "other"}), &request).await;
+        let envelope = call(&fixture, &json!({"agent_id": "other"}), &request).await;
         assert_eq!(reason(&envelope), "agent_not_allowed", "{url} {envelope}");
-        let envelope = call(&rig, &agent_caller(), &request).await;
+        let envelope = call(&fixture, &agent_caller(), &request).await;
         assert_ne!(reason(&envelope), "agent_not_allowed", "{url} {envelope}");
     }
 }
 
 #[tokio::test]
 async fn target_without_agents_is_for_all_callers() {
-    let peers = desk().await;
+    let peers = start_desk().await;
     for caller in others() {
-        let envelope = call(&Rig::at(&peers), &caller, &send()).await;
+        let envelope = call(&ToolFixture::with_peers(&peers), &caller, &send_request()).await;
         assert_eq!(envelope["ok"], true, "{caller} {envelope}");
     }
 }

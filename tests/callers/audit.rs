@@ -8,28 +8,31 @@ use testkit::conformance::Peers;
 use tokio_util::sync::CancellationToken;
 
 use crate::callers::{
-    call, desk,
+    call,
     folder::Folder,
-    rig::{NEVER_MS, Rig, card, peers, reason, send, soon, stream},
+    start_desk,
+    tool_fixture::{
+        NEVER_MS, ToolFixture, card, peers, reason, send_request, stream_request, within_timeout,
+    },
 };
 
 /// Returns an instance with an audit log in `folder`.
-fn rig(peers: &Peers, folder: &Folder) -> Rig {
+fn fixture(peers: &Peers, folder: &Folder) -> ToolFixture {
     let auth = json!({"type": "bearer", "token": "tok-secret"});
     let target = json!({"alias": "main", "baseUrl": format!("{}/desk-path", peers.origin("main")), "default": true, "auth": auth,
         "cardUrl": format!("{}/.well-known/agent-card.json", peers.origin("main"))});
     let audit = json!({"enabled": true, "path": folder.path().join("audit.jsonl")});
-    Rig::new(&json!({"targets": [target], "audit": audit}))
+    ToolFixture::new(&json!({"targets": [target], "audit": audit}))
 }
 
-fn text(folder: &Folder) -> String {
+fn log_text(folder: &Folder) -> String {
     fs::read_to_string(folder.path().join("audit.jsonl")).unwrap_or_default()
 }
 
 /// Closes the instance and returns the lines of its log.
-fn lines(rig: &Rig, folder: &Folder) -> Vec<Value> {
-    rig.plugin.close();
-    let text = text(folder);
+fn close_and_read_log(fixture: &ToolFixture, folder: &Folder) -> Vec<Value> {
+    fixture.plugin.close();
+    let text = log_text(folder);
     text.lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect()
@@ -41,13 +44,13 @@ fn caller() -> Value {
 
 #[tokio::test]
 async fn audit_line_has_caller_target_and_outcome() {
-    let (peers, folder) = (desk().await, Folder::new());
-    let rig = rig(&peers, &folder);
-    let request = send();
+    let (peers, folder) = (start_desk().await, Folder::new());
+    let fixture = fixture(&peers, &folder);
+    let request = send_request();
     let sent = request["parts"][0].to_string().len();
-    let envelope = call(&rig, &caller(), &request).await;
+    let envelope = call(&fixture, &caller(), &request).await;
     let received = envelope["raw"].to_string().len();
-    let all = lines(&rig, &folder);
+    let all = close_and_read_log(&fixture, &folder);
     assert_eq!(all.len(), 1, "{all:?}");
     let mut line = all[0].clone();
     let object = line.as_object_mut().unwrap();
@@ -63,14 +66,14 @@ async fn audit_line_has_caller_target_and_outcome() {
 
 #[tokio::test]
 async fn audit_line_has_task_ids_and_last_state() {
-    let (peers, folder) = (desk().await, Folder::new());
-    let rig = rig(&peers, &folder);
-    call(&rig, &caller(), &stream()).await;
+    let (peers, folder) = (start_desk().await, Folder::new());
+    let fixture = fixture(&peers, &folder);
+    call(&fixture, &caller(), &stream_request()).await;
     for action in ["watch", "status", "cancel"] {
         let request = json!({"action": action, "target_alias": "main", "task_id": "t-1"});
-        call(&rig, &caller(), &request).await;
+        call(&fixture, &caller(), &request).await;
     }
-    let all = lines(&rig, &folder);
+    let all = close_and_read_log(&fixture, &folder);
     let states: Vec<_> = all
         .iter()
         .map(|line| line["state"].as_str().unwrap())
@@ -88,19 +91,19 @@ async fn audit_line_has_task_ids_and_last_state() {
 
 #[tokio::test]
 async fn audit_log_has_no_content_and_no_secret() {
-    let (peers, folder) = (desk().await, Folder::new());
-    let rig = rig(&peers, &folder);
-    for mut request in [send(), stream()] {
+    let (peers, folder) = (start_desk().await, Folder::new());
+    let fixture = fixture(&peers, &folder);
+    for mut request in [send_request(), stream_request()] {
         request["parts"][0]["text"] = json!("hush-hush");
         request["metadata"] = json!({"note": "hush-hush"});
         request["service_parameters"] = json!({"X-Key": "hush-hush"});
-        call(&rig, &caller(), &request).await;
+        call(&fixture, &caller(), &request).await;
     }
-    call(&rig, &caller(), &json!({"action": "hush-hush"})).await;
+    call(&fixture, &caller(), &json!({"action": "hush-hush"})).await;
     let invalid = json!({"action": "send", "target_url": "https://hush-hush.example/?key=hush-hush", "parts": []});
-    call(&rig, &caller(), &invalid).await;
-    assert_eq!(lines(&rig, &folder).len(), 4);
-    let text = text(&folder);
+    call(&fixture, &caller(), &invalid).await;
+    assert_eq!(close_and_read_log(&fixture, &folder).len(), 4);
+    let text = log_text(&folder);
     for word in ["hush-hush", "tok-secret", "pong", "desk-path", "Desk"] {
         assert!(!text.contains(word), "{word} in {text}");
     }
@@ -108,21 +111,21 @@ async fn audit_log_has_no_content_and_no_secret() {
 
 #[tokio::test]
 async fn call_that_fails_is_reported_by_its_reason() {
-    let (peers, folder) = (desk().await, Folder::new());
-    let rig = rig(&peers, &folder);
+    let (peers, folder) = (start_desk().await, Folder::new());
+    let fixture = fixture(&peers, &folder);
     let request =
         json!({"action": "status", "task_handle": "rah_0a3ff8c2-4a6d-48cb-a57d-4ae6f3c589d0"});
     assert_eq!(
-        reason(&call(&rig, &caller(), &request).await),
+        reason(&call(&fixture, &caller(), &request).await),
         "unknown_handle"
     );
-    call(&rig, &caller(), &json!({"action": "send"})).await;
+    call(&fixture, &caller(), &json!({"action": "send"})).await;
     let job = CallInput {
         request: "{".to_owned(),
         ..CallInput::default()
     };
-    soon(rig.plugin.start(job)).await;
-    let all = lines(&rig, &folder);
+    within_timeout(fixture.plugin.start(job)).await;
+    let all = close_and_read_log(&fixture, &folder);
     let reported: Vec<_> = all
         .iter()
         .map(|line| {
@@ -144,22 +147,22 @@ async fn call_that_fails_is_reported_by_its_reason() {
 
 #[tokio::test]
 async fn refused_call_is_audited_with_its_target() {
-    let (peers, folder) = (desk().await, Folder::new());
+    let (peers, folder) = (start_desk().await, Folder::new());
     let audit = json!({"enabled": true, "path": folder.path().join("audit.jsonl")});
     let target = |alias: &str, agents: Value| json!({"alias": alias, "baseUrl": peers.origin("main"), "allowedAgents": agents});
     let targets = [
         target("clerks", json!(["clerk"])),
         target("others", json!(["other"])),
     ];
-    let rig = Rig::new(&json!({"targets": targets, "audit": audit}));
+    let fixture = ToolFixture::new(&json!({"targets": targets, "audit": audit}));
     let mut caller = caller();
     caller["chain"] = json!({"hop": 4, "chain": "row-1"});
     for alias in ["clerks", "others"] {
-        let mut request = send();
+        let mut request = send_request();
         request["target_alias"] = json!(alias);
-        call(&rig, &caller, &request).await;
+        call(&fixture, &caller, &request).await;
     }
-    let all = lines(&rig, &folder);
+    let all = close_and_read_log(&fixture, &folder);
     let reported: Vec<_> = all
         .iter()
         .map(|line| json!([line["target"], line["outcome"]]))
@@ -175,10 +178,10 @@ async fn refused_call_is_audited_with_its_target() {
 
 #[tokio::test]
 async fn listing_targets_is_audited() {
-    let (peers, folder) = (desk().await, Folder::new());
-    let rig = rig(&peers, &folder);
-    call(&rig, &caller(), &json!({"action": "list_targets"})).await;
-    let all = lines(&rig, &folder);
+    let (peers, folder) = (start_desk().await, Folder::new());
+    let fixture = fixture(&peers, &folder);
+    call(&fixture, &caller(), &json!({"action": "list_targets"})).await;
+    let all = close_and_read_log(&fixture, &folder);
     assert_eq!(
         (&all[0]["action"], &all[0]["outcome"]),
         (&json!("list_targets"), &json!("ok"))
@@ -194,13 +197,13 @@ async fn silent() -> Peers {
 #[tokio::test]
 async fn audit_line_of_aborted_call_has_sent_bytes() {
     let (peers, folder) = (silent().await, Folder::new());
-    let rig = rig(&peers, &folder);
+    let fixture = fixture(&peers, &folder);
     let cancel = CancellationToken::new();
-    let running = tokio::spawn(rig.begin(&send(), &cancel, |_| ()));
-    soon(peers.wait_for("main", 2)).await;
+    let running = tokio::spawn(fixture.start(&send_request(), &cancel, |_| ()));
+    within_timeout(peers.wait_for("main", 2)).await;
     cancel.cancel();
-    soon(running).await.unwrap();
-    let all = lines(&rig, &folder);
+    within_timeout(running).await.unwrap();
+    let all = close_and_read_log(&fixture, &folder);
     assert_eq!(all[0]["outcome"], "aborted", "{all:?}");
     assert!(all[0]["sent_bytes"].as_u64().unwrap() > 0, "{all:?}");
 }
@@ -208,21 +211,24 @@ async fn audit_line_of_aborted_call_has_sent_bytes() {
 #[tokio::test]
 async fn call_ended_by_close_is_audited() {
     let (peers, folder) = (silent().await, Folder::new());
-    let rig = rig(&peers, &folder);
-    let running = tokio::spawn(rig.begin(&send(), &CancellationToken::new(), |_| ()));
-    soon(peers.wait_for("main", 2)).await;
-    rig.plugin.close();
-    assert_eq!(reason(&soon(running).await.unwrap()), "shutting_down");
+    let fixture = fixture(&peers, &folder);
+    let running = tokio::spawn(fixture.start(&send_request(), &CancellationToken::new(), |_| ()));
+    within_timeout(peers.wait_for("main", 2)).await;
+    fixture.plugin.close();
+    assert_eq!(
+        reason(&within_timeout(running).await.unwrap()),
+        "shutting_down"
+    );
     // The threads end after the answer, and the log is complete once they have dropped the instance.
-    let weak = std::sync::Arc::downgrade(&rig.plugin);
-    drop(rig);
-    soon(async {
+    let weak = std::sync::Arc::downgrade(&fixture.plugin);
+    drop(fixture);
+    within_timeout(async {
         while weak.strong_count() > 0 {
             tokio::task::yield_now().await;
         }
     })
     .await;
-    let text = text(&folder);
+    let text = log_text(&folder);
     assert_eq!(
         text.matches("\"outcome\":\"shutting_down\"").count(),
         1,
@@ -232,14 +238,14 @@ async fn call_ended_by_close_is_audited() {
 
 #[tokio::test]
 async fn unwritable_log_fails_no_call() {
-    let (peers, folder) = (desk().await, Folder::new());
-    let rig = rig(&peers, &folder);
+    let (peers, folder) = (start_desk().await, Folder::new());
+    let fixture = fixture(&peers, &folder);
     fs::create_dir(folder.path().join("audit.jsonl")).unwrap();
     for _ in 0..3 {
-        assert_eq!(call(&rig, &caller(), &send()).await["ok"], true);
+        assert_eq!(call(&fixture, &caller(), &send_request()).await["ok"], true);
     }
-    rig.plugin.close();
-    let reported = rig.log.lines();
+    fixture.plugin.close();
+    let reported = fixture.log.lines();
     let errors: Vec<_> = reported
         .iter()
         .filter(|(level, _)| level == "error")
@@ -250,25 +256,25 @@ async fn unwritable_log_fails_no_call() {
 
 #[tokio::test]
 async fn instances_on_one_file_share_it() {
-    let (peers, folder) = (desk().await, Folder::new());
-    let rigs = [rig(&peers, &folder), rig(&peers, &folder)];
+    let (peers, folder) = (start_desk().await, Folder::new());
+    let rigs = [fixture(&peers, &folder), fixture(&peers, &folder)];
     for _ in 0..10 {
         let [one, other] = [&rigs[0], &rigs[1]];
-        let (caller, request) = (caller(), send());
+        let (caller, request) = (caller(), send_request());
         tokio::join!(call(one, &caller, &request), call(other, &caller, &request));
     }
     rigs[0].plugin.close();
-    assert_eq!(lines(&rigs[1], &folder).len(), 20);
+    assert_eq!(close_and_read_log(&rigs[1], &folder).len(), 20);
 }
 
 #[tokio::test]
 async fn audit_log_is_off_by_default() {
-    let (peers, folder) = (desk().await, Folder::new());
+    let (peers, folder) = (start_desk().await, Folder::new());
     let path = folder.path().join("audit.jsonl");
     let target = json!({"alias": "main", "baseUrl": peers.origin("main"), "default": true});
-    let rig = Rig::new(&json!({"targets": [target], "audit": {"path": path}}));
-    assert_eq!(call(&rig, &caller(), &send()).await["ok"], true);
-    rig.plugin.close();
+    let fixture = ToolFixture::new(&json!({"targets": [target], "audit": {"path": path}}));
+    assert_eq!(call(&fixture, &caller(), &send_request()).await["ok"], true);
+    fixture.plugin.close();
     assert!(!path.exists());
 }
 

@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 use testkit::conformance::Peers;
 
 use crate::callers::{
-    calls, desk,
     folder::Folder,
-    process::{Ended, end},
-    rig::{reason, send},
+    process::{ProcessOutput, wait_for_output},
+    received_calls, start_desk,
+    tool_fixture::{reason, send_request},
 };
 
-async fn command(args: &[&str], input: &str) -> Ended {
+async fn command(args: &[&str], input: &str) -> ProcessOutput {
     let mut child = Command::new(env!("CARGO_BIN_EXE_remote-agent"))
         .args(args)
         .env_remove("REMOTE_AGENT_LIBRARY")
@@ -33,29 +33,29 @@ async fn command(args: &[&str], input: &str) -> Ended {
         .unwrap()
         .write_all(input.as_bytes())
         .unwrap();
-    end(child).await
+    wait_for_output(child).await
 }
 
 /// Returns a configuration with one target, `main`, and these settings of it.
-fn config(peers: &Peers, mut target: Value, more: Value) -> Value {
+fn config(peers: &Peers, mut target: Value, settings: Value) -> Value {
     target["alias"] = json!("main");
     target["baseUrl"] = json!(peers.origin("main"));
     target["default"] = json!(true);
-    let mut config = more;
+    let mut config = settings;
     config["targets"] = json!([target]);
     config
 }
 
 /// Returns the answer to one `send` of a script on behalf of `caller`.
-async fn on_behalf_of(config: &Value, caller: Value) -> Value {
+async fn call_as(config: &Value, caller: Value) -> Value {
     let init = json!({"id": 0, "op": "init", "config": config});
-    let call = json!({"id": 1, "op": "execute", "request": send(), "caller": caller});
-    let ended = command(&["call", "--jsonl"], &format!("{init}\n{call}\n")).await;
+    let call = json!({"id": 1, "op": "execute", "request": send_request(), "caller": caller});
+    let output = command(&["call", "--jsonl"], &format!("{init}\n{call}\n")).await;
     assert!(
-        ended.status.success() && ended.stderr.is_empty(),
-        "{ended:?}"
+        output.status.success() && output.stderr.is_empty(),
+        "{output:?}"
     );
-    let last = ended.stdout.lines().last().unwrap();
+    let last = output.stdout.lines().last().unwrap();
     serde_json::from_str::<Value>(last).unwrap()["result"].clone()
 }
 
@@ -73,18 +73,18 @@ async fn unreadable_caller_is_refused() {
 
 #[tokio::test]
 async fn script_sets_the_delegation_depth() {
-    let peers = desk().await;
+    let peers = start_desk().await;
     let config = config(
         &peers,
         json!({}),
         json!({"policy": {"maxDelegationDepth": 2}}),
     );
     let at = |hop: u64| json!({"chain": {"hop": hop, "chain": "row-1"}});
-    let allowed = on_behalf_of(&config, at(1)).await;
+    let allowed = call_as(&config, at(1)).await;
     assert_eq!(allowed["ok"], true, "{allowed}");
-    let refused = on_behalf_of(&config, at(2)).await;
+    let refused = call_as(&config, at(2)).await;
     assert_eq!(reason(&refused), "delegation_too_deep", "{refused}");
-    let sent = calls(&peers);
+    let sent = received_calls(&peers);
     assert_eq!(sent.len(), 1);
     let body = sent[0].body.as_ref().unwrap();
     assert_eq!(
@@ -95,17 +95,17 @@ async fn script_sets_the_delegation_depth() {
 
 #[tokio::test]
 async fn script_sets_calling_agent() {
-    let peers = desk().await;
+    let peers = start_desk().await;
     let config = config(&peers, json!({"allowedAgents": ["clerk"]}), json!({}));
-    let allowed = on_behalf_of(&config, json!({"agent_id": "clerk"})).await;
+    let allowed = call_as(&config, json!({"agent_id": "clerk"})).await;
     assert_eq!(allowed["ok"], true, "{allowed}");
-    let refused = on_behalf_of(&config, json!(null)).await;
+    let refused = call_as(&config, json!(null)).await;
     assert_eq!(reason(&refused), "agent_not_allowed", "{refused}");
 }
 
 #[tokio::test]
 async fn option_sets_the_calling_agent() {
-    let (peers, folder) = (desk().await, Folder::new());
+    let (peers, folder) = (start_desk().await, Folder::new());
     let config = config(&peers, json!({"allowedAgents": ["clerk"]}), json!({}));
     let file = folder.path().join("agents.json");
     fs::write(&file, config.to_string()).unwrap();
@@ -114,9 +114,9 @@ async fn option_sets_the_calling_agent() {
         let send = [
             "send", "--json", "--config", file, "--agent", agent, "hello",
         ];
-        let ended = command(&send, "").await;
-        let envelope: Value = serde_json::from_str(ended.stdout.lines().last().unwrap()).unwrap();
-        assert_eq!(reason(&envelope), answer, "{ended:?}");
+        let output = command(&send, "").await;
+        let envelope: Value = serde_json::from_str(output.stdout.lines().last().unwrap()).unwrap();
+        assert_eq!(reason(&envelope), answer, "{output:?}");
         let targets = ["targets", "--json", "--config", file, "--agent", agent];
         let listed: Value = serde_json::from_str(&command(&targets, "").await.stdout).unwrap();
         let count = listed["summary"]["targets"].as_array().unwrap().len();
@@ -126,11 +126,11 @@ async fn option_sets_the_calling_agent() {
 
 #[tokio::test]
 async fn audit_log_is_complete_when_command_ends() {
-    let (peers, folder) = (desk().await, Folder::new());
+    let (peers, folder) = (start_desk().await, Folder::new());
     let path = folder.path().join("audit.jsonl");
     let audit = json!({"audit": {"enabled": true, "path": path}});
     let caller = json!({"agent_id": "clerk"});
-    let envelope = on_behalf_of(&config(&peers, json!({}), audit), caller).await;
+    let envelope = call_as(&config(&peers, json!({}), audit), caller).await;
     assert_eq!(envelope["ok"], true, "{envelope}");
     let line: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
     assert_eq!(

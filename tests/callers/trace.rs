@@ -3,27 +3,32 @@
 use serde_json::{Value, json};
 
 use crate::callers::{
-    call, calls, desk,
-    rig::{Rig, send, stream},
+    call, received_calls, start_desk,
+    tool_fixture::{ToolFixture, send_request, stream_request},
 };
 
 const TRACEPARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 fn traceparents(peers: &testkit::conformance::Peers) -> Vec<String> {
-    let sent = calls(peers).into_iter();
+    let sent = received_calls(peers).into_iter();
     sent.map(|request| request.headers["traceparent"].clone())
         .collect()
 }
 
 #[tokio::test]
 async fn each_request_to_a_peer_carries_the_trace_of_its_call() {
-    let peers = desk().await;
-    let rig = Rig::at(&peers);
-    call(&rig, &json!({}), &send()).await;
-    call(&rig, &json!({"traceparent": "not one"}), &stream()).await;
+    let peers = start_desk().await;
+    let fixture = ToolFixture::with_peers(&peers);
+    call(&fixture, &json!({}), &send_request()).await;
+    call(
+        &fixture,
+        &json!({"traceparent": "not one"}),
+        &stream_request(),
+    )
+    .await;
     for action in ["watch", "status", "cancel"] {
         let request = json!({"action": action, "target_alias": "main", "task_id": "t-1"});
-        call(&rig, &json!({"traceparent": TRACEPARENT}), &request).await;
+        call(&fixture, &json!({"traceparent": TRACEPARENT}), &request).await;
     }
     let sent = traceparents(&peers);
     assert!(sent.len() >= 5, "{sent:?}");
@@ -59,11 +64,11 @@ async fn each_request_to_a_peer_carries_the_trace_of_its_call() {
 
 #[tokio::test]
 async fn card_request_has_no_trace() {
-    let peers = desk().await;
+    let peers = start_desk().await;
     call(
-        &Rig::at(&peers),
+        &ToolFixture::with_peers(&peers),
         &json!({"traceparent": TRACEPARENT}),
-        &send(),
+        &send_request(),
     )
     .await;
     let log = peers.log("main");
@@ -76,8 +81,8 @@ async fn card_request_has_no_trace() {
 }
 
 /// Returns the spans in the log, oldest first.
-fn spans(rig: &Rig) -> Vec<String> {
-    let lines = rig.log.lines().into_iter();
+fn spans(fixture: &ToolFixture) -> Vec<String> {
+    let lines = fixture.log.lines().into_iter();
     let spans = lines.filter(|(_, line)| line.starts_with("span "));
     spans
         .map(|(level, line)| format!("{level} {line}"))
@@ -86,13 +91,13 @@ fn spans(rig: &Rig) -> Vec<String> {
 
 #[tokio::test]
 async fn log_has_call_and_exchanges_without_content() {
-    let peers = desk().await;
-    let rig = Rig::at(&peers);
-    let mut request = send();
+    let peers = start_desk().await;
+    let fixture = ToolFixture::with_peers(&peers);
+    let mut request = send_request();
     request["parts"][0]["text"] = json!("hush-hush");
-    let envelope = call(&rig, &json!({"traceparent": TRACEPARENT}), &request).await;
+    let envelope = call(&fixture, &json!({"traceparent": TRACEPARENT}), &request).await;
     assert_eq!(envelope["ok"], true, "{envelope}");
-    let reported = spans(&rig);
+    let reported = spans(&fixture);
     assert_eq!(reported.len(), 2, "{reported:?}");
     let trace = "trace_id=0af7651916cd43dd8448eb211c80319c";
     let exchange = format!("{trace} transport=JSONRPC");
@@ -105,17 +110,17 @@ async fn log_has_call_and_exchanges_without_content() {
         reported[1].starts_with("debug span call: ") && reported[1].ends_with(&whole),
         "{reported:?}"
     );
-    let all = format!("{:?}", rig.log.lines());
+    let all = format!("{:?}", fixture.log.lines());
     assert!(!all.contains("hush-hush") && !all.contains("pong"), "{all}");
 }
 
 #[tokio::test]
 async fn span_of_failed_call_has_its_error() {
-    let peers = desk().await;
-    let rig = Rig::at(&peers);
+    let peers = start_desk().await;
+    let fixture = ToolFixture::with_peers(&peers);
     let request: Value = json!({"action": "status", "target_alias": "main"});
-    call(&rig, &json!({}), &request).await;
-    let reported = spans(&rig);
+    call(&fixture, &json!({}), &request).await;
+    let reported = spans(&fixture);
     assert_eq!(reported.len(), 1, "{reported:?}");
     assert!(
         reported[0].ends_with("outcome=invalid_request"),

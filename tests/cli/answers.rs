@@ -9,23 +9,23 @@ use crate::cli::support::*;
 
 #[tokio::test]
 async fn stdout_has_only_the_answer() {
-    let peers = desk(json!({"message/send": results([message("All is well.")])})).await;
-    let ended = ask(&peers, "send", &["Is", "the shop", "down?"]).await;
-    exits(&ended, 0);
-    assert_eq!(ended.stdout, "All is well.\n");
-    let sent = received(&peers)["parts"].take();
-    assert_eq!(sent, text("Is the shop down?"));
+    let peers = start_desk(json!({"message/send": results([message("All is well.")])})).await;
+    let output = run_subcommand(&peers, "send", &["Is", "the shop", "down?"]).await;
+    assert_exit_code(&output, 0);
+    assert_eq!(output.stdout, "All is well.\n");
+    let sent = last_message(&peers)["parts"].take();
+    assert_eq!(sent, text_parts("Is the shop down?"));
     let again = format!("send --url {} --context ctx-1 'TEXT'", peers.origin("desk"));
-    has(&ended.stderr, &[&again]);
+    assert_contains(&output.stderr, &[&again]);
 }
 
 #[tokio::test]
 async fn files_and_data_are_separate_parts() {
-    let peers = desk(json!({"message/send": results([message("Thanks.")])})).await;
+    let peers = start_desk(json!({"message/send": results([message("Thanks.")])})).await;
     let file = scratch("parts").join("notes.txt");
     fs::write(&file, "hello").unwrap();
     let file = file.to_str().unwrap();
-    let ended = ask(
+    let output = run_subcommand(
         &peers,
         "send",
         &[
@@ -38,8 +38,8 @@ async fn files_and_data_are_separate_parts() {
         ],
     )
     .await;
-    exits(&ended, 0);
-    let sent = received(&peers)["parts"].take();
+    assert_exit_code(&output, 0);
+    let sent = last_message(&peers)["parts"].take();
     assert_eq!(
         sent,
         json!([
@@ -55,19 +55,19 @@ async fn followed_task_shows_states_and_artifact_once() {
     let events = [
         task("submitted", json!({})),
         status("working", "reading the log"),
-        chunk("One line\nand ", false),
-        chunk("another", true),
+        artifact_update("One line\nand ", false),
+        artifact_update("another", true),
         task(
             "completed",
-            json!({"artifacts": [{"artifactId": "a-1", "parts": text("One line\nand another")}]}),
+            json!({"artifacts": [{"artifactId": "a-1", "parts": text_parts("One line\nand another")}]}),
         ),
     ];
-    let peers = desk(json!({"message/stream": stream(events)})).await;
-    let ended = ask(&peers, "send", &["--follow", "go"]).await;
-    exits(&ended, 0);
-    assert_eq!(ended.stdout, "One line\nand another\n");
-    has(
-        &ended.stderr,
+    let peers = start_desk(json!({"message/stream": sse_stream(events)})).await;
+    let output = run_subcommand(&peers, "send", &["--follow", "go"]).await;
+    assert_exit_code(&output, 0);
+    assert_eq!(output.stdout, "One line\nand another\n");
+    assert_contains(
+        &output.stderr,
         &[
             "submitted\n",
             "working: reading the log\n",
@@ -78,13 +78,13 @@ async fn followed_task_shows_states_and_artifact_once() {
 
 #[tokio::test]
 async fn truncated_history_is_reported() {
-    let events = [task("working", json!({})), chunk("One ", false)];
-    let peers = desk(json!({"message/stream": stream(events)})).await;
-    let ended = ask(&peers, "send", &["--follow", "go"]).await;
-    exits(&ended, 0);
-    assert_eq!(ended.stdout, "One \n");
-    has(
-        &ended.stderr,
+    let events = [task("working", json!({})), artifact_update("One ", false)];
+    let peers = start_desk(json!({"message/stream": sse_stream(events)})).await;
+    let output = run_subcommand(&peers, "send", &["--follow", "go"]).await;
+    assert_exit_code(&output, 0);
+    assert_eq!(output.stdout, "One \n");
+    assert_contains(
+        &output.stderr,
         &["may be missing", "task-1 of target: working"],
     );
 }
@@ -93,24 +93,24 @@ async fn truncated_history_is_reported() {
 async fn updates_and_the_envelope_are_lines_of_json() {
     let events = [
         task("working", json!({})),
-        chunk("Done", false),
+        artifact_update("Done", false),
         status("completed", "bye"),
     ];
-    let peers = desk(json!({"message/stream": stream(events)})).await;
-    let ended = ask(&peers, "send", &["--follow", "--json", "go"]).await;
-    exits(&ended, 0);
-    let lines = lines(&ended);
+    let peers = start_desk(json!({"message/stream": sse_stream(events)})).await;
+    let output = run_subcommand(&peers, "send", &["--follow", "--json", "go"]).await;
+    assert_exit_code(&output, 0);
+    let lines = json_lines(&output);
     let phases: Vec<_> = lines.iter().map(|line| line["phase"].as_str()).collect();
     assert_eq!(
         phases,
         [Some("update"), Some("update"), Some("update"), None]
     );
     assert_eq!(lines[3]["summary"]["message_text"], "Done");
-    assert_eq!(ended.stderr, "");
+    assert_eq!(output.stderr, "");
 }
 
 #[tokio::test]
-async fn targets_without_terminal_are_a_plain_table() {
+async fn targets_without_a_terminal_are_a_plain_table() {
     let script = json!({"peers": {"desk": {"card": card()}, "gone": {"unreachable": true}}});
     let peers = Peers::start(&script).await.unwrap();
     let config = scratch("targets").join("agents.json");
@@ -120,9 +120,9 @@ async fn targets_without_terminal_are_a_plain_table() {
     ]);
     fs::write(&config, json!({"targets": targets}).to_string()).unwrap();
     let config = config.to_str().unwrap();
-    let ended = run(&["targets", "--config", config]).await;
-    exits(&ended, 0);
-    let rows: Vec<Vec<&str>> = ended
+    let output = run(&["targets", "--config", config]).await;
+    assert_exit_code(&output, 0);
+    let rows: Vec<Vec<&str>> = output
         .stdout
         .lines()
         .map(|line| line.split_whitespace().collect())
@@ -146,11 +146,15 @@ async fn targets_without_terminal_are_a_plain_table() {
         ]
     );
     assert_eq!(rows[2], ["gone", "?", &address("gone"), "?", "unreachable"]);
-    has(&ended.stdout, &["\ngone: ", "\nwhat to do: "]);
-    assert!(ended.stdout.is_ascii(), "no lines drawn: {}", ended.stdout);
+    assert_contains(&output.stdout, &["\ngone: ", "\nwhat to do: "]);
+    assert!(
+        output.stdout.is_ascii(),
+        "no lines drawn: {}",
+        output.stdout
+    );
 
-    let ended = run(&["targets", "--config", config, "--json"]).await;
-    let lines = lines(&ended);
+    let output = run(&["targets", "--config", config, "--json"]).await;
+    let lines = json_lines(&output);
     assert_eq!(lines.len(), 1);
     assert_eq!(lines[0]["summary"]["targets"][0]["target_alias"], "desk");
 }
@@ -164,26 +168,26 @@ async fn agent_text_cannot_control_the_terminal() {
     let events = [
         task("working", json!({})),
         status("working", evil),
-        chunk(evil, false),
+        artifact_update(evil, false),
         status("completed", evil),
     ];
     let rpc = json!({
-        "message/stream": stream(events),
+        "message/stream": sse_stream(events),
         "message/send": [{"error": {"code": -32000, "message": evil}}],
     });
-    let peers = peer(json!({"card": bad, "rpc": rpc})).await;
+    let peers = start_peer(json!({"card": bad, "rpc": rpc})).await;
     for (subcommand, args) in [
         ("targets", &[][..]),
         ("send", &["--follow", "go"][..]),
         ("send", &["go"][..]),
     ] {
-        let ended = ask(&peers, subcommand, args).await;
-        let shown = format!("{}{}", ended.stdout, ended.stderr);
-        has(&shown, &["red"]);
+        let output = run_subcommand(&peers, subcommand, args).await;
+        let shown = format!("{}{}", output.stdout, output.stderr);
+        assert_contains(&shown, &["red"]);
         let controls: Vec<_> = shown
             .chars()
             .filter(|c| c.is_control() && *c != '\n')
             .collect();
-        assert!(controls.is_empty(), "{controls:?} in {ended:?}");
+        assert!(controls.is_empty(), "{controls:?} in {output:?}");
     }
 }

@@ -4,19 +4,19 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::cli::{process::end, support::*};
+use crate::cli::{process::wait_for_output, support::*};
 
 #[tokio::test]
 async fn demo_passes_and_leaves_no_files() {
     let temporary = scratch("demo");
     let child = command(&["demo"]).env("TMPDIR", &temporary).spawn();
-    let ended = end(child.unwrap()).await;
-    exits(&ended, 0);
+    let output = wait_for_output(child.unwrap()).await;
+    assert_exit_code(&output, 0);
     let actions = ["list_targets", "send", "watch", "cancel", "status"];
-    has(&ended.stdout, &actions);
-    has(&ended.stdout, &["EXPIRED_TASK_HANDLE", "steps passed"]);
-    has(
-        &ended.stdout,
+    assert_contains(&output.stdout, &actions);
+    assert_contains(&output.stdout, &["EXPIRED_TASK_HANDLE", "steps passed"]);
+    assert_contains(
+        &output.stdout,
         &[
             "A2A 1.0",
             "taken up again",
@@ -25,12 +25,12 @@ async fn demo_passes_and_leaves_no_files() {
         ],
     );
     let command = env!("CARGO_BIN_EXE_remote-agent");
-    has(&ended.stdout, &[&format!("`{command} targets --url URL`")]);
+    assert_contains(&output.stdout, &[&format!("`{command} targets --url URL`")]);
     assert!(
-        !ended.stdout.contains('\u{1b}'),
+        !output.stdout.contains('\u{1b}'),
         "no colour without a terminal"
     );
-    assert_eq!(ended.stderr, "");
+    assert_eq!(output.stderr, "");
     assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0);
 }
 
@@ -39,16 +39,16 @@ async fn demo_is_colored_on_request() {
     let child = command(&["demo", "--color", "always"])
         .env("NO_COLOR", "1")
         .spawn();
-    let ended = end(child.unwrap()).await;
-    exits(&ended, 0);
-    has(&ended.stdout, &["\u{1b}[32mok\u{1b}[0m"]);
+    let output = wait_for_output(child.unwrap()).await;
+    assert_exit_code(&output, 0);
+    assert_contains(&output.stdout, &["\u{1b}[32mok\u{1b}[0m"]);
 }
 
 #[tokio::test]
 async fn demo_prints_only_its_envelopes() {
-    let ended = run(&["demo", "--json", "--color", "always"]).await;
-    exits(&ended, 0);
-    let envelopes = lines(&ended);
+    let output = run(&["demo", "--json", "--color", "always"]).await;
+    assert_exit_code(&output, 0);
+    let envelopes = json_lines(&output);
     for envelope in &envelopes {
         assert_eq!(envelope["operation"], "remote_agent");
         assert!(envelope["phase"].is_null(), "{envelope}");
@@ -92,10 +92,10 @@ async fn interrupted_demo_ends_and_removes_its_files() {
     stdout.read_line(&mut line).unwrap();
     interrupt(&child);
     child.stdout = Some(stdout.into_inner());
-    let ended = end(child).await;
-    exits(&ended, 130);
-    has(&ended.stderr, &["interrupted"]);
-    assert!(!ended.stderr.contains("panicked"), "{ended:?}");
+    let output = wait_for_output(child).await;
+    assert_exit_code(&output, 130);
+    assert_contains(&output.stderr, &["interrupted"]);
+    assert!(!output.stderr.contains("panicked"), "{output:?}");
     assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0);
 }
 
@@ -112,7 +112,7 @@ async fn demo_ends_when_standard_output_closes() {
             ))),
     );
     drop(writer);
-    let ended = end(child).await;
-    exits(&ended, 1);
-    has(&ended.stderr, &["standard output is closed"]);
+    let output = wait_for_output(child).await;
+    assert_exit_code(&output, 1);
+    assert_contains(&output.stderr, &["standard output is closed"]);
 }

@@ -2,30 +2,33 @@
 
 use serde_json::{Value, json};
 
-use super::support::{card, command, exits, has, run, scratch};
-use crate::cli::process::end;
+use super::support::{assert_contains, assert_exit_code, card, command, run, scratch};
+use crate::cli::process::wait_for_output;
 use testkit::conformance::peers::Peers;
 
-async fn desk() -> Peers {
+async fn start_desk() -> Peers {
     let script = json!({"peers": {"desk": {"card": card()}, "away": {"unreachable": true}}});
     Peers::start(&script).await.unwrap()
 }
 
 #[tokio::test]
 async fn doctor_finds_no_fault_in_a_reachable_agent() {
-    let peers = desk().await;
-    let ended = run(&["doctor", "--url", peers.origin("desk")]).await;
-    exits(&ended, 0);
-    has(&ended.stdout, &["ok       library", "Help Desk answers at"]);
+    let peers = start_desk().await;
+    let output = run(&["doctor", "--url", peers.origin("desk")]).await;
+    assert_exit_code(&output, 0);
+    assert_contains(
+        &output.stdout,
+        &["ok       library", "Help Desk answers at"],
+    );
 }
 
 #[tokio::test]
 async fn doctor_names_a_repair_for_an_unreachable_agent() {
-    let peers = desk().await;
-    let ended = run(&["doctor", "--url", peers.origin("away")]).await;
-    exits(&ended, 3);
-    has(
-        &ended.stdout,
+    let peers = start_desk().await;
+    let output = run(&["doctor", "--url", peers.origin("away")]).await;
+    assert_exit_code(&output, 3);
+    assert_contains(
+        &output.stdout,
         &["error    agent", "repair: Check that the agent is running"],
     );
 }
@@ -36,15 +39,15 @@ async fn diagnosis(peer: Value, options: &[&str], code: i32) -> String {
         .await
         .unwrap();
     let url = peers.origin("desk").to_owned();
-    let ended = run(&[&["doctor", "--url", &url], options].concat()).await;
-    exits(&ended, code);
-    ended.stdout.clone()
+    let output = run(&[&["doctor", "--url", &url], options].concat()).await;
+    assert_exit_code(&output, code);
+    output.stdout.clone()
 }
 
 #[tokio::test]
 async fn doctor_names_each_address_of_a_missing_card() {
     let found = diagnosis(json!({"card": {"status": 404, "body": ""}}), &[], 3).await;
-    has(
+    assert_contains(
         &found,
         &[
             "no agent card was found; tried `http",
@@ -60,7 +63,7 @@ async fn doctor_distinguishes_a_page_from_a_card() {
     let page = json!({"headers": {"content-type": "text/html"}, "body": "<!doctype html>Sign in"});
     let routes = json!({"GET /.well-known/agent-card.json": page});
     let found = diagnosis(json!({ "routes": routes }), &[], 3).await;
-    has(&found, &["not JSON (text/html", "repair: "]);
+    assert_contains(&found, &["not JSON (text/html", "repair: "]);
 }
 
 #[tokio::test]
@@ -68,7 +71,7 @@ async fn doctor_finds_an_unsupported_transport() {
     let mut card = card();
     card["preferredTransport"] = json!("GRPC");
     let found = diagnosis(json!({ "card": card }), &[], 1).await;
-    has(&found, &["error    agent", "GRPC", "repair: "]);
+    assert_contains(&found, &["error    agent", "GRPC", "repair: "]);
 }
 
 #[tokio::test]
@@ -81,7 +84,7 @@ async fn doctor_finds_an_unsupported_version() {
         card.as_object_mut().unwrap().remove(member);
     }
     let found = diagnosis(json!({ "card": card }), &[], 1).await;
-    has(&found, &["error    agent", "9.0", "repair: "]);
+    assert_contains(&found, &["error    agent", "9.0", "repair: "]);
 }
 
 #[tokio::test]
@@ -92,7 +95,7 @@ async fn doctor_finds_a_credential_that_the_agent_refuses() {
     card["supportedInterfaces"] = json!([interface]);
     let routes = json!({"POST /a2a": {"status": 401, "body": ""}});
     let found = diagnosis(json!({"card": card, "routes": routes}), &[], 1).await;
-    has(&found, &["error    agent", "401", "repair: "]);
+    assert_contains(&found, &["error    agent", "401", "repair: "]);
 }
 
 #[tokio::test]
@@ -100,7 +103,7 @@ async fn doctor_names_a_private_address_and_its_option() {
     let mut card = card();
     card["url"] = json!("http://169.254.169.254/a2a");
     let found = diagnosis(json!({ "card": card }), &[], 1).await;
-    has(
+    assert_contains(
         &found,
         &["169.254.169.254", "repair: ", "`--allow-private`"],
     );
@@ -108,32 +111,32 @@ async fn doctor_names_a_private_address_and_its_option() {
 
 #[tokio::test]
 async fn doctor_without_network_reports_the_lookup() {
-    let ended = run(&["doctor", "--url", "http://desk.invalid"]).await;
-    exits(&ended, 3);
-    has(
-        &ended.stdout,
+    let output = run(&["doctor", "--url", "http://desk.invalid"]).await;
+    assert_exit_code(&output, 3);
+    assert_contains(
+        &output.stdout,
         &["desk.invalid", "repair: Check the host name"],
     );
 }
 
 #[tokio::test]
 async fn doctor_reports_bad_tokens_without_printing_them() {
-    let peers = desk().await;
+    let peers = start_desk().await;
     let expired = "e30.eyJleHAiOjE3MDAwMDAwMDB9.c2ln";
     let targets = json!([{"alias": "desk", "baseUrl": peers.origin("desk"), "auth": {"type": "bearer", "token": expired}}]);
     let file = scratch("doctor").join("agents.json");
     std::fs::write(&file, json!({ "targets": targets }).to_string()).unwrap();
     let child = command(&["doctor", "--json", "--config", file.to_str().unwrap()]).spawn();
-    let ended = end(child.unwrap()).await;
-    exits(&ended, 1);
-    let findings: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let output = wait_for_output(child.unwrap()).await;
+    assert_exit_code(&output, 1);
+    let findings: Value = serde_json::from_str(&output.stdout).unwrap();
     let of_secrets = |severity: &str| {
         let all = findings["findings"].as_array().unwrap();
         all.iter()
             .any(|f| f["check"] == "secrets" && f["severity"] == severity)
     };
     assert!(of_secrets("error") && of_secrets("warning"), "{findings:#}");
-    assert!(!ended.stdout.contains(expired), "{findings:#}");
+    assert!(!output.stdout.contains(expired), "{findings:#}");
 }
 
 #[tokio::test]
@@ -142,10 +145,10 @@ async fn doctor_finds_a_reference_outside_a_secret() {
     let url = json!({"source": "env", "id": "PATH"});
     let config = json!({"targets": [{"alias": "desk", "baseUrl": url}]});
     std::fs::write(&file, config.to_string()).unwrap();
-    let ended = run(&["doctor", "--config", file.to_str().unwrap()]).await;
-    exits(&ended, 2);
-    has(
-        &ended.stdout,
+    let output = run(&["doctor", "--config", file.to_str().unwrap()]).await;
+    assert_exit_code(&output, 2);
+    assert_contains(
+        &output.stdout,
         &["error    configuration", "`/targets/0/baseUrl`", "repair: "],
     );
 }

@@ -18,39 +18,39 @@ fn with<'a>(command: &[&'a str], agents: &[&'a str], rest: &[&'a str]) -> Vec<&'
 #[tokio::test]
 async fn one_command_shows_a_triad_decide() {
     let rest = ["--target", "triad", "--follow", "Ship it"];
-    let ended = run(&with(&["send"], &TRIAD, &rest)).await;
-    exits(&ended, 0);
-    has(
-        &ended.stdout,
+    let output = run(&with(&["send"], &TRIAD, &rest)).await;
+    assert_exit_code(&output, 0);
+    assert_contains(
+        &output.stdout,
         &["alpha approve, beta reject, charlie approve"],
     );
-    has(&ended.stderr, &["alpha, beta, charlie"]);
+    assert_contains(&output.stderr, &["alpha, beta, charlie"]);
     // The gateway has ended, so the command prints no continuation.
-    assert!(!ended.stderr.contains("remote-agent send"), "{ended:?}");
+    assert!(!output.stderr.contains("remote-agent send"), "{output:?}");
 }
 
 #[tokio::test]
 async fn agent_option_adds_a_listed_agent() {
     let coder = ["--gateway-agent", "coder=reply:I read: {text}"];
-    let ended = run(&with(&["send"], &coder, &["--target", "coder", "hello"])).await;
-    exits(&ended, 0);
-    assert_eq!(ended.stdout, "I read: hello\n");
-    let ended = run(&with(&["targets"], &coder, &[])).await;
-    exits(&ended, 0);
-    let row = ended
+    let output = run(&with(&["send"], &coder, &["--target", "coder", "hello"])).await;
+    assert_exit_code(&output, 0);
+    assert_eq!(output.stdout, "I read: hello\n");
+    let output = run(&with(&["targets"], &coder, &[])).await;
+    assert_exit_code(&output, 0);
+    let row = output
         .stdout
         .lines()
         .find(|line| line.contains("gateway:coder"));
-    assert!(row.is_some_and(|row| row.contains("online")), "{ended:?}");
+    assert!(row.is_some_and(|row| row.contains("online")), "{output:?}");
 }
 
 #[tokio::test]
 async fn jsonl_has_embedded_agents() {
     let request = r#"{"action": "send", "target_alias": "gateway:coder", "parts": [{"kind": "text", "text": "hello"}]}"#;
     let coder = ["--gateway-agent", "coder=reply:done"];
-    let ended = run(&with(&["call"], &coder, &[request])).await;
-    exits(&ended, 0);
-    assert_eq!(lines(&ended)[0]["summary"]["message_text"], "done");
+    let output = run(&with(&["call"], &coder, &[request])).await;
+    assert_exit_code(&output, 0);
+    assert_eq!(json_lines(&output)[0]["summary"]["message_text"], "done");
 }
 
 #[tokio::test]
@@ -85,14 +85,14 @@ async fn unsupported_gateway_command_names_alternatives() {
             "remote-agent gateway agent --url ws://127.0.0.1:1 --name alpha",
         ),
     ] {
-        let ended = run(args).await;
-        exits(&ended, 2);
-        has(&ended.stderr, &[reported]);
+        let output = run(args).await;
+        assert_exit_code(&output, 2);
+        assert_contains(&output.stderr, &[reported]);
     }
-    let ended = run(&with(&["send"], &[], &["--target", "alpha", "hi"])).await;
-    exits(&ended, 3);
-    has(
-        &ended.stderr,
+    let output = run(&with(&["send"], &[], &["--target", "alpha", "hi"])).await;
+    assert_exit_code(&output, 3);
+    assert_contains(
+        &output.stderr,
         &["no agents; ", "`--gateway-agent NAME=approve`"],
     );
 }

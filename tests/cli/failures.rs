@@ -5,16 +5,17 @@ use std::fs;
 use serde_json::json;
 use testkit::conformance::peers::Peers;
 
-use crate::cli::{process::end, support::*};
+use crate::cli::{process::wait_for_output, support::*};
 
 #[tokio::test]
 async fn peer_refusal_is_a_failure() {
     let peers =
-        desk(json!({"message/send": [{"error": {"code": -32000, "message": "not today"}}]})).await;
-    let ended = ask(&peers, "send", &["hi"]).await;
-    exits(&ended, 1);
-    assert_eq!(ended.stdout, "");
-    has(&ended.stderr, &["error: ", "not today", "what to do: "]);
+        start_desk(json!({"message/send": [{"error": {"code": -32000, "message": "not today"}}]}))
+            .await;
+    let output = run_subcommand(&peers, "send", &["hi"]).await;
+    assert_exit_code(&output, 1);
+    assert_eq!(output.stdout, "");
+    assert_contains(&output.stderr, &["error: ", "not today", "what to do: "]);
 }
 
 #[tokio::test]
@@ -134,34 +135,34 @@ async fn usage_error_names_its_cause() {
         ),
         (&["frobnicate"], "frobnicate"),
     ] {
-        let ended = run(args).await;
-        exits(&ended, 2);
-        has(&ended.stderr, &[reported]);
-        let advice = ended.stderr.matches("remote-agent send --save").count();
-        assert!(advice <= 1, "{args:?} {ended:?}");
-        assert_eq!(ended.stdout, "", "{args:?}");
+        let output = run(args).await;
+        assert_exit_code(&output, 2);
+        assert_contains(&output.stderr, &[reported]);
+        let advice = output.stderr.matches("remote-agent send --save").count();
+        assert!(advice <= 1, "{args:?} {output:?}");
+        assert_eq!(output.stdout, "", "{args:?}");
     }
 }
 
 #[tokio::test]
 async fn invalid_request_shows_its_error_once() {
-    let peers = desk(json!({})).await;
-    let ended = ask(&peers, "send", &["--context", "", "hi"]).await;
-    exits(&ended, 2);
-    has(
-        &ended.stderr,
+    let peers = start_desk(json!({})).await;
+    let output = run_subcommand(&peers, "send", &["--context", "", "hi"]).await;
+    assert_exit_code(&output, 2);
+    assert_contains(
+        &output.stderr,
         &["input validation failed", "/context_id must NOT have fewer"],
     );
 }
 
 #[tokio::test]
 async fn missing_peer_is_unreachable() {
-    let peers = peer(json!({"unreachable": true})).await;
-    let ended = ask(&peers, "send", &["hi"]).await;
-    exits(&ended, 3);
-    has(&ended.stderr, &["cannot connect", "what to do: "]);
-    exits(
-        &ask(&peers, "status", &["--task", "task-1", "--json"]).await,
+    let peers = start_peer(json!({"unreachable": true})).await;
+    let output = run_subcommand(&peers, "send", &["hi"]).await;
+    assert_exit_code(&output, 3);
+    assert_contains(&output.stderr, &["cannot connect", "what to do: "]);
+    assert_exit_code(
+        &run_subcommand(&peers, "status", &["--task", "task-1", "--json"]).await,
         3,
     );
 }
@@ -169,23 +170,24 @@ async fn missing_peer_is_unreachable() {
 #[tokio::test]
 async fn peer_receives_token_of_environment() {
     let peers =
-        desk(json!({"message/send": [{"status": 401}, {"result": message("Welcome.")}]})).await;
-    let refused = ask(&peers, "send", &["hi"]).await;
-    exits(&refused, 4);
-    has(&refused.stderr, &["--bearer-env VAR"]);
+        start_desk(json!({"message/send": [{"status": 401}, {"result": message("Welcome.")}]}))
+            .await;
+    let refused = run_subcommand(&peers, "send", &["hi"]).await;
+    assert_exit_code(&refused, 4);
+    assert_contains(&refused.stderr, &["--bearer-env VAR"]);
     let url = peers.origin("desk");
     let child = command(&["send", "hi", "--url", url, "--bearer-env", "DESK_TOKEN"])
         .env("DESK_TOKEN", "s3cret-token")
         .spawn();
-    let ended = end(child.unwrap()).await;
-    exits(&ended, 0);
+    let output = wait_for_output(child.unwrap()).await;
+    assert_exit_code(&output, 0);
     let log = peers.log("desk");
     assert_eq!(
         log.last().unwrap().headers["authorization"],
         "Bearer s3cret-token"
     );
-    assert!(!format!("{ended:?}").contains("s3cret"), "{ended:?}");
-    has(&ended.stderr, &["--bearer-env DESK_TOKEN"]);
+    assert!(!format!("{output:?}").contains("s3cret"), "{output:?}");
+    assert_contains(&output.stderr, &["--bearer-env DESK_TOKEN"]);
     let unset = run(&[
         "send",
         "hi",
@@ -195,8 +197,8 @@ async fn peer_receives_token_of_environment() {
         "REMOTE_AGENT_NO_SUCH",
     ])
     .await;
-    exits(&unset, 2);
-    has(
+    assert_exit_code(&unset, 2);
+    assert_contains(
         &unset.stderr,
         &["error: the secret at", "`REMOTE_AGENT_NO_SUCH`"],
     );
@@ -204,23 +206,23 @@ async fn peer_receives_token_of_environment() {
 
 #[tokio::test]
 async fn silent_peer_times_out() {
-    let peers = desk(json!({"message/send": [{"delay_ms": 3_600_000, "result": {}}]})).await;
-    let ended = ask(&peers, "send", &["hi", "--timeout-ms", "200"]).await;
-    exits(&ended, 5);
-    has(&ended.stderr, &["`--timeout-ms`", "`--task-required`"]);
-    assert!(!ended.stderr.contains("timeout_ms"), "{ended:?}");
+    let peers = start_desk(json!({"message/send": [{"delay_ms": 3_600_000, "result": {}}]})).await;
+    let output = run_subcommand(&peers, "send", &["hi", "--timeout-ms", "200"]).await;
+    assert_exit_code(&output, 5);
+    assert_contains(&output.stderr, &["`--timeout-ms`", "`--task-required`"]);
+    assert!(!output.stderr.contains("timeout_ms"), "{output:?}");
 }
 
 #[tokio::test]
 async fn output_before_timeout_is_printed_once() {
     let events = results([status("working", "Reading the log.")]);
-    let peers = desk(json!({"message/stream": [{"sse": events, "end": "hang"}]})).await;
-    let ended = ask(&peers, "send", &["--follow", "hi", "--timeout-ms", "500"]).await;
-    exits(&ended, 5);
-    let both = format!("{}{}", ended.stdout, ended.stderr);
-    assert_eq!(both.matches("Reading the log.").count(), 1, "{ended:?}");
-    has(
-        &ended.stderr,
+    let peers = start_desk(json!({"message/stream": [{"sse": events, "end": "hang"}]})).await;
+    let output = run_subcommand(&peers, "send", &["--follow", "hi", "--timeout-ms", "500"]).await;
+    assert_exit_code(&output, 5);
+    let both = format!("{}{}", output.stdout, output.stderr);
+    assert_eq!(both.matches("Reading the log.").count(), 1, "{output:?}");
+    assert_contains(
+        &output.stderr,
         &[
             "the wait ended",
             "the task continues",
@@ -234,22 +236,22 @@ async fn failed_task_exits_with_message_of_agent() {
     for (state, follow) in [("failed", false), ("rejected", false), ("failed", true)] {
         let done = json!({
             "status": {"state": state, "message": message("Disk full.")},
-            "artifacts": [{"artifactId": "a-1", "parts": text("Half.")}],
+            "artifacts": [{"artifactId": "a-1", "parts": text_parts("Half.")}],
         });
         let task = task(state, done);
         let script =
-            json!({"message/send": results([task.clone()]), "message/stream": stream([task])});
-        let peers = desk(script).await;
+            json!({"message/send": results([task.clone()]), "message/stream": sse_stream([task])});
+        let peers = start_desk(script).await;
         let follow = if follow { &["--follow"][..] } else { &[] };
-        let ended = ask(&peers, "send", &[follow, &["go"]].concat()).await;
-        exits(&ended, 1);
-        assert_eq!(ended.stdout, "Half.\n");
-        has(
-            &ended.stderr,
+        let output = run_subcommand(&peers, "send", &[follow, &["go"]].concat()).await;
+        assert_exit_code(&output, 1);
+        assert_eq!(output.stdout, "Half.\n");
+        assert_contains(
+            &output.stderr,
             &[&format!("task task-1 of target: {state}: Disk full.\n")],
         );
-        assert_eq!(ended.stderr.matches("Disk full.").count(), 1, "{ended:?}");
-        exits(&ask(&peers, "send", &["--json", "go"]).await, 1);
+        assert_eq!(output.stderr.matches("Disk full.").count(), 1, "{output:?}");
+        assert_exit_code(&run_subcommand(&peers, "send", &["--json", "go"]).await, 1);
     }
 }
 
@@ -272,44 +274,44 @@ async fn list_without_cards_exits_by_the_reason() {
             .collect();
         let file = scratch("targets-fail").join("agents.json");
         fs::write(&file, json!({"targets": targets}).to_string()).unwrap();
-        let ended = run(&["targets", "--config", file.to_str().unwrap()]).await;
-        exits(&ended, code);
+        let output = run(&["targets", "--config", file.to_str().unwrap()]).await;
+        assert_exit_code(&output, code);
     }
 }
 
 #[tokio::test]
 async fn page_instead_of_card_is_reported_with_type_and_size() {
     let page = json!({"status": 200, "headers": {"content-type": "text/html"}, "body": "<html>"});
-    let peers = peer(json!({"routes": {"GET /.well-known/agent-card.json": page}})).await;
-    let ended = ask(&peers, "send", &["hi"]).await;
-    exits(&ended, 3);
-    has(&ended.stderr, &["not JSON (text/html, 6 bytes)"]);
+    let peers = start_peer(json!({"routes": {"GET /.well-known/agent-card.json": page}})).await;
+    let output = run_subcommand(&peers, "send", &["hi"]).await;
+    assert_exit_code(&output, 3);
+    assert_contains(&output.stderr, &["not JSON (text/html, 6 bytes)"]);
 }
 
 #[tokio::test]
 async fn url_option_ignores_configuration_of_environment() {
-    let peers = desk(json!({"message/send": results([message("Hello.")])})).await;
+    let peers = start_desk(json!({"message/send": results([message("Hello.")])})).await;
     let url = peers.origin("desk");
     let child = command(&["send", "hi", "--url", url, "--allow-private"])
         .env("REMOTE_AGENT_CONFIG", "/nowhere/agents.json")
         .spawn();
-    let ended = end(child.unwrap()).await;
-    exits(&ended, 0);
-    has(&ended.stderr, &["--allow-private"]);
+    let output = wait_for_output(child.unwrap()).await;
+    assert_exit_code(&output, 0);
+    assert_contains(&output.stderr, &["--allow-private"]);
 }
 
 #[cfg(unix)]
 #[tokio::test]
 async fn interrupt_cancels_the_call_and_shows_its_outcome() {
-    let peers = desk(json!({"message/send": [{"delay_ms": 3_600_000, "result": {}}]})).await;
+    let peers = start_desk(json!({"message/send": [{"delay_ms": 3_600_000, "result": {}}]})).await;
     let child = command(&["send", "hi", "--json", "--url", peers.origin("desk")])
         .spawn()
         .unwrap();
     peers.wait_for("desk", 2).await;
     interrupt(&child);
-    let ended = end(child).await;
-    exits(&ended, 1);
-    assert_eq!(lines(&ended)[0]["error"]["reason"], "aborted");
+    let output = wait_for_output(child).await;
+    assert_exit_code(&output, 1);
+    assert_eq!(json_lines(&output)[0]["error"]["reason"], "aborted");
 }
 
 #[tokio::test]
@@ -317,15 +319,15 @@ async fn every_subcommand_has_a_help_with_examples() {
     for subcommand in [
         "targets", "send", "watch", "status", "cancel", "call", "package",
     ] {
-        let ended = run(&[subcommand, "--help"]).await;
-        exits(&ended, 0);
-        has(&ended.stdout, &["Usage: ", "Examples:"]);
+        let output = run(&[subcommand, "--help"]).await;
+        assert_exit_code(&output, 0);
+        assert_contains(&output.stdout, &["Usage: ", "Examples:"]);
     }
 }
 
 #[tokio::test]
 async fn no_arguments_prints_help() {
-    let ended = run(&[]).await;
-    exits(&ended, 2);
-    has(&ended.stderr, &["Usage: remote-agent", "Exit codes:"]);
+    let output = run(&[]).await;
+    assert_exit_code(&output, 2);
+    assert_contains(&output.stderr, &["Usage: remote-agent", "Exit codes:"]);
 }

@@ -12,25 +12,25 @@ async fn saved_continuation_is_private_and_reusable() {
         "input-required",
         json!({"status": {"state": "input-required", "message": message("Publish it?")}}),
     );
-    let done = json!({"artifacts": [{"artifactId": "a-1", "parts": text("Published.")}]});
-    let peers = desk(json!({
+    let done = json!({"artifacts": [{"artifactId": "a-1", "parts": text_parts("Published.")}]});
+    let peers = start_desk(json!({
         "message/send": results([asks.clone(), task("completed", done)]),
         "tasks/get": results([asks]),
         "tasks/cancel": results([task("canceled", json!({}))]),
-        "tasks/resubscribe": stream([status("completed", "over")]),
+        "tasks/resubscribe": sse_stream([status("completed", "over")]),
     }))
     .await;
     let file = scratch("continuation").join("task one.json");
     let path = file.to_str().unwrap();
 
-    let first = ask(&peers, "send", &["--save", path, "Write it"]).await;
-    exits(&first, 0);
+    let first = run_subcommand(&peers, "send", &["--save", path, "Write it"]).await;
+    assert_exit_code(&first, 0);
     assert_eq!(first.stdout, "Publish it?\n");
     let again = format!(
         "--url {} --continuation '{path}' 'YOUR ANSWER'",
         peers.origin("desk")
     );
-    has(&first.stderr, &["input-required", &again]);
+    assert_contains(&first.stderr, &["input-required", &again]);
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
@@ -46,22 +46,22 @@ async fn saved_continuation_is_private_and_reusable() {
         ("watch", "over\n"),
         ("cancel", ""),
     ] {
-        let ended = run(&[subcommand, "--continuation", path]).await;
-        exits(&ended, 0);
-        assert_eq!(ended.stdout, expected, "{subcommand}");
+        let output = run(&[subcommand, "--continuation", path]).await;
+        assert_exit_code(&output, 0);
+        assert_eq!(output.stdout, expected, "{subcommand}");
     }
     let shown = run(&["status", "--continuation", path]).await;
     let again = format!("\n  remote-agent send --continuation '{path}' 'YOUR ANSWER'\n");
-    has(&shown.stderr, &[&again]);
+    assert_contains(&shown.stderr, &[&again]);
     let answered = run(&["send", "--continuation", path, "Yes"]).await;
-    exits(&answered, 0);
+    assert_exit_code(&answered, 0);
     let again = format!(
         "\n  remote-agent send --url {}/ --context ctx-1 'TEXT'\n",
         peers.origin("desk")
     );
-    has(&answered.stderr, &[&again]);
+    assert_contains(&answered.stderr, &[&again]);
     assert_eq!(answered.stdout, "Published.\n");
-    let sent = received(&peers);
+    let sent = last_message(&peers);
     assert_eq!(
         (&sent["taskId"], &sent["contextId"]),
         (&json!("task-1"), &json!("ctx-1"))
@@ -74,16 +74,16 @@ async fn question_of_a_followed_task_is_printed_once() {
         task("working", json!({})),
         status("input-required", "Publish it?"),
     ];
-    let peers = desk(json!({"message/stream": stream(events)})).await;
-    let ended = ask(&peers, "send", &["--follow", "Write it"]).await;
-    exits(&ended, 0);
-    assert_eq!(ended.stdout, "Publish it?\n");
-    assert!(!ended.stderr.contains("Publish it?"), "{ended:?}");
+    let peers = start_desk(json!({"message/stream": sse_stream(events)})).await;
+    let output = run_subcommand(&peers, "send", &["--follow", "Write it"]).await;
+    assert_exit_code(&output, 0);
+    assert_eq!(output.stdout, "Publish it?\n");
+    assert!(!output.stderr.contains("Publish it?"), "{output:?}");
 }
 
 #[tokio::test]
 async fn foreign_continuation_is_refused_with_a_hint() {
-    let peers = desk(json!({})).await;
+    let peers = start_desk(json!({})).await;
     let file = scratch("other").join("task.json");
     let target = json!({"target_url": "https://other.example/", "card_path": "/.well-known/agent-card.json", "preferred_transports": ["JSONRPC"]});
     fs::write(
@@ -91,31 +91,31 @@ async fn foreign_continuation_is_refused_with_a_hint() {
         json!({"target": target, "task": {"task_id": "t"}}).to_string(),
     )
     .unwrap();
-    let ended = ask(
+    let output = run_subcommand(
         &peers,
         "status",
         &["--continuation", file.to_str().unwrap()],
     )
     .await;
-    exits(&ended, 1);
-    has(&ended.stderr, &["`--target ALIAS`"]);
+    assert_exit_code(&output, 1);
+    assert_contains(&output.stderr, &["`--target ALIAS`"]);
 }
 
 #[tokio::test]
 async fn task_is_found_by_id_and_alias() {
-    let peers = desk(json!({"tasks/get": results([task("working", json!({}))])})).await;
+    let peers = start_desk(json!({"tasks/get": results([task("working", json!({}))])})).await;
     let config = scratch("task-id").join("agents.json");
     let targets = json!([{"alias": "my desk", "baseUrl": peers.origin("desk")}]);
     fs::write(&config, json!({"targets": targets}).to_string()).unwrap();
     let config = config.to_str().unwrap();
-    let ended = run(&[
+    let output = run(&[
         "status", "--config", config, "--target", "my desk", "--task", "task-1",
     ])
     .await;
-    exits(&ended, 0);
+    assert_exit_code(&output, 0);
     let options = format!("--config {config} --target 'my desk' --task task-1");
-    has(
-        &ended.stderr,
+    assert_contains(
+        &output.stderr,
         &[
             "task task-1 of my desk: working",
             &format!("watch {options}"),
@@ -128,25 +128,28 @@ async fn task_is_found_by_id_and_alias() {
 async fn task_id_cannot_inject_a_suggested_command() {
     let mut evil = task("working", json!({}));
     evil["id"] = json!("x; reboot '");
-    let peers = desk(json!({"message/send": results([evil])})).await;
-    let ended = ask(&peers, "send", &["go"]).await;
-    has(&ended.stderr, &[r"--task 'x; reboot '\'''"]);
+    let peers = start_desk(json!({"message/send": results([evil])})).await;
+    let output = run_subcommand(&peers, "send", &["go"]).await;
+    assert_contains(&output.stderr, &[r"--task 'x; reboot '\'''"]);
 }
 
 #[tokio::test]
 async fn cut_stream_prints_output_and_next_step() {
-    let events = results([task("working", json!({})), chunk("Half of ", false)]);
+    let events = results([
+        task("working", json!({})),
+        artifact_update("Half of ", false),
+    ]);
     let cut = json!([{"sse": events, "end": "destroy"}]);
-    let peers = desk(json!({"message/stream": cut})).await;
+    let peers = start_desk(json!({"message/stream": cut})).await;
     let file = scratch("cut").join("task.json");
     let path = file.to_str().unwrap();
-    let ended = ask(&peers, "send", &["--follow", "--save", path, "go"]).await;
-    exits(&ended, 1);
-    assert_eq!(ended.stdout, "Half of \n");
+    let output = run_subcommand(&peers, "send", &["--follow", "--save", path, "go"]).await;
+    assert_exit_code(&output, 1);
+    assert_eq!(output.stdout, "Half of \n");
     let watch = format!(
         "remote-agent watch --url {} --continuation {path}",
         peers.origin("desk")
     );
-    has(&ended.stderr, &["error: the stream broke off", &watch]);
+    assert_contains(&output.stderr, &["error: the stream broke off", &watch]);
     assert!(file.exists());
 }

@@ -1,11 +1,11 @@
-//! The gateway and its agents, with the commands for people.
+//! The gateway and its agents, with the commands of operators.
 
 mod backends;
+mod commands;
 mod load;
-mod operating;
 #[cfg(feature = "real")]
 mod page;
-mod place;
+mod selection;
 mod targets;
 
 use std::{
@@ -19,27 +19,27 @@ use std::{
 
 use serde_json::Value;
 
-use crate::cli::{process::end, support::*};
+use crate::cli::{process::wait_for_output, support::*};
 
 /// The process of a gateway or of one of its agents. Dropping it ends the process.
-struct Running {
+struct GatewayProcess {
     child: Child,
     lines: mpsc::Receiver<String>,
 }
 
-/// How long a process may take to print what a test waits for.
-const OUTPUT_LIMIT: Duration = Duration::from_secs(60);
+/// The timeout of the next output of a process.
+const OUTPUT_TIMEOUT: Duration = Duration::from_secs(60);
 
-impl Running {
+impl GatewayProcess {
     fn start(args: &[&str]) -> Self {
         let mut child = command(args).spawn().unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
-        let (read, lines) = mpsc::channel();
+        let (sender, lines) = mpsc::channel();
         // Ends with the process.
         thread::spawn(move || {
             let lines = out.lines().map_while(Result::ok);
             lines
-                .take_while(|line| read.send(line.clone()).is_ok())
+                .take_while(|line| sender.send(line.clone()).is_ok())
                 .count()
         });
         Self { child, lines }
@@ -51,12 +51,12 @@ impl Running {
         match self.lines.recv_timeout(remaining) {
             Ok(line) => Some(line),
             Err(mpsc::RecvTimeoutError::Disconnected) => None,
-            Err(mpsc::RecvTimeoutError::Timeout) => panic!("no output in time"),
+            Err(mpsc::RecvTimeoutError::Timeout) => panic!("no output before the deadline"),
         }
     }
 
     fn next(&mut self) -> Value {
-        self.next_by(Instant::now() + OUTPUT_LIMIT)
+        self.next_by(Instant::now() + OUTPUT_TIMEOUT)
     }
 
     fn next_by(&mut self, deadline: Instant) -> Value {
@@ -64,44 +64,44 @@ impl Running {
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line:?}: {error}"))
     }
 
-    /// Reads until an event has happened.
-    fn until(&mut self, happened: &str) -> Value {
-        self.until_event(|event| event["happened"] == happened)
+    /// Reads until an event with this value of `happened`.
+    fn wait_for(&mut self, happened: &str) -> Value {
+        self.wait_for_event(|event| event["happened"] == happened)
     }
 
-    /// Reads on until an event for which `is_wanted` holds.
-    fn until_event(&mut self, is_wanted: impl Fn(&Value) -> bool) -> Value {
-        let deadline = Instant::now() + OUTPUT_LIMIT;
+    /// Reads until an event matches `predicate`.
+    fn wait_for_event(&mut self, predicate: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + OUTPUT_TIMEOUT;
         loop {
             let next = self.next_by(deadline);
-            if is_wanted(&next) {
+            if predicate(&next) {
                 return next;
             }
         }
     }
 
-    /// Reads on until an agent has a status.
-    fn until_status(&mut self, agent: &str, status: &str) {
-        self.until_event(|event| event["agent"] == agent && event["status"] == status);
+    /// Reads until an agent has this status.
+    fn wait_for_status(&mut self, agent: &str, status: &str) {
+        self.wait_for_event(|event| event["agent"] == agent && event["status"] == status);
     }
 
-    fn gateway(folder: &Path, more: &[&str]) -> (Self, String) {
+    fn gateway(folder: &Path, options: &[&str]) -> (Self, String) {
         let folder = folder.to_str().unwrap();
         let args = ["gateway", "--port", "0", "--json", "--state-dir", folder];
-        let mut gateway = Self::start(&[&args, more].concat());
+        let mut gateway = Self::start(&[&args, options].concat());
         let url = gateway.next()["url"].as_str().unwrap().to_owned();
         (gateway, url)
     }
 
-    fn agent(url: &str, name: &str, more: &[&str]) -> Self {
+    fn agent(url: &str, name: &str, options: &[&str]) -> Self {
         let args = ["gateway", "agent", "--json", "--url", url, "--name", name];
-        let mut agent = Self::start(&[&args, more].concat());
-        agent.until("connected");
+        let mut agent = Self::start(&[&args, options].concat());
+        agent.wait_for("connected");
         agent
     }
 }
 
-impl Drop for Running {
+impl Drop for GatewayProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -111,16 +111,17 @@ impl Drop for Running {
 #[tokio::test]
 async fn first_steps_show_a_triad_decision() {
     let folder = scratch("gateway-triad");
-    let (_gateway, url) = Running::gateway(&folder, &[]);
-    // In this order: two approvals could decide before the third vote arrives.
-    let vote =
-        |name, vote, after| Running::agent(&url, name, &["--vote", vote, "--delay-ms", after]);
+    let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
+    // The members vote in this order, because two approvals could decide before the third vote arrives.
+    let vote = |name, vote, after| {
+        GatewayProcess::agent(&url, name, &["--vote", vote, "--delay-ms", after])
+    };
     let mut triad = [
         vote("alpha", "approve", "200"),
         vote("beta", "abstain", "400"),
         vote("charlie", "approve", "600"),
     ];
-    let ended = run(&[
+    let output = run(&[
         "send",
         "--gateway",
         &url,
@@ -130,50 +131,50 @@ async fn first_steps_show_a_triad_decision() {
         "Ship it",
     ])
     .await;
-    exits(&ended, 0);
-    has(
-        &ended.stdout,
+    assert_exit_code(&output, 0);
+    assert_contains(
+        &output.stdout,
         &["alpha approve, beta abstain, charlie approve"],
     );
     for member in &mut triad {
-        assert_eq!(member.until("asked")["proposal"], "Ship it");
-        member.until("voted");
+        assert_eq!(member.wait_for("asked")["proposal"], "Ship it");
+        member.wait_for("voted");
     }
 }
 
 #[tokio::test]
 async fn restarted_agent_answers_again() {
     let folder = scratch("gateway-agent");
-    let (_gateway, url) = Running::gateway(&folder, &[]);
-    let mut coder = Running::agent(&url, "coder", &["--reply", "I read: {text}"]);
+    let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
+    let mut coder = GatewayProcess::agent(&url, "coder", &["--reply", "I read: {text}"]);
     let send = ["send", "--gateway", &url, "--target", "coder", "hello"];
-    let ended = run(&send).await;
-    exits(&ended, 0);
-    assert_eq!(ended.stdout, "I read: hello\n");
-    let ended = run(&["gateway", "agents", "restart", "coder", "--url", &url]).await;
-    exits(&ended, 0);
-    coder.until("lost");
-    coder.until("connected");
-    let ended = run(&send).await;
-    assert_eq!(ended.stdout, "I read: hello\n");
-    let ended = run(&["gateway", "agents", "restart", "unknown", "--url", &url]).await;
-    exits(&ended, 1);
-    has(&ended.stderr, &["3001 AGENT_NOT_FOUND"]);
+    let output = run(&send).await;
+    assert_exit_code(&output, 0);
+    assert_eq!(output.stdout, "I read: hello\n");
+    let output = run(&["gateway", "agents", "restart", "coder", "--url", &url]).await;
+    assert_exit_code(&output, 0);
+    coder.wait_for("lost");
+    coder.wait_for("connected");
+    let output = run(&send).await;
+    assert_eq!(output.stdout, "I read: hello\n");
+    let output = run(&["gateway", "agents", "restart", "unknown", "--url", &url]).await;
+    assert_exit_code(&output, 1);
+    assert_contains(&output.stderr, &["3001 AGENT_NOT_FOUND"]);
 }
 
 #[tokio::test]
 async fn agents_are_listed_by_gateway_or_configuration() {
     let folder = scratch("gateway-agents");
-    let (gateway, url) = Running::gateway(&folder, &[]);
-    let _alpha = Running::agent(&url, "alpha", &[]);
+    let (gateway, url) = GatewayProcess::gateway(&folder, &[]);
+    let _alpha = GatewayProcess::agent(&url, "alpha", &[]);
     let status = run(&["gateway", "agents", "status", "alpha", "--url", &url]).await;
-    exits(&status, 0);
-    has(&status.stdout, &["Triad member", "online"]);
+    assert_exit_code(&status, 0);
+    assert_contains(&status.stdout, &["Triad member", "online"]);
     let away = run(&["gateway", "agents", "status", "beta", "--url", &url]).await;
-    exits(&away, 1);
+    assert_exit_code(&away, 1);
     let deep = run(&["gateway", "status", "--deep", "--json", "--url", &url]).await;
-    exits(&deep, 0);
-    let reported = &lines(&deep)[0];
+    assert_exit_code(&deep, 0);
+    let reported = &json_lines(&deep)[0];
     assert_eq!(
         (&reported["dialect"], &reported["protocolVersion"]),
         (&"a2a-v1".into(), &"1.0.0".into())
@@ -182,11 +183,11 @@ async fn agents_are_listed_by_gateway_or_configuration() {
     assert!(reported["roundTripMs"].as_f64().is_some());
     drop(gateway);
     let listed = run(&["gateway", "agents", "list", "--url", &url, "--json"]).await;
-    exits(&listed, 0);
-    has(&listed.stderr, &["no gateway answers"]);
-    assert_eq!(lines(&listed)[0]["agents"][2]["status"], "offline");
+    assert_exit_code(&listed, 0);
+    assert_contains(&listed.stderr, &["no gateway answers"]);
+    assert_eq!(json_lines(&listed)[0]["agents"][2]["status"], "offline");
     let status = run(&["gateway", "status", "--url", &url]).await;
-    exits(&status, 3);
+    assert_exit_code(&status, 3);
 }
 
 #[tokio::test]
@@ -197,31 +198,31 @@ async fn created_agent_is_known_after_restart() {
     let create = [
         "gateway", "agents", "create", "reviewer", "--role", "Reviewer",
     ];
-    exits(&run(&[&create[..], &files].concat()).await, 0);
+    assert_exit_code(&run(&[&create[..], &files].concat()).await, 0);
     let twice = run(&[&create[..], &files].concat()).await;
-    exits(&twice, 2);
-    has(&twice.stderr, &["already exists"]);
+    assert_exit_code(&twice, 2);
+    assert_contains(&twice.stderr, &["already exists"]);
     let config = ["gateway", "agents", "config", "reviewer", "get", "--json"];
     let reported = run(&[&config[..], &files].concat()).await;
-    assert_eq!(lines(&reported)[0]["role"], "Reviewer");
+    assert_eq!(json_lines(&reported)[0]["role"], "Reviewer");
     assert!(folder.join("agents/reviewer").is_dir());
-    let (_gateway, url) = Running::gateway(&folder, &[]);
+    let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
     let status = run(&["gateway", "agents", "status", "reviewer", "--url", &url]).await;
-    has(&status.stdout, &["Reviewer", "offline"]);
+    assert_contains(&status.stdout, &["Reviewer", "offline"]);
 }
 
 #[tokio::test]
 async fn sessions_are_managed_with_and_without_a_gateway() {
     let folder = scratch("gateway-sessions");
     let state = folder.to_str().unwrap();
-    let (gateway, url) = Running::gateway(&folder, &["--profile", "strict"]);
+    let (gateway, url) = GatewayProcess::gateway(&folder, &["--profile", "strict"]);
     let place = ["--state-dir", state, "--url", &url];
     let sessions =
         async |args: &[&str]| run(&[&["gateway", "sessions"], args, &place].concat()).await;
     let created = sessions(&["create", "alpha", "--session", "sess-1"]).await;
-    exits(&created, 0);
+    assert_exit_code(&created, 0);
     assert_eq!(created.stdout, "sess-1\n");
-    let alpha = Running::agent(&url, "alpha", &[]);
+    let alpha = GatewayProcess::agent(&url, "alpha", &[]);
     let talk = [
         "send",
         "--gateway",
@@ -232,46 +233,46 @@ async fn sessions_are_managed_with_and_without_a_gateway() {
         "sess-1",
         "hello",
     ];
-    exits(&run(&talk).await, 0);
-    exits(&sessions(&["commit", "alpha", "sess-1"]).await, 0);
+    assert_exit_code(&run(&talk).await, 0);
+    assert_exit_code(&sessions(&["commit", "alpha", "sess-1"]).await, 0);
     let got = sessions(&["get", "alpha", "sess-1"]).await;
-    has(&got.stdout, &["user: hello", "agent: You said: hello"]);
+    assert_contains(&got.stdout, &["user: hello", "agent: You said: hello"]);
     let exported = sessions(&["export", "alpha", "sess-1"]).await;
-    let entries = lines(&exported);
+    let entries = json_lines(&exported);
     assert_eq!(entries[0]["sessionId"], "sess-1");
     drop((alpha, gateway));
     let file = folder.join("out.jsonl");
     std::fs::write(&file, &exported.stdout).unwrap();
     let imported = sessions(&["import", "beta", file.to_str().unwrap()]).await;
-    exits(&imported, 0);
-    has(
+    assert_exit_code(&imported, 0);
+    assert_contains(
         &sessions(&["get", "beta", "sess-1"]).await.stdout,
         &["user: hello"],
     );
-    exits(
+    assert_exit_code(
         &sessions(&["archive", "alpha", "--older-than", "0s"]).await,
         0,
     );
-    exits(&sessions(&["delete", "beta", "sess-1"]).await, 0);
+    assert_exit_code(&sessions(&["delete", "beta", "sess-1"]).await, 0);
     let listed = sessions(&["list", "--archived", "--json"]).await;
-    let all = lines(&listed)[0]["sessions"].clone();
+    let all = json_lines(&listed)[0]["sessions"].clone();
     assert_eq!(all.as_array().unwrap().len(), 1);
     assert_eq!(
         (&all[0]["agent"], &all[0]["state"]),
         (&"alpha".into(), &"archived".into())
     );
     let gone = sessions(&["get", "beta", "sess-1"]).await;
-    exits(&gone, 1);
-    has(&gone.stderr, &["unknown session"]);
+    assert_exit_code(&gone, 1);
+    assert_contains(&gone.stderr, &["unknown session"]);
 }
 
 #[tokio::test]
 async fn create_refuses_gateway_with_other_state_directory() {
     let (own, other) = (scratch("gateway-ours"), scratch("gateway-theirs"));
-    let (_one, _) = Running::gateway(&own, &[]);
-    let (_other, url) = Running::gateway(&other, &[]);
+    let (_one, _) = GatewayProcess::gateway(&own, &[]);
+    let (_other, url) = GatewayProcess::gateway(&other, &[]);
     let state = own.to_str().unwrap();
-    let ended = run(&[
+    let output = run(&[
         "gateway",
         "sessions",
         "create",
@@ -282,8 +283,8 @@ async fn create_refuses_gateway_with_other_state_directory() {
         &url,
     ])
     .await;
-    exits(&ended, 1);
-    has(&ended.stderr, &["another state directory"]);
+    assert_exit_code(&output, 1);
+    assert_contains(&output.stderr, &["another state directory"]);
 }
 
 #[tokio::test]
@@ -293,24 +294,24 @@ async fn other_gateways_are_reported_by_their_names() {
         ("heretek-js", "JavaScript gateway"),
     ] {
         let mut gateway =
-            Running::start(&["gateway", "--profile", profile, "--port", "0", "--json"]);
+            GatewayProcess::start(&["gateway", "--profile", profile, "--port", "0", "--json"]);
         let mut url = gateway.next()["url"].as_str().unwrap().to_owned();
         if profile == "heretek-js" {
             url += "/a2a";
         }
-        let ended = run(&["gateway", "status", "--url", &url]).await;
-        exits(&ended, 3);
-        has(&ended.stderr, &[reported]);
+        let output = run(&["gateway", "status", "--url", &url]).await;
+        assert_exit_code(&output, 3);
+        assert_contains(&output.stderr, &[reported]);
     }
 }
 
 #[tokio::test]
 async fn taken_port_is_reported_with_its_holder() {
     let folder = scratch("gateway-port");
-    let (_gateway, url) = Running::gateway(&folder, &[]);
+    let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
     let port = url.rsplit_once(':').unwrap().1;
     let other = scratch("gateway-port-2");
-    let ended = run(&[
+    let output = run(&[
         "gateway",
         "--port",
         port,
@@ -318,21 +319,21 @@ async fn taken_port_is_reported_with_its_holder() {
         other.to_str().unwrap(),
     ])
     .await;
-    exits(&ended, 1);
-    has(&ended.stderr, &["is taken", "a2a-v1"]);
+    assert_exit_code(&output, 1);
+    assert_contains(&output.stderr, &["is taken", "a2a-v1"]);
 }
 
 #[cfg(unix)]
 #[tokio::test]
 async fn interrupted_gateway_disconnects_its_clients() {
     let folder = scratch("gateway-leave");
-    let (mut gateway, url) = Running::gateway(&folder, &[]);
-    let mut alpha = Running::agent(&url, "alpha", &[]);
+    let (mut gateway, url) = GatewayProcess::gateway(&folder, &[]);
+    let mut alpha = GatewayProcess::agent(&url, "alpha", &[]);
     interrupt(&gateway.child);
     let status = gateway.child.wait().unwrap();
     assert_eq!(status.code(), Some(0));
-    has(
-        alpha.until("lost")["message"].as_str().unwrap(),
+    assert_contains(
+        alpha.wait_for("lost")["message"].as_str().unwrap(),
         &["1001", "shutting down"],
     );
 }
@@ -345,20 +346,20 @@ async fn validate_names_the_place_of_each_error() {
         std::fs::write(&file, text).unwrap();
         file.to_str().unwrap().to_owned()
     };
-    exits(
+    assert_exit_code(
         &run(&["gateway", "validate", &file("good.json", "{}")]).await,
         0,
     );
     let bad = run(&["gateway", "validate", &file("bad.json", r#"{"port": 1}"#)]).await;
-    exits(&bad, 2);
-    has(&bad.stderr, &["port"]);
+    assert_exit_code(&bad, 2);
+    assert_contains(&bad.stderr, &["port"]);
     let envelopes = file(
         "some.jsonl",
         "{\"type\":\"ping\"}\n{\"type\":\"vote\",\"content\":{}}\n",
     );
     let checked = run(&["gateway", "validate", "--envelopes", &envelopes]).await;
-    exits(&checked, 2);
-    has(
+    assert_exit_code(&checked, 2);
+    assert_contains(
         &checked.stdout,
         &["line 2: 2002 MISSING_FIELD", "1 envelopes are valid"],
     );
@@ -381,17 +382,17 @@ async fn untranslatable_line_is_reported_by_number() {
         .unwrap()
         .write_all(lines_in.as_bytes())
         .unwrap();
-    let ended = end(child).await;
-    exits(&ended, 1);
-    let reported = lines(&ended);
+    let output = wait_for_output(child).await;
+    assert_exit_code(&output, 1);
+    let reported = json_lines(&output);
     let kinds: Vec<_> = reported
         .iter()
         .map(|line| line["type"].as_str().unwrap())
         .collect();
     assert_eq!(kinds, ["proposal", "vote"]);
     assert_eq!(reported[1]["content"]["vote"], "approve");
-    has(
-        &ended.stderr,
+    assert_contains(
+        &output.stderr,
         &["line 2: 2001 INVALID_JSON", "1 line was not translated"],
     );
 }

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 use testkit::conformance::gateways::Gateways;
 
-use crate::cli::{process::end, support::*};
+use crate::cli::{process::wait_for_output, support::*};
 
 /// Returns a gateway with two agents, of which alpha answers. Requires `token` if given.
 async fn gateway(token: Option<&str>) -> Gateways {
@@ -47,10 +47,10 @@ async fn gateway(token: Option<&str>) -> Gateways {
 #[tokio::test]
 async fn targets_shows_gateway_agents_and_connection() {
     let gateway = gateway(None).await;
-    let ended = run(&["targets", "--gateway", &gateway.url()]).await;
-    exits(&ended, 0);
-    has(
-        &ended.stdout,
+    let output = run(&["targets", "--gateway", &gateway.url()]).await;
+    assert_exit_code(&output, 0);
+    assert_contains(
+        &output.stdout,
         &[
             "STATUS",
             "ROLE",
@@ -66,15 +66,15 @@ async fn targets_shows_gateway_agents_and_connection() {
         "gateway {}: OPEN (1), a2a-v1, subprotocol a2a-v1, timeout 30000 ms, heartbeat 30000 ms",
         gateway.url()
     );
-    has(&ended.stdout, &[&connection]);
-    assert!(!ended.stdout.contains("/home"), "{}", ended.stdout);
+    assert_contains(&output.stdout, &[&connection]);
+    assert!(!output.stdout.contains("/home"), "{}", output.stdout);
 }
 
 #[tokio::test]
 async fn json_targets_have_a_numeric_state_and_no_path() {
     let gateway = gateway(None).await;
-    let ended = run(&["targets", "--json", "--gateway", &gateway.url()]).await;
-    let envelope = &lines(&ended)[0];
+    let output = run(&["targets", "--json", "--gateway", &gateway.url()]).await;
+    let envelope = &json_lines(&output)[0];
     let shown = &envelope["summary"]["gateway"];
     assert_eq!(
         [
@@ -94,7 +94,7 @@ async fn json_targets_have_a_numeric_state_and_no_path() {
     );
     let members = envelope["summary"]["targets"][2]["members"].as_array();
     assert_eq!(members.unwrap().len(), 3);
-    assert!(!ended.stdout.contains("/home"), "{}", ended.stdout);
+    assert!(!output.stdout.contains("/home"), "{}", output.stdout);
 }
 
 #[tokio::test]
@@ -102,7 +102,7 @@ async fn agent_is_called_by_name_and_continued_from_file() {
     let gateway = gateway(None).await;
     let file = scratch("gateway").join("task.json");
     let file = file.to_str().unwrap();
-    let ended = run(&[
+    let output = run(&[
         "send",
         "--gateway",
         &gateway.url(),
@@ -115,16 +115,16 @@ async fn agent_is_called_by_name_and_continued_from_file() {
         "you?",
     ])
     .await;
-    exits(&ended, 0);
-    has(&ended.stdout, &["All is well."]);
+    assert_exit_code(&output, 0);
+    assert_contains(&output.stdout, &["All is well."]);
     let continuation: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
     assert_eq!(
         continuation["target"]["preferred_transports"],
         json!(["GATEWAY"])
     );
     // Only the file names the gateway.
-    let ended = run(&["send", "--continuation", file, "And", "now?"]).await;
-    exits(&ended, 0);
+    let output = run(&["send", "--continuation", file, "And", "now?"]).await;
+    assert_exit_code(&output, 0);
     let messages = gateway.log().matching(&json!({"/type": "message"}));
     assert_eq!(messages.len(), 2, "{messages:?}");
     assert_eq!(messages[1]["agent"], "alpha");
@@ -147,12 +147,12 @@ async fn gateway_receives_token_of_environment() {
     ];
     for (token, code) in [("s3cret-token", 0), ("an0ther-token", 4)] {
         let mut command = command(&args);
-        let ended = end(command.env("GATE_TOKEN", token).spawn().unwrap()).await;
-        exits(&ended, code);
-        let all = format!("{}{}", ended.stdout, ended.stderr);
+        let output = wait_for_output(command.env("GATE_TOKEN", token).spawn().unwrap()).await;
+        assert_exit_code(&output, code);
+        let all = format!("{}{}", output.stdout, output.stderr);
         assert!(!all.contains(token), "{all}");
         if code == 4 {
-            has(&all, &["auth_failed", "`GATE_TOKEN`"]);
+            assert_contains(&all, &["auth_failed", "`GATE_TOKEN`"]);
         }
     }
 }
@@ -160,7 +160,7 @@ async fn gateway_receives_token_of_environment() {
 #[tokio::test]
 async fn missing_agent_is_unreachable() {
     let gateway = gateway(None).await;
-    let ended = run(&[
+    let output = run(&[
         "send",
         "--gateway",
         &gateway.url(),
@@ -169,8 +169,8 @@ async fn missing_agent_is_unreachable() {
         "hi",
     ])
     .await;
-    exits(&ended, 3);
-    let ended = run(&[
+    assert_exit_code(&output, 3);
+    let output = run(&[
         "send",
         "--gateway",
         &gateway.url(),
@@ -179,8 +179,8 @@ async fn missing_agent_is_unreachable() {
         "hi",
     ])
     .await;
-    exits(&ended, 1);
-    has(&ended.stderr, &["delta", "`remote-agent targets`"]);
+    assert_exit_code(&output, 1);
+    assert_contains(&output.stderr, &["delta", "`remote-agent targets`"]);
 }
 
 #[tokio::test]
@@ -188,10 +188,10 @@ async fn unreachable_gateway_is_reported_once() {
     let config = scratch("gateway-away").join("config.json");
     let settings = json!({"gateway": {"enabled": true, "url": "ws://127.0.0.1:1", "agents": ["alpha", "beta"]}});
     fs::write(&config, settings.to_string()).unwrap();
-    let ended = run(&["targets", "--config", config.to_str().unwrap()]).await;
-    exits(&ended, 3);
-    has(
-        &ended.stdout,
+    let output = run(&["targets", "--config", config.to_str().unwrap()]).await;
+    assert_exit_code(&output, 3);
+    assert_contains(
+        &output.stdout,
         &[
             "gateway:alpha",
             "gateway:beta",
@@ -200,10 +200,10 @@ async fn unreachable_gateway_is_reported_once() {
         ],
     );
     assert_eq!(
-        ended.stdout.matches("what to do").count(),
+        output.stdout.matches("what to do").count(),
         1,
         "{}",
-        ended.stdout
+        output.stdout
     );
 }
 
@@ -237,8 +237,8 @@ async fn invalid_gateway_address_is_reported_with_hint() {
             "`--target NAME`",
         ),
     ] {
-        let ended = run(args).await;
-        exits(&ended, 2);
-        has(&ended.stderr, &[reported]);
+        let output = run(args).await;
+        assert_exit_code(&output, 2);
+        assert_contains(&output.stderr, &[reported]);
     }
 }

@@ -20,31 +20,31 @@ async fn failing_server_shows_its_message_and_a_next_step() {
         ],
         &[],
     );
-    let ended = run(&["send", "--url", server.url(), "hi"]).await;
-    exits(&ended, 1);
-    has(
-        &ended.stderr,
+    let output = run(&["send", "--url", server.url(), "hi"]).await;
+    assert_exit_code(&output, 1);
+    assert_contains(
+        &output.stderr,
         &[
             "503 Service Unavailable: cannot list the agents now",
             "Try again later",
         ],
     );
-    assert!(!ended.stderr.contains('{'), "{}", ended.stderr);
+    assert!(!output.stderr.contains('{'), "{}", output.stderr);
 }
 
 #[tokio::test]
 async fn alias_option_means_the_target() {
-    let peers = desk(json!({"message/send": [{"result": message("hello")}]})).await;
+    let peers = start_desk(json!({"message/send": [{"result": message("hello")}]})).await;
     let file = scratch("alias").join("agents.json");
     let targets = json!({"targets": [{"alias": "desk", "baseUrl": peers.origin("desk")}]});
     fs::write(&file, targets.to_string()).unwrap();
     let config = file.to_str().unwrap();
-    let ended = run(&["send", "--config", config, "--alias", "desk", "hi"]).await;
-    exits(&ended, 0);
-    let ended = run(&["send", "--config", config, "--target", "dusk", "hi"]).await;
-    exits(&ended, 2);
-    has(
-        &ended.stderr,
+    let output = run(&["send", "--config", config, "--alias", "desk", "hi"]).await;
+    assert_exit_code(&output, 0);
+    let output = run(&["send", "--config", config, "--target", "dusk", "hi"]).await;
+    assert_exit_code(&output, 2);
+    assert_contains(
+        &output.stderr,
         &["`--target ALIAS` (`desk`)", "`remote-agent targets`"],
     );
 }
@@ -55,10 +55,10 @@ async fn task_without_an_option_names_the_option() {
     fs::write(&file, "{}").unwrap();
     let file = file.to_str().unwrap();
     for (given, option) in [(file, "--continuation"), ("task-1", "--task")] {
-        let ended = run(&["watch", given]).await;
-        exits(&ended, 2);
-        has(
-            &ended.stderr,
+        let output = run(&["watch", given]).await;
+        assert_exit_code(&output, 2);
+        assert_contains(
+            &output.stderr,
             &[&format!("remote-agent watch {option} {given}")],
         );
     }
@@ -66,10 +66,10 @@ async fn task_without_an_option_names_the_option() {
 
 #[tokio::test]
 async fn tasks_names_the_commands_that_list_tasks() {
-    let ended = run(&["tasks", "--url", "http://127.0.0.1:9"]).await;
-    exits(&ended, 2);
-    has(
-        &ended.stderr,
+    let output = run(&["tasks", "--url", "http://127.0.0.1:9"]).await;
+    assert_exit_code(&output, 2);
+    assert_contains(
+        &output.stderr,
         &["openclaw remote-agent tasks", "remote-agent serve tasks"],
     );
 }
@@ -77,34 +77,34 @@ async fn tasks_names_the_commands_that_list_tasks() {
 #[tokio::test]
 async fn message_to_an_ended_task_shows_its_conversation() {
     let server = Server::scripted(&["--task-store", "memory"]);
-    let ended = run(&["send", "--url", server.url(), "--json", "echo Hello"]).await;
-    let envelope: Value = lines(&ended).pop().unwrap();
+    let output = run(&["send", "--url", server.url(), "--json", "echo Hello"]).await;
+    let envelope: Value = json_lines(&output).pop().unwrap();
     let continuation = &envelope["summary"]["continuation"];
     let id = |part: &str, name: &str| continuation[part][name].as_str().unwrap().to_owned();
     let (task, context) = (id("task", "task_id"), id("conversation", "context_id"));
-    let ended = run(&["send", "--url", server.url(), "--task", &task, "more"]).await;
-    exits(&ended, 1);
+    let output = run(&["send", "--url", server.url(), "--task", &task, "more"]).await;
+    assert_exit_code(&output, 1);
     let command = format!(
         "remote-agent send --url {} --context {context} 'TEXT'",
         server.url()
     );
-    has(
-        &ended.stderr,
+    assert_contains(
+        &output.stderr,
         &["has ended and accepts no messages", &command],
     );
 }
 
 #[tokio::test]
 async fn install_checks_the_agent_before_any_change() {
-    let peers = desk(json!({})).await;
+    let peers = start_desk(json!({})).await;
     let url = peers.origin("desk");
     let none = ["--openclaw", "/nonexistent/openclaw"];
     let install = async |args: &[&str]| run(&[&["install"], args, &none].concat()).await;
 
-    let ended = install(&["--url", url, "--bearer-env", "REMOTE_AGENT_UNSET"]).await;
-    exits(&ended, 2);
-    has(
-        &ended.stderr,
+    let output = install(&["--url", url, "--bearer-env", "REMOTE_AGENT_UNSET"]).await;
+    assert_exit_code(&output, 2);
+    assert_contains(
+        &output.stderr,
         &[
             "`REMOTE_AGENT_UNSET`",
             "is not set",
@@ -112,16 +112,16 @@ async fn install_checks_the_agent_before_any_change() {
         ],
     );
 
-    let ended = install(&["--url", "http://127.0.0.1:1", "--allow-private"]).await;
-    exits(&ended, 3);
-    has(
-        &ended.stderr,
+    let output = install(&["--url", "http://127.0.0.1:1", "--allow-private"]).await;
+    assert_exit_code(&output, 3);
+    assert_contains(
+        &output.stderr,
         &["127.0.0.1:1", "correct `--url`", "Nothing was installed"],
     );
-    assert!(!ended.stderr.contains("--force"), "{}", ended.stderr);
+    assert!(!output.stderr.contains("--force"), "{}", output.stderr);
 
     // The next step is that of OpenClaw.
-    let ended = install(&["--url", url, "--allow-private"]).await;
-    exits(&ended, 1);
-    has(&ended.stderr, &["Help Desk", "/nonexistent/openclaw"]);
+    let output = install(&["--url", url, "--allow-private"]).await;
+    assert_exit_code(&output, 1);
+    assert_contains(&output.stderr, &["Help Desk", "/nonexistent/openclaw"]);
 }

@@ -17,11 +17,11 @@ async fn package_prints_its_paths_with_the_tarball_last() {
     let library = directory.join("library.so");
     fs::write(&library, "stands for a library").unwrap();
     let [library, out] = [library, directory.join("out")].map(|path| path.display().to_string());
-    let ended = run(&["package", "--library", &library, "--out", &out]).await;
-    exits(&ended, 0);
-    has(&ended.stderr, &["cannot read the build"]);
-    let paths: Vec<&Path> = ended.stdout.lines().map(Path::new).collect();
-    assert_eq!(paths.len(), 2, "{ended:?}");
+    let output = run(&["package", "--library", &library, "--out", &out]).await;
+    assert_exit_code(&output, 0);
+    assert_contains(&output.stderr, &["cannot read the build"]);
+    let paths: Vec<&Path> = output.stdout.lines().map(Path::new).collect();
+    assert_eq!(paths.len(), 2, "{output:?}");
     assert!(paths[0].join("openclaw.plugin.json").is_file());
     assert!(paths[1].is_file() && paths[1].extension().is_some_and(|end| end == "tgz"));
 }
@@ -29,9 +29,9 @@ async fn package_prints_its_paths_with_the_tarball_last() {
 #[tokio::test]
 async fn packs_the_library_of_the_command() {
     let out = scratch("package-own");
-    let ended = run(&["package", "--out", &out.display().to_string()]).await;
-    exits(&ended, 0);
-    let directory = Path::new(ended.stdout.lines().next().unwrap());
+    let output = run(&["package", "--out", &out.display().to_string()]).await;
+    assert_exit_code(&output, 0);
+    let directory = Path::new(output.stdout.lines().next().unwrap());
     let packed = directory.join("native").join(library_name());
     let own = std::env::current_exe()
         .unwrap()
@@ -56,16 +56,16 @@ async fn refusal_of_another_build_names_both_builds() {
     let library = directory.join("library.so");
     fs::write(&library, patched).unwrap();
     let [library, out] = [library, directory.join("out")].map(|path| path.display().to_string());
-    let ended = run(&["package", "--library", &library, "--out", &out]).await;
-    exits(&ended, 1);
-    has(&ended.stderr, &[BUILD_ID, &other]);
+    let output = run(&["package", "--library", &library, "--out", &out]).await;
+    assert_exit_code(&output, 1);
+    assert_contains(&output.stderr, &[BUILD_ID, &other]);
     assert!(!Path::new(&out).exists());
 }
 
 #[tokio::test]
 async fn missing_library_is_named() {
     let out = scratch("package-none").display().to_string();
-    let ended = run(&["package", "--library", "/nowhere/library.so", "--out", &out]).await;
-    exits(&ended, 1);
-    has(&ended.stderr, &["/nowhere/library.so"]);
+    let output = run(&["package", "--library", "/nowhere/library.so", "--out", &out]).await;
+    assert_exit_code(&output, 1);
+    assert_contains(&output.stderr, &["/nowhere/library.so"]);
 }

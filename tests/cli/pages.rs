@@ -245,13 +245,13 @@ async fn run_page(page: &str, needs: Needs) {
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .output();
-    let ended = tokio::time::timeout(TIME_LIMIT, running)
+    let output = tokio::time::timeout(TIME_LIMIT, running)
         .await
         .unwrap()
         .unwrap();
-    let output = String::from_utf8(ended.stdout).unwrap();
-    assert!(ended.status.success(), "{page}: {script}\n{output}");
-    let printed = printed(&output);
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{page}: {script}\n{stdout}");
+    let printed = printed(&stdout);
     let mut run: Vec<usize> = Vec::new();
     for (number, (language, block)) in blocks(&text).into_iter().enumerate() {
         match language {

@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::cli::process::{Ended, end};
+use crate::cli::process::{ProcessOutput, wait_for_output};
 use serde_json::{Value, json};
 use testkit::conformance::peers::Peers;
 
@@ -23,8 +23,8 @@ pub(crate) fn command(args: &[&str]) -> Command {
     command
 }
 
-pub(crate) async fn run(args: &[&str]) -> Ended {
-    end(command(args).spawn().unwrap()).await
+pub(crate) async fn run(args: &[&str]) -> ProcessOutput {
+    wait_for_output(command(args).spawn().unwrap()).await
 }
 
 /// Returns an empty directory for one test.
@@ -37,42 +37,43 @@ pub(crate) fn scratch(name: &str) -> PathBuf {
     directory
 }
 
-pub(crate) fn text(text: &str) -> Value {
+pub(crate) fn text_parts(text: &str) -> Value {
     json!([{"kind": "text", "text": text}])
 }
 
 pub(crate) fn message(reply: &str) -> Value {
-    json!({"kind": "message", "messageId": "m-1", "role": "agent", "contextId": "ctx-1", "parts": text(reply)})
+    json!({"kind": "message", "messageId": "m-1", "role": "agent", "contextId": "ctx-1", "parts": text_parts(reply)})
 }
 
-pub(crate) fn task(state: &str, more: Value) -> Value {
+pub(crate) fn task(state: &str, fields: Value) -> Value {
     let mut task =
         json!({"kind": "task", "id": "task-1", "contextId": "ctx-1", "status": {"state": state}});
-    let fields = task.as_object_mut().unwrap();
-    fields.extend(more.as_object().unwrap().clone());
+    let members = task.as_object_mut().unwrap();
+    members.extend(fields.as_object().unwrap().clone());
     task
 }
 
 pub(crate) fn status(state: &str, reply: &str) -> Value {
     let reply =
-        json!({"kind": "message", "messageId": "m-2", "role": "agent", "parts": text(reply)});
+        json!({"kind": "message", "messageId": "m-2", "role": "agent", "parts": text_parts(reply)});
     json!({"kind": "status-update", "taskId": "task-1", "contextId": "ctx-1", "final": state == "completed",
         "status": {"state": state, "message": reply}})
 }
 
-pub(crate) fn chunk(reply: &str, append: bool) -> Value {
-    let artifact = json!({"artifactId": "a-1", "name": "report", "parts": text(reply)});
+pub(crate) fn artifact_update(reply: &str, append: bool) -> Value {
+    let artifact = json!({"artifactId": "a-1", "name": "report", "parts": text_parts(reply)});
     json!({"kind": "artifact-update", "taskId": "task-1", "contextId": "ctx-1", "append": append, "artifact": artifact})
 }
 
-pub(crate) fn results<const N: usize>(all: [Value; N]) -> Value {
-    all.into_iter()
+pub(crate) fn results<const N: usize>(values: [Value; N]) -> Value {
+    values
+        .into_iter()
         .map(|result| json!({"result": result}))
         .collect()
 }
 
-pub(crate) fn stream<const N: usize>(all: [Value; N]) -> Value {
-    json!([{"sse": results(all)}])
+pub(crate) fn sse_stream<const N: usize>(events: [Value; N]) -> Value {
+    json!([{"sse": results(events)}])
 }
 
 pub(crate) fn card() -> Value {
@@ -85,41 +86,45 @@ pub(crate) fn card() -> Value {
 }
 
 /// Returns a peer with the usual card that answers these methods.
-pub(crate) async fn desk(rpc: Value) -> Peers {
-    peer(json!({"card": card(), "rpc": rpc})).await
+pub(crate) async fn start_desk(rpc: Value) -> Peers {
+    start_peer(json!({"card": card(), "rpc": rpc})).await
 }
 
-pub(crate) async fn peer(desk: Value) -> Peers {
+pub(crate) async fn start_peer(desk: Value) -> Peers {
     let script = json!({"peers": {"desk": desk}});
     Peers::start(&script).await.unwrap()
 }
 
 /// Returns the last message that the desk received.
-pub(crate) fn received(peers: &Peers) -> Value {
+pub(crate) fn last_message(peers: &Peers) -> Value {
     let last = peers.log("desk").pop().unwrap();
     last.body.unwrap()["params"]["message"].take()
 }
 
 /// Runs a subcommand with the desk as its `--url`.
-pub(crate) async fn ask(peers: &Peers, subcommand: &str, args: &[&str]) -> Ended {
+pub(crate) async fn run_subcommand(
+    peers: &Peers,
+    subcommand: &str,
+    args: &[&str],
+) -> ProcessOutput {
     let url = ["--url", peers.origin("desk")];
     run(&[&[subcommand], &url[..], args].concat()).await
 }
 
-pub(crate) fn lines(ended: &Ended) -> Vec<Value> {
-    let lines = ended.stdout.lines();
+pub(crate) fn json_lines(output: &ProcessOutput) -> Vec<Value> {
+    let lines = output.stdout.lines();
     lines
         .map(|line| serde_json::from_str(line).unwrap())
         .collect()
 }
 
 #[track_caller]
-pub(crate) fn exits(ended: &Ended, code: i32) {
-    assert_eq!(ended.status.code(), Some(code), "{ended:?}");
+pub(crate) fn assert_exit_code(output: &ProcessOutput, code: i32) {
+    assert_eq!(output.status.code(), Some(code), "{output:?}");
 }
 
 #[track_caller]
-pub(crate) fn has(text: &str, parts: &[&str]) {
+pub(crate) fn assert_contains(text: &str, parts: &[&str]) {
     for part in parts {
         assert!(text.contains(part), "no `{part}` in:\n{text}");
     }

@@ -110,7 +110,7 @@ fn dependencies_come_from_crates_io() {
 }
 
 #[test]
-fn second_versions_of_crates_have_a_reason() {
+fn duplicate_crate_versions_have_a_reason() {
     let skipped = listed("skip");
     let mut versions = BTreeMap::<_, BTreeSet<_>>::new();
     for one in &*DEPENDENCIES {

@@ -202,7 +202,7 @@ fn request(port: u16, path: &str) -> std::io::Result<String> {
 
 #[cfg(unix)]
 #[test]
-fn what_the_units_start_becomes_healthy_and_stops() {
+fn unit_commands_become_healthy_and_stop() {
     let state = tempfile::tempdir().unwrap();
     let (gateway, gateway_port) = start(UNITS[0], state.path(), &[("18789", 0)]);
     assert_eq!(healthy(gateway_port, "/healthz"), r#"{"status":"ok"}"#);

@@ -49,7 +49,7 @@ fn changelog_begins_with_this_version() {
 }
 
 #[test]
-fn every_manifest_names_the_plugin_and_its_tool_alike() {
+fn every_manifest_has_the_same_plugin_and_tool_names() {
     let openclaw = read_json("openclaw/openclaw.plugin.json");
     let agents = read_json("plugin.json");
     let tool = Plugin::new("{}", Arc::new(Silent)).unwrap();

@@ -4,6 +4,7 @@
 //! the test of an outdated part fails.
 
 mod architecture;
+mod artifact_pages;
 mod dependencies;
 mod deployment;
 pub(crate) mod documents;
@@ -11,16 +12,15 @@ mod examples;
 mod gateway;
 mod import_cycles;
 mod in_process;
+mod json_examples;
 mod manifests;
-mod ordered;
+mod ordered_json;
 mod prose;
-mod reading;
 mod requests;
 mod results;
 mod sections;
 mod serve;
 mod settings;
-mod shown;
 #[cfg(feature = "real")]
 mod tokens;
 pub(crate) use crate::support::in_process as unchecked;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use openclaw_remote_agent::plugin;
 use serde_json::{Value, json};
 
-use crate::contract::{generated, json as read_json, ordered::Ordered, text};
+use crate::contract::{generated, json as read_json, ordered_json::Ordered, text};
 
 const MANIFEST: &str = "openclaw/openclaw.plugin.json";
 

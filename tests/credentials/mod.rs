@@ -5,10 +5,10 @@ mod authorization_server;
 mod certificates;
 mod echo;
 pub(crate) use crate::support::in_process;
+mod credential_locations;
 #[cfg(feature = "real")]
 mod oauth2;
-mod pieces;
-mod places;
-pub(crate) use crate::faults::rig;
-mod reported;
+mod redaction;
+pub(crate) use crate::support::tool_fixture;
+mod recorded_tool;
 mod tls;

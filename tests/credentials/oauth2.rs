@@ -6,8 +6,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::credentials::authorization_server::{SECRET, Server, server};
 use crate::credentials::echo::Echo;
-use crate::credentials::reported::{RecordedTool, requests};
-use crate::credentials::rig::{Rig, card, message, peers, reason, result, send, soon};
+use crate::credentials::recorded_tool::{RecordedTool, requests};
+use crate::credentials::tool_fixture::{
+    ToolFixture, card, message, peers, reason, result, send_request, within_timeout,
+};
 
 fn auth(server: &Server, client: &str) -> Value {
     json!({"type": "oauth2", "tokenUrl": server.token_url(), "clientId": client, "clientSecret": SECRET,
@@ -66,7 +68,7 @@ async fn tokens_in_a_refusal_are_redacted() {
     let peer = Echo::start().await;
     let mut recorded =
         RecordedTool::with_target(&json!({"baseUrl": peer.origin, "auth": auth(server, "wrong")}));
-    let mut request = send();
+    let mut request = send_request();
     request["parts"][0]["text"] = json!("challenge");
     let envelope = recorded.call(&request).await;
     assert_eq!(reason(&envelope), "auth_required");
@@ -90,7 +92,7 @@ async fn refused_token_is_replaced_and_send_succeeds() {
     let refusal = json!({"status": 401, "body": "who is this?"});
     let peers = answering(json!([refusal, result(message("pong"))])).await;
     let mut recorded = RecordedTool::with_target(&target(server, "refused", &peers));
-    let envelope = recorded.call(&send()).await;
+    let envelope = recorded.call(&send_request()).await;
     assert_eq!(envelope["summary"]["message_text"], "pong", "{envelope}");
     let sent = tokens(&peers, "POST");
     assert_eq!(sent.len(), 2);
@@ -104,16 +106,16 @@ async fn token_is_replaced_before_expiry() {
     let Some(server) = server() else { return };
     let peers = pong().await;
     let mut recorded = RecordedTool::with_target(&target(server, "brief", &peers));
-    assert_eq!(recorded.call(&send()).await["ok"], true);
+    assert_eq!(recorded.call(&send_request()).await["ok"], true);
     let first = tokens(&peers, "POST").remove(0);
     // The server releases its answer.
-    soon(async {
+    within_timeout(async {
         while server.is_active(&first) {
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         }
     })
     .await;
-    assert_eq!(recorded.call(&send()).await["ok"], true);
+    assert_eq!(recorded.call(&send_request()).await["ok"], true);
     let sent = tokens(&peers, "POST");
     assert_ne!(sent[0], sent[1]);
     assert_eq!((sent.len(), server.token_requests("brief")), (2, 2));
@@ -126,12 +128,12 @@ async fn concurrent_calls_wait_for_one_token() {
     let peers = pong().await;
     let mut main = target(server, "slow-shared", &peers);
     main["alias"] = json!("main");
-    let rig = Rig::with_target(main);
+    let fixture = ToolFixture::with_target(main);
     let calls = [(); 4].map(|()| {
-        let call = rig.begin(&send(), &CancellationToken::new(), |_| ());
+        let call = fixture.start(&send_request(), &CancellationToken::new(), |_| ());
         tokio::spawn(call)
     });
-    soon(async {
+    within_timeout(async {
         while server.token_requests("slow-shared") == 0 {
             tokio::task::yield_now().await;
         }
@@ -139,7 +141,7 @@ async fn concurrent_calls_wait_for_one_token() {
     .await;
     server.release("slow-shared");
     for call in calls {
-        assert_eq!(soon(call).await.unwrap()["ok"], true);
+        assert_eq!(within_timeout(call).await.unwrap()["ok"], true);
     }
     let sent = tokens(&peers, "POST");
     assert_eq!((sent.len(), server.token_requests("slow-shared")), (4, 1));
@@ -150,16 +152,17 @@ async fn concurrent_calls_wait_for_one_token() {
 async fn concurrently_refused_calls_get_one_new_token() {
     let Some(server) = server() else { return };
     let peer = Echo::start().await;
-    let rig = Rig::with_target(json!({"baseUrl": peer.origin, "auth": auth(server, "stale")}));
-    assert_eq!(rig.call(&send()).await["ok"], true);
-    let mut stale = send();
+    let fixture =
+        ToolFixture::with_target(json!({"baseUrl": peer.origin, "auth": auth(server, "stale")}));
+    assert_eq!(fixture.call(&send_request()).await["ok"], true);
+    let mut stale = send_request();
     stale["parts"][0]["text"] = json!("stale");
     let calls = [(); 4].map(|()| {
-        let call = rig.begin(&stale, &CancellationToken::new(), |_| ());
+        let call = fixture.start(&stale, &CancellationToken::new(), |_| ());
         tokio::spawn(call)
     });
     for call in calls {
-        assert_eq!(soon(call).await.unwrap()["ok"], true);
+        assert_eq!(within_timeout(call).await.unwrap()["ok"], true);
     }
     assert_eq!(server.token_requests("stale"), 2);
 }
@@ -169,13 +172,13 @@ async fn slow_authorization_server_ends_at_the_call_timeout() {
     let Some(server) = server() else { return };
     let peers = pong().await;
     let mut recorded = RecordedTool::with_target(&target(server, "slow-late", &peers));
-    let mut hurried = send();
+    let mut hurried = send_request();
     hurried["timeout_ms"] = json!(300);
     let envelope = recorded.call(&hurried).await;
     assert_eq!(reason(&envelope), "timeout", "{envelope}");
     assert_eq!(peers.connections("main"), 0);
     server.release("slow-late");
-    assert_eq!(recorded.call(&send()).await["ok"], true);
+    assert_eq!(recorded.call(&send_request()).await["ok"], true);
     recorded.assert_omits(&[SECRET]);
 }
 
@@ -186,7 +189,7 @@ async fn refused_oauth_client_is_reported_without_peer_call() {
     let mut main = target(server, "steady", &peers);
     main["auth"]["clientSecret"] = json!("not-the-secret-5d");
     let mut recorded = RecordedTool::with_target(&main);
-    let envelope = recorded.call(&send()).await;
+    let envelope = recorded.call(&send_request()).await;
     assert_eq!(reason(&envelope), "token_unavailable", "{envelope}");
     assert_eq!(envelope["error"]["details"]["delivered"], "no");
     let message = envelope["error"]["message"].as_str().unwrap();
@@ -208,7 +211,7 @@ async fn redirect_of_token_endpoint_is_not_followed() {
         "clientId": "desk", "clientSecret": SECRET});
     let mut recorded =
         RecordedTool::with_target(&json!({"baseUrl": peers.origin("main"), "auth": auth}));
-    let envelope = recorded.call(&send()).await;
+    let envelope = recorded.call(&send_request()).await;
     assert_eq!(reason(&envelope), "token_unavailable", "{envelope}");
     assert_eq!(peers.connections("other"), 0);
     recorded.assert_omits(&[SECRET]);
@@ -222,8 +225,8 @@ async fn card_cannot_set_the_token_endpoint() {
     luring["securitySchemes"] = json!({"main": {"type": "oauth2", "flows": flows}});
     let rpc = json!({"message/send": {"status": 401}});
     let peers = peers(json!({"main": {"card": luring, "rpc": rpc}, "thief": {}})).await;
-    let rig = Rig::with_target(target(server, "steady", &peers));
-    let envelope = rig.call(&send()).await;
+    let fixture = ToolFixture::with_target(target(server, "steady", &peers));
+    let envelope = fixture.call(&send_request()).await;
     assert_eq!(reason(&envelope), "auth_required");
     assert_eq!(
         envelope["error"]["details"]["auth_schemes"],

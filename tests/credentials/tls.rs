@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use crate::credentials::certificates::{Authority, Clients, Pair};
 use crate::credentials::echo::Echo;
-use crate::credentials::reported::{RecordedTool, requests};
-use crate::credentials::rig::{Rig, reason, send};
+use crate::credentials::recorded_tool::{RecordedTool, requests};
+use crate::credentials::tool_fixture::{ToolFixture, reason, send_request};
 
 fn mtls(pair: &Pair) -> Value {
     json!({"type": "mtls", "certFile": pair.cert_file, "keyFile": pair.key_file})
@@ -19,15 +19,15 @@ async fn private_authority_is_trusted_per_target() {
     let target =
         |alias: &str, tls: Value| json!({"alias": alias, "baseUrl": peer.origin, "tls": tls});
     // The first call leaves an open connection, which the others must not use.
-    let rig = Rig::new(&json!({"targets": [
+    let fixture = ToolFixture::new(&json!({"targets": [
         target("trusts", json!({"caFile": authority.file()})),
         target("system", json!({})),
         target("other", json!({"caFile": other.file()})),
     ]}));
     for (alias, expected) in [("trusts", "none"), ("system", "tls"), ("other", "tls")] {
-        let mut request = send();
+        let mut request = send_request();
         request["target_alias"] = json!(alias);
-        let envelope = rig.call(&request).await;
+        let envelope = fixture.call(&request).await;
         assert_eq!(reason(&envelope), expected, "{alias}: {envelope}");
     }
 }
@@ -41,16 +41,16 @@ async fn client_certificate_is_sent_and_key_stays_secret() {
     let mut recorded = RecordedTool::with_target(
         &json!({"baseUrl": peer.origin, "tls": tls, "auth": mtls(&pair)}),
     );
-    assert_eq!(recorded.call(&send()).await["ok"], true);
+    assert_eq!(recorded.call(&send_request()).await["ok"], true);
     for request in requests() {
         recorded.call(&request).await;
     }
     assert!(peer.seen().iter().all(|request| request.certificate));
     recorded.assert_omits(&[&pair.key_line]);
 
-    let untrusting = Rig::with_target(json!({"baseUrl": peer.origin, "tls": tls}));
+    let untrusting = ToolFixture::with_target(json!({"baseUrl": peer.origin, "tls": tls}));
     let before = peer.seen().len();
-    assert_eq!(reason(&untrusting.call(&send()).await), "tls");
+    assert_eq!(reason(&untrusting.call(&send_request()).await), "tls");
     assert_eq!(peer.seen().len(), before);
 }
 
@@ -60,15 +60,15 @@ async fn connection_with_certificate_is_not_shared() {
     let pair = authority.client("shared_desk");
     let peer = Echo::over(Some(authority.server(&Clients::Optional)), None).await;
     let tls = json!({"caFile": authority.file()});
-    let rig = Rig::new(&json!({"targets": [
+    let fixture = ToolFixture::new(&json!({"targets": [
         {"alias": "desk", "baseUrl": peer.origin, "tls": tls, "auth": mtls(&pair)},
         {"alias": "guest", "baseUrl": peer.origin, "tls": tls},
     ]}));
     for alias in ["desk", "guest", "desk"] {
-        let mut request = send();
+        let mut request = send_request();
         request["target_alias"] = json!(alias);
         let before = peer.seen().len();
-        assert_eq!(rig.call(&request).await["ok"], true);
+        assert_eq!(fixture.call(&request).await["ok"], true);
         for request in &peer.seen()[before..] {
             assert_eq!(request.certificate, alias == "desk", "{alias}");
         }
@@ -82,9 +82,9 @@ async fn certificate_is_not_sent_to_other_origins() {
     let other = Echo::over(Some(authority.server(&Clients::Optional)), None).await;
     let own = authority.server(&Clients::Required);
     let peer = Echo::over(Some(own), Some(&other.origin)).await;
-    let rig = Rig::with_target(json!({"baseUrl": peer.origin, "auth": mtls(&pair),
+    let fixture = ToolFixture::with_target(json!({"baseUrl": peer.origin, "auth": mtls(&pair),
         "tls": {"caFile": authority.file()}, "allowPrivateNetwork": true}));
-    assert_eq!(rig.call(&send()).await["ok"], true);
+    assert_eq!(fixture.call(&send_request()).await["ok"], true);
     let there = other.seen();
     assert_eq!(there.len(), 1);
     assert!(!there[0].certificate);
@@ -100,7 +100,7 @@ async fn token_endpoint_is_secured_as_its_target() {
     let mut recorded = RecordedTool::with_target(
         &json!({"baseUrl": peer.origin, "auth": auth, "tls": {"caFile": authority.file()}}),
     );
-    assert_eq!(recorded.call(&send()).await["ok"], true);
+    assert_eq!(recorded.call(&send_request()).await["ok"], true);
     let seen = peer.seen();
     assert_eq!(seen[0].headers["authorization"], "Bearer token-of-echo");
     recorded.assert_omits(&["token-of-echo", "client-secret-4e"]);

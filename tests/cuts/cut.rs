@@ -9,7 +9,7 @@ use crate::cuts::recording::Recording;
 pub(crate) struct Cut {
     /// Its place in the list of recordings.
     pub(crate) recording: usize,
-    pub(crate) what: CutPoint,
+    pub(crate) point: CutPoint,
     /// The number of sent bytes of the response.
     pub(crate) offset: usize,
     pub(crate) end_kind: EndKind,
@@ -88,14 +88,14 @@ pub(crate) fn every_cut(
     let mut cuts = Vec::new();
     for (recording, recorded) in recordings.iter().enumerate() {
         // The turns begin elsewhere for each, so that a byte sees several ways.
-        for (what, first) in [
+        for (point, first) in [
             (CutPoint::Stream, 0),
             (CutPoint::Unframed, 2),
             (CutPoint::Watched, 4),
             (CutPoint::Reply, 0),
         ] {
-            for (turn, offset) in (0..recorded.bytes(what).len()).step_by(stride).enumerate() {
-                let aftermath = match (what, combinations) {
+            for (turn, offset) in (0..recorded.bytes(point).len()).step_by(stride).enumerate() {
+                let aftermath = match (point, combinations) {
                     // A cut reply has no continuation.
                     (CutPoint::Reply, _) => &EVERY_AFTERMATH[..1],
                     (_, Combinations::All) => &EVERY_AFTERMATH[..],
@@ -105,7 +105,7 @@ pub(crate) fn every_cut(
                 };
                 cuts.extend(aftermath.iter().map(|aftermath| Cut {
                     recording,
-                    what,
+                    point,
                     offset,
                     end_kind: how(offset, *aftermath),
                     aftermath: *aftermath,
@@ -131,7 +131,7 @@ impl Cut {
     pub(crate) fn name(&self, recordings: &[Arc<Recording>]) -> String {
         format!(
             "{} {:?} at byte {} ({:?}, then {:?})",
-            recordings[self.recording].name, self.what, self.offset, self.end_kind, self.aftermath
+            recordings[self.recording].name, self.point, self.offset, self.end_kind, self.aftermath
         )
     }
 }

@@ -20,26 +20,26 @@ use crate::cuts::{
 
 /// The pauses, in place of seconds. On a busy machine an answer may take as long as `silence`, but only a stalled peer
 /// should exceed it.
-fn pace(silence: Duration) -> Pace {
+fn pace(stall_timeout: Duration) -> Pace {
     Pace {
         first_poll: Duration::from_millis(1),
         longest_poll: Duration::from_millis(8),
-        idle: silence,
+        idle: stall_timeout,
         final_wait: Duration::from_millis(5),
     }
 }
 
 /// The silence of a stalled peer after which the tool polls it.
-const SILENCE: Duration = Duration::from_millis(250);
+const STALL_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// The timeout of a call, far longer than it takes on a busy machine.
-const LONG_MS: u64 = 60_000;
+const LONG_TIMEOUT_MS: u64 = 60_000;
 
 /// The timeout of a call to a peer that stays silent.
-const SHORT_MS: u64 = 2_000;
+const SHORT_TIMEOUT_MS: u64 = 2_000;
 
 /// The time after its deadline at which a call counts as hanging.
-const HANGS: Duration = Duration::from_millis(LONG_MS + 10_000);
+const HANG_TIMEOUT: Duration = Duration::from_millis(LONG_TIMEOUT_MS + 10_000);
 
 /// The outcome of a cut.
 pub(crate) struct Outcome {
@@ -53,7 +53,7 @@ pub(crate) struct Outcome {
 
 impl Outcome {
     /// Formats the outcome.
-    pub(crate) fn reported(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         let envelope = self.envelope.as_ref().map(Value::to_string);
         let events = self.updates.iter().map(|update| update["raw"].to_string());
         let lines = self
@@ -73,9 +73,9 @@ pub(crate) struct Fixture {
     agent: RemoteAgent,
 }
 
-struct Quiet;
+struct SilentLog;
 
-impl Log for Quiet {
+impl Log for SilentLog {
     fn log(&self, _: Level, _: &str) {}
 }
 
@@ -86,8 +86,8 @@ impl Fixture {
             "targets": [{"alias": "desk", "baseUrl": peer.origin, "default": true}],
             "limits": {"concurrency": 10_000, "concurrencyPerTarget": 10_000},
         });
-        let pace = pace(if stalls { SILENCE } else { HANGS });
-        let agent = plugin::assemble(&config.to_string(), pace, Arc::new(Quiet));
+        let pace = pace(if stalls { STALL_TIMEOUT } else { HANG_TIMEOUT });
+        let agent = plugin::assemble(&config.to_string(), pace, Arc::new(SilentLog));
         Self {
             peer,
             agent: agent.unwrap(),
@@ -95,15 +95,16 @@ impl Fixture {
     }
 
     /// Makes one cut and returns its outcome.
-    pub(crate) async fn play(&self, number: usize, cut: Cut, arrived: usize) -> Outcome {
+    pub(crate) async fn run_cut(&self, number: usize, cut: Cut, arrived: usize) -> Outcome {
         self.peer.open(number, cut);
-        let waits = arrived == 0 && cut.what != CutPoint::Watched;
-        let silent = cut.end_kind == EndKind::Stall && (waits || cut.aftermath == Aftermath::Lost);
+        let no_task = arrived == 0 && cut.point != CutPoint::Watched;
+        let stalls_until_timeout =
+            cut.end_kind == EndKind::Stall && (no_task || cut.aftermath == Aftermath::Lost);
         let mut request = json!({
-            "timeout_ms": if silent { SHORT_MS } else { LONG_MS },
+            "timeout_ms": if stalls_until_timeout { SHORT_TIMEOUT_MS } else { LONG_TIMEOUT_MS },
             "service_parameters": {CUT: number.to_string()},
         });
-        let action = match cut.what {
+        let action = match cut.point {
             CutPoint::Watched => json!({
                 "action": "watch", "target_alias": "desk", "task_id": self.peer.task_id(),
             }),
@@ -117,15 +118,15 @@ impl Fixture {
             .extend(action.as_object().unwrap().clone());
         let request = request.to_string();
         let updates = Mutex::new(Vec::new());
-        let take = |update: &str| updates.lock().unwrap().push(parse(update));
+        let on_update = |update: &str| updates.lock().unwrap().push(parse(update));
         let call = self.agent.execute(ToolCall {
             request: &request,
             caller: None,
-            updates: Some(&take),
+            updates: Some(&on_update),
             cancel: CancellationToken::new(),
             closing: CancellationToken::new(),
         });
-        let envelope = tokio::time::timeout(HANGS, call).await.ok();
+        let envelope = tokio::time::timeout(HANG_TIMEOUT, call).await.ok();
         Outcome {
             envelope: envelope.as_deref().map(parse),
             updates: updates.into_inner().unwrap(),

@@ -40,28 +40,33 @@ fn cut_at_any_byte_gives_one_complete_envelope() {
             cuts
         }
     };
-    let began = Instant::now();
+    let started = Instant::now();
     let violations = run::run(&recordings, &cuts);
     println!(
         "{} cuts, {} violations, {:.1} seconds",
         cuts.len(),
         violations.len(),
-        began.elapsed().as_secs_f64()
+        started.elapsed().as_secs_f64()
     );
     assert!(
         violations.is_empty(),
         "{}",
-        reported(&recordings, &violations)
+        describe(&recordings, &violations)
     );
 }
 
 /// Returns the violations, with the bytes around each cut, and the whole outcome of the first.
-fn reported(recordings: &[Arc<Recording>], violations: &[Violation]) -> String {
-    let lines = violations.iter().map(|one| {
-        let around = recordings[one.cut.recording].around(&one.cut);
-        let reasons = one.reasons.join("; ");
-        format!("{}: {reasons}\n    {around}", one.cut.name(recordings))
+fn describe(recordings: &[Arc<Recording>], violations: &[Violation]) -> String {
+    let lines = violations.iter().map(|violation| {
+        let context = recordings[violation.cut.recording].context(&violation.cut);
+        let reasons = violation.reasons.join("; ");
+        format!(
+            "{}: {reasons}\n    {context}",
+            violation.cut.name(recordings)
+        )
     });
-    let first = violations.first().map(|one| one.outcome.clone());
+    let first = violations
+        .first()
+        .map(|violation| violation.outcome.clone());
     lines.chain(first).collect::<Vec<_>>().join("\n")
 }

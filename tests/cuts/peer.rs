@@ -20,11 +20,11 @@ use crate::cuts::{
 /// A server on loopback. A header of each request identifies its cut.
 pub(crate) struct Peer {
     pub(crate) origin: String,
-    player: Arc<Player>,
+    state: Arc<PeerState>,
     _server: Server,
 }
 
-struct Player {
+struct PeerState {
     recording: Arc<Recording>,
     origin: String,
     cases: Mutex<HashMap<usize, Case>>,
@@ -34,20 +34,20 @@ struct Player {
 pub(crate) struct Case {
     cut: Cut,
     /// The number of the task's events so far.
-    done: usize,
+    event_count: usize,
     /// The number of sent messages.
     pub(crate) sends: usize,
     subscriptions: usize,
     /// The number of events after which the peer repeats pieces for each subscriber.
-    doubled: Option<usize>,
+    repeat_events: Option<usize>,
     /// A description of every request.
     pub(crate) requests: Vec<String>,
     /// An unexpected request.
-    pub(crate) odd: Option<String>,
+    pub(crate) unexpected: Option<String>,
 }
 
 /// The bytes of a response, and the end of the connection.
-struct Out {
+struct ResponseWriter {
     bytes: Vec<u8>,
     end: Option<EndKind>,
 }
@@ -55,18 +55,18 @@ struct Out {
 impl Peer {
     pub(crate) async fn start(recording: Arc<Recording>) -> Arc<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let player = Arc::new(Player {
+        let state = Arc::new(PeerState {
             recording,
             origin: format!("http://{}", listener.local_addr().unwrap()),
             cases: Mutex::default(),
         });
-        let serving = Arc::clone(&player);
+        let shared_state = Arc::clone(&state);
         let server = Server::on(listener, move |socket, _| {
-            Arc::clone(&serving).serve(socket)
+            Arc::clone(&shared_state).serve(socket)
         });
         Arc::new(Self {
-            origin: player.origin.clone(),
-            player,
+            origin: state.origin.clone(),
+            state,
             _server: server,
         })
     }
@@ -75,27 +75,27 @@ impl Peer {
     pub(crate) fn open(&self, number: usize, cut: Cut) {
         let case = Case {
             cut,
-            done: 1,
+            event_count: 1,
             sends: 0,
             subscriptions: 0,
-            doubled: None,
+            repeat_events: None,
             requests: Vec::new(),
-            odd: None,
+            unexpected: None,
         };
-        self.player.lock().insert(number, case);
+        self.state.lock().insert(number, case);
     }
 
     pub(crate) fn task_id(&self) -> &str {
-        &self.player.recording.task_id
+        &self.state.recording.task_id
     }
 
     /// Ends a case and returns its state.
     pub(crate) fn close(&self, number: usize) -> Case {
-        self.player.lock().remove(&number).unwrap()
+        self.state.lock().remove(&number).unwrap()
     }
 }
 
-impl Player {
+impl PeerState {
     fn lock(&self) -> MutexGuard<'_, HashMap<usize, Case>> {
         self.cases.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -116,15 +116,15 @@ impl Player {
         Ok(())
     }
 
-    fn answer(&self, request: &Request) -> Out {
+    fn answer(&self, request: &Request) -> ResponseWriter {
         if request.kind == RequestKind::Card {
-            return whole(&self.card());
+            return full_response(&self.card());
         }
         let mut cases = self.lock();
         let case = request.cut.and_then(|number| cases.get_mut(&number));
         let Some(case) = case else {
             // A request after the end of its case, or one without the header.
-            return plain("410 Gone", &json!({"message": "unexpected"}));
+            return text_response("410 Gone", &json!({"message": "unexpected"}));
         };
         case.requests.push(request.reported.clone());
         case.answer(request, &self.recording)
@@ -156,12 +156,12 @@ impl Player {
 }
 
 impl Case {
-    fn answer(&mut self, request: &Request, recording: &Recording) -> Out {
+    fn answer(&mut self, request: &Request, recording: &Recording) -> ResponseWriter {
         let all = recording.tasks.len();
         match request.kind {
             RequestKind::Send => {
                 self.sends += 1;
-                self.done = all;
+                self.event_count = all;
                 self.cut(&recording.reply)
             }
             RequestKind::Stream => {
@@ -170,7 +170,7 @@ impl Case {
             }
             RequestKind::Task if self.cut.aftermath == Aftermath::Lost => unknown(recording),
             RequestKind::Task => {
-                let task = whole(&self.task(recording));
+                let task = full_response(&self.task(recording));
                 // The client polls a stalled connection rarely, and many events happen in between.
                 self.advance(
                     if self.cut.end_kind == EndKind::Stall {
@@ -182,79 +182,81 @@ impl Case {
                 );
                 task
             }
-            RequestKind::Subscription { post } if post == only_get(recording) => plain(
-                "405 Method Not Allowed",
-                &json!({"detail": "Method Not Allowed"}),
-            ),
+            RequestKind::Subscription { post } if post == get_task_only(recording) => {
+                text_response(
+                    "405 Method Not Allowed",
+                    &json!({"detail": "Method Not Allowed"}),
+                )
+            }
             RequestKind::Subscription { .. } => {
                 self.subscriptions += 1;
-                if self.cut.what == CutPoint::Watched && self.subscriptions == 1 {
+                if self.cut.point == CutPoint::Watched && self.subscriptions == 1 {
                     return self.cut_stream(recording);
                 }
-                self.subscribed(recording, all)
+                self.resubscribe(recording, all)
             }
             RequestKind::Card | RequestKind::Else => {
-                self.odd = Some(request.reported.clone());
+                self.unexpected = Some(request.reported.clone());
                 unknown(recording)
             }
         }
     }
 
-    fn cut_stream(&mut self, recording: &Recording) -> Out {
-        let answer = recording.answer(self.cut.what).unwrap();
-        self.done = answer.started(self.cut.offset).max(1);
+    fn cut_stream(&mut self, recording: &Recording) -> ResponseWriter {
+        let answer = recording.answer(self.cut.point).unwrap();
+        self.event_count = answer.started(self.cut.offset).max(1);
         self.cut(&answer.bytes)
     }
 
     /// Returns the task in its current state, in the body of an answer.
     fn task(&self, recording: &Recording) -> Value {
-        match self.doubled {
-            Some(since) => doubled(&recording.tasks[..self.done], since),
-            None => recording.tasks[self.done - 1].clone(),
+        match self.repeat_events {
+            Some(since) => repeat_events(&recording.tasks[..self.event_count], since),
+            None => recording.tasks[self.event_count - 1].clone(),
         }
     }
 
     fn advance(&mut self, events: usize, all: usize) {
-        self.done = all.min(self.done + events);
+        self.event_count = all.min(self.event_count + events);
     }
 
-    fn cut(&self, bytes: &[u8]) -> Out {
-        Out {
+    fn cut(&self, bytes: &[u8]) -> ResponseWriter {
+        ResponseWriter {
             bytes: bytes[..self.cut.offset].to_vec(),
             end: Some(self.cut.end_kind),
         }
     }
 
-    fn subscribed(&mut self, recording: &Recording, all: usize) -> Out {
+    fn resubscribe(&mut self, recording: &Recording, all: usize) -> ResponseWriter {
         match (self.cut.aftermath, self.subscriptions) {
             (Aftermath::Lost, _) => return unknown(recording),
             (Aftermath::Polled, _) => return refused(recording),
-            (Aftermath::Finished, _) => self.done = all,
+            (Aftermath::Finished, _) => self.event_count = all,
             (Aftermath::Bare | Aftermath::Doubled, _) => self.advance(self.cut.offset / 3 % 3, all),
             (Aftermath::Snapshot | Aftermath::SecondCut, _) => {}
         }
-        if self.done == all {
-            return late(recording);
+        if self.event_count == all {
+            return delayed(recording);
         }
         // The client has subscribed before.
-        let resubscriptions = self.subscriptions - usize::from(self.cut.what == CutPoint::Watched);
+        let resubscriptions = self.subscriptions - usize::from(self.cut.point == CutPoint::Watched);
         let bare = match self.cut.aftermath {
             Aftermath::Bare | Aftermath::Doubled => true,
             Aftermath::SecondCut => resubscriptions == 2,
             _ => false,
         };
         if self.cut.aftermath == Aftermath::Doubled {
-            self.doubled.get_or_insert(self.done);
+            self.repeat_events.get_or_insert(self.event_count);
         }
-        let snapshot = (!bare).then(|| snapshot(recording, self.done));
-        let later = recording.stream.events_from(self.done).to_vec();
+        let snapshot = (!bare).then(|| snapshot(recording, self.event_count));
+        let later = recording.stream.events_from(self.event_count).to_vec();
         let response = stream(recording, snapshot.into_iter().chain(later));
         if self.cut.aftermath == Aftermath::SecondCut && resubscriptions == 1 {
             // At another position than the first cut.
             let at = self.cut.offset * 7919 % response.len();
             let started = Answer::read(response.clone()).started(at);
             self.advance(started.saturating_sub(1), all);
-            return Out {
+            return ResponseWriter {
                 bytes: response[..at].to_vec(),
                 end: Some(if self.cut.end_kind == EndKind::Fin {
                     EndKind::Rst
@@ -263,8 +265,8 @@ impl Case {
                 }),
             };
         }
-        self.done = all;
-        Out {
+        self.event_count = all;
+        ResponseWriter {
             bytes: response,
             end: None,
         }
@@ -272,13 +274,13 @@ impl Case {
 }
 
 /// Returns whether the server accepts subscriptions only by `GET`, like the official Python server of 0.3 over HTTP+JSON.
-fn only_get(recording: &Recording) -> bool {
+fn get_task_only(recording: &Recording) -> bool {
     (recording.version, recording.binding) == (Version::V0_3, Binding::HttpJson)
 }
 
 /// Returns the snapshot event of the task after so many events.
-fn snapshot(recording: &Recording, done: usize) -> Vec<u8> {
-    let task = &recording.tasks[done - 1];
+fn snapshot(recording: &Recording, event_count: usize) -> Vec<u8> {
+    let task = &recording.tasks[event_count - 1];
     let event = match (recording.binding, recording.version) {
         (Binding::JsonRpc, Version::V0_3) => task.clone(),
         (Binding::JsonRpc, Version::V1_0) => {
@@ -290,7 +292,7 @@ fn snapshot(recording: &Recording, done: usize) -> Vec<u8> {
 }
 
 /// Returns the newest of `tasks`, with each piece after the first `since` of them repeated.
-fn doubled(tasks: &[Value], since: usize) -> Value {
+fn repeat_events(tasks: &[Value], since: usize) -> Value {
     let parts = |task: &Value, id: &Value| {
         let artifacts = artifacts_of(task).into_iter().flatten();
         let artifact = artifacts
@@ -334,10 +336,10 @@ fn stream(recording: &Recording, events: impl Iterator<Item = Vec<u8>>) -> Vec<u
 }
 
 /// Returns the answer of the recorded server to a subscription to a finished task.
-fn late(recording: &Recording) -> Out {
+fn delayed(recording: &Recording) -> ResponseWriter {
     match (recording.version, recording.binding) {
         // The official JavaScript server sends the task and ends.
-        (Version::V0_3, Binding::JsonRpc) => Out {
+        (Version::V0_3, Binding::JsonRpc) => ResponseWriter {
             bytes: stream(
                 recording,
                 [snapshot(recording, recording.tasks.len())].into_iter(),
@@ -345,7 +347,7 @@ fn late(recording: &Recording) -> Out {
             end: None,
         },
         // The official Python server breaks off after the head.
-        (Version::V0_3, Binding::HttpJson) => Out {
+        (Version::V0_3, Binding::HttpJson) => ResponseWriter {
             bytes: recording.stream.head().as_bytes().to_vec(),
             end: Some(EndKind::Fin),
         },
@@ -354,7 +356,7 @@ fn late(recording: &Recording) -> Out {
 }
 
 /// The error for a task without subscriptions.
-fn refused(recording: &Recording) -> Out {
+fn refused(recording: &Recording) -> ResponseWriter {
     failure(
         recording,
         -32004,
@@ -365,7 +367,7 @@ fn refused(recording: &Recording) -> Out {
 }
 
 /// The error for an unknown task.
-fn unknown(recording: &Recording) -> Out {
+fn unknown(recording: &Recording) -> ResponseWriter {
     failure(
         recording,
         -32001,
@@ -375,17 +377,23 @@ fn unknown(recording: &Recording) -> Out {
     )
 }
 
-fn failure(recording: &Recording, code: i32, status: &str, reason: &str, message: &str) -> Out {
+fn failure(
+    recording: &Recording,
+    code: i32,
+    status: &str,
+    reason: &str,
+    message: &str,
+) -> ResponseWriter {
     let info = json!([{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason, "domain": "a2a-protocol.org"}]);
     match (recording.binding, recording.version) {
         (Binding::JsonRpc, _) => {
             let error = json!({"code": code, "message": message, "data": info});
-            whole(&json!({"jsonrpc": "2.0", "id": 1, "error": error}))
+            full_response(&json!({"jsonrpc": "2.0", "id": 1, "error": error}))
         }
-        (Binding::HttpJson, Version::V0_3) => plain(status, &json!({"message": message})),
+        (Binding::HttpJson, Version::V0_3) => text_response(status, &json!({"message": message})),
         (Binding::HttpJson, Version::V1_0) => {
             let number: u16 = status[..3].parse().unwrap();
-            plain(
+            text_response(
                 status,
                 &json!({"error": {"code": number, "message": message, "details": info}}),
             )
@@ -393,17 +401,17 @@ fn failure(recording: &Recording, code: i32, status: &str, reason: &str, message
     }
 }
 
-fn whole(body: &Value) -> Out {
-    plain("200 OK", body)
+fn full_response(body: &Value) -> ResponseWriter {
+    text_response("200 OK", body)
 }
 
-fn plain(status: &str, body: &Value) -> Out {
+fn text_response(status: &str, body: &Value) -> ResponseWriter {
     let body = body.to_string();
     let head = format!(
         "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
         body.len()
     );
-    Out {
+    ResponseWriter {
         bytes: (head + &body).into_bytes(),
         end: None,
     }

@@ -34,7 +34,7 @@ pub(crate) struct Recording {
     /// The chunked response to a streamed message.
     pub(crate) stream: Answer,
     /// The same stream from a server that ends the body by closing the connection.
-    pub(crate) unframed: Answer,
+    pub(crate) without_framing: Answer,
     /// The response to a blocking message.
     pub(crate) reply: Vec<u8>,
     /// The task in the body of an answer, after each event.
@@ -69,7 +69,7 @@ impl Recording {
             version: *version,
             binding: *binding,
             task_id: task_id.unwrap().as_str().unwrap().to_owned(),
-            unframed: stream.unframed(),
+            without_framing: stream.without_framing(),
             stream,
             reply: fs::read(home.join("reply.http")).unwrap(),
             tasks,
@@ -77,27 +77,27 @@ impl Recording {
     }
 
     /// Returns the bytes of the response that a cut is in.
-    pub(crate) fn bytes(&self, what: CutPoint) -> &[u8] {
-        match what {
+    pub(crate) fn bytes(&self, point: CutPoint) -> &[u8] {
+        match point {
             CutPoint::Stream | CutPoint::Watched => &self.stream.bytes,
-            CutPoint::Unframed => &self.unframed.bytes,
+            CutPoint::Unframed => &self.without_framing.bytes,
             CutPoint::Reply => &self.reply,
         }
     }
 
     /// Returns the stream that a cut is in, unless it is in a reply.
-    pub(crate) fn answer(&self, what: CutPoint) -> Option<&Answer> {
-        match what {
+    pub(crate) fn answer(&self, point: CutPoint) -> Option<&Answer> {
+        match point {
             CutPoint::Stream | CutPoint::Watched => Some(&self.stream),
-            CutPoint::Unframed => Some(&self.unframed),
+            CutPoint::Unframed => Some(&self.without_framing),
             CutPoint::Reply => None,
         }
     }
 
     /// Returns the bytes around a cut, with `✂` at the cut.
-    pub(crate) fn around(&self, cut: &Cut) -> String {
+    pub(crate) fn context(&self, cut: &Cut) -> String {
         const SHOWN: usize = 40;
-        let bytes = self.bytes(cut.what);
+        let bytes = self.bytes(cut.point);
         let before = &bytes[cut.offset.saturating_sub(SHOWN)..cut.offset];
         let after = &bytes[cut.offset..bytes.len().min(cut.offset + SHOWN)];
         format!("{}✂{}", before.escape_ascii(), after.escape_ascii())
@@ -139,7 +139,7 @@ impl Answer {
         }
     }
 
-    fn unframed(&self) -> Self {
+    fn without_framing(&self) -> Self {
         let mut bytes = self
             .head()
             .replace("Transfer-Encoding: chunked", "Connection: close");

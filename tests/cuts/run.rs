@@ -26,29 +26,29 @@ pub(crate) struct Violation {
 /// Makes every cut. Returns the violations.
 pub(crate) fn run(recordings: &[Arc<Recording>], cuts: &[Cut]) -> Vec<Violation> {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    runtime.block_on(all(recordings, cuts))
+    runtime.block_on(run_all(recordings, cuts))
 }
 
-async fn all(recordings: &[Arc<Recording>], cuts: &[Cut]) -> Vec<Violation> {
+async fn run_all(recordings: &[Arc<Recording>], cuts: &[Cut]) -> Vec<Violation> {
     let mut fixtures = HashMap::new();
     let mut references = Vec::new();
-    for (place, recording) in recordings.iter().enumerate() {
+    for (recording_index, recording) in recordings.iter().enumerate() {
         for aftermath in EVERY_AFTERMATH {
             for stalls in [false, true] {
                 let fixture = Fixture::new(recording, stalls).await;
-                fixtures.insert((place, aftermath, stalls), Arc::new(fixture));
+                fixtures.insert((recording_index, aftermath, stalls), Arc::new(fixture));
             }
         }
         references.push(Arc::new(
-            uncut(
-                place,
+            run_without_cut(
+                recording_index,
                 recording,
-                &fixtures[&(place, Aftermath::Snapshot, false)],
+                &fixtures[&(recording_index, Aftermath::Snapshot, false)],
             )
             .await,
         ));
     }
-    let began = Instant::now();
+    let started = Instant::now();
     let step = cuts.len().div_ceil(10).max(1);
     let mut found_violations = Vec::new();
     let tasks = cuts.iter().enumerate().map(|(number, cut)| {
@@ -58,22 +58,22 @@ async fn all(recordings: &[Arc<Recording>], cuts: &[Cut]) -> Vec<Violation> {
         let reference = Arc::clone(&references[cut.recording]);
         let task = tokio::spawn(async move {
             let arrived = recording
-                .answer(cut.what)
+                .answer(cut.point)
                 .map_or(0, |answer| answer.arrived(cut.offset));
-            let outcome = fixture.play(number, cut, arrived).await;
+            let outcome = fixture.run_cut(number, cut, arrived).await;
             let reasons = violations(&cut, &recording, &reference, &outcome);
             (!reasons.is_empty()).then(|| Violation {
                 cut,
                 reasons,
-                outcome: outcome.reported(),
+                outcome: outcome.describe(),
             })
         });
         async move { task.await.unwrap() }
     });
-    let mut done = stream::iter(tasks)
+    let mut results = stream::iter(tasks)
         .buffer_unordered(MAX_CONCURRENT)
         .enumerate();
-    while let Some((count, result)) = done.next().await {
+    while let Some((count, result)) = results.next().await {
         found_violations.extend(result);
         if (count + 1) % step == 0 {
             println!(
@@ -81,7 +81,7 @@ async fn all(recordings: &[Arc<Recording>], cuts: &[Cut]) -> Vec<Violation> {
                 count + 1,
                 cuts.len(),
                 found_violations.len(),
-                began.elapsed().as_secs()
+                started.elapsed().as_secs()
             );
         }
     }
@@ -89,17 +89,27 @@ async fn all(recordings: &[Arc<Recording>], cuts: &[Cut]) -> Vec<Violation> {
 }
 
 /// Returns the exchange without a cut.
-async fn uncut(place: usize, recording: &Recording, fixture: &Fixture) -> Reference {
-    let whole = |what| Cut {
-        recording: place,
-        what,
-        offset: recording.bytes(what).len(),
+async fn run_without_cut(
+    recording_index: usize,
+    recording: &Recording,
+    fixture: &Fixture,
+) -> Reference {
+    let complete = |point| Cut {
+        recording: recording_index,
+        point,
+        offset: recording.bytes(point).len(),
         end_kind: EndKind::Fin,
         aftermath: Aftermath::Snapshot,
     };
-    let streamed = fixture
-        .play(usize::MAX, whole(CutPoint::Stream), recording.stream.len())
+    let stream_outcome = fixture
+        .run_cut(
+            usize::MAX,
+            complete(CutPoint::Stream),
+            recording.stream.len(),
+        )
         .await;
-    let answered = fixture.play(usize::MAX, whole(CutPoint::Reply), 0).await;
-    Reference::of(recording, &streamed, &answered)
+    let reply_outcome = fixture
+        .run_cut(usize::MAX, complete(CutPoint::Reply), 0)
+        .await;
+    Reference::from_outcomes(recording, &stream_outcome, &reply_outcome)
 }

@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::egress::rig::Trap;
+use crate::egress::attempt::Trap;
 
 /// Calls a peer by name, in a process with the trap as the proxy of its environment.
 async fn call(use_system_proxy: bool) -> (Value, usize) {
@@ -35,11 +35,11 @@ async fn call(use_system_proxy: bool) -> (Value, usize) {
         json!({"id": 1, "op": "init", "config": config}),
         json!({"id": 2, "op": "execute", "request": request}),
     ];
-    let reported = talk(output, &lines).await;
-    (reported, trap.connections())
+    let result = last_result(output, &lines).await;
+    (result, trap.connections())
 }
 
-async fn talk(mut child: tokio::process::Child, lines: &[Value]) -> Value {
+async fn last_result(mut child: tokio::process::Child, lines: &[Value]) -> Value {
     use tokio::io::AsyncWriteExt as _;
     let mut stdin = child.stdin.take().unwrap();
     for line in lines {
@@ -69,7 +69,7 @@ async fn configured_environment_proxy_is_used() {
     assert_eq!(connections, 1);
 }
 
-/// Proves that the zeros of the table are meaningful.
+/// Checks that the trap counts connections at all.
 #[tokio::test]
 async fn trap_counts_connections() {
     let trap = Trap::new();

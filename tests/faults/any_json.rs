@@ -17,8 +17,9 @@ use proptest::{
 use serde_json::{Map, Value, json};
 use tokio::runtime::Runtime;
 
-use crate::faults::rig::{
-    EXIT_TIMEOUT, Rig, card, message, parse, peers, result, send, status, stream, task,
+use crate::faults::tool_fixture::{
+    ToolFixture, WAIT_TIMEOUT, card, message, parse, peers, result, send_request, status,
+    stream_request, task,
 };
 
 const FIELDS: &[&str] = &[
@@ -44,7 +45,7 @@ const FIELDS: &[&str] = &[
     "card_path",
 ];
 
-/// Texts with a meaning for either side.
+/// Texts with a meaning in requests or responses.
 const STRINGS: &[&str] = &[
     "",
     "send",
@@ -163,7 +164,7 @@ fn any_request() -> impl Strategy<Value = Value> {
     };
     let field = (select(FIELDS), any_json());
     let action = prop_oneof![4 => select(&["send", "watch", "status", "cancel", "list_targets"][..]).prop_map(Value::from), 1 => any_json()];
-    let shaped = (action, option::weighted(0.7, parts()), vec(field, 0..4)).prop_map(
+    let plausible_request = (action, option::weighted(0.7, parts()), vec(field, 0..4)).prop_map(
         |(action, parts, fields)| {
             let mut request = json!({"action": action});
             for (name, value) in fields {
@@ -179,28 +180,28 @@ fn any_request() -> impl Strategy<Value = Value> {
             request
         },
     );
-    prop_oneof![4 => shaped, 1 => any_json()]
+    prop_oneof![4 => plausible_request, 1 => any_json()]
 }
 
 /// Runs one call and counts its envelopes.
-pub(crate) fn one_envelope(rig: &Rig, request: String) -> Result<Value, TestCaseError> {
-    let (give, take) = mpsc::channel();
+pub(crate) fn one_envelope(fixture: &ToolFixture, request: String) -> Result<Value, TestCaseError> {
+    let (sender, receiver) = mpsc::channel();
     let count = Arc::new(AtomicUsize::new(0));
-    let job = CallInput {
+    let call = CallInput {
         request,
         updates: Some(Arc::new(|update| {
             parse(update);
         })),
         ..CallInput::default()
     };
-    let counted = Arc::clone(&count);
-    rig.plugin.start_with(job, move |envelope| {
-        counted.fetch_add(1, Ordering::SeqCst);
-        let _ = give.send(envelope);
+    let counter = Arc::clone(&count);
+    fixture.plugin.start_with(call, move |envelope| {
+        counter.fetch_add(1, Ordering::SeqCst);
+        let _ = sender.send(envelope);
     });
-    let envelope = take
-        .recv_timeout(EXIT_TIMEOUT)
-        .map_err(|_| TestCaseError::fail("no envelope came"))?;
+    let envelope = receiver
+        .recv_timeout(WAIT_TIMEOUT)
+        .map_err(|_| TestCaseError::fail("no envelope arrived"))?;
     prop_assert_eq!(count.load(Ordering::SeqCst), 1);
     let envelope = parse(&envelope);
     prop_assert_ne!(&envelope["error"]["reason"], "internal", "{}", envelope);
@@ -234,27 +235,28 @@ fn any_request_gives_one_envelope() {
         "tasks/cancel": result(task("canceled")),
     }});
     let peers = runtime.block_on(peers(json!({"main": answers})));
-    let rig = Rig::at(&peers);
+    let fixture = ToolFixture::with_peers(&peers);
     check(400, any_request(), |request| {
-        one_envelope(&rig, request.to_string()).map(|_| ())
+        one_envelope(&fixture, request.to_string()).map(|_| ())
     });
 }
 
 #[test]
 fn any_text_as_request_gives_one_envelope() {
-    let rig = Rig::with_target(json!({"baseUrl": "http://127.0.0.1:1"}));
+    let fixture = ToolFixture::with_target(json!({"baseUrl": "http://127.0.0.1:1"}));
     check(200, any::<String>(), |text| {
-        one_envelope(&rig, text).map(|_| ())
+        one_envelope(&fixture, text).map(|_| ())
     });
 }
 
 /// Returns a peer that answers a message with `answer`, as the result, as the whole body, or as events of a stream.
-fn answered_with(runtime: &Runtime, answer: &Value, card: &Value) -> Result<(), TestCaseError> {
+fn check_answer(runtime: &Runtime, answer: &Value, card: &Value) -> Result<(), TestCaseError> {
     // Removes braces that the script would replace.
     let literal = |value: &Value| value.to_string().replace("{{", "{ {");
-    let whole = json!({"body": literal(answer), "headers": {"content-type": "application/json"}});
+    let body_script =
+        json!({"body": literal(answer), "headers": {"content-type": "application/json"}});
     let event = json!({"raw": format!("data: {}\n\n", literal(answer))});
-    let wrapped = format!(
+    let result_script = format!(
         "data: {{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}}\n\n",
         literal(answer)
     );
@@ -267,18 +269,19 @@ fn answered_with(runtime: &Runtime, answer: &Value, card: &Value) -> Result<(), 
     };
     let result = json!({"body": format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}}", literal(answer)), "headers": {"content-type": "application/json"}});
     let peers = runtime.block_on(peers(json!({
-        "whole": script(whole.clone(), whole),
-        "result": script(result, json!({"sse": [event, {"raw": wrapped}]})),
-        "events": script(json!({"end": "destroy"}), json!({"sse": [{"raw": wrapped}, {"raw": wrapped}, event]})),
+        "whole": script(body_script.clone(), body_script),
+        "result": script(result, json!({"sse": [event, {"raw": result_script}]})),
+        "events": script(json!({"end": "destroy"}), json!({"sse": [{"raw": result_script}, {"raw": result_script}, event]})),
     })));
     for name in ["whole", "result", "events"] {
-        let rig = Rig::with_target(json!({"baseUrl": peers.origin(name), "timeoutMs": 5000}));
+        let fixture =
+            ToolFixture::with_target(json!({"baseUrl": peers.origin(name), "timeoutMs": 5000}));
         for request in [
-            send(),
-            stream(),
+            send_request(),
+            stream_request(),
             json!({"action": "status", "task_id": "t-1"}),
         ] {
-            one_envelope(&rig, request.to_string())?;
+            one_envelope(&fixture, request.to_string())?;
         }
     }
     Ok(())
@@ -288,13 +291,13 @@ fn answered_with(runtime: &Runtime, answer: &Value, card: &Value) -> Result<(), 
 fn any_answer_of_a_peer_gives_one_envelope() {
     let runtime = Runtime::new().unwrap();
     check(60, any_json(), |answer| {
-        answered_with(&runtime, &answer, &card())
+        check_answer(&runtime, &answer, &card())
     });
 }
 
 /// Returns a message, task or event with one value replaced.
 fn invalid_variants() -> impl Strategy<Value = Value> {
-    let right = select(vec![
+    let valid = select(vec![
         message("pong"),
         task("working"),
         status("completed", true),
@@ -305,61 +308,67 @@ fn invalid_variants() -> impl Strategy<Value = Value> {
             "artifacts": [{"artifactId": "a", "parts": [{"kind": "data", "data": {}}]}],
             "history": [message("before")]}),
     ]);
-    (right, any::<prop::sample::Index>(), any_json()).prop_map(|(mut value, place, other)| {
-        let mut places = Vec::new();
-        pointers(&value, String::new(), &mut places);
-        let place = place.get(&places).clone();
-        *value.pointer_mut(&place).unwrap() = other;
+    (valid, any::<prop::sample::Index>(), any_json()).prop_map(|(mut value, pointer, other)| {
+        let mut all = Vec::new();
+        pointers(&value, String::new(), &mut all);
+        let pointer = pointer.get(&all).clone();
+        *value.pointer_mut(&pointer).unwrap() = other;
         value
     })
 }
 
-fn pointers(value: &Value, at: String, all: &mut Vec<String>) {
+fn pointers(value: &Value, prefix: String, found: &mut Vec<String>) {
     match value {
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
-                pointers(item, format!("{at}/{index}"), all);
+                pointers(item, format!("{prefix}/{index}"), found);
             }
         }
         Value::Object(fields) => {
             for (key, item) in fields {
-                pointers(item, format!("{at}/{key}"), all);
+                pointers(item, format!("{prefix}/{key}"), found);
             }
         }
         _ => {}
     }
-    all.push(at);
+    found.push(prefix);
 }
 
 #[test]
 fn answer_with_invalid_value_gives_one_envelope() {
     let runtime = Runtime::new().unwrap();
     check(60, invalid_variants(), |answer| {
-        answered_with(&runtime, &answer, &card())
+        check_answer(&runtime, &answer, &card())
     });
 }
 
 #[test]
 fn any_card_gives_one_envelope() {
     let runtime = Runtime::new().unwrap();
-    let nearly = (select(KEYS), any_json()).prop_map(|(key, value)| {
+    let card_with_invalid_field = (select(KEYS), any_json()).prop_map(|(key, value)| {
         let mut card = card();
         card[key] = value;
         card
     });
-    check(60, prop_oneof![nearly, any_json()], |card| {
-        let literal = card
-            .to_string()
-            .replace("{{origin}}", "/")
-            .replace("{{", "{ {");
-        let answer = json!({"body": literal, "headers": {"content-type": "application/json"}});
-        let peers = runtime.block_on(peers(json!({"main": {
-            "routes": {"GET /.well-known/agent-card.json": answer},
-            "rpc": {"message/send": result(message("pong"))},
-        }})));
-        let rig = Rig::with_target(json!({"baseUrl": peers.origin("main"), "timeoutMs": 5000}));
-        one_envelope(&rig, json!({"action": "list_targets"}).to_string())?;
-        one_envelope(&rig, send().to_string())?;
-        one_envelope(&rig, stream().to_string()).map(|_| ())
-    });
+    check(
+        60,
+        prop_oneof![card_with_invalid_field, any_json()],
+        |card| {
+            let literal = card
+                .to_string()
+                .replace("{{origin}}", "/")
+                .replace("{{", "{ {");
+            let answer = json!({"body": literal, "headers": {"content-type": "application/json"}});
+            let peers = runtime.block_on(peers(json!({"main": {
+                "routes": {"GET /.well-known/agent-card.json": answer},
+                "rpc": {"message/send": result(message("pong"))},
+            }})));
+            let fixture = ToolFixture::with_target(
+                json!({"baseUrl": peers.origin("main"), "timeoutMs": 5000}),
+            );
+            one_envelope(&fixture, json!({"action": "list_targets"}).to_string())?;
+            one_envelope(&fixture, send_request().to_string())?;
+            one_envelope(&fixture, stream_request().to_string()).map(|_| ())
+        },
+    );
 }

@@ -3,14 +3,14 @@
 use serde_json::{Value, json};
 use testkit::conformance::Peers;
 
-use crate::faults::rig::{card, peers, result};
+use crate::faults::tool_fixture::{card, peers, result};
 
 /// A peer of one version and transport, and its dialect.
 pub(crate) struct Dialect {
     pub(crate) name: &'static str,
     pub(crate) card: Value,
     /// The methods and paths of sending, streaming, resubscribing and querying.
-    pub(crate) places: [&'static str; 4],
+    pub(crate) operations: [&'static str; 4],
     /// Wraps an answer.
     pub(crate) answer: fn(Value) -> Value,
     /// Wraps an event.
@@ -22,19 +22,19 @@ pub(crate) struct Dialect {
     pub(crate) working: &'static str,
 }
 
-fn kind(name: &str, mut value: Value) -> Value {
+fn with_kind(name: &str, mut value: Value) -> Value {
     value["kind"] = json!(name);
     value
 }
 
-fn http_json_card() -> Value {
+fn v0_3_http_json_card() -> Value {
     let mut card = card();
     card["url"] = json!("{{origin}}/rest");
     card["preferredTransport"] = json!("HTTP+JSON");
     card
 }
 
-fn card_of_1_0(transport: &str) -> Value {
+fn v1_card(transport: &str) -> Value {
     json!({
         "name": "Desk", "description": "Answers.", "version": "1.0.0", "capabilities": {"streaming": true},
         "supportedInterfaces": [{"url": "{{origin}}/a2a/jsonrpc", "protocolBinding": transport, "protocolVersion": "1.0"}],
@@ -42,19 +42,19 @@ fn card_of_1_0(transport: &str) -> Value {
     })
 }
 
-fn rest(value: Value) -> Value {
+fn rest_event(value: Value) -> Value {
     json!({ "rest": value })
 }
 
-pub(crate) fn body(value: Value) -> Value {
+pub(crate) fn json_response(value: Value) -> Value {
     json!({ "json": value })
 }
 
 pub(crate) fn dialects() -> [Dialect; 4] {
-    let of_1_0 = |name, card, places, answer, event| Dialect {
+    let with_v1_types = |name, card, operations, answer, event| Dialect {
         name,
         card,
-        places,
+        operations,
         answer,
         event,
         task: |task| json!({ "task": task }),
@@ -67,7 +67,7 @@ pub(crate) fn dialects() -> [Dialect; 4] {
         Dialect {
             name: "0.3 JSONRPC",
             card: card(),
-            places: [
+            operations: [
                 "message/send",
                 "message/stream",
                 "tasks/resubscribe",
@@ -75,27 +75,27 @@ pub(crate) fn dialects() -> [Dialect; 4] {
             ],
             answer: result,
             event: result,
-            task: |task| kind("task", task),
-            status: |update| kind("status-update", update),
-            artifact: |update| kind("artifact-update", update),
+            task: |task| with_kind("task", task),
+            status: |update| with_kind("status-update", update),
+            artifact: |update| with_kind("artifact-update", update),
             completed: "completed",
             working: "working",
         },
-        of_1_0(
+        with_v1_types(
             "0.3 HTTP+JSON",
-            http_json_card(),
+            v0_3_http_json_card(),
             [
                 "POST /rest/v1/message:send",
                 "POST /rest/v1/message:stream",
                 "POST /rest/v1/tasks/t-1:subscribe",
                 "GET /rest/v1/tasks/t-1",
             ],
-            body,
-            rest,
+            json_response,
+            rest_event,
         ),
-        of_1_0(
+        with_v1_types(
             "1.0 JSONRPC",
-            card_of_1_0("JSONRPC"),
+            v1_card("JSONRPC"),
             [
                 "SendMessage",
                 "SendStreamingMessage",
@@ -105,17 +105,17 @@ pub(crate) fn dialects() -> [Dialect; 4] {
             result,
             result,
         ),
-        of_1_0(
+        with_v1_types(
             "1.0 HTTP+JSON",
-            card_of_1_0("HTTP+JSON"),
+            v1_card("HTTP+JSON"),
             [
                 "POST /a2a/jsonrpc/message:send",
                 "POST /a2a/jsonrpc/message:stream",
                 "POST /a2a/jsonrpc/tasks/t-1:subscribe",
                 "GET /a2a/jsonrpc/tasks/t-1",
             ],
-            body,
-            rest,
+            json_response,
+            rest_event,
         ),
     ]
 }
@@ -124,13 +124,13 @@ impl Dialect {
     /// Returns the peer, with these responses by operation.
     pub(crate) async fn peer(&self, responses: Vec<(&str, Value)>) -> Peers {
         let (mut rpc, mut routes) = (json!({}), json!({}));
-        for (place, response) in responses {
-            let map = if place.contains(' ') {
+        for (operation, response) in responses {
+            let map = if operation.contains(' ') {
                 &mut routes
             } else {
                 &mut rpc
             };
-            map[place] = response;
+            map[operation] = response;
         }
         peers(json!({"main": {"card": self.card, "rpc": rpc, "routes": routes}})).await
     }
@@ -148,7 +148,7 @@ impl Dialect {
         (self.event)((self.artifact)(update))
     }
 
-    pub(crate) fn named(&self, state: &str) -> Value {
+    pub(crate) fn task_in_state(&self, state: &str) -> Value {
         json!({"id": "t-1", "contextId": "c-1", "status": {"state": state}})
     }
 }

@@ -1,19 +1,18 @@
 //! Properties that recorded cases cannot express: bounds on time, order and connections, and one envelope for every input.
 
 mod any_json;
-mod bad_requests;
+mod cancellation;
 mod cards;
 mod connections;
 mod credentials;
-mod ends;
-pub(crate) use crate::support::filter;
-pub(crate) use crate::support::in_process;
+mod invalid_requests;
+pub(crate) use crate::support::jsonl_process;
+pub(crate) use crate::support::tool_fixture;
+mod concurrency_limits;
+mod concurrent_calls;
 mod dialect;
 mod memory;
-mod newer_version;
-mod redundant;
-pub(crate) mod rig;
-mod side_by_side;
+mod optional_fields;
 mod signed_cards;
-mod turns;
 mod updates;
+mod v1_results;

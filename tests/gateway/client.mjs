@@ -22,7 +22,7 @@ export class Client {
     return new Promise((resolve, reject) => {
       this.socket = new this.WebSocket(this.url, ["a2a-v1"]);
       this.socket.on("error", reject);
-      this.socket.on("message", (data) => this.take(JSON.parse(data)));
+      this.socket.on("message", (data) => this.dispatch(JSON.parse(data)));
       this.socket.on("open", () => this.handshake().then(resolve, reject));
     });
   }
@@ -31,13 +31,13 @@ export class Client {
     const capabilities = { supportedMessageTypes: ["message", "status", "error"], version: "1.0.0" };
     if (this.serves.length) capabilities.supportedAgents = this.serves;
     return new Promise((resolve) => {
-      const acknowledged = (message) => {
+      const onAcknowledge = (message) => {
         if (message.content.action !== "acknowledge") return;
-        this.off("handshake", acknowledged);
+        this.off("handshake", onAcknowledge);
         this.clientId = message.content.clientId;
         resolve(message);
       };
-      this.on("handshake", acknowledged);
+      this.on("handshake", onAcknowledge);
       this.send({ type: "handshake", content: { action: "advertise", capabilities } });
     });
   }
@@ -52,12 +52,12 @@ export class Client {
   sendMessage(agent, content, metadata = {}) {
     return new Promise((resolve) => {
       const correlationId = `corr-${Date.now()}`;
-      const answered = (message) => {
+      const onResponse = (message) => {
         if (message.metadata?.correlationId !== correlationId) return;
-        this.off("message", answered);
+        this.off("message", onResponse);
         resolve(message);
       };
-      this.on("message", answered);
+      this.on("message", onResponse);
       this.send({ type: "message", agent, content, metadata: { ...metadata, requiresResponse: true, correlationId } });
     });
   }
@@ -81,7 +81,7 @@ export class Client {
     this.handlers.set(type, (this.handlers.get(type) ?? []).filter((other) => other !== handler));
   }
 
-  take(message) {
+  dispatch(message) {
     for (const handler of this.handlers.get(message.type) ?? []) handler(message);
   }
 

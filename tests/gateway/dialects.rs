@@ -3,8 +3,10 @@
 use serde_json::{Value, json};
 
 use crate::gateway::{
-    rig::reason,
-    support::{and, at, named, next, propose, text, to},
+    support::{
+        continue_task, message_to, propose, start_profile, text, tool_with_gateway, with_fields,
+    },
+    tool_fixture::reason,
 };
 
 fn message(envelope: &Value) -> &str {
@@ -13,8 +15,8 @@ fn message(envelope: &Value) -> &str {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reference_of_11_2_acknowledges_and_lists_agents() {
-    let gateway = named("reference-11.2").await;
-    let listed = at(&gateway.url(), json!({}))
+    let gateway = start_profile("reference-11.2").await;
+    let listed = tool_with_gateway(&gateway.url(), json!({}))
         .call(&json!({"action": "list_targets"}))
         .await;
     let targets = listed["summary"]["targets"].as_array().unwrap();
@@ -38,9 +40,9 @@ async fn reference_of_11_2_acknowledges_and_lists_agents() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_23_error_of_11_2_answers_the_only_request() {
-    let gateway = named("reference-11.2").await;
-    let envelope = at(&gateway.url(), json!({}))
-        .call(&to("unknown", "Hello?"))
+    let gateway = start_profile("reference-11.2").await;
+    let envelope = tool_with_gateway(&gateway.url(), json!({}))
+        .call(&message_to("unknown", "Hello?"))
         .await;
     assert_eq!(reason(&envelope), "agent_not_found", "{envelope}");
     assert_eq!(
@@ -55,8 +57,8 @@ async fn h_23_error_of_11_2_answers_the_only_request() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn triad_is_unknown_to_11_2() {
-    let gateway = named("reference-11.2").await;
-    let envelope = at(&gateway.url(), json!({}))
+    let gateway = start_profile("reference-11.2").await;
+    let envelope = tool_with_gateway(&gateway.url(), json!({}))
         .call(&propose("Ship it?"))
         .await;
     assert_eq!(reason(&envelope), "unknown_type", "{envelope}");
@@ -68,9 +70,11 @@ async fn triad_is_unknown_to_11_2() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn agent_of_11_2_cannot_answer() {
-    let gateway = named("reference-11.2").await;
-    let request = and(to("alpha", "Hello?"), json!({"timeout_ms": 700}));
-    let envelope = at(&gateway.url(), json!({})).call(&request).await;
+    let gateway = start_profile("reference-11.2").await;
+    let request = with_fields(message_to("alpha", "Hello?"), json!({"timeout_ms": 700}));
+    let envelope = tool_with_gateway(&gateway.url(), json!({}))
+        .call(&request)
+        .await;
     assert_eq!(
         crate::gateway::support::state(&envelope),
         "working",
@@ -80,11 +84,11 @@ async fn agent_of_11_2_cannot_answer() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn javascript_dialect_requires_configuration() {
-    let gateway = named("heretek-js").await;
+    let gateway = start_profile("heretek-js").await;
     let url = format!("{}/a2a", gateway.url());
     for dialect in ["auto", "a2a-v1", "openclaw"] {
-        let envelope = at(&url, json!({"dialect": dialect}))
-            .call(&to("alpha", "Hello?"))
+        let envelope = tool_with_gateway(&url, json!({"dialect": dialect}))
+            .call(&message_to("alpha", "Hello?"))
             .await;
         assert_eq!(reason(&envelope), "protocol_error", "{envelope}");
         assert!(message(&envelope).contains("heretek-js"), "{envelope}");
@@ -98,12 +102,12 @@ async fn javascript_dialect_requires_configuration() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn agent_of_javascript_gateway_answers() {
-    let gateway = named("heretek-js").await;
-    let rig = at(
+    let gateway = start_profile("heretek-js").await;
+    let fixture = tool_with_gateway(
         &format!("{}/a2a", gateway.url()),
         json!({"dialect": "heretek-js"}),
     );
-    let envelope = rig.call(&to("alpha", "How are you?")).await;
+    let envelope = fixture.call(&message_to("alpha", "How are you?")).await;
     assert_eq!(text(&envelope), "all well", "{envelope}");
     let sent = gateway.log().frame(1, &json!({"/type": "message"})).await;
     assert_eq!(
@@ -115,12 +119,12 @@ async fn agent_of_javascript_gateway_answers() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_26_queued_message_of_javascript_gateway_is_undelivered() {
-    let gateway = named("heretek-js").await;
-    let rig = at(
+    let gateway = start_profile("heretek-js").await;
+    let fixture = tool_with_gateway(
         &format!("{}/a2a", gateway.url()),
         json!({"dialect": "heretek-js"}),
     );
-    let envelope = rig.call(&to("ghost", "Hello?")).await;
+    let envelope = fixture.call(&message_to("ghost", "Hello?")).await;
     assert_eq!(reason(&envelope), "agent_offline", "{envelope}");
     assert_eq!(
         envelope["error"]["details"]["delivered"], "no",
@@ -131,10 +135,10 @@ async fn h_26_queued_message_of_javascript_gateway_is_undelivered() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_12_token_in_url_is_opt_in() {
-    let gateway = named("heretek-js").await;
+    let gateway = start_profile("heretek-js").await;
     let settings = json!({"dialect": "heretek-js", "token": "wrong", "tokenInQuery": true});
-    let envelope = at(&format!("{}/a2a", gateway.url()), settings)
-        .call(&to("alpha", "Hello?"))
+    let envelope = tool_with_gateway(&format!("{}/a2a", gateway.url()), settings)
+        .call(&message_to("alpha", "Hello?"))
         .await;
     assert_eq!(reason(&envelope), "auth_failed", "{envelope}");
     assert!(!envelope.to_string().contains("token=wrong"), "{envelope}");
@@ -142,9 +146,9 @@ async fn h_12_token_in_url_is_opt_in() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn openclaw_gateway_gets_no_other_dialect() {
-    let gateway = named("openclaw").await;
-    let envelope = at(&gateway.url(), json!({"dialect": "a2a-v1"}))
-        .call(&to("main", "Hello?"))
+    let gateway = start_profile("openclaw").await;
+    let envelope = tool_with_gateway(&gateway.url(), json!({"dialect": "a2a-v1"}))
+        .call(&message_to("main", "Hello?"))
         .await;
     assert_eq!(reason(&envelope), "protocol_error", "{envelope}");
     assert!(message(&envelope).contains("openclaw"), "{envelope}");
@@ -157,9 +161,9 @@ async fn openclaw_gateway_gets_no_other_dialect() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn agent_of_openclaw_answers() {
-    let gateway = named("openclaw").await;
-    let rig = at(&gateway.url(), json!({"token": "scripted-token"}));
-    let envelope = rig.call(&to("helper", "How long is it?")).await;
+    let gateway = start_profile("openclaw").await;
+    let fixture = tool_with_gateway(&gateway.url(), json!({"token": "scripted-token"}));
+    let envelope = fixture.call(&message_to("helper", "How long is it?")).await;
     assert_eq!(envelope["ok"], true, "{envelope}");
     assert!(
         envelope.to_string().contains("It has three lines."),
@@ -172,9 +176,9 @@ async fn agent_of_openclaw_answers() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn openclaw_rejects_invalid_token() {
-    let gateway = named("openclaw").await;
-    let rig = at(&gateway.url(), json!({"token": "a-secret-of-ours"}));
-    let envelope = rig.call(&to("helper", "Hello?")).await;
+    let gateway = start_profile("openclaw").await;
+    let fixture = tool_with_gateway(&gateway.url(), json!({"token": "a-secret-of-ours"}));
+    let envelope = fixture.call(&message_to("helper", "Hello?")).await;
     assert_eq!(reason(&envelope), "auth_failed", "{envelope}");
     assert!(
         !envelope.to_string().contains("a-secret-of-ours"),
@@ -184,15 +188,15 @@ async fn openclaw_rejects_invalid_token() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn run_of_openclaw_is_stopped() {
-    let gateway = named("openclaw").await;
-    let rig = at(&gateway.url(), json!({"token": "scripted-token"}));
-    let request = and(
-        to("helper", "SLOW please"),
+    let gateway = start_profile("openclaw").await;
+    let fixture = tool_with_gateway(&gateway.url(), json!({"token": "scripted-token"}));
+    let request = with_fields(
+        message_to("helper", "SLOW please"),
         json!({"task_requirement": "required", "blocking": false}),
     );
-    let started = rig.call(&request).await;
+    let started = fixture.call(&request).await;
     assert_eq!(started["ok"], true, "{started}");
-    let stopped = rig.call(&next("cancel", &started)).await;
+    let stopped = fixture.call(&continue_task("cancel", &started)).await;
     assert_eq!(stopped["raw"]["status"]["state"], "canceled", "{stopped}");
     gateway
         .log()
@@ -205,14 +209,14 @@ async fn run_of_openclaw_is_stopped() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_agents_of_openclaw_vote() {
-    let gateway = named("openclaw").await;
-    let rig = at(&gateway.url(), json!({"token": "scripted-token"}));
+    let gateway = start_profile("openclaw").await;
+    let fixture = tool_with_gateway(&gateway.url(), json!({"token": "scripted-token"}));
     for (vote, result, consensus) in [
         ("APPROVE", "approved", true),
         ("REJECT", "rejected", true),
         ("ABSTAIN", "rejected", false),
     ] {
-        let envelope = rig.call(&propose(&format!("Say {vote}."))).await;
+        let envelope = fixture.call(&propose(&format!("Say {vote}."))).await;
         let decided = crate::gateway::support::decision(&envelope);
         assert_eq!(decided["result"], result, "{vote}: {envelope}");
         assert_eq!(decided["consensus"], consensus, "{vote}: {envelope}");
@@ -221,12 +225,12 @@ async fn three_agents_of_openclaw_vote() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unclear_vote_is_requested_once_more_then_abstains() {
-    let gateway = named("openclaw").await;
-    let rig = at(
+    let gateway = start_profile("openclaw").await;
+    let fixture = tool_with_gateway(
         &gateway.url(),
         json!({"token": "scripted-token", "triad": {"quorum": "all"}}),
     );
-    let envelope = rig.call(&propose("MUMBLE")).await;
+    let envelope = fixture.call(&propose("MUMBLE")).await;
     let decided = crate::gateway::support::decision(&envelope);
     let abstained = json!({"alpha": "abstain", "beta": "abstain", "charlie": "abstain"});
     assert_eq!(decided["votes"], abstained, "{envelope}");

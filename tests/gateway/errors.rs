@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::gateway::{
-    rig::reason,
-    support::{and, at, scripted, to},
+    support::{message_to, start_scripted, tool_with_gateway, with_fields},
+    tool_fixture::reason,
 };
 
 /// Number, name, and the contract's code.
@@ -46,13 +46,15 @@ fn gateway(answers: &Value) -> Value {
 
 /// Returns the tool's result for this answer.
 async fn reported(answer: Value) -> Value {
-    let gateway = scripted(&gateway(&answer)).await;
+    let gateway = start_scripted(&gateway(&answer)).await;
     // With a `ttl` of a second, the bridge does not repeat a message to a busy agent.
-    let request = and(
-        to("alpha", "Hello?"),
+    let request = with_fields(
+        message_to("alpha", "Hello?"),
         json!({"timeout_ms": 20_000, "metadata": {"ttl": 1}}),
     );
-    at(&gateway.url(), json!({})).call(&request).await
+    tool_with_gateway(&gateway.url(), json!({}))
+        .call(&request)
+        .await
 }
 
 fn error(content: Value) -> Value {

@@ -3,12 +3,13 @@
 use serde_json::json;
 
 use crate::gateway::support::{
-    at, decision, node::NodeClient, propose, reference::Reference, text, to, voters,
+    decision, message_to, node::NodeClient, propose, reference_gateway::ReferenceGateway, text,
+    tool_with_gateway, voters,
 };
 
 /// Waits until the gateway has registered it.
-async fn start_client(url: &str, order: serde_json::Value) -> NodeClient {
-    let mut client = NodeClient::start(url, &order);
+async fn start_client(url: &str, options: serde_json::Value) -> NodeClient {
+    let mut client = NodeClient::start(url, &options);
     let acknowledged = client.next_report("ready").await;
     assert_eq!(
         acknowledged["content"]["action"], "acknowledge",
@@ -27,11 +28,10 @@ async fn start_client(url: &str, order: serde_json::Value) -> NodeClient {
 
 #[tokio::test]
 async fn javascript_client_calls_a_javascript_agent() {
-    let gateway = Reference::start(json!({})).await;
-    let mut agent = start_client(&gateway.url, json!({"play": "serve", "name": "steward"})).await;
-    let order =
-        json!({"play": "ask", "agent": "steward", "text": "What is the state of the collective?"});
-    let mut client = start_client(&gateway.url, order).await;
+    let gateway = ReferenceGateway::start(json!({})).await;
+    let mut agent = start_client(&gateway.url, json!({"role": "serve", "name": "steward"})).await;
+    let options = json!({"role": "request", "agent": "steward", "text": "What is the state of the collective?"});
+    let mut client = start_client(&gateway.url, options).await;
     let received = agent.next_report("received").await;
     assert_eq!(
         received["content"]["content"],
@@ -52,10 +52,10 @@ async fn javascript_client_calls_a_javascript_agent() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bridge_calls_a_javascript_agent() {
-    let gateway = Reference::start(json!({})).await;
-    let mut agent = start_client(&gateway.url, json!({"play": "serve", "name": "steward"})).await;
-    let envelope = at(&gateway.url, json!({}))
-        .call(&to("steward", "Hello from afar"))
+    let gateway = ReferenceGateway::start(json!({})).await;
+    let mut agent = start_client(&gateway.url, json!({"role": "serve", "name": "steward"})).await;
+    let envelope = tool_with_gateway(&gateway.url, json!({}))
+        .call(&message_to("steward", "Hello from afar"))
         .await;
     assert_eq!(
         text(&envelope),
@@ -68,11 +68,11 @@ async fn bridge_calls_a_javascript_agent() {
 
 #[tokio::test]
 async fn javascript_client_calls_another_stack() {
-    let gateway = Reference::start(json!({})).await;
-    let rules = json!([voters::answers("as you wish")]);
-    let _agent = voters::agent(&gateway.url, "coder", rules).await;
-    let order = json!({"play": "ask", "agent": "coder", "text": "Fix it."});
-    let mut client = start_client(&gateway.url, order).await;
+    let gateway = ReferenceGateway::start(json!({})).await;
+    let rules = json!([voters::answer_rule("as you wish")]);
+    let _agent = voters::start_agent(&gateway.url, "coder", rules).await;
+    let options = json!({"role": "request", "agent": "coder", "text": "Fix it."});
+    let mut client = start_client(&gateway.url, options).await;
     assert_eq!(
         client.next_report("answer").await["content"]["content"],
         "as you wish"
@@ -83,18 +83,18 @@ async fn javascript_client_calls_another_stack() {
 async fn triad(url: &str, confidence: [f64; 3]) -> Vec<NodeClient> {
     let mut voters = Vec::new();
     for (name, confidence) in ["alpha", "beta", "charlie"].into_iter().zip(confidence) {
-        let order = json!({"play": "vote", "name": name, "confidence": confidence});
-        voters.push(start_client(url, order).await);
+        let options = json!({"role": "vote", "name": name, "confidence": confidence});
+        voters.push(start_client(url, options).await);
     }
     voters
 }
 
 #[tokio::test]
 async fn javascript_triad_decides_for_javascript_client() {
-    let gateway = Reference::start(json!({"triad": {"quorum": "all"}})).await;
+    let gateway = ReferenceGateway::start(json!({"triad": {"quorum": "all"}})).await;
     let _voters = triad(&gateway.url, [0.9, 0.2, 0.8]).await;
-    let order = json!({"play": "propose", "proposal": "Ship it", "reasoning": "It is done."});
-    let mut client = start_client(&gateway.url, order).await;
+    let options = json!({"role": "propose", "proposal": "Ship it", "reasoning": "It is done."});
+    let mut client = start_client(&gateway.url, options).await;
     for _ in 0..3 {
         let vote = client.next_report("received").await;
         assert!(vote["content"]["confidence"].is_number(), "{vote}");
@@ -108,9 +108,9 @@ async fn javascript_triad_decides_for_javascript_client() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_36_javascript_triad_votes_by_message_id() {
-    let gateway = Reference::start(json!({"triad": {"quorum": "all"}})).await;
+    let gateway = ReferenceGateway::start(json!({"triad": {"quorum": "all"}})).await;
     let _voters = triad(&gateway.url, [0.1, 0.2, 0.8]).await;
-    let envelope = at(&gateway.url, json!({}))
+    let envelope = tool_with_gateway(&gateway.url, json!({}))
         .call(&propose("Drop the table"))
         .await;
     let decided = decision(&envelope);
@@ -120,10 +120,10 @@ async fn h_36_javascript_triad_votes_by_message_id() {
 
 #[tokio::test]
 async fn error_has_the_format_of_the_javascript_client() {
-    let gateway = Reference::start(json!({})).await;
+    let gateway = ReferenceGateway::start(json!({})).await;
     let message = json!({"type": "message", "agent": "unknown", "content": {"role": "user", "content": "x"}, "metadata": {"correlationId": "c-1"}});
-    let order = json!({"play": "say", "types": ["error"], "messages": [message, {"type": "frobnicate", "content": {}}]});
-    let mut client = start_client(&gateway.url, order).await;
+    let options = json!({"role": "send", "types": ["error"], "messages": [message, {"type": "frobnicate", "content": {}}]});
+    let mut client = start_client(&gateway.url, options).await;
     let error = client.next_report("received").await;
     assert_eq!(error["content"]["error"], "AGENT_NOT_FOUND", "{error}");
     assert_eq!(error["content"]["code"], 3001, "{error}");

@@ -7,17 +7,20 @@ use testkit::conformance::gateways::LogEvent;
 use tokio::time::Instant;
 
 use crate::gateway::{
-    rig::{reason, soon},
-    support::{and, answer, at, decided, decision, next, plain, propose, text, to, voted},
+    support::{
+        answer_frame, continue_task, decision, decision_frame, message_to, propose, start_gateway,
+        text, tool_with_gateway, vote_frame, with_fields,
+    },
+    tool_fixture::{reason, within_timeout},
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_07_bridge_pings_a_silent_gateway() {
-    let late = json!({"when": {"/type": "message"}, "do": [{"await": "pinged"}, {"send": answer("I was busy")}]});
+    let late = json!({"when": {"/type": "message"}, "do": [{"await": "pinged"}, {"send": answer_frame("I was busy")}]});
     let pinged = json!({"when": {"/type": "ping"}, "times": 1, "do": [{"release": "pinged"}, {"send": {"type": "pong", "content": {}, "metadata": {"parentId": "{{/id}}"}}}]});
-    let gateway = plain(json!([late, pinged])).await;
-    let rig = at(&gateway.url(), json!({"heartbeatMs": 50}));
-    let envelope = rig.call(&to("alpha", "Hello?")).await;
+    let gateway = start_gateway(json!([late, pinged])).await;
+    let fixture = tool_with_gateway(&gateway.url(), json!({"heartbeatMs": 50}));
+    let envelope = fixture.call(&message_to("alpha", "Hello?")).await;
     assert_eq!(text(&envelope), "I was busy", "{envelope}");
     let ping = &gateway.log().matching(&json!({"/type": "ping"}))[0];
     assert_eq!(ping["content"], json!({}), "{ping}");
@@ -30,11 +33,11 @@ async fn h_07_bridge_pings_a_silent_gateway() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_07_gateway_ping_is_answered() {
     let ping = json!({"type": "ping", "id": "ping-1", "timestamp": 1});
-    let late = json!({"when": {"/type": "message"}, "do": [{"send": ping}, {"await": "answered"}, {"send": answer("good")}]});
+    let late = json!({"when": {"/type": "message"}, "do": [{"send": ping}, {"await": "answered"}, {"send": answer_frame("good")}]});
     let answered = json!({"when": {"/type": "pong"}, "do": [{"release": "answered"}]});
-    let gateway = plain(json!([late, answered])).await;
-    let envelope = at(&gateway.url(), json!({}))
-        .call(&to("alpha", "Hello?"))
+    let gateway = start_gateway(json!([late, answered])).await;
+    let envelope = tool_with_gateway(&gateway.url(), json!({}))
+        .call(&message_to("alpha", "Hello?"))
         .await;
     assert_eq!(text(&envelope), "good", "{envelope}");
     let pong = &gateway.log().matching(&json!({"/type": "pong"}))[0];
@@ -44,8 +47,8 @@ async fn h_07_gateway_ping_is_answered() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_14_discovery_replaces_acknowledged_names() {
     let acknowledge = json!({"action": "acknowledge", "clientId": "c", "availableAgents": ["gone"], "protocolVersion": "1.0.0"});
-    let gateway = plain(json!([{"when": {"/type": "handshake"}, "do": [{"send": {"type": "handshake", "content": acknowledge}}]}])).await;
-    let listed = at(&gateway.url(), json!({}))
+    let gateway = start_gateway(json!([{"when": {"/type": "handshake"}, "do": [{"send": {"type": "handshake", "content": acknowledge}}]}])).await;
+    let listed = tool_with_gateway(&gateway.url(), json!({}))
         .call(&json!({"action": "list_targets"}))
         .await;
     let reported = listed.to_string();
@@ -58,9 +61,10 @@ async fn h_14_discovery_replaces_acknowledged_names() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_23_response_is_an_answer() {
     let response = json!({"type": "response", "from": "alpha", "content": {"result": "by another type"}, "metadata": {"correlationId": "{{/metadata/correlationId}}"}});
-    let gateway = plain(json!([{"when": {"/type": "message"}, "do": [{"send": response}]}])).await;
-    let envelope = at(&gateway.url(), json!({}))
-        .call(&to("alpha", "Hello?"))
+    let gateway =
+        start_gateway(json!([{"when": {"/type": "message"}, "do": [{"send": response}]}])).await;
+    let envelope = tool_with_gateway(&gateway.url(), json!({}))
+        .call(&message_to("alpha", "Hello?"))
         .await;
     assert_eq!(envelope["ok"], true, "{envelope}");
     assert!(
@@ -71,16 +75,17 @@ async fn h_23_response_is_an_answer() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_23_correlation_beside_content_or_parent_suffices() {
-    let mut beside = answer("beside the content");
+    let mut beside = answer_frame("beside the content");
     beside["correlationId"] = beside["metadata"]["correlationId"].take();
     beside["metadata"] = json!({});
-    let mut parent = answer("by its parent");
+    let mut parent = answer_frame("by its parent");
     parent["metadata"] = json!({"parentId": "{{/id}}"});
     for reply in [beside, parent] {
         let expected = reply["content"]["content"].clone();
-        let gateway = plain(json!([{"when": {"/type": "message"}, "do": [{"send": reply}]}])).await;
-        let envelope = at(&gateway.url(), json!({}))
-            .call(&to("alpha", "Hello?"))
+        let gateway =
+            start_gateway(json!([{"when": {"/type": "message"}, "do": [{"send": reply}]}])).await;
+        let envelope = tool_with_gateway(&gateway.url(), json!({}))
+            .call(&message_to("alpha", "Hello?"))
             .await;
         assert_eq!(json!(text(&envelope)), expected, "{envelope}");
     }
@@ -89,17 +94,17 @@ async fn h_23_correlation_beside_content_or_parent_suffices() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_23_uncorrelated_error_matches_neither_of_two_requests() {
     let stray = json!({"type": "error", "content": {"error": "AGENT_ERROR", "message": "about an unknown message"}});
-    let first = json!({"when": {"/type": "message", "/agent": "alpha"}, "do": [{"await": "both"}, {"send": stray}, {"send": answer("first")}]});
-    let second = json!({"when": {"/type": "message", "/agent": "beta"}, "do": [{"release": "both"}, {"await": "later"}, {"send": answer("second")}]});
-    let gateway = plain(json!([first, second])).await;
-    let rig = at(&gateway.url(), json!({}));
-    let (alpha, beta) = (to("alpha", "Hello?"), to("beta", "Hello?"));
+    let first = json!({"when": {"/type": "message", "/agent": "alpha"}, "do": [{"await": "both"}, {"send": stray}, {"send": answer_frame("first")}]});
+    let second = json!({"when": {"/type": "message", "/agent": "beta"}, "do": [{"release": "both"}, {"await": "later"}, {"send": answer_frame("second")}]});
+    let gateway = start_gateway(json!([first, second])).await;
+    let fixture = tool_with_gateway(&gateway.url(), json!({}));
+    let (alpha, beta) = (message_to("alpha", "Hello?"), message_to("beta", "Hello?"));
     let alpha_call = async {
-        let envelope = rig.call(&alpha).await;
+        let envelope = fixture.call(&alpha).await;
         gateway.release("later");
         envelope
     };
-    let (alpha, beta) = tokio::join!(alpha_call, rig.call(&beta));
+    let (alpha, beta) = tokio::join!(alpha_call, fixture.call(&beta));
     assert_eq!(
         (text(&alpha), text(&beta)),
         ("first", "second"),
@@ -111,10 +116,11 @@ async fn h_23_uncorrelated_error_matches_neither_of_two_requests() {
 async fn h_27_busy_agent_gets_the_same_id_again() {
     let busy = json!({"type": "error", "from": "gateway", "content": {"error": "AGENT_BUSY", "message": "busy", "code": 3003}, "metadata": {"correlationId": "{{/metadata/correlationId}}"}});
     let gateway =
-        plain(json!([{"when": {"/type": "message"}, "times": 1, "do": [{"send": busy}]}])).await;
+        start_gateway(json!([{"when": {"/type": "message"}, "times": 1, "do": [{"send": busy}]}]))
+            .await;
     let started_at = Instant::now();
-    let envelope = at(&gateway.url(), json!({}))
-        .call(&to("alpha", "Hello?"))
+    let envelope = tool_with_gateway(&gateway.url(), json!({}))
+        .call(&message_to("alpha", "Hello?"))
         .await;
     assert_eq!(text(&envelope), "as you wish", "{envelope}");
     let requests = gateway.log().matching(&json!({"/type": "message"}));
@@ -130,9 +136,10 @@ async fn h_27_busy_agent_gets_the_same_id_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_27_offline_agent_gets_no_retry() {
     let offline = json!({"type": "error", "from": "gateway", "content": {"error": "AGENT_OFFLINE", "message": "away", "code": 3002}, "metadata": {"correlationId": "{{/metadata/correlationId}}"}});
-    let gateway = plain(json!([{"when": {"/type": "message"}, "do": [{"send": offline}]}])).await;
-    let envelope = at(&gateway.url(), json!({}))
-        .call(&to("alpha", "Hello?"))
+    let gateway =
+        start_gateway(json!([{"when": {"/type": "message"}, "do": [{"send": offline}]}])).await;
+    let envelope = tool_with_gateway(&gateway.url(), json!({}))
+        .call(&message_to("alpha", "Hello?"))
         .await;
     assert_eq!(reason(&envelope), "agent_offline", "{envelope}");
     assert_eq!(
@@ -143,22 +150,25 @@ async fn h_27_offline_agent_gets_no_retry() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_28_status_fetches_a_late_answer() {
-    let late = json!({"when": {"/type": "message", "/agent": "alpha"}, "do": [{"await": "later"}, {"send": answer("late, but here")}, {"send": {"type": "event", "content": {"event": "sent"}}}, {"release": "sent"}]});
-    let gateway = plain(json!([late])).await;
-    let rig = at(&gateway.url(), json!({}));
-    let request = and(
-        to("alpha", "Hello?"),
+    let late = json!({"when": {"/type": "message", "/agent": "alpha"}, "do": [{"await": "later"}, {"send": answer_frame("late, but here")}, {"send": {"type": "event", "content": {"event": "sent"}}}, {"release": "sent"}]});
+    let gateway = start_gateway(json!([late])).await;
+    let fixture = tool_with_gateway(&gateway.url(), json!({}));
+    let request = with_fields(
+        message_to("alpha", "Hello?"),
         json!({"task_requirement": "required", "blocking": false}),
     );
-    let started = rig.call(&request).await;
+    let started = fixture.call(&request).await;
     assert_eq!(started["raw"]["status"]["state"], "working", "{started}");
     gateway.release("later");
     // The answer to another request follows the late one.
-    assert_eq!(text(&rig.call(&to("beta", "Hello?")).await), "as you wish");
-    let mut reported = rig.call(&next("status", &started)).await;
+    assert_eq!(
+        text(&fixture.call(&message_to("beta", "Hello?")).await),
+        "as you wish"
+    );
+    let mut reported = fixture.call(&continue_task("status", &started)).await;
     let until = Instant::now() + Duration::from_secs(10);
     while reported["raw"]["status"]["state"] == "working" && Instant::now() < until {
-        reported = rig.call(&next("status", &started)).await;
+        reported = fixture.call(&continue_task("status", &started)).await;
     }
     assert_eq!(
         reported["raw"]["status"]["state"], "completed",
@@ -173,8 +183,8 @@ async fn h_28_status_fetches_a_late_answer() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_30_foreign_status_is_unknown_and_active_is_online() {
     let agents = json!([{"name": "a", "role": "r", "status": "Active"}, {"name": "b", "role": "r", "status": "sleepy"}, {"name": "c", "role": "r"}, {"name": "d", "status": "busy"}]);
-    let gateway = plain(json!([{"when": {"/type": "discovery"}, "do": [{"send": {"type": "discovery", "content": {"agents": agents}}}]}])).await;
-    let listed = at(&gateway.url(), json!({}))
+    let gateway = start_gateway(json!([{"when": {"/type": "discovery"}, "do": [{"send": {"type": "discovery", "content": {"agents": agents}}}]}])).await;
+    let listed = tool_with_gateway(&gateway.url(), json!({}))
         .call(&json!({"action": "list_targets"}))
         .await;
     let targets = listed["summary"]["targets"].as_array().unwrap();
@@ -192,9 +202,9 @@ async fn h_30_foreign_status_is_unknown_and_active_is_online() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_31_workspace_paths_are_hidden() {
-    let gateway = plain(json!([])).await;
-    let rig = at(&gateway.url(), json!({}));
-    let listed = rig.call(&json!({"action": "list_targets"})).await;
+    let gateway = start_gateway(json!([])).await;
+    let fixture = tool_with_gateway(&gateway.url(), json!({}));
+    let listed = fixture.call(&json!({"action": "list_targets"})).await;
     let reported = listed.to_string();
     assert!(
         reported.contains("gateway:steward") && !reported.contains("/home/user"),
@@ -205,13 +215,13 @@ async fn h_31_workspace_paths_are_hidden() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_43_vote_updates_have_confidence() {
-    let mut sure = voted("alpha", "approve");
+    let mut sure = vote_frame("alpha", "approve");
     sure["content"]["confidence"] = json!(0.9);
     let propose_rule = json!({"when": {"/type": "proposal"}, "do": [
-        {"send": sure}, {"delay_ms": 100}, {"send": voted("beta", "approve")}, {"delay_ms": 100}, {"send": decided("approved", json!({"alpha": "approve", "beta": "approve"}), true)}]});
-    let gateway = plain(json!([propose_rule])).await;
-    let (envelope, updates) = at(&gateway.url(), json!({}))
-        .follow(&propose("Ship it?"))
+        {"send": sure}, {"delay_ms": 100}, {"send": vote_frame("beta", "approve")}, {"delay_ms": 100}, {"send": decision_frame("approved", json!({"alpha": "approve", "beta": "approve"}), true)}]});
+    let gateway = start_gateway(json!([propose_rule])).await;
+    let (envelope, updates) = tool_with_gateway(&gateway.url(), json!({}))
+        .call_with_updates(&propose("Ship it?"))
         .await;
     assert_eq!(decision(&envelope)["result"], "approved", "{envelope}");
     let reported = Value::from(updates).to_string();
@@ -224,10 +234,10 @@ async fn h_43_vote_updates_have_confidence() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_46_cut_proposal_is_not_resent() {
     let cut = json!({"when": {"/type": "proposal"}, "do": [{"end": "destroy"}]});
-    let gateway = plain(json!([cut])).await;
-    let rig = at(&gateway.url(), json!({}));
-    let request = and(propose("Ship it?"), json!({"timeout_ms": 2500}));
-    rig.call(&request).await;
+    let gateway = start_gateway(json!([cut])).await;
+    let fixture = tool_with_gateway(&gateway.url(), json!({}));
+    let request = with_fields(propose("Ship it?"), json!({"timeout_ms": 2500}));
+    fixture.call(&request).await;
     assert_eq!(
         gateway.log().matching(&json!({"/type": "proposal"})).len(),
         1
@@ -241,25 +251,28 @@ async fn h_46_decision_after_a_reconnect_counts() {
     let acknowledge = json!({"action": "acknowledge", "clientId": "c", "availableAgents": [], "protocolVersion": "1.0.0"});
     let back = json!({"when": {"/type": "handshake"}, "connection": 2, "do": [
         {"send": {"type": "handshake", "content": acknowledge}}, {"send": {"type": "decision", "from": "gateway", "content": content}}]});
-    let gateway = plain(json!([cut, back])).await;
-    let rig = at(&gateway.url(), json!({}));
-    let envelope = rig
-        .call(&and(propose("Ship it?"), json!({"timeout_ms": 15_000})))
+    let gateway = start_gateway(json!([cut, back])).await;
+    let fixture = tool_with_gateway(&gateway.url(), json!({}));
+    let envelope = fixture
+        .call(&with_fields(
+            propose("Ship it?"),
+            json!({"timeout_ms": 15_000}),
+        ))
         .await;
     assert_eq!(decision(&envelope)["result"], "approved", "{envelope}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_47_bridge_sends_disconnect_and_closes_with_1000() {
-    let gateway = plain(json!([])).await;
-    let rig = at(&gateway.url(), json!({}));
-    rig.call(&to("alpha", "Hello?")).await;
+    let gateway = start_gateway(json!([])).await;
+    let fixture = tool_with_gateway(&gateway.url(), json!({}));
+    fixture.call(&message_to("alpha", "Hello?")).await;
     let started_at = Instant::now();
-    let plugin = std::sync::Arc::clone(&rig.plugin);
+    let plugin = std::sync::Arc::clone(&fixture.plugin);
     tokio::task::spawn_blocking(move || plugin.close())
         .await
         .unwrap();
-    soon(
+    within_timeout(
         gateway
             .log()
             .until(|all| all.iter().any(|entry| entry.what == LogEvent::Disconnected)),
@@ -293,9 +306,9 @@ async fn h_47_bridge_sends_disconnect_and_closes_with_1000() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_48_request_cut_off_is_not_repeated() {
     let cut = json!({"when": {"/type": "message"}, "do": [{"end": "destroy"}]});
-    let gateway = plain(json!([cut])).await;
-    let rig = at(&gateway.url(), json!({}));
-    let envelope = rig.call(&to("alpha", "Hello?")).await;
+    let gateway = start_gateway(json!([cut])).await;
+    let fixture = tool_with_gateway(&gateway.url(), json!({}));
+    let envelope = fixture.call(&message_to("alpha", "Hello?")).await;
     assert_eq!(reason(&envelope), "connection_reset", "{envelope}");
     assert_eq!(
         envelope["error"]["details"]["delivered"], "unknown",

@@ -37,13 +37,13 @@ fn tests() -> BTreeMap<u32, Vec<String>> {
     files.sort();
     let mut tests: BTreeMap<u32, Vec<String>> = BTreeMap::new();
     for file in files {
-        let shown = file.strip_prefix(root).unwrap().display();
+        let path = file.strip_prefix(root).unwrap().display();
         for line in fs::read_to_string(&file).unwrap().lines() {
             if let Some((number, name)) = parse_test_name(line) {
                 tests
                     .entry(number)
                     .or_default()
-                    .push(format!("{name} ({shown})"));
+                    .push(format!("{name} ({path})"));
             }
         }
     }
@@ -67,7 +67,7 @@ fn parse_test_name(line: &str) -> Option<(u32, &str)> {
 #[test]
 fn each_resolution_has_a_test_or_an_exemption() {
     let tests = tests();
-    let mut without = Vec::new();
+    let mut missing = Vec::new();
     for number in 1..=COUNT {
         let reason = UNTESTED.iter().find(|(other, _)| *other == number);
         match (tests.get(&number), reason) {
@@ -79,17 +79,17 @@ fn each_resolution_has_a_test_or_an_exemption() {
             }
             (None, Some((_, reason))) => println!("H-{number:02}\n    nothing to test: {reason}"),
             (Some(names), Some(_)) => {
-                panic!("H-{number:02} is said to have no tests, and has {names:?}")
+                panic!("H-{number:02} is listed without tests, but has {names:?}")
             }
-            (None, None) => without.push(format!("H-{number:02}")),
+            (None, None) => missing.push(format!("H-{number:02}")),
         }
     }
-    assert_eq!(without, [""; 0], "these have no test");
-    let beyond: Vec<_> = tests
+    assert_eq!(missing, [""; 0], "these have no test");
+    let unknown: Vec<_> = tests
         .keys()
         .filter(|number| **number > COUNT || **number == 0)
         .collect();
-    assert_eq!(beyond, [&0; 0], "tests are named for what there is not");
+    assert_eq!(unknown, [&0; 0], "these numbers are no resolutions");
 }
 
 #[test]
@@ -118,13 +118,13 @@ fn protocol_page_lists_each_resolution() {
 #[test]
 fn parses_names_of_functions_and_tables() {
     assert_eq!(
-        parse_test_name("    async fn h_07_it_holds() {"),
-        Some((7, "h_07_it_holds"))
+        parse_test_name("    async fn h_07_pings_are_answered() {"),
+        Some((7, "h_07_pings_are_answered"))
     );
     assert_eq!(
-        parse_test_name("    h_24_so_it_is: \"agent\" => Nothing;"),
-        Some((24, "h_24_so_it_is"))
+        parse_test_name("    h_24_answer_is_forwarded: \"agent\" => Nothing;"),
+        Some((24, "h_24_answer_is_forwarded"))
     );
     assert_eq!(parse_test_name("fn h_7_too_short() {"), None);
-    assert_eq!(parse_test_name("// as h_07_it_holds"), None);
+    assert_eq!(parse_test_name("// as h_07_pings_are_answered"), None);
 }

@@ -3,24 +3,26 @@
 use serde_json::{Value, json};
 
 use crate::gateway::{
-    rig::{Rig, reason, soon},
-    support::{and, answer, at, plain, propose, text, to},
+    support::{
+        answer_frame, message_to, propose, start_gateway, text, tool_with_gateway, with_fields,
+    },
+    tool_fixture::{ToolFixture, reason, within_timeout},
 };
 
 /// Returns the first frame of this type that the bridge sends for `request`.
 async fn first_frame(kind: &str, settings: Value, request: &Value) -> Value {
-    let gateway = plain(json!([])).await;
-    let rig = at(&gateway.url(), settings);
-    let envelope = rig.call(request).await;
+    let gateway = start_gateway(json!([])).await;
+    let fixture = tool_with_gateway(&gateway.url(), settings);
+    let envelope = fixture.call(request).await;
     assert_eq!(envelope["ok"], true, "{envelope}");
-    soon(gateway.log().frame(1, &json!({"/type": kind}))).await
+    within_timeout(gateway.log().frame(1, &json!({"/type": kind}))).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_08_bridge_advertises_first() {
-    let gateway = plain(json!([])).await;
-    at(&gateway.url(), json!({}))
-        .call(&to("alpha", "Hello?"))
+    let gateway = start_gateway(json!([])).await;
+    tool_with_gateway(&gateway.url(), json!({}))
+        .call(&message_to("alpha", "Hello?"))
         .await;
     let frames = gateway.log().frames();
     assert_eq!(frames[0]["type"], "handshake", "{frames:?}");
@@ -29,7 +31,7 @@ async fn h_08_bridge_advertises_first() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_09_reported_version_is_the_protocol_version() {
-    let advertised = first_frame("handshake", json!({}), &to("alpha", "Hello?")).await;
+    let advertised = first_frame("handshake", json!({}), &message_to("alpha", "Hello?")).await;
     let capabilities = &advertised["content"]["capabilities"];
     assert_eq!(capabilities["version"], "1.0.0", "{advertised}");
     let types = capabilities["supportedMessageTypes"].as_array().unwrap();
@@ -40,7 +42,7 @@ async fn h_09_reported_version_is_the_protocol_version() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_13_bridge_serves_no_agents() {
-    let advertised = first_frame("handshake", json!({}), &to("alpha", "Hello?")).await;
+    let advertised = first_frame("handshake", json!({}), &message_to("alpha", "Hello?")).await;
     assert_eq!(
         advertised.pointer("/content/capabilities/supportedAgents"),
         None,
@@ -51,9 +53,9 @@ async fn h_13_bridge_serves_no_agents() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_10_credential_precedes_the_handshake() {
     let ok = json!({"when": {"/type": "auth", "/content/token": "open sesame"}, "do": [{"send": {"type": "auth-response", "content": {"status": "ok"}}}]});
-    let gateway = plain(json!([ok])).await;
-    let rig = at(&gateway.url(), json!({"token": "open sesame"}));
-    let envelope = rig.call(&to("alpha", "Hello?")).await;
+    let gateway = start_gateway(json!([ok])).await;
+    let fixture = tool_with_gateway(&gateway.url(), json!({"token": "open sesame"}));
+    let envelope = fixture.call(&message_to("alpha", "Hello?")).await;
     assert_eq!(text(&envelope), "as you wish", "{envelope}");
     let types: Vec<Value> = gateway
         .log()
@@ -68,37 +70,37 @@ async fn h_10_credential_precedes_the_handshake() {
 async fn h_11_three_statuses_accept_a_credential() {
     for status in ["ok", "success", "authenticated"] {
         let ok = json!({"when": {"/type": "auth"}, "do": [{"send": {"type": "auth-response", "content": {"status": status}}}]});
-        let gateway = plain(json!([ok])).await;
-        let rig = at(&gateway.url(), json!({"token": "open sesame"}));
-        let envelope = rig.call(&to("alpha", "Hello?")).await;
+        let gateway = start_gateway(json!([ok])).await;
+        let fixture = tool_with_gateway(&gateway.url(), json!({"token": "open sesame"}));
+        let envelope = fixture.call(&message_to("alpha", "Hello?")).await;
         assert_eq!(text(&envelope), "as you wish", "{status}: {envelope}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_11_acknowledgement_replaces_auth_response() {
-    let gateway = plain(json!([{"when": {"/type": "auth"}, "do": []}])).await;
-    let rig = at(&gateway.url(), json!({"token": "open sesame"}));
-    let envelope = rig.call(&to("alpha", "Hello?")).await;
+    let gateway = start_gateway(json!([{"when": {"/type": "auth"}, "do": []}])).await;
+    let fixture = tool_with_gateway(&gateway.url(), json!({"token": "open sesame"}));
+    let envelope = fixture.call(&message_to("alpha", "Hello?")).await;
     assert_eq!(text(&envelope), "as you wish", "{envelope}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_11_expired_credential_is_reported() {
     let failed = json!({"type": "auth-response", "content": {"status": "failed", "error": "TOKEN_EXPIRED", "code": 5003}});
-    let gateway = plain(
+    let gateway = start_gateway(
         json!([{"when": {"/type": "auth"}, "do": [{"send": failed}, {"close": {"code": 1008}}]}]),
     )
     .await;
-    let rig = at(&gateway.url(), json!({"token": "open sesame"}));
-    let envelope = rig.call(&to("alpha", "Hello?")).await;
+    let fixture = tool_with_gateway(&gateway.url(), json!({"token": "open sesame"}));
+    let envelope = fixture.call(&message_to("alpha", "Hello?")).await;
     assert_eq!(reason(&envelope), "token_expired", "{envelope}");
     assert!(!envelope.to_string().contains("open sesame"), "{envelope}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_15_h_16_single_text_part_is_a_string() {
-    let message = first_frame("message", json!({}), &to("alpha", "Hello?")).await;
+    let message = first_frame("message", json!({}), &message_to("alpha", "Hello?")).await;
     assert_eq!(
         message["content"],
         json!({"role": "user", "content": "Hello?"}),
@@ -110,7 +112,7 @@ async fn h_15_h_16_single_text_part_is_a_string() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_16_other_content_is_a_list_of_parts() {
     let parts = json!([{"kind": "text", "text": "Look:"}, {"kind": "data", "data": {"a": 1}}]);
-    let request = and(to("alpha", ""), json!({"parts": parts}));
+    let request = with_fields(message_to("alpha", ""), json!({"parts": parts}));
     let message = first_frame("message", json!({}), &request).await;
     let content = &message["content"]["content"];
     assert_eq!(content["parts"][0]["text"], "Look:", "{message}");
@@ -119,18 +121,19 @@ async fn h_16_other_content_is_a_list_of_parts() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_16_answer_of_parts_is_read() {
-    let mut reply = answer("");
+    let mut reply = answer_frame("");
     reply["content"]["content"] = json!({"parts": [{"kind": "text", "text": "in parts"}]});
-    let gateway = plain(json!([{"when": {"/type": "message"}, "do": [{"send": reply}]}])).await;
-    let envelope = at(&gateway.url(), json!({}))
-        .call(&to("alpha", "Hello?"))
+    let gateway =
+        start_gateway(json!([{"when": {"/type": "message"}, "do": [{"send": reply}]}])).await;
+    let envelope = tool_with_gateway(&gateway.url(), json!({}))
+        .call(&message_to("alpha", "Hello?"))
         .await;
     assert_eq!(text(&envelope), "in parts", "{envelope}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_17_ids_are_uuids_with_a_prefix() {
-    let message = first_frame("message", json!({}), &to("alpha", "Hello?")).await;
+    let message = first_frame("message", json!({}), &message_to("alpha", "Hello?")).await;
     let id = message["id"].as_str().unwrap();
     let uuid = id.strip_prefix("msg-").unwrap();
     assert_eq!(
@@ -146,15 +149,15 @@ async fn h_18_timestamps_are_whole_milliseconds() {
         .elapsed()
         .unwrap()
         .as_millis() as u64;
-    let message = first_frame("message", json!({}), &to("alpha", "Hello?")).await;
+    let message = first_frame("message", json!({}), &message_to("alpha", "Hello?")).await;
     let at = message["timestamp"].as_u64().unwrap();
     assert!((before..before + 60_000).contains(&at), "{message}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_21_every_message_has_a_correlation_id() {
-    let request = and(
-        to("alpha", "Hello?"),
+    let request = with_fields(
+        message_to("alpha", "Hello?"),
         json!({"metadata": {
         "priority": "high", "threadId": "t-1", "parentId": "p-1", "ttl": 60, "correlationId": "of-the-caller"}}),
     );
@@ -178,23 +181,26 @@ async fn h_21_every_message_has_a_correlation_id() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_22_conversation_is_the_session() {
-    let gateway = plain(json!([])).await;
-    let rig = at(&gateway.url(), json!({}));
-    let request = and(to("alpha", "Hello?"), json!({"context_id": "talk-7"}));
-    let envelope = rig.call(&request).await;
+    let gateway = start_gateway(json!([])).await;
+    let fixture = tool_with_gateway(&gateway.url(), json!({}));
+    let request = with_fields(
+        message_to("alpha", "Hello?"),
+        json!({"context_id": "talk-7"}),
+    );
+    let envelope = fixture.call(&request).await;
     let message = gateway.log().frame(1, &json!({"/type": "message"})).await;
     assert_eq!(message["sessionId"], "talk-7", "{message}");
     assert_eq!(envelope["raw"]["contextId"], "talk-7", "{envelope}");
 }
 
 /// Four requests at once.
-async fn at_once(rig: &Rig) {
+async fn at_once(fixture: &ToolFixture) {
     let list = json!({"action": "list_targets"});
     let (a, b, c, d) = tokio::join!(
-        rig.call(&list),
-        rig.call(&list),
-        rig.call(&list),
-        rig.call(&list)
+        fixture.call(&list),
+        fixture.call(&list),
+        fixture.call(&list),
+        fixture.call(&list)
     );
     for envelope in [a, b, c, d] {
         assert_eq!(envelope["ok"], true, "{envelope}");
@@ -212,9 +218,9 @@ async fn h_29_discoveries_run_one_at_a_time() {
     let slow = json!({"when": {"/type": "discovery"}, "do": [
         {"remember": {"most": "{{/metadata/correlationId}}"}}, {"delay_ms": 30}, {"send": {"type": "discovery", "content": {"agents": agents, "was": "{{most}}"}}},
     ]});
-    let gateway = plain(json!([slow])).await;
-    let rig = at(&gateway.url(), json!({}));
-    at_once(&rig).await;
+    let gateway = start_gateway(json!([slow])).await;
+    let fixture = tool_with_gateway(&gateway.url(), json!({}));
+    at_once(&fixture).await;
     for discovery in gateway.log().matching(&json!({"/type": "discovery"})) {
         assert!(
             discovery["metadata"]["correlationId"].is_string(),
@@ -225,18 +231,18 @@ async fn h_29_discoveries_run_one_at_a_time() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_calls_share_one_connection() {
-    let gateway = plain(json!([])).await;
-    let rig = at(&gateway.url(), json!({}));
-    at_once(&rig).await;
+    let gateway = start_gateway(json!([])).await;
+    let fixture = tool_with_gateway(&gateway.url(), json!({}));
+    at_once(&fixture).await;
     let advertised = gateway.log().matching(&json!({"/type": "handshake"}));
     assert_eq!(advertised.len(), 1, "one connection");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_36_proposal_id_is_its_correlation_id() {
-    let decide = json!({"when": {"/type": "proposal"}, "do": [{"send": crate::gateway::support::decided("approved", json!({"alpha": "approve", "beta": "approve"}), true)}]});
-    let gateway = plain(json!([decide])).await;
-    at(&gateway.url(), json!({}))
+    let decide = json!({"when": {"/type": "proposal"}, "do": [{"send": crate::gateway::support::decision_frame("approved", json!({"alpha": "approve", "beta": "approve"}), true)}]});
+    let gateway = start_gateway(json!([decide])).await;
+    tool_with_gateway(&gateway.url(), json!({}))
         .call(&propose("Ship it?"))
         .await;
     let proposal = gateway.log().frame(1, &json!({"/type": "proposal"})).await;
@@ -254,19 +260,21 @@ async fn h_36_proposal_id_is_its_correlation_id() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_41_deadline_is_in_unix_milliseconds() {
-    let decide = json!({"when": {"/type": "proposal"}, "do": [{"send": crate::gateway::support::decided("rejected", json!({}), false)}]});
-    let gateway = plain(json!([decide])).await;
+    let decide = json!({"when": {"/type": "proposal"}, "do": [{"send": crate::gateway::support::decision_frame("rejected", json!({}), false)}]});
+    let gateway = start_gateway(json!([decide])).await;
     let deadline = std::time::SystemTime::UNIX_EPOCH
         .elapsed()
         .unwrap()
         .as_millis() as u64
         + 60_000;
     let data = json!({"proposal": "Ship it?", "reasoning": "It is done.", "deadline": deadline});
-    let request = and(
+    let request = with_fields(
         propose(""),
         json!({"parts": [{"kind": "data", "data": data}]}),
     );
-    at(&gateway.url(), json!({})).call(&request).await;
+    tool_with_gateway(&gateway.url(), json!({}))
+        .call(&request)
+        .await;
     let proposal = gateway.log().frame(1, &json!({"/type": "proposal"})).await;
     let reported = proposal["content"]["deadline"].as_u64().unwrap();
     assert!(reported.abs_diff(deadline) < 100, "{proposal}");
@@ -278,13 +286,15 @@ async fn h_41_deadline_is_in_unix_milliseconds() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_41_past_deadline_is_not_sent() {
-    let gateway = plain(json!([])).await;
+    let gateway = start_gateway(json!([])).await;
     let data = json!({"proposal": "Ship it?", "deadline": 1_711_843_200_000_u64});
-    let request = and(
+    let request = with_fields(
         propose(""),
         json!({"parts": [{"kind": "data", "data": data}]}),
     );
-    let envelope = at(&gateway.url(), json!({})).call(&request).await;
+    let envelope = tool_with_gateway(&gateway.url(), json!({}))
+        .call(&request)
+        .await;
     assert_eq!(reason(&envelope), "invalid_content", "{envelope}");
     assert_eq!(
         envelope["error"]["details"]["delivered"], "no",

@@ -4,8 +4,11 @@ use serde_json::{Value, json};
 use testkit::conformance::gateways::Member;
 
 use crate::gateway::{
-    rig::Rig,
-    support::{and, at, decision, propose, reference::Reference, state, voters},
+    support::{
+        decision, propose, reference_gateway::ReferenceGateway, state, tool_with_gateway, voters,
+        with_fields,
+    },
+    tool_fixture::ToolFixture,
 };
 
 /// The three votes and their outcome (H-39).
@@ -26,7 +29,7 @@ const TALLIES: [Row; 10] = [
 ];
 
 /// The decisions at the deadline without one, two or three votes.
-const MISSING: [Row; 10] = [
+const TALLIES_WITH_MISSING_VOTES: [Row; 10] = [
     (["approve", "approve", "silent"], "approved", true),
     (["reject", "reject", "silent"], "rejected", true),
     (["approve", "reject", "silent"], "rejected", false),
@@ -39,35 +42,35 @@ const MISSING: [Row; 10] = [
     (["silent", "silent", "silent"], "rejected", false),
 ];
 
-const NAMES: [&str; 3] = ["alpha", "beta", "charlie"];
+const MEMBERS: [&str; 3] = ["alpha", "beta", "charlie"];
 
 /// A gateway with its triad, and the tool.
 struct TriadHarness {
-    rig: Rig,
-    _gateway: Reference,
+    fixture: ToolFixture,
+    _gateway: ReferenceGateway,
     _triad: Vec<Member>,
 }
 
 impl TriadHarness {
     async fn new(quorum: &str, deadline_ms: u64) -> Self {
         let settings = json!({"triad": {"quorum": quorum, "deadlineMs": deadline_ms}});
-        let gateway = Reference::start(settings.clone()).await;
-        let triad = voters::triad(&gateway.url).await;
+        let gateway = ReferenceGateway::start(settings.clone()).await;
+        let triad = voters::start_triad(&gateway.url).await;
         Self {
-            rig: at(&gateway.url, settings),
+            fixture: tool_with_gateway(&gateway.url, settings),
             _gateway: gateway,
             _triad: triad,
         }
     }
 
     async fn decide(&self, votes: [&str; 3]) -> Value {
-        let choices: Vec<String> = NAMES
+        let choices: Vec<String> = MEMBERS
             .iter()
             .zip(votes)
             .map(|(name, vote)| format!("{name}={vote}"))
             .collect();
-        let request = and(propose(&choices.join(" ")), json!({"timeout_ms": 15_000}));
-        let envelope = self.rig.call(&request).await;
+        let request = with_fields(propose(&choices.join(" ")), json!({"timeout_ms": 15_000}));
+        let envelope = self.fixture.call(&request).await;
         assert_eq!(state(&envelope), "completed", "{envelope}");
         decision(&envelope)
     }
@@ -75,19 +78,19 @@ impl TriadHarness {
 
 /// Returns the votes and the members without one, up to the decision.
 #[track_caller]
-fn check_decision(decided: &Value, votes: [&str; 3]) {
-    let counted = decided["votes"].as_object().unwrap();
-    let missing = decided["missing"].as_array().unwrap();
-    assert_eq!(counted.len() + missing.len(), 3, "{decided}");
-    for (name, vote) in NAMES.iter().zip(votes) {
+fn check_decision(decision: &Value, votes: [&str; 3]) {
+    let counted = decision["votes"].as_object().unwrap();
+    let missing = decision["missing"].as_array().unwrap();
+    assert_eq!(counted.len() + missing.len(), 3, "{decision}");
+    for (name, vote) in MEMBERS.iter().zip(votes) {
         match counted.get(*name) {
-            Some(reported) => assert_eq!(reported, vote, "{decided}"),
-            None => assert!(missing.contains(&json!(name)), "{decided}"),
+            Some(reported) => assert_eq!(reported, vote, "{decision}"),
+            None => assert!(missing.contains(&json!(name)), "{decision}"),
         }
     }
 }
 
-fn print(quorum: &str, votes: [&str; 3], decided: &Value) {
+fn print(quorum: &str, votes: [&str; 3], decision: &Value) {
     let count = |name: &str| votes.iter().filter(|vote| **vote == name).count();
     println!(
         "{quorum:8} | {}-{}-{} | {} missing | {:8} | consensus {:5} | {}",
@@ -95,22 +98,22 @@ fn print(quorum: &str, votes: [&str; 3], decided: &Value) {
         count("reject"),
         count("abstain"),
         count("silent"),
-        decided["result"].as_str().unwrap(),
-        decided["consensus"],
-        decided["votes"]
+        decision["result"].as_str().unwrap(),
+        decision["consensus"],
+        decision["votes"]
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_39_ten_tallies_with_quorum_all_reach_the_tool() {
-    let stage = TriadHarness::new("all", 60_000).await;
+    let harness = TriadHarness::new("all", 60_000).await;
     for (votes, result, consensus) in TALLIES {
-        let decided = stage.decide(votes).await;
-        print("all", votes, &decided);
-        check_decision(&decided, votes);
-        assert_eq!(decided["missing"], json!([]), "{decided}");
+        let decision = harness.decide(votes).await;
+        print("all", votes, &decision);
+        check_decision(&decision, votes);
+        assert_eq!(decision["missing"], json!([]), "{decision}");
         assert_eq!(
-            (&decided["result"], &decided["consensus"]),
+            (&decision["result"], &decision["consensus"]),
             (&json!(result), &json!(consensus)),
             "{votes:?}"
         );
@@ -119,13 +122,13 @@ async fn h_39_ten_tallies_with_quorum_all_reach_the_tool() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_40_ten_majority_tallies_reach_the_tool() {
-    let stage = TriadHarness::new("majority", 60_000).await;
+    let harness = TriadHarness::new("majority", 60_000).await;
     for (votes, result, consensus) in TALLIES {
-        let decided = stage.decide(votes).await;
-        print("majority", votes, &decided);
-        check_decision(&decided, votes);
+        let decision = harness.decide(votes).await;
+        print("majority", votes, &decision);
+        check_decision(&decision, votes);
         assert_eq!(
-            (&decided["result"], &decided["consensus"]),
+            (&decision["result"], &decision["consensus"]),
             (&json!(result), &json!(consensus)),
             "{votes:?}"
         );
@@ -134,20 +137,20 @@ async fn h_40_ten_majority_tallies_reach_the_tool() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_41_deadline_decides_with_received_votes() {
-    let stage = TriadHarness::new("all", 250).await;
-    for (votes, result, consensus) in MISSING {
-        let decided = stage.decide(votes).await;
-        print("all", votes, &decided);
-        check_decision(&decided, votes);
-        let silent: Vec<&str> = NAMES
+    let harness = TriadHarness::new("all", 250).await;
+    for (votes, result, consensus) in TALLIES_WITH_MISSING_VOTES {
+        let decision = harness.decide(votes).await;
+        print("all", votes, &decision);
+        check_decision(&decision, votes);
+        let silent: Vec<&str> = MEMBERS
             .into_iter()
             .zip(votes)
             .filter(|(_, vote)| *vote == "silent")
             .map(|(name, _)| name)
             .collect();
-        assert_eq!(decided["missing"], json!(silent), "{decided}");
+        assert_eq!(decision["missing"], json!(silent), "{decision}");
         assert_eq!(
-            (&decided["result"], &decided["consensus"]),
+            (&decision["result"], &decision["consensus"]),
             (&json!(result), &json!(consensus)),
             "{votes:?}"
         );
@@ -156,14 +159,18 @@ async fn h_41_deadline_decides_with_received_votes() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_40_two_equal_votes_decide() {
-    let stage = TriadHarness::new("majority", 60_000).await;
+    let harness = TriadHarness::new("majority", 60_000).await;
     for (votes, result) in [
         (["approve", "approve", "silent"], "approved"),
         (["reject", "silent", "reject"], "rejected"),
     ] {
-        let decided = stage.decide(votes).await;
-        check_decision(&decided, votes);
-        assert_eq!(decided["result"], result, "{decided}");
-        assert_eq!(decided["missing"].as_array().unwrap().len(), 1, "{decided}");
+        let decision = harness.decide(votes).await;
+        check_decision(&decision, votes);
+        assert_eq!(decision["result"], result, "{decision}");
+        assert_eq!(
+            decision["missing"].as_array().unwrap().len(),
+            1,
+            "{decision}"
+        );
     }
 }

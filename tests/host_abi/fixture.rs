@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use testkit::conformance::peers::Peers;
 
 pub(crate) use crate::host_abi::process::EXIT_TIMEOUT;
-use crate::host_abi::{node::install, process::end};
+use crate::host_abi::{node::install, process::wait_for_output};
 
 /// Returns Cargo's current copy of the library, beside the test executables.
 pub(crate) fn library() -> PathBuf {
@@ -182,7 +182,7 @@ impl Node {
     /// Waits until the process has ended by itself with success and an empty standard error. Returns the script's value.
     pub(crate) async fn finish(self) -> Value {
         // Standard input stays open, so that the process must end by itself.
-        let ended = end(self.child).await;
+        let ended = wait_for_output(self.child).await;
         drop(self.stdin);
         assert!(
             ended.status.success() && ended.stderr.is_empty(),

@@ -1,8 +1,8 @@
 //! The HTTP API: each code of Centraid API, "Error codes", and responses without an envelope.
 
-use super::http::Listening;
+use super::http::HttpServer;
 use super::*;
-use crate::serve::plain::Answer;
+use crate::serve::http_client::Response;
 use testkit::conformance::peers::Peers;
 
 const JSON: &str = "Content-Type: application/json";
@@ -18,8 +18,8 @@ fn card(fields: Value) -> Value {
     card
 }
 
-/// Agents that count what they receive.
-async fn agents() -> Peers {
+/// Starts agents with different faults.
+async fn start_agents() -> Peers {
     let task = json!({"kind": "task", "id": "t", "contextId": "c", "status": {"state": "failed"}});
     let peers = json!({
         "desk": {"card": card(json!({})), "rpc": {
@@ -35,8 +35,8 @@ async fn agents() -> Peers {
     Peers::start(&json!({"peers": peers})).await.unwrap()
 }
 
-/// Writes the configuration with them, and returns its path.
-fn config(peers: &Peers) -> (String, tempfile::TempDir) {
+/// Writes a configuration with these agents, and returns its path.
+fn write_config(peers: &Peers) -> (String, tempfile::TempDir) {
     let target = |(alias, origin): (&String, &String)| json!({"alias": alias, "baseUrl": origin});
     let targets: Vec<Value> = peers.origins().iter().map(target).collect();
     let folder = tempfile::tempdir().unwrap();
@@ -45,14 +45,14 @@ fn config(peers: &Peers) -> (String, tempfile::TempDir) {
     (file.to_str().unwrap().to_owned(), folder)
 }
 
-/// Returns the API in front of them.
-fn api(peers: &Peers, flags: &[&str]) -> (Listening, tempfile::TempDir) {
-    let (file, folder) = config(peers);
+/// Starts the API with these agents.
+fn start_api(peers: &Peers, flags: &[&str]) -> (HttpServer, tempfile::TempDir) {
+    let (file, folder) = write_config(peers);
     let flags = [&["--config", &file], flags].concat();
-    (Listening::start(&flags), folder)
+    (HttpServer::start(&flags), folder)
 }
 
-fn post(api: &Listening, route: &str, body: &Value) -> Answer {
+fn post(api: &HttpServer, route: &str, body: &Value) -> Response {
     api.request(
         &format!("POST /remote_agent/{route}"),
         &[JSON],
@@ -60,7 +60,7 @@ fn post(api: &Listening, route: &str, body: &Value) -> Answer {
     )
 }
 
-fn calls(peers: &Peers) -> usize {
+fn received_requests(peers: &Peers) -> usize {
     peers
         .origins()
         .keys()
@@ -74,8 +74,8 @@ fn send(app: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_code_has_its_status_and_body() {
-    let peers = agents().await;
-    let (api, _config) = api(&peers, &[]);
+    let peers = start_agents().await;
+    let (api, _config) = start_api(&peers, &[]);
     // Route, body, status, code, path, and whether an agent is called.
     let cases = [
         ("write", send("unknown"), 404, "UNKNOWN_APP", None, false),
@@ -143,27 +143,27 @@ async fn each_code_has_its_status_and_body() {
         ("write", send("failing"), 500, "HANDLER_ERROR", None, true),
     ];
     for (route, body, status, code, path, is_called) in cases {
-        let before = calls(&peers);
+        let before = received_requests(&peers);
         let answer = post(&api, route, &body);
-        let shown = format!("{route} {body}: {answer:?}");
+        let text = format!("{route} {body}: {answer:?}");
         let error = &answer.json()["error"];
         assert_eq!(
             (answer.status, error["code"].as_str()),
             (status, Some(code)),
-            "{shown}"
+            "{text}"
         );
-        assert_eq!(error.get("path").and_then(Value::as_str), path, "{shown}");
+        assert_eq!(error.get("path").and_then(Value::as_str), path, "{text}");
         assert_eq!(answer.json()["isError"], true);
-        assert_eq!(calls(&peers) > before, is_called, "{shown}");
-        assert!(!answer.body.contains("Ignore previous"), "{shown}");
+        assert_eq!(received_requests(&peers) > before, is_called, "{text}");
+        assert!(!answer.body.contains("Ignore previous"), "{text}");
         println!("{route} {body} -> {status} {}", answer.body);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn failed_task_is_data_of_a_query() {
-    let peers = agents().await;
-    let (api, _config) = api(&peers, &[]);
+    let peers = start_agents().await;
+    let (api, _config) = start_api(&peers, &[]);
     let answer = post(
         &api,
         "read",
@@ -183,8 +183,8 @@ async fn failed_task_is_data_of_a_query() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn silent_agent_is_a_handler_error_at_the_time_limit() {
-    let peers = agents().await;
-    let (api, _config) = api(&peers, &["--write-timeout-ms", "200"]);
+    let peers = start_agents().await;
+    let (api, _config) = start_api(&peers, &["--write-timeout-ms", "200"]);
     let answer = post(&api, "write", &send("silent"));
     assert_eq!(
         answer.json()["error"]["code"],
@@ -203,8 +203,8 @@ async fn silent_agent_is_a_handler_error_at_the_time_limit() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_outside_the_contract_get_plain_errors() {
-    let peers = agents().await;
-    let (api, _config) = api(&peers, &[]);
+    let peers = start_agents().await;
+    let (api, _config) = start_api(&peers, &[]);
     let large = format!("{{\"query\": \"{}\"}}", "x".repeat(1 << 20));
     let cases = [
         ("POST /other", JSON, "{}", 404),
@@ -217,17 +217,17 @@ async fn requests_outside_the_contract_get_plain_errors() {
         ),
         ("POST /remote_agent/read", JSON, large.as_str(), 413),
     ];
-    for (what, kind, body, status) in cases {
-        let answer = api.request(what, &[kind], body);
-        assert_eq!(answer.status, status, "{what}: {}", answer.head);
+    for (request_line, kind, body, status) in cases {
+        let answer = api.request(request_line, &[kind], body);
+        assert_eq!(answer.status, status, "{request_line}: {}", answer.head);
         assert!(
             answer.json().get("isError").is_none(),
-            "{what}: {}",
+            "{request_line}: {}",
             answer.body
         );
         assert!(
             answer.json().get("message").is_some(),
-            "{what}: {}",
+            "{request_line}: {}",
             answer.body
         );
     }
@@ -235,7 +235,7 @@ async fn requests_outside_the_contract_get_plain_errors() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_configuration_is_an_answer() {
-    let api = Listening::start(&["--config", "/nowhere/agents.json"]);
+    let api = HttpServer::start(&["--config", "/nowhere/agents.json"]);
     let answer = post(&api, "read", &json!({"query": "list_targets"}));
     assert_eq!(
         (answer.status, &answer.json()["error"]["code"]),
@@ -246,28 +246,28 @@ async fn missing_configuration_is_an_answer() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn structured_errors_of_mcp_have_the_same_codes() {
-    let peers = agents().await;
-    let (file, _folder) = config(&peers);
-    let mut host = Host::of_version("2025-11-25", &["--structured", "--config", &file]);
-    let to = |alias: &str| {
+    let peers = start_agents().await;
+    let (file, _folder) = write_config(&peers);
+    let mut host = Host::with_version("2025-11-25", &["--structured", "--config", &file]);
+    let message_to = |alias: &str| {
         let mut request = send_request("hello");
         request["target_alias"] = alias.into();
         request
     };
     let cases = [
-        (to("unknown"), "UNKNOWN_APP", false),
+        (message_to("unknown"), "UNKNOWN_APP", false),
         (json!({"action": "destroy"}), "UNKNOWN_ACTION", false),
         (
             json!({"action": "send", "target_alias": "desk"}),
             "INVALID_INPUT",
             false,
         ),
-        (to("grpc"), "NO_ACTIVE_VERSION", true),
-        (to("page"), "INVALID_MANIFEST", true),
-        (to("desk"), "HANDLER_ERROR", true),
+        (message_to("grpc"), "NO_ACTIVE_VERSION", true),
+        (message_to("page"), "INVALID_MANIFEST", true),
+        (message_to("desk"), "HANDLER_ERROR", true),
     ];
     for (request, code, is_called) in cases {
-        let before = calls(&peers);
+        let before = received_requests(&peers);
         let answer = host.call(request);
         let error = &answer["result"]["structuredContent"]["error"];
         assert_eq!(
@@ -280,7 +280,7 @@ async fn structured_errors_of_mcp_have_the_same_codes() {
             code == "INVALID_INPUT",
             "{answer}"
         );
-        assert_eq!(calls(&peers) > before, is_called, "{answer}");
+        assert_eq!(received_requests(&peers) > before, is_called, "{answer}");
         assert!(!error.to_string().contains("Ignore previous"), "{answer}");
     }
 }

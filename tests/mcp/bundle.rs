@@ -8,7 +8,7 @@ use remote_agent_cli::package::{Bundled, bundle};
 use super::*;
 
 /// Bundles with small files in place of the command and the library.
-fn bundled(out: &Path) -> Bundled {
+fn create_bundle(out: &Path) -> Bundled {
     let command = out.join("command");
     let library = out.join("libopenclaw_remote_agent.so");
     std::fs::write(&command, "#!/bin/sh\n[ -f \"$(dirname \"$0\")/libopenclaw_remote_agent.so\" ] && echo started \"$@\"\n").unwrap();
@@ -23,7 +23,7 @@ fn json_file(path: &Path) -> Value {
 #[test]
 fn bundle_starts_its_command_beside_the_library() {
     let out = tempfile::tempdir().unwrap();
-    let directory = bundled(out.path()).directory;
+    let directory = create_bundle(out.path()).directory;
     let server = &json_file(&directory.join("mcp.json"))["mcpServers"]["a2a"];
     let command = directory.join(server["command"].as_str().unwrap());
     let started = std::process::Command::new(command)
@@ -36,7 +36,7 @@ fn bundle_starts_its_command_beside_the_library() {
 #[test]
 fn bundle_has_no_manifest_of_a_native_plugin() {
     let out = tempfile::tempdir().unwrap();
-    let directory = bundled(out.path()).directory;
+    let directory = create_bundle(out.path()).directory;
     let manifest = json_file(&directory.join("plugin.json"));
     assert_eq!(manifest["name"], "remote-agent-mcp");
     assert!(!directory.join("openclaw.plugin.json").exists());
@@ -48,27 +48,24 @@ fn bundle_has_no_manifest_of_a_native_plugin() {
 }
 
 #[test]
-fn registry_entry_has_the_sum_of_the_mcpb_file() {
+fn registry_entry_has_the_digest_of_the_mcpb_file() {
     let out = tempfile::tempdir().unwrap();
-    let bundled = bundled(out.path());
-    let sum = ring::digest::digest(
-        &ring::digest::SHA256,
-        &std::fs::read(&bundled.mcpb).unwrap(),
-    );
-    let sum: String = sum
+    let bundle = create_bundle(out.path());
+    let digest = ring::digest::digest(&ring::digest::SHA256, &std::fs::read(&bundle.mcpb).unwrap());
+    let digest: String = digest
         .as_ref()
         .iter()
         .map(|byte| format!("{byte:02x}"))
         .collect();
-    let entry = json_file(&bundled.server_json);
-    assert_eq!(entry["packages"][0]["fileSha256"], sum);
+    let entry = json_file(&bundle.server_json);
+    assert_eq!(entry["packages"][0]["fileSha256"], digest);
     assert!(entry["description"].as_str().unwrap().len() <= 100);
 }
 
 #[test]
 fn npm_package_has_an_executable_start() {
     let out = tempfile::tempdir().unwrap();
-    let tarball = std::fs::File::open(bundled(out.path()).tarball).unwrap();
+    let tarball = std::fs::File::open(create_bundle(out.path()).tarball).unwrap();
     let mut archive = tar::Archive::new(GzDecoder::new(tarball));
     let mut modes = std::collections::BTreeMap::new();
     for entry in archive.entries().unwrap() {
@@ -86,7 +83,7 @@ fn npm_package_has_an_executable_start() {
 #[test]
 fn mcpb_file_is_valid() {
     let out = tempfile::tempdir().unwrap();
-    let mcpb = bundled(out.path()).mcpb;
+    let mcpb = create_bundle(out.path()).mcpb;
     let installed = crate::support::node::install("mcpb", &["@anthropic-ai/mcpb@2.1.2"]);
     let tool = installed.package("@anthropic-ai/mcpb/dist/cli/cli.js");
     let run = |arguments: &[&str]| {
@@ -108,7 +105,7 @@ fn mcpb_file_is_valid() {
 #[test]
 fn npm_package_starts_the_command() {
     let out = tempfile::tempdir().unwrap();
-    let tarball = std::fs::File::open(bundled(out.path()).tarball).unwrap();
+    let tarball = std::fs::File::open(create_bundle(out.path()).tarball).unwrap();
     tar::Archive::new(GzDecoder::new(tarball))
         .unpack(out.path())
         .unwrap();

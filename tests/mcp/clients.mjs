@@ -16,28 +16,28 @@ await client.connect(transport === "stdio" ? new StdioClientTransport({ command,
 const call = (request, options) =>
   flavor === "sdk" ? client.callTool({ name: "remote_agent", arguments: request }, undefined, options) : client.callTool({ name: "remote_agent", arguments: request }, options);
 const sendRequest = (text) => ({ action: "send", target_alias: "target", parts: [{ kind: "text", text }], follow_updates: true });
-const textOf = ({ content }) => content[0].text;
-const refused = (promise) => promise.then(() => false, (error) => error.code ?? true);
+const firstText = ({ content }) => content[0].text;
+const rejected = (promise) => promise.then(() => false, (error) => error.code ?? true);
 
-const seen = { tools: (await client.listTools()).tools.map(({ name }) => name) };
-seen.listed = textOf(await call({ action: "list_targets" })).split("\n")[0];
+const results = { tools: (await client.listTools()).tools.map(({ name }) => name) };
+results.listed = firstText(await call({ action: "list_targets" })).split("\n")[0];
 
 const progress = [];
-seen.streamed = textOf(await call(sendRequest("stream 20 40"), { onprogress: ({ progress: value }) => progress.push(value) })).includes("completed");
-seen.progress = progress.length > 1 && progress.every((value, i) => i === 0 || value > progress[i - 1]);
+results.streamed = firstText(await call(sendRequest("stream 20 40"), { onprogress: ({ progress: value }) => progress.push(value) })).includes("completed");
+results.progress = progress.length > 1 && progress.every((value, i) => i === 0 || value > progress[i - 1]);
 
 const abort = new AbortController();
-seen.cancelled = (await refused(call(sendRequest("begun work"), { signal: abort.signal, onprogress: () => abort.abort("user") }))) !== false;
-seen.after = textOf(await call(sendRequest("echo still here"))).includes("still here");
+results.cancelled = (await rejected(call(sendRequest("begun work"), { signal: abort.signal, onprogress: () => abort.abort("user") }))) !== false;
+results.after = firstText(await call(sendRequest("echo still here"))).includes("still here");
 
-const wrong = await call({ ...sendRequest("x"), target_alias: "unknown" });
-seen.wrongAlias = wrong.isError;
-seen.unknownTool = (await refused(client.callTool({ name: "other", arguments: {} }))) !== false;
+const unknown = await call({ ...sendRequest("x"), target_alias: "unknown" });
+results.unknownAlias = unknown.isError;
+results.unknownTool = (await rejected(client.callTool({ name: "other", arguments: {} }))) !== false;
 
-const asked = await call(sendRequest("ask which colour"));
-const handle = /task_handle[: ]+(rah_[0-9a-f-]+)/.exec(textOf(asked))?.[1];
-seen.answered = textOf(await call({ action: "send", task_handle: handle, parts: [{ kind: "text", text: "green" }] })).includes("green");
+const question = await call(sendRequest("ask which colour"));
+const handle = /task_handle[: ]+(rah_[0-9a-f-]+)/.exec(firstText(question))?.[1];
+results.continued = firstText(await call({ action: "send", task_handle: handle, parts: [{ kind: "text", text: "green" }] })).includes("green");
 
-seen.parallel = (await Promise.all(Array.from({ length: 8 }, (_, i) => call(sendRequest(`echo number ${i}`))))).every((result, i) => textOf(result).includes(`number ${i}`));
+results.parallel = (await Promise.all(Array.from({ length: 8 }, (_, i) => call(sendRequest(`echo number ${i}`))))).every((result, i) => firstText(result).includes(`number ${i}`));
 await client.close();
-console.log(JSON.stringify(seen));
+console.log(JSON.stringify(results));

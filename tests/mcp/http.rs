@@ -3,20 +3,20 @@
 use std::process::Command;
 
 use super::*;
-use crate::serve::plain::{Answer, exchange_at};
+use crate::serve::http_client::{Response, exchange_at};
 
 const JSON: &str = "Content-Type: application/json";
 const ACCEPT: &str = "Accept: application/json, text/event-stream";
 const VERSION: &str = "MCP-Protocol-Version: 2026-07-28";
 
 /// The command with `--listen`, on a free port and with its own state directory.
-pub(super) struct Listening {
+pub(super) struct HttpServer {
     child: Child,
     url: String,
     pub(super) state: tempfile::TempDir,
 }
 
-impl Listening {
+impl HttpServer {
     pub(super) fn start(flags: &[&str]) -> Self {
         Self::with_clients(&[], flags).0
     }
@@ -60,24 +60,24 @@ impl Listening {
         &self.url
     }
 
-    pub(super) fn request(&self, what: &str, lines: &[&str], body: &str) -> Answer {
-        exchange_at(&self.url, what, lines, body).unwrap()
+    pub(super) fn request(&self, request_line: &str, headers: &[&str], body: &str) -> Response {
+        exchange_at(&self.url, request_line, headers, body).unwrap()
     }
 
     /// Sends a request of 2026-07-28.
-    fn mcp(&self, token: &str, method: &str, params: Value) -> Answer {
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": modern(params.clone(), supports_tasks())});
+    fn mcp(&self, token: &str, method: &str, params: Value) -> Response {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": with_metadata(params.clone(), tasks_capability())});
         let authorization = format!("Authorization: Bearer {token}");
         // The header repeats the method of the request.
         let name = params["name"].as_str().or(params["taskId"].as_str());
         let name = format!("Mcp-Name: {}", name.unwrap_or_default());
         let method = format!("Mcp-Method: {method}");
-        let lines = [JSON, ACCEPT, VERSION, &method, &name, &authorization];
-        self.request("POST /mcp", &lines, &body.to_string())
+        let headers = [JSON, ACCEPT, VERSION, &method, &name, &authorization];
+        self.request("POST /mcp", &headers, &body.to_string())
     }
 }
 
-impl Drop for Listening {
+impl Drop for HttpServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -85,7 +85,7 @@ impl Drop for Listening {
 }
 
 /// Returns the message in a response, which may be an event stream.
-fn message(answer: &Answer) -> Value {
+fn message(answer: &Response) -> Value {
     let data = answer
         .body
         .lines()
@@ -98,23 +98,24 @@ fn message(answer: &Answer) -> Value {
 #[test]
 fn call_over_http_is_answered() {
     let server = Server::scripted(&["--task-store", "memory"]);
-    let door = Listening::start(&["--url", server.url()]);
-    let answer = message(&door.mcp("", "tools/call", calling(send_request("echo hello"))));
+    let mcp_server = HttpServer::start(&["--url", server.url()]);
+    let answer =
+        message(&mcp_server.mcp("", "tools/call", call_params(send_request("echo hello"))));
     assert!(text(&answer).contains("hello"), "{answer}");
 }
 
 #[test]
 fn client_of_an_earlier_version_is_served_without_a_session() {
-    let door = Listening::start(&["--url", "http://127.0.0.1:9"]);
+    let mcp_server = HttpServer::start(&["--url", "http://127.0.0.1:9"]);
     let client = json!({"name": "old", "version": "1"});
     let params = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client});
     let body =
         json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).to_string();
-    let begun = door.request("POST /mcp", &[JSON, ACCEPT], &body);
-    assert_eq!(message(&begun)["result"]["protocolVersion"], "2025-06-18");
-    assert!(!begun.head.contains("mcp-session-id"), "{}", begun.head);
+    let started = mcp_server.request("POST /mcp", &[JSON, ACCEPT], &body);
+    assert_eq!(message(&started)["result"]["protocolVersion"], "2025-06-18");
+    assert!(!started.head.contains("mcp-session-id"), "{}", started.head);
     let body = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}).to_string();
-    let listed = message(&door.request("POST /mcp", &[JSON, ACCEPT], &body));
+    let listed = message(&mcp_server.request("POST /mcp", &[JSON, ACCEPT], &body));
     assert_eq!(
         listed["result"]["tools"][0]["name"], "remote_agent",
         "{listed}"
@@ -124,8 +125,9 @@ fn client_of_an_earlier_version_is_served_without_a_session() {
 #[test]
 fn disconnected_client_cancels_its_task() {
     let server = Server::scripted(&["--task-store", "memory"]);
-    let door = Listening::start(&["--url", server.url()]);
-    let mut stream = std::net::TcpStream::connect(door.url.trim_start_matches("http://")).unwrap();
+    let mcp_server = HttpServer::start(&["--url", server.url()]);
+    let mut stream =
+        std::net::TcpStream::connect(mcp_server.url.trim_start_matches("http://")).unwrap();
     let mut request = send_request("begun work");
     request["follow_updates"] = true.into();
     let body = request.to_string();
@@ -143,27 +145,30 @@ fn disconnected_client_cancels_its_task() {
 
 #[test]
 fn request_without_a_valid_token_is_refused() {
-    let (door, tokens) = Listening::with_clients(&["ada"], &["--url", "http://127.0.0.1:9"]);
+    let (mcp_server, tokens) = HttpServer::with_clients(&["ada"], &["--url", "http://127.0.0.1:9"]);
     for token in ["", "wrong", &tokens[0][1..]] {
         assert_eq!(
-            door.mcp(token, "tools/list", json!({})).status,
+            mcp_server.mcp(token, "tools/list", json!({})).status,
             401,
             "{token}"
         );
         let header = format!("Authorization: Bearer {token}");
-        let read = door.request(
+        let response = mcp_server.request(
             "POST /remote_agent/read",
             &[JSON, &header],
             r#"{"query": "list_targets"}"#,
         );
-        assert_eq!(read.status, 401, "{token}");
+        assert_eq!(response.status, 401, "{token}");
     }
-    assert_eq!(door.mcp(&tokens[0], "tools/list", json!({})).status, 200);
+    assert_eq!(
+        mcp_server.mcp(&tokens[0], "tools/list", json!({})).status,
+        200
+    );
 }
 
 #[test]
 fn requests_of_other_sites_are_refused() {
-    let door = Listening::start(&["--url", "http://127.0.0.1:9"]);
+    let mcp_server = HttpServer::start(&["--url", "http://127.0.0.1:9"]);
     for line in [
         "Host: evil.example",
         "Origin: https://evil.example",
@@ -171,7 +176,7 @@ fn requests_of_other_sites_are_refused() {
         "Sec-Fetch-Site: cross-site",
     ] {
         for path in ["/mcp", "/remote_agent/read", "/remote_agent/write"] {
-            let answer = door.request(&format!("POST {path}"), &[JSON, ACCEPT, line], "{}");
+            let answer = mcp_server.request(&format!("POST {path}"), &[JSON, ACCEPT, line], "{}");
             assert_eq!(answer.status, 403, "{line} {path}: {answer:?}");
         }
     }
@@ -180,25 +185,26 @@ fn requests_of_other_sites_are_refused() {
 #[test]
 fn task_id_of_another_client_is_refused() {
     let server = Server::scripted(&["--task-store", "memory"]);
-    let (door, tokens) = Listening::with_clients(&["ada", "eve"], &["--url", server.url()]);
-    let begun = message(&door.mcp(
+    let (mcp_server, tokens) = HttpServer::with_clients(&["ada", "eve"], &["--url", server.url()]);
+    let started = message(&mcp_server.mcp(
         &tokens[0],
         "tools/call",
-        calling(send_request("slow 20000")),
+        call_params(send_request("slow 20000")),
     ));
-    let id = begun["result"]["taskId"]
+    let id = started["result"]["taskId"]
         .as_str()
-        .unwrap_or_else(|| panic!("{begun}"));
-    let get = |token: &str, id: &str| message(&door.mcp(token, "tasks/get", json!({"taskId": id})));
+        .unwrap_or_else(|| panic!("{started}"));
+    let get =
+        |token: &str, id: &str| message(&mcp_server.mcp(token, "tasks/get", json!({"taskId": id})));
     let own = get(&tokens[0], id);
     assert_eq!(own["result"]["status"], "working", "{own}");
     assert_eq!(get(&tokens[1], id)["error"]["code"], -32602);
     let other = if id.as_bytes()[20] == b'A' { "B" } else { "A" };
     let changed = format!("{}{other}{}", &id[..20], &id[21..]);
     assert_eq!(get(&tokens[0], &changed)["error"]["code"], -32602);
-    let cancelled = message(&door.mcp(&tokens[1], "tasks/cancel", json!({"taskId": id})));
+    let cancelled = message(&mcp_server.mcp(&tokens[1], "tasks/cancel", json!({"taskId": id})));
     assert_eq!(cancelled["error"]["code"], -32602);
-    assert_eq!(states(&server), ["TASK_STATE_WORKING"]);
+    assert_eq!(task_states(&server), ["TASK_STATE_WORKING"]);
 }
 
 #[test]
@@ -207,13 +213,13 @@ fn allowed_agents_of_a_target_are_the_names_of_clients() {
     let file = folder.path().join("agents.json");
     let target = json!({"alias": "a", "baseUrl": "http://127.0.0.1:9", "allowedAgents": ["ada"]});
     std::fs::write(&file, json!({"targets": [target]}).to_string()).unwrap();
-    let (door, tokens) =
-        Listening::with_clients(&["ada", "eve"], &["--config", file.to_str().unwrap()]);
+    let (mcp_server, tokens) =
+        HttpServer::with_clients(&["ada", "eve"], &["--config", file.to_str().unwrap()]);
     let count = |token: &str| {
-        let listed = message(&door.mcp(
+        let listed = message(&mcp_server.mcp(
             token,
             "tools/call",
-            calling(json!({"action": "list_targets"})),
+            call_params(json!({"action": "list_targets"})),
         ));
         envelope(&listed)["summary"]["targets"]
             .as_array()
@@ -225,19 +231,23 @@ fn allowed_agents_of_a_target_are_the_names_of_clients() {
 
 #[test]
 fn removed_client_is_refused() {
-    let (door, tokens) = Listening::with_clients(&["ada", "eve"], &["--url", "http://127.0.0.1:9"]);
+    let (mcp_server, tokens) =
+        HttpServer::with_clients(&["ada", "eve"], &["--url", "http://127.0.0.1:9"]);
     let removed = Command::new(executable())
         .args(["serve", "clients", "remove", "eve", "--state-dir"])
-        .arg(door.state.path())
+        .arg(mcp_server.state.path())
         .output()
         .unwrap();
     assert!(removed.status.success(), "{removed:?}");
-    let until = std::time::Instant::now() + PATIENCE;
-    while door.mcp(&tokens[1], "tools/list", json!({})).status != 401 {
-        assert!(std::time::Instant::now() < until);
+    let deadline = std::time::Instant::now() + ANSWER_TIMEOUT;
+    while mcp_server.mcp(&tokens[1], "tools/list", json!({})).status != 401 {
+        assert!(std::time::Instant::now() < deadline);
         thread::sleep(Duration::from_millis(50));
     }
-    assert_eq!(door.mcp(&tokens[0], "tools/list", json!({})).status, 200);
+    assert_eq!(
+        mcp_server.mcp(&tokens[0], "tools/list", json!({})).status,
+        200
+    );
 }
 
 #[test]
@@ -260,11 +270,11 @@ fn other_machines_need_tokens() {
 
 #[test]
 fn stop_signal_ends_the_server() {
-    let door = Listening::start(&["--url", "http://127.0.0.1:9"]);
+    let mcp_server = HttpServer::start(&["--url", "http://127.0.0.1:9"]);
     Command::new("kill")
-        .arg(door.child.id().to_string())
+        .arg(mcp_server.child.id().to_string())
         .status()
         .unwrap();
-    let mut door = door;
-    assert!(door.child.wait().unwrap().success());
+    let mut mcp_server = mcp_server;
+    assert!(mcp_server.child.wait().unwrap().success());
 }

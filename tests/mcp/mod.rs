@@ -21,11 +21,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use testkit::support::serve::Server;
 
-use crate::serve::plain;
+use crate::serve::http_client;
 use crate::support::command as executable;
 
 /// The timeout of an answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 fn command(flags: &[&str]) -> std::process::Command {
     let mut command = std::process::Command::new(executable());
@@ -46,7 +46,7 @@ struct Host {
     output: Receiver<Value>,
     /// Notifications that arrived before the last answer.
     notifications: Vec<Value>,
-    next: u64,
+    next_id: u64,
 }
 
 impl Host {
@@ -68,12 +68,12 @@ impl Host {
             child,
             output,
             notifications: Vec::new(),
-            next: 1,
+            next_id: 1,
         }
     }
 
     /// Starts the command and performs the handshake of an MCP version.
-    fn of_version(version: &str, flags: &[&str]) -> Self {
+    fn with_version(version: &str, flags: &[&str]) -> Self {
         let mut host = Self::start(flags);
         let client = json!({"name": "support", "version": "1"});
         let params = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": client});
@@ -89,8 +89,8 @@ impl Host {
 
     /// Sends a request and returns its id.
     fn send(&mut self, method: &str, params: Value) -> u64 {
-        let id = self.next;
-        self.next += 1;
+        let id = self.next_id;
+        self.next_id += 1;
         self.write(
             &json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string(),
         );
@@ -98,7 +98,7 @@ impl Host {
     }
 
     fn receive(&mut self) -> Value {
-        self.output.recv_timeout(PATIENCE).expect("a message")
+        self.output.recv_timeout(ANSWER_TIMEOUT).expect("a message")
     }
 
     /// Waits for the answer to a request.
@@ -120,12 +120,15 @@ impl Host {
 
     /// Calls the tool.
     fn call(&mut self, arguments: Value) -> Value {
-        self.request("tools/call", calling(arguments))
+        self.request("tools/call", call_params(arguments))
     }
 
     /// Calls the tool as a client of 2026-07-28 with these capabilities.
     fn call_with(&mut self, arguments: Value, capabilities: Value) -> Value {
-        self.request("tools/call", modern(calling(arguments), capabilities))
+        self.request(
+            "tools/call",
+            with_metadata(call_params(arguments), capabilities),
+        )
     }
 
     /// Ends the input and waits for the end of the process.
@@ -142,12 +145,12 @@ impl Drop for Host {
     }
 }
 
-fn calling(arguments: Value) -> Value {
+fn call_params(arguments: Value) -> Value {
     json!({"name": "remote_agent", "arguments": arguments})
 }
 
 /// Adds the metadata of requests of 2026-07-28.
-fn modern(mut params: Value, capabilities: Value) -> Value {
+fn with_metadata(mut params: Value, capabilities: Value) -> Value {
     let meta = &mut params["_meta"];
     if meta.is_null() {
         *meta = json!({});
@@ -158,7 +161,7 @@ fn modern(mut params: Value, capabilities: Value) -> Value {
     params
 }
 
-fn supports_tasks() -> Value {
+fn tasks_capability() -> Value {
     json!({"extensions": {"io.modelcontextprotocol/tasks": {}}})
 }
 
@@ -180,8 +183,8 @@ fn envelope(answer: &Value) -> &Value {
 }
 
 /// Returns the states of the tasks of a server.
-fn states(server: &Server) -> Vec<String> {
-    let listed = plain::call(server, "ListTasks", &json!({}));
+fn task_states(server: &Server) -> Vec<String> {
+    let listed = http_client::call(server, "ListTasks", &json!({}));
     let tasks = listed["result"]["tasks"].as_array().expect("tasks");
     let state = |task: &Value| task["status"]["state"].as_str().unwrap().to_owned();
     tasks.iter().map(state).collect()
@@ -189,12 +192,12 @@ fn states(server: &Server) -> Vec<String> {
 
 /// Waits until a server has one task, in this state.
 fn wait_for_state(server: &Server, state: &str) {
-    let until = std::time::Instant::now() + PATIENCE;
-    while states(server) != [state] {
+    let deadline = std::time::Instant::now() + ANSWER_TIMEOUT;
+    while task_states(server) != [state] {
         assert!(
-            std::time::Instant::now() < until,
+            std::time::Instant::now() < deadline,
             "{:?} instead of {state}",
-            states(server)
+            task_states(server)
         );
         thread::sleep(Duration::from_millis(20));
     }

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-use super::http::Listening;
+use super::http::HttpServer;
 use super::*;
 use crate::support::node::{Installed, install};
 
@@ -19,7 +19,7 @@ fn installed() -> Installed {
 }
 
 /// Runs a Node.js program beside the installed packages, so that it finds its imports.
-fn node(installed: &Installed, script: &str, arguments: &[&str]) -> Output {
+fn run_node(installed: &Installed, script: &str, arguments: &[&str]) -> Output {
     Command::new(installed.node())
         .arg(installed.package(script))
         .args(arguments)
@@ -34,47 +34,47 @@ fn check_client(flavor: &str, transport: &str, target: &[&str]) {
     let script = installed.package("../clients.mjs");
     std::fs::write(&script, include_str!("clients.mjs")).unwrap();
     let arguments = [&[flavor, transport], target].concat();
-    let run = node(&installed, "../clients.mjs", &arguments);
-    let seen: Value = serde_json::from_slice(&run.stdout)
-        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&run.stderr)));
+    let output = run_node(&installed, "../clients.mjs", &arguments);
+    let results: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
     let expected = json!({
         "tools": ["remote_agent"], "listed": "list_targets: 1 agent", "streamed": true, "progress": true, "cancelled": true,
-        "after": true, "wrongAlias": true, "unknownTool": true, "answered": true, "parallel": true,
+        "after": true, "unknownAlias": true, "unknownTool": true, "continued": true, "parallel": true,
     });
-    assert_eq!(seen, expected);
+    assert_eq!(results, expected);
 }
 
-fn over_stdio(flavor: &str) {
+fn check_over_stdio(flavor: &str) {
     let server = Server::scripted(&["--task-store", "memory"]);
     let command = executable();
     let command = command.to_str().unwrap();
     check_client(flavor, "stdio", &[command, "mcp", "--url", server.url()]);
 }
 
-fn over_http(flavor: &str) {
+fn check_over_http(flavor: &str) {
     let server = Server::scripted(&["--task-store", "memory"]);
-    let listening = Listening::start(&["--url", server.url()]);
-    check_client(flavor, "http", &[&format!("{}/mcp", listening.url())]);
+    let mcp_server = HttpServer::start(&["--url", server.url()]);
+    check_client(flavor, "http", &[&format!("{}/mcp", mcp_server.url())]);
 }
 
 #[test]
-fn sdk_of_1_x_calls_over_stdio() {
-    over_stdio("sdk");
+fn sdk_1_x_calls_over_stdio() {
+    check_over_stdio("sdk");
 }
 
 #[test]
-fn sdk_of_1_x_calls_over_http() {
-    over_http("sdk");
+fn sdk_1_x_calls_over_http() {
+    check_over_http("sdk");
 }
 
 #[test]
-fn client_of_2_x_calls_over_stdio() {
-    over_stdio("client");
+fn client_2_x_calls_over_stdio() {
+    check_over_stdio("client");
 }
 
 #[test]
-fn client_of_2_x_calls_over_http() {
-    over_http("client");
+fn client_2_x_calls_over_http() {
+    check_over_http("client");
 }
 
 #[test]
@@ -86,14 +86,14 @@ fn inspector_lists_and_calls() {
     let inspect = |arguments: &[&str]| {
         let all = [&["--cli"], arguments, &["--"], &target].concat();
         let package = "@modelcontextprotocol/inspector/clients/launcher/build/index.js";
-        let run = node(&installed, package, &all);
-        let output = String::from_utf8_lossy(&run.stdout).into_owned();
+        let output = run_node(&installed, package, &all);
+        let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(
-            run.status.success(),
-            "{output}{}",
-            String::from_utf8_lossy(&run.stderr)
+            output.status.success(),
+            "{stdout}{}",
+            String::from_utf8_lossy(&output.stderr)
         );
-        output
+        stdout
     };
     let listed = inspect(&["--method", "tools/list"]);
     assert!(listed.contains("\"remote_agent\""), "{listed}");
@@ -109,11 +109,11 @@ fn inspector_lists_and_calls() {
 }
 
 /// Runs the scenarios of a revision. `tests/mcp/conformance/` lists those that fail, and the suite rejects unused entries.
-fn conforms(revision: &str) {
+fn run_conformance_suite(revision: &str) {
     let server = Server::scripted(&["--task-store", "memory"]);
-    let listening = Listening::start(&["--url", server.url()]);
+    let mcp_server = HttpServer::start(&["--url", server.url()]);
     let installed = installed();
-    let url = format!("{}/mcp", listening.url());
+    let url = format!("{}/mcp", mcp_server.url());
     let failures = crate::support::root(&format!("tests/mcp/conformance/{revision}.yml"));
     let failures = failures.to_str().unwrap();
     let arguments = [
@@ -125,27 +125,27 @@ fn conforms(revision: &str) {
         "--expected-failures",
         failures,
     ];
-    let run = node(
+    let output = run_node(
         &installed,
         "@modelcontextprotocol/conformance/dist/index.js",
         &arguments,
     );
-    let output = String::from_utf8_lossy(&run.stdout);
+    let stdout = String::from_utf8_lossy(&output.stdout);
     assert!(
-        run.status.success(),
-        "{output}{}",
-        String::from_utf8_lossy(&run.stderr)
+        output.status.success(),
+        "{stdout}{}",
+        String::from_utf8_lossy(&output.stderr)
     );
-    let total = output.lines().find(|line| line.starts_with("Total:"));
+    let total = stdout.lines().find(|line| line.starts_with("Total:"));
     println!("{revision}: {}", total.unwrap_or_default());
 }
 
 #[test]
 fn server_conforms_to_2025_11_25() {
-    conforms("2025-11-25");
+    run_conformance_suite("2025-11-25");
 }
 
 #[test]
 fn server_conforms_to_2026_07_28() {
-    conforms("2026-07-28");
+    run_conformance_suite("2026-07-28");
 }

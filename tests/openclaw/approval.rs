@@ -2,97 +2,95 @@
 
 use serde_json::{Value, json};
 
-use crate::{model, notify::Followed, peer::Seen};
+use crate::{model, notify::NotifyFixture, peer::PeerEvent};
 
 /// Runs a turn that sends `text` to `target`, and returns the result that the model reads.
-fn refusal(followed: &Followed, target: &str, text: &str) -> String {
+fn send_and_expect_refusal(fixture: &NotifyFixture, target: &str, text: &str) -> String {
     let parts = json!([{"kind": "text", "text": text}]);
     let request = json!({"action": "send", "target_alias": target, "parts": parts});
-    followed.turn("agent:main:approval", &format!("CALL {request}"));
-    let result = model::tool_result(&followed.model.request_with_result(text)).unwrap();
+    fixture.run_turn("agent:main:approval", &format!("CALL {request}"));
+    let result = model::tool_result(&fixture.model.request_with_result(text)).unwrap();
     println!("the result of a refused message to {target}: {result}");
-    let calls = followed
-        .peer
-        .seen
-        .all(|seen| matches!(seen, Seen::Call { body, .. } if body.to_string().contains(text)));
+    let calls = fixture.peer.events.all(
+        |event| matches!(event, PeerEvent::Call { body, .. } if body.to_string().contains(text)),
+    );
     assert!(calls.is_empty(), "the peer was called");
     result
 }
 
-pub fn denied_target_receives_no_message(followed: &Followed) {
-    let result = refusal(followed, "denied", "tell everything");
+pub fn denied_target_receives_no_message(fixture: &NotifyFixture) {
+    let result = send_and_expect_refusal(fixture, "denied", "send everything");
     assert!(
         result.contains("does not allow sending to denied"),
         "{result}"
     );
 }
 
-pub fn message_without_approver_is_not_sent(followed: &Followed) {
-    let result = refusal(followed, "asked", "ask about prices");
+pub fn message_without_approver_is_not_sent(fixture: &NotifyFixture) {
+    let result = send_and_expect_refusal(fixture, "supervised", "request the prices");
     assert!(result.contains("approval unavailable"), "{result}");
 }
 
-/// Starts a turn of Control UI that sends `text`, and returns the id of OpenClaw's question.
-pub fn question(followed: &Followed, text: &str) -> Value {
+/// Starts a turn of Control UI that sends `text`, and returns the id of OpenClaw's approval request.
+pub fn request_approval(fixture: &NotifyFixture, text: &str) -> Value {
     let parts = json!([{"kind": "text", "text": text}]);
-    let request = json!({"action": "send", "target_alias": "asked", "parts": parts});
-    followed.with_socket(|socket| {
-        let turn = json!({
+    let request = json!({"action": "send", "target_alias": "supervised", "parts": parts});
+    fixture.with_socket(|socket| {
+        let run_turn = json!({
             "sessionKey": "agent:main:main", "message": format!("CALL {request}"), "idempotencyKey": text,
         });
-        socket.request("chat.send", turn);
-        let asked = socket.frames.wait("OpenClaw's question", |frame| {
+        socket.request("chat.send", run_turn);
+        let event = socket.frames.wait("an approval request of OpenClaw", |frame| {
             frame["event"] == "plugin.approval.requested" && frame.to_string().contains(text)
         });
-        println!("the question: {}", asked["payload"]);
-        asked["payload"]["id"].clone()
+        println!("the approval request: {}", event["payload"]);
+        event["payload"]["id"].clone()
     })
 }
 
-/// Answers OpenClaw's question.
-fn resolve(followed: &Followed, id: &Value, decision: &str) {
+/// Answers OpenClaw's approval request.
+fn resolve_approval(fixture: &NotifyFixture, id: &Value, decision: &str) {
     let answer = json!({"id": id, "decision": decision});
-    followed.with_socket(|socket| socket.request("plugin.approval.resolve", answer));
+    fixture.with_socket(|socket| socket.request("plugin.approval.resolve", answer));
 }
 
-/// Sends `text` and answers OpenClaw's question with `decision`. Returns the result that the model reads.
-fn answered(followed: &Followed, text: &str, decision: &str) -> String {
-    let id = question(followed, text);
-    resolve(followed, &id, decision);
-    let result = model::tool_result(&followed.model.request_with_result(text)).unwrap();
+/// Sends `text` and answers OpenClaw's approval request with `decision`. Returns the result that the model reads.
+fn send_and_decide(fixture: &NotifyFixture, text: &str, decision: &str) -> String {
+    let id = request_approval(fixture, text);
+    resolve_approval(fixture, &id, decision);
+    let result = model::tool_result(&fixture.model.request_with_result(text)).unwrap();
     println!("the result after {decision}: {result}");
     result
 }
 
 /// Returns the number of the peer's calls with `text`.
-fn calls(followed: &Followed, text: &str) -> usize {
-    let calls = followed
-        .peer
-        .seen
-        .all(|seen| matches!(seen, Seen::Call { body, .. } if body.to_string().contains(text)));
+fn peer_calls(fixture: &NotifyFixture, text: &str) -> usize {
+    let calls = fixture.peer.events.all(
+        |event| matches!(event, PeerEvent::Call { body, .. } if body.to_string().contains(text)),
+    );
     calls.len()
 }
 
-pub fn approved_message_is_sent(followed: &Followed) {
+pub fn approved_message_is_sent(fixture: &NotifyFixture) {
     let text = "approved greetings";
-    answered(followed, text, "allow-once");
-    assert_eq!(calls(followed, text), 1);
+    send_and_decide(fixture, text, "allow-once");
+    assert_eq!(peer_calls(fixture, text), 1);
 }
 
-pub fn denied_message_is_not_sent(followed: &Followed) {
+pub fn denied_message_is_not_sent(fixture: &NotifyFixture) {
     let text = "greetings without approval";
-    let result = answered(followed, text, "deny");
+    let result = send_and_decide(fixture, text, "deny");
     assert!(result.contains("enied"), "{result}");
-    assert_eq!(calls(followed, text), 0);
+    assert_eq!(peer_calls(fixture, text), 0);
 }
 
-/// OpenClaw's question expires after two minutes.
-pub fn unanswered_message_is_not_sent(followed: &Followed) {
+/// OpenClaw's approval request expires after two minutes.
+pub fn unanswered_message_is_not_sent(fixture: &NotifyFixture) {
     let text = "greetings without a decision";
-    question(followed, text);
-    let result = model::tool_result(&followed.model.request_with_result(text)).unwrap();
-    println!("the result of an expired question: {result}");
+    request_approval(fixture, text);
+    let result = model::tool_result(&fixture.model.request_with_result(text)).unwrap();
+    println!("the result of an expired approval request: {result}");
     assert!(result.contains("expired without a decision"), "{result}");
     assert!(result.contains("send it again when they can"), "{result}");
-    assert_eq!(calls(followed, text), 0);
+    assert_eq!(peer_calls(fixture, text), 0);
 }

@@ -3,14 +3,14 @@
 use serde_json::json;
 
 use crate::{
-    fenced,
-    peer::{Seen, answer_to},
+    fence_content,
+    peer::{PeerEvent, answer_text},
+    plugin_fixture::{PluginFixture, SECRET},
     send,
-    world::{SECRET, World},
 };
 
-pub fn direct_call_answers(world: &World) {
-    let (status, answer) = world.gateway.invoke(send("say hello"));
+pub fn direct_call_answers(fixture: &PluginFixture) {
+    let (status, answer) = fixture.gateway.invoke(send("say hello"));
     let envelope = &answer["result"]["details"];
     assert_eq!(
         (status, &envelope["ok"], &envelope["action"]),
@@ -19,29 +19,34 @@ pub fn direct_call_answers(world: &World) {
     );
     assert_eq!(
         envelope["raw"]["artifacts"][0]["parts"][0]["text"],
-        answer_to("say hello")
+        answer_text("say hello")
     );
     let content = answer["result"]["content"][0]["text"].as_str().unwrap();
-    assert_eq!(fenced(content).matches(&answer_to("say hello")).count(), 1);
+    assert_eq!(
+        fence_content(content)
+            .matches(&answer_text("say hello"))
+            .count(),
+        1
+    );
 }
 
-pub fn secret_reference_arrives_resolved(world: &World) {
-    world.gateway.invoke(send("who am I"));
-    let (_, authorization) = world.peer.call("who am I");
+pub fn secret_reference_arrives_resolved(fixture: &PluginFixture) {
+    fixture.gateway.invoke(send("who am I"));
+    let (_, authorization) = fixture.peer.call("who am I");
     assert_eq!(authorization.unwrap(), format!("Bearer {}", SECRET.1));
 }
 
-pub fn secret_reference_in_a_header_arrives_resolved(world: &World) {
-    world.gateway.invoke(send("which key"));
-    let calls = world.peer.seen.all(|seen| {
-        matches!(seen, Seen::Call { body, key: Some(key), .. }
+pub fn secret_reference_in_a_header_arrives_resolved(fixture: &PluginFixture) {
+    fixture.gateway.invoke(send("which key"));
+    let calls = fixture.peer.events.all(|event| {
+        matches!(event, PeerEvent::Call { body, key: Some(key), .. }
             if body.to_string().contains("which key") && key == SECRET.1)
     });
     assert_eq!(calls.len(), 1);
 }
 
-pub fn refused_direct_call_is_an_envelope(world: &World) {
-    let envelope = world.gateway.envelope(json!({"action": "dance"}));
+pub fn refused_direct_call_is_an_envelope(fixture: &PluginFixture) {
+    let envelope = fixture.gateway.envelope(json!({"action": "dance"}));
     assert_eq!(
         (&envelope["ok"], &envelope["error"]["code"]),
         (&json!(false), &json!("VALIDATION_ERROR")),
@@ -49,16 +54,16 @@ pub fn refused_direct_call_is_an_envelope(world: &World) {
     );
 }
 
-pub fn trace_of_the_run_reaches_the_agent(world: &World) {
+pub fn trace_of_the_run_reaches_the_agent(fixture: &PluginFixture) {
     let trace = "0af7651916cd43dd8448eb211c80319c";
     let message = format!("CALL {}", send("follow the trace"));
     let traceparent = format!("00-{trace}-b7ad6b7169203331-01");
-    world
+    fixture
         .socket
         .run_in_trace("agent:main:trace", &message, &traceparent);
-    let calls = world.peer.seen.all(|seen| {
-        matches!(seen, Seen::Call { body, traceparent: Some(sent), .. }
+    let calls = fixture.peer.events.all(|event| {
+        matches!(event, PeerEvent::Call { body, traceparent: Some(sent), .. }
             if body.to_string().contains("follow the trace") && sent.contains(trace))
     });
-    assert_eq!(calls.len(), 1, "{:?}", world.peer.seen.all(|_| true));
+    assert_eq!(calls.len(), 1, "{:?}", fixture.peer.events.all(|_| true));
 }

@@ -19,10 +19,10 @@ use crate::{
     server::Server,
 };
 
-type Test = (&'static str, fn(&Setup));
+type Test = (&'static str, fn(&CommandsFixture));
 
 macro_rules! tests {
-    ($($name:ident)*) => { &[$((stringify!($name), $name as fn(&Setup))),*] };
+    ($($name:ident)*) => { &[$((stringify!($name), $name as fn(&CommandsFixture))),*] };
 }
 
 /// The tests, in their order.
@@ -45,22 +45,22 @@ pub const TESTS: &[Test] = tests![
     audit_without_log_explains_how_to_enable_it
     doctor_repairs_the_tool_policy
     doctor_reports_a_gateway_without_a_token
-    doctor_reports_a_clock_that_differs
+    doctor_reports_clock_skew
     doctor_reports_a_library_of_another_platform
     remove_drops_the_agent
     uninstall_restores_the_configuration
-    second_uninstall_has_nothing_to_do
+    second_uninstall_changes_nothing
     bundle_offers_the_tool_over_mcp
 ];
 
 /// An OpenClaw without the plugin, its running gateway, and an A2A server.
-pub struct Setup {
+pub struct CommandsFixture {
     host: Host,
     gateway: Gateway,
     peer: Server,
 }
 
-impl Setup {
+impl CommandsFixture {
     /// Starts the gateway and the server.
     pub fn start(installed: Arc<Installed>) -> Self {
         let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("openclaw-commands");
@@ -88,13 +88,13 @@ impl Setup {
 
     /// Runs `openclaw remote-agent`.
     fn openclaw(&self, arguments: &[&str]) -> Output {
-        let all = [&["remote-agent"], arguments].concat();
-        self.host.command(&all).output().unwrap()
+        let all_arguments = [&["remote-agent"], arguments].concat();
+        self.host.command(&all_arguments).output().unwrap()
     }
 }
 
 /// Returns the exit code, standard output and standard error.
-fn parts(output: &Output) -> (Option<i32>, String, String) {
+fn decode_output(output: &Output) -> (Option<i32>, String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (
         output.status.code(),
@@ -104,9 +104,9 @@ fn parts(output: &Output) -> (Option<i32>, String, String) {
 }
 
 /// Makes OpenClaw ask a program about each installation, which answers `decision`.
-fn set_install_policy(setup: &Setup, decision: &Value) {
-    let program = setup.host.state().join("policy.sh");
-    fs::create_dir_all(setup.host.state()).unwrap();
+fn set_install_policy(fixture: &CommandsFixture, decision: &Value) {
+    let program = fixture.host.state().join("policy.sh");
+    fs::create_dir_all(fixture.host.state()).unwrap();
     fs::write(
         &program,
         format!("#!/bin/sh\ncat > /dev/null\necho '{decision}'\n"),
@@ -114,28 +114,28 @@ fn set_install_policy(setup: &Setup, decision: &Value) {
     .unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
     let exec = json!({"source": "exec", "command": program});
-    setup.host.edit_config(|config| {
+    fixture.host.edit_config(|config| {
         config["security"]["installPolicy"] = json!({"enabled": true, "exec": exec});
     });
 }
 
 /// The installations of the tests after this one pass the policy.
-fn install_stops_at_the_operators_policy(setup: &Setup) {
+fn install_stops_at_the_operators_policy(fixture: &CommandsFixture) {
     let reason = "native code needs a review";
     let block = json!({"protocolVersion": 1, "decision": "block", "reason": reason});
-    set_install_policy(setup, &block);
-    let (code, _, stderr) = parts(&setup.remote_agent(&["install"]));
+    set_install_policy(fixture, &block);
+    let (code, _, stderr) = decode_output(&fixture.remote_agent(&["install"]));
     println!("{stderr}");
     assert_eq!(code, Some(1), "{stderr}");
     assert!(stderr.contains(reason), "{stderr}");
-    let config = setup.host.config();
+    let config = fixture.host.config();
     assert_eq!(config["plugins"]["entries"]["remote-agent"], Value::Null);
-    set_install_policy(setup, &json!({"protocolVersion": 1, "decision": "allow"}));
+    set_install_policy(fixture, &json!({"protocolVersion": 1, "decision": "allow"}));
 }
 
-fn install_adds_agent_and_sends_message(setup: &Setup) {
-    let install = ["install", "--url", setup.peer.url(), "--allow-private"];
-    let (code, stdout, stderr) = parts(&setup.remote_agent(&install));
+fn install_adds_agent_and_sends_message(fixture: &CommandsFixture) {
+    let install = ["install", "--url", fixture.peer.url(), "--allow-private"];
+    let (code, stdout, stderr) = decode_output(&fixture.remote_agent(&install));
     println!("{stderr}{stdout}");
     assert_eq!(code, Some(0), "{stderr}");
     assert!(stdout.contains("you said Hello"), "{stdout}");
@@ -145,14 +145,14 @@ fn install_adds_agent_and_sends_message(setup: &Setup) {
     );
 }
 
-fn targets_shows_the_card(setup: &Setup) {
-    let (code, stdout, stderr) = parts(&setup.openclaw(&["targets"]));
+fn targets_shows_the_card(fixture: &CommandsFixture) {
+    let (code, stdout, stderr) = decode_output(&fixture.openclaw(&["targets"]));
     assert_eq!(code, Some(0), "{stderr}");
     assert!(stdout.contains("agent (default)  OpenClaw"), "{stdout}");
 }
 
-fn send_prints_the_reply(setup: &Setup) {
-    let (code, stdout, stderr) = parts(&setup.openclaw(&["send", "two", "words"]));
+fn send_prints_the_reply(fixture: &CommandsFixture) {
+    let (code, stdout, stderr) = decode_output(&fixture.openclaw(&["send", "two", "words"]));
     assert_eq!(
         (code, stdout.trim()),
         (Some(0), "you said two words"),
@@ -161,39 +161,39 @@ fn send_prints_the_reply(setup: &Setup) {
     assert!(stderr.contains("completed"), "{stderr}");
 }
 
-fn unknown_alias_exits_with_usage_code(setup: &Setup) {
-    let (code, _, stderr) = parts(&setup.openclaw(&["send", "--target", "other", "x"]));
+fn unknown_alias_exits_with_usage_code(fixture: &CommandsFixture) {
+    let (code, _, stderr) = decode_output(&fixture.openclaw(&["send", "--target", "other", "x"]));
     assert_eq!(code, Some(2), "{stderr}");
     assert!(stderr.contains("allowed values: [\"agent\"]"), "{stderr}");
 }
 
-fn task_without_an_option_names_the_option(setup: &Setup) {
-    let (code, _, stderr) = parts(&setup.openclaw(&["watch", "task-1"]));
+fn task_without_an_option_names_the_option(fixture: &CommandsFixture) {
+    let (code, _, stderr) = decode_output(&fixture.openclaw(&["watch", "task-1"]));
     assert_eq!(code, Some(2), "{stderr}");
     assert!(stderr.contains("watch --task task-1"), "{stderr}");
 }
 
-fn message_to_an_ended_task_shows_its_conversation(setup: &Setup) {
-    let (_, stdout, _) = parts(&setup.openclaw(&["send", "--json", "echo Hello"]));
+fn message_to_an_ended_task_shows_its_conversation(fixture: &CommandsFixture) {
+    let (_, stdout, _) = decode_output(&fixture.openclaw(&["send", "--json", "echo Hello"]));
     let envelope: Value = serde_json::from_str(stdout.lines().last().unwrap()).unwrap();
     let continuation = &envelope["summary"]["continuation"];
     let task = continuation["task"]["task_id"].as_str().unwrap();
     let context = continuation["conversation"]["context_id"].as_str().unwrap();
-    let (code, _, stderr) = parts(&setup.openclaw(&["send", "--task", task, "more"]));
+    let (code, _, stderr) = decode_output(&fixture.openclaw(&["send", "--task", task, "more"]));
     assert_eq!(code, Some(1), "{stderr}");
     let command = format!("send --target agent --context {context} 'TEXT'");
     assert!(stderr.contains(&command), "{stderr}");
 }
 
-fn expired_wait_exits_with_timeout_code(setup: &Setup) {
+fn expired_wait_exits_with_timeout_code(fixture: &CommandsFixture) {
     let send = ["send", "--follow", "--timeout-ms", "1000", "stream 50 200"];
-    let (code, _, stderr) = parts(&setup.openclaw(&send));
+    let (code, _, stderr) = decode_output(&fixture.openclaw(&send));
     assert_eq!(code, Some(5), "{stderr}");
     assert!(stderr.contains("remote-agent watch"), "{stderr}");
 }
 
 /// Serves one card with this `Date`, and refuses every other request.
-fn agent_of_another_clock(date: &'static str) -> String {
+fn agent_with_date(date: &'static str) -> String {
     let address = http::serve(move |request, stream| {
         let origin = format!("http://{}", stream.local_addr().unwrap());
         let card = json!({"protocolVersion": "0.3.0", "name": "Clock", "description": "", "version": "1", "url": origin,
@@ -211,17 +211,17 @@ fn agent_of_another_clock(date: &'static str) -> String {
     format!("http://{address}")
 }
 
-fn agent_that_requires_a_token_exits_with_auth_code(setup: &Setup) {
-    let locked = http::serve(|_, stream| {
+fn agent_that_requires_a_token_exits_with_auth_code(fixture: &CommandsFixture) {
+    let server_url = http::serve(|_, stream| {
         http::answer(stream, "401 Unauthorized", "text/plain", "a token, please");
     });
-    let url = format!("http://{locked}");
-    let (code, _, stderr) = parts(&setup.openclaw(&["add", &url, "--allow-private"]));
+    let url = format!("http://{server_url}");
+    let (code, _, stderr) = decode_output(&fixture.openclaw(&["add", &url, "--allow-private"]));
     assert_eq!(code, Some(4), "{stderr}");
     assert!(stderr.contains("`--bearer-env VAR`"), "{stderr}");
 }
 
-fn unreachable_agent_is_not_added(setup: &Setup) {
+fn unreachable_agent_is_not_added(fixture: &CommandsFixture) {
     let add = [
         "add",
         "http://127.0.0.1:9",
@@ -229,17 +229,17 @@ fn unreachable_agent_is_not_added(setup: &Setup) {
         "--alias",
         "away",
     ];
-    let (code, _, stderr) = parts(&setup.openclaw(&add));
+    let (code, _, stderr) = decode_output(&fixture.openclaw(&add));
     assert_eq!(code, Some(3), "{stderr}");
     assert!(stderr.contains("nothing was changed"), "{stderr}");
-    let (_, stdout, _) = parts(&setup.openclaw(&["targets", "--json"]));
+    let (_, stdout, _) = decode_output(&fixture.openclaw(&["targets", "--json"]));
     assert!(!stdout.contains("away"), "{stdout}");
 }
 
-fn http_api_calls_behind_the_token_of_the_gateway(setup: &Setup) {
+fn http_api_calls_behind_the_token_of_the_gateway(fixture: &CommandsFixture) {
     let post = |route: &str, token: &str, body: Value| {
         let path = format!("/remote_agent/{route}");
-        http::post(setup.gateway.address(), &path, token, &body.to_string())
+        http::post(fixture.gateway.address(), &path, token, &body.to_string())
     };
     let parts = json!([{"kind": "text", "text": "over HTTP"}]);
     let send = json!({"app": "agent", "action": "send", "input": {"parts": parts}});
@@ -257,32 +257,32 @@ fn http_api_calls_behind_the_token_of_the_gateway(setup: &Setup) {
     assert!(body.contains("\"WRONG_KIND\""), "{body}");
 }
 
-fn mcp_client_finds_the_tool(setup: &Setup) {
+fn mcp_client_finds_the_tool(fixture: &CommandsFixture) {
     let printed = Command::new(testkit::support::command())
         .args([
             "mcp",
             "--print-config",
             "openclaw",
             "--url",
-            setup.peer.url(),
+            fixture.peer.url(),
         ])
         .output()
         .unwrap();
     assert!(printed.status.success(), "{printed:?}");
-    let file = setup.host.state().join("mcp-patch.json");
+    let file = fixture.host.state().join("mcp-patch.json");
     fs::write(&file, &printed.stdout).unwrap();
-    setup
+    fixture
         .host
         .cli(&["config", "patch", "--file", file.to_str().unwrap()]);
-    let probed = setup.host.cli(&["mcp", "probe", "a2a", "--json"]);
+    let probed = fixture.host.cli(&["mcp", "probe", "a2a", "--json"]);
     assert!(probed.contains("a2a__remote_agent"), "{probed}");
 }
 
-fn tasks_shows_what_the_gateway_delegated(setup: &Setup) {
+fn tasks_shows_what_the_gateway_delegated(fixture: &CommandsFixture) {
     let request = json!({"action": "send", "parts": [{"kind": "text", "text": "for the list"}]});
-    let envelope = setup.gateway.envelope(request);
+    let envelope = fixture.gateway.envelope(request);
     let task_id = envelope["summary"]["continuation"]["task"]["task_id"].as_str();
-    let (code, stdout, stderr) = parts(&setup.openclaw(&["tasks", "--json"]));
+    let (code, stdout, stderr) = decode_output(&fixture.openclaw(&["tasks", "--json"]));
     assert_eq!(code, Some(0), "{stderr}");
     let listed: Value = serde_json::from_str(&stdout).unwrap();
     let task = &listed["tasks"][0];
@@ -294,12 +294,13 @@ fn tasks_shows_what_the_gateway_delegated(setup: &Setup) {
 }
 
 /// The command sends with a separate instance, so the gateway has no such task.
-fn tasks_shows_what_the_agent_lists(setup: &Setup) {
-    let (code, stdout, stderr) = parts(&setup.openclaw(&["send", "--json", "beside the gateway"]));
+fn tasks_shows_what_the_agent_lists(fixture: &CommandsFixture) {
+    let (code, stdout, stderr) =
+        decode_output(&fixture.openclaw(&["send", "--json", "beside the gateway"]));
     assert_eq!(code, Some(0), "{stderr}");
     let envelope: Value = serde_json::from_str(stdout.lines().last().unwrap()).unwrap();
     let task_id = &envelope["summary"]["continuation"]["task"]["task_id"];
-    let (code, stdout, stderr) = parts(&setup.openclaw(&["tasks", "--json"]));
+    let (code, stdout, stderr) = decode_output(&fixture.openclaw(&["tasks", "--json"]));
     assert_eq!(code, Some(0), "{stderr}");
     let listed: Value = serde_json::from_str(&stdout).unwrap();
     let task = listed["tasks"].as_array().unwrap().iter();
@@ -309,10 +310,10 @@ fn tasks_shows_what_the_agent_lists(setup: &Setup) {
     assert_eq!(task["lastWord"], "you said beside the gateway", "{listed}");
 }
 
-fn tasks_without_a_gateway_names_the_tried_port(setup: &Setup) {
-    let mut command = setup.host.command(&["remote-agent", "tasks"]);
+fn tasks_without_a_gateway_names_the_tried_port(fixture: &CommandsFixture) {
+    let mut command = fixture.host.command(&["remote-agent", "tasks"]);
     let output = command.env("OPENCLAW_GATEWAY_PORT", "9").output().unwrap();
-    let (_, _, stderr) = parts(&output);
+    let (_, _, stderr) = decode_output(&output);
     assert!(
         stderr.contains("no gateway answers at ws://127.0.0.1:9 "),
         "{stderr}"
@@ -323,15 +324,15 @@ fn tasks_without_a_gateway_names_the_tried_port(setup: &Setup) {
     );
 }
 
-fn audit_without_log_explains_how_to_enable_it(setup: &Setup) {
-    let (code, _, stderr) = parts(&setup.openclaw(&["audit"]));
+fn audit_without_log_explains_how_to_enable_it(fixture: &CommandsFixture) {
+    let (code, _, stderr) = decode_output(&fixture.openclaw(&["audit"]));
     assert_eq!(code, Some(2), "{stderr}");
     assert!(stderr.contains("config.audit.enabled"), "{stderr}");
 }
 
-fn doctor_repairs_the_tool_policy(setup: &Setup) {
-    setup.host.cli(&["config", "unset", "tools.alsoAllow"]);
-    let (code, stdout, stderr) = parts(&setup.openclaw(&["doctor"]));
+fn doctor_repairs_the_tool_policy(fixture: &CommandsFixture) {
+    fixture.host.cli(&["config", "unset", "tools.alsoAllow"]);
+    let (code, stdout, stderr) = decode_output(&fixture.openclaw(&["doctor"]));
     println!("{stdout}");
     assert_eq!(code, Some(0), "{stderr}");
     assert!(
@@ -339,75 +340,75 @@ fn doctor_repairs_the_tool_policy(setup: &Setup) {
         "{stdout}"
     );
     assert!(stdout.contains("ok: `agent` at "), "{stdout}");
-    let picture = anstyle_svg::Term::new().render_svg(&stdout);
+    let svg = anstyle_svg::Term::new().render_svg(&stdout);
     let folder = testkit::support::target().join("screenshots");
     fs::create_dir_all(&folder).unwrap();
-    fs::write(folder.join("openclaw-doctor.svg"), &picture).unwrap();
-    crate::surfaces::document("openclaw-doctor.svg", picture.as_bytes());
-    let (code, stdout, stderr) = parts(&setup.openclaw(&["doctor", "--fix"]));
+    fs::write(folder.join("openclaw-doctor.svg"), &svg).unwrap();
+    crate::surfaces::update_docs_image("openclaw-doctor.svg", svg.as_bytes());
+    let (code, stdout, stderr) = decode_output(&fixture.openclaw(&["doctor", "--fix"]));
     assert_eq!(code, Some(0), "{stderr}");
     assert!(!stdout.contains("do not have the tool"), "{stdout}");
-    let allowed = setup
+    let allowed = fixture
         .host
         .cli(&["config", "get", "tools.alsoAllow", "--json"]);
     assert!(allowed.contains("remote_agent"), "{allowed}");
 }
 
 /// Runs the doctor with changed settings, and restores them.
-fn doctor_with(setup: &Setup, change: impl FnOnce(&mut Value)) -> String {
-    let before = setup.host.config();
-    setup
+fn doctor_output(fixture: &CommandsFixture, change: impl FnOnce(&mut Value)) -> String {
+    let before = fixture.host.config();
+    fixture
         .host
         .edit_config(|config| change(&mut config["plugins"]["entries"]["remote-agent"]["config"]));
-    let (_, stdout, stderr) = parts(&setup.openclaw(&["doctor"]));
-    setup.host.edit_config(|config| *config = before);
+    let (_, stdout, stderr) = decode_output(&fixture.openclaw(&["doctor"]));
+    fixture.host.edit_config(|config| *config = before);
     stdout + &stderr
 }
 
-fn doctor_reports_a_gateway_without_a_token(setup: &Setup) {
-    let found = doctor_with(setup, |settings| {
+fn doctor_reports_a_gateway_without_a_token(fixture: &CommandsFixture) {
+    let output = doctor_output(fixture, |settings| {
         settings["gateway"] = json!({"enabled": true});
     });
-    println!("{found}");
+    println!("{output}");
     assert!(
-        found.contains("warn: the local gateway has no token"),
-        "{found}"
+        output.contains("warn: the local gateway has no token"),
+        "{output}"
     );
 }
 
-fn doctor_reports_a_clock_that_differs(setup: &Setup) {
-    let url = agent_of_another_clock("Tue, 01 Jan 2030 00:00:00 GMT");
-    let found = doctor_with(setup, |settings| {
+fn doctor_reports_clock_skew(fixture: &CommandsFixture) {
+    let url = agent_with_date("Tue, 01 Jan 2030 00:00:00 GMT");
+    let output = doctor_output(fixture, |settings| {
         settings["targets"] =
             json!([{"alias": "clock", "baseUrl": url, "allowPrivateNetwork": true}]);
     });
-    println!("{found}");
-    let line = found.lines().find(|line| line.contains("its clock is"));
+    println!("{output}");
+    let line = output.lines().find(|line| line.contains("its clock is"));
     assert!(
         line.unwrap()
             .contains("s ahead of the clock of this machine"),
-        "{found}"
+        "{output}"
     );
 }
 
-fn doctor_reports_a_library_of_another_platform(setup: &Setup) {
+fn doctor_reports_a_library_of_another_platform(fixture: &CommandsFixture) {
     let installed = "npm/projects/openclaw-remote-agent/node_modules/openclaw-remote-agent/native";
-    let file = setup
+    let file = fixture
         .host
         .state()
         .join(installed)
         .join(package::library_name());
     let library = std::fs::read(&file).unwrap();
-    let mut other = library.clone();
+    let mut other_library = library.clone();
     // `e_machine` of ELF: a machine that no OpenClaw runs on.
-    other[18..20].copy_from_slice(&[0x02, 0x00]);
-    let swap = |bytes: &[u8]| {
+    other_library[18..20].copy_from_slice(&[0x02, 0x00]);
+    let replace_library = |bytes: &[u8]| {
         std::fs::remove_file(&file).unwrap();
         std::fs::write(&file, bytes).unwrap();
     };
-    swap(&other);
-    let (code, stdout, stderr) = parts(&setup.openclaw(&["doctor"]));
-    swap(&library);
+    replace_library(&other_library);
+    let (code, stdout, stderr) = decode_output(&fixture.openclaw(&["doctor"]));
+    replace_library(&library);
     println!("{stdout}");
     assert_eq!(code, Some(1), "{stderr}");
     assert!(stdout.contains("error: the native library for"), "{stdout}");
@@ -417,18 +418,18 @@ fn doctor_reports_a_library_of_another_platform(setup: &Setup) {
     );
 }
 
-fn remove_drops_the_agent(setup: &Setup) {
-    let (code, _, stderr) = parts(&setup.openclaw(&["remove", "agent"]));
+fn remove_drops_the_agent(fixture: &CommandsFixture) {
+    let (code, _, stderr) = decode_output(&fixture.openclaw(&["remove", "agent"]));
     assert_eq!(code, Some(0), "{stderr}");
-    let (code, _, stderr) = parts(&setup.openclaw(&["remove", "agent"]));
+    let (code, _, stderr) = decode_output(&fixture.openclaw(&["remove", "agent"]));
     assert_eq!(code, Some(1), "{stderr}");
     assert!(stderr.contains("no target has that alias"), "{stderr}");
 }
 
-fn uninstall_restores_the_configuration(setup: &Setup) {
-    let (code, _, stderr) = parts(&setup.remote_agent(&["uninstall"]));
+fn uninstall_restores_the_configuration(fixture: &CommandsFixture) {
+    let (code, _, stderr) = decode_output(&fixture.remote_agent(&["uninstall"]));
     assert_eq!(code, Some(0), "{stderr}");
-    let config = setup.host.config();
+    let config = fixture.host.config();
     assert_eq!(
         (&config["plugins"]["entries"], config.get("tools")),
         (&json!({}), None),
@@ -436,8 +437,8 @@ fn uninstall_restores_the_configuration(setup: &Setup) {
     );
 }
 
-fn second_uninstall_has_nothing_to_do(setup: &Setup) {
-    let (code, _, stderr) = parts(&setup.remote_agent(&["uninstall"]));
+fn second_uninstall_changes_nothing(fixture: &CommandsFixture) {
+    let (code, _, stderr) = decode_output(&fixture.remote_agent(&["uninstall"]));
     assert_eq!(code, Some(0), "{stderr}");
     assert!(
         stderr.contains("nothing to do: the plugin is not installed"),
@@ -445,22 +446,22 @@ fn second_uninstall_has_nothing_to_do(setup: &Setup) {
     );
 }
 
-fn bundle_offers_the_tool_over_mcp(setup: &Setup) {
-    let out = setup.host.state().join("bundle");
-    let library = crate::world::library();
+fn bundle_offers_the_tool_over_mcp(fixture: &CommandsFixture) {
+    let out = fixture.host.state().join("bundle");
+    let library = crate::plugin_fixture::library();
     let root = testkit::support::root("");
     let bundled = package::bundle(&root, &testkit::support::command(), &library, &out);
     let directory = bundled.unwrap().directory;
-    setup.host.install(directory.to_str().unwrap());
-    let data = setup.host.state().join("plugin-data/remote-agent-mcp");
+    fixture.host.install(directory.to_str().unwrap());
+    let data = fixture.host.state().join("plugin-data/remote-agent-mcp");
     fs::create_dir_all(&data).unwrap();
-    let target = json!({"alias": "desk", "baseUrl": setup.peer.url()});
+    let target = json!({"alias": "desk", "baseUrl": fixture.peer.url()});
     fs::write(
         data.join("agents.json"),
         json!({"targets": [target]}).to_string(),
     )
     .unwrap();
-    let listed = setup
+    let listed = fixture
         .host
         .cli(&["plugins", "inspect", "remote-agent-mcp", "--json"]);
     assert!(listed.contains("mcpServers"), "{listed}");

@@ -10,16 +10,16 @@ use serde_json::{Value, json};
 use testkit::support::sdk::{self, Sdk};
 
 use crate::{
-    Behind,
-    gateway_rig::{send, state, with},
+    GatewayFixture,
+    gateway_fixture::{send_request, task_state, with_field},
     host::TOKEN,
     server::Server,
 };
 
-type Test = (&'static str, fn(&Behind));
+type Test = (&'static str, fn(&GatewayFixture));
 
 macro_rules! tests {
-    ($($name:ident)*) => { &[$((stringify!($name), $name as fn(&Behind))),*] };
+    ($($name:ident)*) => { &[$((stringify!($name), $name as fn(&GatewayFixture))),*] };
 }
 
 /// The tests, in their order.
@@ -37,13 +37,17 @@ fn decision(envelope: &Value) -> &Value {
     &parts.iter().find(|part| part["kind"] == "data").unwrap()["data"]
 }
 
-fn three_agents_vote_and_the_decision_is_the_artifact(behind: &Behind) {
-    let tool = behind.another(json!({"triad": {"members": ["alpha", "beta", "charlie"], "deadlineMs": 60_000, "quorum": "all"}}));
+fn three_agents_vote_and_the_decision_is_the_artifact(fixture: &GatewayFixture) {
+    let tool = fixture.new_tool(json!({"triad": {"members": ["alpha", "beta", "charlie"], "deadlineMs": 60_000, "quorum": "all"}}));
     let proposal = "Move the backups to the new disk. (alpha:approve beta:reject charlie:approve)";
-    let running = tool.begin(with(send("triad", proposal), "follow_updates", json!(true)));
+    let running = tool.start(with_field(
+        send_request("triad", proposal),
+        "follow_updates",
+        json!(true),
+    ));
     let updates = running.updates.clone();
     let envelope = running.envelope();
-    assert_eq!(state(&envelope), "completed", "{envelope:#}");
+    assert_eq!(task_state(&envelope), "completed", "{envelope:#}");
     for update in updates.all(|_| true) {
         println!(
             "update: {}",
@@ -66,34 +70,34 @@ fn three_agents_vote_and_the_decision_is_the_artifact(behind: &Behind) {
             &json!([])
         )
     );
-    let reported = |text: &str| {
+    let has_update = |text: &str| {
         !updates
             .all(|update| update.to_string().contains(text))
             .is_empty()
     };
     assert!(
-        reported("beta votes reject (confidence 0.8): My script says reject."),
+        has_update("beta votes reject (confidence 0.8): My script says reject."),
         "{:#?}",
         updates.all(|_| true)
     );
     // Status and watch work as long as this process runs.
     let id = &envelope["summary"]["continuation"]["task"]["task_id"];
     for action in ["status", "watch"] {
-        let again =
-            tool.good(json!({"action": action, "target_alias": "gateway:triad", "task_id": id}));
-        assert_eq!(decision(&again), decided, "{action}");
+        let repeated =
+            tool.call_ok(json!({"action": action, "target_alias": "gateway:triad", "task_id": id}));
+        assert_eq!(decision(&repeated), decided, "{action}");
     }
-    let elsewhere = behind.another(json!({}));
-    let forgotten =
-        elsewhere.call(json!({"action": "status", "target_alias": "gateway:triad", "task_id": id}));
+    let other_tool = fixture.new_tool(json!({}));
+    let forgotten = other_tool
+        .call(json!({"action": "status", "target_alias": "gateway:triad", "task_id": id}));
     assert_eq!(
         forgotten["error"]["reason"], "task_forgotten",
         "{forgotten:#}"
     );
 }
 
-fn invalid_vote_is_requested_again(behind: &Behind) {
-    let envelope = behind.tool.good(send(
+fn invalid_vote_is_requested_again(fixture: &GatewayFixture) {
+    let envelope = fixture.tool.call_ok(send_request(
         "triad",
         "Paint it blue. (alpha:nonsense beta:reject charlie:approve)",
     ));
@@ -105,8 +109,8 @@ fn invalid_vote_is_requested_again(behind: &Behind) {
     assert_eq!(decision(&envelope)["result"], "approved", "{envelope:#}");
 }
 
-fn slow_member_is_missing_and_its_run_stops(behind: &Behind) {
-    let envelope = behind.tool.good(send(
+fn slow_member_is_missing_and_its_run_stops(fixture: &GatewayFixture) {
+    let envelope = fixture.tool.call_ok(send_request(
         "triad",
         "Paint it green. (alpha:reject beta:reject charlie:sleep)",
     ));
@@ -119,7 +123,7 @@ fn slow_member_is_missing_and_its_run_stops(behind: &Behind) {
     // Polls the gateway until it reports that charlie is idle.
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
     loop {
-        let listed = behind.tool.good(json!({"action": "list_targets"}));
+        let listed = fixture.tool.call_ok(json!({"action": "list_targets"}));
         let targets = listed["summary"]["targets"].as_array().unwrap();
         let charlie = targets
             .iter()
@@ -132,24 +136,24 @@ fn slow_member_is_missing_and_its_run_stops(behind: &Behind) {
     }
 }
 
-fn canceled_vote_is_terminal(behind: &Behind) {
-    let mut proposal = send(
+fn canceled_vote_is_terminal(fixture: &GatewayFixture) {
+    let mut proposal = send_request(
         "triad",
         "Paint it red. (alpha:sleep beta:sleep charlie:sleep)",
     );
     proposal["task_requirement"] = json!("required");
-    let begun = behind.tool.good(proposal);
-    assert_eq!(state(&begun), "working", "{begun:#}");
-    let canceled = behind.tool.good(
-        json!({"action": "cancel", "target_alias": "gateway:triad", "task_id": begun["summary"]["continuation"]["task"]["task_id"]}),
+    let started = fixture.tool.call_ok(proposal);
+    assert_eq!(task_state(&started), "working", "{started:#}");
+    let canceled = fixture.tool.call_ok(
+        json!({"action": "cancel", "target_alias": "gateway:triad", "task_id": started["summary"]["continuation"]["task"]["task_id"]}),
     );
-    assert_eq!(state(&canceled), "canceled", "{canceled:#}");
+    assert_eq!(task_state(&canceled), "canceled", "{canceled:#}");
 }
 
 /// A process that prints lines of JSON. It ends with its value.
-struct Started(Child, BufReader<std::process::ChildStdout>);
+struct JsonProcess(Child, BufReader<std::process::ChildStdout>);
 
-impl Started {
+impl JsonProcess {
     fn new(args: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_remote-agent"))
             .args(args)
@@ -168,7 +172,7 @@ impl Started {
     }
 }
 
-impl Drop for Started {
+impl Drop for JsonProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -176,10 +180,10 @@ impl Drop for Started {
 }
 
 /// OpenClaw's agents are members of the reference gateway, and `remote-agent serve` offers them with their triad.
-fn official_clients_read_the_decision_of_openclaw_members(behind: &Behind) {
+fn official_clients_read_the_decision_of_openclaw_members(fixture: &GatewayFixture) {
     let folder = tempfile::tempdir().unwrap();
     let members = ["alpha", "beta", "charlie"];
-    let openclaw = behind.http().replace("http://", "ws://");
+    let openclaw = fixture.http_url().replace("http://", "ws://");
     let token = json!({"source": "env", "id": "OPENCLAW_TOKEN"});
     let agents = members.map(|name| {
         json!({"name": name, "role": "Triad member", "backend": {
@@ -192,9 +196,9 @@ fn official_clients_read_the_decision_of_openclaw_members(behind: &Behind) {
     let file = folder.path().join("gateway.json");
     std::fs::write(&file, config.to_string()).unwrap();
     let file = file.to_str().unwrap();
-    let mut gateway = Started::new(&["gateway", "--json", "--config", file]);
+    let mut gateway = JsonProcess::new(&["gateway", "--json", "--config", file]);
     let url = gateway.next()["url"].as_str().unwrap().to_owned();
-    let mut watch = Started::new(&["gateway", "watch", "--json", "--url", &url]);
+    let mut watch = JsonProcess::new(&["gateway", "watch", "--json", "--url", &url]);
     for _ in members {
         while watch.next()["status"] != "online" {}
     }
@@ -212,16 +216,16 @@ fn official_clients_read_the_decision_of_openclaw_members(behind: &Behind) {
     for mut client in [python, javascript] {
         let proposal = "Move the backups. (alpha:approve beta:reject charlie:approve)";
         let output = client.args([&*triad, proposal]).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{said}");
-        let seen: Value = serde_json::from_slice(&output.stdout).unwrap();
-        println!("{client:?}: {seen:#}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{stderr}");
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        println!("{client:?}: {report:#}");
         let expected = json!({
             "skill": "decide",
             "votes": {"alpha": "approve", "beta": "reject", "charlie": "approve"},
             "decision": {"name": "decision", "result": "approved"},
             "state": "TASK_STATE_COMPLETED",
         });
-        assert_eq!(seen, expected);
+        assert_eq!(report, expected);
     }
 }

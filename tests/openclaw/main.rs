@@ -18,18 +18,18 @@ mod calls;
 mod chromium;
 mod commands;
 mod files;
-mod gateway_rig;
+mod gateway_fixture;
 mod gateway_runs;
 mod gateway_triad;
 mod mcp;
 mod model;
 mod notify;
 mod peer;
+mod plugin_fixture;
 mod process;
-mod serve_rig;
+mod serve_fixture;
 mod serve_runs;
 mod surfaces;
-mod world;
 
 use std::{
     path::Path,
@@ -42,36 +42,36 @@ use calls::{
     secret_reference_in_a_header_arrives_resolved, trace_of_the_run_reaches_the_agent,
 };
 use files::{file_outside_of_the_workspace_is_refused, files_are_sent_by_path_in_both_directions};
-use gateway_rig::Behind;
+use gateway_fixture::GatewayFixture;
 use libtest_mimic::{Arguments, Trial};
-use notify::Followed;
-use peer::{Seen, answer_to};
+use notify::NotifyFixture;
+use peer::{PeerEvent, answer_text};
+use plugin_fixture::{PluginFixture, plugin_settings};
 use remote_agent_cli::package;
 use serde_json::{Value, json};
-use serve_rig::Pair;
+use serve_fixture::OpenClawPair;
 use testkit::support::{host, http, journal, node, sdk, serve as server, socket};
-use world::{World, plugin_settings};
 
-const OPENCLAW: &str = "openclaw@2026.9.6";
+const OPENCLAW_PACKAGE: &str = "openclaw@2026.9.6";
 
 /// Returns the package of OpenClaw: the pinned one, or the version that `.ci/newest-openclaw` names.
-fn openclaw() -> String {
+fn openclaw_package() -> String {
     let version = std::env::var("OPENCLAW_VERSION");
     version.map_or_else(
-        |_| OPENCLAW.to_owned(),
+        |_| OPENCLAW_PACKAGE.to_owned(),
         |version| format!("openclaw@{version}"),
     )
 }
 
-type Test = (&'static str, fn(&World));
+type Test = (&'static str, fn(&PluginFixture));
 
 macro_rules! tests {
-    ($($name:ident)*) => { [$((stringify!($name), $name as fn(&World))),*] };
+    ($($name:ident)*) => { [$((stringify!($name), $name as fn(&PluginFixture))),*] };
 }
 
-/// Every test of the gateway, in order; those that change its configuration are last.
+/// The tests of the installed plugin, in order. Those that change its configuration are last.
 const TESTS: [Test; 22] = tests![
-    tarball_installs_without_what_only_developers_need
+    tarball_omits_development_files
     registration_starts_no_thread
     inspect_shows_the_tool
     direct_call_answers
@@ -91,7 +91,7 @@ const TESTS: [Test; 22] = tests![
     edited_settings_apply_and_keep_one_image
     tool_is_absent_unless_enabled
     invalid_settings_are_logged_with_their_place
-    settings_under_the_legacy_id_are_taken_over
+    settings_of_the_legacy_id_apply
     directory_installs_over_the_tarball
 ];
 
@@ -100,8 +100,8 @@ fn send(text: &str) -> Value {
 }
 
 /// Returns the content of the fence in a text for a model.
-fn fenced(text: &str) -> &str {
-    let between = || {
+fn fence_content(text: &str) -> &str {
+    let content = || {
         let (_, rest) = text.split_once("<<<EXTERNAL_UNTRUSTED_CONTENT id=\"")?;
         let (id, rest) = rest.split_once("\">>>\n")?;
         let end = format!("\n<<<END_EXTERNAL_UNTRUSTED_CONTENT id=\"{id}\">>>");
@@ -109,10 +109,10 @@ fn fenced(text: &str) -> &str {
         assert!(id.len() == 8 && id.chars().all(hex), "{id}");
         rest.strip_suffix(&end)
     };
-    between().unwrap_or_else(|| panic!("no fence in {text}"))
+    content().unwrap_or_else(|| panic!("no fence in {text}"))
 }
 
-fn tool_of(request: &Value) -> Option<&Value> {
+fn remote_agent_tool(request: &Value) -> Option<&Value> {
     request["tools"]
         .as_array()?
         .iter()
@@ -121,8 +121,8 @@ fn tool_of(request: &Value) -> Option<&Value> {
 
 // ---- installation -----------------------------------------------------------------------------------------------------
 
-fn tarball_installs_without_what_only_developers_need(world: &World) {
-    let installed = world
+fn tarball_omits_development_files(fixture: &PluginFixture) {
+    let installed = fixture
         .host
         .state()
         .join("npm/projects/openclaw-remote-agent/node_modules/openclaw-remote-agent");
@@ -135,8 +135,8 @@ fn tarball_installs_without_what_only_developers_need(world: &World) {
     assert!(!installed.join("test").exists());
 }
 
-fn inspect_shows_the_tool(world: &World) {
-    let inspected: Value = serde_json::from_str(&world.host.cli(&[
+fn inspect_shows_the_tool(fixture: &PluginFixture) {
+    let inspected: Value = serde_json::from_str(&fixture.host.cli(&[
         "plugins",
         "inspect",
         "remote-agent",
@@ -152,11 +152,11 @@ fn inspect_shows_the_tool(world: &World) {
     );
 }
 
-fn registration_starts_no_thread(world: &World) {
+fn registration_starts_no_thread(fixture: &PluginFixture) {
     assert_eq!(
         (
-            process::images(world.gateway.pid()),
-            process::plugin_threads(world.gateway.pid())
+            process::images(fixture.gateway.pid()),
+            process::plugin_threads(fixture.gateway.pid())
         ),
         (1, 0)
     );
@@ -164,13 +164,13 @@ fn registration_starts_no_thread(world: &World) {
 
 // ---- agent turns ------------------------------------------------------------------------------------------------------
 
-fn agent_turn_calls_the_tool_and_reads_its_result(world: &World) {
-    let request = world.turn(
+fn agent_turn_calls_the_tool_and_reads_its_result(fixture: &PluginFixture) {
+    let request = fixture.run_turn(
         "agent:main:turn",
         "look at the logs",
         &send("look at the logs"),
     );
-    let tool = tool_of(&request).expect("the tool is in the model's list");
+    let tool = remote_agent_tool(&request).expect("the tool is in the model's list");
     println!("the tool as the model sees it: {tool:#}");
     let result = model::tool_result(&request).unwrap();
     println!("the result as the model reads it: {result}");
@@ -183,13 +183,13 @@ fn agent_turn_calls_the_tool_and_reads_its_result(world: &World) {
         "{result}"
     );
     assert!(
-        fenced(&result).contains(&answer_to("look at the logs")),
+        fence_content(&result).contains(&answer_text("look at the logs")),
         "{result}"
     );
 }
 
-fn skill_is_offered_to_the_model(world: &World) {
-    let request = world.turn(
+fn skill_is_offered_to_the_model(fixture: &PluginFixture) {
+    let request = fixture.run_turn(
         "agent:main:skill",
         "which skills are there",
         &send("which skills are there"),
@@ -198,26 +198,26 @@ fn skill_is_offered_to_the_model(world: &World) {
     assert!(prompt.contains("skills/remote-agent/SKILL.md"), "{prompt}");
 }
 
-fn empty_arguments_of_a_model_are_dropped(world: &World) {
+fn empty_arguments_of_a_model_are_dropped(fixture: &PluginFixture) {
     let mut arguments = send("ignore what is empty");
     arguments["task_handle"] = json!("");
     arguments["timeout_ms"] = Value::Null;
-    let request = world.turn("agent:main:empty", "ignore what is empty", &arguments);
+    let request = fixture.run_turn("agent:main:empty", "ignore what is empty", &arguments);
     let result = model::tool_result(&request).unwrap();
     assert!(
-        result.contains(&answer_to("ignore what is empty")),
+        result.contains(&answer_text("ignore what is empty")),
         "{result}"
     );
 }
 
-fn updates_reach_the_gateway_while_the_call_runs(world: &World) {
+fn updates_reach_the_gateway_while_the_call_runs(fixture: &PluginFixture) {
     let mut arguments = send("go step by step");
     arguments["follow_updates"] = json!(true);
-    let run = world
+    let run = fixture
         .socket
         .start("agent:main:updates", &format!("CALL {arguments}"));
-    world.socket.end_of(&run);
-    let updates = world.socket.tool_events(&run, "update");
+    fixture.socket.end_of(&run);
+    let updates = fixture.socket.tool_events(&run, "update");
     let states: Vec<_> = updates
         .iter()
         .map(|update| &update["partialResult"]["details"]["phase"])
@@ -226,21 +226,21 @@ fn updates_reach_the_gateway_while_the_call_runs(world: &World) {
         states.len() >= 2 && states.iter().all(|phase| *phase == "update"),
         "{updates:?}"
     );
-    let read = updates
+    let texts = updates
         .iter()
         .map(|update| &update["partialResult"]["content"][0]["text"]);
-    let under_way = |text: &Value| text.as_str().unwrap().starts_with("send under way: task ");
-    assert!(read.clone().all(under_way), "{updates:?}");
+    let is_in_progress = |text: &Value| text.as_str().unwrap().starts_with("send under way: task ");
+    assert!(texts.clone().all(is_in_progress), "{updates:?}");
 }
 
-fn handle_of_an_agent_turn_works_in_a_direct_call(world: &World) {
-    let request = world.turn("agent:main:handle", "work on it", &send("work on it"));
+fn handle_of_an_agent_turn_works_in_a_direct_call(fixture: &PluginFixture) {
+    let request = fixture.run_turn("agent:main:handle", "work on it", &send("work on it"));
     let result = model::tool_result(&request).unwrap();
     let handle = result
         .lines()
         .find_map(|line| line.strip_prefix("task_handle: "));
     let handle = handle.unwrap_or_else(|| panic!("no handle in {result}"));
-    let status = world
+    let status = fixture
         .gateway
         .envelope(json!({"action": "status", "task_handle": handle}));
     assert_eq!(
@@ -250,45 +250,45 @@ fn handle_of_an_agent_turn_works_in_a_direct_call(world: &World) {
     );
 }
 
-fn abort_ends_the_call_at_the_peer(world: &World) {
+fn abort_ends_the_call_at_the_peer(fixture: &PluginFixture) {
     let session = "agent:main:abort";
-    let run = world
+    let run = fixture
         .socket
         .start(session, &format!("CALL {}", send("hold the line")));
-    world.peer.call("hold the line");
-    world
+    fixture.peer.call("hold the line");
+    fixture
         .socket
         .request("sessions.abort", json!({"key": session, "runId": run}));
-    world.peer.seen.wait(
-        "the caller to hang up",
-        |seen| matches!(seen, Seen::HungUp(text) if text == "hold the line"),
+    fixture.peer.events.wait(
+        "the caller to disconnect",
+        |event| matches!(event, PeerEvent::Disconnected(text) if text == "hold the line"),
     );
-    assert_eq!(world.socket.end_of(&run)["summary"], "aborted");
+    assert_eq!(fixture.socket.end_of(&run)["summary"], "aborted");
 }
 
 // ---- reloads and other configurations ---------------------------------------------------------------------------------
 
-fn reload_keeps_one_image_and_leaves_no_thread(world: &World) {
-    let pid = world.gateway.pid();
-    world.gateway.envelope(send("before the reload"));
+fn reload_keeps_one_image_and_leaves_no_thread(fixture: &PluginFixture) {
+    let pid = fixture.gateway.pid();
+    fixture.gateway.envelope(send("before the reload"));
     assert!(process::plugin_threads(pid) > 0);
-    world.socket.request(
+    fixture.socket.request(
         "plugins.reload",
         json!({"plugins": [{"pluginId": "remote-agent"}]}),
     );
     process::wait_for_no_plugin_thread(pid);
-    world.gateway.envelope(send("after the reload"));
+    fixture.gateway.envelope(send("after the reload"));
     assert_eq!(process::images(pid), 1);
 }
 
-fn edited_settings_apply_and_keep_one_image(world: &World) {
-    let pid = world.gateway.pid();
-    let mut settings = plugin_settings(&world.peer);
+fn edited_settings_apply_and_keep_one_image(fixture: &PluginFixture) {
+    let pid = fixture.gateway.pid();
+    let mut settings = plugin_settings(&fixture.peer);
     settings["targets"][0]["alias"] = json!("renamed");
-    world.gateway.envelope(send("before the edit"));
-    world.settings(&settings);
+    fixture.gateway.envelope(send("before the edit"));
+    fixture.settings(&settings);
     process::wait_for_no_plugin_thread(pid);
-    let envelope = world.gateway.envelope(json!({"action": "list_targets"}));
+    let envelope = fixture.gateway.envelope(json!({"action": "list_targets"}));
     assert_eq!(
         envelope["summary"]["targets"][0]["target_alias"], "renamed",
         "{envelope}"
@@ -296,12 +296,12 @@ fn edited_settings_apply_and_keep_one_image(world: &World) {
     assert_eq!(process::images(pid), 1);
 }
 
-fn tool_is_absent_unless_enabled(world: &World) {
-    let mut settings = plugin_settings(&world.peer);
+fn tool_is_absent_unless_enabled(fixture: &PluginFixture) {
+    let mut settings = plugin_settings(&fixture.peer);
     settings["enabled"] = json!(false);
-    let from = world.gateway.output.len();
-    world.settings(&settings);
-    let line = world
+    let from = fixture.gateway.output.len();
+    fixture.settings(&settings);
+    let line = fixture
         .gateway
         .output
         .wait_from(from, "the reason to be logged", |line| {
@@ -311,18 +311,18 @@ fn tool_is_absent_unless_enabled(world: &World) {
         line.contains("plugins.entries.remote-agent.config.enabled is not true"),
         "{line}"
     );
-    let (status, answer) = world.gateway.invoke(json!({"action": "list_targets"}));
+    let (status, answer) = fixture.gateway.invoke(json!({"action": "list_targets"}));
     assert_eq!(status, 404, "{answer}");
-    process::wait_for_no_plugin_thread(world.gateway.pid());
+    process::wait_for_no_plugin_thread(fixture.gateway.pid());
 }
 
-fn invalid_settings_are_logged_with_their_place(world: &World) {
-    let mut settings = plugin_settings(&world.peer);
-    let twice = settings["targets"][0].clone();
-    settings["targets"].as_array_mut().unwrap().push(twice);
-    let from = world.gateway.output.len();
-    world.settings(&settings);
-    let line = world
+fn invalid_settings_are_logged_with_their_place(fixture: &PluginFixture) {
+    let mut settings = plugin_settings(&fixture.peer);
+    let duplicate = settings["targets"][0].clone();
+    settings["targets"].as_array_mut().unwrap().push(duplicate);
+    let from = fixture.gateway.output.len();
+    fixture.settings(&settings);
+    let line = fixture
         .gateway
         .output
         .wait_from(from, "the error to be logged", |line| {
@@ -334,47 +334,47 @@ fn invalid_settings_are_logged_with_their_place(world: &World) {
         "{line}"
     );
     assert_eq!(
-        world.gateway.invoke(json!({"action": "list_targets"})).0,
+        fixture.gateway.invoke(json!({"action": "list_targets"})).0,
         404
     );
 }
 
-fn settings_under_the_legacy_id_are_taken_over(world: &World) {
+fn settings_of_the_legacy_id_apply(fixture: &PluginFixture) {
     let settings =
-        json!({"enabled": true, "targets": [{"alias": "legacy", "baseUrl": world.peer.url()}]});
-    world.configure(|entries| {
+        json!({"enabled": true, "targets": [{"alias": "legacy", "baseUrl": fixture.peer.url()}]});
+    fixture.configure(|entries| {
         *entries = json!({"openclaw-a2a-outbound": {"enabled": true, "config": settings}, "remote-agent": {"enabled": true}});
     });
-    let envelope = world.gateway.envelope(json!({"action": "list_targets"}));
+    let envelope = fixture.gateway.envelope(json!({"action": "list_targets"}));
     assert_eq!(
         envelope["summary"]["targets"][0]["target_alias"], "legacy",
         "{envelope}"
     );
 }
 
-fn directory_installs_over_the_tarball(world: &World) {
-    world.settings(&plugin_settings(&world.peer));
-    world
+fn directory_installs_over_the_tarball(fixture: &PluginFixture) {
+    fixture.settings(&plugin_settings(&fixture.peer));
+    fixture
         .host
-        .install(world.packaged.directory.to_str().unwrap());
+        .install(fixture.packaged.directory.to_str().unwrap());
     assert!(
-        world
+        fixture
             .host
             .state()
             .join("extensions/remote-agent/index.js")
             .is_file()
     );
-    let envelope = world.gateway.envelope(send("from the directory"));
+    let envelope = fixture.gateway.envelope(send("from the directory"));
     assert_eq!(envelope["ok"], true, "{envelope}");
 }
 
 // ---- the package's JavaScript -----------------------------------------------------------------------------------------
 
 fn javascript_checks_pass(node: &Path) {
-    let tests = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("openclaw");
+    let directory = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("openclaw");
     let output = Command::new(node)
         .args(["--test", "--test-reporter=tap", "test/*.test.js"])
-        .current_dir(tests)
+        .current_dir(directory)
         .output()
         .unwrap();
     let report = String::from_utf8_lossy(&output.stdout);
@@ -391,82 +391,91 @@ fn main() -> ExitCode {
     arguments.test_threads = Some(1);
     // The first test installs and starts it. If that fails, the others fail at once.
     let installed = Arc::new(LazyLock::new(|| {
-        Arc::new(node::install("openclaw", &[&openclaw()]))
+        Arc::new(node::install("openclaw", &[&openclaw_package()]))
     }));
-    let (again, third, node) = (installed.clone(), installed.clone(), installed.clone());
-    let (fourth, fifth) = (Arc::clone(&installed), Arc::clone(&installed));
-    let sixth = Arc::clone(&installed);
-    let world = Arc::new(LazyLock::new(move || World::start(Arc::clone(&installed))));
-    let behind = Arc::new(LazyLock::new(move || Behind::start(Arc::clone(&again))));
+    let for_plugin = Arc::clone(&installed);
+    let for_gateway = Arc::clone(&installed);
+    let for_pair = Arc::clone(&installed);
+    let for_commands = Arc::clone(&installed);
+    let for_notify = Arc::clone(&installed);
+    let for_mcp = Arc::clone(&installed);
+    let plugin_fixture = Arc::new(LazyLock::new(move || {
+        PluginFixture::start(Arc::clone(&for_plugin))
+    }));
+    let gateway_fixture = Arc::new(LazyLock::new(move || {
+        GatewayFixture::start(Arc::clone(&for_gateway))
+    }));
 
     let mut trials = vec![Trial::test("javascript_checks_pass", move || {
-        javascript_checks_pass(&node.node());
+        javascript_checks_pass(&installed.node());
         Ok(())
     })];
     trials.extend(TESTS.map(|(name, test)| {
-        let world = Arc::clone(&world);
+        let fixture = Arc::clone(&plugin_fixture);
         Trial::test(name, move || {
-            test(&world);
+            test(&fixture);
             Ok(())
         })
     }));
-    let setup = Arc::new(LazyLock::new(move || {
-        commands::Setup::start(Arc::clone(&fourth))
+    let commands_fixture = Arc::new(LazyLock::new(move || {
+        commands::CommandsFixture::start(Arc::clone(&for_commands))
     }));
     trials.extend(commands::TESTS.iter().map(|(name, test)| {
-        let setup = Arc::clone(&setup);
+        let commands_fixture = Arc::clone(&commands_fixture);
         Trial::test(format!("commands::{name}"), move || {
-            test(&setup);
+            test(&commands_fixture);
             Ok(())
         })
     }));
-    drop(setup);
+    drop(commands_fixture);
     // Two gateways delegate to each other: the first one, and another.
-    let first = Arc::clone(&world);
+    let first_openclaw = Arc::clone(&plugin_fixture);
     let pair = Arc::new(LazyLock::new(move || {
-        Pair::start(Arc::clone(&third), || &first)
+        OpenClawPair::start(Arc::clone(&for_pair), || &first_openclaw)
     }));
     trials.extend(serve_runs::TESTS.iter().map(|(name, test)| {
-        let (world, pair) = (Arc::clone(&world), Arc::clone(&pair));
+        let (fixture, pair) = (Arc::clone(&plugin_fixture), Arc::clone(&pair));
         Trial::test(format!("serve::{name}"), move || {
-            // The pair is first, because it works concurrently with the start of the world.
-            let pair: &Pair = &pair;
-            test(&world, pair);
+            // The pair is first, because it works concurrently with the start of the first OpenClaw.
+            let pair: &OpenClawPair = &pair;
+            test(&fixture, pair);
             Ok(())
         })
     }));
     // The first gateways stop after the last test that uses them.
-    drop((world, pair));
+    drop((plugin_fixture, pair));
     trials.extend(
         gateway_runs::TESTS
             .iter()
             .chain(gateway_triad::TESTS)
-            .chain(gateway_runs::LAST)
+            .chain(gateway_runs::RESTART_TESTS)
             .map(|(name, test)| {
-                let behind = Arc::clone(&behind);
+                let fixture = Arc::clone(&gateway_fixture);
                 Trial::test(format!("gateway::{name}"), move || {
-                    behind.run(*test);
+                    fixture.run(*test);
                     Ok(())
                 })
             }),
     );
-    drop(behind);
-    let followed = Arc::new(LazyLock::new(move || Followed::start(Arc::clone(&fifth))));
+    drop(gateway_fixture);
+    let notify_fixture = Arc::new(LazyLock::new(move || {
+        NotifyFixture::start(Arc::clone(&for_notify))
+    }));
     trials.extend(notify::TESTS.iter().map(|(name, test)| {
-        let followed = Arc::clone(&followed);
+        let fixture = Arc::clone(&notify_fixture);
         Trial::test(format!("notify::{name}"), move || {
-            test(&followed);
+            test(&fixture);
             Ok(())
         })
     }));
-    drop(followed);
+    drop(notify_fixture);
     trials.push(Trial::test(
         "mcp::agent_turns_call_the_tool_over_mcp",
         move || {
-            mcp::agent_turns_call_the_tool_over_mcp(Arc::clone(&sixth));
+            mcp::agent_turns_call_the_tool_over_mcp(Arc::clone(&for_mcp));
             Ok(())
         },
     ));
-    // Dropping the world stops the gateway. The trials hold it until they have run.
+    // Dropping a fixture stops its gateway. Each trial keeps its fixture until it has run.
     libtest_mimic::run(&arguments, trials).exit_code()
 }

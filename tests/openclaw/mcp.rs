@@ -9,8 +9,8 @@ use crate::{
     host::Host,
     model::{self, Model},
     node::Installed,
+    plugin_fixture,
     server::Server,
-    world,
 };
 
 /// The model calls both tools, and reads the fenced answers of a real A2A server.
@@ -20,7 +20,7 @@ pub fn agent_turns_call_the_tool_over_mcp(installed: Arc<Installed>) {
         Model::start(),
         Server::scripted(&["--task-store", "memory"]),
     );
-    let config = world::model_config(&model);
+    let config = plugin_fixture::model_config(&model);
     let host = Host::new(installed, &scratch.join("host"), &config, &[]);
 
     let command = testkit::support::command();
@@ -39,8 +39,8 @@ pub fn agent_turns_call_the_tool_over_mcp(installed: Arc<Installed>) {
     ]);
     println!("{added}");
     let root = testkit::support::root("");
-    let bundled = package::bundle(&root, &command, &world::library(), &scratch).unwrap();
-    host.install(bundled.directory.to_str().unwrap());
+    let bundle = package::bundle(&root, &command, &plugin_fixture::library(), &scratch).unwrap();
+    host.install(bundle.directory.to_str().unwrap());
     let data = host.state().join("plugin-data/remote-agent-mcp");
     fs::create_dir_all(&data).unwrap();
     let target = json!({"alias": "desk", "baseUrl": peer.url(), "default": true});
@@ -50,11 +50,11 @@ pub fn agent_turns_call_the_tool_over_mcp(installed: Arc<Installed>) {
     let gateway = host.boot();
     let socket = gateway.socket();
     for server in ["desk", "a2a"] {
-        let said = format!("echo through {server}");
-        let call = json!({"action": "send", "parts": [{"kind": "text", "text": said}]});
+        let text = format!("echo through {server}");
+        let call = json!({"action": "send", "parts": [{"kind": "text", "text": text}]});
         let message = format!("{server}__remote_agent CALL {call}");
         socket.run(&format!("agent:main:{server}"), &message);
-        let result = model::tool_result(&model.request_with_result(&said)).unwrap();
+        let result = model::tool_result(&model.request_with_result(&text)).unwrap();
         println!("the result over MCP as the model reads it: {result}");
         assert!(result.contains("send: task completed"), "{result}");
         let (_, fenced) = result.split_once("<<<EXTERNAL_UNTRUSTED_CONTENT").unwrap();

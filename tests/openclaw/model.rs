@@ -30,7 +30,7 @@ impl Model {
     /// Returns the request with the tool's result of the turn with `marker`.
     pub fn request_with_result(&self, marker: &str) -> Value {
         self.requests
-            .wait("the model to be given the tool's result", |body| {
+            .wait("a request with the tool's result", |body| {
                 tool_result(body).is_some() && body["messages"].to_string().contains(marker)
             })
     }
@@ -39,22 +39,22 @@ impl Model {
 /// Returns the tool's result in the current turn of a request, if it was called.
 pub fn tool_result(body: &Value) -> Option<String> {
     let messages = body["messages"].as_array()?;
-    messages[last_from_user(messages)?..]
+    messages[last_user_message(messages)?..]
         .iter()
         .rev()
         .find(|message| message["role"] == "tool")
         .map(|message| text(&message["content"]))
 }
 
-/// Returns the place of the user's last message. OpenClaw adds further messages in that role: its context, and after the
+/// Returns the index of the user's last message. OpenClaw adds further messages in that role: its context, and after the
 /// results of tools their images.
-fn last_from_user(messages: &[Value]) -> Option<usize> {
-    (0..messages.len()).rev().find(|&place| {
-        let message = &messages[place];
+fn last_user_message(messages: &[Value]) -> Option<usize> {
+    (0..messages.len()).rev().find(|&index| {
+        let message = &messages[index];
         message["role"] == "user"
             && !text(&message["content"]).contains("BEGIN_OPENCLAW_INTERNAL_CONTEXT")
-            && !(place > 0
-                && messages[place - 1]["role"] == "tool"
+            && !(index > 0
+                && messages[index - 1]["role"] == "tool"
                 && message["content"].to_string().contains("image_url"))
     })
 }
@@ -79,7 +79,7 @@ fn complete(request: &Request, stream: &mut TcpStream, journal: &Journal<Value>)
     let (delta, finish) = reply(&body);
     journal.push(body);
     if let Some(words) = delta["slowly"].as_u64() {
-        return words_one_by_one(stream, words);
+        return stream_words(stream, words);
     }
     let chunk = |choice: Value| json!({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "scripted", "choices": [choice]});
     let mut last = chunk(json!({"index": 0, "delta": {}, "finish_reason": finish}));
@@ -91,18 +91,19 @@ fn complete(request: &Request, stream: &mut TcpStream, journal: &Journal<Value>)
     );
 }
 
-fn words_one_by_one(stream: &mut TcpStream, words: u64) {
+fn stream_words(stream: &mut TcpStream, words: u64) {
     let chunk = |delta: Value, finish: Value| {
         json!({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "scripted",
             "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
         .to_string()
     };
-    let mut said = 0;
+    let mut next = 0;
     http::answer_slowly(stream, || {
-        said += 1;
+        let index = next;
+        next += 1;
         // The speed of a model, not a wait for an event.
         std::thread::sleep(std::time::Duration::from_millis(100));
-        match said - 1 {
+        match index {
             n if n < words => Some(chunk(
                 json!({"role": "assistant", "content": format!("word{n} ")}),
                 Value::Null,
@@ -114,38 +115,41 @@ fn words_one_by_one(stream: &mut TcpStream, words: u64) {
     });
 }
 
-/// Returns the answer of a member of a triad, from the text of the proposal.
-fn vote(said: &str, all: &str) -> Option<Value> {
-    let asked_again =
-        said.contains("does not count as a vote") || said.contains("answer was not usable");
-    let asked = ["who vote on a proposal", "that vote on a proposal"];
-    if !asked_again && !asked.iter().any(|words| said.contains(words)) {
+/// Returns the vote of a member of a triad that the proposal scripts. `messages` are all messages of the request.
+fn vote_reply(prompt: &str, messages: &str) -> Option<Value> {
+    let is_retry =
+        prompt.contains("does not count as a vote") || prompt.contains("answer was not usable");
+    let vote_prompts = ["who vote on a proposal", "that vote on a proposal"];
+    if !is_retry && !vote_prompts.iter().any(|text| prompt.contains(text)) {
         return None;
     }
-    let does = ["alpha", "beta", "charlie"].into_iter().find_map(|name| {
-        let is_asked = [name.to_owned(), format!("`{name}`")]
+    let scripted = ["alpha", "beta", "charlie"].into_iter().find_map(|name| {
+        let is_voter = [name.to_owned(), format!("`{name}`")]
             .iter()
-            .any(|name| all.contains(&format!("You are {name}, one of three members")));
-        let rest = all.split(&format!("{name}:")).nth(1).filter(|_| is_asked)?;
+            .any(|name| messages.contains(&format!("You are {name}, one of three members")));
+        let rest = messages
+            .split(&format!("{name}:"))
+            .nth(1)
+            .filter(|_| is_voter)?;
         Some(
             rest.split(|c: char| !c.is_ascii_lowercase())
                 .next()
                 .unwrap_or_default(),
         )
     });
-    Some(match does.unwrap_or("abstain") {
+    Some(match scripted.unwrap_or("abstain") {
         "sleep" => json!({"slowly": 600}),
-        "nonsense" if !asked_again => json!({"role": "assistant", "content": "I would say yes."}),
-        word => {
-            let word = if word == "nonsense" { "approve" } else { word };
-            let ballot = json!({"vote": word, "reasoning": format!("My script says {word}."), "confidence": 0.8});
+        "nonsense" if !is_retry => json!({"role": "assistant", "content": "I would say yes."}),
+        vote => {
+            let vote = if vote == "nonsense" { "approve" } else { vote };
+            let ballot = json!({"vote": vote, "reasoning": format!("My script says {vote}."), "confidence": 0.8});
             json!({"role": "assistant", "content": ballot.to_string()})
         }
     })
 }
 
 /// Returns the call of a tool. OpenClaw offers the tools of MCP servers through another tool, by name.
-fn function(body: &Value, name: &str, arguments: &str) -> Value {
+fn tool_function(body: &Value, name: &str, arguments: &str) -> Value {
     let offers = |name: &str| {
         let mut tools = body["tools"].as_array().into_iter().flatten();
         tools.any(|tool| tool["function"]["name"] == name)
@@ -159,14 +163,14 @@ fn function(body: &Value, name: &str, arguments: &str) -> Value {
 
 fn reply(body: &Value) -> (Value, &'static str) {
     let messages = body["messages"].as_array().unwrap();
-    let said = last_from_user(messages)
-        .map_or_else(String::new, |place| text(&messages[place]["content"]));
-    if let Some(vote) = vote(&said, &body["messages"].to_string()) {
+    let prompt = last_user_message(messages)
+        .map_or_else(String::new, |index| text(&messages[index]["content"]));
+    if let Some(vote) = vote_reply(&prompt, &body["messages"].to_string()) {
         return (vote, "stop");
     }
-    let at = said.find("CALL {");
-    let call = at.map(|at| &said[at + "CALL ".len()..=said.rfind('}').unwrap()]);
-    let number = said
+    let call_start = prompt.find("CALL {");
+    let call = call_start.map(|start| &prompt[start + "CALL ".len()..=prompt.rfind('}').unwrap()]);
+    let word_count = prompt
         .split("SLOW ")
         .nth(1)
         .filter(|_| call.is_none())
@@ -176,10 +180,10 @@ fn reply(body: &Value) -> (Value, &'static str) {
                 .unwrap_or_default()
                 .to_owned()
         });
-    if let Some(Ok(words)) = number.map(|number| number.parse::<u64>()) {
+    if let Some(Ok(words)) = word_count.map(|count| count.parse::<u64>()) {
         return (json!({"slowly": words}), "stop");
     }
-    if call.is_none() && said.contains("LIST") && tool_result(body).is_none() {
+    if call.is_none() && prompt.contains("LIST") && tool_result(body).is_none() {
         let call = json!({"index": 0, "id": format!("call_{}", messages.len()), "type": "function", "function": {"name": "ls", "arguments": "{\"path\": \".\"}"}});
         return (
             json!({"role": "assistant", "content": "Let me look.", "tool_calls": [call]}),
@@ -192,15 +196,17 @@ fn reply(body: &Value) -> (Value, &'static str) {
             "stop",
         ),
         (None, Some(arguments)) => {
-            let before = said[..at.unwrap_or_default()].split_whitespace().last();
-            let name = before.filter(|word| word.ends_with("remote_agent"));
-            let function = function(body, name.unwrap_or("remote_agent"), arguments);
-            let call = json!({"index": 0, "id": format!("call_{}", messages.len()), "type": "function", "function": function});
+            let preceding_word = prompt[..call_start.unwrap_or_default()]
+                .split_whitespace()
+                .last();
+            let name = preceding_word.filter(|word| word.ends_with("remote_agent"));
+            let tool_function = tool_function(body, name.unwrap_or("remote_agent"), arguments);
+            let call = json!({"index": 0, "id": format!("call_{}", messages.len()), "type": "function", "function": tool_function});
             (
                 json!({"role": "assistant", "content": null, "tool_calls": [call]}),
                 "tool_calls",
             )
         }
-        (None, None) => (json!({"role": "assistant", "content": said}), "stop"),
+        (None, None) => (json!({"role": "assistant", "content": prompt}), "stop"),
     }
 }

@@ -16,32 +16,33 @@ use crate::{
     host::{Gateway, Host},
     model::{self, Model},
     node::Installed,
-    peer::{Peer, answer_to},
+    peer::{Peer, answer_text},
+    plugin_fixture,
     sdk::{self, Sdk},
     socket::Socket,
-    surfaces, world,
+    surfaces,
 };
 
-/// The first words of the message that wakes a session.
-const NEWS: &str = "the task that you handed to peer has news";
+/// The start of the message that wakes a session.
+const WAKE_MESSAGE: &str = "the task that you handed to peer has news";
 
-/// An OpenClaw that tests can kill.
-pub struct Followed {
+/// An OpenClaw whose gateway tests can kill.
+pub struct NotifyFixture {
     pub host: Host,
     /// The directory of the plugin's package.
     pub package: PathBuf,
     pub model: Model,
     pub peer: Peer,
-    gateway: Mutex<Option<Running>>,
+    gateway: Mutex<Option<RunningGateway>>,
 }
 
-/// A gateway and a client of it, whose runs have numbers.
-struct Running {
+/// A gateway and a client of it.
+struct RunningGateway {
     socket: Socket,
     gateway: Gateway,
 }
 
-impl Running {
+impl RunningGateway {
     fn boot(host: &Host) -> Self {
         let gateway = host.boot();
         Self {
@@ -51,7 +52,7 @@ impl Running {
     }
 }
 
-pub type Test = (&'static str, fn(&Followed));
+pub type Test = (&'static str, fn(&NotifyFixture));
 
 pub const TESTS: &[Test] = &[
     (
@@ -102,41 +103,44 @@ pub const TESTS: &[Test] = &[
         "control_ui_shows_call_and_approval",
         surfaces::control_ui_shows_call_and_approval,
     ),
-    ("wakes_the_session_when_the_task_ends", wakes_the_session),
+    (
+        "wakes_the_session_when_the_task_ends",
+        wakes_the_session_when_the_task_ends,
+    ),
     (
         "second_gateway_on_the_state_wakes_no_session_again",
-        second_gateway_on_the_state,
+        second_gateway_on_the_state_wakes_no_session_again,
     ),
     (
         "wakes_each_session_once_after_a_kill_with_five_tasks",
-        wakes_after_a_kill,
+        wakes_each_session_once_after_a_kill_with_five_tasks,
     ),
 ];
 
-impl Followed {
+impl NotifyFixture {
     pub fn start(installed: Arc<Installed>) -> Self {
         let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("openclaw-notify");
         let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
         let packaged =
-            package::assemble(root, &world::library(), &scratch.join("package")).unwrap();
+            package::assemble(root, &plugin_fixture::library(), &scratch.join("package")).unwrap();
         let (model, peer) = (Model::start(), Peer::start());
-        let official = sdk::server(Sdk::Py13).origin("1.0");
+        let official_sdk = sdk::server(Sdk::Py13).origin("1.0");
         let settings = json!({"enabled": true, "limits": {"waitMs": 3000},
         "targets": [
             {"alias": "peer", "baseUrl": peer.url(), "notify": true},
-            {"alias": "asked", "baseUrl": peer.url(), "approval": "first"},
+            {"alias": "supervised", "baseUrl": peer.url(), "approval": "first"},
             {"alias": "denied", "baseUrl": peer.url(), "approval": "deny"},
-            {"alias": "official", "baseUrl": official},
+            {"alias": "official", "baseUrl": official_sdk},
         ]});
-        let mut config = world::host_config(&model, &settings);
+        let mut config = plugin_fixture::host_config(&model, &settings);
         config["models"]["providers"]["scripted"]["models"][0]["input"] = json!(["text", "image"]);
         // A run outlives OpenClaw's questions, which take two minutes.
         config["agents"]["defaults"]["timeoutSeconds"] = json!(600);
-        config["channels"] = surfaces::channel();
+        config["channels"] = surfaces::channel_config();
         let host = Host::new(installed, &scratch.join("host"), &config, &[]);
-        host.edit_config(surfaces::add_channel);
+        host.edit_config(surfaces::add_channel_target);
         host.install(&format!("npm-pack:{}", packaged.tarball.display()));
-        let gateway = Running::boot(&host);
+        let gateway = RunningGateway::boot(&host);
         Self {
             host,
             package: packaged.directory,
@@ -146,18 +150,18 @@ impl Followed {
         }
     }
 
-    /// Runs a turn that delegates work which continues.
-    pub fn hand_over(&self, session: &str, text: &str) {
+    /// Runs a turn that sends a task to the peer which is still working when the turn ends.
+    pub fn delegate(&self, session: &str, text: &str) {
         let parts = json!([{"kind": "text", "text": text}]);
         let request = json!({"action": "send", "target_alias": "peer", "parts": parts});
-        self.turn(session, &format!("CALL {request}"));
-        let said = self.model.request_with_result(text);
-        let result = model::tool_result(&said).unwrap();
-        println!("what the model reads of the call:\n{result}\n");
+        self.run_turn(session, &format!("CALL {request}"));
+        let request = self.model.request_with_result(text);
+        let result = model::tool_result(&request).unwrap();
+        println!("the result that the model reads:\n{result}\n");
         assert!(result.contains("you will be woken"), "{result}");
     }
 
-    pub fn turn(&self, session: &str, text: &str) {
+    pub fn run_turn(&self, session: &str, text: &str) {
         self.with_socket(|socket| socket.run(session, text));
     }
 
@@ -167,75 +171,81 @@ impl Followed {
         gateway.as_ref().unwrap().gateway.address()
     }
 
-    /// Uses the client of the gateway.
-    pub fn with_socket<T>(&self, use_it: impl FnOnce(&Socket) -> T) -> T {
+    /// Runs `action` with the client of the gateway.
+    pub fn with_socket<T>(&self, action: impl FnOnce(&Socket) -> T) -> T {
         let gateway = self.gateway.lock().unwrap();
-        use_it(&gateway.as_ref().unwrap().socket)
+        action(&gateway.as_ref().unwrap().socket)
     }
 
     /// Kills the gateway, and starts another one after `meanwhile`.
-    fn kill(&self, meanwhile: impl FnOnce()) {
+    fn restart(&self, while_stopped: impl FnOnce()) {
         let mut gateway = self.gateway.lock().unwrap();
         gateway.take().unwrap().gateway.kill();
-        meanwhile();
-        *gateway = Some(Running::boot(&self.host));
+        while_stopped();
+        *gateway = Some(RunningGateway::boot(&self.host));
     }
 
-    /// Returns the input of the model when it is woken for the task with this text.
-    pub fn woken(&self, text: &str) -> String {
-        let answer = answer_to(text);
-        let request = self.model.requests.wait("the session to be woken", |body| {
-            let messages = body["messages"].to_string();
-            messages.contains(NEWS) && messages.contains(&answer)
-        });
+    /// Waits until the model receives the message that wakes it for the task with this text, and returns that message.
+    pub fn wait_for_wake(&self, text: &str) -> String {
+        let answer = answer_text(text);
+        let request = self
+            .model
+            .requests
+            .wait("a message that wakes the session", |body| {
+                let messages = body["messages"].to_string();
+                messages.contains(WAKE_MESSAGE) && messages.contains(&answer)
+            });
         let messages = request["messages"].as_array().unwrap();
         let message = messages
             .iter()
-            .rfind(|message| message.to_string().contains(NEWS));
+            .rfind(|message| message.to_string().contains(WAKE_MESSAGE));
         match &message.unwrap()["content"] {
             Value::String(text) => text.clone(),
             parts => parts.to_string(),
         }
     }
 
-    /// Runs another turn of its session, and returns how often the model was woken for the task with this text.
-    fn wakes(&self, session: &str, text: &str) -> usize {
-        self.turn(session, &format!("after {text}"));
-        let answer = answer_to(text);
-        let wakes = self.model.requests.all(|body| {
+    /// Runs another turn of its session, and returns the number of messages that woke the model for the task with this text.
+    fn wake_count(&self, session: &str, text: &str) -> usize {
+        self.run_turn(session, &format!("after {text}"));
+        let answer = answer_text(text);
+        let wake_count = self.model.requests.all(|body| {
             let messages = body["messages"].to_string();
-            messages.contains(NEWS) && messages.contains(&answer)
+            messages.contains(WAKE_MESSAGE) && messages.contains(&answer)
         });
-        wakes.len()
+        wake_count.len()
     }
 
     /// Returns the files of followed tasks.
-    fn files(&self) -> usize {
+    fn followed_files(&self) -> usize {
         let folder = self.host.state().join("remote-agent/followed");
         fs::read_dir(folder).map_or(0, Iterator::count)
     }
 }
 
-fn wakes_the_session(followed: &Followed) {
-    followed.hand_over("agent:main:later", "later the report");
-    assert_eq!(followed.files(), 1);
-    followed.peer.finish("later the report");
-    let woken = followed.woken("later the report");
-    println!("what the model reads when it is woken:\n{woken}\n");
-    assert!(woken.contains("EXTERNAL_UNTRUSTED_CONTENT"), "{woken}");
-    assert_eq!(followed.wakes("agent:main:later", "later the report"), 1);
-    assert_eq!(followed.files(), 0);
+fn wakes_the_session_when_the_task_ends(fixture: &NotifyFixture) {
+    fixture.delegate("agent:main:later", "later the report");
+    assert_eq!(fixture.followed_files(), 1);
+    fixture.peer.finish("later the report");
+    let message = fixture.wait_for_wake("later the report");
+    println!("the message that wakes the model:\n{message}\n");
+    assert!(message.contains("EXTERNAL_UNTRUSTED_CONTENT"), "{message}");
+    assert_eq!(
+        fixture.wake_count("agent:main:later", "later the report"),
+        1
+    );
+    assert_eq!(fixture.followed_files(), 0);
 }
 
-/// OpenClaw lets one gateway use a state directory, so the second one ends, and follows nothing.
-fn second_gateway_on_the_state(followed: &Followed) {
+/// OpenClaw lets one gateway use a state directory, so the second one exits, and follows no task.
+fn second_gateway_on_the_state_wakes_no_session_again(fixture: &NotifyFixture) {
     let text = "later the minutes of the meeting";
-    followed.hand_over("agent:main:shared", text);
-    let mut config = followed.host.config();
+    fixture.delegate("agent:main:shared", text);
+    let mut config = fixture.host.config();
     config["gateway"]["port"] = json!(free_port());
-    let file = followed.host.state().join("second.json");
+    let file = fixture.host.state().join("second.json");
     fs::write(&file, config.to_string()).unwrap();
-    let second = followed
+    let second = fixture
         .host
         .command(&["gateway", "run"])
         .env("OPENCLAW_CONFIG_PATH", &file)
@@ -245,31 +255,27 @@ fn second_gateway_on_the_state(followed: &Followed) {
     let printed = String::from_utf8_lossy(&second.stderr);
     println!("the second gateway: {printed}");
     assert!(!second.status.success(), "{printed}");
-    assert_eq!(followed.files(), 1);
-    followed.peer.finish(text);
-    followed.woken(text);
-    assert_eq!(followed.wakes("agent:main:shared", text), 1);
+    assert_eq!(fixture.followed_files(), 1);
+    fixture.peer.finish(text);
+    fixture.wait_for_wake(text);
+    assert_eq!(fixture.wake_count("agent:main:shared", text), 1);
 }
 
-fn wakes_after_a_kill(followed: &Followed) {
+fn wakes_each_session_once_after_a_kill_with_five_tasks(fixture: &NotifyFixture) {
     let tasks: Vec<_> = (1..=5)
         .map(|n| (format!("agent:main:killed-{n}"), format!("later part {n}")))
         .collect();
     for (session, text) in &tasks {
-        followed.hand_over(session, text);
+        fixture.delegate(session, text);
     }
-    assert_eq!(followed.files(), 5);
-    followed.kill(|| {
-        tasks
-            .iter()
-            .for_each(|(_, text)| followed.peer.finish(text))
-    });
+    assert_eq!(fixture.followed_files(), 5);
+    fixture.restart(|| tasks.iter().for_each(|(_, text)| fixture.peer.finish(text)));
     for (_, text) in &tasks {
-        followed.woken(text);
+        fixture.wait_for_wake(text);
     }
-    followed.kill(|| {});
+    fixture.restart(|| {});
     for (session, text) in &tasks {
-        assert_eq!(followed.wakes(session, text), 1, "{session}");
+        assert_eq!(fixture.wake_count(session, text), 1, "{session}");
     }
-    assert_eq!(followed.files(), 0);
+    assert_eq!(fixture.followed_files(), 0);
 }

@@ -13,9 +13,9 @@ use crate::{
     journal::Journal,
 };
 
-/// An event at the peer.
+/// An event that the peer records.
 #[derive(Clone, Debug)]
-pub enum Seen {
+pub enum PeerEvent {
     /// A JSON-RPC request, with some of its headers: `key` is `x-key`.
     Call {
         body: Value,
@@ -23,32 +23,32 @@ pub enum Seen {
         traceparent: Option<String>,
         key: Option<String>,
     },
-    /// The caller closed a call that the peer held open, with the text of its message.
-    HungUp(String),
+    /// The caller closed a call that the peer kept open, with the text of its message.
+    Disconnected(String),
 }
 
 /// An agent that follows the message: `hold …` never answers, `work …` starts a running task, `later …` one that runs until
 /// the test finishes it, and anything else is a task that completes at once. A stream has the task's events.
 pub struct Peer {
     pub address: SocketAddr,
-    pub seen: Journal<Seen>,
-    finished: Finished,
+    pub events: Journal<PeerEvent>,
+    finished: FinishedTasks,
 }
 
 /// The texts of the finished tasks.
-type Finished = Arc<Mutex<HashSet<String>>>;
+type FinishedTasks = Arc<Mutex<HashSet<String>>>;
 
 impl Peer {
     pub fn start() -> Self {
-        let seen = Journal::new();
-        let journal = seen.clone();
-        let finished = Finished::default();
-        let known = Arc::clone(&finished);
+        let events = Journal::new();
+        let journal = events.clone();
+        let finished = FinishedTasks::default();
+        let finished_tasks = Arc::clone(&finished);
         let address =
-            http::serve(move |request, stream| respond(request, stream, &journal, &known));
+            http::serve(move |request, stream| respond(request, stream, &journal, &finished_tasks));
         Self {
             address,
-            seen,
+            events,
             finished,
         }
     }
@@ -65,45 +65,50 @@ impl Peer {
 
     /// Waits for the call whose message contains `marker` and returns it with its `authorization` header.
     pub fn call(&self, marker: &str) -> (Value, Option<String>) {
-        let call = self.seen.wait(
+        let call = self.events.wait(
             "the peer to be called",
-            |seen| matches!(seen, Seen::Call { body, .. } if said(body).contains(marker)),
+            |event| matches!(event, PeerEvent::Call { body, .. } if message_text(body).contains(marker)),
         );
         match call {
-            Seen::Call {
+            PeerEvent::Call {
                 body,
                 authorization,
                 ..
             } => (body, authorization),
-            Seen::HungUp(_) => unreachable!("only calls are looked for"),
+            PeerEvent::Disconnected(_) => unreachable!("the predicate matches only calls"),
         }
     }
 }
 
 /// A PNG image of one pixel, in base64.
-pub const PICTURE: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+pub const PNG_BASE64: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
 /// Returns the peer's answer to a message, as an artifact.
-pub fn answer_to(text: &str) -> String {
+pub fn answer_text(text: &str) -> String {
     format!("The remote agent did this: {text}")
 }
 
-fn said(body: &Value) -> String {
+fn message_text(body: &Value) -> String {
     body["params"]["message"]["parts"][0]["text"]
         .as_str()
         .unwrap_or_default()
         .to_owned()
 }
 
-fn respond(request: &Request, stream: &mut TcpStream, seen: &Journal<Seen>, finished: &Finished) {
+fn respond(
+    request: &Request,
+    stream: &mut TcpStream,
+    events: &Journal<PeerEvent>,
+    finished: &FinishedTasks,
+) {
     if request.method == "GET" && request.target == "/.well-known/agent-card.json" {
         let card = card(request.header("host").unwrap());
         return http::answer(stream, "200 OK", "application/json", &card.to_string());
     }
     let body: Value = serde_json::from_slice(&request.body).unwrap();
-    let text = said(&body);
+    let text = message_text(&body);
     let header = |name| request.header(name).map(str::to_owned);
-    seen.push(Seen::Call {
+    events.push(PeerEvent::Call {
         body: body.clone(),
         authorization: header("authorization"),
         traceparent: header("traceparent"),
@@ -111,23 +116,23 @@ fn respond(request: &Request, stream: &mut TcpStream, seen: &Journal<Seen>, fini
     });
     if text.starts_with("hold") {
         http::wait_for_close(stream);
-        return seen.push(Seen::HungUp(text));
+        return events.push(PeerEvent::Disconnected(text));
     }
     let result =
         |result: Value| json!({"jsonrpc": "2.0", "id": body["id"], "result": result}).to_string();
     match body["method"].as_str().unwrap() {
         "message/stream" | "tasks/resubscribe" if text.starts_with("later") || text.is_empty() => {
             let update = json!({"kind": "task", "id": text, "contextId": "context-1", "status": {"state": "working"}});
-            // The client resubscribes, is refused, and polls.
-            let refused = json!({"jsonrpc": "2.0", "id": body["id"], "error": {"code": -32004, "message": "no"}});
+            // The client resubscribes, receives an error, and polls.
+            let error = json!({"jsonrpc": "2.0", "id": body["id"], "error": {"code": -32004, "message": "no"}});
             let event = if text.is_empty() {
-                refused.to_string()
+                error.to_string()
             } else {
                 result(update)
             };
             http::answer_events(stream, &[event]);
         }
-        "message/stream" => http::answer_events(stream, &stream_of(&text).map(result)),
+        "message/stream" => http::answer_events(stream, &stream_events(&text).map(result)),
         "message/send" => http::answer(
             stream,
             "200 OK",
@@ -143,7 +148,7 @@ fn respond(request: &Request, stream: &mut TcpStream, seen: &Journal<Seen>, fini
             }
             http::answer(stream, "200 OK", "application/json", &result(task));
         }
-        other => panic!("the peer was asked for {other}"),
+        other => panic!("unexpected method {other}"),
     }
 }
 
@@ -167,9 +172,10 @@ fn task(id: &str, text: &str) -> Value {
 
 /// Returns the artifact of a task. One whose text begins with `picture` has an image, too.
 fn artifact(text: &str) -> Value {
-    let mut parts = json!([{"kind": "text", "text": answer_to(text)}]);
+    let mut parts = json!([{"kind": "text", "text": answer_text(text)}]);
     if text.starts_with("picture") {
-        let file = json!({"name": "../../picture.png", "mimeType": "text/html", "bytes": PICTURE});
+        let file =
+            json!({"name": "../../picture.png", "mimeType": "text/html", "bytes": PNG_BASE64});
         parts
             .as_array_mut()
             .unwrap()
@@ -178,7 +184,7 @@ fn artifact(text: &str) -> Value {
     json!({"artifactId": "artifact-1", "parts": parts})
 }
 
-fn stream_of(text: &str) -> [Value; 3] {
+fn stream_events(text: &str) -> [Value; 3] {
     let update = |state: &str, last: bool| json!({"kind": "status-update", "taskId": text, "contextId": "context-1", "status": {"state": state}, "final": last});
     [
         update("working", false),

@@ -11,15 +11,15 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Pair, World, fenced,
+    OpenClawPair, PluginFixture, fence_content,
     model::tool_result,
-    serve_rig::{input, turn},
+    serve_fixture::{run_input, run_turn},
 };
 
-type Test = (&'static str, fn(&World, &Pair));
+type Test = (&'static str, fn(&PluginFixture, &OpenClawPair));
 
 macro_rules! tests {
-    ($($name:ident)*) => { &[$((stringify!($name), $name as fn(&World, &Pair))),*] };
+    ($($name:ident)*) => { &[$((stringify!($name), $name as fn(&PluginFixture, &OpenClawPair))),*] };
 }
 
 /// The tests, in their order.
@@ -40,21 +40,21 @@ fn send_to_other(text: &str) -> Value {
     json!({"action": "send", "target_alias": "other", "timeout_ms": 110_000, "parts": [{"kind": "text", "text": text}]})
 }
 
-fn text_of(outcome: &Outcome) -> String {
+fn outcome_text(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Completed(Some(parts)) => parts.iter().filter_map(Part::as_text).collect(),
         other => panic!("no answer: {other:?}"),
     }
 }
 
-fn total(events: &[ExecutionEvent]) -> Option<u64> {
-    events.iter().find_map(|report| match report {
+fn total_tokens(events: &[ExecutionEvent]) -> Option<u64> {
+    events.iter().find_map(|event| match event {
         ExecutionEvent::Metadata(all) => all["openclaw"]["usage"]["total"].as_u64(),
         _ => None,
     })
 }
 
-fn answer(task: &Value) -> String {
+fn task_text(task: &Value) -> String {
     assert_eq!(task["status"]["state"], "completed", "{task:#}");
     let parts = task["artifacts"][0]["parts"].as_array().unwrap();
     parts
@@ -65,48 +65,62 @@ fn answer(task: &Value) -> String {
 
 // ---- the command ------------------------------------------------------------------------------------------------------
 
-fn command_runs_turn_without_gateway(_: &World, pair: &Pair) {
+fn command_runs_turn_without_gateway(_: &PluginFixture, pair: &OpenClawPair) {
     let (outcome, events) = &pair.local;
-    assert!(text_of(outcome).contains("the word is plum"), "{outcome:?}");
-    assert!(total(events).is_some_and(|total| total > 0), "{events:?}");
-}
-
-fn command_uses_the_gateway_and_slash_is_plain_text(_: &World, pair: &Pair) {
-    // JavaScript and OpenClaw treat the leading byte order mark as white space.
-    let ran = turn(&pair.command, input("\u{feff}/new which word was it"));
-    let (outcome, events) = pair.runtime.block_on(ran);
-    println!("what the command's model was given for a slash: {outcome:?}");
     assert!(
-        text_of(&outcome).contains("/new which word was it"),
+        outcome_text(outcome).contains("the word is plum"),
         "{outcome:?}"
     );
-    assert!(total(&events).is_some_and(|total| total > 0), "{events:?}");
+    assert!(
+        total_tokens(events).is_some_and(|total| total > 0),
+        "{events:?}"
+    );
+}
+
+fn command_uses_the_gateway_and_slash_is_plain_text(_: &PluginFixture, pair: &OpenClawPair) {
+    // JavaScript and OpenClaw treat the leading byte order mark as white space.
+    let run = run_turn(
+        &pair.command_executor,
+        run_input("\u{feff}/new which word was it"),
+    );
+    let (outcome, events) = pair.runtime.block_on(run);
+    println!("the prompt of a slash command, through the command: {outcome:?}");
+    assert!(
+        outcome_text(&outcome).contains("/new which word was it"),
+        "{outcome:?}"
+    );
+    assert!(
+        total_tokens(&events).is_some_and(|total| total > 0),
+        "{events:?}"
+    );
     pair.model
         .requests
-        .wait("the model to see both messages", |body| {
+        .wait("a request with both messages", |body| {
             let all = body["messages"].to_string();
             all.contains("which word was it") && all.contains("the word is plum")
         });
 }
 
-/// Options that the launcher finds in any argument.
-const OPTIONS: [&str; 3] = ["--container=stranger", "--profile=stranger", "--dev"];
+/// Options that the launcher of OpenClaw accepts in any argument.
+const OPTIONS: [&str; 3] = ["--container=injected", "--profile=injected", "--dev"];
 
-fn text_of_a_client_is_no_option_of_the_command(_: &World, pair: &Pair) {
+fn text_of_a_client_is_no_option_of_the_command(_: &PluginFixture, pair: &OpenClawPair) {
     for text in OPTIONS {
-        let (outcome, _) = pair.runtime.block_on(turn(&pair.command, input(text)));
+        let (outcome, _) = pair
+            .runtime
+            .block_on(run_turn(&pair.command_executor, run_input(text)));
         println!("{text}: {outcome:?}");
-        assert!(text_of(&outcome).contains(text), "{outcome:?}");
+        assert!(outcome_text(&outcome).contains(text), "{outcome:?}");
     }
     let home = pair.host.state().with_file_name("home");
-    let made = std::fs::read_dir(home).into_iter().flatten();
-    let names: Vec<_> = made
+    let entries = std::fs::read_dir(home).into_iter().flatten();
+    let names: Vec<_> = entries
         .filter_map(|entry| Some(entry.ok()?.file_name()))
         .collect();
     assert!(
         names
             .iter()
-            .all(|name| !name.to_string_lossy().contains("stranger")),
+            .all(|name| !name.to_string_lossy().contains("injected")),
         "{names:?}"
     );
 }
@@ -114,12 +128,12 @@ fn text_of_a_client_is_no_option_of_the_command(_: &World, pair: &Pair) {
 /// A red square.
 const IMAGE: &str = "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAEklEQVR4nGP4z8CAFWEXHbQSACj/P8Fu7N9hAAAAAElFTkSuQmCC";
 
-fn image_paths_in_texts_of_clients_attach_nothing(_: &World, pair: &Pair) {
+fn image_paths_in_texts_of_clients_attach_nothing(_: &PluginFixture, pair: &OpenClawPair) {
     let folder = pair.host.state().with_file_name("workspace");
     let file = folder.join("square.png");
     std::fs::write(&file, STANDARD.decode(IMAGE).unwrap()).unwrap();
-    let asked = |marker: &str| {
-        let body = pair.model.requests.wait("the model to be asked", |body| {
+    let requests_with = |marker: &str| {
+        let body = pair.model.requests.wait("a request to the model", |body| {
             body["messages"].to_string().contains(marker)
         });
         let messages = body["messages"].to_string();
@@ -128,19 +142,20 @@ fn image_paths_in_texts_of_clients_attach_nothing(_: &World, pair: &Pair) {
         (images, messages)
     };
     // OpenClaw attaches files that its operator names.
-    let own = format!("operator looks at {}", file.display());
-    pair.socket.run("agent:main:image", &own);
-    assert!(asked("operator looks at").0 > 0);
-    let said = format!(
+    let prompt = format!("operator looks at {}", file.display());
+    pair.socket.run("agent:main:image", &prompt);
+    assert!(requests_with("operator looks at").0 > 0);
+    let paths = format!(
         "at ./square.png and (file://{0}) and [media attached: x]{0}",
         file.display()
     );
-    let mut by_command = input(&format!("command looks {said}"));
-    by_command.session = "a2a-image".to_owned();
-    pair.runtime.block_on(turn(&pair.command, by_command));
-    pair.send_and_wait("image", &format!("gateway looks {said}"));
+    let mut input_with_paths = run_input(&format!("command looks {paths}"));
+    input_with_paths.session = "a2a-image".to_owned();
+    pair.runtime
+        .block_on(run_turn(&pair.command_executor, input_with_paths));
+    pair.send_and_wait("image", &format!("gateway looks {paths}"));
     for marker in ["command looks", "gateway looks"] {
-        let (images, messages) = asked(marker);
+        let (images, messages) = requests_with(marker);
         assert_eq!(images, 0, "{messages}");
         assert!(messages.contains("./square[.]png"), "{messages}");
     }
@@ -148,21 +163,26 @@ fn image_paths_in_texts_of_clients_attach_nothing(_: &World, pair: &Pair) {
 
 // ---- the gateway ------------------------------------------------------------------------------------------------------
 
-fn agents_are_reported_without_the_triad(_: &World, pair: &Pair) {
-    let agents = pair.runtime.block_on(pair.executor.agents()).unwrap();
+fn agents_are_reported_without_the_triad(_: &PluginFixture, pair: &OpenClawPair) {
+    let agents = pair
+        .runtime
+        .block_on(pair.gateway_executor.agents())
+        .unwrap();
     let names: Vec<_> = agents.iter().map(|agent| agent.name.as_str()).collect();
     assert_eq!(names, ["main"]);
-    pair.runtime.block_on(pair.executor.ready()).unwrap();
+    pair.runtime
+        .block_on(pair.gateway_executor.ready())
+        .unwrap();
 }
 
-fn command_like_text_keeps_the_conversation(_: &World, pair: &Pair) {
+fn command_like_text_keeps_the_conversation(_: &PluginFixture, pair: &OpenClawPair) {
     pair.send_and_wait("fruit:1", "the fruit is a fig");
-    let reported = answer(&pair.send_and_wait("fruit:1", "\u{feff}/reset which fruit was it"));
-    println!("what the model was given for a slash: {reported}");
-    assert!(reported.contains("/reset which fruit was it"), "{reported}");
+    let text = task_text(&pair.send_and_wait("fruit:1", "\u{feff}/reset which fruit was it"));
+    println!("the prompt of a slash command, through the gateway: {text}");
+    assert!(text.contains("/reset which fruit was it"), "{text}");
     pair.model
         .requests
-        .wait("the model to see both messages", |body| {
+        .wait("a request with both messages", |body| {
             let all = body["messages"].to_string();
             all.contains("which fruit was it")
                 && all.contains("the fruit is a fig")
@@ -170,9 +190,9 @@ fn command_like_text_keeps_the_conversation(_: &World, pair: &Pair) {
         });
 }
 
-fn canceled_task_aborts_the_run_at_the_gateway(_: &World, pair: &Pair) {
+fn canceled_task_aborts_the_run_at_the_gateway(_: &PluginFixture, pair: &OpenClawPair) {
     let task = pair.send("cancel", "SLOW 600", false);
-    pair.model.requests.wait("the model to be asked", |body| {
+    pair.model.requests.wait("a request to the model", |body| {
         body["messages"].to_string().contains("SLOW 600")
     });
     let canceled = pair.call("tasks/cancel", json!({"id": task["id"]}));
@@ -199,33 +219,37 @@ fn canceled_task_aborts_the_run_at_the_gateway(_: &World, pair: &Pair) {
     }
 }
 
-fn run_is_found_by_name(_: &World, pair: &Pair) {
+fn run_is_found_by_name(_: &PluginFixture, pair: &OpenClawPair) {
     pair.runtime.block_on(async {
         let (events, mut received) = mpsc::channel(16);
         let cancel = CancellationToken::new();
-        let begun = tokio::spawn(pair.executor.run(input("SLOW 20"), events, cancel.clone()));
+        let run = tokio::spawn(pair.gateway_executor.run(
+            run_input("SLOW 20"),
+            events,
+            cancel.clone(),
+        ));
         let Some(ExecutionEvent::Run(name)) = received.recv().await else {
-            panic!("a run without a name")
+            panic!("the run has no name")
         };
         loop {
-            let report = received.recv().await.expect("the agent to speak");
-            if matches!(report, ExecutionEvent::Artifact { .. }) {
+            let event = received.recv().await.expect("an event of the run");
+            if matches!(event, ExecutionEvent::Artifact { .. }) {
                 break;
             }
         }
-        let (events, mut again) = mpsc::channel(64);
-        let found = pair
-            .executor
-            .reattach(input(""), name, events, CancellationToken::new());
+        let (events, mut reattached_events) = mpsc::channel(64);
+        let reattached =
+            pair.gateway_executor
+                .reattach(run_input(""), name, events, CancellationToken::new());
         let drain = async { while received.recv().await.is_some() {} };
-        let (outcome, (), first) = tokio::join!(found.unwrap(), drain, begun);
+        let (outcome, (), first) = tokio::join!(reattached.unwrap(), drain, run);
         assert_eq!(outcome, Outcome::Completed(None));
         assert_eq!(first.unwrap(), Outcome::Completed(None));
         let mut text = String::new();
-        while let Some(report) = again.recv().await {
+        while let Some(event) = reattached_events.recv().await {
             if let ExecutionEvent::Artifact {
                 artifact, append, ..
-            } = report
+            } = event
             {
                 let piece: String = artifact.parts.iter().filter_map(Part::as_text).collect();
                 text = if append { text + &piece } else { piece };
@@ -238,13 +262,13 @@ fn run_is_found_by_name(_: &World, pair: &Pair) {
 
 // ---- one OpenClaw delegates to the other ------------------------------------------------------------------------------
 
-fn answer_streams_back_through_the_delegation(world: &World, _: &Pair) {
+fn answer_streams_back_through_the_delegation(fixture: &PluginFixture, _: &OpenClawPair) {
     let mut arguments = send_to_other("SLOW 15");
     arguments["follow_updates"] = json!(true);
     let message = format!("CALL {arguments}");
-    let run = world.socket.start("agent:main:delegates", &message);
-    world.socket.end_of(&run);
-    let updates = world.socket.tool_events(&run, "update");
+    let run = fixture.socket.start("agent:main:delegates", &message);
+    fixture.socket.end_of(&run);
+    let updates = fixture.socket.tool_events(&run, "update");
     let words: Vec<_> = (0..15).map(|n| format!("word{n}")).collect();
     let pieces: Vec<_> = updates
         .iter()
@@ -260,27 +284,35 @@ fn answer_streams_back_through_the_delegation(world: &World, _: &Pair) {
     for word in pieces.concat().split_whitespace() {
         assert!(rest.any(|next| next == word), "{word} of {pieces:?}");
     }
-    let request = world.model.request_with_result("SLOW 15");
+    let request = fixture.model.request_with_result("SLOW 15");
     let result = tool_result(&request).unwrap();
     println!("A's model calls the tool: {message}");
     println!("updates of A: {pieces:?}");
     println!("A's model reads: {result}");
-    assert!(fenced(&result).contains(&words.join(" ")), "{result}");
+    assert!(
+        fence_content(&result).contains(&words.join(" ")),
+        "{result}"
+    );
     assert!(result.starts_with("send: task completed"), "{result}");
 }
 
-fn delegation_chain_ends_at_its_limit(world: &World, pair: &Pair) {
+fn delegation_chain_ends_at_its_limit(fixture: &PluginFixture, pair: &OpenClawPair) {
     let third = send_to_other("once more");
     let second = send_to_other(&format!("CALL {third}"));
     let first = send_to_other(&format!("CALL {second}"));
-    let from = world.model.requests.len();
-    world.socket.run("agent:main:row", &format!("CALL {first}"));
+    let from = fixture.model.requests.len();
+    fixture
+        .socket
+        .run("agent:main:chain", &format!("CALL {first}"));
     // The second OpenClaw calls the first one, which may not call it again.
-    let refused = world.model.requests.wait_from(from, "the refusal", |body| {
-        tool_result(body).is_some_and(|result| result.contains("delegation_too_deep"))
-    });
+    let refused = fixture
+        .model
+        .requests
+        .wait_from(from, "the refusal", |body| {
+            tool_result(body).is_some_and(|result| result.contains("delegation_too_deep"))
+        });
     let result = tool_result(&refused).unwrap();
-    println!("A's model reads at the end of the row: {result}");
+    println!("A's model reads at the end of the chain: {result}");
     assert!(
         !pair
             .model
@@ -288,17 +320,17 @@ fn delegation_chain_ends_at_its_limit(world: &World, pair: &Pair) {
             .all(|body| body["messages"].to_string().contains("once more"))
             .is_empty()
     );
-    let asked_again = |body: &Value| {
+    let has_third_delegation = |body: &Value| {
         let messages = body["messages"].as_array().unwrap();
         messages.iter().any(|message| {
             message["role"] == "user" && message["content"].to_string().ends_with("once more\"")
         })
     };
     assert!(
-        pair.model.requests.all(asked_again).is_empty(),
-        "the last delegation went through"
+        pair.model.requests.all(has_third_delegation).is_empty(),
+        "the third delegation was sent"
     );
-    let hops = |state: &std::path::Path| {
+    let max_hop = |state: &std::path::Path| {
         let file = std::fs::read_to_string(DelegationFile::of_host(state).path()).unwrap();
         let file: Value = serde_json::from_str(&file).unwrap();
         println!("delegations.json: {file}");
@@ -308,6 +340,6 @@ fn delegation_chain_ends_at_its_limit(world: &World, pair: &Pair) {
             .filter_map(|session| session["hop"].as_u64())
             .max()
     };
-    assert_eq!(hops(&pair.host.state()), Some(1));
-    assert_eq!(hops(&world.host.state()), Some(2));
+    assert_eq!(max_hop(&pair.host.state()), Some(1));
+    assert_eq!(max_hop(&fixture.host.state()), Some(2));
 }

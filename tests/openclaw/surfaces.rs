@@ -7,18 +7,20 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::{approval, chromium::Browser, host::TOKEN, model, notify::Followed, peer::answer_to};
+use crate::{
+    approval, chromium::Browser, host::TOKEN, model, notify::NotifyFixture, peer::answer_text,
+};
 
 /// The token of the one peer that OpenClaw's own channel knows.
 const CHANNEL_TOKEN: &str = "the-channels-own-token-91be";
 
 /// Returns the settings of OpenClaw's own A2A channel.
-pub fn channel() -> Value {
+pub fn channel_config() -> Value {
     json!({"a2a": {"enabled": true, "peers": {"plugin": {"token": CHANNEL_TOKEN}}}})
 }
 
 /// Adds the channel of this gateway to the targets of the plugin.
-pub fn add_channel(config: &mut Value) {
+pub fn add_channel_target(config: &mut Value) {
     let url = format!("http://127.0.0.1:{}", config["gateway"]["port"]);
     let auth = json!({"type": "bearer", "token": CHANNEL_TOKEN});
     let targets = &mut config["plugins"]["entries"]["remote-agent"]["config"]["targets"];
@@ -27,12 +29,12 @@ pub fn add_channel(config: &mut Value) {
 }
 
 /// An agent calls the tool, and the tool calls an agent behind the channel that OpenClaw has built in.
-pub fn openclaw_channel_answers_the_tool(followed: &Followed) {
+pub fn openclaw_channel_answers_the_tool(fixture: &NotifyFixture) {
     let parts = json!([{"kind": "text", "text": "hello over the channel"}]);
     let request = json!({"action": "send", "target_alias": "channel", "parts": parts});
-    followed.turn("agent:main:channel", &format!("CALL {request}"));
-    let asked = followed.model.request_with_result("hello over the channel");
-    let result = model::tool_result(&asked).unwrap();
+    fixture.run_turn("agent:main:channel", &format!("CALL {request}"));
+    let request = fixture.model.request_with_result("hello over the channel");
+    let result = model::tool_result(&request).unwrap();
     println!("the result of OpenClaw's channel as the model reads it: {result}");
     assert!(
         result.starts_with("send: task completed\nagent: channel\n"),
@@ -42,78 +44,78 @@ pub fn openclaw_channel_answers_the_tool(followed: &Followed) {
 }
 
 /// OpenClaw's check for authors of plugins accepts the package, and finds its manifest up to date.
-pub fn package_passes_validate_and_build(followed: &Followed) {
-    let package = followed.package.to_str().unwrap();
-    let validated = followed
+pub fn package_passes_validate_and_build(fixture: &NotifyFixture) {
+    let package = fixture.package.to_str().unwrap();
+    let validated = fixture
         .host
         .cli(&["plugins", "validate", "--root", package, "--json"]);
     println!("openclaw plugins validate: {validated}");
     let start = validated.find('{').unwrap();
     let validated: Value = serde_json::from_str(&validated[start..]).unwrap();
     assert_eq!(validated["valid"], true, "{validated}");
-    let built = followed
+    let built = fixture
         .host
         .cli(&["plugins", "build", "--root", package, "--check"]);
     println!("openclaw plugins build --check: {built}");
     assert!(built.contains("up to date"), "{built}");
 }
 
-pub fn skills_list_shows_both_skills(followed: &Followed) {
-    let listed = followed.host.cli(&["skills", "list", "--json"]);
+pub fn skills_list_shows_both_skills(fixture: &NotifyFixture) {
+    let listed = fixture.host.cli(&["skills", "list", "--json"]);
     for skill in ["remote-agent", "remote-agent-setup"] {
         assert!(listed.contains(&format!("\"{skill}\"")), "{listed}");
     }
 }
 
 /// The page behind the tab of Control UI, with the gateway's token as Control UI sends it.
-pub fn page_shows_a_task_from_start_to_end(followed: &Followed) {
+pub fn page_shows_a_task_from_start_to_end(fixture: &NotifyFixture) {
     let text = "later the summary of the log";
-    followed.hand_over("agent:main:page", text);
-    let url = format!("http://{}/remote_agent/page", followed.address());
+    fixture.delegate("agent:main:page", text);
+    let url = format!("http://{}/remote_agent/page", fixture.address());
     let mut browser = Browser::start("openclaw-page");
     browser.call("Network.enable", json!({}));
     browser.open(&url);
-    let refused = browser.run("document.body.innerText");
-    assert!(!refused.as_str().unwrap().contains("peer"), "{refused}");
+    let page_text = browser.evaluate("document.body.innerText");
+    assert!(!page_text.as_str().unwrap().contains("peer"), "{page_text}");
     let headers = json!({"Authorization": format!("Bearer {TOKEN}")});
     browser.call("Network.setExtraHTTPHeaders", json!({"headers": headers}));
     browser.open(&url);
-    browser.until("document.body?.innerText.includes('working') === true");
-    both_schemes(&mut browser, "openclaw-page");
-    followed.peer.finish(text);
-    followed.woken(text);
+    browser.wait_until("document.body?.innerText.includes('working') === true");
+    capture_color_schemes(&mut browser, "openclaw-page");
+    fixture.peer.finish(text);
+    fixture.wait_for_wake(text);
     // The page reloads itself.
-    browser.until("document.body?.innerText.includes('completed') === true");
+    browser.wait_until("document.body?.innerText.includes('completed') === true");
 }
 
 /// Takes a screenshot in light and in dark mode, and returns both.
-fn both_schemes(browser: &mut Browser, name: &str) -> [Vec<u8>; 2] {
-    let pictures = ["light", "dark"].map(|scheme| {
-        // Otherwise a picture may show the middle of a transition.
+fn capture_color_schemes(browser: &mut Browser, name: &str) -> [Vec<u8>; 2] {
+    let screenshots = ["light", "dark"].map(|scheme| {
+        // Otherwise a screenshot may show the middle of a transition.
         let features = json!([
             {"name": "prefers-color-scheme", "value": scheme},
             {"name": "prefers-reduced-motion", "value": "reduce"},
         ]);
         browser.call("Emulation.setEmulatedMedia", json!({"features": features}));
-        browser.picture(&format!("{name}-{scheme}.png"))
+        browser.screenshot(&format!("{name}-{scheme}.png"))
     });
-    assert_ne!(pictures[0], pictures[1]);
-    pictures
+    assert_ne!(screenshots[0], screenshots[1]);
+    screenshots
 }
 
-/// With `UPDATE=1`, stores a picture for a page of the documents.
-pub fn document(name: &str, picture: &[u8]) {
+/// With `UPDATE=1`, stores an image for a page of the documentation.
+pub fn update_docs_image(name: &str, screenshot: &[u8]) {
     if env::var_os("UPDATE").is_some() {
-        fs::write(testkit::support::root("docs").join(name), picture).unwrap();
+        fs::write(testkit::support::root("docs").join(name), screenshot).unwrap();
     }
 }
 
 /// Opens a page of Control UI. It takes the gateway's token from the fragment, removes it from the URL, and pairs itself on loopback.
-fn control_ui(followed: &Followed, path: &str) -> Browser {
+fn control_ui(fixture: &NotifyFixture, path: &str) -> Browser {
     let mut browser = Browser::start("openclaw-control-ui");
-    let url = format!("http://{}{path}#token={TOKEN}", followed.address());
+    let url = format!("http://{}{path}#token={TOKEN}", fixture.address());
     browser.call("Page.navigate", json!({"url": url}));
-    browser.until("document.body?.innerText.includes('Connected') === true");
+    browser.wait_until("document.body?.innerText.includes('Connected') === true");
     browser
 }
 
@@ -130,55 +132,55 @@ fn run_in_frame(browser: &mut Browser, script: &str) -> Value {
 }
 
 /// Control UI has the tab, and frames the page without a token in its URL.
-pub fn control_ui_tab_shows_the_page(followed: &Followed) {
+pub fn control_ui_tab_shows_the_page(fixture: &NotifyFixture) {
     let text = "later the figures of the year";
-    followed.hand_over("agent:main:tab", text);
-    let mut browser = control_ui(followed, "/remote-agents");
-    browser.until("document.querySelector('iframe')?.title === 'Remote agents'");
-    let source = browser.run("document.querySelector('iframe').getAttribute('src')");
+    fixture.delegate("agent:main:tab", text);
+    let mut browser = control_ui(fixture, "/remote-agents");
+    browser.wait_until("document.querySelector('iframe')?.title === 'Remote agents'");
+    let source = browser.evaluate("document.querySelector('iframe').getAttribute('src')");
     assert_eq!(source, "/remote_agent/page");
     let end = Instant::now() + Duration::from_secs(60);
-    let shown = loop {
-        let shown = run_in_frame(&mut browser, "document.body.innerText").to_string();
-        if shown.contains(text) {
-            break shown;
+    let page_text = loop {
+        let page_text = run_in_frame(&mut browser, "document.body.innerText").to_string();
+        if page_text.contains(text) {
+            break page_text;
         }
-        assert!(Instant::now() < end, "the frame shows {shown}");
+        assert!(Instant::now() < end, "the frame shows {page_text}");
         // The protocol has no event for the text of a frame, so this polls.
         thread::sleep(Duration::from_millis(50));
     };
-    println!("the page in the tab of Control UI: {shown}");
-    let [_, dark] = both_schemes(&mut browser, "control-ui-tab");
-    document("control-ui-tab.png", &dark);
-    followed.peer.finish(text);
-    followed.woken(text);
+    println!("the page in the tab of Control UI: {page_text}");
+    let [_, dark] = capture_color_schemes(&mut browser, "control-ui-tab");
+    update_docs_image("control-ui-tab.png", &dark);
+    fixture.peer.finish(text);
+    fixture.wait_for_wake(text);
 }
 
-/// The chat shows a call with the icon of the package, and the question with its buttons, which decide.
-pub fn control_ui_shows_call_and_approval(followed: &Followed) {
-    let mut browser = control_ui(followed, "/chat?session=agent:main:main");
+/// The chat shows a call with the icon of the package, and the approval request with its buttons.
+pub fn control_ui_shows_call_and_approval(fixture: &NotifyFixture) {
+    let mut browser = control_ui(fixture, "/chat?session=agent:main:main");
     let text = "the price list for next year";
-    approval::question(followed, text);
-    browser.until("document.body.innerText.includes('Allow once')");
-    let shown = browser.run("document.body.innerText");
-    let shown = shown.as_str().unwrap();
-    println!("the question in Control UI: {shown}");
-    let question = format!(
-        "Agent main sends to asked at {}: {text}",
-        followed.peer.url()
+    approval::request_approval(fixture, text);
+    browser.wait_until("document.body.innerText.includes('Allow once')");
+    let page_text = browser.evaluate("document.body.innerText");
+    let page_text = page_text.as_str().unwrap();
+    println!("the approval request in Control UI: {page_text}");
+    let expected = format!(
+        "Agent main sends to supervised at {}: {text}",
+        fixture.peer.url()
     );
-    assert!(shown.contains(&question), "{shown}");
-    let [light, _] = both_schemes(&mut browser, "control-ui-approval");
-    document("control-ui-approval.png", &light);
+    assert!(page_text.contains(&expected), "{page_text}");
+    let [light, _] = capture_color_schemes(&mut browser, "control-ui-approval");
+    update_docs_image("control-ui-approval.png", &light);
     browser.click(".btn.primary");
-    followed.peer.call(text);
-    browser.until(&format!(
+    fixture.peer.call(text);
+    browser.wait_until(&format!(
         "document.body.innerText.includes({:?})",
-        answer_to(text)
+        answer_text(text)
     ));
     // OpenClaw draws the icon of the package as a mask, and its own glyph where there is none.
-    browser.until(
+    browser.wait_until(
         "document.querySelector('.chat-tool-activity-icon')?.style.maskImage.startsWith('url(\"blob:') === true",
     );
-    both_schemes(&mut browser, "control-ui-call");
+    capture_color_schemes(&mut browser, "control-ui-call");
 }

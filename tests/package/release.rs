@@ -86,7 +86,7 @@ fn refusal(scratch: &Path, platform: &str, library: &[u8]) -> String {
 }
 
 #[test]
-fn main_package_requires_the_platforms_at_hand_in_its_version() {
+fn main_package_requires_the_built_platforms() {
     let out = released(
         &scratch("release-main"),
         &["win32-x64-msvc", "linux-arm64-musl"],
@@ -159,7 +159,7 @@ fn checksums_cover_every_other_file_of_a_release() {
 }
 
 #[test]
-fn list_of_crates_has_what_the_library_links() {
+fn crate_list_covers_the_linked_crates() {
     let out = released(&scratch("release-sbom"), &["darwin-x64"]);
     let list = json(&out.join("sbom.cdx.json"));
     assert_eq!(list["bomFormat"], "CycloneDX");
@@ -188,7 +188,7 @@ fn own_file_with_versions(replace: impl Fn(&mut [u8])) -> Vec<u8> {
 
 #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 #[test]
-fn a_library_for_a_newer_glibc_is_refused_with_its_symbol() {
+fn library_for_newer_glibc_is_refused_with_its_symbol() {
     let newer = own_file_with_versions(|name| {
         if name == b"GLIBC_2.2.5" {
             name.copy_from_slice(b"GLIBC_2.999");
@@ -205,7 +205,7 @@ fn a_library_for_a_newer_glibc_is_refused_with_its_symbol() {
 
 #[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 #[test]
-fn a_library_for_an_old_glibc_is_packed() {
+fn library_for_old_glibc_is_packed() {
     let older = own_file_with_versions(|name| {
         if name.len() == b"GLIBC_2.34".len() {
             name.copy_from_slice(b"GLIBC_2.28");
@@ -220,7 +220,7 @@ fn a_library_for_an_old_glibc_is_packed() {
 }
 
 #[test]
-fn a_library_of_another_platform_is_refused() {
+fn library_of_another_platform_is_refused() {
     let message = refusal(
         &scratch("release-swapped"),
         "darwin-x64",
@@ -230,7 +230,7 @@ fn a_library_of_another_platform_is_refused() {
 }
 
 #[test]
-fn a_directory_that_names_no_platform_is_refused() {
+fn directory_without_a_platform_is_refused() {
     let message = refusal(&scratch("release-typo"), "linux-x86-gnu", b"");
     assert!(
         message.contains("linux-x86-gnu`: no platform has that name")
@@ -240,7 +240,7 @@ fn a_directory_that_names_no_platform_is_refused() {
 }
 
 #[test]
-fn a_platform_with_two_libraries_is_refused() {
+fn platform_with_two_libraries_is_refused() {
     let scratch = scratch("release-two");
     let libraries = scratch.join("libraries");
     put_library(&libraries, "darwin-x64", b"");

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::outcome::Expected::{self, But, NotOffered, Refused};
+use crate::outcome::Expected::{self, Deviates, NotOffered, Refused};
 use crate::scenarios::{SCENARIOS, Scenario};
 use crate::servers::{Column, columns};
 
@@ -14,13 +14,13 @@ const FINISHED_JS: Expected = Refused("-32002", "Task not cancelable");
 const UNKNOWN: Expected = Refused("-32001", "Task not found");
 const UNHANDLED: Expected = Refused("HTTP 500", "unknown exception");
 const CRASHED: Expected = Refused("-32603", "boom");
-const BROKEN_OFF: Expected = Refused("connection_cut", "broke off");
+const STREAM_CUT: Expected = Refused("connection_cut", "broke off");
 const ONLY_TWO: Expected = Refused("-32004", "supported methods are SendMessage and GetTask");
-const NEW_TASK: Expected = But("starts a new task");
-const IN_COMPLETED_TASK: Expected = But("said in a completed task");
+const NEW_TASK: Expected = Deviates("starts a new task");
+const IN_COMPLETED_TASK: Expected = Deviates("said in a completed task");
 const TOO_LARGE: Expected = Refused("-32000", "exceeds the 1 MiB limit");
-const RECODED: Expected = But("bytes are recoded");
-const NAMELESS: Expected = But("file names are lost");
+const RECODED: Expected = Deviates("bytes are recoded");
+const FILE_NAMES_LOST: Expected = Deviates("file names are lost");
 
 /// The expectations. The first matching row applies.
 const ROWS: &[Row] = &[
@@ -28,7 +28,7 @@ const ROWS: &[Row] = &[
     (
         "py13 hybrid HTTP+JSON 0.3",
         "crash_of_agent_during_stream_is_reported",
-        BROKEN_OFF,
+        STREAM_CUT,
     ),
     ("py13 HTTP+JSON", "crash_of_agent_is_reported", UNHANDLED),
     (
@@ -53,7 +53,7 @@ const ROWS: &[Row] = &[
     (
         "py03",
         "crash_of_agent_during_stream_is_reported",
-        BROKEN_OFF,
+        STREAM_CUT,
     ),
     (
         "rs05 HTTP+JSON",
@@ -113,40 +113,44 @@ const ROWS: &[Row] = &[
     (
         "js13 hybrid HTTP+JSON 0.3",
         "binary_file_and_data_reach_the_agent",
-        NAMELESS,
+        FILE_NAMES_LOST,
     ),
     (
         "js13 hybrid HTTP+JSON 0.3",
         "text_file_reaches_the_agent",
-        NAMELESS,
+        FILE_NAMES_LOST,
     ),
     (
         "js13 hybrid HTTP+JSON 0.3",
         "file_and_data_come_back",
-        NAMELESS,
+        FILE_NAMES_LOST,
     ),
     (
         "js03 HTTP+JSON",
         "binary_file_and_data_reach_the_agent",
-        NAMELESS,
+        FILE_NAMES_LOST,
     ),
-    ("js03 HTTP+JSON", "text_file_reaches_the_agent", NAMELESS),
-    ("js03 HTTP+JSON", "file_and_data_come_back", NAMELESS),
+    (
+        "js03 HTTP+JSON",
+        "text_file_reaches_the_agent",
+        FILE_NAMES_LOST,
+    ),
+    ("js03 HTTP+JSON", "file_and_data_come_back", FILE_NAMES_LOST),
     // OpenClaw's channel only sends and gets. Its agent is OpenClaw's, so only the model can fail.
     (
         "openclaw",
         "message_is_answered_by_a_message",
-        But("a task, not a message"),
+        Deviates("a task, not a message"),
     ),
     (
         "openclaw",
         "message_arrives_by_stream",
-        But("a task, not a message"),
+        Deviates("a task, not a message"),
     ),
     (
         "openclaw",
         "streamed_task_arrives_chunk_by_chunk",
-        But("whole, not streamed"),
+        Deviates("whole, not streamed"),
     ),
     ("openclaw", "question_is_answered_after_a_restart", NEW_TASK),
     (
@@ -188,12 +192,12 @@ const ROWS: &[Row] = &[
     (
         "openclaw",
         "status_has_requested_history_length",
-        But("no history"),
+        Deviates("no history"),
     ),
     (
         "openclaw",
         "second_instance_watches",
-        But("asked again and again"),
+        Deviates("asked again and again"),
     ),
     (
         "openclaw",
@@ -203,14 +207,18 @@ const ROWS: &[Row] = &[
     (
         "openclaw",
         "binary_file_and_data_reach_the_agent",
-        But("data only"),
+        Deviates("data only"),
     ),
-    ("openclaw", "text_file_reaches_the_agent", But("data only")),
+    (
+        "openclaw",
+        "text_file_reaches_the_agent",
+        Deviates("data only"),
+    ),
     ("openclaw", "file_and_data_come_back", NotOffered),
     (
         "openclaw",
         "callback_is_set_and_called",
-        But("no callback: the wish is ignored"),
+        Deviates("no callback: the wish is ignored"),
     ),
 ];
 

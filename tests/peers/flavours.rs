@@ -10,7 +10,7 @@ use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use crate::driver::Driver;
-use crate::peer::sending;
+use crate::peer::send_fields;
 use crate::sdk::{self, Sdk, Server};
 use crate::servers::config;
 
@@ -76,7 +76,7 @@ fn send(server: &Server, flavour: &str, text: &str, more: &Value) -> Value {
     let settings = target.as_object_mut().unwrap();
     settings.extend(more.as_object().unwrap().clone());
     Driver::start(&config(&target))
-        .call(&sending(text, json!({})))
+        .call(&send_fields(text, json!({})))
         .0
 }
 

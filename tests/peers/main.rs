@@ -27,7 +27,7 @@ mod table;
 use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use testkit::support::{driver, generated, hook, host, http, node, sdk};
+use testkit::support::{driver, generated, host, http, node, sdk, webhook};
 
 use outcome::Expected;
 use scenarios::{SCENARIOS, Scenario};

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::peer::{Peer, sending};
+use crate::peer::{Peer, send_fields};
 
 /// Sends a message to the server through `remote-agent mcp`, and expects the completed task in the text for the model.
 pub fn check(peer: &Peer) {
@@ -22,7 +22,7 @@ pub fn check(peer: &Peer) {
         .unwrap();
     let client = json!({"name": "peers", "version": "1"});
     let begin = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
-    let call = json!({"name": "remote_agent", "arguments": sending("task: gamma", json!({}))});
+    let call = json!({"name": "remote_agent", "arguments": send_fields("task: gamma", json!({}))});
     let mut input = child.stdin.take().unwrap();
     let mut write = |message: Value| writeln!(input, "{message}").unwrap();
     write(json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": begin}));

@@ -10,7 +10,7 @@ pub enum Outcome {
     /// Everything arrived unchanged.
     Green,
     /// Everything arrived, except for losses or changes of the server.
-    But(&'static str),
+    Deviates(&'static str),
     /// The peer refused or broke off.
     Refused(Refusal),
 }
@@ -28,7 +28,7 @@ pub struct Refusal {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected {
     Green,
-    But(&'static str),
+    Deviates(&'static str),
     /// A refusal with this label and these words of the peer.
     Refused(&'static str, &'static str),
     /// The peer lacks the feature, so the scenario does not run.
@@ -59,7 +59,7 @@ impl Outcome {
     pub fn compare(&self, expected: &Expected) -> Result<(), String> {
         let matches = match (self, expected) {
             (Self::Green, Expected::Green) => true,
-            (Self::But(note), Expected::But(expected)) => note == expected,
+            (Self::Deviates(note), Expected::Deviates(expected)) => note == expected,
             (Self::Refused(refusal), Expected::Refused(label, message)) => {
                 refusal.label == *label && refusal.message.contains(message)
             }
@@ -80,7 +80,7 @@ impl fmt::Display for Outcome {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Green => formatter.write_str("green"),
-            Self::But(note) => write!(formatter, "green but for `{note}`"),
+            Self::Deviates(note) => write!(formatter, "green but for `{note}`"),
             Self::Refused(Refusal { label, message }) => {
                 write!(formatter, "refused with {label}, `{message}`")
             }
@@ -92,7 +92,7 @@ impl fmt::Display for Expected {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Green => formatter.write_str("green"),
-            Self::But(note) => write!(formatter, "green but for `{note}`"),
+            Self::Deviates(note) => write!(formatter, "green but for `{note}`"),
             Self::Refused(label, message) => {
                 write!(formatter, "a refusal with {label}, `{message}`")
             }

@@ -27,12 +27,12 @@ impl Peer {
     }
 
     /// Returns whether the server is of this SDK, over any binding.
-    pub fn is(&self, sdk: Sdk) -> bool {
+    pub fn is_sdk(&self, sdk: Sdk) -> bool {
         self.column.vendor == Vendor::Sdk(sdk)
     }
 
     /// Returns whether it streams.
-    pub fn streams(&self) -> bool {
+    pub fn supports_streaming(&self) -> bool {
         self.column.vendor != Vendor::OpenClaw
     }
 
@@ -53,22 +53,22 @@ impl Peer {
     }
 
     /// Sends a text, with further fields.
-    pub fn send(&mut self, text: &str, more: Value) -> (Value, Vec<Value>) {
-        self.plugin.call(&sending(text, more))
+    pub fn send(&mut self, text: &str, fields: Value) -> (Value, Vec<Value>) {
+        self.plugin.call(&send_fields(text, fields))
     }
 
     /// Calls an action on a task by the unchanged continuation of an earlier answer.
-    pub fn follow_up(&mut self, action: &str, earlier: &Value) -> Value {
+    pub fn follow_up(&mut self, action: &str, previous_answer: &Value) -> Value {
         self.plugin
-            .call(&request(action, &[continuation(earlier)]))
+            .call(&request(action, &[continuation(previous_answer)]))
             .0
     }
 }
 
 /// Returns a request that sends a text, with further fields.
-pub fn sending(text: &str, more: Value) -> Value {
+pub fn send_fields(text: &str, fields: Value) -> Value {
     let parts = json!({"target_alias": "peer", "parts": [{"kind": "text", "text": text}]});
-    request("send", &[parts, more])
+    request("send", &[parts, fields])
 }
 
 /// Returns a request of an action and objects with its fields.

@@ -47,7 +47,7 @@ fn cell(column: Column, theme: &str, legend: &mut Legend) -> String {
     let mut marks: Vec<String> = scenarios
         .map(|scenario| match expected::expected(column, scenario) {
             Expected::Green => "✓".to_owned(),
-            Expected::But(note) => format!("≈ {}", legend.letter(note)),
+            Expected::Deviates(note) => format!("≈ {}", legend.letter(note)),
             Expected::Refused(label, message) => legend.refusal(label, message),
             Expected::NotOffered => "–".to_owned(),
         })

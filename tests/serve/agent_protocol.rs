@@ -4,22 +4,22 @@
 use serde_json::{Value, json};
 use testkit::support::serve::Server;
 
-use crate::serve::plain::{Answer, call, client, exchange};
+use crate::serve::http_client::{Response, call, client, exchange};
 
 const TASKS: &str = "/ap/v1/agent/tasks";
 const JSON: &str = "Content-Type: application/json";
-const FORM: &str = "Content-Type: multipart/form-data; boundary=b0undary";
-const WRITE: &str = "Write the word 'Washington' to a .txt file";
+const MULTIPART: &str = "Content-Type: multipart/form-data; boundary=b0undary";
+const INPUT: &str = "Write the word 'Washington' to a .txt file";
 
-fn server() -> Server {
+fn start_server() -> Server {
     Server::scripted(&["--task-store", "memory"])
 }
 
-fn get(server: &Server, path: &str) -> Answer {
+fn get(server: &Server, path: &str) -> Response {
     exchange(server, &format!("GET {TASKS}{path}"), &[], "")
 }
 
-fn post(server: &Server, path: &str, body: &Value) -> Answer {
+fn post(server: &Server, path: &str, body: &Value) -> Response {
     exchange(
         server,
         &format!("POST {TASKS}{path}"),
@@ -29,12 +29,12 @@ fn post(server: &Server, path: &str, body: &Value) -> Answer {
 }
 
 /// Creates a task, and returns its path.
-fn created(server: &Server, input: &str) -> String {
+fn create_task(server: &Server, input: &str) -> String {
     let task = post(server, "", &json!({"input": input})).json();
     format!("/{}", task["task_id"].as_str().unwrap())
 }
 
-fn form(text: &str) -> String {
+fn multipart_form(text: &str) -> String {
     let head = "Content-Disposition: form-data; name=\"file\"; filename=\"../output.txt\"";
     let path = "Content-Disposition: form-data; name=\"relative_path\"";
     format!(
@@ -42,15 +42,15 @@ fn form(text: &str) -> String {
     )
 }
 
-fn uploaded(server: &Server, task: &str, text: &str) -> Value {
+fn upload(server: &Server, task: &str, text: &str) -> Value {
     let line = format!("POST {TASKS}{task}/artifacts");
-    let answer = exchange(server, &line, &[FORM], &form(text));
+    let answer = exchange(server, &line, &[MULTIPART], &multipart_form(text));
     assert_eq!(answer.status, 200, "{answer:?}");
     answer.json()
 }
 
 #[track_caller]
-fn has(value: &Value, fields: &[&str]) {
+fn assert_fields(value: &Value, fields: &[&str]) {
     for field in fields {
         assert!(value.get(field).is_some(), "`{field}` is missing: {value}");
     }
@@ -58,25 +58,25 @@ fn has(value: &Value, fields: &[&str]) {
 
 #[test]
 fn requests_of_the_public_checks_succeed() {
-    let server = server();
+    let server = start_server();
     assert_eq!(get(&server, "").status, 200);
-    let created = post(
+    let create_task = post(
         &server,
         "",
-        &json!({"input": WRITE, "additional_input": {"test_run_id": "123"}}),
+        &json!({"input": INPUT, "additional_input": {"test_run_id": "123"}}),
     );
-    assert_eq!(created.status, 200, "{created:?}");
-    assert!(created.head.contains("content-type: application/json"));
-    let task = created.json();
-    has(
+    assert_eq!(create_task.status, 200, "{create_task:?}");
+    assert!(create_task.head.contains("content-type: application/json"));
+    let task = create_task.json();
+    assert_fields(
         &task,
         &["task_id", "input", "additional_input", "artifacts"],
     );
     let path = format!("/{}", task["task_id"].as_str().unwrap());
-    let step = post(&server, &format!("{path}/steps"), &json!({"input": WRITE}));
+    let step = post(&server, &format!("{path}/steps"), &json!({"input": INPUT}));
     assert_eq!(step.status, 200, "{step:?}");
     let step = step.json();
-    has(
+    assert_fields(
         &step,
         &[
             "task_id",
@@ -90,16 +90,16 @@ fn requests_of_the_public_checks_succeed() {
     let step = format!("{path}/steps/{}", step["step_id"].as_str().unwrap());
     assert_eq!(get(&server, &step).status, 200);
     let steps = get(&server, &format!("{path}/steps")).json();
-    has(&steps, &["steps", "pagination"]);
-    has(
+    assert_fields(&steps, &["steps", "pagination"]);
+    assert_fields(
         &get(&server, &path).json(),
         &["task_id", "input", "additional_input", "artifacts"],
     );
-    post(&server, "", &json!({"input": WRITE}));
+    post(&server, "", &json!({"input": INPUT}));
     let page = get(&server, "?page_size=1&current_page=1").json();
     assert_eq!(page["pagination"]["page_size"], 1, "{page}");
     assert_eq!(page["tasks"].as_array().unwrap().len(), 1, "{page}");
-    let artifact = uploaded(&server, &path, "Washington");
+    let artifact = upload(&server, &path, "Washington");
     let artifact = artifact["artifact_id"].as_str().unwrap().to_owned();
     let download = get(&server, &format!("{path}/artifacts/{artifact}"));
     assert_eq!(
@@ -110,8 +110,8 @@ fn requests_of_the_public_checks_succeed() {
 
 #[test]
 fn step_runs_the_task_and_returns_its_output() {
-    let server = server();
-    let task = created(&server, "task one two three");
+    let server = start_server();
+    let task = create_task(&server, "task one two three");
     let step = post(&server, &format!("{task}/steps"), &json!({})).json();
     assert_eq!(
         (&step["status"], &step["is_last"]),
@@ -120,46 +120,46 @@ fn step_runs_the_task_and_returns_its_output() {
     assert_eq!(step["output"], "alpha beta one two three", "{step}");
     assert_eq!(step["artifacts"].as_array().unwrap().len(), 1, "{step}");
     assert_eq!(step["artifacts"][0]["agent_created"], true, "{step}");
-    let seen = call(&server, "GetTask", &json!({"id": step["step_id"]}));
-    let context = seen["result"]["contextId"].as_str().unwrap();
+    let a2a_task = call(&server, "GetTask", &json!({"id": step["step_id"]}));
+    let context = a2a_task["result"]["contextId"].as_str().unwrap();
     assert_eq!(format!("/{context}"), task, "a task is a context of A2A");
 }
 
 #[test]
 fn delegation_continues_with_every_step() {
-    let server = server();
-    let steps = format!("{}/steps", created(&server, "who"));
+    let server = start_server();
+    let steps = format!("{}/steps", create_task(&server, "who"));
     let delegation = json!({"hop": 3, "chain": "c"});
     let body = json!({"additional_input": {"openclaw-remote-agent/delegation": delegation}});
     let step = post(&server, &steps, &body).json();
-    let seen = call(&server, "GetTask", &json!({"id": step["step_id"]}));
-    let parts = &seen["result"]["artifacts"][0]["parts"][0]["data"];
-    assert_eq!(parts["delegation"], delegation, "{seen}");
+    let a2a_task = call(&server, "GetTask", &json!({"id": step["step_id"]}));
+    let parts = &a2a_task["result"]["artifacts"][0]["parts"][0]["data"];
+    assert_eq!(parts["delegation"], delegation, "{a2a_task}");
     let next = json!({"input": "who", "additional_input": {"other": 1}});
     let step = post(&server, &steps, &next).json();
-    let seen = call(&server, "GetTask", &json!({"id": step["step_id"]}));
-    let parts = &seen["result"]["artifacts"][0]["parts"][0]["data"];
-    assert_eq!(parts["delegation"], delegation, "{seen}");
+    let a2a_task = call(&server, "GetTask", &json!({"id": step["step_id"]}));
+    let parts = &a2a_task["result"]["artifacts"][0]["parts"][0]["data"];
+    assert_eq!(parts["delegation"], delegation, "{a2a_task}");
 }
 
 #[test]
 fn question_is_answered_by_the_next_step() {
-    let server = server();
-    let steps = format!("{}/steps", created(&server, "ask"));
-    let asked = post(&server, &steps, &json!({})).json();
+    let server = start_server();
+    let steps = format!("{}/steps", create_task(&server, "ask"));
+    let first = post(&server, &steps, &json!({})).json();
     assert_eq!(
-        (&asked["status"], &asked["is_last"]),
+        (&first["status"], &first["is_last"]),
         (&json!("completed"), &json!(false))
     );
-    let answered = post(&server, &steps, &json!({"input": "blue"})).json();
-    assert_eq!(answered["step_id"], asked["step_id"], "{answered}");
-    assert_eq!(answered["is_last"], true, "{answered}");
+    let second = post(&server, &steps, &json!({"input": "blue"})).json();
+    assert_eq!(second["step_id"], first["step_id"], "{second}");
+    assert_eq!(second["is_last"], true, "{second}");
 }
 
 #[test]
-fn step_without_input_is_refused_once_the_task_ran() {
-    let server = server();
-    let steps = format!("{}/steps", created(&server, "echo once"));
+fn step_without_input_is_refused_after_the_first() {
+    let server = start_server();
+    let steps = format!("{}/steps", create_task(&server, "echo once"));
     assert_eq!(post(&server, &steps, &json!({})).status, 200);
     let refused = post(&server, &steps, &json!({}));
     assert_eq!(refused.status, 422, "{refused:?}");
@@ -168,25 +168,25 @@ fn step_without_input_is_refused_once_the_task_ran() {
 
 #[test]
 fn uploaded_file_is_part_of_the_first_step() {
-    let server = server();
-    let task = created(&server, "parts");
-    let artifact = uploaded(&server, &task, "Washington");
+    let server = start_server();
+    let task = create_task(&server, "parts");
+    let artifact = upload(&server, &task, "Washington");
     assert_eq!(artifact["file_name"], "output.txt", "{artifact}");
     assert_eq!(artifact["relative_path"], "folder/", "{artifact}");
     let step = post(&server, &format!("{task}/steps"), &json!({})).json();
-    let seen = call(&server, "GetTask", &json!({"id": step["step_id"]}));
-    let file = &seen["result"]["history"][0]["parts"][1];
-    assert_eq!(file["filename"], "output.txt", "{seen}");
+    let a2a_task = call(&server, "GetTask", &json!({"id": step["step_id"]}));
+    let file = &a2a_task["result"]["history"][0]["parts"][1];
+    assert_eq!(file["filename"], "output.txt", "{a2a_task}");
     let listed = get(&server, &format!("{task}/artifacts")).json();
     assert_eq!(listed["artifacts"][0], artifact, "{listed}");
 }
 
 #[test]
-fn upload_above_two_megabytes_is_taken() {
-    let server = server();
-    let task = created(&server, "echo x");
+fn upload_above_two_megabytes_is_accepted() {
+    let server = start_server();
+    let task = create_task(&server, "echo x");
     let text = "x".repeat(3 << 20);
-    let artifact = uploaded(&server, &task, &text);
+    let artifact = upload(&server, &task, &text);
     let id = artifact["artifact_id"].as_str().unwrap();
     let download = get(&server, &format!("{task}/artifacts/{id}"));
     assert_eq!(download.body.len(), text.len());
@@ -194,8 +194,8 @@ fn upload_above_two_megabytes_is_taken() {
 
 #[test]
 fn page_of_steps_has_its_steps_and_the_total() {
-    let server = server();
-    let task = created(&server, "echo 1");
+    let server = start_server();
+    let task = create_task(&server, "echo 1");
     for number in 1..=3 {
         let input = json!({"input": format!("echo {number}")});
         post(&server, &format!("{task}/steps"), &input);
@@ -208,22 +208,22 @@ fn page_of_steps_has_its_steps_and_the_total() {
 
 #[test]
 fn artifact_of_a_step_is_downloaded() {
-    let server = server();
-    let task = created(&server, "task one two");
+    let server = start_server();
+    let task = create_task(&server, "task one two");
     let step = post(&server, &format!("{task}/steps"), &json!({})).json();
     let id = step["artifacts"][0]["artifact_id"].as_str().unwrap();
     let download = get(&server, &format!("{task}/artifacts/{id}"));
     assert_eq!(download.body, step["output"].as_str().unwrap());
-    let other = created(&server, "echo x");
+    let other = create_task(&server, "echo x");
     let foreign = get(&server, &format!("{other}/artifacts/{id}"));
     assert_eq!(foreign.status, 404, "{foreign:?}");
 }
 
 #[test]
-fn download_is_no_page_of_the_server() {
-    let server = server();
-    let task = created(&server, "echo x");
-    let artifact = uploaded(&server, &task, "<script>alert(1)</script>");
+fn download_is_an_attachment() {
+    let server = start_server();
+    let task = create_task(&server, "echo x");
+    let artifact = upload(&server, &task, "<script>alert(1)</script>");
     let id = artifact["artifact_id"].as_str().unwrap();
     let download = get(&server, &format!("{task}/artifacts/{id}"));
     for line in [
@@ -236,9 +236,9 @@ fn download_is_no_page_of_the_server() {
 }
 
 #[test]
-fn unknown_ids_are_404_and_wrong_input_422() {
-    let server = server();
-    let task = created(&server, "echo x");
+fn unknown_ids_are_404_and_invalid_input_422() {
+    let server = start_server();
+    let task = create_task(&server, "echo x");
     for path in ["/none", "/none/steps", "/none/artifacts"] {
         assert_eq!(get(&server, path).status, 404, "{path}");
     }
@@ -301,16 +301,20 @@ fn tasks_of_other_clients_and_web_pages_are_refused() {
 fn started_tasks_survive_a_restart() {
     let state = tempfile::tempdir().unwrap();
     let flags = ["--state-dir", state.path().to_str().unwrap()];
-    let before = Server::scripted(&flags);
-    let task = created(&before, "echo kept");
+    let first_server = Server::scripted(&flags);
+    let task = create_task(&first_server, "echo kept");
     post(
-        &before,
+        &first_server,
         &format!("{task}/steps"),
         &json!({"additional_input": {"mode": "test"}}),
     );
-    assert!(before.stop().status.success());
-    let after = Server::scripted(&flags);
-    let kept = get(&after, &task).json();
-    assert_eq!(kept["input"], "echo kept", "{kept}");
-    assert_eq!(kept["additional_input"], json!({"mode": "test"}), "{kept}");
+    assert!(first_server.stop().status.success());
+    let second_server = Server::scripted(&flags);
+    let stored = get(&second_server, &task).json();
+    assert_eq!(stored["input"], "echo kept", "{stored}");
+    assert_eq!(
+        stored["additional_input"],
+        json!({"mode": "test"}),
+        "{stored}"
+    );
 }

@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 
 const PACKAGE: &str = "chromium-headless-shell";
 
-/// Far longer than a page takes.
-const EXIT_TIMEOUT: Duration = Duration::from_secs(60);
+/// The timeout of a condition of a page.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Flags that keep it from connecting to anything but the page's server.
+/// Flags that prevent connections to other servers than that of the page.
 const FLAGS: [&str; 12] = [
     "--headless",
     "--no-sandbox",
@@ -50,16 +50,16 @@ impl Browser {
     /// # Panics
     /// Debian's packages are unavailable.
     pub fn start(name: &str) -> Self {
-        let root = unpacked().unwrap_or_else(|why| panic!("{why}"));
+        let root = install_browser().unwrap_or_else(|error| panic!("{error}"));
         let profile = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("chromium-{name}"));
         let _ = fs::remove_dir_all(&profile);
-        // The protocol uses the descriptors 3 and 4, which the shell maps to ours.
+        // The protocol uses the descriptors 3 and 4, which the shell maps to stdin and stdout.
         let mut child = Command::new("sh")
             .args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 0</dev/null 1>&2"])
             .arg(root.join("usr/lib/chromium").join(PACKAGE))
             .arg(format!("--user-data-dir={}", profile.display()))
             .args(FLAGS)
-            .env("LD_LIBRARY_PATH", libraries(&root))
+            .env("LD_LIBRARY_PATH", library_path(&root))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -125,15 +125,15 @@ impl Browser {
 
     /// Opens a page.
     pub fn open(&mut self, url: &str) {
-        let opened = self.call("Page.navigate", json!({"url": url}));
-        assert!(opened["errorText"].is_null(), "{opened}");
-        self.until(&format!(
+        let navigation = self.call("Page.navigate", json!({"url": url}));
+        assert!(navigation["errorText"].is_null(), "{navigation}");
+        self.wait_until(&format!(
             "location.href.startsWith({url:?}) && document.readyState === 'complete'"
         ));
     }
 
     /// Evaluates JavaScript in the page.
-    pub fn run(&mut self, script: &str) -> Value {
+    pub fn evaluate(&mut self, script: &str) -> Value {
         let params = json!({"expression": script, "returnByValue": true, "awaitPromise": true});
         let mut result = self.call("Runtime.evaluate", params);
         assert!(result["exceptionDetails"].is_null(), "{script}: {result}");
@@ -142,12 +142,15 @@ impl Browser {
 
     /// Waits until a JavaScript expression is true in the page.
     #[track_caller]
-    pub fn until(&mut self, script: &str) {
-        let end = Instant::now() + EXIT_TIMEOUT;
-        while self.run(script) != true {
-            if Instant::now() > end {
-                let body = self.run("document.body.innerText");
-                panic!("never came true: {script}\n{body}\n{:?}", self.errors);
+    pub fn wait_until(&mut self, script: &str) {
+        let deadline = Instant::now() + WAIT_TIMEOUT;
+        while self.evaluate(script) != true {
+            if Instant::now() > deadline {
+                let body = self.evaluate("document.body.innerText");
+                panic!(
+                    "the condition did not become true: {script}\n{body}\n{:?}",
+                    self.errors
+                );
             }
             // The protocol has no event for the value of an expression, so this polls.
             std::thread::sleep(Duration::from_millis(50));
@@ -155,7 +158,7 @@ impl Browser {
     }
 
     /// Presses a key.
-    pub fn press(&mut self, key: &str, code: u32) {
+    pub fn press_key(&mut self, key: &str, code: u32) {
         let text = if key == "Enter" { "\r" } else { "" };
         for kind in ["keyDown", "keyUp"] {
             let params = json!({"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code, "text": text});
@@ -163,37 +166,39 @@ impl Browser {
         }
     }
 
-    /// Clicks the element that a selector finds, once the element stands still and nothing covers it.
+    /// Clicks the element that a selector finds, once the element does not move and no other element covers it.
     pub fn click(&mut self, selector: &str) {
         let script = format!(
             "(async () => {{ const frame = () => new Promise(requestAnimationFrame); \
-             const one = document.querySelector({selector:?}); one.scrollIntoView({{block: 'center'}}); \
-             let place = []; \
-             for (;;) {{ await frame(); await frame(); const box = one.getBoundingClientRect(); \
-             const now = [box.x + box.width / 2, box.y + box.height / 2]; \
-             if (String(now) === String(place) && one.contains(document.elementFromPoint(...now))) return now; \
-             place = now; }} }})()"
+             const element = document.querySelector({selector:?}); element.scrollIntoView({{block: 'center'}}); \
+             let previous = []; \
+             for (;;) {{ await frame(); await frame(); const box = element.getBoundingClientRect(); \
+             const center = [box.x + box.width / 2, box.y + box.height / 2]; \
+             if (String(center) === String(previous) && element.contains(document.elementFromPoint(...center))) return center; \
+             previous = center; }} }})()"
         );
-        let place = self.run(&script);
+        let center = self.evaluate(&script);
         for kind in ["mousePressed", "mouseReleased"] {
-            let params = json!({"type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1});
+            let params = json!({"type": kind, "x": center[0], "y": center[1], "button": "left", "clickCount": 1});
             self.call("Input.dispatchMouseEvent", params);
         }
     }
 
     /// Takes a screenshot (PNG), and stores it in `target/` under this name.
-    pub fn picture(&mut self, name: &str) -> Vec<u8> {
-        let taken = self.call("Page.captureScreenshot", json!({"format": "png"}));
-        let png = STANDARD.decode(taken["data"].as_str().unwrap()).unwrap();
+    pub fn screenshot(&mut self, name: &str) -> Vec<u8> {
+        let screenshot = self.call("Page.captureScreenshot", json!({"format": "png"}));
+        let png = STANDARD
+            .decode(screenshot["data"].as_str().unwrap())
+            .unwrap();
         let folder = target().join("screenshots");
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join(name), &png).unwrap();
         png
     }
 
-    /// Returns the number of colours in a screenshot.
-    pub fn colours(&mut self, png: &[u8]) -> u64 {
-        // In another page, because the operator's may not load images.
+    /// Returns the number of colors in a screenshot.
+    pub fn count_colors(&mut self, png: &[u8]) -> u64 {
+        // In another page, because the policy of the operator page blocks images.
         self.open("about:blank");
         let script = format!(
             "(async () => {{ const image = new Image(); image.src = 'data:image/png;base64,{}'; await image.decode(); \
@@ -203,7 +208,7 @@ impl Browser {
              return new Set(data).size; }})()",
             STANDARD.encode(png)
         );
-        self.run(&script).as_u64().unwrap()
+        self.evaluate(&script).as_u64().unwrap()
     }
 }
 
@@ -221,13 +226,13 @@ fn target() -> PathBuf {
     temporary.parent().unwrap().to_owned()
 }
 
-fn libraries(root: &Path) -> String {
+fn library_path(root: &Path) -> String {
     let own = root.join(format!("usr/lib/{}-linux-gnu", env::consts::ARCH));
     format!("{0}:{0}/pulseaudio", own.display())
 }
 
 /// Returns the directory of the unpacked packages, which concurrent tests unpack once.
-fn unpacked() -> Result<PathBuf, String> {
+fn install_browser() -> Result<PathBuf, String> {
     let folder = target().join("chromium");
     let root = folder.join("root");
     fs::create_dir_all(&root).unwrap();
@@ -238,7 +243,7 @@ fn unpacked() -> Result<PathBuf, String> {
         let missing = output(
             Command::new("ldd")
                 .arg(root.join("usr/lib/chromium").join(PACKAGE))
-                .env("LD_LIBRARY_PATH", libraries(&root)),
+                .env("LD_LIBRARY_PATH", library_path(&root)),
         )?;
         if let Some(line) = missing.lines().find(|line| line.contains("not found")) {
             return Err(format!("chromium lacks a library: {}", line.trim()));
@@ -250,17 +255,17 @@ fn unpacked() -> Result<PathBuf, String> {
 
 /// Downloads and unpacks the browser and its missing dependencies. Installs nothing.
 fn fetch(folder: &Path, root: &Path) -> Result<(), String> {
-    let wanted = || {
+    let simulate_install = || {
         output(Command::new("apt-get").args(["-s", "install", "--no-install-recommends", PACKAGE]))
     };
-    let plan = wanted().or_else(|_| {
+    let plan = simulate_install().or_else(|_| {
         // The package lists may be missing. Without permission to fetch them, the second attempt reports the error.
         let _ = output(Command::new("apt-get").args(["-q", "update"]));
-        wanted()
+        simulate_install()
     })?;
     let packages = plan.lines().filter_map(|line| {
-        let mut words = line.split(' ');
-        (words.next() == Some("Inst")).then(|| words.next())?
+        let mut fields = line.split(' ');
+        (fields.next() == Some("Inst")).then(|| fields.next())?
     });
     let packages: Vec<&str> = packages.collect();
     output(
@@ -284,17 +289,17 @@ fn fetch(folder: &Path, root: &Path) -> Result<(), String> {
 }
 
 fn output(command: &mut Command) -> Result<String, String> {
-    let how = "the page is tried in Chromium of Debian's packages; run this on a Debian or Ubuntu where `apt-get download \
+    let hint = "this test needs Chromium from Debian's packages; run it on Debian or Ubuntu where `apt-get download \
                chromium-headless-shell` works";
-    let done = command
+    let output = command
         .stdin(Stdio::null())
         .output()
-        .map_err(|error| format!("{command:?} does not start ({error}); {how}"))?;
-    match done.status.success() {
-        true => Ok(String::from_utf8_lossy(&done.stdout).into_owned()),
+        .map_err(|error| format!("{command:?} does not start ({error}); {hint}"))?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
         false => {
-            let why = String::from_utf8_lossy(&done.stderr).trim().to_owned();
-            Err(format!("{command:?} failed ({why}); {how}"))
+            let error = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            Err(format!("{command:?} failed ({error}); {hint}"))
         }
     }
 }

@@ -4,11 +4,11 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::serve::plain::{command, exchange, send};
+use crate::serve::http_client::{command, exchange, send};
 use testkit::support::serve::Server;
 
 /// Returns the exit code and the output of the command with these flags.
-fn refused(flags: &[&str]) -> (Option<i32>, String) {
+fn run_serve(flags: &[&str]) -> (Option<i32>, String) {
     let state = tempfile::tempdir().unwrap();
     let state = state.path().to_str().unwrap();
     let args = [
@@ -16,10 +16,10 @@ fn refused(flags: &[&str]) -> (Option<i32>, String) {
         flags,
     ]
     .concat();
-    let ended = command(&args);
+    let output = command(&args);
     (
-        ended.status.code(),
-        String::from_utf8(ended.stderr).unwrap(),
+        output.status.code(),
+        String::from_utf8(output.stderr).unwrap(),
     )
 }
 
@@ -34,7 +34,7 @@ fn public_address_needs_clients_and_tls() {
             "clients add",
         ),
     ] {
-        let (code, text) = refused(flags);
+        let (code, text) = run_serve(flags);
         assert_eq!(code, Some(2), "{flags:?}: {text}");
         assert!(text.contains(expected), "{flags:?}: {text}");
     }
@@ -43,7 +43,7 @@ fn public_address_needs_clients_and_tls() {
 #[test]
 fn invalid_configuration_exits_with_2() {
     let state = tempfile::tempdir().unwrap();
-    let file = state.path().join("wrong.json");
+    let file = state.path().join("invalid.json");
     fs::write(&file, json!({"limits": {"run": 1}}).to_string()).unwrap();
     for (flags, place) in [
         (&["--config", file.to_str().unwrap()][..], "/limits/run"),
@@ -61,7 +61,7 @@ fn invalid_configuration_exits_with_2() {
         ),
         (&["--listen", "nowhere"], "/listen"),
     ] {
-        let (code, text) = refused(flags);
+        let (code, text) = run_serve(flags);
         assert_eq!(code, Some(2), "{flags:?}: {text}");
         assert!(text.contains(&format!("`{place}`")), "{flags:?}: {text}");
     }
@@ -69,9 +69,9 @@ fn invalid_configuration_exits_with_2() {
 
 #[test]
 fn used_port_is_reported_with_hint() {
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = taken.local_addr().unwrap().port().to_string();
-    let (code, text) = refused(&["--port", &port, "--task-store", "memory"]);
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let (code, text) = run_serve(&["--port", &port, "--task-store", "memory"]);
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains("--port 0"), "{text}");
 }
@@ -80,8 +80,9 @@ fn used_port_is_reported_with_hint() {
 fn flag_overrides_file_and_file_default() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("serve.json");
-    let written = json!({"name": "From the file", "description": "Also", "taskStore": "memory"});
-    fs::write(&file, written.to_string()).unwrap();
+    let file_config =
+        json!({"name": "From the file", "description": "Also", "taskStore": "memory"});
+    fs::write(&file, file_config.to_string()).unwrap();
     let server = Server::scripted(&[
         "--config",
         file.to_str().unwrap(),

@@ -16,36 +16,41 @@ use expected::Expected;
 
 /// Checks one operation of one column.
 fn check(column: Column, operation: &str) {
-    let wanted = expected::of(column, operation);
+    let expected = expected::expected_result(column, operation);
     let run = column.run();
-    match wanted {
+    match expected {
         Expected::NotOffered => assert!(
-            !run.seen.contains_key(operation),
-            "{column} does `{operation}`, which it was not known to"
+            !run.results.contains_key(operation),
+            "{column} does `{operation}`, although the table says that it does not"
         ),
-        Expected::Seen(value) | Expected::But(_, value) => held(column, run, operation, &value),
-        Expected::Refused(wanted) => {
-            let seen = &run.seen[operation];
-            let said = seen["said"].as_str().unwrap_or_default();
-            let same = seen["error"] == wanted.error
-                && seen["reason"].as_str() == wanted.reason
-                && said.contains(wanted.words);
-            assert!(same, "{column}, {operation}: {seen:#}, and not {wanted:?}");
+        Expected::Returned(value) | Expected::Deviates(_, value) => {
+            assert_result(column, run, operation, &value)
+        }
+        Expected::Refused(expected) => {
+            let result = &run.results[operation];
+            let message = result["message"].as_str().unwrap_or_default();
+            let matches = result["error"] == expected.error
+                && result["reason"].as_str() == expected.reason
+                && message.contains(expected.message);
+            assert!(
+                matches,
+                "{column}, {operation}: {result:#}, and not {expected:?}"
+            );
         }
     }
 }
 
-fn held(column: Column, run: &Run, operation: &str, wanted: &Value) {
-    let seen = run.seen.get(operation);
-    let seen = seen.unwrap_or_else(|| panic!("{column} says nothing of `{operation}`"));
+fn assert_result(column: Column, run: &Run, operation: &str, expected: &Value) {
+    let result = run.results.get(operation);
+    let result = result.unwrap_or_else(|| panic!("{column} has no result of `{operation}`"));
     if operation != "push" {
-        assert_eq!(seen, wanted, "{column}, {operation}");
+        assert_eq!(result, expected, "{column}, {operation}");
         return;
     }
-    let task = seen["task"].as_str();
-    let task = task.unwrap_or_else(|| panic!("{column}, push: {seen:#}"));
-    let received = run.received_for(task);
-    assert_eq!(received, *wanted, "{column}, push");
+    let task = result["task"].as_str();
+    let task = task.unwrap_or_else(|| panic!("{column}, push: {result:#}"));
+    let received = run.webhook_report(task);
+    assert_eq!(received, *expected, "{column}, push");
 }
 
 /// Creates a test for each operation of a column.
@@ -61,7 +66,7 @@ macro_rules! column {
                     version: Version::$version,
                 };
 
-                operations!(card send message at_once parts gift fail reject ask stream resubscribe get list cancel
+                operations!(card send message return_immediately parts artifact_parts fail reject ask stream resubscribe get list cancel
                     push_configs push not_found not_cancelable bad_webhook);
             }
         )+

@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 use testkit::support::sdk::{self, Sdk};
 
 use super::collective::serve;
-use crate::gateway::support::reference::Reference;
+use crate::gateway::support::reference_gateway::ReferenceGateway;
 use crate::gateway::support::voters;
 use crate::serve::root;
 
-/// Runs a client against the triad, and returns what it read.
-async fn proposed(client: impl Fn() -> Command) -> Value {
-    let gateway = Reference::start(json!({"triad": {"quorum": "all"}})).await;
-    let _triad = voters::triad(&gateway.url).await;
+/// Runs a client against the triad, and returns its report.
+async fn run_client(client: impl Fn() -> Command) -> Value {
+    let gateway = ReferenceGateway::start(json!({"triad": {"quorum": "all"}})).await;
+    let _triad = voters::start_triad(&gateway.url).await;
     let server = serve(&gateway.url, &[]);
     let mut command = client();
     command.arg(format!("{}/agents/triad", server.url()));
@@ -24,7 +24,7 @@ async fn proposed(client: impl Fn() -> Command) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-fn approved() -> Value {
+fn expected_report() -> Value {
     json!({
         "skill": "decide",
         "votes": {"alpha": "approve", "beta": "reject", "charlie": "approve"},
@@ -35,17 +35,17 @@ fn approved() -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn python_client_reads_decision_of_triad() {
-    let seen = proposed(|| {
+    let report = run_client(|| {
         let mut command = Command::new(sdk::home(Sdk::Py13).join("bin/python"));
         command.arg(root("tests/serve/collective_client.py"));
         command
     });
-    assert_eq!(seen.await, approved());
+    assert_eq!(report.await, expected_report());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn javascript_client_reads_decision_of_triad() {
-    let seen = proposed(|| {
+    let report = run_client(|| {
         let home = sdk::home(Sdk::Js13);
         let mut command = Command::new("node");
         command
@@ -53,5 +53,5 @@ async fn javascript_client_reads_decision_of_triad() {
             .arg(&home);
         command
     });
-    assert_eq!(seen.await, approved());
+    assert_eq!(report.await, expected_report());
 }

@@ -1,4 +1,4 @@
-//! Kills the command at random moments while clients use it, and checks that everything it reported survives.
+//! Kills the command at random moments while clients use it, and checks that every reported task survives.
 //!
 //! `CRASH_ROUNDS=100 cargo test --test suite serve::crash -- --nocapture` runs more rounds.
 
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::serve::plain::{Stream, call, message_params, try_call};
+use crate::serve::http_client::{Stream, call, message_params, try_call};
 use testkit::support::serve::Server;
 
 const ROUNDS: u32 = 10;
@@ -18,15 +18,15 @@ const ROUNDS: u32 = 10;
 /// Concurrent clients.
 const CLIENTS: usize = 8;
 
-/// The longest time from the first reported task to the kill.
-const PATIENCE_MS: u16 = 500;
+/// The maximum delay from the first received task to the kill, in milliseconds.
+const MAX_KILL_DELAY_MS: u16 = 500;
 
 const SIGKILL: i32 = 9;
 
-/// What clients received about a task.
+/// What clients received of a task.
 #[derive(Default)]
-struct Known {
-    /// Its last state.
+struct ReceivedTask {
+    /// The last state.
     state: String,
     /// The text of its artifact so far.
     text: String,
@@ -34,10 +34,10 @@ struct Known {
 
 #[derive(Default)]
 struct Report {
-    tasks: BTreeMap<String, Known>,
+    tasks: BTreeMap<String, ReceivedTask>,
     events: usize,
-    settled: usize,
-    cut: usize,
+    completed: usize,
+    interrupted: usize,
 }
 
 #[test]
@@ -45,26 +45,26 @@ fn killed_server_keeps_reported_tasks() {
     let rounds = std::env::var("CRASH_ROUNDS").map_or(ROUNDS, |rounds| rounds.parse().unwrap());
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().to_str().unwrap();
-    let mut all = Report::default();
+    let mut total = Report::default();
     for round in 0..rounds {
-        let mut new = Report::default();
+        let mut received = Report::default();
         let server = start(state, round);
-        talk_until_killed(&server, &mut new);
-        assert_eq!(server.ended().status.signal(), Some(SIGKILL));
-        new.is_there(&start(state, round));
-        all.take_up(new);
+        send_until_killed(&server, &mut received);
+        assert_eq!(server.wait_for_exit().status.signal(), Some(SIGKILL));
+        received.check_restarted_server(&start(state, round));
+        total.merge(received);
     }
-    all.is_there(&start(state, 0));
+    total.check_restarted_server(&start(state, 0));
     println!(
-        "{rounds} times killed: {} tasks received of in {} answers and events, {} settled and {} cut off, none lost",
-        all.tasks.len(),
-        all.events,
-        all.settled,
-        all.cut,
+        "{rounds} times killed: {} tasks received in {} responses and events, {} completed and {} interrupted, none lost",
+        total.tasks.len(),
+        total.events,
+        total.completed,
+        total.interrupted,
     );
 }
 
-/// Starts a server on the directory. Rounds use different modes: none may lose anything with its process.
+/// Starts a server on the directory. Rounds use different fsync modes. None of them may lose data when the process is killed.
 fn start(state: &str, round: u32) -> Server {
     let fsync = ["interval", "always", "never"][round as usize % 3];
     Server::scripted(
@@ -83,44 +83,44 @@ fn start(state: &str, round: u32) -> Server {
     )
 }
 
-fn talk_until_killed(server: &Server, received: &mut Report) {
+fn send_until_killed(server: &Server, received: &mut Report) {
     let (sender, receiver) = mpsc::channel();
     thread::scope(|scope| {
         for client in 0..CLIENTS {
             let sender = sender.clone();
             scope.spawn(move || {
                 (client..)
-                    .map_while(|turn| talk(server, turn, &sender))
+                    .map_while(|index| send_next(server, index, &sender))
                     .count()
             });
         }
         drop(sender);
-        received.note(&receiver.recv().unwrap());
+        received.record(&receiver.recv().unwrap());
         let random = uuid::Uuid::new_v4().as_fields().1;
-        thread::sleep(Duration::from_millis(u64::from(random % PATIENCE_MS)));
+        thread::sleep(Duration::from_millis(u64::from(random % MAX_KILL_DELAY_MS)));
         server.kill();
         for result in receiver {
-            received.note(&result);
+            received.record(&result);
         }
     });
 }
 
-/// Sends one message and reports all results. `None` once the server has ended.
-fn talk(server: &Server, turn: usize, sender: &Sender<Value>) -> Option<()> {
+/// Sends one message and passes all results on. Returns `None` once the server has ended.
+fn send_next(server: &Server, index: usize, sender: &Sender<Value>) -> Option<()> {
     let text = [
         "stream 30 3",
         "chunks 40",
         "task gamma",
         "begun well",
         "echo gone",
-    ][turn % 5];
-    if turn % 5 < 2 {
-        let mut over = false;
+    ][index % 5];
+    if index % 5 < 2 {
+        let mut is_terminal_received = false;
         for result in Stream::open(server, "SendStreamingMessage", &message_params(text, false))? {
-            over |= ends(&result["statusUpdate"]["status"]);
+            is_terminal_received |= is_terminal(&result["statusUpdate"]["status"]);
             sender.send(result).unwrap();
         }
-        return over.then_some(());
+        return is_terminal_received.then_some(());
     }
     let mut answer = try_call(
         server,
@@ -131,22 +131,22 @@ fn talk(server: &Server, turn: usize, sender: &Sender<Value>) -> Option<()> {
     Some(())
 }
 
-fn ends(status: &Value) -> bool {
+fn is_terminal(status: &Value) -> bool {
     let state = status["state"].as_str().unwrap_or_default();
     !["", "TASK_STATE_SUBMITTED", "TASK_STATE_WORKING"].contains(&state)
 }
 
-fn word(value: &Value) -> String {
+fn string(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-fn text_of(artifact: &Value) -> String {
+fn artifact_text(artifact: &Value) -> String {
     let parts = artifact["parts"].as_array().into_iter().flatten();
     parts.filter_map(|part| part["text"].as_str()).collect()
 }
 
 impl Report {
-    fn note(&mut self, result: &Value) {
+    fn record(&mut self, result: &Value) {
         self.events += 1;
         let (task, status, artifact) = (
             &result["task"],
@@ -155,50 +155,54 @@ impl Report {
         );
         let id = [&task["id"], &status["taskId"], &artifact["taskId"]];
         let id = id.into_iter().find_map(Value::as_str);
-        let id = id.unwrap_or_else(|| panic!("about no task: {result}"));
-        let known = self.tasks.entry(id.to_owned()).or_default();
+        let id = id.unwrap_or_else(|| panic!("no task id in {result}"));
+        let received = self.tasks.entry(id.to_owned()).or_default();
         if task.is_object() {
-            known.state = word(&task["status"]["state"]);
-            known.text = text_of(&task["artifacts"][0]);
+            received.state = string(&task["status"]["state"]);
+            received.text = artifact_text(&task["artifacts"][0]);
         } else if status.is_object() {
-            known.state = word(&status["status"]["state"]);
+            received.state = string(&status["status"]["state"]);
         } else {
             if artifact["append"] != true {
-                known.text.clear();
+                received.text.clear();
             }
-            known.text += &text_of(&artifact["artifact"]);
+            received.text += &artifact_text(&artifact["artifact"]);
         }
     }
 
-    /// Looks for everything in a restarted server.
-    fn is_there(&mut self, server: &Server) {
-        (self.settled, self.cut) = (0, 0);
-        for (id, known) in &self.tasks {
+    /// Checks that a restarted server has every received task.
+    fn check_restarted_server(&mut self, server: &Server) {
+        (self.completed, self.interrupted) = (0, 0);
+        for (id, received) in &self.tasks {
             let found = call(server, "GetTask", &json!({"id": id}))["result"].take();
             let (state, text) = (
-                word(&found["status"]["state"]),
-                text_of(&found["artifacts"][0]),
+                string(&found["status"]["state"]),
+                artifact_text(&found["artifacts"][0]),
             );
-            let received = format!(
+            let context = format!(
                 "{id}: received {} {:?}, found {found}",
-                known.state, known.text
+                received.state, received.text
             );
-            if known.state == "TASK_STATE_COMPLETED" {
-                assert_eq!((&state, &text), (&known.state, &known.text), "{received}");
-                self.settled += 1;
+            if received.state == "TASK_STATE_COMPLETED" {
+                assert_eq!(
+                    (&state, &text),
+                    (&received.state, &received.text),
+                    "{context}"
+                );
+                self.completed += 1;
                 continue;
             }
-            assert!(text.starts_with(&known.text), "{received}");
-            // It may have ended before the kill without reporting that.
+            assert!(text.starts_with(&received.text), "{context}");
+            // The task may have ended before the kill without a report to the client.
             if state != "TASK_STATE_COMPLETED" {
-                assert_eq!(state, "TASK_STATE_FAILED", "{received}");
-                assert!(found.to_string().contains("interrupted"), "{received}");
-                self.cut += 1;
+                assert_eq!(state, "TASK_STATE_FAILED", "{context}");
+                assert!(found.to_string().contains("interrupted"), "{context}");
+                self.interrupted += 1;
             }
         }
     }
 
-    fn take_up(&mut self, other: Self) {
+    fn merge(&mut self, other: Self) {
         self.tasks.extend(other.tasks);
         self.events += other.events;
     }

@@ -24,7 +24,7 @@ const client = await new ClientFactory(options).createFromUrl(ORIGIN);
 const card = await client.getAgentCard();
 
 const text = (parts) => parts.map((part) => (part.kind === "text" ? part.text : "")).join("");
-const said = (task) => (task.artifacts ?? []).map((artifact) => text(artifact.parts)).join("");
+const artifactText = (task) => (task.artifacts ?? []).map((artifact) => text(artifact.parts)).join("");
 
 function asking(what, { more = [], task, ...configuration } = {}) {
   const parts = [{ kind: "text", text: what }, ...more];
@@ -40,7 +40,7 @@ async function follow(events) {
   let seen = "";
   for await (const event of events) {
     first ??= event.kind;
-    if (event.kind === "task") [seen, last] = [said(event), event.status.state];
+    if (event.kind === "task") [seen, last] = [artifactText(event), event.status.state];
     if (event.kind === "status-update") last = event.status.state;
     if (event.kind === "artifact-update") seen += text(event.artifact.parts);
   }
@@ -53,12 +53,12 @@ const operations = {
   },
   async send() {
     const task = await send("task hello");
-    return { state: task.status.state, text: said(task) };
+    return { state: task.status.state, text: artifactText(task) };
   },
   async message() {
     return { text: text((await send("message hello")).parts) };
   },
-  async at_once() {
+  async return_immediately() {
     const task = await atOnce("slow");
     await client.cancelTask({ id: task.id });
     return { settled: !["submitted", "working"].includes(task.status.state) };
@@ -69,7 +69,7 @@ const operations = {
     const more = [data, link].map((file) => ({ kind: "file", file }));
     return (await send("parts", { more })).artifacts[0].parts[0].data;
   },
-  async gift() {
+  async artifact_parts() {
     const [raw, link, data] = (await send("gift")).artifacts[0].parts;
     return { bytes: raw.file.bytes, link: link.file.uri, data: data.data };
   },
@@ -82,14 +82,14 @@ const operations = {
     return { state: status.state, text: text(status.message.parts) };
   },
   async ask() {
-    const asked = await send("ask which?");
-    const answered = await send("blue", { task: asked });
+    const first = await send("ask which?");
+    const second = await send("blue", { task: first });
     return {
-      asked: asked.status.state,
-      question: text(asked.status.message.parts),
-      state: answered.status.state,
-      text: said(answered),
-      same: asked.id === answered.id,
+      first_state: first.status.state,
+      question: text(first.status.message.parts),
+      state: second.status.state,
+      text: artifactText(second),
+      same: first.id === second.id,
     };
   },
   async stream() {
@@ -105,8 +105,8 @@ const operations = {
   },
   async get() {
     const task = await send("echo hello");
-    const got = await client.getTask({ id: task.id });
-    return { state: got.status.state, text: said(got), history: text(got.history[0].parts) };
+    const fetched = await client.getTask({ id: task.id });
+    return { state: fetched.status.state, text: artifactText(fetched), history: text(fetched.history[0].parts) };
   },
   async cancel() {
     const task = await atOnce("slow");
@@ -116,17 +116,17 @@ const operations = {
     const { id } = await atOnce("slow");
     const one = { id, pushNotificationConfigId: "hook-1" };
     const pushNotificationConfig = { id: "hook-1", url: HOOK, token: "tok" };
-    const made = await client.setTaskPushNotificationConfig({ taskId: id, pushNotificationConfig });
-    const got = await client.getTaskPushNotificationConfig(one);
+    const created = await client.setTaskPushNotificationConfig({ taskId: id, pushNotificationConfig });
+    const fetched = await client.getTaskPushNotificationConfig(one);
     const listed = await client.listTaskPushNotificationConfig({ id });
     await client.deleteTaskPushNotificationConfig(one);
-    const left = await client.listTaskPushNotificationConfig({ id });
+    const remaining = await client.listTaskPushNotificationConfig({ id });
     await client.cancelTask({ id });
     return {
-      made: made.pushNotificationConfig.url === HOOK,
-      got: got.pushNotificationConfig.id,
+      created: created.pushNotificationConfig.url === HOOK,
+      fetched: fetched.pushNotificationConfig.id,
       listed: listed.map((config) => config.pushNotificationConfig.id),
-      left: left.length,
+      remaining: remaining.length,
     };
   },
   async push() {
@@ -152,7 +152,7 @@ const late = () => new Promise((_, refuse) => setTimeout(refuse, 20_000, new Err
 for (const [operation, run] of Object.entries(operations)) {
   const seen = await Promise.race([run(), late()]).catch((error) => ({
     error: error.name === "Error" ? error.constructor.name : error.name,
-    said: error.message,
+    message: error.message,
     reason: error.errorResponse?.error.data?.[0]?.reason,
   }));
   console.log(JSON.stringify({ operation, ...seen }));

@@ -31,7 +31,7 @@ const client = await new ClientFactory(options).createFromAgentCard(card);
 
 const state = (status) => taskStateToJSON(status.state).replace("TASK_STATE_", "").toLowerCase().replaceAll("_", "-");
 const text = (parts) => parts.map((part) => (part.content?.$case === "text" ? part.content.value : "")).join("");
-const said = (task) => task.artifacts.map((artifact) => text(artifact.parts)).join("");
+const artifactText = (task) => task.artifacts.map((artifact) => text(artifact.parts)).join("");
 const part = ($case, value, more) => ({ content: { $case, value }, filename: "", mediaType: "", ...more });
 
 function asking(what, { more = [], task, ...configuration } = {}) {
@@ -47,7 +47,7 @@ async function follow(events) {
   let seen = "";
   for await (const { payload } of events) {
     first ??= payload.$case;
-    if (payload.$case === "task") [seen, last] = [said(payload.value), state(payload.value.status)];
+    if (payload.$case === "task") [seen, last] = [artifactText(payload.value), state(payload.value.status)];
     if (payload.$case === "statusUpdate") last = state(payload.value.status);
     if (payload.$case === "artifactUpdate") seen += text(payload.value.artifact.parts);
   }
@@ -60,12 +60,12 @@ const operations = {
   },
   async send() {
     const task = await send("task hello");
-    return { state: state(task.status), text: said(task) };
+    return { state: state(task.status), text: artifactText(task) };
   },
   async message() {
     return { text: text((await send("message hello")).parts) };
   },
-  async at_once() {
+  async return_immediately() {
     const task = await atOnce("slow");
     await client.cancelTask({ id: task.id });
     return { settled: !["submitted", "working"].includes(state(task.status)) };
@@ -79,7 +79,7 @@ const operations = {
     const task = await send("parts", { more: [data, link] });
     return task.artifacts[0].parts[0].content.value;
   },
-  async gift() {
+  async artifact_parts() {
     const [raw, link, data] = (await send("gift")).artifacts[0].parts.map((one) => one.content.value);
     return { bytes: Buffer.from(raw).toString("base64"), link, data };
   },
@@ -92,14 +92,14 @@ const operations = {
     return { state: state(task.status), text: text(task.status.message.parts) };
   },
   async ask() {
-    const asked = await send("ask which?");
-    const answered = await send("blue", { task: asked });
+    const first = await send("ask which?");
+    const second = await send("blue", { task: first });
     return {
-      asked: state(asked.status),
-      question: text(asked.status.message.parts),
-      state: state(answered.status),
-      text: said(answered),
-      same: asked.id === answered.id,
+      first_state: state(first.status),
+      question: text(first.status.message.parts),
+      state: state(second.status),
+      text: artifactText(second),
+      same: first.id === second.id,
     };
   },
   async stream() {
@@ -115,13 +115,13 @@ const operations = {
   },
   async get() {
     const task = await send("echo hello");
-    const got = await client.getTask({ id: task.id });
-    return { state: state(got.status), text: said(got), history: text(got.history[0].parts) };
+    const fetched = await client.getTask({ id: task.id });
+    return { state: state(fetched.status), text: artifactText(fetched), history: text(fetched.history[0].parts) };
   },
   async list() {
     const task = await send("echo hello");
     const listed = await client.listTasks({ contextId: task.contextId, includeArtifacts: true });
-    return { texts: listed.tasks.map(said), total: listed.totalSize };
+    return { texts: listed.tasks.map(artifactText), total: listed.totalSize };
   },
   async cancel() {
     const task = await atOnce("slow");
@@ -130,17 +130,17 @@ const operations = {
   async push_configs() {
     const { id: taskId } = await atOnce("slow");
     const one = { taskId, id: "hook-1" };
-    const made = await client.createTaskPushNotificationConfig({ ...one, url: HOOK, token: "tok" });
-    const got = await client.getTaskPushNotificationConfig(one);
+    const created = await client.createTaskPushNotificationConfig({ ...one, url: HOOK, token: "tok" });
+    const fetched = await client.getTaskPushNotificationConfig(one);
     const listed = await client.listTaskPushNotificationConfig({ taskId });
     await client.deleteTaskPushNotificationConfig(one);
-    const left = await client.listTaskPushNotificationConfig({ taskId });
+    const remaining = await client.listTaskPushNotificationConfig({ taskId });
     await client.cancelTask({ id: taskId });
     return {
-      made: made.url === HOOK,
-      got: got.id,
+      created: created.url === HOOK,
+      fetched: fetched.id,
       listed: listed.configs.map((config) => config.id),
-      left: left.configs.length,
+      remaining: remaining.configs.length,
     };
   },
   async push() {
@@ -166,7 +166,7 @@ for (const [operation, run] of Object.entries(operations)) {
   const seen = await Promise.race([run(), late()]).catch((error) => ({
     error: error.name,
     reason: error.reason,
-    said: error.message,
+    message: error.message,
   }));
   console.log(JSON.stringify({ operation, ...seen }));
 }

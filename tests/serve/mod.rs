@@ -10,13 +10,13 @@ mod collective;
 #[cfg(feature = "real")]
 mod collective_sdk;
 mod crash;
-#[cfg(target_os = "linux")]
-mod exhausted;
 mod openclaw_config;
+#[cfg(target_os = "linux")]
+mod resource_limits;
 pub(crate) use crate::contract::generated;
+pub(crate) mod http_client;
 #[cfg(feature = "real")]
 mod page;
-pub(crate) mod plain;
 #[cfg(feature = "real")]
 mod redis;
 mod removal;

@@ -1,4 +1,4 @@
-//! The gateway of a server that names none: OpenClaw's own configuration has its port and token.
+//! A server without a configured gateway: its port and token come from the configuration of OpenClaw.
 
 use bytes::BytesMut;
 use serde_json::{Value, json};
@@ -8,10 +8,10 @@ use testkit::websocket::{Incoming, Reader, TEXT, frame, switching};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::{cli::support::scratch, serve::plain::exchange};
+use crate::{cli::support::scratch, serve::http_client::exchange};
 
 /// Starts a server whose OpenClaw has this configuration, in the folder `name`.
-fn serve(name: &str, config: &Value, flags: &[&str]) -> Server {
+fn start_server(name: &str, config: &Value, flags: &[&str]) -> Server {
     let file = scratch(name).join("openclaw.json");
     std::fs::write(&file, config.to_string()).unwrap();
     let variables = [
@@ -20,19 +20,19 @@ fn serve(name: &str, config: &Value, flags: &[&str]) -> Server {
         ("OPENCLAW_GATEWAY_TOKEN", ""),
     ];
     let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let own = ["--port", "0", "--task-store", "memory"];
-    Server::start(&[&own, flags].concat(), &variables)
+    let base_flags = ["--port", "0", "--task-store", "memory"];
+    Server::start(&[&base_flags, flags].concat(), &variables)
 }
 
 /// Answers the next connection of a server like OpenClaw's gateway, with `refusal`; returns its `connect` request.
-async fn refuse(listener: &TcpListener, refusal: &Value) -> Value {
+async fn refuse_connect(listener: &TcpListener, refusal: &Value) -> Value {
     let (stream, _) = listener.accept().await.unwrap();
     let mut connection = Connection::new(stream);
     let request = connection.next().await.unwrap().unwrap();
     let mut reader = Reader::new(connection.stream, BytesMut::new());
     let challenge = json!({"type": "event", "event": "connect.challenge", "payload": {"nonce": "n-1", "ts": 1}});
-    let opening = switching(&request, "");
-    reader.stream.write_all(opening.as_bytes()).await.unwrap();
+    let response = switching(&request, "");
+    reader.stream.write_all(response.as_bytes()).await.unwrap();
     send_message(&mut reader.stream, &challenge).await;
     let Some(Incoming::Text(text)) = reader.next().await.unwrap() else {
         panic!("no `connect`");
@@ -54,9 +54,9 @@ async fn port_and_token_come_from_the_configuration_of_openclaw() {
     let port = listener.local_addr().unwrap().port();
     let config =
         json!({"gateway": {"port": port, "auth": {"mode": "token", "token": "of-openclaw"}}});
-    let server = serve("serve-port", &config, &[]);
+    let server = start_server("serve-port", &config, &[]);
     let refusal = json!({"code": "UNAVAILABLE", "message": "starting"});
-    let connect = refuse(&listener, &refusal).await;
+    let connect = refuse_connect(&listener, &refusal).await;
     assert_eq!(
         connect["params"]["auth"]["token"], "of-openclaw",
         "{connect}"
@@ -68,9 +68,9 @@ async fn port_and_token_come_from_the_configuration_of_openclaw() {
 async fn missing_token_is_explained_in_the_log() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let server = serve("serve-no-token", &json!({"gateway": {"port": port}}), &[]);
+    let server = start_server("serve-no-token", &json!({"gateway": {"port": port}}), &[]);
     let refusal = json!({"code": "NOT_PAIRED", "message": "device identity required", "details": {"code": "DEVICE_IDENTITY_REQUIRED"}});
-    let connect = refuse(&listener, &refusal).await;
+    let connect = refuse_connect(&listener, &refusal).await;
     assert_eq!(connect["params"].get("auth"), None, "{connect}");
     drop(listener);
     // Its executor was found not ready before the next request is answered.
@@ -87,7 +87,7 @@ async fn missing_token_is_explained_in_the_log() {
 }
 
 #[test]
-fn token_of_openclaw_is_no_part_of_an_error() {
+fn config_error_omits_token_of_openclaw() {
     let file = scratch("serve-broken").join("openclaw.json");
     std::fs::write(
         &file,
@@ -109,8 +109,8 @@ fn token_of_openclaw_is_no_part_of_an_error() {
 }
 
 #[test]
-fn failed_request_is_one_line_of_the_log() {
-    let server = serve("serve-down", &json!({}), &["--gateway", "ws://127.0.0.1:1"]);
+fn failed_request_logs_one_line() {
+    let server = start_server("serve-down", &json!({}), &["--gateway", "ws://127.0.0.1:1"]);
     let answer = exchange(&server, "GET /.well-known/agent-card.json", &[], "");
     assert_eq!(answer.status, 503, "{answer:?}");
     let log = server.stop().log;

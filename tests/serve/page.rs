@@ -1,7 +1,7 @@
 //! The operator's page in a real browser.
 
 use crate::serve::chromium::Browser;
-use crate::serve::plain::{client, send};
+use crate::serve::http_client::{client, send};
 use testkit::support::serve::Server;
 
 /// Returns the state that the page shows for the task with `text`.
@@ -21,19 +21,19 @@ fn click_cancels_a_running_task() {
         assert_eq!(send(&server, other, &[]).status, 200);
     }
     browser.open(server.url());
-    browser.until(&format!("{} === 'working'", state_of(text)));
-    browser.until(&format!("{} === 'failed'", state_of("fail no model")));
+    browser.wait_until(&format!("{} === 'working'", state_of(text)));
+    browser.wait_until(&format!("{} === 'failed'", state_of("fail no model")));
     assert_eq!(
-        browser.run("document.querySelectorAll('#rows img').length"),
+        browser.evaluate("document.querySelectorAll('#rows img').length"),
         0
     );
-    assert_ne!(browser.run("document.title"), "taken");
-    let picture = browser.picture("serve-page.png");
+    assert_ne!(browser.evaluate("document.title"), "taken");
+    let screenshot = browser.screenshot("serve-page.png");
     browser.click(".working .cancel");
-    browser.until(&format!("{} === 'canceled'", state_of(text)));
+    browser.wait_until(&format!("{} === 'canceled'", state_of(text)));
     assert!(browser.errors.is_empty(), "{:?}", browser.errors);
-    let colours = browser.colours(&picture);
-    assert!(colours > 50, "the picture has {colours} colours");
+    let colors = browser.count_colors(&screenshot);
+    assert!(colors > 50, "the screenshot has {colors} colors");
 }
 
 #[test]
@@ -42,22 +42,22 @@ fn keyboard_deletes_task_after_confirmation() {
     let mut browser = Browser::start("delete");
     assert_eq!(send(&server, "echo gone", &[]).status, 200);
     browser.open(server.url());
-    browser.until(&format!("{} === 'completed'", state_of("echo gone")));
-    browser.run("document.querySelector('.delete').focus()");
-    browser.press("Enter", 13);
-    browser.until("document.querySelector('#sure').open");
+    browser.wait_until(&format!("{} === 'completed'", state_of("echo gone")));
+    browser.evaluate("document.querySelector('.delete').focus()");
+    browser.press_key("Enter", 13);
+    browser.wait_until("document.querySelector('#sure').open");
     // The first button cancels the dialog, and has the focus.
-    browser.press("Enter", 13);
-    browser.until("!document.querySelector('#sure').open");
-    assert_eq!(browser.run(&state_of("echo gone")), "completed");
-    browser.run("document.querySelector('.delete').focus()");
-    browser.press("Enter", 13);
-    browser.until("document.querySelector('#sure').open");
-    browser.press("Tab", 9);
-    browser.press("Enter", 13);
-    browser.until("document.querySelector('#none-title').textContent === 'No tasks yet'");
-    browser.until("!document.querySelector('#none').hidden");
-    browser.picture("serve-page-empty.png");
+    browser.press_key("Enter", 13);
+    browser.wait_until("!document.querySelector('#sure').open");
+    assert_eq!(browser.evaluate(&state_of("echo gone")), "completed");
+    browser.evaluate("document.querySelector('.delete').focus()");
+    browser.press_key("Enter", 13);
+    browser.wait_until("document.querySelector('#sure').open");
+    browser.press_key("Tab", 9);
+    browser.press_key("Enter", 13);
+    browser.wait_until("document.querySelector('#none-title').textContent === 'No tasks yet'");
+    browser.wait_until("!document.querySelector('#none').hidden");
+    browser.screenshot("serve-page-empty.png");
 }
 
 #[test]
@@ -77,18 +77,18 @@ fn page_requests_the_operator_token() {
     assert_eq!(send(&server, "slow: ada's", &[&ada]).status, 200);
     let mut browser = Browser::start("token");
     browser.open(server.url());
-    browser.until("!document.querySelector('#sign-in').hidden");
+    browser.wait_until("!document.querySelector('#sign-in').hidden");
     assert_eq!(
-        browser.run("document.querySelectorAll('#rows tr').length"),
+        browser.evaluate("document.querySelectorAll('#rows tr').length"),
         0
     );
-    browser.picture("serve-page-token.png");
+    browser.screenshot("serve-page-token.png");
     let token = operator.rsplit(' ').next().unwrap();
-    browser.run(&format!(
+    browser.evaluate(&format!(
         "document.querySelector('#token').value = {token:?}"
     ));
     browser.click("#sign-in button");
-    browser.until(&format!("{} === 'working'", state_of("slow: ada's")));
+    browser.wait_until(&format!("{} === 'working'", state_of("slow: ada's")));
 }
 
 #[test]
@@ -96,8 +96,8 @@ fn page_reports_missing_server() {
     let server = Server::scripted(&["--task-store", "memory"]);
     let mut browser = Browser::start("gone");
     browser.open(server.url());
-    browser.until("document.querySelector('#health-text').textContent === 'ready'");
+    browser.wait_until("document.querySelector('#health-text').textContent === 'ready'");
     server.stop();
-    browser.until("document.querySelector('#health-text').textContent === 'no answer'");
-    browser.until("!document.querySelector('#trouble').hidden");
+    browser.wait_until("document.querySelector('#health-text').textContent === 'no answer'");
+    browser.wait_until("!document.querySelector('#trouble').hidden");
 }

@@ -37,16 +37,16 @@ def text(parts):
     return "".join(part.root.text for part in parts if isinstance(part.root, TextPart))
 
 
-def said(task):
+def artifact_text(task):
     return "".join(text(artifact.parts) for artifact in task.artifacts or [])
 
 
 def message(what, *more, task=None):
     parts = [Part(root=part) for part in (TextPart(text=what), *more)]
-    made = Message(role=Role.user, message_id=str(uuid.uuid4()), parts=parts)
+    created = Message(role=Role.user, message_id=str(uuid.uuid4()), parts=parts)
     if task is not None:
-        made.task_id, made.context_id = task.id, task.context_id
-    return made
+        created.task_id, created.context_id = task.id, task.context_id
+    return created
 
 
 class Operations:
@@ -62,8 +62,8 @@ class Operations:
         )
         return ClientFactory(config).create(self.card)
 
-    async def answer(self, client, made):
-        async for event in client.send_message(made):
+    async def answer(self, client, created):
+        async for event in client.send_message(created):
             return event if isinstance(event, Message) else event[0]
 
     async def card_(self):
@@ -71,12 +71,12 @@ class Operations:
 
     async def send(self):
         task = await self.answer(self.waiting, message("task hello"))
-        return {"state": task.status.state.value, "text": said(task)}
+        return {"state": task.status.state.value, "text": artifact_text(task)}
 
     async def message(self):
         return {"text": text((await self.answer(self.waiting, message("message hello"))).parts)}
 
-    async def at_once(self):
+    async def return_immediately(self):
         task = await self.answer(self.polling, message("slow"))
         await self.waiting.cancel_task(TaskIdParams(id=task.id))
         return {"settled": task.status.state.value not in ("submitted", "working")}
@@ -87,7 +87,7 @@ class Operations:
         task = await self.answer(self.waiting, message("parts", FilePart(file=data), FilePart(file=link)))
         return task.artifacts[0].parts[0].root.data
 
-    async def gift(self):
+    async def artifact_parts(self):
         task = await self.answer(self.waiting, message("gift"))
         raw, link, data = (part.root for part in task.artifacts[0].parts)
         return {"bytes": raw.file.bytes, "link": link.file.uri, "data": data.data}
@@ -101,14 +101,14 @@ class Operations:
         return {"state": task.status.state.value, "text": text(task.status.message.parts)}
 
     async def ask(self):
-        asked = await self.answer(self.waiting, message("ask which?"))
-        answered = await self.answer(self.waiting, message("blue", task=asked))
+        first = await self.answer(self.waiting, message("ask which?"))
+        second = await self.answer(self.waiting, message("blue", task=first))
         return {
-            "asked": asked.status.state.value,
-            "question": text(asked.status.message.parts),
-            "state": answered.status.state.value,
-            "text": said(answered),
-            "same": asked.id == answered.id,
+            "first_state": first.status.state.value,
+            "question": text(first.status.message.parts),
+            "state": second.status.state.value,
+            "text": artifact_text(second),
+            "same": first.id == second.id,
         }
 
     async def stream(self):
@@ -119,7 +119,7 @@ class Operations:
         first, task = None, None
         async for task, update in events:
             first = first or (update.kind if update else "task")
-        return {"first": first, "state": task.status.state.value, "text": said(task)}
+        return {"first": first, "state": task.status.state.value, "text": artifact_text(task)}
 
     async def resubscribe(self):
         stream = self.streaming.send_message(message("stream 20 20"))
@@ -131,11 +131,11 @@ class Operations:
 
     async def get(self):
         task = await self.answer(self.waiting, message("echo hello"))
-        got = await self.waiting.get_task(TaskQueryParams(id=task.id))
+        fetched = await self.waiting.get_task(TaskQueryParams(id=task.id))
         return {
-            "state": got.status.state.value,
-            "text": said(got),
-            "history": text(got.history[0].parts),
+            "state": fetched.status.state.value,
+            "text": artifact_text(fetched),
+            "history": text(fetched.history[0].parts),
         }
 
     async def cancel(self):
@@ -147,16 +147,16 @@ class Operations:
         # The client can neither list nor delete them.
         task = await self.answer(self.polling, message("slow"))
         config = PushNotificationConfig(id="hook-1", url=HOOK, token="tok")
-        made = await self.waiting.set_task_callback(
+        created = await self.waiting.set_task_callback(
             TaskPushNotificationConfig(task_id=task.id, push_notification_config=config)
         )
-        got = await self.waiting.get_task_callback(
+        fetched = await self.waiting.get_task_callback(
             GetTaskPushNotificationConfigParams(id=task.id, push_notification_config_id="hook-1")
         )
         await self.waiting.cancel_task(TaskIdParams(id=task.id))
         return {
-            "made": made.push_notification_config.url == HOOK,
-            "got": got.push_notification_config.id,
+            "created": created.push_notification_config.url == HOOK,
+            "fetched": fetched.push_notification_config.id,
         }
 
     async def push(self):
@@ -191,7 +191,7 @@ def refusal(error):
         "error": type(error).__name__,
         "code": getattr(error, "code", None) or getattr(error, "status_code", None),
         "reason": details[0].get("reason"),
-        "said": getattr(error, "message", str(error)),
+        "message": getattr(error, "message", str(error)),
     }
 
 
@@ -203,7 +203,7 @@ async def main():
         for name in [name for name in vars(Operations) if name not in helpers and not name.startswith("__")]:
             try:
                 seen = await asyncio.wait_for(getattr(operations, name)(), 20)
-            except Exception as error:  # what the client makes of a refusal is what is asked for
+            except Exception as error:  # what the client makes of a refusal is what is first for
                 seen = refusal(error)
             print(json.dumps({"operation": name.rstrip("_"), **seen}), flush=True)
 

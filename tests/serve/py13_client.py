@@ -43,15 +43,15 @@ def text(parts):
     return "".join(part.text for part in parts)
 
 
-def said(task):
+def artifact_text(task):
     return "".join(text(artifact.parts) for artifact in task.artifacts)
 
 
 def message(what, *more, task=None):
-    made = Message(role=Role.ROLE_USER, message_id=str(uuid.uuid4()), parts=[Part(text=what), *more])
+    created = Message(role=Role.ROLE_USER, message_id=str(uuid.uuid4()), parts=[Part(text=what), *more])
     if task is not None:
-        made.task_id, made.context_id = task.id, task.context_id
-    return made
+        created.task_id, created.context_id = task.id, task.context_id
+    return created
 
 
 class Operations:
@@ -62,8 +62,8 @@ class Operations:
         self.polling = ClientFactory(ClientConfig(streaming=False, polling=True, **config)).create(card)
         self.streaming = ClientFactory(ClientConfig(streaming=True, **config)).create(card)
 
-    async def answer(self, client, made, **configuration):
-        request = SendMessageRequest(message=made)
+    async def answer(self, client, created, **configuration):
+        request = SendMessageRequest(message=created)
         ParseDict(configuration, request.configuration)
         async for event in client.send_message(request):
             return event.message if event.HasField("message") else event.task
@@ -73,12 +73,12 @@ class Operations:
 
     async def send(self):
         task = await self.answer(self.waiting, message("task hello"))
-        return {"state": state(task.status), "text": said(task)}
+        return {"state": state(task.status), "text": artifact_text(task)}
 
     async def message(self):
         return {"text": text((await self.answer(self.waiting, message("message hello"))).parts)}
 
-    async def at_once(self):
+    async def return_immediately(self):
         task = await self.answer(self.polling, message("slow"))
         await self.waiting.cancel_task(CancelTaskRequest(id=task.id))
         return {"settled": state(task.status) not in ("submitted", "working")}
@@ -89,7 +89,7 @@ class Operations:
         task = await self.answer(self.waiting, message("parts", data, link))
         return MessageToDict(task.artifacts[0].parts[0].data)
 
-    async def gift(self):
+    async def artifact_parts(self):
         task = await self.answer(self.waiting, message("gift"))
         raw, link, data = task.artifacts[0].parts
         return {
@@ -107,14 +107,14 @@ class Operations:
         return {"state": state(task.status), "text": text(task.status.message.parts)}
 
     async def ask(self):
-        asked = await self.answer(self.waiting, message("ask which?"))
-        answered = await self.answer(self.waiting, message("blue", task=asked))
+        first = await self.answer(self.waiting, message("ask which?"))
+        second = await self.answer(self.waiting, message("blue", task=first))
         return {
-            "asked": state(asked.status),
-            "question": text(asked.status.message.parts),
-            "state": state(answered.status),
-            "text": said(answered),
-            "same": asked.id == answered.id,
+            "first_state": state(first.status),
+            "question": text(first.status.message.parts),
+            "state": state(second.status),
+            "text": artifact_text(second),
+            "same": first.id == second.id,
         }
 
     async def stream(self):
@@ -126,7 +126,7 @@ class Operations:
             kind = event.WhichOneof("payload")
             first = first or kind
             if kind == "task":
-                seen, last = said(event.task), state(event.task.status)
+                seen, last = artifact_text(event.task), state(event.task.status)
             elif kind == "status_update":
                 last = state(event.status_update.status)
             elif kind == "artifact_update":
@@ -146,14 +146,14 @@ class Operations:
 
     async def get(self):
         task = await self.answer(self.waiting, message("echo hello"))
-        got = await self.waiting.get_task(GetTaskRequest(id=task.id))
-        return {"state": state(got.status), "text": said(got), "history": text(got.history[0].parts)}
+        fetched = await self.waiting.get_task(GetTaskRequest(id=task.id))
+        return {"state": state(fetched.status), "text": artifact_text(fetched), "history": text(fetched.history[0].parts)}
 
     async def list(self):
         task = await self.answer(self.waiting, message("echo hello"))
         request = ListTasksRequest(context_id=task.context_id, include_artifacts=True)
         listed = await self.waiting.list_tasks(request)
-        return {"texts": [said(one) for one in listed.tasks], "total": listed.total_size}
+        return {"texts": [artifact_text(one) for one in listed.tasks], "total": listed.total_size}
 
     async def cancel(self):
         task = await self.answer(self.polling, message("slow"))
@@ -163,10 +163,10 @@ class Operations:
     async def push_configs(self):
         task = await self.answer(self.polling, message("slow"))
         config = {"taskId": task.id, "id": "hook-1", "url": HOOK, "token": "tok"}
-        made = await self.waiting.create_task_push_notification_config(
+        created = await self.waiting.create_task_push_notification_config(
             ParseDict(config, TaskPushNotificationConfig())
         )
-        got = await self.waiting.get_task_push_notification_config(
+        fetched = await self.waiting.get_task_push_notification_config(
             GetTaskPushNotificationConfigRequest(task_id=task.id, id="hook-1")
         )
         listing = ListTaskPushNotificationConfigsRequest(task_id=task.id)
@@ -174,13 +174,13 @@ class Operations:
         await self.waiting.delete_task_push_notification_config(
             DeleteTaskPushNotificationConfigRequest(task_id=task.id, id="hook-1")
         )
-        left = await self.waiting.list_task_push_notification_configs(listing)
+        remaining = await self.waiting.list_task_push_notification_configs(listing)
         await self.waiting.cancel_task(CancelTaskRequest(id=task.id))
         return {
-            "made": made.url == HOOK,
-            "got": got.id,
+            "created": created.url == HOOK,
+            "fetched": fetched.id,
             "listed": [one.id for one in listed.configs],
-            "left": len(left.configs),
+            "remaining": len(remaining.configs),
         }
 
     async def push(self):
@@ -222,8 +222,8 @@ async def main():
         for name in [name for name in vars(Operations) if name not in helpers and not name.startswith("__")]:
             try:
                 seen = await asyncio.wait_for(getattr(operations, name)(), 20)
-            except Exception as error:  # what the client makes of a refusal is what is asked for
-                seen = {"error": type(error).__name__, "said": str(error)}
+            except Exception as error:  # what the client makes of a refusal is what is first for
+                seen = {"error": type(error).__name__, "message": str(error)}
             print(json.dumps({"operation": name.rstrip("_"), **seen}), flush=True)
 
 

@@ -1,25 +1,25 @@
-//! Two servers on one Redis: each shows and cancels tasks of the other, and ends them when the other dies.
+//! Two servers on one Redis: each shows and cancels tasks of the other, and fails them when the other is killed.
 
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::serve::plain::{Stream, call, command, message_params};
+use crate::serve::http_client::{Stream, call, command, message_params};
 use testkit::support::redis_server::RedisServer;
 use testkit::support::serve::Server;
 
 /// A server counts as dead 15 s after its last heartbeat, and the others check every 5 s.
-const MARKED: Duration = Duration::from_secs(40);
+const FAILURE_TIMEOUT: Duration = Duration::from_secs(40);
 
-/// How long to wait for other events.
-const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
+/// The timeout of other events.
+const EVENT_TIMEOUT: Duration = Duration::from_secs(20);
 
-fn pair(redis: &RedisServer) -> [Server; 2] {
+fn start_servers(redis: &RedisServer) -> [Server; 2] {
     [(); 2].map(|()| Server::scripted(&["--task-store", &redis.url()]))
 }
 
-/// Starts a task that never ends by itself, and waits for its artifact.
-fn begin(server: &Server) -> String {
+/// Starts a task that does not end, and waits for its artifact.
+fn start_task(server: &Server) -> String {
     let stream = Stream::open(
         server,
         "SendStreamingMessage",
@@ -29,18 +29,18 @@ fn begin(server: &Server) -> String {
     let first = events.next().unwrap();
     // The stream may begin before or after the artifact.
     if !first["task"]["artifacts"].is_array() {
-        let given = events.find(|event| event["artifactUpdate"].is_object());
-        given.expect("the task to begin");
+        let artifact_event = events.find(|event| event["artifactUpdate"].is_object());
+        artifact_event.expect("an artifact of the task");
     }
     first["task"]["id"].as_str().unwrap().to_owned()
 }
 
-fn state_of(server: &Server, task: &str) -> Value {
+fn task_state(server: &Server, task: &str) -> Value {
     call(server, "GetTask", &json!({"id": task}))["result"]["status"]["state"].take()
 }
 
 /// Reads the events of a stream on a thread, until a terminal state.
-fn last_of(stream: Stream) -> std::sync::mpsc::Receiver<Value> {
+fn last_status(stream: Stream) -> std::sync::mpsc::Receiver<Value> {
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let statuses = stream.map(|mut event| event["statusUpdate"]["status"].take());
@@ -50,10 +50,10 @@ fn last_of(stream: Stream) -> std::sync::mpsc::Receiver<Value> {
 }
 
 #[test]
-fn any_server_shows_task_of_another() {
+fn task_is_visible_on_every_server() {
     let redis = RedisServer::start();
-    let [first, second] = pair(&redis);
-    let task = begin(&first);
+    let [first, second] = start_servers(&redis);
+    let task = start_task(&first);
     let found = call(&second, "GetTask", &json!({"id": task}));
     assert_eq!(found["result"]["status"]["state"], "TASK_STATE_WORKING");
     assert_eq!(found["result"]["artifacts"][0]["parts"][0]["text"], "well");
@@ -64,7 +64,7 @@ fn any_server_shows_task_of_another() {
 #[test]
 fn deletion_by_command_reaches_every_server() {
     let redis = RedisServer::start();
-    let servers = pair(&redis);
+    let servers = start_servers(&redis);
     let task = call(
         &servers[0],
         "SendMessage",
@@ -86,44 +86,44 @@ fn deletion_by_command_reaches_every_server() {
 #[test]
 fn cancel_reaches_the_other_server() {
     let redis = RedisServer::start();
-    let [first, second] = pair(&redis);
-    let task = begin(&first);
-    let follow = Stream::open(&first, "SubscribeToTask", &json!({"id": task})).unwrap();
-    let last = last_of(follow);
+    let [first, second] = start_servers(&redis);
+    let task = start_task(&first);
+    let stream = Stream::open(&first, "SubscribeToTask", &json!({"id": task})).unwrap();
+    let last = last_status(stream);
     let canceled = call(&second, "CancelTask", &json!({"id": task}));
     assert_eq!(
         canceled["result"]["status"]["state"], "TASK_STATE_CANCELED",
         "{canceled}"
     );
-    let last = last.recv_timeout(EXIT_TIMEOUT).unwrap();
+    let last = last.recv_timeout(EVENT_TIMEOUT).unwrap();
     assert_eq!(last["state"], "TASK_STATE_CANCELED", "{last}");
     for server in [&first, &second] {
-        assert_eq!(state_of(server, &task), "TASK_STATE_CANCELED");
+        assert_eq!(task_state(server, &task), "TASK_STATE_CANCELED");
     }
 }
 
 #[test]
-fn killed_servers_tasks_are_marked_by_the_other() {
+fn tasks_of_killed_server_are_failed_by_the_other() {
     let redis = RedisServer::start();
-    let [first, second] = pair(&redis);
-    let task = begin(&first);
+    let [first, second] = start_servers(&redis);
+    let task = start_task(&first);
     let before = Stream::open(&second, "SubscribeToTask", &json!({"id": task})).unwrap();
-    let before = last_of(before);
+    let before = last_status(before);
     first.kill();
-    let killed = Instant::now();
-    first.ended();
+    let killed_at = Instant::now();
+    first.wait_for_exit();
 
     // Its lease has not expired yet.
-    assert_eq!(state_of(&second, &task), "TASK_STATE_WORKING");
+    assert_eq!(task_state(&second, &task), "TASK_STATE_WORKING");
     let after = Stream::open(&second, "SubscribeToTask", &json!({"id": task})).unwrap();
-    let after = last_of(after);
+    let after = last_status(after);
     for last in [before, after] {
-        let last = last.recv_timeout(MARKED).unwrap();
+        let last = last.recv_timeout(FAILURE_TIMEOUT).unwrap();
         assert_eq!(last["state"], "TASK_STATE_FAILED", "{last}");
     }
     println!(
-        "the task of a killed server was marked after {:?}",
-        killed.elapsed()
+        "the task of a killed server failed after {:?}",
+        killed_at.elapsed()
     );
     let found = call(&second, "GetTask", &json!({"id": task}))["result"].take();
     assert_eq!(found["status"]["state"], "TASK_STATE_FAILED", "{found}");

@@ -6,20 +6,20 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::serve::plain::{Answer, client, command, exchange, message_params, send};
-use crate::serve::safety::until;
-use testkit::support::hook::Hook;
+use crate::serve::http_client::{Response, client, command, exchange, message_params, send};
+use crate::serve::safety::wait_until;
 use testkit::support::serve::Server;
+use testkit::support::webhook::Webhook;
 
-/// Starts a server with Ada and an operator, whose runs end within half a minute.
-struct Rig {
+/// A server with the client Ada and an operator. Its runs end within half a minute.
+struct ClientsFixture {
     server: Server,
     state: tempfile::TempDir,
     ada: String,
     operator: String,
 }
 
-impl Rig {
+impl ClientsFixture {
     fn start() -> Self {
         let state = tempfile::tempdir().unwrap();
         let (ada, operator) = (
@@ -30,8 +30,8 @@ impl Rig {
         let allowed = json!({"push": {"allowAnyAddress": true}});
         std::fs::write(&config, allowed.to_string()).unwrap();
         let flags = ["--config", path(&config), "--state-dir", path(state.path())];
-        let more = ["--task-store", "memory", "--timeout", "30"];
-        let server = Server::scripted(&[flags, more].concat());
+        let options = ["--task-store", "memory", "--timeout", "30"];
+        let server = Server::scripted(&[flags, options].concat());
         Self {
             server,
             state,
@@ -40,11 +40,11 @@ impl Rig {
         }
     }
 
-    fn clients(&self, what: &[&str]) -> String {
+    fn clients_command(&self, arguments: &[&str]) -> String {
         let state = ["--state-dir", path(self.state.path())];
-        let ended = command(&[&["serve", "clients"], what, &state].concat());
-        assert!(ended.status.success(), "{ended:?}");
-        String::from_utf8(ended.stdout).unwrap().trim().to_owned()
+        let output = command(&[&["serve", "clients"], arguments, &state].concat());
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
     /// Returns the command `remote-agent send` with Ada's token, for this server.
@@ -64,28 +64,28 @@ impl Rig {
     }
 
     /// Returns the newest task of the operator's list.
-    fn task(&self) -> Value {
+    fn newest_task(&self) -> Value {
         let all = exchange(&self.server, "GET /api/tasks", &[&self.operator], "").json();
         all["tasks"].get(0).cloned().unwrap_or_default()
     }
 
-    fn until_task_is(&self, state: &str) {
-        until(|| self.task()["state"] == state);
+    fn wait_for_state(&self, state: &str) {
+        wait_until(|| self.newest_task()["state"] == state);
     }
 
-    /// Opens a stream of a working task, calls `meanwhile`, and returns the stream once it has ended.
-    fn stream_ended_by(&self, act: impl FnOnce()) -> Answer {
+    /// Opens a stream of a working task, runs `action`, and returns the stream once it has ended.
+    fn stream_until(&self, action: impl FnOnce()) -> Response {
         thread::scope(|scope| {
-            let lines = [
+            let headers = [
                 "Content-Type: application/json",
                 "A2A-Version: 1.0",
                 &self.ada,
             ];
             let body = json!({"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": message_params("slow", false)});
-            let stream =
-                scope.spawn(move || exchange(&self.server, "POST /a2a", &lines, &body.to_string()));
-            self.until_task_is("working");
-            act();
+            let stream = scope
+                .spawn(move || exchange(&self.server, "POST /a2a", &headers, &body.to_string()));
+            self.wait_for_state("working");
+            action();
             stream.join().unwrap()
         })
     }
@@ -97,9 +97,9 @@ fn path(path: &Path) -> &str {
 
 #[test]
 fn stream_of_removed_client_ends_with_an_error() {
-    let rig = Rig::start();
-    let stream = rig.stream_ended_by(|| {
-        rig.clients(&["remove", "ada"]);
+    let fixture = ClientsFixture::start();
+    let stream = fixture.stream_until(|| {
+        fixture.clients_command(&["remove", "ada"]);
     });
     assert_eq!(stream.status, 200);
     let last = stream.body.rsplit("data:").next().unwrap();
@@ -108,52 +108,52 @@ fn stream_of_removed_client_ends_with_an_error() {
 
 #[test]
 fn run_of_removed_client_is_canceled_with_reason() {
-    let rig = Rig::start();
-    assert_eq!(send(&rig.server, "slow", &[&rig.ada]).status, 200);
-    rig.until_task_is("working");
-    rig.clients(&["remove", "ada"]);
-    until(|| rig.task()["settled"] == true);
-    let task = rig.task();
+    let fixture = ClientsFixture::start();
+    assert_eq!(send(&fixture.server, "slow", &[&fixture.ada]).status, 200);
+    fixture.wait_for_state("working");
+    fixture.clients_command(&["remove", "ada"]);
+    wait_until(|| fixture.newest_task()["settled"] == true);
+    let task = fixture.newest_task();
     assert_eq!(task["state"], "canceled", "{task}");
-    let says = task["says"].as_str().unwrap();
-    assert!(says.contains("removed"), "{says}");
+    let text = task["says"].as_str().unwrap();
+    assert!(text.contains("removed"), "{text}");
 }
 
 #[test]
 fn webhook_of_removed_client_is_not_notified() {
-    let rig = Rig::start();
-    let hook = Hook::start();
+    let fixture = ClientsFixture::start();
+    let webhook = Webhook::start();
     let mut params = message_params("slow", true);
-    params["configuration"]["taskPushNotificationConfig"] = json!({"url": hook.url()});
+    params["configuration"]["taskPushNotificationConfig"] = json!({"url": webhook.url()});
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params});
-    let lines = [
+    let headers = [
         "Content-Type: application/json",
         "A2A-Version: 1.0",
-        &rig.ada,
+        &fixture.ada,
     ];
-    let sent = exchange(&rig.server, "POST /a2a", &lines, &body.to_string());
+    let sent = exchange(&fixture.server, "POST /a2a", &headers, &body.to_string());
     assert_eq!(sent.status, 200);
-    hook.wait("TASK_STATE_WORKING");
-    rig.clients(&["remove", "ada"]);
-    until(|| rig.task()["settled"] == true);
+    webhook.wait("TASK_STATE_WORKING");
+    fixture.clients_command(&["remove", "ada"]);
+    wait_until(|| fixture.newest_task()["settled"] == true);
     // The shutdown waits for queued notifications.
-    assert!(rig.server.stop().status.success());
-    let received = hook.all().into_iter().map(|received| received.body);
+    assert!(fixture.server.stop().status.success());
+    let received = webhook.all().into_iter().map(|received| received.body);
     let late: Vec<_> = received.filter(|body| !body.contains("WORKING")).collect();
     assert!(late.is_empty(), "{late:?}");
 }
 
 #[test]
 fn rotated_token_ends_its_streams_and_leaves_runs() {
-    let rig = Rig::start();
-    let stream = rig.stream_ended_by(|| {
-        let new = rig.clients(&["rotate", "ada"]);
+    let fixture = ClientsFixture::start();
+    let stream = fixture.stream_until(|| {
+        let new = fixture.clients_command(&["rotate", "ada"]);
         let new = format!("Authorization: Bearer {new}");
-        until(|| send(&rig.server, "echo a", &[&new]).status == 200);
+        wait_until(|| send(&fixture.server, "echo a", &[&new]).status == 200);
     });
     let last = stream.body.rsplit("data:").next().unwrap();
     assert!(last.contains("UNAUTHENTICATED"), "{}", stream.body);
-    let all = exchange(&rig.server, "GET /api/tasks", &[&rig.operator], "").json();
+    let all = exchange(&fixture.server, "GET /api/tasks", &[&fixture.operator], "").json();
     let states: Vec<_> = all["tasks"]
         .as_array()
         .unwrap()
@@ -161,29 +161,29 @@ fn rotated_token_ends_its_streams_and_leaves_runs() {
         .map(|task| &task["state"])
         .collect();
     assert!(states.contains(&&json!("working")), "{all}");
-    assert_eq!(send(&rig.server, "echo a", &[&rig.ada]).status, 401);
+    assert_eq!(send(&fixture.server, "echo a", &[&fixture.ada]).status, 401);
 }
 
 /// Exit code 4 means that the peer refused the credentials.
-fn assert_auth_required(ended: &Output) {
-    assert_eq!(ended.status.code(), Some(4), "{ended:?}");
-    let envelope: Value = serde_json::from_slice(&ended.stdout).unwrap();
+fn assert_auth_required(output: &Output) {
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    let envelope: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(envelope["error"]["reason"], "auth_required", "{envelope:#}");
 }
 
 #[test]
 fn command_with_revoked_token_is_auth_required() {
-    let rig = Rig::start();
-    rig.clients(&["remove", "ada"]);
-    until(|| send(&rig.server, "echo a", &[&rig.ada]).status == 401);
-    assert_auth_required(&rig.send_command("echo a").output().unwrap());
+    let fixture = ClientsFixture::start();
+    fixture.clients_command(&["remove", "ada"]);
+    wait_until(|| send(&fixture.server, "echo a", &[&fixture.ada]).status == 401);
+    assert_auth_required(&fixture.send_command("echo a").output().unwrap());
 }
 
 #[test]
 fn token_revoked_during_send_is_auth_required() {
-    let rig = Rig::start();
-    let sending = rig.send_command("slow").spawn().unwrap();
-    rig.until_task_is("working");
-    rig.clients(&["remove", "ada"]);
+    let fixture = ClientsFixture::start();
+    let sending = fixture.send_command("slow").spawn().unwrap();
+    fixture.wait_for_state("working");
+    fixture.clients_command(&["remove", "ada"]);
     assert_auth_required(&sending.wait_with_output().unwrap());
 }

@@ -6,30 +6,30 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::serve::plain::{client, command, exchange, send};
+use crate::serve::http_client::{client, command, exchange, send};
 use testkit::support::serve::Server;
 
-fn scripted(more: &[&str]) -> Server {
-    Server::scripted(&[&["--task-store", "memory"], more].concat())
+fn start_server(options: &[&str]) -> Server {
+    Server::scripted(&[&["--task-store", "memory"], options].concat())
 }
 
 /// Returns a server with Ada, Bob and an operator, and their tokens.
-fn with_clients(more: &[&str]) -> (Server, [String; 3]) {
+fn start_with_clients(options: &[&str]) -> (Server, [String; 3]) {
     let state = tempfile::tempdir().unwrap();
-    let shown = [
+    let tokens = [
         client(state.path(), "ada", &[]),
         client(state.path(), "bob", &[]),
         client(state.path(), "me", &["--operator"]),
     ];
     let config = state.path().join("serve.json");
     std::fs::copy(state.path().join("clients.json"), &config).unwrap();
-    let server = scripted(&[&["--config", config.to_str().unwrap()], more].concat());
-    (server, shown)
+    let server = start_server(&[&["--config", config.to_str().unwrap()], options].concat());
+    (server, tokens)
 }
 
 #[test]
-fn foreign_page_is_rejected_by_any_name() {
-    let server = scripted(&[]);
+fn foreign_origins_and_hosts_are_rejected() {
+    let server = start_server(&[]);
     let rebound = "Host: rebound.example";
     assert_eq!(send(&server, "echo a", &[rebound]).status, 403);
     assert_eq!(
@@ -51,7 +51,7 @@ fn foreign_page_is_rejected_by_any_name() {
 
 #[test]
 fn form_cannot_send_a_message() {
-    let server = scripted(&[]);
+    let server = start_server(&[]);
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {
         "message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "echo a"}]}}});
     for kind in [
@@ -72,7 +72,7 @@ fn form_cannot_send_a_message() {
 
 #[test]
 fn no_response_admits_other_origins() {
-    let server = scripted(&[]);
+    let server = start_server(&[]);
     let own = format!("Origin: {}", server.url());
     for lines in [&[][..], &[own.as_str()]] {
         let card = exchange(&server, "GET /.well-known/agent-card.json", lines, "");
@@ -83,7 +83,7 @@ fn no_response_admits_other_origins() {
 
 #[test]
 fn unknown_token_is_401_with_challenge() {
-    let (server, [ada, ..]) = with_clients(&[]);
+    let (server, [ada, ..]) = start_with_clients(&[]);
     for lines in [&[][..], &["Authorization: Bearer guessed"]] {
         let refused = send(&server, "echo a", lines);
         assert_eq!(refused.status, 401);
@@ -99,11 +99,15 @@ fn unknown_token_is_401_with_challenge() {
 
 #[test]
 fn client_sees_own_tasks_only() {
-    let (server, [ada, bob, operator]) = with_clients(&[]);
+    let (server, [ada, bob, operator]) = start_with_clients(&[]);
     let task = send(&server, "echo a", &[&ada]).json()["result"]["task"]["id"].clone();
-    let get = |who: &str| {
+    let get = |authorization: &str| {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": task}});
-        let lines = ["Content-Type: application/json", "A2A-Version: 1.0", who];
+        let lines = [
+            "Content-Type: application/json",
+            "A2A-Version: 1.0",
+            authorization,
+        ];
         exchange(&server, "POST /a2a", &lines, &body.to_string()).json()
     };
     assert_eq!(get(&ada)["result"]["id"], task);
@@ -116,17 +120,21 @@ fn client_sees_own_tasks_only() {
 #[test]
 fn fast_client_gets_retry_after() {
     let flags = ["--limit", "requestsPerSecond=1", "--limit", "burst=2"];
-    let (server, [ada, bob, _]) = with_clients(&flags);
+    let (server, [ada, bob, _]) = start_with_clients(&flags);
     let statuses = [(); 3].map(|()| send(&server, "echo a", &[&ada]).status);
     assert_eq!(statuses, [200, 200, 429]);
-    let late = send(&server, "echo a", &[&ada]);
-    assert!(late.head.contains("retry-after:"), "{}", late.head);
+    let limited_response = send(&server, "echo a", &[&ada]);
+    assert!(
+        limited_response.head.contains("retry-after:"),
+        "{}",
+        limited_response.head
+    );
     assert_eq!(send(&server, "echo a", &[&bob]).status, 200);
 }
 
 #[test]
 fn large_body_is_rejected() {
-    let server = scripted(&["--limit", "bodyBytes=2048", "--limit", "parts=2"]);
+    let server = start_server(&["--limit", "bodyBytes=2048", "--limit", "parts=2"]);
     assert_eq!(send(&server, &"x".repeat(3000), &[]).status, 413);
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {
         "message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "a"}, {"text": "b"}, {"text": "c"}]}}});
@@ -160,7 +168,7 @@ fn silent_sockets_of_one_address_leave_healthz_served() {
         "--limit",
         "headerTimeoutMs=600000",
     ];
-    let server = scripted(&flags);
+    let server = start_server(&flags);
     let _silent: Vec<_> = (0..128).map(|_| connect(&server)).collect();
     let request = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
     assert_eq!(status_line(connect(&server), request), "HTTP/1.1 200");
@@ -168,7 +176,7 @@ fn silent_sockets_of_one_address_leave_healthz_served() {
 
 #[test]
 fn unfinished_chunked_bodies_leave_room_for_others() {
-    let (server, [ada, bob, _]) = with_clients(&["--limit", "bodyTimeoutMs=600000"]);
+    let (server, [ada, bob, _]) = start_with_clients(&["--limit", "bodyTimeoutMs=600000"]);
     let _unfinished = [(); 26].map(|()| {
         let mut stream = connect(&server);
         let head = format!("POST /a2a HTTP/1.1\r\nHost: localhost\r\n{ada}\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{{\r\n");
@@ -183,7 +191,7 @@ fn unfinished_chunked_bodies_leave_room_for_others() {
 
 #[test]
 fn unread_responses_of_a_client_are_bounded() {
-    let (server, [ada, bob, _]) = with_clients(&[]);
+    let (server, [ada, bob, _]) = start_with_clients(&[]);
     let text = format!("echo {}", "x".repeat(9 << 20));
     let task = send(&server, &text, &[&ada]).json()["result"]["task"]["id"].clone();
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": task}});
@@ -215,12 +223,12 @@ fn unread_responses_of_a_client_are_bounded() {
     assert!(rest.contains("retry-after: 1\r\n"), "{rest}");
     assert_eq!(send(&server, "echo b", &[&bob]).status, 200);
     drop(unread);
-    until(|| get().0 == "HTTP/1.1 200");
+    wait_until(|| get().0 == "HTTP/1.1 200");
 }
 
 #[test]
 fn log_contains_no_token() {
-    let (server, [ada, ..]) = with_clients(&["--verbose"]);
+    let (server, [ada, ..]) = start_with_clients(&["--verbose"]);
     send(&server, "echo a", &[&ada]);
     send(&server, "echo a", &["Authorization: Bearer guessed-token"]);
     let log = server.stop().log;
@@ -236,18 +244,18 @@ fn clients_change_without_restart() {
     let state = tempfile::tempdir().unwrap();
     let folder = state.path().to_str().unwrap();
     let ada = client(state.path(), "ada", &[]);
-    let server = scripted(&["--state-dir", folder]);
+    let server = start_server(&["--state-dir", folder]);
     let bob = client(state.path(), "bob", &[]);
-    until(|| send(&server, "echo a", &[&bob]).status == 200);
+    wait_until(|| send(&server, "echo a", &[&bob]).status == 200);
     assert!(
         command(&["serve", "clients", "remove", "ada", "--state-dir", folder])
             .status
             .success()
     );
-    until(|| send(&server, "echo a", &[&ada]).status == 401);
+    wait_until(|| send(&server, "echo a", &[&ada]).status == 401);
 }
 
-pub fn until(mut done: impl FnMut() -> bool) {
+pub fn wait_until(mut done: impl FnMut() -> bool) {
     let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
     while !done() {
         assert!(std::time::Instant::now() < end, "it never came true");

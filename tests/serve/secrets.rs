@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
 
-use crate::serve::plain::{call, message_params};
+use crate::serve::http_client::{call, message_params};
 use testkit::support::serve::Server;
 
 /// An answer of OpenClaw that contains secrets.
@@ -51,7 +51,7 @@ fn answers_of_the_command_show_no_secret() {
         task["status"]["message"]["parts"], task["metadata"]
     );
     assert_eq!(task["status"]["state"], "TASK_STATE_COMPLETED", "{task:#}");
-    let shown = task.to_string();
+    let text = task.to_string();
     for secret in [
         "deploy-token-1",
         "gate-token-2",
@@ -59,10 +59,10 @@ fn answers_of_the_command_show_no_secret() {
         "st@re-3",
         "given-value-4",
     ] {
-        assert!(!shown.contains(secret), "{secret}: {task:#}");
+        assert!(!text.contains(secret), "{secret}: {task:#}");
     }
     assert!(
-        shown.contains("[redacted] [redacted] [redacted]"),
+        text.contains("[redacted] [redacted] [redacted]"),
         "{task:#}"
     );
 }

@@ -8,7 +8,7 @@ const loaded = { exports: {} };
 process.dlopen(loaded, library);
 const { RemoteAgent, CancelToken } = loaded.exports;
 
-const say = (value) => process.stdout.write(`${JSON.stringify(value)}\n`);
+const writeLine = (value) => process.stdout.write(`${JSON.stringify(value)}\n`);
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const outcomes = {};
 let updates = 0;
@@ -33,53 +33,53 @@ async function call(step, request, { instance = agent, abortMs } = {}) {
 const parts = (text) => [{ kind: "text", text }];
 const send = (step, target_alias, text, more, options) =>
   call(step, { action: "send", target_alias, parts: parts(text), ...more }, options);
-const followed = { follow_updates: true };
-const again = (envelope) => envelope.summary?.continuation;
+const followUpdates = { follow_updates: true };
+const continuationOf = (envelope) => envelope.summary?.continuation;
 
 const steps = [
   () => send("message", "serve", "message good morning"),
   () => send("0.3", "serve03", "echo good morning"),
-  () => send("stream", "serve", "chunks 50", followed),
+  () => send("stream", "serve", "chunks 50", followUpdates),
   async () => {
-    const continuation = again(await send("task", "serve", "echo status"));
+    const continuation = continuationOf(await send("task", "serve", "echo status"));
     if (continuation?.task) await call("status", { action: "status", continuation });
   },
   async () => {
-    const continuation = again(await send("wait", "serve", "stream 30 100", { ...followed, timeout_ms: 2000 }));
+    const continuation = continuationOf(await send("wait", "serve", "stream 30 100", { ...followUpdates, timeout_ms: 2000 }));
     if (continuation?.task) await call("watch", { action: "watch", continuation });
   },
   async () => {
-    const continuation = again(await send("question", "serve", "ask which colour"));
+    const continuation = continuationOf(await send("question", "serve", "ask which colour"));
     if (continuation?.task) await call("answer", { action: "send", continuation, parts: parts("blue") });
   },
   async () => {
-    const continuation = again(await send("endless", "serve", "slow", { blocking: false }));
+    const continuation = continuationOf(await send("endless", "serve", "slow", { blocking: false }));
     if (continuation?.task) await call("cancel", { action: "cancel", continuation });
   },
   () => send("large", "serve", "big 200000"),
-  () => send("aborted", "serve", "slow 60000", followed, { abortMs: 50 }),
-  () => send("cut stream", "cut", "stream 20 5", followed),
+  () => send("aborted", "serve", "slow 60000", followUpdates, { abortMs: 50 }),
+  () => send("cut stream", "cut", "stream 20 5", followUpdates),
   () => send("cut message", "cut", "echo through the proxy"),
   () => send("refused", "refused", "echo"),
-  () => send("killed", "killed", "stream 40 10", { ...followed, timeout_ms: 3000 }),
+  () => send("killed", "killed", "stream 40 10", { ...followUpdates, timeout_ms: 3000 }),
   () => send("token", "changing", "echo", {}, { instance: changing }),
   () => send("agent", "gateway:beta", "hello"),
   () => send("killed agent", "gateway:alpha", "hello", { timeout_ms: 2000 }),
   () => send("slow agent", "gateway:coder", "x".repeat(20000), { timeout_ms: 1000 }),
-  () => send("vote", "gateway:triad", "Ship it today", { ...followed, timeout_ms: 4000 }),
+  () => send("vote", "gateway:triad", "Ship it today", { ...followUpdates, timeout_ms: 4000 }),
   () => call("invalid", { action: "send", target_alias: "serve" }),
   () => call("list", { action: "list_targets" }),
 ];
 
 let next = 0;
-async function work() {
+async function runSteps() {
   while (!stopped) {
     await steps[next++ % steps.length]();
     await sleep(Number(pauseMs));
   }
 }
 
-const threads = () => readdirSync("/proc/self/task").filter((id) => {
+const pluginThreads = () => readdirSync("/proc/self/task").filter((id) => {
   try { return readFileSync(`/proc/self/task/${id}/comm`, "utf8").startsWith("remote-agent"); } catch { return false; }
 }).length;
 
@@ -92,13 +92,13 @@ createInterface({ input: process.stdin }).on("line", (line) => {
   if (sample) {
     gc();
     const { heapUsed, external, arrayBuffers } = process.memoryUsage();
-    say({ heap: heapUsed, external: external + arrayBuffers, handles: process.getActiveResourcesInfo().length, outcomes });
+    writeLine({ heap: heapUsed, external: external + arrayBuffers, handles: process.getActiveResourcesInfo().length, outcomes });
   }
 }).on("close", () => { stopped = true; });
 
-await Promise.all(Array.from({ length: Number(workers) }, work));
+await Promise.all(Array.from({ length: Number(workers) }, runSteps));
 changing.close();
 agent.close();
-while (threads() > 0) await sleep(20);
+while (pluginThreads() > 0) await sleep(20);
 gc();
-say({ outcomes, updates, handles: process.getActiveResourcesInfo() });
+writeLine({ outcomes, updates, handles: process.getActiveResourcesInfo() });

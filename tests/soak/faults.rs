@@ -15,13 +15,13 @@ enum Fault {
     Refuse,
     Delay,
     Trickle,
-    /// Ends the connection after so many bytes of the response.
+    /// Ends the connection after this number of bytes of the response.
     Close(usize),
     Reset(usize),
 }
 
 impl Fault {
-    fn of(number: usize) -> Self {
+    fn for_connection(number: usize) -> Self {
         // Multiples of a prime, so that cuts occur in every part of a response.
         let bytes = number * 211 % 4000;
         match number % 6 {
@@ -37,7 +37,8 @@ impl Fault {
 
 /// Starts a proxy to the server at `address`.
 pub(super) async fn proxy(address: SocketAddr) -> Server {
-    Server::start(move |client, number| forward(client, address, Fault::of(number))).await
+    Server::start(move |client, number| forward(client, address, Fault::for_connection(number)))
+        .await
 }
 
 async fn forward(mut client: TcpStream, address: SocketAddr, fault: Fault) -> io::Result<()> {
@@ -52,18 +53,19 @@ async fn forward(mut client: TcpStream, address: SocketAddr, fault: Fault) -> io
     let (mut from_client, mut to_client) = client.split();
     let request = tokio::io::copy(&mut from_client, &mut to_server);
     let response = async {
-        let (mut buffer, mut sent) = ([0; 4096], 0);
+        let (mut buffer, mut sent_bytes) = ([0; 4096], 0);
         loop {
-            let most = match fault {
+            let limit = match fault {
                 Fault::Trickle => 256,
-                Fault::Close(bytes) | Fault::Reset(bytes) => (bytes - sent).clamp(1, 4096),
+                Fault::Close(bytes) | Fault::Reset(bytes) => (bytes - sent_bytes).clamp(1, 4096),
                 _ => 4096,
             };
-            let read = from_server.read(&mut buffer[..most]).await?;
+            let read = from_server.read(&mut buffer[..limit]).await?;
             to_client.write_all(&buffer[..read]).await?;
-            sent += read;
-            let cut = matches!(fault, Fault::Close(bytes) | Fault::Reset(bytes) if sent >= bytes);
-            if read == 0 || cut {
+            sent_bytes += read;
+            let is_cut =
+                matches!(fault, Fault::Close(bytes) | Fault::Reset(bytes) if sent_bytes >= bytes);
+            if read == 0 || is_cut {
                 return io::Result::Ok(());
             }
             if matches!(fault, Fault::Trickle) {
@@ -72,8 +74,8 @@ async fn forward(mut client: TcpStream, address: SocketAddr, fault: Fault) -> io
         }
     };
     tokio::select! {
-        ended = request => drop(ended),
-        ended = response => drop(ended),
+        result = request => drop(result),
+        result = response => drop(result),
     }
     if matches!(fault, Fault::Reset(_)) {
         client.set_zero_linger()?;

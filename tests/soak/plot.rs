@@ -6,7 +6,7 @@ const WIDTH: f64 = 760.0;
 const PANEL: f64 = 150.0;
 const MARGIN_LEFT: f64 = 60.0;
 const TOP: f64 = 34.0;
-const COLOURS: [&str; 4] = ["#0969da", "#cf222e", "#1a7f37", "#8250df"];
+const COLORS: [&str; 4] = ["#0969da", "#cf222e", "#1a7f37", "#8250df"];
 
 /// One panel: a title with its unit, and a curve for each name.
 pub(super) struct Panel<'a> {
@@ -62,7 +62,7 @@ fn draw(out: &mut String, panel: &Panel<'_>, top: f64, seconds: f64) {
         ));
     }
     for (at, (name, values)) in panel.curves.iter().enumerate() {
-        let colour = COLOURS[at % COLOURS.len()];
+        let color = COLORS[at % COLORS.len()];
         let last = values.len().saturating_sub(1).max(1) as f64;
         let points = values.iter().enumerate().map(|(at, value)| {
             let (x, y) = (
@@ -73,12 +73,12 @@ fn draw(out: &mut String, panel: &Panel<'_>, top: f64, seconds: f64) {
         });
         let points: String = points.collect();
         line(format!(
-            "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\"/>",
+            "<polyline points=\"{}\" fill=\"none\" stroke=\"{color}\"/>",
             points.trim_end()
         ));
         let x = MARGIN_LEFT + 330.0 + 110.0 * at as f64;
         line(format!(
-            "<text x=\"{x}\" y=\"{}\" fill=\"{colour}\">{name}</text>",
+            "<text x=\"{x}\" y=\"{}\" fill=\"{color}\">{name}</text>",
             top - 18.0
         ));
     }

@@ -10,16 +10,16 @@ use tokio_util::sync::CancellationToken;
 
 /// A log that records its lines.
 #[derive(Default)]
-pub(crate) struct Kept(Mutex<Vec<(String, String)>>);
+pub(crate) struct RecordedLog(Mutex<Vec<(String, String)>>);
 
-impl Kept {
+impl RecordedLog {
     /// Returns the level and text of each line so far.
     pub(crate) fn lines(&self) -> Vec<(String, String)> {
         lock(&self.0).clone()
     }
 }
 
-impl Log for Kept {
+impl Log for RecordedLog {
     fn log(&self, level: Level, line: &str) {
         lock(&self.0).push((level.as_str().to_owned(), line.to_owned()));
     }
@@ -29,7 +29,7 @@ impl Log for Kept {
 #[derive(Default)]
 pub(crate) struct InProcess {
     plugin: Mutex<Option<Arc<Plugin>>>,
-    log: Arc<Kept>,
+    log: Arc<RecordedLog>,
 }
 
 impl InProcess {

@@ -1,4 +1,4 @@
-// The first use of the Node door in a process that has loaded nothing else.
+// The first use of Node-API in a process that has loaded nothing else.
 
 const { library, config, target } = JSON.parse(process.argv[2]);
 const parts = [{ kind: "text", text: "Good morning" }];

@@ -1,28 +1,28 @@
-// Takes commands of the report as lines of JSON on standard input, and answers each with a line of JSON.
+// Takes commands of the report as lines of JSON on standard input, and writes one line of JSON for each.
 
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { createInterface } from "node:readline";
 
 /** The processor time of this thread, in milliseconds. */
-function processor() {
+function cpuMs() {
   const { user, system } = process.threadCpuUsage();
   return (user + system) / 1000;
 }
 
 /**
- * The result of `work`, and the longest times in milliseconds between two turns of the event loop meanwhile: `stall_ms` as the
+ * Returns the result of `work`, and the longest times in milliseconds between two turns of the event loop: `stall_ms` as the
  * clock shows it, and `busy_ms` as far as this thread had a processor.
  */
-async function watched(work) {
+async function measureEventLoop(work) {
   const delay = monitorEventLoopDelay({ resolution: 1 });
   // The histogram counts between two turns of a timer: one before the work, one after it.
   const turn = () => new Promise((resolve) => setTimeout(resolve, 3));
   delay.enable();
   await turn();
   delay.reset();
-  let [busy_ms, before] = [0, processor()];
+  let [busy_ms, before] = [0, cpuMs()];
   const timer = setInterval(() => {
-    const now = processor();
+    const now = cpuMs();
     [busy_ms, before] = [Math.max(busy_ms, now - before), now];
   }, 1);
   const result = await work();
@@ -33,18 +33,18 @@ async function watched(work) {
 }
 
 /** Keeps `width` calls in flight for `seconds`. */
-async function calls(call, width, seconds) {
+async function repeatCalls(call, width, seconds) {
   const start = performance.now();
   const end = start + seconds * 1000;
-  let made = 0;
+  let count = 0;
   const worker = async () => {
     do {
       await call();
-      made += 1;
+      count += 1;
     } while (performance.now() < end);
   };
   await Promise.all(Array.from({ length: width }, worker));
-  return { calls: made, seconds: (performance.now() - start) / 1000 };
+  return { calls: count, seconds: (performance.now() - start) / 1000 };
 }
 
 async function timed(work) {
@@ -59,13 +59,13 @@ export async function drive({ send, status, stream, watch }) {
   for await (const line of createInterface({ input: process.stdin })) {
     const { op, width, seconds, text, updates, interval, count } = JSON.parse(line);
     const work = {
-      send: () => calls(send, width, seconds),
-      status: () => calls(status, width, seconds),
+      send: () => repeatCalls(send, width, seconds),
+      status: () => repeatCalls(status, width, seconds),
       stream: () => timed(() => stream(text, updates, interval)),
       watch: () => timed(() => Promise.all(Array.from({ length: count }, (_, n) => watch(`w-${n}`)))),
     }[op];
-    const { seconds: took, calls: made, seen, stall_ms, busy_ms } = await watched(work);
-    console.log(JSON.stringify({ seconds: took, calls: made, seen, stall_ms, busy_ms }));
+    const { seconds: elapsed, calls, seen, stall_ms, busy_ms } = await measureEventLoop(work);
+    console.log(JSON.stringify({ seconds: elapsed, calls, seen, stall_ms, busy_ms }));
   }
   process.exit(0);
 }

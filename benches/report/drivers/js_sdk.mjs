@@ -12,7 +12,7 @@ const load = (name) => import(pathToFileURL(require.resolve(name)));
 const { ClientFactory } = await load("@a2a-js/sdk/client");
 const client = await new ClientFactory().createFromUrl(origin);
 
-async function asking(value) {
+async function sendRequest(value) {
   if (version === "0.3") {
     const parts = [{ kind: "text", text: value }];
     const message = { kind: "message", messageId: randomUUID(), role: "user", parts };
@@ -23,7 +23,7 @@ async function asking(value) {
   return { message: { messageId: randomUUID(), role: Role.ROLE_USER, parts: [part] }, configuration: {} };
 }
 
-const request = await asking("Good morning");
+const request = await sendRequest("Good morning");
 await drive({
   send() {
     const message = { ...request.message, messageId: randomUUID() };
@@ -32,7 +32,7 @@ await drive({
   status: () => client.getTask({ id: "t-1" }),
   async stream(text) {
     let seen = 0;
-    for await (const _ of client.sendMessageStream(await asking(text))) seen += 1;
+    for await (const _ of client.sendMessageStream(await sendRequest(text))) seen += 1;
     return { seen };
   },
 });

@@ -11,25 +11,25 @@ from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
 from a2a.types import GetTaskRequest, Message, Part, Role, SendMessageRequest
 
 
-def asking(text):
+def send_request(text):
     message = Message(role=Role.ROLE_USER, message_id=str(uuid.uuid4()), parts=[Part(text=text)])
     return SendMessageRequest(message=message)
 
 
 async def calls(call, width, seconds):
-    made = 0
+    count = 0
     start = time.perf_counter()
 
     async def worker():
-        nonlocal made
+        nonlocal count
         while True:
             await call()
-            made += 1
+            count += 1
             if time.perf_counter() >= start + seconds:
                 return
 
     await asyncio.gather(*(worker() for _ in range(width)))
-    return {"calls": made, "seconds": time.perf_counter() - start}
+    return {"calls": count, "seconds": time.perf_counter() - start}
 
 
 async def main():
@@ -41,12 +41,12 @@ async def main():
         streaming = ClientFactory(ClientConfig(streaming=True, httpx_client=http)).create(card)
 
         async def send():
-            async for _ in waiting.send_message(asking("Good morning")):
+            async for _ in waiting.send_message(send_request("Good morning")):
                 pass
 
         async def stream(text):
             start, seen = time.perf_counter(), 0
-            async for _ in streaming.send_message(asking(text)):
+            async for _ in streaming.send_message(send_request(text)):
                 seen += 1
             return {"seen": seen, "seconds": time.perf_counter() - start}
 

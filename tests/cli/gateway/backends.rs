@@ -6,12 +6,12 @@ use std::net::TcpListener;
 use serde_json::json;
 
 use super::*;
-use crate::cli::process::Ended;
+use crate::cli::process::ProcessOutput;
 
 const APPROVE: &str = r#"echo '{"vote":"approve","reasoning":"Tests pass","confidence":0.9}'"#;
 
-/// A model that answers every request with the same text, over HTTP/1.1.
-fn model(answer: &'static str) -> String {
+/// Starts a model that answers every request with the same text, and returns its URL.
+fn start_model(answer: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
@@ -47,8 +47,8 @@ fn model(answer: &'static str) -> String {
     url
 }
 
-/// Writes the configuration of a target.
-fn target(folder: &Path, url: &str) -> String {
+/// Writes the configuration of a target, and returns its path.
+fn write_target_config(folder: &Path, url: &str) -> String {
     let file = folder.join("targets.json");
     let config = json!({"targets": [{"alias": "judge", "baseUrl": url}]});
     std::fs::write(&file, config.to_string()).unwrap();
@@ -56,13 +56,13 @@ fn target(folder: &Path, url: &str) -> String {
 }
 
 /// Starts a gateway that decides once all three members have voted.
-fn patient(folder: &Path) -> (Running, String) {
+fn start_gateway_with_quorum_all(folder: &Path) -> (GatewayProcess, String) {
     let config = json!({"triad": {"quorum": "all"}});
     std::fs::write(folder.join("gateway.json"), config.to_string()).unwrap();
-    Running::gateway(folder, &[])
+    GatewayProcess::gateway(folder, &[])
 }
 
-async fn vote(url: &str) -> Ended {
+async fn vote(url: &str) -> ProcessOutput {
     run(&["gateway", "vote", "Ship it", "--json", "--url", url]).await
 }
 
@@ -70,14 +70,14 @@ async fn vote(url: &str) -> Ended {
 async fn command_model_and_a2a_agent_decide_a_proposal() {
     let folder = scratch("gateway-backends");
     // The A2A agent is an agent of another gateway, behind a real A2A server.
-    let (_behind, behind) = Running::gateway(&folder.join("behind"), &[]);
+    let (_other_gateway, other_gateway_url) = GatewayProcess::gateway(&folder.join("behind"), &[]);
     let reject = r#"echo '{"vote":"reject","reasoning":"Not on a Friday"}'"#;
-    let _judge = Running::agent(&behind, "coder", &["--run", reject]);
+    let _judge = GatewayProcess::agent(&other_gateway_url, "coder", &["--run", reject]);
     let state = folder.join("serve");
-    let mut serve = Running::start(&[
+    let mut serve = GatewayProcess::start(&[
         "serve",
         "--gateway",
-        &behind,
+        &other_gateway_url,
         "--port",
         "0",
         "--json",
@@ -86,38 +86,42 @@ async fn command_model_and_a2a_agent_decide_a_proposal() {
         "--state-dir",
         state.to_str().unwrap(),
     ]);
-    let served = serve.next()["url"].as_str().unwrap().to_owned();
-    let judge = format!("{}/agents/coder", served.trim_end_matches('/'));
-    let targets = target(&folder, &judge);
+    let serve_url = serve.next()["url"].as_str().unwrap().to_owned();
+    let judge = format!("{}/agents/coder", serve_url.trim_end_matches('/'));
+    let targets = write_target_config(&folder, &judge);
 
-    let (_gateway, url) = patient(&folder);
-    let approve = model(r#"{"vote":"approve","reasoning":"The model agrees","confidence":0.7}"#);
-    let _beta = Running::agent(
+    let (_gateway, url) = start_gateway_with_quorum_all(&folder);
+    let approve =
+        start_model(r#"{"vote":"approve","reasoning":"The model agrees","confidence":0.7}"#);
+    let _beta = GatewayProcess::agent(
         &url,
         "beta",
         &["--model", &approve, "--model-name", "small"],
     );
-    let _alpha = Running::agent(&url, "alpha", &["--run", APPROVE]);
+    let _alpha = GatewayProcess::agent(&url, "alpha", &["--run", APPROVE]);
     let charlie = ["--target", "judge", "--target-config", &targets];
-    let _charlie = Running::agent(&url, "charlie", &charlie);
-    let ended = vote(&url).await;
-    exits(&ended, 0);
-    let events = lines(&ended);
-    let of = |name: &str| events.iter().find(|event| event["from"] == name).cloned();
+    let _charlie = GatewayProcess::agent(&url, "charlie", &charlie);
+    let output = vote(&url).await;
+    assert_exit_code(&output, 0);
+    let events = json_lines(&output);
+    let event_from = |name: &str| events.iter().find(|event| event["from"] == name).cloned();
     assert_eq!(
-        of("charlie").expect("a vote")["reasoning"],
+        event_from("charlie").expect("a vote")["reasoning"],
         "Not on a Friday"
     );
-    let beta = of("beta").expect("a vote");
+    let beta = event_from("beta").expect("a vote");
     assert_eq!(
         (&beta["vote"], &beta["confidence"]),
         (&json!("approve"), &json!(0.7))
     );
-    assert_eq!(of("alpha").expect("a vote")["reasoning"], "Tests pass");
+    assert_eq!(
+        event_from("alpha").expect("a vote")["reasoning"],
+        "Tests pass"
+    );
 }
 
 /// Returns the command that calls another agent and prints its answer or the error.
-fn asking(agent: &str, url: &str) -> String {
+fn request_command(agent: &str, url: &str) -> String {
     let binary = env!("CARGO_BIN_EXE_remote-agent");
     format!("'{binary}' gateway request --to {agent} --url {url} 'go on' 2>&1 || true")
 }
@@ -125,43 +129,43 @@ fn asking(agent: &str, url: &str) -> String {
 #[tokio::test]
 async fn recursive_agents_end_at_the_maximum_depth() {
     let folder = scratch("gateway-loop");
-    let (_gateway, url) = Running::gateway(&folder, &[]);
-    let _alpha = Running::agent(&url, "alpha", &["--run", &asking("beta", &url)]);
-    let mut beta = Running::agent(&url, "beta", &["--run", &asking("alpha", &url)]);
+    let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
+    let _alpha = GatewayProcess::agent(&url, "alpha", &["--run", &request_command("beta", &url)]);
+    let mut beta = GatewayProcess::agent(&url, "beta", &["--run", &request_command("alpha", &url)]);
     let request = ["gateway", "request", "--to", "alpha", "--url", &url, "go"];
     let output = run(&request).await;
-    exits(&output, 0);
-    has(&output.stdout, &["3004", "the delegation depth is 5"]);
+    assert_exit_code(&output, 0);
+    assert_contains(&output.stdout, &["3004", "the delegation depth is 5"]);
     // Beta received the first, third and fifth of the five delegations, and refused the fifth.
     for _ in 0..3 {
-        beta.until("received");
+        beta.wait_for("received");
     }
 }
 
 #[tokio::test]
 async fn text_of_a_peer_is_no_option_and_no_command() {
     let folder = scratch("gateway-injection");
-    let (_gateway, url) = Running::gateway(&folder, &[]);
+    let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
     let marker = folder.join("taken");
     let hostile = format!("--url $(touch '{0}'); touch '{0}'", marker.display());
     // The command prints the text that it reads.
-    let _coder = Running::agent(&url, "coder", &["--run", "cat"]);
+    let _coder = GatewayProcess::agent(&url, "coder", &["--run", "cat"]);
     let request = ["gateway", "request", "--to", "coder", "--url", &url, "--"];
     let output = run(&[&request[..], &[&hostile]].concat()).await;
-    exits(&output, 0);
-    has(&output.stdout, &["--url $(touch"]);
+    assert_exit_code(&output, 0);
+    assert_contains(&output.stdout, &["--url $(touch"]);
     assert!(!marker.exists());
 }
 
 #[tokio::test]
 async fn progress_of_a_command_reaches_the_requester() {
     let folder = scratch("gateway-progress");
-    let (_gateway, url) = Running::gateway(&folder, &[]);
+    let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
     let work = r#"echo '{"type":"status","text":"reading the code"}'; sleep 2; echo '{"type":"message","text":"done"}'"#;
-    let _coder = Running::agent(&url, "coder", &["--run", work]);
+    let _coder = GatewayProcess::agent(&url, "coder", &["--run", work]);
     let output = run(&["gateway", "request", "--to", "coder", "--url", &url, "go"]).await;
     assert_eq!(output.stdout, "done\n");
-    has(&output.stderr, &["coder: reading the code"]);
+    assert_contains(&output.stderr, &["coder: reading the code"]);
 }
 
 /// A command, a model and the official Python server decide; prints the transcript.
@@ -171,27 +175,28 @@ async fn command_model_and_official_server_decide_a_proposal() {
     use testkit::support::sdk::{Sdk, server};
 
     let folder = scratch("gateway-three-backends");
-    let (_gateway, url) = patient(&folder);
-    let mut watch = Running::start(&["gateway", "watch", "--url", &url]);
-    let approve = model(r#"{"vote":"approve","reasoning":"The model agrees","confidence":0.7}"#);
-    let targets = target(&folder, &server(Sdk::Py13).origin("1.0"));
+    let (_gateway, url) = start_gateway_with_quorum_all(&folder);
+    let mut watch = GatewayProcess::start(&["gateway", "watch", "--url", &url]);
+    let approve =
+        start_model(r#"{"vote":"approve","reasoning":"The model agrees","confidence":0.7}"#);
+    let targets = write_target_config(&folder, &server(Sdk::Py13).origin("1.0"));
     let charlie = ["--target", "judge", "--target-config", &targets];
-    let _charlie = Running::agent(&url, "charlie", &charlie);
+    let _charlie = GatewayProcess::agent(&url, "charlie", &charlie);
     let beta = ["--model", &approve, "--model-name", "small"];
-    let _beta = Running::agent(&url, "beta", &beta);
-    let _alpha = Running::agent(&url, "alpha", &["--run", APPROVE]);
-    let ended = run(&["gateway", "vote", "Ship it", "--url", &url]).await;
-    println!("{}{}", ended.stderr, ended.stdout);
-    exits(&ended, 0);
-    let shown = [
+    let _beta = GatewayProcess::agent(&url, "beta", &beta);
+    let _alpha = GatewayProcess::agent(&url, "alpha", &["--run", APPROVE]);
+    let output = run(&["gateway", "vote", "Ship it", "--url", &url]).await;
+    println!("{}{}", output.stderr, output.stdout);
+    assert_exit_code(&output, 0);
+    let expected = [
         "charlie votes reject (confidence 0.6): Not on a Friday",
         "beta votes approve (confidence 0.7): The model agrees",
         "alpha votes approve (confidence 0.9): Tests pass",
         "approved, by consensus",
     ];
-    has(&ended.stdout, &shown);
+    assert_contains(&output.stdout, &expected);
     loop {
-        let line = watch.line(Instant::now() + OUTPUT_LIMIT).unwrap();
+        let line = watch.line(Instant::now() + OUTPUT_TIMEOUT).unwrap();
         println!("watch: {line}");
         if line.contains("approved") {
             break;
@@ -205,10 +210,10 @@ async fn javascript_client_calls_a_member_with_a_backend() {
     use crate::gateway::support::node::NodeClient;
 
     let folder = scratch("gateway-javascript");
-    let (_gateway, url) = Running::gateway(&folder, &[]);
-    let _explorer = Running::agent(&url, "explorer", &["--run", "echo 'I look around'"]);
-    let order = json!({"play": "ask", "agent": "explorer", "text": "Where are we?"});
-    let mut client = NodeClient::start(&url, &order);
+    let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
+    let _explorer = GatewayProcess::agent(&url, "explorer", &["--run", "echo 'I look around'"]);
+    let options = json!({"role": "request", "agent": "explorer", "text": "Where are we?"});
+    let mut client = NodeClient::start(&url, &options);
     client.next_report("ready").await;
     let answer = client.next_report("answer").await;
     println!("{answer}");
@@ -221,34 +226,34 @@ async fn gateway_runs_agents_of_its_configuration() {
     let agent = |name: &str, run: &str| json!({"name": name, "role": "Triad member", "backend": {"run": run}});
     let config = json!({"agents": [
         agent("alpha", APPROVE), agent("beta", APPROVE),
-        // It ends itself in the middle of each answer.
+        // It kills itself before each answer.
         agent("charlie", "kill -9 $$"),
     ]});
     let file = folder.join("gateway.json");
     std::fs::write(&file, config.to_string()).unwrap();
-    let (_gateway, url) = Running::gateway(&folder, &[]);
-    let mut watch = Running::start(&["gateway", "watch", "--json", "--url", &url]);
+    let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
+    let mut watch = GatewayProcess::start(&["gateway", "watch", "--json", "--url", &url]);
     for _ in 0..3 {
-        while watch.until("status")["status"] != "online" {}
+        while watch.wait_for("status")["status"] != "online" {}
     }
-    let ended = vote(&url).await;
-    exits(&ended, 0);
+    let output = vote(&url).await;
+    assert_exit_code(&output, 0);
     let listed = run(&["gateway", "agents", "list", "--json", "--url", &url]).await;
-    let agents = lines(&listed).remove(0)["agents"].take();
+    let agents = json_lines(&listed).remove(0)["agents"].take();
     for agent in agents.as_array().unwrap() {
         assert_eq!(agent["backend"], "run", "{agent}");
         assert_ne!(agent["status"], "offline", "{agent}");
     }
-    let ended = run(&["gateway", "agents", "restart", "alpha", "--url", &url]).await;
-    exits(&ended, 0);
-    watch.until_status("alpha", "online");
-    let ended = run(&[
+    let output = run(&["gateway", "agents", "restart", "alpha", "--url", &url]).await;
+    assert_exit_code(&output, 0);
+    watch.wait_for_status("alpha", "online");
+    let output = run(&[
         "gateway", "request", "--to", "charlie", "--url", &url, "hello",
     ])
     .await;
-    exits(&ended, 1);
-    let ended = run(&["gateway", "request", "--to", "beta", "--url", &url, "hello"]).await;
-    exits(&ended, 0);
+    assert_exit_code(&output, 1);
+    let output = run(&["gateway", "request", "--to", "beta", "--url", &url, "hello"]).await;
+    assert_exit_code(&output, 0);
 }
 
 #[tokio::test]
@@ -259,9 +264,9 @@ async fn killed_gateway_keeps_messages_and_agents_reconnect() {
         {"name": "coder", "role": "Developer", "backend": {"run": answer}},
     ]});
     std::fs::write(folder.join("gateway.json"), config.to_string()).unwrap();
-    let (gateway, url) = Running::gateway(&folder, &[]);
-    let mut watch = Running::start(&["gateway", "watch", "--json", "--url", &url]);
-    while watch.until("status")["status"] != "online" {}
+    let (gateway, url) = GatewayProcess::gateway(&folder, &[]);
+    let mut watch = GatewayProcess::start(&["gateway", "watch", "--json", "--url", &url]);
+    while watch.wait_for("status")["status"] != "online" {}
     let sent = [
         "gateway",
         "send",
@@ -273,12 +278,12 @@ async fn killed_gateway_keeps_messages_and_agents_reconnect() {
         &url,
         "think",
     ];
-    exits(&run(&sent).await, 0);
+    assert_exit_code(&run(&sent).await, 0);
     // `Drop` kills the process.
     drop(gateway);
-    let (_gateway, url) = Running::gateway(&folder, &[]);
-    let mut watch = Running::start(&["gateway", "watch", "--json", "--url", &url]);
-    while watch.until("status")["status"] != "online" {}
+    let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
+    let mut watch = GatewayProcess::start(&["gateway", "watch", "--json", "--url", &url]);
+    while watch.wait_for("status")["status"] != "online" {}
     let state = folder.to_str().unwrap();
     let agent_config = [
         "gateway",
@@ -290,7 +295,7 @@ async fn killed_gateway_keeps_messages_and_agents_reconnect() {
         state,
     ];
     let agent_config = run(&agent_config).await;
-    has(&agent_config.stdout, &["think"]);
+    assert_contains(&agent_config.stdout, &["think"]);
     let output = [
         "gateway", "request", "--to", "coder", "--url", &url, "again",
     ];
@@ -307,16 +312,16 @@ async fn agents_commands_show_the_reason_of_a_restart() {
         {"name": "coder", "role": "Developer", "backend": {"run": "cat"}},
     ]});
     std::fs::write(folder.join("gateway.json"), config.to_string()).unwrap();
-    let (_gateway, url) = Running::gateway(&folder, &[]);
-    let mut watch = Running::start(&["gateway", "watch", "--json", "--url", &url]);
-    watch.until_status("coder", "online");
+    let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
+    let mut watch = GatewayProcess::start(&["gateway", "watch", "--json", "--url", &url]);
+    watch.wait_for_status("coder", "online");
     let state = folder.to_str().unwrap();
     let agents = async |args: &[&str]| {
         let place = ["--json", "--url", &url, "--state-dir", state];
         run(&[&["gateway", "agents"], args, &place].concat()).await
     };
     let listed = agents(&["list"]).await;
-    let first = &lines(&listed)[0]["agents"][0];
+    let first = &json_lines(&listed)[0]["agents"][0];
     assert_eq!(first["run"], json!({"restarts": 0}));
 
     // Another client takes the name while the agent is between two connections.
@@ -333,17 +338,17 @@ async fn agents_commands_show_the_reason_of_a_restart() {
     };
     let waiting = loop {
         let listed = agents(&["list"]).await;
-        let agent = lines(&listed)[0]["agents"][0].take();
+        let agent = json_lines(&listed)[0]["agents"][0].take();
         let reason = agent["run"]["lastExit"].as_str().unwrap_or_default();
         if agent["run"]["startsInMs"].is_u64() && reason.contains("5004") {
             break agent;
         }
     };
     assert!(waiting["run"]["startsInMs"].as_u64().unwrap() <= 60_000);
-    let shown = run(&["gateway", "agents", "list", "--url", &url]).await;
-    has(&shown.stdout, &["RESTARTS", "LAST EXIT", "5004"]);
+    let expected = run(&["gateway", "agents", "list", "--url", &url]).await;
+    assert_contains(&expected.stdout, &["RESTARTS", "LAST EXIT", "5004"]);
     let reported = agents(&["config", "coder", "get"]).await;
-    let run_status = &lines(&reported)[0]["run"];
+    let run_status = &json_lines(&reported)[0]["run"];
     assert!(
         run_status["lastExit"].as_str().unwrap().contains("5004"),
         "{run_status}"
@@ -351,9 +356,9 @@ async fn agents_commands_show_the_reason_of_a_restart() {
 
     drop(holder);
     let back = loop {
-        watch.until_status("coder", "online");
+        watch.wait_for_status("coder", "online");
         let listed = agents(&["list"]).await;
-        let run = lines(&listed)[0]["agents"][0]["run"].take();
+        let run = json_lines(&listed)[0]["agents"][0]["run"].take();
         if run.get("startsInMs").is_none() {
             break run;
         }
@@ -364,5 +369,5 @@ async fn agents_commands_show_the_reason_of_a_restart() {
         "{back}"
     );
     let restarted = agents(&["restart", "coder"]).await;
-    assert_eq!(lines(&restarted)[0]["run"], back);
+    assert_eq!(json_lines(&restarted)[0]["run"], back);
 }

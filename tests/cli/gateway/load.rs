@@ -1,5 +1,5 @@
 //! Many members: scripted ones, and agents with a process for each message. `MEMBERS=1000 PROCESSES=50` in the environment
-//! measures that many.
+//! sets their numbers.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,11 +17,11 @@ const REQUESTS: usize = 200;
 const REQUESTERS: usize = 8;
 
 /// The timeout for all members to connect.
-const CONNECT_LIMIT: Duration = Duration::from_secs(240);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(240);
 
-fn number(variable: &str, default: usize) -> usize {
-    let set = std::env::var(variable).ok();
-    set.map_or(default, |text| text.parse().unwrap())
+fn count_from_env(variable: &str, default: usize) -> usize {
+    let value = std::env::var(variable).ok();
+    value.map_or(default, |text| text.parse().unwrap())
 }
 
 fn endpoint(url: &str) -> Endpoint {
@@ -32,7 +32,7 @@ fn endpoint(url: &str) -> Endpoint {
 }
 
 /// Connects. Under load, the gateway may evict a connection before its handshake.
-async fn requester(url: &str) -> Requester {
+async fn connect_requester(url: &str) -> Requester {
     let connector = Connector::new().unwrap();
     loop {
         match connector.connect(endpoint(url)).await {
@@ -44,7 +44,7 @@ async fn requester(url: &str) -> Requester {
 }
 
 /// Starts scripted members in this process.
-fn scripted(url: &str, count: usize, stop: &CancellationToken) {
+fn start_scripted_members(url: &str, count: usize, stop: &CancellationToken) {
     let connector = Connector::new().unwrap();
     for member in 0..count {
         let script = Script {
@@ -61,31 +61,31 @@ fn scripted(url: &str, count: usize, stop: &CancellationToken) {
     }
 }
 
-/// Waits until so many agents are connected. Returns how long that took.
-async fn connected(url: &str, count: usize) -> Duration {
+/// Waits until this number of agents is connected. Returns the elapsed time.
+async fn wait_for_members(url: &str, count: usize) -> Duration {
     let started = Instant::now();
-    let mut requester = requester(url).await;
+    let mut requester = connect_requester(url).await;
     loop {
-        let found = requester.discover().await.unwrap();
-        let agents = found["agents"].as_array().unwrap().iter();
-        let there = agents.filter(|agent| agent["status"] != "offline").count();
-        if there >= count {
+        let agent_list = requester.discover().await.unwrap();
+        let agents = agent_list["agents"].as_array().unwrap().iter();
+        let online = agents.filter(|agent| agent["status"] != "offline").count();
+        if online >= count {
             return started.elapsed();
         }
-        assert!(started.elapsed() < CONNECT_LIMIT, "{there} of {count}");
+        assert!(started.elapsed() < CONNECT_TIMEOUT, "{online} of {count}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
 /// Calls members in turn. Returns the sorted times of replies, and the number of errors.
-async fn ask(url: &str, members: &[String], requests: usize) -> (Vec<Duration>, usize) {
+async fn measure_replies(url: &str, members: &[String], requests: usize) -> (Vec<Duration>, usize) {
     let members: Arc<[String]> = members.into();
     let mut requesters = JoinSet::new();
-    for asker in 0..REQUESTERS {
-        let (members, mut requester) = (Arc::clone(&members), requester(url).await);
+    for offset in 0..REQUESTERS {
+        let (members, mut requester) = (Arc::clone(&members), connect_requester(url).await);
         requesters.spawn(async move {
             let (mut times, mut errors) = (Vec::new(), 0);
-            for request in (asker..requests).step_by(REQUESTERS) {
+            for request in (offset..requests).step_by(REQUESTERS) {
                 let message = Message {
                     agent: members[request % members.len()].clone(),
                     text: "hello".to_owned(),
@@ -93,7 +93,7 @@ async fn ask(url: &str, members: &[String], requests: usize) -> (Vec<Duration>, 
                 };
                 let started = Instant::now();
                 match requester
-                    .send_and_wait(&message, CONNECT_LIMIT, |_| {})
+                    .send_and_wait(&message, CONNECT_TIMEOUT, |_| {})
                     .await
                 {
                     Ok(_) => times.push(started.elapsed()),
@@ -104,67 +104,71 @@ async fn ask(url: &str, members: &[String], requests: usize) -> (Vec<Duration>, 
         });
     }
     let (mut times, mut errors) = (Vec::new(), 0);
-    for (some, failed) in requesters.join_all().await {
-        times.extend(some);
+    for (more_times, failed) in requesters.join_all().await {
+        times.extend(more_times);
         errors += failed;
     }
     times.sort_unstable();
     (times, errors)
 }
 
-fn report(what: &str, times: &[Duration]) {
-    let at = |percent: usize| times[(times.len() - 1) * percent / 100];
+fn report(label: &str, times: &[Duration]) {
+    let percentile = |percent: usize| times[(times.len() - 1) * percent / 100];
     println!(
-        "{what}: {} replies, median {:?}, 99 % {:?}",
+        "{label}: {} replies, median {:?}, 99 % {:?}",
         times.len(),
-        at(50),
-        at(99)
+        percentile(50),
+        percentile(99)
     );
 }
 
 #[cfg(target_os = "linux")]
-fn memory(what: &str, gateway: &Running) {
+fn print_memory(label: &str, gateway: &GatewayProcess) {
     let status = std::fs::read_to_string(format!("/proc/{}/status", gateway.child.id())).unwrap();
     let resident = status.lines().find(|line| line.starts_with("VmRSS"));
-    println!("{what}: {}", resident.unwrap_or_default());
+    println!("{label}: {}", resident.unwrap_or_default());
 }
 
 #[cfg(not(target_os = "linux"))]
-fn memory(_what: &str, _gateway: &Running) {}
+fn print_memory(_what: &str, _gateway: &GatewayProcess) {}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_members_do_not_affect_others() {
-    let (count, processes) = (number("MEMBERS", 50), number("PROCESSES", 4));
+    let (count, processes) = (
+        count_from_env("MEMBERS", 50),
+        count_from_env("PROCESSES", 4),
+    );
     let folder = scratch("gateway-many-members");
-    let (gateway, url) = Running::gateway(&folder, &["--fsync", "interval"]);
-    memory("gateway without members", &gateway);
+    let (gateway, url) = GatewayProcess::gateway(&folder, &["--fsync", "interval"]);
+    print_memory("gateway without members", &gateway);
     let stop = CancellationToken::new();
     let started = Instant::now();
-    scripted(&url, count, &stop);
-    connected(&url, count).await;
+    start_scripted_members(&url, count, &stop);
+    wait_for_members(&url, count).await;
     println!("{count} members connected after {:?}", started.elapsed());
-    memory("gateway with scripted members", &gateway);
+    print_memory("gateway with scripted members", &gateway);
     let started = Instant::now();
     let mut agents: Vec<_> = (0..processes)
         .map(|agent| {
             let run = "cat >/dev/null; echo pong";
-            Running::agent(&url, &format!("process-{agent}"), &["--run", run])
+            GatewayProcess::agent(&url, &format!("process-{agent}"), &["--run", run])
         })
         .collect();
     println!(
         "{processes} processes connected after {:?}",
         started.elapsed()
     );
-    memory("gateway with all members", &gateway);
+    print_memory("gateway with all members", &gateway);
 
-    let names =
-        |kind: &str, count| -> Vec<_> { (0..count).map(|one| format!("{kind}-{one}")).collect() };
+    let names = |kind: &str, count| -> Vec<_> {
+        (0..count).map(|index| format!("{kind}-{index}")).collect()
+    };
     let members = names("member", count);
-    let (times, errors) = ask(&url, &members, REQUESTS).await;
+    let (times, errors) = measure_replies(&url, &members, REQUESTS).await;
     report("scripted members", &times);
     assert_eq!(errors, 0);
-    let with_process = names("process", processes);
-    let (times, errors) = ask(&url, &with_process, REQUESTS / 2).await;
+    let process_members = names("process", processes);
+    let (times, errors) = measure_replies(&url, &process_members, REQUESTS / 2).await;
     report("members with processes", &times);
     assert_eq!(errors, 0);
 
@@ -176,33 +180,36 @@ async fn killed_members_do_not_affect_others() {
             tokio::task::yield_now().await;
         }
     };
-    let survivors = [&members, &with_process[..processes / 2]].concat();
-    let (all, others, ()) = tokio::join!(
-        ask(&url, &with_process, REQUESTS / 2),
-        ask(&url, &survivors, REQUESTS),
+    let survivors = [&members, &process_members[..processes / 2]].concat();
+    let (killed_result, other_result, ()) = tokio::join!(
+        measure_replies(&url, &process_members, REQUESTS / 2),
+        measure_replies(&url, &survivors, REQUESTS),
         kill
     );
-    report("the others during kill -9", &others.0);
-    println!("errors of killed members: {}", all.1);
-    assert!(all.1 > 0, "every killed member answered before its end");
-    assert_eq!(others.1, 0);
+    report("other members during kill -9", &other_result.0);
+    println!("errors of killed members: {}", killed_result.1);
+    assert!(
+        killed_result.1 > 0,
+        "every killed member answered before its end"
+    );
+    assert_eq!(other_result.1, 0);
 
     // Kills the gateway too, and expects all members to reconnect.
     drop(gateway);
     let port = url.rsplit(':').next().unwrap().trim_end_matches('/');
     let state = folder.to_str().unwrap();
-    let again = ["gateway", "--port", port, "--json", "--state-dir", state];
+    let arguments = ["gateway", "--port", port, "--json", "--state-dir", state];
     let started = Instant::now();
-    let mut gateway = Running::start(&again);
+    let mut gateway = GatewayProcess::start(&arguments);
     gateway.next();
-    let alive = count + processes / 2;
-    connected(&url, alive).await;
+    let expected_members = count + processes / 2;
+    wait_for_members(&url, expected_members).await;
     println!(
-        "{alive} members are back {:?} after the start of the gateway",
+        "{expected_members} members are connected {:?} after the start of the gateway",
         started.elapsed()
     );
-    memory("gateway after its restart", &gateway);
-    let (_, errors) = ask(&url, &members, REQUESTS / 4).await;
+    print_memory("gateway after its restart", &gateway);
+    let (_, errors) = measure_replies(&url, &members, REQUESTS / 4).await;
     assert_eq!(errors, 0);
     stop.cancel();
 }

@@ -8,76 +8,76 @@ use crate::serve::chromium::Browser;
 
 const HOSTILE: &str = "<img src=x onerror=\"document.title='taken'\">";
 
-fn page(url: &str) -> String {
+fn page_url(url: &str) -> String {
     url.replace("ws://", "http://")
 }
 
-/// Returns the text of a row whose text contains `word`.
-fn row_with(table: &str, text: &str) -> String {
+/// Returns a JavaScript expression for the text of the row that contains `text`.
+fn row_text(table: &str, text: &str) -> String {
     format!(
         "[...document.querySelectorAll('#{table} tr')].find((row) => row.textContent.includes({text:?}))?.textContent"
     )
 }
 
-async fn at(url: &str, args: &[&str]) -> bool {
-    let ended = run(&[&["gateway"], args, &["--url", url]].concat()).await;
-    ended.status.success()
+async fn run_gateway_command(url: &str, args: &[&str]) -> bool {
+    let output = run(&[&["gateway"], args, &["--url", url]].concat()).await;
+    output.status.success()
 }
 
 #[tokio::test]
 async fn page_shows_agents_votes_and_messages_without_texts() {
     let folder = scratch("gateway-page");
-    let (_gateway, url) = Running::gateway(&folder, &[]);
+    let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
     let mut browser = Browser::start("gateway");
-    browser.open(&page(&url));
-    browser.until(&format!(
+    browser.open(&page_url(&url));
+    browser.wait_until(&format!(
         "{}?.includes('offline')",
-        row_with("agent-rows", "alpha")
+        row_text("agent-rows", "alpha")
     ));
     let _members = ["alpha", "beta", "charlie"]
-        .map(|name| Running::agent(&url, name, &["--vote", "approve", "--delay-ms", "50"]));
-    let _coder = Running::agent(&url, "coder", &["--reply", HOSTILE]);
-    browser.until(&format!(
+        .map(|name| GatewayProcess::agent(&url, name, &["--vote", "approve", "--delay-ms", "50"]));
+    let _coder = GatewayProcess::agent(&url, "coder", &["--reply", HOSTILE]);
+    browser.wait_until(&format!(
         "{}?.includes('online')",
-        row_with("agent-rows", "alpha")
+        row_text("agent-rows", "alpha")
     ));
-    assert!(at(&url, &["request", "--to", "coder", HOSTILE]).await);
-    assert!(at(&url, &["vote", "Ship", "it", "--id", "release-7"]).await);
-    browser.until(&format!(
+    assert!(run_gateway_command(&url, &["request", "--to", "coder", HOSTILE]).await);
+    assert!(run_gateway_command(&url, &["vote", "Ship", "it", "--id", "release-7"]).await);
+    browser.wait_until(&format!(
         "{}?.includes('approved')",
-        row_with("proposal-rows", "release-7")
+        row_text("proposal-rows", "release-7")
     ));
-    browser.until(&format!(
+    browser.wait_until(&format!(
         "{}?.includes('approve')",
-        row_with("event-rows", "vote")
+        row_text("event-rows", "vote")
     ));
-    let shown = browser.run("document.querySelector('main').textContent");
-    assert!(!shown.as_str().unwrap().contains("onerror"), "{shown}");
+    let text = browser.evaluate("document.querySelector('main').textContent");
+    assert!(!text.as_str().unwrap().contains("onerror"), "{text}");
     browser.click("#texts");
     // A page that requests texts receives those of later messages only.
-    assert!(at(&url, &["request", "--to", "coder", HOSTILE]).await);
-    browser.until(&format!(
+    assert!(run_gateway_command(&url, &["request", "--to", "coder", HOSTILE]).await);
+    browser.wait_until(&format!(
         "{} !== undefined",
-        row_with("event-rows", "onerror")
+        row_text("event-rows", "onerror")
     ));
     assert_eq!(
-        browser.run("document.querySelectorAll('main img').length"),
+        browser.evaluate("document.querySelectorAll('main img').length"),
         0
     );
-    assert_ne!(browser.run("document.title"), "taken");
+    assert_ne!(browser.evaluate("document.title"), "taken");
     let files = [
         ("light", "gateway-page.png"),
         ("dark", "gateway-page-dark.png"),
     ];
-    let pictures = files.map(|(scheme, file)| {
+    let screenshots = files.map(|(scheme, file)| {
         let feature = json!({"name": "prefers-color-scheme", "value": scheme});
         browser.call("Emulation.setEmulatedMedia", json!({"features": [feature]}));
-        browser.picture(file)
+        browser.screenshot(file)
     });
-    assert_ne!(pictures[0], pictures[1]);
-    for picture in pictures {
-        let colours = browser.colours(&picture);
-        assert!(colours > 50, "a picture has {colours} colours");
+    assert_ne!(screenshots[0], screenshots[1]);
+    for screenshot in screenshots {
+        let colors = browser.count_colors(&screenshot);
+        assert!(colors > 50, "a screenshot has {colors} colors");
     }
     assert!(browser.errors.is_empty(), "{:?}", browser.errors);
 }
@@ -91,21 +91,21 @@ async fn page_shows_how_the_gateway_runs_an_agent() {
         {"name": "coder", "role": "Developer", "backend": {"run": "cat"}},
     ]});
     std::fs::write(folder.join("gateway.json"), config.to_string()).unwrap();
-    let (_gateway, url) = Running::gateway(&folder, &[]);
-    let mut watch = Running::start(&["gateway", "watch", "--json", "--url", &url]);
-    watch.until_status("coder", "online");
+    let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
+    let mut watch = GatewayProcess::start(&["gateway", "watch", "--json", "--url", &url]);
+    watch.wait_for_status("coder", "online");
     let connector = Connector::new().unwrap();
     let endpoint = Endpoint::new(url.parse().unwrap());
     let mut requester = connector.connect(endpoint).await.unwrap();
     let restart = requester.manage("agents.restart", json!({"agent": "coder"}));
     restart.await.unwrap();
-    watch.until_status("coder", "offline");
-    watch.until_status("coder", "online");
+    watch.wait_for_status("coder", "offline");
+    watch.wait_for_status("coder", "online");
     let mut browser = Browser::start("gateway-run");
-    browser.open(&page(&url));
-    browser.until(&format!(
+    browser.open(&page_url(&url));
+    browser.wait_until(&format!(
         "{}?.includes('1, ended last: ')",
-        row_with("agent-rows", "coder")
+        row_text("agent-rows", "coder")
     ));
     assert!(browser.errors.is_empty(), "{:?}", browser.errors);
 }
@@ -121,25 +121,28 @@ async fn page_keeps_its_key_in_the_tab() {
     });
     let file = folder.join("gateway.json");
     std::fs::write(&file, config.to_string()).unwrap();
-    let (_gateway, url) = Running::gateway(&folder, &["--config", file.to_str().unwrap()]);
+    let (_gateway, url) = GatewayProcess::gateway(&folder, &["--config", file.to_str().unwrap()]);
     let mut browser = Browser::start("gateway-key");
-    browser.open(&page(&url));
-    browser.until("!document.querySelector('#sign-in').hidden");
+    browser.open(&page_url(&url));
+    browser.wait_until("!document.querySelector('#sign-in').hidden");
     assert_eq!(
-        browser.run("document.querySelectorAll('#agent-rows tr').length"),
+        browser.evaluate("document.querySelectorAll('#agent-rows tr').length"),
         0
     );
-    let enter = |key: &str| {
+    let enter_key = |key: &str| {
         format!(
             "document.querySelector('#token').value = {key:?}; document.querySelector('#sign-in').requestSubmit()"
         )
     };
-    browser.run(&enter("wrong"));
-    browser.until("!document.querySelector('#trouble').hidden");
-    browser.until("!document.querySelector('#sign-in').hidden");
-    browser.run(&enter(key));
-    browser.until("document.querySelectorAll('#agent-rows tr').length > 0");
-    assert_eq!(browser.run("document.querySelector('#token').value"), "");
-    let everything = browser.run("document.documentElement.outerHTML + location.href");
-    assert!(!everything.as_str().unwrap().contains(key));
+    browser.evaluate(&enter_key("wrong"));
+    browser.wait_until("!document.querySelector('#trouble').hidden");
+    browser.wait_until("!document.querySelector('#sign-in').hidden");
+    browser.evaluate(&enter_key(key));
+    browser.wait_until("document.querySelectorAll('#agent-rows tr').length > 0");
+    assert_eq!(
+        browser.evaluate("document.querySelector('#token').value"),
+        ""
+    );
+    let document = browser.evaluate("document.documentElement.outerHTML + location.href");
+    assert!(!document.as_str().unwrap().contains(key));
 }

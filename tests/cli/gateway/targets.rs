@@ -12,34 +12,34 @@ use testkit::support::http;
 use super::*;
 
 /// Writes the configuration of the plugin, and returns its path.
-fn plugin(folder: &Path, config: &Value) -> String {
+fn write_plugin_config(folder: &Path, config: &Value) -> String {
     let file = folder.join("plugin.json");
     std::fs::write(&file, config.to_string()).unwrap();
     file.to_str().unwrap().to_owned()
 }
 
 /// Starts a gateway and the member `judge`, which is the A2A agent at `origin`.
-fn judge(name: &str, origin: &str) -> (Running, Running, String) {
+fn start_judge(name: &str, origin: &str) -> (GatewayProcess, GatewayProcess, String) {
     let folder = scratch(name);
-    let targets = plugin(
+    let targets = write_plugin_config(
         &folder,
         &json!({"targets": [{"alias": "desk", "baseUrl": origin}]}),
     );
-    let (gateway, url) = Running::gateway(&folder, &[]);
+    let (gateway, url) = GatewayProcess::gateway(&folder, &[]);
     let target = ["--target", "desk", "--target-config", &targets];
-    let judge = Running::agent(&url, "judge", &target);
+    let judge = GatewayProcess::agent(&url, "judge", &target);
     (gateway, judge, url)
 }
 
-/// A client that talks with the judge in one session.
-struct Steward(ClientConnection);
+/// A client that sends messages to the judge in one session.
+struct Requester(ClientConnection);
 
-impl Steward {
+impl Requester {
     async fn connect(url: &str) -> Self {
         let endpoint = Endpoint::new(url.parse().unwrap());
         let connector = Connector::new().unwrap();
-        let opened = connector.open(&endpoint, &["steward"]).await;
-        Self(opened.unwrap().0)
+        let connection = connector.open(&endpoint, &["steward"]).await;
+        Self(connection.unwrap().0)
     }
 
     async fn send(&self, text: &str) {
@@ -53,7 +53,7 @@ impl Steward {
 
     /// Returns the next envelope of the judge.
     async fn next(&mut self) -> Envelope {
-        let received = tokio::time::timeout(OUTPUT_LIMIT, async {
+        let received = tokio::time::timeout(OUTPUT_TIMEOUT, async {
             loop {
                 let envelope = self.0.recv().await.unwrap();
                 if envelope.from() == Some("judge") {
@@ -65,7 +65,7 @@ impl Steward {
     }
 
     /// Sends a message, and returns its answer.
-    async fn ask(&mut self, text: &str) -> Envelope {
+    async fn request(&mut self, text: &str) -> Envelope {
         self.send(text).await;
         loop {
             let envelope = self.next().await;
@@ -76,8 +76,8 @@ impl Steward {
     }
 }
 
-/// A desk whose task waits for the test between its report and its end.
-fn gated_desk() -> (String, mpsc::Sender<()>) {
+/// Starts a desk whose task reports its progress, and completes after the test sends on the channel.
+fn start_gated_desk() -> (String, mpsc::Sender<()>) {
     let (release, gate) = mpsc::channel();
     let gate = Mutex::new(gate);
     let address = http::serve(move |request, stream| {
@@ -89,7 +89,7 @@ fn gated_desk() -> (String, mpsc::Sender<()>) {
             return http::answer(stream, "200 OK", "application/json", &card);
         }
         let id = &request.json()["id"];
-        let end = json!({"artifacts": [{"artifactId": "a-1", "parts": text("Here it is.")}]});
+        let end = json!({"artifacts": [{"artifactId": "a-1", "parts": text_parts("Here it is.")}]});
         let events = [
             task("working", json!({})),
             status("working", "reading the code"),
@@ -110,26 +110,26 @@ fn gated_desk() -> (String, mpsc::Sender<()>) {
 
 #[tokio::test]
 async fn progress_of_a_streamed_task_reaches_the_sender() {
-    let (origin, release) = gated_desk();
-    let (_gateway, _judge, url) = judge("gateway-target-progress", &origin);
-    let mut steward = Steward::connect(&url).await;
-    steward.send("Look at it").await;
-    let report = steward.next().await;
+    let (origin, release) = start_gated_desk();
+    let (_gateway, _judge, url) = start_judge("gateway-target-progress", &origin);
+    let mut requester = Requester::connect(&url).await;
+    requester.send("Look at it").await;
+    let report = requester.next().await;
     assert_eq!(report.kind(), Kind::Status);
     assert_eq!(report.content_str("message"), Some("reading the code"));
     release.send(()).unwrap();
-    let answer = steward.next().await;
+    let answer = requester.next().await;
     assert_eq!(message_text(&answer), "Here it is.");
 }
 
 #[tokio::test]
 async fn answer_to_a_question_of_a_target_continues_its_task() {
-    let asks = [
+    let question_events = [
         task("working", json!({})),
         status("input-required", "Publish it?"),
     ];
-    let end = json!({"artifacts": [{"artifactId": "a-1", "parts": text("Published.")}]});
-    let answers = [asks.to_vec(), vec![task("completed", end)]];
+    let end = json!({"artifacts": [{"artifactId": "a-1", "parts": text_parts("Published.")}]});
+    let answers = [question_events.to_vec(), vec![task("completed", end)]];
     let streams = answers.map(|events| {
         let events: Vec<_> = events
             .into_iter()
@@ -137,20 +137,20 @@ async fn answer_to_a_question_of_a_target_continues_its_task() {
             .collect();
         json!({"sse": events})
     });
-    let peers = desk(json!({"message/stream": streams})).await;
-    let (_gateway, _judge, url) = judge("gateway-target-question", peers.origin("desk"));
-    let mut steward = Steward::connect(&url).await;
-    let question = steward.ask("Write it").await;
+    let peers = start_desk(json!({"message/stream": streams})).await;
+    let (_gateway, _judge, url) = start_judge("gateway-target-question", peers.origin("desk"));
+    let mut requester = Requester::connect(&url).await;
+    let question = requester.request("Write it").await;
     assert_eq!(message_text(&question), "Publish it?");
-    let answer = steward.ask("Yes").await;
+    let answer = requester.request("Yes").await;
     assert_eq!(message_text(&answer), "Published.");
-    let sent = received(&peers);
+    let sent = last_message(&peers);
     assert_eq!(sent["taskId"], "task-1");
     assert_eq!(sent["parts"][0]["text"], "Yes");
 }
 
 /// Waits until a peer has received a request of this method.
-async fn until_called(peers: &Peers, method: &str) {
+async fn wait_for_call(peers: &Peers, method: &str) {
     let called = async {
         for count in 1.. {
             peers.wait_for("desk", count).await;
@@ -160,7 +160,7 @@ async fn until_called(peers: &Peers, method: &str) {
             }
         }
     };
-    let called = tokio::time::timeout(OUTPUT_LIMIT, called).await;
+    let called = tokio::time::timeout(OUTPUT_TIMEOUT, called).await;
     called.unwrap_or_else(|_| panic!("no {method}"));
 }
 
@@ -168,32 +168,35 @@ async fn until_called(peers: &Peers, method: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn member_that_stops_cancels_the_task_of_its_target() {
     let events = results([task("working", json!({})), status("working", "reading")]);
-    let peers = desk(json!({
+    let peers = start_desk(json!({
         "message/stream": [{"sse": events, "end": "hang"}],
         "tasks/cancel": results([task("canceled", json!({}))]),
     }))
     .await;
-    let (_gateway, mut judge, url) = judge("gateway-target-cancel", peers.origin("desk"));
-    let mut steward = Steward::connect(&url).await;
-    steward.send("Write it").await;
-    assert_eq!(steward.next().await.content_str("message"), Some("reading"));
+    let (_gateway, mut judge, url) = start_judge("gateway-target-cancel", peers.origin("desk"));
+    let mut requester = Requester::connect(&url).await;
+    requester.send("Write it").await;
+    assert_eq!(
+        requester.next().await.content_str("message"),
+        Some("reading")
+    );
     interrupt(&judge.child);
-    until_called(&peers, "tasks/cancel").await;
+    wait_for_call(&peers, "tasks/cancel").await;
     assert_eq!(judge.child.wait().unwrap().code(), Some(0));
 }
 
 #[tokio::test]
 async fn time_limit_cancels_the_task_of_a_target() {
     let events = results([task("working", json!({})), status("working", "reading")]);
-    let peers = desk(json!({
+    let peers = start_desk(json!({
         "message/stream": [{"sse": events, "end": "hang"}],
         "tasks/cancel": results([task("canceled", json!({}))]),
     }))
     .await;
     let folder = scratch("gateway-target-limit");
     let config = json!({"targets": [{"alias": "desk", "baseUrl": peers.origin("desk")}]});
-    let targets = plugin(&folder, &config);
-    let (_gateway, url) = Running::gateway(&folder, &[]);
+    let targets = write_plugin_config(&folder, &config);
+    let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
     let target = [
         "--target",
         "desk",
@@ -202,11 +205,11 @@ async fn time_limit_cancels_the_task_of_a_target() {
         "--answer-timeout-ms",
         "2000",
     ];
-    let _judge = Running::agent(&url, "judge", &target);
-    let mut steward = Steward::connect(&url).await;
-    let answer = steward.ask("Write it").await;
+    let _judge = GatewayProcess::agent(&url, "judge", &target);
+    let mut requester = Requester::connect(&url).await;
+    let answer = requester.request("Write it").await;
     assert_eq!(answer.content()["code"], 3004);
-    until_called(&peers, "tasks/cancel").await;
+    wait_for_call(&peers, "tasks/cancel").await;
 }
 
 #[tokio::test]
@@ -215,13 +218,14 @@ async fn member_answers_after_a_failed_call_of_its_target() {
         let end = json!({"artifacts": [{"artifactId": "a-1", "parts": [{"kind": "text", "text": text}]}]});
         json!({"sse": [{"result": task("completed", end)}]})
     };
-    let lost = json!({"error": {"code": -32603, "message": "the disk at /srv/desk is full"}});
+    let error = json!({"error": {"code": -32603, "message": "the disk at /srv/desk is full"}});
     let peers =
-        desk(json!({"message/stream": [agent_text("One."), lost, agent_text("Three.")]})).await;
-    let (_gateway, _judge, url) = judge("gateway-target-failure", peers.origin("desk"));
-    let mut steward = Steward::connect(&url).await;
-    assert_eq!(message_text(&steward.ask("First").await), "One.");
-    let failed = steward.ask("Second").await;
+        start_desk(json!({"message/stream": [agent_text("One."), error, agent_text("Three.")]}))
+            .await;
+    let (_gateway, _judge, url) = start_judge("gateway-target-failure", peers.origin("desk"));
+    let mut requester = Requester::connect(&url).await;
+    assert_eq!(message_text(&requester.request("First").await), "One.");
+    let failed = requester.request("Second").await;
     assert_eq!(failed.content()["code"], 3004);
     // The text of the agent's error is for the operator.
     assert!(
@@ -229,10 +233,10 @@ async fn member_answers_after_a_failed_call_of_its_target() {
         "{}",
         failed.to_text()
     );
-    assert_eq!(received(&peers)["contextId"], "ctx-1");
-    assert_eq!(message_text(&steward.ask("Third").await), "Three.");
+    assert_eq!(last_message(&peers)["contextId"], "ctx-1");
+    assert_eq!(message_text(&requester.request("Third").await), "Three.");
     // The failed call ended the conversation with the target.
-    assert_eq!(received(&peers).get("contextId"), None);
+    assert_eq!(last_message(&peers).get("contextId"), None);
 }
 
 #[tokio::test]
@@ -243,12 +247,12 @@ async fn text_for_an_openclaw_target_is_no_command() {
         let gateway = json!({
             "enabled": true, "url": openclaw.url(), "dialect": dialect, "token": "scripted-token",
         });
-        let config = plugin(&folder, &json!({ "gateway": gateway }));
-        let (_gateway, url) = Running::gateway(&folder, &[]);
+        let config = write_plugin_config(&folder, &json!({ "gateway": gateway }));
+        let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
         let target = ["--target", "gateway:main", "--target-config", &config];
-        let _judge = Running::agent(&url, "judge", &target);
-        let mut steward = Steward::connect(&url).await;
-        let answer = steward.ask("/model cheap").await;
+        let _judge = GatewayProcess::agent(&url, "judge", &target);
+        let mut requester = Requester::connect(&url).await;
+        let answer = requester.request("/model cheap").await;
         assert_eq!(answer.kind(), Kind::Message, "{}", answer.to_text());
         let sent = openclaw.log().matching(&json!({"/method": "agent"}));
         let sent = sent.last().unwrap()["params"]["message"].as_str().unwrap();

@@ -1,13 +1,16 @@
-//! Ways through a card or an answer.
+//! Routes through a card or an answer.
 
 use serde_json::json;
 
-use crate::egress::rig::{Outcome, Route};
+use crate::egress::attempt::{Outcome, Route};
 
-use super::hosts::IN_DISGUISE;
-use super::{CARD_PATH, NO_CARD, REDIRECTED, REFUSED, card, peer, route, send, target, with};
+use super::hosts::UNICODE_HOSTS;
+use super::{
+    CARD_PATH, NO_CARD, REDIRECTED, REFUSED, card, config_with_target, peer, route, send,
+    with_field,
+};
 
-pub(super) fn card_places() -> Vec<Route> {
+pub(super) fn configured_card_urls() -> Vec<Route> {
     let mut routes = Vec::new();
     let names = vec![("public.example", vec![vec!["127.0.0.1"]])];
     for (group, key) in [
@@ -15,9 +18,9 @@ pub(super) fn card_places() -> Vec<Route> {
         ("configured endpoint", "endpoint"),
     ] {
         let url = "http://public.example:PORT/x";
-        let own = json!({"baseUrl": "{{origin}}"});
+        let settings = json!({"baseUrl": "{{origin}}"});
         routes.push(Route {
-            config: target(with(own, key, json!(url))),
+            config: config_with_target(with_field(settings, key, json!(url))),
             names: names.clone(),
             ..route(group, "public.example → 127.0.0.1", REFUSED)
         });
@@ -26,7 +29,7 @@ pub(super) fn card_places() -> Vec<Route> {
     let oauth2 =
         json!({"type": "oauth2", "tokenUrl": url, "clientId": "me", "clientSecret": "s3cret"});
     routes.push(Route {
-        config: target(json!({"baseUrl": "{{origin}}", "auth": oauth2})),
+        config: config_with_target(json!({"baseUrl": "{{origin}}", "auth": oauth2})),
         names: names.clone(),
         ..route("configured tokenUrl", "public.example → 127.0.0.1", REFUSED)
     });
@@ -36,7 +39,7 @@ pub(super) fn card_places() -> Vec<Route> {
         "/\\127.0.0.1:PORT/card",
     ] {
         routes.push(Route {
-            config: target(
+            config: config_with_target(
                 json!({"baseUrl": "{{origin}}", "cardPath": path.replace("http://", "")}),
             ),
             ..route("configured cardPath", path, NO_CARD)
@@ -62,23 +65,25 @@ pub(super) fn interfaces() -> Vec<Route> {
         "http://public.example:PORT/rpc",
     ] {
         routes.push(Route {
-            peer: peer(with(card(), "url", json!(url))),
+            peer: peer(with_field(card(), "url", json!(url))),
             names: names.clone(),
             ..route("card's interface", url, REFUSED)
         });
     }
-    for host in IN_DISGUISE {
+    for host in UNICODE_HOSTS {
         let url = format!("http://{host}:PORT/rpc");
         routes.push(Route {
-            peer: peer(with(card(), "url", json!(url))),
+            peer: peer(with_field(card(), "url", json!(url))),
             ..route("card's interface", url, REFUSED)
         });
     }
     let url = "http://127.0.0.1:PORT/rest";
     let additional = json!([{"transport": "HTTP+JSON", "url": url}]);
     routes.push(Route {
-        config: target(json!({"baseUrl": "{{origin}}", "preferredTransports": ["HTTP+JSON"]})),
-        peer: peer(with(card(), "additionalInterfaces", additional)),
+        config: config_with_target(
+            json!({"baseUrl": "{{origin}}", "preferredTransports": ["HTTP+JSON"]}),
+        ),
+        peer: peer(with_field(card(), "additionalInterfaces", additional)),
         ..route("card's additional interface", url, REFUSED)
     });
     routes
@@ -109,7 +114,7 @@ pub(super) fn redirects() -> Vec<Route> {
         ("message/send", send()),
         (
             "message/stream",
-            with(send(), "follow_updates", json!(true)),
+            with_field(send(), "follow_updates", json!(true)),
         ),
         (
             "tasks/get",
@@ -138,13 +143,13 @@ pub(super) fn redirects() -> Vec<Route> {
 
 pub(super) fn extended_cards() -> Vec<Route> {
     let url = "http://127.0.0.1:PORT/rpc";
-    let extended = with(card(), "supportsAuthenticatedExtendedCard", json!(true));
+    let extended = with_field(card(), "supportsAuthenticatedExtendedCard", json!(true));
     let mut served = peer(extended.clone());
     served["rpc"]["agent/getAuthenticatedExtendedCard"] =
-        json!({"result": with(card(), "url", json!(url))});
+        json!({"result": with_field(card(), "url", json!(url))});
     vec![
         Route {
-            peer: peer(with(extended, "url", json!(url))),
+            peer: peer(with_field(extended, "url", json!(url))),
             ..route("place of the extended card", url, REFUSED)
         },
         Route {
@@ -155,7 +160,7 @@ pub(super) fn extended_cards() -> Vec<Route> {
 }
 
 /// Forbidden addresses in a card or a response.
-pub(super) fn named_and_not_called() -> Vec<Route> {
+pub(super) fn unused_urls() -> Vec<Route> {
     let url = "http://127.0.0.1:PORT/x";
     let flows = json!({"clientCredentials": {"tokenUrl": url, "scopes": {}}});
     let oauth2 = json!({"a": {"type": "oauth2", "flows": flows, "oauth2MetadataUrl": url}});
@@ -165,8 +170,8 @@ pub(super) fn named_and_not_called() -> Vec<Route> {
         "eyJhbGciOiJFUzI1NiIsImtpZCI6ImsiLCJqa3UiOiJodHRwOi8vMTI3LjAuMC4xL2p3a3MuanNvbiJ9";
     let signatures = json!([{"protected": protected, "signature": "AAAA"}]);
     let secured = |schemes| {
-        with(
-            with(card(), "securitySchemes", schemes),
+        with_field(
+            with_field(card(), "securitySchemes", schemes),
             "security",
             json!([{"a": []}]),
         )
@@ -177,16 +182,19 @@ pub(super) fn named_and_not_called() -> Vec<Route> {
         ("openIdConnectUrl of a card", secured(open_id)),
         (
             "jku of a card's signature",
-            with(card(), "signatures", signatures),
+            with_field(card(), "signatures", signatures),
         ),
-        ("iconUrl of a card", with(card(), "iconUrl", json!(url))),
+        (
+            "iconUrl of a card",
+            with_field(card(), "iconUrl", json!(url)),
+        ),
         (
             "documentationUrl of a card",
-            with(card(), "documentationUrl", json!(url)),
+            with_field(card(), "documentationUrl", json!(url)),
         ),
         (
             "provider of a card",
-            with(card(), "provider", json!({"organization": "x", "url": url})),
+            with_field(card(), "provider", json!({"organization": "x", "url": url})),
         ),
         ("file in an answer", card()),
     ] {
@@ -197,7 +205,7 @@ pub(super) fn named_and_not_called() -> Vec<Route> {
     }
     let file = json!([{"kind": "file", "uri": url}]);
     routes.push(Route {
-        requests: vec![with(send(), "parts", file)],
+        requests: vec![with_field(send(), "parts", file)],
         ..route("file in a request", url, Outcome::Ignored)
     });
     routes

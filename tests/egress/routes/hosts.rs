@@ -1,7 +1,7 @@
-//! The destinations of the ways.
+//! The destinations of the routes.
 
 /// Internal hosts, in every spelling of a URL.
-pub(super) const INSIDE: [&str; 53] = [
+pub(super) const INTERNAL_HOSTS: [&str; 53] = [
     "127.0.0.1",
     "127.1",
     "127.0.1",
@@ -57,12 +57,12 @@ pub(super) const INSIDE: [&str; 53] = [
     "[2001:db8::1]",
 ];
 
-/// Internal hosts in characters that become digits and letters. Only a card can contain them.
-pub(super) const IN_DISGUISE: [&str; 4] =
+/// Internal hosts in Unicode characters that IDNA maps to ASCII digits and letters. Only a card can contain them.
+pub(super) const UNICODE_HOSTS: [&str; 4] =
     ["１２７.０.０.１", "127。0。0。1", "①②⑦.⓪.⓪.①", "ｌocalhost"];
 
 /// Internal addresses for names to resolve to.
-pub(super) const ANSWERS: [&[&str]; 10] = [
+pub(super) const INTERNAL_ADDRESSES: [&[&str]; 10] = [
     &["127.0.0.1"],
     &["::1"],
     &["0.0.0.0"],

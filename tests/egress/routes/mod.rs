@@ -1,4 +1,4 @@
-//! The ways.
+//! The routes.
 
 mod cards;
 mod hosts;
@@ -6,7 +6,7 @@ mod requests;
 
 use serde_json::{Value, json};
 
-use crate::egress::rig::{Outcome, Route};
+use crate::egress::attempt::{Outcome, Route};
 
 const REFUSED: Outcome = Outcome::Refused("A2A_SDK_ERROR", "address_refused");
 const REDIRECTED: Outcome = Outcome::Refused("A2A_SDK_ERROR", "redirect_refused");
@@ -19,13 +19,13 @@ pub(crate) fn all() -> Vec<Route> {
         requests::target_urls(),
         requests::names(),
         requests::continuations(),
-        cards::card_places(),
+        cards::configured_card_urls(),
         cards::interfaces(),
         cards::redirects(),
         cards::extended_cards(),
         requests::callbacks(),
-        cards::named_and_not_called(),
-        proxied(),
+        cards::unused_urls(),
+        proxy_routes(),
         operator_routes(),
     ];
     parts.into_iter().flatten().collect()
@@ -39,7 +39,7 @@ fn card() -> Value {
     })
 }
 
-fn with(mut value: Value, key: &str, other: Value) -> Value {
+fn with_field(mut value: Value, key: &str, other: Value) -> Value {
     value[key] = other;
     value
 }
@@ -58,9 +58,13 @@ fn send() -> Value {
     json!({"action": "send", "parts": [{"kind": "text", "text": "hello"}], "timeout_ms": 5000})
 }
 
-fn target(target: Value) -> Value {
-    let target = with(with(target, "alias", json!("main")), "default", json!(true));
-    json!({"targets": [target]})
+fn config_with_target(config_with_target: Value) -> Value {
+    let config_with_target = with_field(
+        with_field(config_with_target, "alias", json!("main")),
+        "default",
+        json!(true),
+    );
+    json!({"targets": [config_with_target]})
 }
 
 /// Returns a configured peer without faults.
@@ -68,7 +72,7 @@ fn route(group: &'static str, address: impl Into<String>, expected: Outcome) -> 
     Route {
         group,
         address: address.into(),
-        config: target(json!({"baseUrl": "{{origin}}"})),
+        config: config_with_target(json!({"baseUrl": "{{origin}}"})),
         peer: peer(card()),
         names: Vec::new(),
         proxy: false,
@@ -77,9 +81,13 @@ fn route(group: &'static str, address: impl Into<String>, expected: Outcome) -> 
     }
 }
 
-fn may_name_others() -> Value {
+fn url_override_config() -> Value {
     let policy = json!({"allowTargetUrlOverride": true});
-    with(target(json!({"baseUrl": "{{origin}}"})), "policy", policy)
+    with_field(
+        config_with_target(json!({"baseUrl": "{{origin}}"})),
+        "policy",
+        policy,
+    )
 }
 
 fn continuation(url: &str, card_path: &str) -> Value {
@@ -92,7 +100,7 @@ fn continuation(url: &str, card_path: &str) -> Value {
 const CARD_PATH: &str = "/.well-known/agent-card.json";
 
 /// The trap is the proxy, which must receive no connection.
-fn proxied() -> Vec<Route> {
+fn proxy_routes() -> Vec<Route> {
     [
         "http://public.example/",
         "https://public.example/",
@@ -101,10 +109,10 @@ fn proxied() -> Vec<Route> {
     ]
     .into_iter()
     .map(|url| Route {
-        config: may_name_others(),
+        config: url_override_config(),
         names: vec![("public.example", vec![vec!["10.0.0.1"]])],
         proxy: true,
-        requests: vec![with(send(), "target_url", json!(url))],
+        requests: vec![with_field(send(), "target_url", json!(url))],
         ..route("through a proxy", url, REFUSED)
     })
     .collect()
@@ -115,52 +123,54 @@ fn operator_routes() -> Vec<Route> {
     let any = json!({"allowTargetUrlOverride": true, "allowPrivateTargetUrls": true});
     vec![
         route(
-            "the operator's own",
+            "set by the operator",
             "baseUrl on 127.0.0.1",
             Outcome::Allowed,
         ),
         Route {
-            config: target(
+            config: config_with_target(
                 json!({"baseUrl": "https://agent.example", "cardUrl": "{{origin}}/.well-known/agent-card.json"}),
             ),
             ..route(
-                "the operator's own",
+                "set by the operator",
                 "cardUrl on 127.0.0.1",
                 Outcome::Allowed,
             )
         },
         Route {
-            config: target(json!({"baseUrl": "{{origin}}", "endpoint": "{{origin}}/a2a/jsonrpc"})),
-            peer: peer(with(card(), "url", json!("http://10.0.0.1/rpc"))),
+            config: config_with_target(
+                json!({"baseUrl": "{{origin}}", "endpoint": "{{origin}}/a2a/jsonrpc"}),
+            ),
+            peer: peer(with_field(card(), "url", json!("http://10.0.0.1/rpc"))),
             ..route(
-                "the operator's own",
+                "set by the operator",
                 "endpoint on 127.0.0.1",
                 Outcome::Allowed,
             )
         },
         Route {
-            config: target(
+            config: config_with_target(
                 json!({"baseUrl": "http://inside.example:PEER", "allowPrivateNetwork": true}),
             ),
             names: named("inside.example"),
             ..route(
-                "the operator's own",
+                "set by the operator",
                 "a name, with allowPrivateNetwork",
                 Outcome::Allowed,
             )
         },
         Route {
-            config: with(json!({}), "policy", any),
-            requests: vec![with(send(), "target_url", json!("{{origin}}"))],
+            config: with_field(json!({}), "policy", any),
+            requests: vec![with_field(send(), "target_url", json!("{{origin}}"))],
             ..route(
-                "the operator's own",
+                "set by the operator",
                 "target_url, with allowPrivateTargetUrls",
                 Outcome::Allowed,
             )
         },
         Route {
             proxy: true,
-            ..route("the operator's own", "beside a proxy", Outcome::Allowed)
+            ..route("set by the operator", "beside a proxy", Outcome::Allowed)
         },
     ]
 }

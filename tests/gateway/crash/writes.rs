@@ -38,23 +38,23 @@ fn requests() -> Vec<(Value, Vec<String>)> {
     ]
 }
 
-/// What the clients of a gateway know of its files.
+/// The entries that the clients of a gateway expect in its files.
 #[derive(Debug, Default)]
-struct Known {
+struct KnownEntries {
     stored: BTreeSet<String>,
     /// Refused or deleted entries.
     absent: BTreeSet<String>,
     errors: usize,
 }
 
-impl Known {
+impl KnownEntries {
     /// Sends the requests, and returns whether the gateway answered all of them before it ended.
     async fn run(&mut self, url: &str) -> bool {
         let received = Acknowledged::default();
-        let Some(opened) = try_advertise(url, AGENT).await else {
+        let Some(connection) = try_connect_agent(url, AGENT).await else {
             return false;
         };
-        tokio::spawn(agent(opened, AGENT, Arc::clone(&received)));
+        tokio::spawn(run_agent(connection, AGENT, Arc::clone(&received)));
         let Some(mut client) = try_connect(url).await else {
             return false;
         };
@@ -66,7 +66,7 @@ impl Known {
             if client.sender.text(request.to_string()).await.is_err() {
                 return false;
             }
-            let answer = soon(next(&mut client)).await;
+            let answer = within_timeout(next(&mut client)).await;
             if !deletes {
                 let received = received.borrow();
                 let received = received.values().flatten();
@@ -101,48 +101,48 @@ impl Known {
 }
 
 /// Starts a gateway on the files, and adds an entry to each session.
-async fn continues(state: &Path, mut known: Known) {
+async fn check_restart(state: &Path, mut entries: KnownEntries) {
     let gateway = Gateway::start(state, "always");
     let received = Acknowledged::default();
-    serve(&gateway.url, AGENT, &received).await;
+    start_agent(&gateway.url, AGENT, &received).await;
     let mut client = connect(&gateway.url).await;
     for session in ["s-0", "s-1", "s-2", "s-3", "s-4"] {
         let id = format!("after-{session}");
         let request = message(&id, AGENT, session, 300).to_string();
         client.sender.text(request).await.unwrap();
-        let answer = soon(next(&mut client)).await.unwrap();
+        let answer = within_timeout(next(&mut client)).await.unwrap();
         let is_archived = answer["content"]["code"] == 4002;
         assert!(answer["type"] == "message" || is_archived, "{answer}");
         if !is_archived {
-            known.stored.insert(id);
+            entries.stored.insert(id);
         }
     }
     gateway.kill();
-    known.absent.clear();
-    known.check(state);
+    entries.absent.clear();
+    entries.check(state);
 }
 
 /// Lets `at` happen at one write, and checks the files. Returns the number of writes.
-async fn stopped(at: AtWrite, stop: Option<usize>) -> usize {
+async fn run_with_stop(at: AtWrite, stop: Option<usize>) -> usize {
     let state = Folder::new();
     let command = trace::command(Path::new(env!("CARGO_BIN_EXE_remote-agent")));
     let mut process = spawn(command, state.path(), "always");
     let tracer = trace::follow(&mut process, state.path(), at, stop);
-    let mut known = Known::default();
+    let mut entries = KnownEntries::default();
     let gateway = Gateway::from_process(process);
     if !gateway.url.is_empty() {
-        let is_over = known.run(&gateway.url).await;
-        assert!(is_over || at == AtWrite::Kill, "the gateway ended");
+        let all_answered = entries.run(&gateway.url).await;
+        assert!(all_answered || at == AtWrite::Kill, "the gateway ended");
         // The deletion of a session without entries is refused too.
-        assert!(known.errors <= 2, "{known:?}");
+        assert!(entries.errors <= 2, "{entries:?}");
         let pid = Pid::from_child(&gateway.process);
         // A killed gateway has ended already.
         let _ = kill_process(pid, Signal::TERM);
     }
     let writes = tracer.join().unwrap();
     drop(gateway);
-    known.check(state.path());
-    continues(state.path(), known).await;
+    entries.check(state.path());
+    check_restart(state.path(), entries).await;
     writes
 }
 
@@ -150,7 +150,7 @@ async fn stopped(at: AtWrite, stop: Option<usize>) -> usize {
 fn sigkill_at_a_write_keeps_acknowledged_entries() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     trace::at_each_write(AtWrite::Kill, |stop| {
-        runtime.block_on(stopped(AtWrite::Kill, stop))
+        runtime.block_on(run_with_stop(AtWrite::Kill, stop))
     });
 }
 
@@ -158,6 +158,6 @@ fn sigkill_at_a_write_keeps_acknowledged_entries() {
 fn write_without_space_refuses_one_request() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     trace::at_each_write(AtWrite::NoSpace, |stop| {
-        runtime.block_on(stopped(AtWrite::NoSpace, stop))
+        runtime.block_on(run_with_stop(AtWrite::NoSpace, stop))
     });
 }

@@ -7,8 +7,8 @@ use testkit::conformance::gateways;
 use tokio::time::Instant;
 
 use crate::gateway::{
-    rig::reason,
-    support::{and, at, named, state, text, to},
+    support::{message_to, start_profile, state, text, tool_with_gateway, with_fields},
+    tool_fixture::reason,
 };
 
 /// The deadline of a call that should end long before.
@@ -30,16 +30,16 @@ enum Expected {
 use Expected::{Answer, Error, Nothing};
 
 async fn call_agent(agent: &str, expected: Expected) {
-    let gateway = named("hostile").await;
-    let rig = at(&gateway.url(), json!({}));
+    let gateway = start_profile("hostile").await;
+    let fixture = tool_with_gateway(&gateway.url(), json!({}));
     let deadline = if matches!(expected, Nothing) {
         SHORT_TIMEOUT_MS
     } else {
         LONG_TIMEOUT_MS
     };
     let started_at = Instant::now();
-    let request = and(to(agent, "Hello?"), json!({"timeout_ms": deadline}));
-    let envelope = rig.call(&request).await;
+    let request = with_fields(message_to(agent, "Hello?"), json!({"timeout_ms": deadline}));
+    let envelope = fixture.call(&request).await;
     let elapsed = started_at.elapsed();
     match expected {
         Answer(expected) => {
@@ -64,7 +64,7 @@ async fn call_agent(agent: &str, expected: Expected) {
         "{agent} took {elapsed:?}"
     );
     // The next call always has a working connection.
-    let envelope = rig.call(&to("honest", "Hello?")).await;
+    let envelope = fixture.call(&message_to("honest", "Hello?")).await;
     assert_eq!(
         text(&envelope),
         "the genuine answer",
@@ -165,15 +165,15 @@ fn every_agent_of_the_profile_is_called() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn text_posing_as_system_stays_text() {
-    let gateway = named("hostile").await;
-    let rig = at(&gateway.url(), json!({}));
-    let envelope = rig.call(&to("injection", "Hello?")).await;
+    let gateway = start_profile("hostile").await;
+    let fixture = tool_with_gateway(&gateway.url(), json!({}));
+    let envelope = fixture.call(&message_to("injection", "Hello?")).await;
     assert_eq!(envelope["ok"], true, "{envelope}");
     assert_eq!(
         envelope["raw"]["role"], "agent",
         "its own role is not taken over"
     );
-    let read = rig.plugin.render(&envelope.to_string());
+    let read = fixture.plugin.render(&envelope.to_string());
     assert!(
         !read.contains('\u{1b}') && !read.contains('\u{202e}'),
         "{read}"
@@ -182,10 +182,10 @@ async fn text_posing_as_system_stays_text() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unresponsive_gateway_is_closed_after_two_heartbeats() {
-    let gateway = named("hostile").await;
-    let rig = at(&gateway.url(), json!({"heartbeatMs": 300}));
-    let envelope = rig.call(&to("hang", "Hello?")).await;
+    let gateway = start_profile("hostile").await;
+    let fixture = tool_with_gateway(&gateway.url(), json!({"heartbeatMs": 300}));
+    let envelope = fixture.call(&message_to("hang", "Hello?")).await;
     assert_eq!(reason(&envelope), "connection_reset", "{envelope}");
-    let envelope = rig.call(&to("honest", "Hello?")).await;
+    let envelope = fixture.call(&message_to("honest", "Hello?")).await;
     assert_eq!(text(&envelope), "the genuine answer", "{envelope}");
 }

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::gateway::{
-    rig::reason,
-    support::{and, at, named, text, to},
+    support::{message_to, start_profile, text, tool_with_gateway, with_fields},
+    tool_fixture::reason,
 };
 
 /// The timeout of connecting to a gateway with an endless handshake.
@@ -15,11 +15,14 @@ const TIMEOUT_MS: u64 = 400;
 
 /// Calls an agent through this server. The call ends long before its deadline.
 async fn call_server(path: &str, settings: Value) -> Value {
-    let gateway = named("hostile").await;
-    let rig = at(&format!("{}{path}", gateway.url()), settings);
+    let gateway = start_profile("hostile").await;
+    let fixture = tool_with_gateway(&format!("{}{path}", gateway.url()), settings);
     let started_at = Instant::now();
-    let request = and(to("honest", "Hello?"), json!({"timeout_ms": 15_000}));
-    let envelope = rig.call(&request).await;
+    let request = with_fields(
+        message_to("honest", "Hello?"),
+        json!({"timeout_ms": 15_000}),
+    );
+    let envelope = fixture.call(&request).await;
     let elapsed = started_at.elapsed();
     assert!(elapsed < Duration::from_secs(10), "{path} took {elapsed:?}");
     envelope
@@ -92,13 +95,13 @@ async fn malformed_envelope_before_handshake_is_ignored() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_07_two_missed_pongs_close_the_connection() {
-    let gateway = named("hostile").await;
-    let rig = at(
+    let gateway = start_profile("hostile").await;
+    let fixture = tool_with_gateway(
         &format!("{}/mute", gateway.url()),
         json!({"heartbeatMs": 60}),
     );
     let started_at = Instant::now();
-    let envelope = rig.call(&to("silent", "Hello?")).await;
+    let envelope = fixture.call(&message_to("silent", "Hello?")).await;
     assert_eq!(reason(&envelope), "connection_reset", "{envelope}");
     assert_eq!(
         envelope["error"]["details"]["delivered"], "unknown",

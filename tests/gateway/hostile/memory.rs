@@ -4,8 +4,8 @@
 use futures_util::future::join_all;
 use serde_json::json;
 
-use crate::gateway::filter::Filter;
-use crate::gateway::support::{and, named, propose, to};
+use crate::gateway::jsonl_process::JsonlProcess;
+use crate::gateway::support::{message_to, propose, start_profile, with_fields};
 
 /// The allowed growth between few and many rounds, in kB, for fragmentation. It is 600 kB for each round, or 15 bytes for
 /// each message of the floods.
@@ -49,42 +49,48 @@ const PROPOSALS: [&str; 5] = [
     "flood of votes",
 ];
 
-fn round(filter: &mut Filter) {
+fn round(process: &mut JsonlProcess) {
     for agent in AGENTS {
-        let request = and(to(agent, "Hello?"), json!({"timeout_ms": 10_000}));
-        let envelope = filter.call(&request);
+        let request = with_fields(message_to(agent, "Hello?"), json!({"timeout_ms": 10_000}));
+        let envelope = process.call(&request);
         assert_ne!(
             envelope["error"]["reason"], "timeout",
             "{agent}: {envelope}"
         );
     }
     for proposal in PROPOSALS {
-        let envelope = filter.call(&and(propose(proposal), json!({"timeout_ms": 10_000})));
+        let envelope = process.call(&with_fields(
+            propose(proposal),
+            json!({"timeout_ms": 10_000}),
+        ));
         assert_eq!(envelope["ok"], true, "{proposal}: {envelope}");
     }
     // The replies of these agents never end, but the call does.
     for agent in ["endless-flood", "endless-pings", "forged-only", "silent"] {
-        filter.call(&and(to(agent, "Hello?"), json!({"timeout_ms": 60})));
+        process.call(&with_fields(
+            message_to(agent, "Hello?"),
+            json!({"timeout_ms": 60}),
+        ));
     }
 }
 
 /// Returns the memory of a process after few and after many rounds, in kB.
 async fn resident_kb() -> (u64, u64) {
-    let gateway = named("hostile").await;
+    let gateway = start_profile("hostile").await;
     let config = json!({
         "gateway": {"enabled": true, "url": gateway.url(), "timeoutMs": 5000},
         "limits": {"eventBytes": 1_048_576},
     });
     let resident_kb = tokio::task::spawn_blocking(move || {
-        let mut filter = Filter::start(&config);
+        let mut process = JsonlProcess::start(&config);
         for _ in 0..WARM_UP_ROUNDS {
-            round(&mut filter);
+            round(&mut process);
         }
-        let before = filter.memory_kb("VmRSS");
+        let before = process.memory_kb("VmRSS");
         for _ in 0..ROUNDS {
-            round(&mut filter);
+            round(&mut process);
         }
-        (before, filter.memory_kb("VmRSS"))
+        (before, process.memory_kb("VmRSS"))
     });
     resident_kb.await.unwrap()
 }

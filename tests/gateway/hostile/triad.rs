@@ -3,26 +3,31 @@
 use serde_json::{Value, json};
 
 use crate::gateway::{
-    rig::{Rig, reason},
-    support::{and, artifacts, at, decision, named, next, propose},
+    support::{
+        artifacts, continue_task, decision, propose, start_profile, tool_with_gateway, with_fields,
+    },
+    tool_fixture::{ToolFixture, reason},
 };
 
 /// Sends a proposal to the hostile triad. Returns the result, its updates and the instance.
-async fn send_proposal(text: &str) -> (Value, Vec<Value>, Rig) {
+async fn send_proposal(text: &str) -> (Value, Vec<Value>, ToolFixture) {
     send_proposal_with_timeout(text, 15_000).await
 }
 
 /// Sends a proposal with this timeout.
-async fn send_proposal_with_timeout(text: &str, timeout_ms: u64) -> (Value, Vec<Value>, Rig) {
-    let gateway = named("hostile").await;
-    let rig = at(&gateway.url(), json!({}));
-    let request = and(propose(text), json!({"timeout_ms": timeout_ms}));
-    let (envelope, updates) = rig.follow(&request).await;
-    (envelope, updates, rig)
+async fn send_proposal_with_timeout(
+    text: &str,
+    timeout_ms: u64,
+) -> (Value, Vec<Value>, ToolFixture) {
+    let gateway = start_profile("hostile").await;
+    let fixture = tool_with_gateway(&gateway.url(), json!({}));
+    let request = with_fields(propose(text), json!({"timeout_ms": timeout_ms}));
+    let (envelope, updates) = fixture.call_with_updates(&request).await;
+    (envelope, updates, fixture)
 }
 
-fn has_warning(rig: &Rig, part: &str) -> bool {
-    let lines = rig.log.lines();
+fn has_warning(fixture: &ToolFixture, part: &str) -> bool {
+    let lines = fixture.log.lines();
     lines
         .iter()
         .any(|(level, line)| level == "warn" && line.contains(part))
@@ -30,9 +35,9 @@ fn has_warning(rig: &Rig, part: &str) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_35_contradictory_decision_has_a_warning() {
-    let (envelope, _, rig) = send_proposal("contradict").await;
+    let (envelope, _, fixture) = send_proposal("contradict").await;
     assert_eq!(decision(&envelope)["result"], "approved", "{envelope}");
-    assert!(has_warning(&rig, "vote"), "{:?}", rig.log.lines());
+    assert!(has_warning(&fixture, "vote"), "{:?}", fixture.log.lines());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -45,9 +50,9 @@ async fn repeated_decision_is_one() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn second_decision_is_ignored() {
-    let (envelope, _, rig) = send_proposal("change its mind").await;
+    let (envelope, _, fixture) = send_proposal("change its mind").await;
     assert_eq!(decision(&envelope)["result"], "approved", "{envelope}");
-    let later = rig.call(&next("status", &envelope)).await;
+    let later = fixture.call(&continue_task("status", &envelope)).await;
     assert_eq!(decision(&later)["result"], "approved", "{later}");
 }
 
@@ -69,39 +74,47 @@ async fn h_37_decision_belongs_to_the_named_proposal() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_43_decision_without_votes_is_accepted() {
-    let (envelope, _, rig) = send_proposal("no votes").await;
+    let (envelope, _, fixture) = send_proposal("no votes").await;
     assert_eq!(
         decision(&envelope)["missing"],
         json!(["charlie"]),
         "{envelope}"
     );
-    assert!(!has_warning(&rig, "vote"), "{:?}", rig.log.lines());
+    assert!(!has_warning(&fixture, "vote"), "{:?}", fixture.log.lines());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn invalid_votes_are_not_counted() {
-    let (envelope, _, rig) = send_proposal("strange votes").await;
+    let (envelope, _, fixture) = send_proposal("strange votes").await;
     assert_eq!(decision(&envelope)["result"], "approved", "{envelope}");
     assert!(!envelope.to_string().contains("mallory"), "{envelope}");
-    assert!(!has_warning(&rig, "contradict"), "{:?}", rig.log.lines());
+    assert!(
+        !has_warning(&fixture, "contradict"),
+        "{:?}",
+        fixture.log.lines()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn malformed_decision_fails_at_once() {
-    let gateway = named("hostile").await;
-    let rig = at(&gateway.url(), json!({}));
+    let gateway = start_profile("hostile").await;
+    let fixture = tool_with_gateway(&gateway.url(), json!({}));
     for text in ["wrong types", "no result"] {
-        let request = and(propose(text), json!({"follow_updates": false}));
-        let envelope = rig.call(&request).await;
+        let request = with_fields(propose(text), json!({"follow_updates": false}));
+        let envelope = fixture.call(&request).await;
         assert_eq!(reason(&envelope), "protocol_error", "{text}: {envelope}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_35_decision_with_other_votes_has_a_warning() {
-    let (envelope, _, rig) = send_proposal("other votes").await;
+    let (envelope, _, fixture) = send_proposal("other votes").await;
     assert_eq!(decision(&envelope)["result"], "approved", "{envelope}");
-    assert!(has_warning(&rig, "contradicts"), "{:?}", rig.log.lines());
+    assert!(
+        has_warning(&fixture, "contradicts"),
+        "{:?}",
+        fixture.log.lines()
+    );
     let warning = &artifacts(&envelope)[0]["metadata"]["warning"];
     let warning = warning.as_str().unwrap_or_default();
     assert!(warning.contains("alpha reject before"), "{envelope}");
@@ -138,8 +151,8 @@ async fn repeated_votes_of_a_member_count_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reasons_posing_as_system_stay_text() {
-    let (envelope, _, rig) = send_proposal("inject").await;
-    let read = rig.plugin.render(&envelope.to_string());
+    let (envelope, _, fixture) = send_proposal("inject").await;
+    let read = fixture.plugin.render(&envelope.to_string());
     let fences = read.matches("</remote_agent_output>").count();
     assert!(fences <= 1, "{read}");
 }

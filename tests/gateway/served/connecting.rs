@@ -3,8 +3,11 @@
 use serde_json::{Value, json};
 use testkit::conformance::gateways::{LogEvent, Member};
 
-use super::{alive, client, closed, error, exchange, gateway, listener, message, number};
-use crate::gateway::{rig::soon, support::voters};
+use super::{
+    assert_alive, client, error_code, exchange, exchange_error, gateway, listener, message,
+    wait_for_close,
+};
+use crate::gateway::{support::voters, tool_fixture::within_timeout};
 
 /// SHA-256 of `open sesame`.
 const KEY: &str = "41ef4bb0b23661e66301aac36066912dac037827b4ae63a7b1165a5aa93ed4eb";
@@ -32,7 +35,7 @@ async fn h_02_server_selects_subprotocol_only_if_offered() {
     let gateway = gateway(json!({})).await;
     for script in [json!({"upgrade": {"protocol": "a2a-v1"}}), json!({})] {
         let client = Member::join(&gateway.url, &script).await.unwrap();
-        alive(&client).await;
+        assert_alive(&client).await;
     }
 }
 
@@ -52,10 +55,11 @@ async fn h_04_invalid_envelope_is_reported_and_connection_stays() {
     ] {
         let before = client.log().matching(&json!({"/type": "error"})).len();
         client.act(&act).await.unwrap();
-        let reported = soon(client.log().frame(before + 1, &json!({"/type": "error"}))).await;
-        assert_eq!(number(&reported), expected, "{act}");
+        let reported =
+            within_timeout(client.log().frame(before + 1, &json!({"/type": "error"}))).await;
+        assert_eq!(error_code(&reported), expected, "{act}");
     }
-    alive(&client).await;
+    assert_alive(&client).await;
 }
 
 #[tokio::test]
@@ -65,14 +69,14 @@ async fn h_04_more_than_1_mib_closes_with_1009() {
     let large = json!({"frame": {"opcode": 1, "masked": true, "payload": {"repeat": {"chunk": "x", "count": 1_048_577}}}});
     // The gateway may close the connection before it has read the whole frame.
     let _ = client.act(&large).await;
-    assert_eq!(closed(&client).await, Some(1009));
+    assert_eq!(wait_for_close(&client).await, Some(1009));
 }
 
 #[tokio::test]
 async fn h_07_both_kinds_of_ping_are_answered() {
     let gateway = gateway(json!({})).await;
     let client = client(&gateway).await;
-    alive(&client).await;
+    assert_alive(&client).await;
     let with_content = json!({"type": "ping", "id": "p-2", "content": {}, "timestamp": 5});
     let pong = exchange(
         &client,
@@ -85,7 +89,7 @@ async fn h_07_both_kinds_of_ping_are_answered() {
         .act(&json!({"frame": {"opcode": 9, "masked": true, "payload": "?"}}))
         .await
         .unwrap();
-    soon(
+    within_timeout(
         client
             .log()
             .until(|all| all.iter().any(|entry| entry.what == LogEvent::Pong)),
@@ -98,7 +102,7 @@ async fn h_08_optional_advertisement_is_acknowledged() {
     let gateway = gateway(json!({})).await;
     let client = client(&gateway).await;
     assert_eq!(
-        error(&client, message("unknown", json!({}))).await,
+        exchange_error(&client, message("unknown", json!({}))).await,
         3001,
         "served without a handshake"
     );
@@ -126,17 +130,20 @@ fn locked() -> Value {
 async fn h_10_third_frame_without_credential_closes() {
     let gateway = gateway(locked()).await;
     let client = client(&gateway).await;
-    assert_eq!(error(&client, advertise()).await, 5001);
-    assert_eq!(error(&client, message("alpha", json!({}))).await, 5001);
+    assert_eq!(exchange_error(&client, advertise()).await, 5001);
     assert_eq!(
-        error(
+        exchange_error(&client, message("alpha", json!({}))).await,
+        5001
+    );
+    assert_eq!(
+        exchange_error(
             &client,
             json!({"type": "discovery", "content": {"action": "list"}})
         )
         .await,
         5001
     );
-    assert_eq!(closed(&client).await, Some(1008));
+    assert_eq!(wait_for_close(&client).await, Some(1008));
 }
 
 #[tokio::test]
@@ -154,13 +161,14 @@ async fn h_11_invalid_credential_closes_the_connection() {
     for (name, value) in expected.as_object().unwrap() {
         assert_eq!(&reported["content"][name], value, "{reported}");
     }
-    assert_eq!(closed(&member).await, Some(1008));
+    assert_eq!(wait_for_close(&member).await, Some(1008));
 }
 
 #[tokio::test]
 async fn h_13_advertised_agents_are_served_by_the_client() {
     let gateway = gateway(json!({})).await;
-    let _coder = voters::agent(&gateway.url, "coder", json!([voters::answers("mine")])).await;
+    let _coder =
+        voters::start_agent(&gateway.url, "coder", json!([voters::answer_rule("mine")])).await;
     let client = client(&gateway).await;
     let reply = exchange(
         &client,
@@ -187,7 +195,7 @@ async fn h_47_disconnect_gets_a_close() {
         .act(&json!({"frame": {"opcode": 8, "masked": true, "payload": {"hex": "03e8"}}}))
         .await
         .unwrap();
-    assert_eq!(closed(&client).await, Some(1000));
+    assert_eq!(wait_for_close(&client).await, Some(1000));
     assert_eq!(
         client.log().matching(&json!({"/type": "disconnect"})).len(),
         0

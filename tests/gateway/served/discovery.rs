@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{client, error, exchange, gateway, listener, message};
-use crate::gateway::{rig::soon, support::voters};
+use super::{client, exchange, exchange_error, gateway, listener, message};
+use crate::gateway::{support::voters, tool_fixture::within_timeout};
 
 fn subscribe(agents: Value) -> Value {
     json!({"type": "subscribe", "content": {"channel": "agent:status", "agents": agents}})
@@ -78,21 +78,21 @@ async fn h_32_subscription_receives_current_state_once() {
     .await;
     assert_eq!(reported["content"]["channel"], "agent:status", "{reported}");
     assert_eq!(reported["content"]["status"], "subscribed", "{reported}");
-    let alpha = soon(
+    let alpha = within_timeout(
         client
             .log()
             .frame(1, &json!({"/type": "status", "/content/agent": "alpha"})),
     )
     .await;
     assert_ne!(alpha["content"]["status"], "offline", "{alpha}");
-    let beta = soon(
+    let beta = within_timeout(
         client
             .log()
             .frame(1, &json!({"/type": "status", "/content/agent": "beta"})),
     )
     .await;
     assert_eq!(beta["content"]["status"], "offline", "{beta}");
-    super::alive(&client).await;
+    super::assert_alive(&client).await;
     assert_eq!(client.log().matching(&json!({"/type": "status"})).len(), 2);
 }
 
@@ -107,16 +107,16 @@ async fn h_32_changes_are_reported_until_unsubscribe() {
     )
     .await;
     let of_alpha = json!({"/type": "status", "/content/agent": "alpha"});
-    soon(client.log().frame(1, &of_alpha)).await;
+    within_timeout(client.log().frame(1, &of_alpha)).await;
     let alpha = listener(&gateway, "alpha").await;
-    let came = soon(client.log().frame(2, &of_alpha)).await;
+    let came = within_timeout(client.log().frame(2, &of_alpha)).await;
     assert_eq!(came["content"]["previous"], "offline", "{came}");
     let leave = json!({"type": "unsubscribe", "content": {"channel": "agent:status"}});
     let reported = exchange(&client, leave, json!({"/content/status": "unsubscribed"})).await;
     assert_eq!(reported["content"]["channel"], "agent:status", "{reported}");
     drop(alpha);
     // Waits until the gateway has noticed that alpha disconnected, which a message to alpha shows.
-    let gone = soon(async {
+    let gone = within_timeout(async {
         loop {
             let reported = exchange(
                 &client,
@@ -138,14 +138,18 @@ async fn h_32_unknown_channel_and_empty_status_are_errors() {
     let gateway = gateway(json!({})).await;
     let client = client(&gateway).await;
     let unknown = json!({"type": "subscribe", "content": {"channel": "agent:mood"}});
-    assert_eq!(error(&client, unknown).await, 2005);
-    assert_eq!(error(&client, json!({"type": "status"})).await, 2002);
+    assert_eq!(exchange_error(&client, unknown).await, 2005);
+    assert_eq!(
+        exchange_error(&client, json!({"type": "status"})).await,
+        2002
+    );
 }
 
 #[tokio::test]
 async fn h_33_workspaces_are_listed_with_their_sessions() {
     let gateway = gateway(json!({})).await;
-    let _coder = voters::agent(&gateway.url, "coder", json!([voters::answers("done")])).await;
+    let _coder =
+        voters::start_agent(&gateway.url, "coder", json!([voters::answer_rule("done")])).await;
     let client = client(&gateway).await;
     exchange(
         &client,
@@ -180,7 +184,7 @@ async fn h_34_broadcast_reaches_all_but_its_sender() {
     assert_eq!(delivered, [json!("alpha"), json!("beta")], "{reported}");
     assert_eq!(reported["metadata"]["correlationId"], "bc-1", "{reported}");
     for agent in [&alpha, &beta] {
-        let received = soon(agent.log().frame(1, &json!({"/type": "broadcast"}))).await;
+        let received = within_timeout(agent.log().frame(1, &json!({"/type": "broadcast"}))).await;
         assert_eq!(
             (&received["content"]["message"], &received["from"]),
             (&json!("hear, hear"), &json!("steward")),
@@ -197,13 +201,13 @@ async fn h_34_broadcast_reaches_all_but_its_sender() {
 async fn h_34_unregistered_service_is_not_found() {
     let gateway = gateway(json!({})).await;
     let request = json!({"type": "request", "content": {"service": "weather"}, "metadata": {"correlationId": "r-1"}});
-    assert_eq!(error(&client(&gateway).await, request).await, 3001);
+    assert_eq!(exchange_error(&client(&gateway).await, request).await, 3001);
 }
 
 #[tokio::test]
 async fn decision_is_an_event_for_subscribers() {
     let gateway = gateway(json!({})).await;
-    let _triad = voters::triad(&gateway.url).await;
+    let _triad = voters::start_triad(&gateway.url).await;
     let watcher = client(&gateway).await;
     let channel = json!({"type": "subscribe", "content": {"channel": "triad:decision"}});
     exchange(&watcher, channel, json!({"/type": "subscribe"})).await;
@@ -215,7 +219,7 @@ async fn decision_is_an_event_for_subscribers() {
         json!({"/type": "decision"}),
     )
     .await;
-    let event = soon(watcher.log().frame(1, &json!({"/type": "event"}))).await;
+    let event = within_timeout(watcher.log().frame(1, &json!({"/type": "event"}))).await;
     assert!(event["content"]["event"].is_string(), "{event}");
     assert!(
         event.to_string().contains("p-1") && event.to_string().contains("approved"),

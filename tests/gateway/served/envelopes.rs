@@ -2,16 +2,17 @@
 
 use serde_json::{Value, json};
 
-use super::{client, error, exchange, gateway, listener, message, number};
+use super::{client, error_code, exchange, exchange_error, gateway, listener, message};
 use crate::gateway::{
-    rig::soon,
-    support::{reference::Reference, voters},
+    support::{reference_gateway::ReferenceGateway, voters},
+    tool_fixture::within_timeout,
 };
 
 /// Returns a gateway with the agent `coder`, which answers `done`.
-async fn with_coder(settings: Value) -> (Reference, testkit::conformance::gateways::Member) {
+async fn with_coder(settings: Value) -> (ReferenceGateway, testkit::conformance::gateways::Member) {
     let gateway = gateway(settings).await;
-    let coder = voters::agent(&gateway.url, "coder", json!([voters::answers("done")])).await;
+    let coder =
+        voters::start_agent(&gateway.url, "coder", json!([voters::answer_rule("done")])).await;
     (gateway, coder)
 }
 
@@ -40,7 +41,11 @@ async fn h_15_required_fields_are_enforced() {
         (json!({"type": "request", "content": {}}), 2002),
         (json!({"type": "broadcast", "content": {}}), 2002),
     ] {
-        assert_eq!(error(&client, frame.clone()).await, expected, "{frame}");
+        assert_eq!(
+            exchange_error(&client, frame.clone()).await,
+            expected,
+            "{frame}"
+        );
     }
 }
 
@@ -73,7 +78,7 @@ async fn h_17_id_is_1_to_128_characters() {
         assert_eq!(reply["content"]["content"], "done", "{reply}");
     }
     for id in [String::new(), "i".repeat(129)] {
-        let number = error(&client, message("coder", json!({"id": id}))).await;
+        let number = exchange_error(&client, message("coder", json!({"id": id}))).await;
         assert!([2003, 2005].contains(&number), "{number}");
     }
 }
@@ -86,12 +91,12 @@ async fn h_18_expired_message_is_not_delivered() {
         "coder",
         json!({"timestamp": 1_711_843_200_000_u64, "metadata": {"ttl": 5}}),
     );
-    assert_eq!(error(&client, old).await, 2005);
+    assert_eq!(exchange_error(&client, old).await, 2005);
     let iso = message(
         "coder",
         json!({"timestamp": "2024-03-31T00:00:00Z", "metadata": {"ttl": 5}}),
     );
-    assert_eq!(error(&client, iso).await, 2005);
+    assert_eq!(exchange_error(&client, iso).await, 2005);
     assert_eq!(coder.log().matching(&json!({"/type": "message"})).len(), 0);
 }
 
@@ -113,7 +118,7 @@ async fn h_19_gateway_sets_the_sender() {
 async fn h_19_strict_gateway_refuses_forged_sender() {
     let (gateway, coder) = with_coder(json!({"strict": true})).await;
     let steward = listener(&gateway, "steward").await;
-    let number = error(&steward, message("coder", json!({"from": "mallory"}))).await;
+    let number = exchange_error(&steward, message("coder", json!({"from": "mallory"}))).await;
     assert_eq!(number, 5004);
     assert_eq!(coder.log().matching(&json!({"/type": "message"})).len(), 0);
 }
@@ -131,7 +136,7 @@ async fn h_20_unknown_fields_pass_and_unknown_types_are_reported() {
     assert_eq!(reply["content"]["content"], "done", "{reply}");
     assert_eq!(coder.log().matching(&json!({"/type": "message"})).len(), 1);
     assert_eq!(
-        error(&client, json!({"type": "frobnicate", "content": {}})).await,
+        exchange_error(&client, json!({"type": "frobnicate", "content": {}})).await,
         2004
     );
 }
@@ -152,7 +157,7 @@ async fn h_21_message_expecting_an_answer_gets_one() {
     let more = message("coder", json!({"metadata": {"correlationId": "c-2"}}));
     let reported = exchange(&client, more, json!({"/metadata/correlationId": "c-2"})).await;
     // The error shows whether the agent received the message before it disconnected.
-    let number = number(&reported);
+    let number = error_code(&reported);
     assert!([3002, 3004].contains(&number), "{reported}");
 }
 
@@ -175,7 +180,7 @@ async fn h_22_strict_gateway_rejects_unknown_sessions() {
     let (gateway, _coder) = with_coder(json!({"strict": true})).await;
     let client = client(&gateway).await;
     let reported = message("coder", json!({"sessionId": "new-one"}));
-    assert_eq!(error(&client, reported).await, 4001);
+    assert_eq!(exchange_error(&client, reported).await, 4001);
 }
 
 #[tokio::test]
@@ -188,7 +193,7 @@ async fn h_25_error_belongs_to_its_request() {
         json!({"/type": "error"}),
     )
     .await;
-    assert_eq!(number(&reported), 3001);
+    assert_eq!(error_code(&reported), 3001);
     assert_eq!(
         reported["content"]["error"], "AGENT_NOT_FOUND",
         "{reported}"
@@ -204,8 +209,14 @@ async fn h_25_error_belongs_to_its_request() {
 async fn h_27_unknown_and_offline_agents_differ() {
     let gateway = gateway(json!({})).await;
     let client = client(&gateway).await;
-    assert_eq!(error(&client, message("unknown", json!({}))).await, 3001);
-    assert_eq!(error(&client, message("historian", json!({}))).await, 3002);
+    assert_eq!(
+        exchange_error(&client, message("unknown", json!({}))).await,
+        3001
+    );
+    assert_eq!(
+        exchange_error(&client, message("historian", json!({}))).await,
+        3002
+    );
 }
 
 #[tokio::test]
@@ -222,8 +233,8 @@ async fn h_24_answer_keeps_its_sender() {
     // Mallory answers a request to another agent, under that agent's name.
     let forged = json!({"type": "message", "agent": "client", "from": "coder", "content": {"role": "agent", "content": "believe me"}, "metadata": {"correlationId": "c-1"}});
     mallory.send(&forged).await.unwrap();
-    super::alive(&mallory).await;
-    super::alive(&client).await;
+    super::assert_alive(&mallory).await;
+    super::assert_alive(&client).await;
     assert_eq!(reply["from"], "coder", "{reply}");
     let reported = client
         .log()
@@ -244,7 +255,7 @@ async fn h_50_audit_log_omits_content() {
     exchange(&steward, secret, json!({"/type": "message"})).await;
     drop(gateway);
     // The gateway writes the log in the background.
-    let lines = soon(async {
+    let lines = within_timeout(async {
         loop {
             let text = std::fs::read_to_string(&path).unwrap_or_default();
             if text.lines().any(|line| line.contains("m-1")) {

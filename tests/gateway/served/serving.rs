@@ -15,15 +15,15 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use crate::gateway::rig::soon;
-use crate::gateway::support::reference::Reference;
-use crate::gateway::support::voters::{agent, answers};
+use crate::gateway::support::reference_gateway::ReferenceGateway;
+use crate::gateway::support::voters::{answer_rule, start_agent};
+use crate::gateway::tool_fixture::within_timeout;
 
-fn executor(gateway: &Reference) -> GatewayExecutor {
+fn executor(gateway: &ReferenceGateway) -> GatewayExecutor {
     executor_of(gateway, None)
 }
 
-fn executor_of(gateway: &Reference, state_dir: Option<PathBuf>) -> GatewayExecutor {
+fn executor_of(gateway: &ReferenceGateway, state_dir: Option<PathBuf>) -> GatewayExecutor {
     let settings = Settings::new(Url::parse(&gateway.url).unwrap());
     let runs = GatewayRuns {
         triad: true,
@@ -56,7 +56,7 @@ async fn answer_to(executor: &GatewayExecutor, delegation: Option<Value>) -> Str
         delegation,
     };
     let (reports, mut received) = mpsc::channel(64);
-    let outcome = soon(executor.run(job, reports, CancellationToken::new())).await;
+    let outcome = within_timeout(executor.run(job, reports, CancellationToken::new())).await;
     let mut text = String::new();
     while let Some(report) = received.recv().await {
         if let ExecutionEvent::Artifact { artifact, .. } = report {
@@ -80,9 +80,9 @@ async fn names(executor: &GatewayExecutor) -> Vec<String> {
 
 #[tokio::test]
 async fn serve_prefers_main_of_a_reference_gateway() {
-    let gateway = Reference::start(json!({})).await;
-    let _alpha = agent(&gateway.url, "alpha", json!([answers("alpha here")])).await;
-    let _main = agent(&gateway.url, "main", json!([answers("main here")])).await;
+    let gateway = ReferenceGateway::start(json!({})).await;
+    let _alpha = start_agent(&gateway.url, "alpha", json!([answer_rule("alpha here")])).await;
+    let _main = start_agent(&gateway.url, "main", json!([answer_rule("main here")])).await;
     let executor = executor(&gateway);
     assert_eq!(answer(&executor).await, "main here");
     assert_eq!(names(&executor).await[..2], ["main", "alpha"]);
@@ -91,8 +91,8 @@ async fn serve_prefers_main_of_a_reference_gateway() {
 
 #[tokio::test]
 async fn serve_needs_no_state_of_openclaw_behind_another_gateway() {
-    let gateway = Reference::start(json!({})).await;
-    let _main = agent(&gateway.url, "main", json!([answers("main here")])).await;
+    let gateway = ReferenceGateway::start(json!({})).await;
+    let _main = start_agent(&gateway.url, "main", json!([answer_rule("main here")])).await;
     let executor = executor_of(&gateway, Some("/nonexistent/openclaw".into()));
     assert_eq!(
         answer_to(&executor, Some(json!({"hop": 1}))).await,
@@ -103,8 +103,8 @@ async fn serve_needs_no_state_of_openclaw_behind_another_gateway() {
 
 #[tokio::test]
 async fn serve_without_main_calls_first_online_agent() {
-    let gateway = Reference::start(json!({})).await;
-    let _zoe = agent(&gateway.url, "zoe", json!([answers("zoe here")])).await;
+    let gateway = ReferenceGateway::start(json!({})).await;
+    let _zoe = start_agent(&gateway.url, "zoe", json!([answer_rule("zoe here")])).await;
     let executor = executor(&gateway);
     assert_eq!(answer(&executor).await, "zoe here");
     // The gateway lists `main` and others that never connected.

@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 use testkit::conformance::gateways::Member;
 
-use super::{client, error, exchange, gateway, listener, number, proposal, vote};
-use crate::gateway::{rig::soon, support::reference::Reference};
+use super::{client, error_code, exchange, exchange_error, gateway, listener, proposal, vote};
+use crate::gateway::{support::reference_gateway::ReferenceGateway, tool_fixture::within_timeout};
 
 /// A gateway with a proposer and three members, which vote on command.
 struct Triad {
-    _gateway: Reference,
+    _gateway: ReferenceGateway,
     alpha: Member,
     beta: Member,
     charlie: Member,
@@ -31,12 +31,12 @@ impl Triad {
     async fn propose(&self, proposal: Value) {
         self.steward.send(&proposal).await.unwrap();
         for member in [&self.alpha, &self.beta, &self.charlie] {
-            soon(member.log().frame(1, &json!({"/type": "proposal"}))).await;
+            within_timeout(member.log().frame(1, &json!({"/type": "proposal"}))).await;
         }
     }
 
     async fn decision(&self) -> Value {
-        soon(self.steward.log().frame(1, &json!({"/type": "decision"}))).await
+        within_timeout(self.steward.log().frame(1, &json!({"/type": "decision"}))).await
     }
 }
 
@@ -87,7 +87,7 @@ async fn h_38_approval_needs_two_members() {
     let _alpha = listener(&gateway, "alpha").await;
     let client = client(&gateway).await;
     let reported = exchange(&client, proposal(json!({})), json!({"/type": "error"})).await;
-    assert_eq!(number(&reported), 3002);
+    assert_eq!(error_code(&reported), 3002);
     assert_eq!(reported["metadata"]["correlationId"], "p-1", "{reported}");
 }
 
@@ -97,14 +97,14 @@ async fn h_41_past_deadline_is_refused() {
     let past = proposal(
         json!({"id": "p-0", "metadata": {"correlationId": "p-0"}, "content": {"deadline": 1_711_843_200_000_u64}}),
     );
-    assert_eq!(error(&triad.steward, past).await, 2005);
-    let soon = std::time::SystemTime::UNIX_EPOCH
+    assert_eq!(exchange_error(&triad.steward, past).await, 2005);
+    let within_timeout = std::time::SystemTime::UNIX_EPOCH
         .elapsed()
         .unwrap()
         .as_millis() as u64
         + 200;
     triad
-        .propose(proposal(json!({"content": {"deadline": soon}})))
+        .propose(proposal(json!({"content": {"deadline": within_timeout}})))
         .await;
     triad.alpha.send(&vote("p-1", "approve")).await.unwrap();
     let decided = triad.decision().await;
@@ -122,7 +122,10 @@ async fn h_42_first_vote_of_a_member_is_final() {
     let triad = Triad::new(json!({})).await;
     triad.propose(proposal(json!({}))).await;
     triad.alpha.send(&vote("p-1", "approve")).await.unwrap();
-    assert_eq!(error(&triad.alpha, vote("p-1", "reject")).await, 2005);
+    assert_eq!(
+        exchange_error(&triad.alpha, vote("p-1", "reject")).await,
+        2005
+    );
     triad.beta.send(&vote("p-1", "approve")).await.unwrap();
     assert_eq!(
         triad.decision().await["content"]["votes"]["alpha"],
@@ -137,7 +140,10 @@ async fn h_42_late_vote_is_refused() {
     triad.alpha.send(&vote("p-1", "approve")).await.unwrap();
     triad.beta.send(&vote("p-1", "approve")).await.unwrap();
     triad.decision().await;
-    assert_eq!(error(&triad.charlie, vote("p-1", "reject")).await, 2005);
+    assert_eq!(
+        exchange_error(&triad.charlie, vote("p-1", "reject")).await,
+        2005
+    );
 }
 
 #[tokio::test]
@@ -146,15 +152,21 @@ async fn h_42_non_member_may_not_vote() {
     triad.propose(proposal(json!({}))).await;
     let mut forged = vote("p-1", "approve");
     forged["from"] = json!("charlie");
-    assert_eq!(error(&triad.steward, forged).await, 5004);
+    assert_eq!(exchange_error(&triad.steward, forged).await, 5004);
 }
 
 #[tokio::test]
 async fn h_42_unknown_proposal_or_vote_is_refused() {
     let triad = Triad::new(json!({})).await;
     triad.propose(proposal(json!({}))).await;
-    assert_eq!(error(&triad.alpha, vote("p-7", "approve")).await, 2005);
-    assert_eq!(error(&triad.alpha, vote("p-1", "maybe")).await, 2005);
+    assert_eq!(
+        exchange_error(&triad.alpha, vote("p-7", "approve")).await,
+        2005
+    );
+    assert_eq!(
+        exchange_error(&triad.alpha, vote("p-1", "maybe")).await,
+        2005
+    );
 }
 
 #[tokio::test]
@@ -187,7 +199,7 @@ async fn h_45_reused_proposal_id_is_refused() {
     triad.beta.send(&vote("p-1", "approve")).await.unwrap();
     let first = triad.decision().await;
     triad.steward.send(&proposal(json!({}))).await.unwrap();
-    let again = soon(triad.steward.log().frame(2, &json!({"/type": "decision"}))).await;
+    let again = within_timeout(triad.steward.log().frame(2, &json!({"/type": "decision"}))).await;
     assert_eq!(again["content"], first["content"]);
     assert_eq!(
         triad
@@ -199,7 +211,7 @@ async fn h_45_reused_proposal_id_is_refused() {
         "no second request for votes"
     );
     let other = proposal(json!({"content": {"proposal": "Something else?"}}));
-    assert_eq!(error(&triad.steward, other).await, 2005);
+    assert_eq!(exchange_error(&triad.steward, other).await, 2005);
 }
 
 #[tokio::test]

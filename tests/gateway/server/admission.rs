@@ -18,7 +18,10 @@ async fn status(gateway: &Gateway, lines: &[&str]) -> String {
         .write_all(format!("{request}\r\n").as_bytes())
         .await
         .unwrap();
-    let head = timeout(LONG, head(&mut stream)).await.unwrap().unwrap();
+    let head = timeout(WAIT_TIMEOUT, head(&mut stream))
+        .await
+        .unwrap()
+        .unwrap();
     head.split(' ').nth(1).unwrap().to_owned()
 }
 
@@ -136,10 +139,12 @@ async fn silent_sockets_do_not_block_clients() {
     for _ in 0..OPENING {
         silent.push(TcpStream::connect(gateway.address).await.unwrap());
     }
-    let client = timeout(LONG, gateway.client()).await;
+    let client = timeout(WAIT_TIMEOUT, gateway.client()).await;
     client.expect("a connection").advertise(&[]).await;
     // The gateway evicted the longest silent one.
-    let ended = timeout(LONG, silent[0].read(&mut [0])).await.unwrap();
+    let ended = timeout(WAIT_TIMEOUT, silent[0].read(&mut [0]))
+        .await
+        .unwrap();
     assert!(!matches!(ended, Ok(1..)), "{ended:?}");
 }
 
@@ -160,10 +165,10 @@ async fn unauthenticated_connections_do_not_block_clients() {
     }
     let mut known = Vec::new();
     for _ in 0..8 {
-        known.push(gateway.known_client().await);
+        known.push(gateway.authenticated_client().await);
     }
     for client in &mut nameless {
-        assert_eq!(client.closed().await, 1008);
+        assert_eq!(client.wait_for_close().await, 1008);
     }
     for client in &mut known {
         assert_eq!(

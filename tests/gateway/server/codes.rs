@@ -5,14 +5,14 @@ use testkit::support::free_port;
 
 use super::*;
 use crate::gateway::{
-    rig::reason,
-    support::{at, scripted, to},
+    support::{message_to, start_scripted, tool_with_gateway},
+    tool_fixture::reason,
 };
 
-/// The text of the tests' clients, which must not appear in a log.
-const SECRET: &str = "what-was-said";
+/// The text of the messages, which must not appear in a log.
+const SECRET: &str = "secret-message-text";
 
-fn message_to(agent: &str) -> Value {
+fn message_frame(agent: &str) -> Value {
     json!({
         "type": "message", "id": "m", "agent": agent,
         "content": {"role": "user", "content": SECRET},
@@ -21,21 +21,21 @@ fn message_to(agent: &str) -> Value {
 }
 
 /// Checks that a gateway with these settings answers each frame with this error, and logs the outcomes without the texts.
-async fn answered(settings: Value, frames: &[(ErrorCode, Value)]) {
-    let config = config(settings);
+async fn check_errors(settings: Value, frames: &[(ErrorCode, Value)]) {
+    let config = server_config(settings);
     let log = config.state_dir.join("audit.jsonl");
-    let mut gateway = Gateway::of(config, Timeouts::default()).await;
+    let mut gateway = Gateway::with_config(config, Timeouts::default()).await;
     let mut client = gateway.client().await;
     for (code, frame) in frames {
         let text = frame
             .as_str()
             .map_or_else(|| frame.to_string(), str::to_owned);
-        client.raw(Message::Text(text.into())).await;
+        client.send_raw(Message::Text(text.into())).await;
         let answer = client.recv().await;
-        let reported = &answer["content"];
-        assert_eq!(reported["code"], code.number(), "{answer}");
-        assert_eq!(reported["error"], code.name(), "{answer}");
-        println!("{code}: {}", reported["message"].as_str().unwrap());
+        let content = &answer["content"];
+        assert_eq!(content["code"], code.number(), "{answer}");
+        assert_eq!(content["error"], code.name(), "{answer}");
+        println!("{code}: {}", content["message"].as_str().unwrap());
     }
     gateway.shutdown.cancel();
     gateway.running.take().unwrap().await.unwrap();
@@ -69,8 +69,8 @@ async fn message_error_names_fault_and_recipient() {
             InvalidContent,
             json!({"type": "discovery", "content": {"action": SECRET}}),
         ),
-        (AgentNotFound, message_to("unknown")),
-        (AgentOffline, message_to("alpha")),
+        (AgentNotFound, message_frame("unknown")),
+        (AgentOffline, message_frame("alpha")),
         (SessionNotFound, json!({"type": "request", "content": get})),
         (
             PermissionDenied,
@@ -83,7 +83,7 @@ async fn message_error_names_fault_and_recipient() {
     ];
     // The last one exceeds the limit.
     let limits = json!({"messagesPerSecond": 1, "burst": frames.len() - 1});
-    answered(json!({"limits": limits}), &frames).await;
+    check_errors(json!({"limits": limits}), &frames).await;
 }
 
 #[tokio::test]
@@ -93,11 +93,11 @@ async fn codes_of_authentication() {
         json!({"name": "late", "sha256": digest(SECRET), "expiresAt": "2020-01-01T00:00:00Z"});
     let settings = json!({"auth": {"keys": [late]}});
     let expected = [
-        (ErrorCode::AuthRequired, message_to("alpha")),
+        (ErrorCode::AuthRequired, message_frame("alpha")),
         (ErrorCode::TokenExpired, auth(SECRET)),
     ];
-    answered(settings.clone(), &expected).await;
-    answered(settings, &[(ErrorCode::AuthFailed, auth("another"))]).await;
+    check_errors(settings.clone(), &expected).await;
+    check_errors(settings, &[(ErrorCode::AuthFailed, auth("another"))]).await;
 }
 
 /// Errors of working agents and sessions have other tests: 3004 in `messages.rs`; 4002, 4003 and 4004 in `sessions.rs`;
@@ -108,7 +108,7 @@ async fn client_side_errors_need_no_gateway() {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let deaf = format!("ws://{}/", silent.local_addr().unwrap());
     let acknowledge = json!({"type": "handshake", "content": {"action": "acknowledge", "clientId": "c", "availableAgents": ["alpha"], "protocolVersion": "2.0.0"}});
-    let newer = scripted(&json!({"upgrade": {"protocol": "echo"}, "on": [
+    let newer = start_scripted(&json!({"upgrade": {"protocol": "echo"}, "on": [
         {"when": {"/type": "handshake"}, "do": [{"send": acknowledge}]},
     ]}))
     .await;
@@ -117,8 +117,8 @@ async fn client_side_errors_need_no_gateway() {
         (ErrorCode::ConnectionTimeout, deaf),
         (ErrorCode::ProtocolError, newer.url()),
     ] {
-        let envelope = at(&url, json!({"timeoutMs": 500}))
-            .call(&to("alpha", "Hello?"))
+        let envelope = tool_with_gateway(&url, json!({"timeoutMs": 500}))
+            .call(&message_to("alpha", "Hello?"))
             .await;
         assert_eq!(reason(&envelope), code.reason(), "{envelope}");
         let number = &envelope["error"]["details"]["gateway_code"];

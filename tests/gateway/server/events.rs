@@ -19,7 +19,7 @@ async fn event(client: &mut Client, kind: &str) -> Value {
 #[tokio::test]
 async fn events_have_text_only_on_request() {
     let gateway = Gateway::start(json!({})).await;
-    let _alpha = gateway.serving(&["alpha"]).await;
+    let _alpha = gateway.serving_client(&["alpha"]).await;
     let (mut plain, mut full) = (gateway.client().await, gateway.client().await);
     plain.request(subscribe(false)).await;
     full.request(subscribe(true)).await;
@@ -34,8 +34,8 @@ async fn events_have_text_only_on_request() {
 #[tokio::test]
 async fn proposal_votes_and_decision_arrive_in_order() {
     let gateway = Gateway::start(json!({})).await;
-    let mut alpha = gateway.serving(&["alpha"]).await;
-    let mut beta = gateway.serving(&["beta"]).await;
+    let mut alpha = gateway.serving_client(&["alpha"]).await;
+    let mut beta = gateway.serving_client(&["beta"]).await;
     let mut watcher = gateway.client().await;
     watcher.request(subscribe(false)).await;
     let mut client = gateway.client().await;
@@ -58,7 +58,7 @@ async fn proposal_votes_and_decision_arrive_in_order() {
 #[tokio::test]
 async fn subscriber_catches_up_after_its_cursor() {
     let gateway = Gateway::start(json!({})).await;
-    let _alpha = gateway.serving(&["alpha"]).await;
+    let _alpha = gateway.serving_client(&["alpha"]).await;
     let mut watcher = gateway.client().await;
     watcher.request(subscribe(true)).await;
     let mut client = gateway.client().await;
@@ -125,7 +125,7 @@ async fn only_managers_of_the_gateway_receive_events() {
 #[tokio::test]
 async fn long_text_of_a_message_is_cut() {
     let gateway = Gateway::start(json!({})).await;
-    let _alpha = gateway.serving(&["alpha"]).await;
+    let _alpha = gateway.serving_client(&["alpha"]).await;
     let mut watcher = gateway.client().await;
     watcher.request(subscribe(true)).await;
     let mut client = gateway.client().await;

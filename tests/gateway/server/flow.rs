@@ -8,7 +8,10 @@ use gateway_server::Occupant;
 #[tokio::test]
 async fn h_47_disconnected_client_is_gone_at_once() {
     let gateway = Gateway::start(json!({})).await;
-    let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
+    let (mut alpha, mut client) = (
+        gateway.serving_client(&["alpha"]).await,
+        gateway.client().await,
+    );
     client.request(json!({"type": "subscribe", "content": {"channel": "agent:status", "agents": ["alpha"]}})).await;
     client.recv().await;
     alpha
@@ -16,7 +19,7 @@ async fn h_47_disconnected_client_is_gone_at_once() {
         .await;
     assert_eq!(client.recv().await["content"]["status"], "offline");
     alpha.0.close(None).await.unwrap();
-    while let Some(frame) = timeout(LONG, alpha.0.next()).await.unwrap() {
+    while let Some(frame) = timeout(WAIT_TIMEOUT, alpha.0.next()).await.unwrap() {
         assert!(frame.unwrap().is_close());
     }
 }
@@ -32,13 +35,16 @@ async fn h_47_gateway_closes_after_disconnect() {
     client
         .send(json!({"type": "disconnect", "content": {"reason": "shutdown"}}))
         .await;
-    assert_eq!(client.closed().await, 1000);
+    assert_eq!(client.wait_for_close().await, 1000);
 }
 
 #[tokio::test]
 async fn h_47_shutdown_notifies_clients_and_fails_open_requests() {
     let mut gateway = Gateway::start(json!({})).await;
-    let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
+    let (mut alpha, mut client) = (
+        gateway.serving_client(&["alpha"]).await,
+        gateway.client().await,
+    );
     client.send(message("alpha", "c-1")).await;
     alpha.recv().await;
     gateway.shutdown.cancel();
@@ -56,9 +62,9 @@ async fn h_47_shutdown_notifies_clients_and_fails_open_requests() {
             (&frame["type"], &frame["content"]["reason"]),
             (&json!("disconnect"), &json!("shutdown"))
         );
-        assert_eq!(client.closed().await, 1001);
+        assert_eq!(client.wait_for_close().await, 1001);
     }
-    timeout(LONG, gateway.running.take().unwrap())
+    timeout(WAIT_TIMEOUT, gateway.running.take().unwrap())
         .await
         .unwrap()
         .unwrap();
@@ -86,7 +92,7 @@ async fn h_07_silent_client_is_pinged_then_closed() {
     let mut client = gateway.client().await;
     let stream = client.0.get_mut();
     let mut read = Vec::new();
-    timeout(LONG, stream.read_to_end(&mut read))
+    timeout(WAIT_TIMEOUT, stream.read_to_end(&mut read))
         .await
         .unwrap()
         .unwrap();
@@ -117,7 +123,7 @@ async fn client_that_answers_pings_stays() {
 #[tokio::test]
 async fn taken_port_names_its_holder() {
     let gateway = Gateway::start(json!({})).await;
-    let mut second = config(json!({}));
+    let mut second = server_config(json!({}));
     second.listen = gateway.address;
     let Err(StartError::Taken { occupant, .. }) = bind(second, Timeouts::default()).await else {
         panic!("two gateways on one port");
@@ -147,7 +153,7 @@ async fn taken_port_names_web_server_or_unknown() {
             connection.drain().await
         });
         let server = server.await;
-        let mut taken = config(json!({}));
+        let mut taken = server_config(json!({}));
         taken.listen = server.address;
         let Err(StartError::Taken { occupant, .. }) = bind(taken, Timeouts::default()).await else {
             panic!("a taken port was given");

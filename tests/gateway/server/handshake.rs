@@ -39,11 +39,13 @@ async fn h_04_invalid_message_is_answered_and_connection_stays() {
         ),
     ];
     for (frame, code) in cases {
-        client.raw(Message::Text(frame.into())).await;
-        assert_eq!(client.refused().await, code, "{frame}");
+        client.send_raw(Message::Text(frame.into())).await;
+        assert_eq!(client.expect_error().await, code, "{frame}");
     }
-    client.raw(Message::Binary(b"{}".as_slice().into())).await;
-    assert_eq!(client.refused().await, 2003);
+    client
+        .send_raw(Message::Binary(b"{}".as_slice().into()))
+        .await;
+    assert_eq!(client.expect_error().await, 2003);
     client.advertise(&[]).await;
 }
 
@@ -55,7 +57,7 @@ async fn h_04_frame_above_the_limit_closes_with_1009() {
         .0
         .send(Message::Text("x".repeat((1 << 20) + 1).into()))
         .await;
-    assert_eq!(client.closed().await, 1009);
+    assert_eq!(client.wait_for_close().await, 1009);
 }
 
 #[tokio::test]
@@ -68,7 +70,7 @@ async fn h_06_protocol_violations_close_with_1008() {
         .write_all(&[0x81, 0x81, 0, 0, 0, 0, 0xff])
         .await
         .unwrap();
-    assert_eq!(client.closed().await, 1008);
+    assert_eq!(client.wait_for_close().await, 1008);
 }
 
 #[tokio::test]
@@ -112,7 +114,7 @@ async fn h_08_every_advertisement_is_acknowledged() {
 #[tokio::test]
 async fn h_08_message_before_handshake_is_served() {
     let gateway = Gateway::start(json!({})).await;
-    let mut alpha = gateway.serving(&["alpha"]).await;
+    let mut alpha = gateway.serving_client(&["alpha"]).await;
     gateway.client().await.send(message("alpha", "c")).await;
     assert_eq!(alpha.recv().await["content"]["content"], "hello");
 }
@@ -127,8 +129,8 @@ async fn h_09_other_major_version_is_refused_and_closed() {
         client
             .send(json!({"type": "handshake", "content": {"action": "advertise", "capabilities": capabilities}}))
             .await;
-        assert_eq!(client.refused().await, 1004, "{version}");
-        assert_eq!(client.closed().await, 1008, "{version}");
+        assert_eq!(client.expect_error().await, 1004, "{version}");
+        assert_eq!(client.wait_for_close().await, 1008, "{version}");
         let listed = watcher
             .request(json!({"type": "discovery", "content": {"action": "list"}}))
             .await;
@@ -159,9 +161,9 @@ async fn h_10_third_unauthenticated_frame_closes() {
         client
             .send(json!({"type": "discovery", "content": {"action": "list"}}))
             .await;
-        assert_eq!(client.refused().await, 5001);
+        assert_eq!(client.expect_error().await, 5001);
     }
-    assert_eq!(client.closed().await, 1008);
+    assert_eq!(client.wait_for_close().await, 1008);
 }
 
 #[tokio::test]
@@ -193,7 +195,7 @@ async fn h_11_invalid_credential_closes() {
         assert_eq!(response["content"]["error"], name);
         assert_eq!(response["content"]["code"], code);
         assert!(!response.to_string().contains(token), "{response}");
-        assert_eq!(client.closed().await, 1008);
+        assert_eq!(client.wait_for_close().await, 1008);
     }
 }
 
@@ -205,8 +207,8 @@ async fn missing_credential_is_not_awaited() {
     };
     let gateway = Gateway::with_timeouts(keys(), timeouts).await;
     let mut client = gateway.client().await;
-    assert_eq!(client.refused().await, 5001);
-    assert_eq!(client.closed().await, 1008);
+    assert_eq!(client.expect_error().await, 5001);
+    assert_eq!(client.wait_for_close().await, 1008);
 }
 
 #[tokio::test]
@@ -223,19 +225,19 @@ async fn operation_outside_all_roles_is_refused() {
         json!({"type": "workspace", "content": {"action": "get", "agent": "beta"}}),
     ] {
         client.send(refused.clone()).await;
-        assert_eq!(client.refused().await, 5004, "{refused}");
+        assert_eq!(client.expect_error().await, 5004, "{refused}");
     }
     client.send(message("alpha", "c")).await;
-    assert_eq!(client.refused().await, 3002, "allowed, and away");
+    assert_eq!(client.expect_error().await, 3002, "allowed, and away");
 }
 
 #[tokio::test]
 async fn served_name_is_refused_to_a_second() {
     let gateway = Gateway::start(json!({})).await;
-    let mut first = gateway.serving(&["alpha"]).await;
+    let mut first = gateway.serving_client(&["alpha"]).await;
     let mut second = gateway.client().await;
     second.send(json!({"type": "handshake", "content": {"action": "advertise", "capabilities": {"supportedAgents": ["alpha"]}}})).await;
-    assert_eq!(second.refused().await, 5004);
+    assert_eq!(second.expect_error().await, 5004);
     second.send(message("alpha", "c")).await;
     assert_eq!(first.recv().await["content"]["content"], "hello");
 }
@@ -252,7 +254,7 @@ async fn reserved_names_are_refused() {
         ("", 2005),
     ] {
         client.send(json!({"type": "handshake", "content": {"action": "advertise", "capabilities": {"supportedAgents": [name]}}})).await;
-        assert_eq!(client.refused().await, code, "{name}");
+        assert_eq!(client.expect_error().await, code, "{name}");
     }
 }
 
@@ -266,12 +268,12 @@ async fn gateway_only_types_are_refused() {
         ("auth-response", json!({"status": "ok"})),
     ] {
         client.send(json!({"type": kind, "content": content})).await;
-        assert_eq!(client.refused().await, 5004, "{kind}");
+        assert_eq!(client.expect_error().await, 5004, "{kind}");
     }
     client
         .send(json!({"type": "handshake", "content": {"action": "acknowledge"}}))
         .await;
-    assert_eq!(client.refused().await, 2005);
+    assert_eq!(client.expect_error().await, 2005);
 }
 
 #[tokio::test]
@@ -282,7 +284,7 @@ async fn error_gets_no_error_response() {
         .send(json!({"type": "error", "content": {"error": "AGENT_ERROR", "code": 3004}}))
         .await;
     client.send(json!({"type": "error", "content": {}})).await;
-    client.receives_nothing().await;
+    client.assert_silent().await;
 }
 
 #[tokio::test]
@@ -293,10 +295,10 @@ async fn too_many_agents_are_refused_unread() {
     let capabilities =
         json!({"supportedMessageTypes": [], "supportedAgents": names, "version": "1.0.0"});
     client.send(json!({"type": "handshake", "content": {"action": "advertise", "capabilities": capabilities}})).await;
-    assert_eq!(client.refused().await, 2005);
+    assert_eq!(client.expect_error().await, 2005);
     let watched = json!({"channel": "agent:status", "agents": names});
     client
         .send(json!({"type": "subscribe", "content": watched}))
         .await;
-    assert_eq!(client.refused().await, 2005);
+    assert_eq!(client.expect_error().await, 2005);
 }

@@ -41,7 +41,7 @@ fn weather() -> Value {
 async fn h_29_discovery_lists_agents_and_services() {
     let (server, _requests) = service(200, "{}").await;
     let gateway = Gateway::start(with_service(server.address)).await;
-    let _alpha = gateway.serving(&["alpha", "stranger"]).await;
+    let _alpha = gateway.serving_client(&["alpha", "stranger"]).await;
     let mut client = gateway.client().await;
     let listed = client.request(json!({"type": "discovery", "content": {"action": "list"}, "metadata": {"correlationId": "d"}})).await;
     assert_eq!(listed["metadata"]["correlationId"], "d");
@@ -61,7 +61,7 @@ async fn h_29_discovery_lists_agents_and_services() {
     client
         .send(json!({"type": "discovery", "content": {"action": "destroy"}}))
         .await;
-    assert_eq!(client.refused().await, 2005);
+    assert_eq!(client.expect_error().await, 2005);
 }
 
 #[tokio::test]
@@ -80,7 +80,7 @@ async fn h_32_subscriber_receives_status_and_changes() {
         client.recv().await["content"],
         json!({"agent": "alpha", "status": "offline"})
     );
-    let alpha = gateway.serving(&["alpha", "beta"]).await;
+    let alpha = gateway.serving_client(&["alpha", "beta"]).await;
     assert_eq!(
         client.recv().await["content"],
         json!({"agent": "alpha", "status": "online", "previous": "offline"})
@@ -91,8 +91,8 @@ async fn h_32_subscriber_receives_status_and_changes() {
         .request(json!({"type": "unsubscribe", "content": {"channel": "agent:status"}}))
         .await;
     assert_eq!(response["content"]["status"], "unsubscribed");
-    let _alpha = gateway.serving(&["alpha"]).await;
-    client.receives_nothing().await;
+    let _alpha = gateway.serving_client(&["alpha"]).await;
+    client.assert_silent().await;
 }
 
 #[tokio::test]
@@ -120,7 +120,7 @@ async fn h_32_invalid_subscription_or_status_is_refused() {
         ),
     ] {
         client.send(frame.clone()).await;
-        assert_eq!(client.refused().await, code, "{frame}");
+        assert_eq!(client.expect_error().await, code, "{frame}");
     }
 }
 
@@ -140,7 +140,7 @@ async fn h_33_workspaces_are_listed() {
     client
         .send(json!({"type": "workspace", "content": {"action": "get", "agent": "unknown"}}))
         .await;
-    assert_eq!(client.refused().await, 3001);
+    assert_eq!(client.expect_error().await, 3001);
 }
 
 #[tokio::test]
@@ -149,7 +149,10 @@ async fn h_34_broadcast_reaches_other_agents_and_lists_them() {
         json!({"agents": [{"name": "alpha", "role": "r"}, {"name": "away", "role": "r"}]}),
     )
     .await;
-    let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
+    let (mut alpha, mut client) = (
+        gateway.serving_client(&["alpha"]).await,
+        gateway.client().await,
+    );
     let response = client
         .request(json!({"type": "broadcast", "id": "b", "content": {"message": "all hands"}}))
         .await;
@@ -163,14 +166,14 @@ async fn h_34_broadcast_reaches_other_agents_and_lists_them() {
         (&received["type"], &received["content"]["message"]),
         (&json!("broadcast"), &json!("all hands"))
     );
-    client.receives_nothing().await;
+    client.assert_silent().await;
 }
 
 #[tokio::test]
 async fn h_34_service_is_called_over_http() {
     let (server, mut requests) = service(200, r#"{"sky": "blue"}"#).await;
     let gateway = Gateway::start(with_service(server.address)).await;
-    let mut steward = gateway.serving(&["steward"]).await;
+    let mut steward = gateway.serving_client(&["steward"]).await;
     let response = steward.request(weather()).await;
     assert_eq!(response["type"], "response");
     assert_eq!(
@@ -195,12 +198,12 @@ async fn h_34_service_failures_differ() {
     client
         .send(json!({"type": "request", "content": {"service": "none"}}))
         .await;
-    assert_eq!(client.refused().await, 3001);
+    assert_eq!(client.expect_error().await, 3001);
     client.send(weather()).await;
-    assert_eq!(client.refused().await, 3004);
+    assert_eq!(client.expect_error().await, 3004);
     let closed_port = (Ipv4Addr::LOCALHOST, free_port()).into();
     let gateway = Gateway::start(with_service(closed_port)).await;
     let mut client = gateway.client().await;
     client.send(weather()).await;
-    assert_eq!(client.refused().await, 3002);
+    assert_eq!(client.expect_error().await, 3002);
 }

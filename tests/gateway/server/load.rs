@@ -38,7 +38,7 @@ async fn persistent_flood_is_closed_with_1008() {
         let _ = client.0.feed(Message::Text("{}".into())).await;
     }
     let _ = client.0.flush().await;
-    assert_eq!(client.closed().await, 1008);
+    assert_eq!(client.wait_for_close().await, 1008);
 }
 
 #[tokio::test]
@@ -51,7 +51,7 @@ async fn non_reading_client_costs_only_its_queue() {
     let limits = json!({"queueBytes": 2_000_000, "totalQueueBytes": 4_000_000, "messagesPerSecond": 100_000, "burst": 100_000});
     let gateway =
         Gateway::with_timeouts(json!({"fsync": "never", "limits": limits}), timeouts).await;
-    let _deaf = gateway.serving(&["alpha"]).await;
+    let _deaf = gateway.serving_client(&["alpha"]).await;
     let mut watcher = gateway.client().await;
     watcher.request(json!({"type": "subscribe", "content": {"channel": "agent:status", "agents": ["alpha"]}})).await;
     watcher.recv().await;
@@ -82,15 +82,15 @@ async fn non_reading_client_costs_only_its_queue() {
     // The gateway closes it in the end.
     assert_eq!(watcher.recv().await["content"]["status"], "offline");
     client.send(message("alpha", "c")).await;
-    assert_eq!(client.refused().await, 3002);
+    assert_eq!(client.expect_error().await, 3002);
 }
 
 #[tokio::test]
 async fn slow_reader_delays_no_other_client() {
     let limits = json!({"queueBytes": 2_000_000, "messagesPerSecond": 100_000, "burst": 100_000});
     let gateway = Gateway::start(json!({"fsync": "never", "limits": limits})).await;
-    let _deaf = gateway.serving(&["alpha"]).await;
-    let mut beta = gateway.serving(&["beta"]).await;
+    let _deaf = gateway.serving_client(&["alpha"]).await;
+    let mut beta = gateway.serving_client(&["beta"]).await;
     let mut client = gateway.client().await;
     for n in 0..200 {
         client.send(big("alpha", n)).await;
@@ -103,7 +103,7 @@ async fn slow_reader_delays_no_other_client() {
 async fn message_queued_beyond_its_ttl_is_dropped() {
     let limits = json!({"queueBytes": 4_000_000, "messagesPerSecond": 100_000, "burst": 100_000});
     let gateway = Gateway::start(json!({"fsync": "never", "limits": limits})).await;
-    let mut alpha = gateway.serving(&["alpha"]).await;
+    let mut alpha = gateway.serving_client(&["alpha"]).await;
     let mut client = gateway.client().await;
     // Fills the socket, but not the queue.
     let mut sent = 0;
@@ -126,7 +126,7 @@ async fn message_queued_beyond_its_ttl_is_dropped() {
         client.request(json!({"type": "ping"})).await["type"],
         "pong"
     );
-    tokio::time::sleep(SHORT).await;
+    tokio::time::sleep(SILENCE_TIMEOUT).await;
     let mut received = Vec::new();
     for _ in 1..full {
         received.push(alpha.recv().await["id"].clone());

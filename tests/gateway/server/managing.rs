@@ -21,17 +21,17 @@ fn with_role(request: &[&str]) -> Value {
 #[tokio::test]
 async fn wildcard_excludes_gateway_services() {
     let gateway = Gateway::start(with_role(&["*"])).await;
-    let mut client = gateway.known_client().await;
+    let mut client = gateway.authenticated_client().await;
     client
         .send(manage("sessions.create", json!({"agent": "alpha"})))
         .await;
-    assert_eq!(client.refused().await, 5004);
+    assert_eq!(client.expect_error().await, 5004);
 }
 
 #[tokio::test]
 async fn manager_sees_its_workspaces_only() {
     let gateway = Gateway::start(with_role(&["gateway"])).await;
-    let mut client = gateway.known_client().await;
+    let mut client = gateway.authenticated_client().await;
     let made = client
         .request(manage(
             "sessions.create",
@@ -42,7 +42,7 @@ async fn manager_sees_its_workspaces_only() {
     client
         .send(manage("sessions.create", json!({"agent": "beta"})))
         .await;
-    assert_eq!(client.refused().await, 5004);
+    assert_eq!(client.expect_error().await, 5004);
     std::fs::create_dir_all(gateway.folder.join("agents/beta/sessions")).unwrap();
     std::fs::copy(
         gateway.folder.join("agents/alpha/sessions/s-1.jsonl"),
@@ -59,7 +59,10 @@ async fn manager_sees_its_workspaces_only() {
 async fn oversized_message_is_refused_unsent() {
     let limits = json!({"frameBytes": 16_384, "messagesPerSecond": 1000, "burst": 1000});
     let gateway = Gateway::start(json!({"fsync": "never", "limits": limits})).await;
-    let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
+    let (mut alpha, mut client) = (
+        gateway.serving_client(&["alpha"]).await,
+        gateway.client().await,
+    );
     for n in 0..4 {
         let content = json!({"role": "user", "content": "x".repeat(8000)});
         client
@@ -70,7 +73,7 @@ async fn oversized_message_is_refused_unsent() {
     for operation in ["sessions.get", "sessions.export"] {
         let request = manage(operation, json!({"agent": "alpha", "sessionId": "s"}));
         client.send(request).await;
-        assert_eq!(client.refused().await, 2005, "{operation}");
+        assert_eq!(client.expect_error().await, 2005, "{operation}");
     }
 }
 
@@ -96,7 +99,7 @@ async fn created_agent_reaches_the_running_gateway() {
     assert_eq!(reviewer["role"], "Reviewer");
     assert_eq!(reviewer["status"], "offline");
     client.send(message("reviewer", "c-1")).await;
-    assert_eq!(client.refused().await, 3002);
+    assert_eq!(client.expect_error().await, 3002);
     for (agent, code) in [
         ("reviewer", 2005),
         ("alpha", 2005),
@@ -105,6 +108,6 @@ async fn created_agent_reaches_the_running_gateway() {
     ] {
         let again = manage("agents.create", json!({"agent": agent, "role": "Any"}));
         client.send(again).await;
-        assert_eq!(client.refused().await, code, "{agent}");
+        assert_eq!(client.expect_error().await, code, "{agent}");
     }
 }

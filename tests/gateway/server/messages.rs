@@ -6,8 +6,8 @@ use super::*;
 async fn answer_reaches_the_requester() {
     let gateway = Gateway::start(json!({})).await;
     let (mut alpha, mut steward) = (
-        gateway.serving(&["alpha"]).await,
-        gateway.serving(&["steward"]).await,
+        gateway.serving_client(&["alpha"]).await,
+        gateway.serving_client(&["steward"]).await,
     );
     steward.send(message("alpha", "c-1")).await;
     let request = alpha.recv().await;
@@ -26,7 +26,10 @@ async fn answer_reaches_the_requester() {
 #[tokio::test]
 async fn h_23_unaddressed_response_answers_its_request() {
     let gateway = Gateway::start(json!({})).await;
-    let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
+    let (mut alpha, mut client) = (
+        gateway.serving_client(&["alpha"]).await,
+        gateway.client().await,
+    );
     let answers = [
         json!({"type": "response", "content": {"result": 42}}),
         json!({"type": "error", "content": {"error": "AGENT_ERROR", "message": "no", "code": 3004}}),
@@ -49,7 +52,7 @@ async fn h_23_unaddressed_response_answers_its_request() {
 #[tokio::test]
 async fn equal_correlation_ids_get_separate_answers() {
     let gateway = Gateway::start(json!({})).await;
-    let mut alpha = gateway.serving(&["alpha"]).await;
+    let mut alpha = gateway.serving_client(&["alpha"]).await;
     let (mut one, mut two) = (gateway.client().await, gateway.client().await);
     one.send(message("alpha", "same")).await;
     let first = alpha.recv().await;
@@ -71,12 +74,12 @@ async fn equal_correlation_ids_get_separate_answers() {
 #[tokio::test]
 async fn h_24_uninvolved_agent_cannot_answer() {
     let gateway = Gateway::start(json!({})).await;
-    let mut alpha = gateway.serving(&["alpha"]).await;
+    let mut alpha = gateway.serving_client(&["alpha"]).await;
     let (mut client, mut thief) = (gateway.client().await, gateway.client().await);
     client.send(message("alpha", "c-1")).await;
     let request = alpha.recv().await;
     thief.send(json!({"type": "response", "content": {"result": "forged"}, "metadata": {"correlationId": "c-1"}})).await;
-    assert_eq!(thief.refused().await, 2005);
+    assert_eq!(thief.expect_error().await, 2005);
     alpha.send(answer(&request, "true")).await;
     assert_eq!(client.recv().await["content"]["content"], "true");
 }
@@ -84,7 +87,7 @@ async fn h_24_uninvolved_agent_cannot_answer() {
 #[tokio::test]
 async fn h_19_sender_is_the_connection() {
     let gateway = Gateway::start(json!({})).await;
-    let mut alpha = gateway.serving(&["alpha"]).await;
+    let mut alpha = gateway.serving_client(&["alpha"]).await;
     let mut client = gateway.client().await;
     let id = client.advertise(&[]).await["content"]["clientId"].clone();
     let mut forged = message("alpha", "c-1");
@@ -96,18 +99,21 @@ async fn h_19_sender_is_the_connection() {
 #[tokio::test]
 async fn h_19_strict_gateway_refuses_a_forged_from() {
     let gateway = Gateway::start(json!({"strict": true})).await;
-    let _alpha = gateway.serving(&["alpha"]).await;
+    let _alpha = gateway.serving_client(&["alpha"]).await;
     let mut client = gateway.client().await;
     let mut forged = message("alpha", "c-1");
     forged["from"] = "steward".into();
     client.send(forged).await;
-    assert_eq!(client.refused().await, 5004);
+    assert_eq!(client.expect_error().await, 5004);
 }
 
 #[tokio::test]
 async fn h_20_unknown_fields_are_forwarded() {
     let gateway = Gateway::start(json!({})).await;
-    let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
+    let (mut alpha, mut client) = (
+        gateway.serving_client(&["alpha"]).await,
+        gateway.client().await,
+    );
     let mut odd = message("alpha", "c-1");
     odd["mood"] = json!({"is": "good"});
     odd["metadata"]["priority"] = "high".into();
@@ -129,19 +135,22 @@ async fn h_27_agent_failures_differ() {
         assert_eq!(error["metadata"]["correlationId"], "c");
         assert_eq!(error["metadata"]["parentId"], "msg-c");
     }
-    let mut alpha = gateway.serving(&["alpha"]).await;
+    let mut alpha = gateway.serving_client(&["alpha"]).await;
     for (status, code) in [("busy", 3003), ("error", 3002)] {
         let reported = json!({"type": "status", "content": {"status": status}, "metadata": {"requiresResponse": true}});
         assert_eq!(alpha.request(reported).await["content"]["result"], "ok");
         client.send(message("alpha", "c")).await;
-        assert_eq!(client.refused().await, code, "{status}");
+        assert_eq!(client.expect_error().await, code, "{status}");
     }
 }
 
 #[tokio::test]
 async fn agent_leaving_without_answer_causes_an_error() {
     let gateway = Gateway::start(json!({})).await;
-    let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
+    let (mut alpha, mut client) = (
+        gateway.serving_client(&["alpha"]).await,
+        gateway.client().await,
+    );
     client.send(message("alpha", "c-1")).await;
     alpha.recv().await;
     drop(alpha);
@@ -149,7 +158,7 @@ async fn agent_leaving_without_answer_causes_an_error() {
     assert_eq!(error["content"]["code"], 3004);
     assert_eq!(error["metadata"]["correlationId"], "c-1");
     client.send(message("alpha", "c-2")).await;
-    assert_eq!(client.refused().await, 3002);
+    assert_eq!(client.expect_error().await, 3002);
 }
 
 #[tokio::test]
@@ -159,10 +168,13 @@ async fn timed_out_request_accepts_late_answer() {
         ..Timeouts::default()
     };
     let gateway = Gateway::with_timeouts(json!({}), timeouts).await;
-    let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
+    let (mut alpha, mut client) = (
+        gateway.serving_client(&["alpha"]).await,
+        gateway.client().await,
+    );
     client.send(message("alpha", "c-1")).await;
     let request = alpha.recv().await;
-    assert_eq!(client.refused().await, 3004);
+    assert_eq!(client.expect_error().await, 3004);
     alpha.send(answer(&request, "late")).await;
     let late = client.recv().await;
     assert_eq!(late["metadata"]["correlationId"], "c-1");
@@ -171,13 +183,16 @@ async fn timed_out_request_accepts_late_answer() {
 #[tokio::test]
 async fn expired_message_is_not_delivered() {
     let gateway = Gateway::start(json!({})).await;
-    let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
+    let (mut alpha, mut client) = (
+        gateway.serving_client(&["alpha"]).await,
+        gateway.client().await,
+    );
     let mut old = message("alpha", "c-1");
     old["timestamp"] = 1_711_843_200_000_u64.into();
     old["metadata"]["ttl"] = 60.into();
     client.send(old.clone()).await;
-    assert_eq!(client.refused().await, 2005);
-    alpha.receives_nothing().await;
+    assert_eq!(client.expect_error().await, 2005);
+    alpha.assert_silent().await;
     old["timestamp"] = Value::Null;
     client.send(old).await;
     assert_eq!(alpha.recv().await["metadata"]["ttl"], 60);
@@ -186,7 +201,10 @@ async fn expired_message_is_not_delivered() {
 #[tokio::test]
 async fn progress_reaches_requester_and_keeps_request_open() {
     let gateway = Gateway::start(json!({})).await;
-    let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
+    let (mut alpha, mut client) = (
+        gateway.serving_client(&["alpha"]).await,
+        gateway.client().await,
+    );
     client.send(message("alpha", "c-1")).await;
     let request = alpha.recv().await;
     alpha.send(json!({"type": "status", "content": {"status": "busy", "message": "half"}, "metadata": {"correlationId": "c-1"}})).await;
@@ -202,7 +220,10 @@ async fn progress_reaches_requester_and_keeps_request_open() {
 #[tokio::test]
 async fn h_22_unknown_session_is_created_and_stored() {
     let gateway = Gateway::start(json!({})).await;
-    let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
+    let (mut alpha, mut client) = (
+        gateway.serving_client(&["alpha"]).await,
+        gateway.client().await,
+    );
     let mut request = message("alpha", "c-1");
     request["sessionId"] = "sess-mine".into();
     client.send(request).await;
@@ -212,8 +233,11 @@ async fn h_22_unknown_session_is_created_and_stored() {
 #[tokio::test]
 async fn message_to_another_client_is_no_answer() {
     let gateway = Gateway::start(json!({})).await;
-    let mut alpha = gateway.serving(&["alpha"]).await;
-    let (mut beta, mut client) = (gateway.serving(&["beta"]).await, gateway.client().await);
+    let mut alpha = gateway.serving_client(&["alpha"]).await;
+    let (mut beta, mut client) = (
+        gateway.serving_client(&["beta"]).await,
+        gateway.client().await,
+    );
     client.send(message("alpha", "c-1")).await;
     let request = alpha.recv().await;
     alpha.send(message("beta", "c-1")).await;

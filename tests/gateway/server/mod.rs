@@ -32,10 +32,10 @@ use tokio_tungstenite::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// The timeout of a wait, longer than any takes.
-const LONG: Duration = Duration::from_secs(20);
-/// How long to wait for a message that must not arrive.
-const SHORT: Duration = Duration::from_millis(200);
+/// The timeout of a wait for an event.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
+/// The time in which no message may arrive.
+const SILENCE_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// A gateway with its folder. It ends with the test.
 struct Gateway {
@@ -52,7 +52,7 @@ impl Drop for Gateway {
     }
 }
 
-fn config(settings: Value) -> ServerConfig {
+fn server_config(settings: Value) -> ServerConfig {
     let mut config = ServerConfig::parse(&settings.to_string()).unwrap();
     config.listen = "127.0.0.1:0".parse().unwrap();
     let name = format!("gateway-{}", uuid::Uuid::new_v4());
@@ -76,10 +76,10 @@ impl Gateway {
     }
 
     async fn with_timeouts(settings: Value, timeouts: Timeouts) -> Self {
-        Self::of(config(settings), timeouts).await
+        Self::with_config(server_config(settings), timeouts).await
     }
 
-    async fn of(config: ServerConfig, timeouts: Timeouts) -> Self {
+    async fn with_config(config: ServerConfig, timeouts: Timeouts) -> Self {
         let folder = config.state_dir.clone();
         let server = bind(config, timeouts).await.unwrap();
         let shutdown = CancellationToken::new();
@@ -96,17 +96,17 @@ impl Gateway {
     }
 
     /// Returns a client that has authenticated with `KEY`.
-    async fn known_client(&self) -> Client {
+    async fn authenticated_client(&self) -> Client {
         let mut client = self.client().await;
-        let known = client
+        let response = client
             .request(json!({"type": "auth", "content": {"token": "KEY"}}))
             .await;
-        assert_eq!(known["content"]["status"], "ok", "{known}");
+        assert_eq!(response["content"]["status"], "ok", "{response}");
         client
     }
 
     /// Returns a client that serves agents.
-    async fn serving(&self, names: &[&str]) -> Client {
+    async fn serving_client(&self, names: &[&str]) -> Client {
         let mut client = self.client().await;
         client.advertise(names).await;
         client
@@ -160,12 +160,13 @@ impl Client {
         Self(WebSocketStream::from_raw_socket(stream, Role::Client, None).await)
     }
 
-    async fn raw(&mut self, message: Message) {
+    async fn send_raw(&mut self, message: Message) {
         self.0.send(message).await.unwrap();
     }
 
     async fn send(&mut self, message: Value) {
-        self.raw(Message::Text(message.to_string().into())).await;
+        self.send_raw(Message::Text(message.to_string().into()))
+            .await;
     }
 
     async fn advertise(&mut self, names: &[&str]) -> Value {
@@ -182,7 +183,7 @@ impl Client {
     /// Returns the next message.
     async fn recv(&mut self) -> Value {
         loop {
-            let frame = timeout(LONG, self.0.next()).await.expect("a frame");
+            let frame = timeout(WAIT_TIMEOUT, self.0.next()).await.expect("a frame");
             match frame.expect("an open connection").unwrap() {
                 Message::Text(text) => return serde_json::from_str(&text).unwrap(),
                 Message::Ping(_) | Message::Pong(_) => {}
@@ -197,21 +198,21 @@ impl Client {
     }
 
     /// Returns the code of the next message, which must be an error.
-    async fn refused(&mut self) -> u64 {
+    async fn expect_error(&mut self) -> u64 {
         let error = self.recv().await;
         assert_eq!(error["type"], "error", "{error}");
         error["content"]["code"].as_u64().unwrap()
     }
 
-    async fn receives_nothing(&mut self) {
-        let frame = timeout(SHORT, self.0.next()).await;
+    async fn assert_silent(&mut self) {
+        let frame = timeout(SILENCE_TIMEOUT, self.0.next()).await;
         assert!(frame.is_err(), "{frame:?}");
     }
 
     /// Returns the close code of the gateway, and skips earlier messages.
-    async fn closed(&mut self) -> u16 {
+    async fn wait_for_close(&mut self) -> u16 {
         loop {
-            let frame = timeout(LONG, self.0.next()).await.expect("a close");
+            let frame = timeout(WAIT_TIMEOUT, self.0.next()).await.expect("a close");
             match frame.expect("a close frame").unwrap() {
                 Message::Close(Some(close)) => return close.code.into(),
                 Message::Close(None) => panic!("a close without a code"),

@@ -24,7 +24,10 @@ fn entries(gateway: &Gateway) -> Vec<Value> {
 #[tokio::test]
 async fn session_entry_precedes_delivery() {
     let gateway = Gateway::start(json!({})).await;
-    let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
+    let (mut alpha, mut client) = (
+        gateway.serving_client(&["alpha"]).await,
+        gateway.client().await,
+    );
     client.send(in_session("s-1", "c-1")).await;
     let request = alpha.recv().await;
     let stored = entries(&gateway);
@@ -50,9 +53,12 @@ async fn session_entry_precedes_delivery() {
 #[tokio::test]
 async fn h_22_strict_gateway_accepts_created_sessions_only() {
     let gateway = Gateway::start(json!({"strict": true})).await;
-    let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
+    let (mut alpha, mut client) = (
+        gateway.serving_client(&["alpha"]).await,
+        gateway.client().await,
+    );
     client.send(in_session("s-1", "c-1")).await;
-    assert_eq!(client.refused().await, 4001);
+    assert_eq!(client.expect_error().await, 4001);
     client.send(message("alpha", "c-2")).await;
     let session = alpha.recv().await["sessionId"].as_str().unwrap().to_owned();
     client.send(in_session(&session, "c-3")).await;
@@ -62,12 +68,15 @@ async fn h_22_strict_gateway_accepts_created_sessions_only() {
 #[tokio::test]
 async fn overdue_session_is_expired() {
     let gateway = Gateway::start(json!({"sessionTtlMs": 50})).await;
-    let (mut alpha, mut client) = (gateway.serving(&["alpha"]).await, gateway.client().await);
+    let (mut alpha, mut client) = (
+        gateway.serving_client(&["alpha"]).await,
+        gateway.client().await,
+    );
     client.send(in_session("s-1", "c-1")).await;
     alpha.recv().await;
-    tokio::time::sleep(SHORT).await;
+    tokio::time::sleep(SILENCE_TIMEOUT).await;
     client.send(in_session("s-1", "c-2")).await;
-    assert_eq!(client.refused().await, 4002);
+    assert_eq!(client.expect_error().await, 4002);
     client.send(in_session("s-2", "c-3")).await;
     assert_eq!(alpha.recv().await["id"], "msg-c-3");
 }
@@ -75,7 +84,7 @@ async fn overdue_session_is_expired() {
 #[tokio::test]
 async fn sessions_of_another_gateway_are_locked() {
     let gateway = Gateway::start(json!({})).await;
-    let mut second = config(json!({}));
+    let mut second = server_config(json!({}));
     second.state_dir.clone_from(&gateway.folder);
     let Err(StartError::Sessions(error)) = bind(second, Timeouts::default()).await else {
         panic!("two gateways have one folder");
@@ -86,7 +95,7 @@ async fn sessions_of_another_gateway_are_locked() {
 #[tokio::test]
 async fn unreadable_session_is_corrupt_others_work() {
     let mut gateway = Gateway::start(json!({})).await;
-    let mut alpha = gateway.serving(&["alpha"]).await;
+    let mut alpha = gateway.serving_client(&["alpha"]).await;
     let mut client = gateway.client().await;
     for id in ["c-1", "c-2"] {
         client.send(in_session("s-1", id)).await;
@@ -97,10 +106,10 @@ async fn unreadable_session_is_corrupt_others_work() {
     let mut bytes = std::fs::read(file(&gateway)).unwrap();
     bytes[20] = 0;
     std::fs::write(file(&gateway), bytes).unwrap();
-    let mut again = config(json!({}));
+    let mut again = server_config(json!({}));
     again.state_dir.clone_from(&gateway.folder);
-    let again = Gateway::of(again, Timeouts::default()).await;
-    let (mut alpha, mut client) = (again.serving(&["alpha"]).await, again.client().await);
+    let again = Gateway::with_config(again, Timeouts::default()).await;
+    let (mut alpha, mut client) = (again.serving_client(&["alpha"]).await, again.client().await);
     client.send(in_session("s-1", "c-3")).await;
     let error = client.recv().await;
     assert_eq!(error["content"]["code"], 4004);
@@ -113,13 +122,13 @@ async fn unreadable_session_is_corrupt_others_work() {
 #[tokio::test]
 async fn session_locked_by_another_process_is_4003() {
     let gateway = Gateway::start(json!({})).await;
-    let mut served = gateway.serving(&["alpha", "beta"]).await;
+    let mut served = gateway.serving_client(&["alpha", "beta"]).await;
     let mut client = gateway.client().await;
     std::fs::create_dir_all(file(&gateway).parent().unwrap()).unwrap();
     let lock_file = std::fs::File::create(file(&gateway)).unwrap();
     lock_file.lock().unwrap();
     client.send(in_session("s-1", "c-1")).await;
-    assert_eq!(client.refused().await, 4003);
+    assert_eq!(client.expect_error().await, 4003);
     client.send(message("beta", "c-2")).await;
     assert_eq!(served.recv().await["id"], "msg-c-2");
     drop(lock_file);

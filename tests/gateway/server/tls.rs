@@ -36,7 +36,7 @@ async fn shown(
     let advertised = json!({"type": "handshake", "content": {"action": "advertise", "capabilities": capabilities}});
     let text = Message::Text(advertised.to_string().into());
     socket.send(text).await.map_err(std::io::Error::other)?;
-    let frame = timeout(LONG, socket.next()).await.expect("a frame");
+    let frame = timeout(WAIT_TIMEOUT, socket.next()).await.expect("a frame");
     let frame = frame.ok_or(std::io::ErrorKind::UnexpectedEof)?;
     let frame = frame.map_err(std::io::Error::other)?;
     Ok(serde_json::from_str(frame.to_text().unwrap()).unwrap())
@@ -97,14 +97,14 @@ fn ending(after: Duration) -> Value {
 #[tokio::test]
 async fn connection_ends_with_its_credential() {
     let gateway = Gateway::start(ending(Duration::from_millis(1500))).await;
-    let mut client = gateway.known_client().await;
+    let mut client = gateway.authenticated_client().await;
     assert_eq!(
         client.request(json!({"type": "ping"})).await["type"],
         "pong"
     );
     // The client is silent, so the gateway checks the expiry by itself.
-    assert_eq!(client.refused().await, 5003);
-    assert_eq!(client.closed().await, 1008);
+    assert_eq!(client.expect_error().await, 5003);
+    assert_eq!(client.wait_for_close().await, 1008);
     let mut late = gateway.client().await;
     let refused = late
         .request(json!({"type": "auth", "content": {"token": "KEY"}}))

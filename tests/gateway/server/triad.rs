@@ -7,7 +7,7 @@ const MEMBERS: [&str; 3] = ["alpha", "beta", "charlie"];
 async fn members(gateway: &Gateway) -> Vec<Client> {
     let mut members = Vec::new();
     for name in MEMBERS {
-        members.push(gateway.serving(&[name]).await);
+        members.push(gateway.serving_client(&[name]).await);
     }
     members
 }
@@ -80,7 +80,7 @@ async fn h_35_gateway_counts_and_informs_the_proposer() {
         "h_40"
     );
     members[2].send(vote("p-1", "reject")).await;
-    assert_eq!(members[2].refused().await, 2005, "h_42: too late");
+    assert_eq!(members[2].expect_error().await, 2005, "h_42: too late");
 }
 
 #[tokio::test]
@@ -104,11 +104,11 @@ async fn h_36_correlation_id_names_the_proposal() {
 #[tokio::test]
 async fn h_38_proposal_needs_two_members() {
     let gateway = Gateway::start(json!({})).await;
-    let mut alpha = gateway.serving(&["alpha"]).await;
+    let mut alpha = gateway.serving_client(&["alpha"]).await;
     let mut client = gateway.client().await;
     client.send(plain("p-1")).await;
-    assert_eq!(client.refused().await, 3002);
-    alpha.receives_nothing().await;
+    assert_eq!(client.expect_error().await, 3002);
+    alpha.assert_silent().await;
 }
 
 #[tokio::test]
@@ -159,7 +159,7 @@ async fn h_41_past_or_distant_deadline_is_refused() {
                 json!({"proposal": "x", "deadline": deadline}),
             ))
             .await;
-        assert_eq!(client.refused().await, 2005, "{deadline}");
+        assert_eq!(client.expect_error().await, 2005, "{deadline}");
     }
 }
 
@@ -167,7 +167,10 @@ async fn h_41_past_or_distant_deadline_is_refused() {
 async fn h_42_second_foreign_or_invalid_vote_is_refused() {
     let gateway = Gateway::start(json!({})).await;
     let mut members = members(&gateway).await;
-    let (mut client, mut steward) = (gateway.client().await, gateway.serving(&["steward"]).await);
+    let (mut client, mut steward) = (
+        gateway.client().await,
+        gateway.serving_client(&["steward"]).await,
+    );
     client.send(plain("p-1")).await;
     members[0].recv().await;
     members[0].send(vote("p-1", "approve")).await;
@@ -177,12 +180,12 @@ async fn h_42_second_foreign_or_invalid_vote_is_refused() {
         (vote("p-1", "maybe"), 2005),
     ] {
         members[0].send(frame.clone()).await;
-        assert_eq!(members[0].refused().await, code, "{frame}");
+        assert_eq!(members[0].expect_error().await, code, "{frame}");
     }
     let mut forged = vote("p-1", "approve");
     forged["from"] = "beta".into();
     steward.send(forged).await;
-    assert_eq!(steward.refused().await, 5004);
+    assert_eq!(steward.expect_error().await, 5004);
     let (votes, decision) = {
         members[1].recv().await;
         members[1].send(vote("p-1", "approve")).await;
@@ -226,15 +229,15 @@ async fn h_45_repeated_proposal_has_the_same_outcome() {
     client
         .send(proposal("p-1", json!({"proposal": "Something else"})))
         .await;
-    assert_eq!(client.refused().await, 2005);
-    members[0].receives_nothing().await;
+    assert_eq!(client.expect_error().await, 2005);
+    members[0].assert_silent().await;
 }
 
 #[tokio::test]
 async fn h_46_reconnected_agent_receives_the_decision() {
     let gateway = Gateway::start(json!({})).await;
     let mut members = members(&gateway).await;
-    let mut steward = gateway.serving(&["steward"]).await;
+    let mut steward = gateway.serving_client(&["steward"]).await;
     let mut watcher = gateway.client().await;
     watcher.request(json!({"type": "subscribe", "content": {"channel": "agent:status", "agents": ["steward"]}})).await;
     watcher.recv().await;
@@ -242,7 +245,7 @@ async fn h_46_reconnected_agent_receives_the_decision() {
     members[0].recv().await;
     drop(steward);
     assert_eq!(watcher.recv().await["content"]["status"], "offline");
-    let mut steward = gateway.serving(&["steward"]).await;
+    let mut steward = gateway.serving_client(&["steward"]).await;
     members[0].send(vote("p-1", "reject")).await;
     members[1].recv().await;
     members[1].send(vote("p-1", "reject")).await;
@@ -253,33 +256,33 @@ async fn h_46_reconnected_agent_receives_the_decision() {
 #[tokio::test]
 async fn late_member_receives_the_proposal() {
     let gateway = Gateway::start(json!({"triad": {"quorum": "all"}})).await;
-    let mut alpha = gateway.serving(&["alpha"]).await;
-    let _beta = gateway.serving(&["beta"]).await;
+    let mut alpha = gateway.serving_client(&["alpha"]).await;
+    let _beta = gateway.serving_client(&["beta"]).await;
     let mut client = gateway.client().await;
     client.send(plain("p-1")).await;
     alpha.recv().await;
-    let mut charlie = gateway.serving(&["charlie"]).await;
+    let mut charlie = gateway.serving_client(&["charlie"]).await;
     assert_eq!(charlie.recv().await["id"], "p-1");
     charlie.advertise(&["charlie"]).await;
-    charlie.receives_nothing().await;
+    charlie.assert_silent().await;
 }
 
 #[tokio::test]
 async fn h_38_reconnected_member_gets_the_proposal_again() {
     let gateway = Gateway::start(json!({"triad": {"quorum": "all"}})).await;
-    let mut alpha = gateway.serving(&["alpha"]).await;
-    let _beta = gateway.serving(&["beta"]).await;
+    let mut alpha = gateway.serving_client(&["alpha"]).await;
+    let _beta = gateway.serving_client(&["beta"]).await;
     let mut client = gateway.client().await;
     client.send(plain("p-1")).await;
     assert_eq!(alpha.recv().await["id"], "p-1");
     drop(alpha);
-    let mut alpha = gateway.serving(&["alpha"]).await;
+    let mut alpha = gateway.serving_client(&["alpha"]).await;
     assert_eq!(alpha.recv().await["id"], "p-1");
     alpha.send(vote("p-1", "approve")).await;
     assert_eq!(client.recv().await["type"], "vote");
     drop(alpha);
-    let mut alpha = gateway.serving(&["alpha"]).await;
-    alpha.receives_nothing().await;
+    let mut alpha = gateway.serving_client(&["alpha"]).await;
+    alpha.assert_silent().await;
 }
 
 #[tokio::test]

@@ -14,32 +14,32 @@ use tokio::{
 
 use crate::gateway::{
     npm::{Installed, install},
-    rig::soon,
+    tool_fixture::within_timeout,
 };
 
 const PACKAGES: &[&str] = &["ws@8.23.0"];
 
 fn installed() -> &'static Installed {
-    static ONCE: OnceLock<Installed> = OnceLock::new();
-    ONCE.get_or_init(|| install("gateway", PACKAGES))
+    static INSTALLED: OnceLock<Installed> = OnceLock::new();
+    INSTALLED.get_or_init(|| install("gateway", PACKAGES))
 }
 
-/// A client that runs a role of `play.mjs`. It ends with the value.
+/// A client that runs a role of `run_client.mjs`. It ends with the value.
 pub(crate) struct NodeClient {
     child: Child,
-    reported: Lines<BufReader<ChildStdout>>,
+    reports: Lines<BufReader<ChildStdout>>,
 }
 
 impl NodeClient {
     /// Starts the client.
-    pub(crate) fn start(url: &str, order: &Value) -> Self {
+    pub(crate) fn start(url: &str, options: &Value) -> Self {
         let installed = installed();
-        let play =
-            Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("tests/gateway/play.mjs");
+        let script = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+            .join("tests/gateway/run_client.mjs");
         let mut child = Command::new(installed.node())
-            .arg(play)
+            .arg(script)
             .arg(installed.package("ws"))
-            .args([url, &order.to_string()])
+            .args([url, &options.to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -47,17 +47,17 @@ impl NodeClient {
         let out = ChildStdout::from_std(child.stdout.take().unwrap()).unwrap();
         Self {
             child,
-            reported: BufReader::new(out).lines(),
+            reports: BufReader::new(out).lines(),
         }
     }
 
     /// Returns its next report of this name.
     pub(crate) async fn next_report(&mut self, name: &str) -> Value {
-        let line = soon(self.reported.next_line()).await.unwrap();
-        let line = line.expect("it is still there");
-        let mut reported: Value = serde_json::from_str(&line).unwrap();
-        assert!(reported.get(name).is_some(), "{name} was to come: {line}");
-        reported[name].take()
+        let line = within_timeout(self.reports.next_line()).await.unwrap();
+        let line = line.expect("the client has not exited");
+        let mut report: Value = serde_json::from_str(&line).unwrap();
+        assert!(report.get(name).is_some(), "no report `{name}`: {line}");
+        report[name].take()
     }
 }
 

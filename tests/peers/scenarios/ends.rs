@@ -55,7 +55,7 @@ fn ends(mut peer: Peer, text: &str, how: Value, state: &str, expected_text: &str
             .as_str()
             .unwrap_or_default();
         assert!(text_of_answer.contains("LLM request failed"), "{answer:#}");
-        return Ok(Outcome::But("said in a completed task"));
+        return Ok(Outcome::Deviates("said in a completed task"));
     }
     assert_eq!(task["status"], state, "{answer:#}");
     assert_eq!(task["can_cancel"], false, "{answer:#}");

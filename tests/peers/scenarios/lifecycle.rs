@@ -46,7 +46,7 @@ pub fn status_has_requested_history_length(mut peer: Peer) -> Run {
     if peer.column.vendor == Vendor::OpenClaw {
         let (sent, _) = peer.send("task: gamma", json!({}));
         assert_eq!(history(&mut peer, &sent, 10)?, [""; 0]);
-        return Ok(Outcome::But("no history"));
+        return Ok(Outcome::Deviates("no history"));
     }
     let (question, _) = peer.send("ask: which one?", json!({}));
     let blue = json!({"parts": [{"kind": "text", "text": "blue"}]});

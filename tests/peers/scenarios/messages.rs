@@ -95,7 +95,7 @@ fn is_the_reply_in_a_task(answer: &Value) -> Run {
     let task = super::task(answer)?;
     assert_eq!(task["status"], "completed", "{answer:#}");
     assert_eq!(answer["summary"]["message_text"], "hi", "{answer:#}");
-    Ok(Outcome::But("a task, not a message"))
+    Ok(Outcome::Deviates("a task, not a message"))
 }
 
 fn assert_is_the_message(answer: &Value) {

@@ -81,5 +81,5 @@ fn continue_a_task(mut peer: Peer, mut how: Value) -> Run {
     let made = task(&answer)?;
     assert_ne!(&made["task_id"], id, "{answer:#}");
     assert_eq!(answer["summary"]["message_text"], "blue", "{answer:#}");
-    Ok(Outcome::But("starts a new task"))
+    Ok(Outcome::Deviates("starts a new task"))
 }

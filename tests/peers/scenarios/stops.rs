@@ -5,17 +5,20 @@ use serde_json::{Value, json};
 use super::{Run, task};
 use crate::driver::Reply;
 use crate::outcome::Outcome;
-use crate::peer::{Peer, continuation, request, sending};
+use crate::peer::{Peer, continuation, request, send_fields};
 
 pub fn canceled_streaming_task_keeps_its_output(mut peer: Peer) -> Run {
     let mut second = peer.second_plugin();
-    let call = peer
-        .plugin
-        .begin(&sending("begun: alpha", json!({"follow_updates": true})));
+    let call = peer.plugin.begin(&send_fields(
+        "begun: alpha",
+        json!({"follow_updates": true}),
+    ));
     let started = loop {
         match peer.plugin.next(call) {
             // A task without a stream has only the first event.
-            Reply::Update(update) if !peer.streams() || is_artifact(&update) => break update,
+            Reply::Update(update) if !peer.supports_streaming() || is_artifact(&update) => {
+                break update;
+            }
             Reply::Update(_) => {}
             Reply::Result(answer) => return Err(Outcome::refused(&answer)),
         }

@@ -21,7 +21,7 @@ pub fn streamed_task_arrives_chunk_by_chunk(mut peer: Peer) -> Run {
 
     assert_is_the_task(&peer, &answer)?;
     if peer.column.vendor == Vendor::OpenClaw {
-        return Ok(Outcome::But("whole, not streamed"));
+        return Ok(Outcome::Deviates("whole, not streamed"));
     }
     // Every server sends the same six events. Over HTTP+JSON the first chunk has neither `append` nor `lastChunk`
     // (false is left out); py03 spreads each event over many `data:` lines there.

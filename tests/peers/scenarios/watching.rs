@@ -22,7 +22,7 @@ pub fn second_instance_watches(mut peer: Peer) -> Run {
     let text = &answer["summary"]["message_text"];
     assert_eq!(text, "alpha beta gamma", "{answer:#}");
     if peer.column.vendor == Vendor::OpenClaw {
-        return Ok(Outcome::But("asked again and again"));
+        return Ok(Outcome::Deviates("asked again and again"));
     }
     // py03 subscribes by GET only over HTTP+JSON (POST is 405) and begins with the next event, the others with the task.
     // While a second client is subscribed, py03 stores each later chunk twice: its `tasks/get` would answer
@@ -33,7 +33,7 @@ pub fn second_instance_watches(mut peer: Peer) -> Run {
         "artifact-update",
         "status-update",
     ];
-    if !peer.is(Sdk::Py03) {
+    if !peer.is_sdk(Sdk::Py03) {
         events.insert(0, "task");
     }
     assert_eq!(kinds(&answer["raw"]["events"]), events, "{answer:#}");
@@ -50,7 +50,7 @@ pub fn watcher_keeps_output_from_before_cancel(mut peer: Peer) -> Run {
     loop {
         match second.next(watch) {
             Reply::Update(update)
-                if !peer.streams() || update["raw"]["kind"] == "artifact-update" =>
+                if !peer.supports_streaming() || update["raw"]["kind"] == "artifact-update" =>
             {
                 break;
             }

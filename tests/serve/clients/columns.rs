@@ -8,9 +8,9 @@ use std::sync::OnceLock;
 use serde_json::{Value, json};
 
 use crate::serve::root;
-use testkit::support::hook::{Hook, Report};
 use testkit::support::sdk::{self, Sdk};
 use testkit::support::serve::Server;
+use testkit::support::webhook::{Webhook, WebhookRequest};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Client {
@@ -42,8 +42,8 @@ pub struct Column {
 /// The run of a client.
 pub struct Run {
     /// The result of each operation.
-    pub seen: HashMap<String, Value>,
-    received: Vec<Report>,
+    pub results: HashMap<String, Value>,
+    reports: Vec<WebhookRequest>,
 }
 
 impl Client {
@@ -96,26 +96,26 @@ impl Column {
     /// Runs the client once. `None` if it is not available on this machine.
     pub fn run(self) -> &'static Run {
         static RUNS: [OnceLock<Run>; 16] = [const { OnceLock::new() }; 16];
-        let place = self.client as usize * 4 + self.binding as usize * 2 + self.version as usize;
-        RUNS[place].get_or_init(|| self.do_everything())
+        let index = self.client as usize * 4 + self.binding as usize * 2 + self.version as usize;
+        RUNS[index].get_or_init(|| self.run_operations())
     }
 
-    fn do_everything(self) -> Run {
+    fn run_operations(self) -> Run {
         let mut command = self.command();
-        let hook = Hook::start();
+        let webhook = Webhook::start();
         let server = Server::scripted(&["--allow-any-webhook", "--task-store", "memory"]);
         let (binding, version) = (self.binding.name(), self.version.name());
-        command.args([server.url(), binding, version, &hook.url()]);
+        command.args([server.url(), binding, version, &webhook.url()]);
         let output = command.stdin(Stdio::null()).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{self} ended early: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{self} failed: {stderr}");
         let lines = String::from_utf8(output.stdout).unwrap();
-        let seen = lines.lines().map(seen).collect();
+        let results = lines.lines().map(parse_line).collect();
         // The shutdown delivers queued notifications.
-        let ended = server.stop();
-        assert!(ended.status.success(), "{}", ended.log);
-        let received = hook.all();
-        Run { seen, received }
+        let output = server.stop();
+        assert!(output.status.success(), "{}", output.log);
+        let reports = webhook.all();
+        Run { results, reports }
     }
 
     fn command(self) -> Command {
@@ -141,31 +141,31 @@ impl Column {
 }
 
 /// Parses a line: the operation and its result.
-fn seen(line: &str) -> (String, Value) {
+fn parse_line(line: &str) -> (String, Value) {
     let mut line: Value = serde_json::from_str(line).unwrap();
     let operation = line.as_object_mut().unwrap().remove("operation").unwrap();
     (operation.as_str().unwrap().to_owned(), line)
 }
 
 impl Run {
-    /// Returns what the webhook received about a task: the states in order, the form, and the credentials.
-    pub fn received_for(&self, task: &str) -> Value {
-        let about = |received: &&Report| received.body.contains(task);
-        let received: Vec<&Report> = self.received.iter().filter(about).collect();
-        let states = received.iter().filter_map(|received| {
-            let body: Value = serde_json::from_str(&received.body).unwrap();
+    /// Returns the requests of the webhook for a task: the states in order, the media type, and the credentials.
+    pub fn webhook_report(&self, task: &str) -> Value {
+        let is_of_task = |report: &&WebhookRequest| report.body.contains(task);
+        let reports: Vec<&WebhookRequest> = self.reports.iter().filter(is_of_task).collect();
+        let states = reports.iter().filter_map(|report| {
+            let body: Value = serde_json::from_str(&report.body).unwrap();
             let update = &body["statusUpdate"]["status"]["state"];
-            let whole = body["kind"] == "task";
+            let is_task = body["kind"] == "task";
             match update.as_str() {
                 Some(state) => Some(state.to_owned()),
-                None if whole => Some(body["status"]["state"].as_str().unwrap().to_owned()),
+                None if is_task => Some(body["status"]["state"].as_str().unwrap().to_owned()),
                 None => None,
             }
         });
         let header = |name: &str| {
-            let mut values: Vec<_> = received
+            let mut values: Vec<_> = reports
                 .iter()
-                .map(|received| header(&received.head, name))
+                .map(|report| header(&report.head, name))
                 .collect();
             values.dedup();
             values
@@ -182,7 +182,7 @@ impl Run {
 fn header(head: &str, name: &str) -> Option<String> {
     let mut lines = head.lines().filter_map(|line| line.split_once(": "));
     lines.find_map(|(key, value)| {
-        let found = key.eq_ignore_ascii_case(name);
-        found.then(|| value.trim().to_owned())
+        let matches = key.eq_ignore_ascii_case(name);
+        matches.then(|| value.trim().to_owned())
     })
 }

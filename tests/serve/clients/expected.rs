@@ -1,4 +1,4 @@
-//! The expected results of each client: what it sent, except for its own limits and bugs.
+//! The expected results of each client: the sent values, except for limits and bugs of the client.
 
 use serde_json::{Value, json};
 
@@ -8,9 +8,9 @@ use super::columns::{Binding, Client, Column, Version};
 #[derive(Debug, Clone, PartialEq)]
 pub enum Expected {
     /// This value.
-    Seen(Value),
-    /// This value, which differs because of the client: why.
-    But(&'static str, Value),
+    Returned(Value),
+    /// A value that deviates because of the client, with the reason.
+    Deviates(&'static str, Value),
     /// The client, or the server through it, rejects the call.
     Refused(Refusal),
     /// The client does not have the operation.
@@ -24,30 +24,30 @@ pub struct Refusal {
     pub error: &'static str,
     /// The `reason` of the `ErrorInfo`, if the client exposes it.
     pub reason: Option<&'static str>,
-    /// Words of its message.
-    pub words: &'static str,
-    /// Why the error is the client's own.
-    pub fault: Option<&'static str>,
+    /// A part of its message.
+    pub message: &'static str,
+    /// The reason, if the error is one of the client and not of the server.
+    pub client_fault: Option<&'static str>,
 }
 
-/// Its protobuf has bytes where its types have base64, and the client confuses them.
+/// Its protobuf has bytes where its types have base64, and the client mixes them up.
 const BASE64_TWICE: &str = "the client takes the base64 text of a file for its bytes, and writes and reads base64 of base64";
 const NO_FILE_NAMES: &str = "the client drops the names of files";
-const NO_LISTING: &str = "the client has no such operation in 0.3";
-const STATUS_ALONE: &str = "the client looks at the status of a refusal and not at its body";
+const NO_LIST_OPERATION: &str = "the client has no such operation in 0.3";
+const STATUS_ONLY: &str = "the client looks at the status of a refusal and not at its body";
 
-pub fn of(column: Column, operation: &str) -> Expected {
+pub fn expected_result(column: Column, operation: &str) -> Expected {
     let refused = match operation {
         "not_found" => Some(("TASK_NOT_FOUND", "unknown task `no-such-task`")),
         "not_cancelable" => Some(("TASK_NOT_CANCELABLE", "has ended and cannot be canceled")),
         "bad_webhook" => Some(("INVALID_PARAMS", "`url` begins with `ftp:`")),
         _ => None,
     };
-    if let Some((reason, words)) = refused {
-        return Expected::Refused(refusal(column, reason, words));
+    if let Some((reason, message)) = refused {
+        return Expected::Refused(refusal(column, reason, message));
     }
     deviation(column, operation)
-        .unwrap_or_else(|| Expected::Seen(default_expectation(column, operation)))
+        .unwrap_or_else(|| Expected::Returned(default_expectation(column, operation)))
 }
 
 /// Returns the correct result of an operation.
@@ -56,16 +56,16 @@ fn default_expectation(column: Column, operation: &str) -> Value {
         "card" => json!({"name": "OpenClaw", "streaming": true}),
         "send" => json!({"state": "completed", "text": "alpha beta hello"}),
         "message" => json!({"text": "hello"}),
-        "at_once" => json!({"settled": false}),
+        "return_immediately" => json!({"settled": false}),
         "parts" => parts("AP9oZWxsbw==", Some("a.bin")),
-        "gift" => json!({
+        "artifact_parts" => json!({
             "bytes": "AP9oZWxsbw==", "link": "https://files.test/b.png",
             "data": {"count": number(column, 2), "nested": {"list": ["x", null, true]}},
         }),
         "fail" => json!({"state": "failed", "text": "because"}),
         "reject" => json!({"state": "rejected", "text": "because"}),
         "ask" => json!({
-            "asked": "input-required", "question": "which?",
+            "first_state": "input-required", "question": "which?",
             "state": "completed", "text": "you said blue", "same": true,
         }),
         "stream" => json!({"first": "task", "state": "completed", "text": numbers(5)}),
@@ -73,8 +73,10 @@ fn default_expectation(column: Column, operation: &str) -> Value {
         "get" => json!({"state": "completed", "text": "hello", "history": "echo hello"}),
         "list" => json!({"texts": ["hello"], "total": 1}),
         "cancel" => json!({"state": "canceled"}),
-        "push_configs" => json!({"made": true, "got": "hook-1", "listed": ["hook-1"], "left": 0}),
-        "push" => pushed(column),
+        "push_configs" => {
+            json!({"created": true, "fetched": "hook-1", "listed": ["hook-1"], "remaining": 0})
+        }
+        "push" => webhook_report(column),
         _ => panic!("`{operation}` is no operation"),
     }
 }
@@ -93,77 +95,77 @@ fn deviation(column: Column, operation: &str) -> Option<Expected> {
         ("list", Client::Py13) if version == Version::V0_3 => Expected::Refused(Refusal {
             error: "NotImplementedError",
             reason: None,
-            words: "ListTasks is not supported in A2A v0.3",
-            fault: Some(NO_LISTING),
+            message: "ListTasks is not supported in A2A v0.3",
+            client_fault: Some(NO_LIST_OPERATION),
         }),
         ("list", Client::Js13) if old_rest => Expected::Refused(Refusal {
             error: "UnsupportedOperationError",
             reason: Some("UNSUPPORTED_OPERATION"),
-            words: "tasks/list has no equivalent in v0.3 HTTP+JSON",
-            fault: Some(NO_LISTING),
+            message: "tasks/list has no equivalent in v0.3 HTTP+JSON",
+            client_fault: Some(NO_LIST_OPERATION),
         }),
         ("list", Client::Js13) if version == Version::V0_3 => Expected::Refused(Refusal {
             error: "JsonRpcTransportError",
             reason: Some("INTERNAL_ERROR"),
-            words: "Method not found: tasks/list",
-            fault: Some(NO_LISTING),
+            message: "Method not found: tasks/list",
+            client_fault: Some(NO_LIST_OPERATION),
         }),
         ("parts", _) if old_rest && python => {
-            Expected::But(BASE64_TWICE, parts("QVA5b1pXeHNidz09", Some("a.bin")))
+            Expected::Deviates(BASE64_TWICE, parts("QVA5b1pXeHNidz09", Some("a.bin")))
         }
-        ("parts", _) if old_rest => Expected::But(NO_FILE_NAMES, parts("AP9oZWxsbw==", None)),
-        ("gift", _) if old_rest && python => Expected::Refused(Refusal {
+        ("parts", _) if old_rest => Expected::Deviates(NO_FILE_NAMES, parts("AP9oZWxsbw==", None)),
+        ("artifact_parts", _) if old_rest && python => Expected::Refused(Refusal {
             error: "UnicodeDecodeError",
             reason: None,
-            words: "'utf-8' codec can't decode byte 0xff in position 1",
-            fault: Some(BASE64_TWICE),
+            message: "'utf-8' codec can't decode byte 0xff in position 1",
+            client_fault: Some(BASE64_TWICE),
         }),
         ("push_configs", Client::Py13) if old_rest => Expected::Refused(Refusal {
             error: "NotImplementedError",
             reason: None,
-            words: "list_task_push_notification_configs not supported in v0.3 REST",
-            fault: Some("the client can neither list nor delete webhooks"),
+            message: "list_task_push_notification_configs not supported in v0.3 REST",
+            client_fault: Some("the client can neither list nor delete webhooks"),
         }),
-        ("push_configs", Client::Py03) => Expected::But(
+        ("push_configs", Client::Py03) => Expected::Deviates(
             "the client can neither list nor delete webhooks",
-            json!({"made": true, "got": "hook-1"}),
+            json!({"created": true, "fetched": "hook-1"}),
         ),
         _ => return None,
     })
 }
 
 /// Returns a client's form of an error of the server.
-fn refusal(column: Column, reason: &'static str, words: &'static str) -> Refusal {
+fn refusal(column: Column, reason: &'static str, message: &'static str) -> Refusal {
     let client = column.client;
     let rpc = column.binding == Binding::JsonRpc;
-    let named = match reason {
+    let error = match reason {
         "TASK_NOT_FOUND" => "TaskNotFoundError",
         "TASK_NOT_CANCELABLE" => "TaskNotCancelableError",
         _ if client == Client::Js13 => "RequestMalformedError",
         _ => "InvalidParamsError",
     };
-    let whole = Refusal {
-        error: named,
+    let default = Refusal {
+        error,
         reason: Some(reason),
-        words,
-        fault: None,
+        message,
+        client_fault: None,
     };
-    let status = |error, words| Refusal {
+    let status = |error, message| Refusal {
         error,
         reason: None,
-        words,
-        fault: Some(STATUS_ALONE),
+        message,
+        client_fault: Some(STATUS_ONLY),
     };
     match (client, reason) {
         // The client chooses the class by the `ErrorInfo`, and does not expose it.
         (Client::Py13, _) => Refusal {
             reason: None,
-            ..whole
+            ..default
         },
-        (Client::Js13, _) => whole,
+        (Client::Js13, _) => default,
         (Client::Py03, _) if rpc => Refusal {
             error: "JSONRPCError",
-            ..whole
+            ..default
         },
         (Client::Py03, "TASK_NOT_FOUND") => status("A2AClientHTTPError", "404 Not Found"),
         (Client::Py03, "TASK_NOT_CANCELABLE") => status("A2AClientHTTPError", "409 Conflict"),
@@ -175,20 +177,20 @@ fn refusal(column: Column, reason: &'static str, words: &'static str) -> Refusal
                 "Error"
             },
             reason: rpc.then_some(reason),
-            ..whole
+            ..default
         },
         // It has its own texts for the errors that it knows.
         (Client::Js03, "TASK_NOT_FOUND") if rpc => Refusal {
-            words: "Task not found",
-            ..whole
+            message: "Task not found",
+            ..default
         },
         (Client::Js03, _) if rpc => Refusal {
-            words: "Task cannot be canceled",
-            ..whole
+            message: "Task cannot be canceled",
+            ..default
         },
         (Client::Js03, _) => Refusal {
             reason: None,
-            ..whole
+            ..default
         },
     }
 }
@@ -204,7 +206,7 @@ fn parts(bytes: &str, name: Option<&str>) -> Value {
 }
 
 /// Returns what the webhook of a task received.
-fn pushed(column: Column) -> Value {
+fn webhook_report(column: Column) -> Value {
     let (states, media_type) = match column.version {
         Version::V1 => (
             json!(["TASK_STATE_WORKING", "TASK_STATE_COMPLETED"]),

@@ -1,4 +1,4 @@
-//! The table of the documents: the results of every official client, as the tests expect them.
+//! The table of the documents: the expected results of every official client.
 
 use std::fmt::Write as _;
 
@@ -8,13 +8,20 @@ use super::expected::{self, Expected};
 use crate::serve::generated;
 
 /// A heading, and the operations below it.
-const THEMES: [(&str, &[&str]); 9] = [
+const GROUPS: [(&str, &[&str]); 9] = [
     ("card", &["card"]),
     (
         "send",
-        &["send", "message", "at_once", "fail", "reject", "ask"],
+        &[
+            "send",
+            "message",
+            "return_immediately",
+            "fail",
+            "reject",
+            "ask",
+        ],
     ),
-    ("files, data", &["parts", "gift"]),
+    ("files, data", &["parts", "artifact_parts"]),
     ("stream", &["stream"]),
     ("resubscribe", &["resubscribe"]),
     ("get, cancel", &["get", "cancel"]),
@@ -31,11 +38,11 @@ pub fn check() {
 fn table() -> String {
     let mut notes = Vec::new();
     let mut table = String::from("| client | binding | version |");
-    for (theme, _) in THEMES {
-        write!(table, " {theme} |").unwrap();
+    for (group, _) in GROUPS {
+        write!(table, " {group} |").unwrap();
     }
     table += "\n|---|---|---|";
-    table += &":-:|".repeat(THEMES.len());
+    table += &":-:|".repeat(GROUPS.len());
     for column in COLUMNS {
         let (client, binding) = (column.client.package(), column.binding.name());
         write!(
@@ -44,14 +51,14 @@ fn table() -> String {
             column.version.name()
         )
         .unwrap();
-        for (_, operations) in THEMES {
+        for (_, operations) in GROUPS {
             write!(table, " {} |", cell(*column, operations, &mut notes)).unwrap();
         }
     }
     table += "\n\n✓: everything arrives unchanged, and a refusal states its reason. ≈: the same, except for the footnote, which is a limit of \
               the client. –: the client lacks the feature.\n\n";
-    for (at, note) in notes.iter().enumerate() {
-        writeln!(table, "- <sup>{}</sup> {note}.", letter(at)).unwrap();
+    for (index, note) in notes.iter().enumerate() {
+        writeln!(table, "- <sup>{}</sup> {note}.", footnote_letter(index)).unwrap();
     }
     table
 }
@@ -61,20 +68,20 @@ fn cell(column: Column, operations: &[&str], notes: &mut Vec<&'static str>) -> S
     let mut letters = Vec::new();
     let mut offered = false;
     for operation in operations {
-        let note = match expected::of(column, operation) {
+        let note = match expected::expected_result(column, operation) {
             Expected::NotOffered => continue,
-            Expected::But(note, _) => Some(note),
-            Expected::Refused(refusal) => refusal.fault,
-            Expected::Seen(_) => None,
+            Expected::Deviates(note, _) => Some(note),
+            Expected::Refused(refusal) => refusal.client_fault,
+            Expected::Returned(_) => None,
         };
         offered = true;
         if let Some(note) = note {
-            let at = notes.iter().position(|known| *known == note);
-            let at = at.unwrap_or_else(|| {
+            let index = notes.iter().position(|existing| *existing == note);
+            let index = index.unwrap_or_else(|| {
                 notes.push(note);
                 notes.len() - 1
             });
-            letters.push(letter(at));
+            letters.push(footnote_letter(index));
         }
     }
     letters.dedup();
@@ -85,6 +92,6 @@ fn cell(column: Column, operations: &[&str], notes: &mut Vec<&'static str>) -> S
     }
 }
 
-fn letter(at: usize) -> char {
-    char::from(b'a' + u8::try_from(at).unwrap())
+fn footnote_letter(index: usize) -> char {
+    char::from(b'a' + u8::try_from(index).unwrap())
 }

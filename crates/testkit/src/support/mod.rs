@@ -14,12 +14,11 @@
 )]
 
 pub mod driver;
-pub mod filter;
 pub mod generated;
-pub mod hook;
 pub mod host;
 pub mod http;
 pub mod journal;
+pub mod jsonl_process;
 pub mod node;
 pub mod process;
 pub mod redis_server;
@@ -28,6 +27,7 @@ pub mod serve;
 pub mod socket;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod trace;
+pub mod webhook;
 
 use std::env;
 use std::fs;

@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 
 use serde_json::Value;
 
-/// A server that ends with its test.
+/// A server process. Dropping it kills the process.
 pub struct Server {
     child: Child,
     startup_info: Value,
@@ -17,8 +17,8 @@ pub struct Server {
     state: PathBuf,
 }
 
-/// The end of a server.
-pub struct Ended {
+/// The exit status and the log of a server.
+pub struct ServerExit {
     pub status: ExitStatus,
     /// Its log.
     pub log: String,
@@ -27,19 +27,19 @@ pub struct Ended {
 impl Server {
     /// Starts a server with the scripted executor on a free port of loopback, with further flags.
     pub fn scripted(flags: &[&str]) -> Self {
-        let own = ["--port", "0", "--executor", "scripted"];
-        Self::start(&[&own, flags].concat(), &[])
+        let base_flags = ["--port", "0", "--executor", "scripted"];
+        Self::start(&[&base_flags, flags].concat(), &[])
     }
 
     /// Starts a server with these flags and variables, and a new state directory unless they name one.
     pub fn start(flags: &[&str], variables: &[(String, String)]) -> Self {
         let state = scratch();
         // A test with a directory starts several servers in it.
-        let own = !flags.contains(&"--state-dir");
+        let has_no_state_dir = !flags.contains(&"--state-dir");
         let mut child = Command::new(super::command())
             .args(["serve", "--json"])
-            .args(own.then_some("--state-dir"))
-            .args(own.then_some(&state))
+            .args(has_no_state_dir.then_some("--state-dir"))
+            .args(has_no_state_dir.then_some(&state))
             .args(flags)
             .envs(variables.iter().cloned())
             .stdin(Stdio::null())
@@ -77,10 +77,10 @@ impl Server {
         self.child.id()
     }
 
-    /// Stops it with a signal, like a service manager, and waits for its end.
-    pub fn stop(self) -> Ended {
+    /// Stops it with a signal, like a service manager, and waits until it exits.
+    pub fn stop(self) -> ServerExit {
         self.signal("-TERM");
-        self.ended()
+        self.wait_for_exit()
     }
 
     /// Kills it, even during other requests.
@@ -95,11 +95,11 @@ impl Server {
         assert!(sent.unwrap().success());
     }
 
-    /// Waits for its end.
-    pub fn ended(mut self) -> Ended {
+    /// Waits until the server exits.
+    pub fn wait_for_exit(mut self) -> ServerExit {
         let status = self.child.wait().unwrap();
         let log = self.log.take().unwrap().join().unwrap();
-        Ended { status, log }
+        ServerExit { status, log }
     }
 }
 

@@ -4,12 +4,12 @@ use openclaw_remote_agent::config::Config;
 use openclaw_remote_agent::plugin;
 use serde_json::{Value, json};
 
-use crate::credentials::rig::{Rig, send, stream};
+use crate::credentials::tool_fixture::{ToolFixture, send_request, stream_request};
 
 /// An instance with a copy of its output.
 pub(crate) struct RecordedTool {
-    pub(crate) rig: Rig,
-    reported: Vec<String>,
+    pub(crate) fixture: ToolFixture,
+    outputs: Vec<String>,
     updates: Vec<Value>,
 }
 
@@ -17,15 +17,15 @@ impl RecordedTool {
     pub(crate) fn new(config: &Value) -> Self {
         let text = config.to_string();
         let parsed = Config::parse(&text).unwrap();
-        let rig = Rig::new(config);
-        let reported = vec![
+        let fixture = ToolFixture::new(config);
+        let outputs = vec![
             format!("{parsed:?}"),
             plugin::parse_config(&text).unwrap(),
-            rig.plugin.definition(),
+            fixture.plugin.definition(),
         ];
         Self {
-            rig,
-            reported,
+            fixture,
+            outputs,
             updates: Vec::new(),
         }
     }
@@ -40,10 +40,10 @@ impl RecordedTool {
 
     /// Runs a call to its end.
     pub(crate) async fn call(&mut self, request: &Value) -> Value {
-        let (envelope, updates) = self.rig.follow(request).await;
+        let (envelope, updates) = self.fixture.call_with_updates(request).await;
         self.record(&envelope);
-        let reading = self.read(&envelope);
-        self.reported.push(reading);
+        let rendered = self.render(&envelope);
+        self.outputs.push(rendered);
         updates.iter().for_each(|update| self.record(update));
         self.updates.extend(updates);
         envelope
@@ -51,7 +51,7 @@ impl RecordedTool {
 
     /// Records an envelope or update of another call.
     pub(crate) fn record(&mut self, message: &Value) {
-        self.reported.push(message.to_string());
+        self.outputs.push(message.to_string());
     }
 
     /// Returns the events of the updates so far.
@@ -68,15 +68,15 @@ impl RecordedTool {
     }
 
     /// Returns the text of an envelope for a model.
-    pub(crate) fn read(&self, envelope: &Value) -> String {
-        self.rig.plugin.render(&envelope.to_string())
+    pub(crate) fn render(&self, envelope: &Value) -> String {
+        self.fixture.plugin.render(&envelope.to_string())
     }
 
     /// Fails if a result, update or log line contains one of `secrets` in any form.
     pub(crate) fn assert_omits(&self, secrets: &[&str]) {
-        let log = self.rig.log.lines();
+        let log = self.fixture.log.lines();
         let lines = log.iter().map(|(_, line)| line);
-        for text in self.reported.iter().chain(lines) {
+        for text in self.outputs.iter().chain(lines) {
             for secret in secrets {
                 let escaped = secret.replace('/', "\\/");
                 assert!(
@@ -90,16 +90,16 @@ impl RecordedTool {
 
 /// Returns every kind of request, and requests that the peer refuses.
 pub(crate) fn requests() -> Vec<Value> {
-    let saying = |mut request: Value, text: &str| {
+    let with_text = |mut request: Value, text: &str| {
         request["parts"][0]["text"] = json!(text);
         request
     };
     vec![
-        send(),
-        stream(),
-        saying(send(), "fail"),
-        saying(send(), "refuse"),
-        saying(send(), "challenge"),
+        send_request(),
+        stream_request(),
+        with_text(send_request(), "fail"),
+        with_text(send_request(), "refuse"),
+        with_text(send_request(), "challenge"),
         json!({"action": "status", "task_id": "t-1"}),
         json!({"action": "cancel", "task_id": "t-1"}),
         json!({"action": "watch", "task_id": "t-1"}),

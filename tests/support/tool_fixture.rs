@@ -12,30 +12,30 @@ use serde_json::{Value, json};
 use testkit::conformance::Peers;
 use tokio_util::sync::CancellationToken;
 
-use crate::faults::in_process::Kept;
+use crate::support::in_process::RecordedLog;
 
-/// The timeout of a wait, far longer than any takes on a busy machine.
-pub(crate) const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
+/// The timeout of a wait. It is long enough for a busy machine.
+pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The delay of a peer that never answers, longer than any test.
 pub(crate) const NEVER_MS: u64 = 3_600_000;
 
 /// Waits for a future within the timeout.
-pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
-    tokio::time::timeout(EXIT_TIMEOUT, what)
+pub(crate) async fn within_timeout<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(WAIT_TIMEOUT, future)
         .await
-        .expect("it comes in time")
+        .expect("the future completes before the timeout")
 }
 
 /// An instance with its log.
-pub(crate) struct Rig {
+pub(crate) struct ToolFixture {
     pub(crate) plugin: Arc<Plugin>,
-    pub(crate) log: Arc<Kept>,
+    pub(crate) log: Arc<RecordedLog>,
 }
 
-impl Rig {
+impl ToolFixture {
     pub(crate) fn new(config: &Value) -> Self {
-        let log = Arc::<Kept>::default();
+        let log = Arc::<RecordedLog>::default();
         let plugin = Plugin::new(&config.to_string(), Arc::clone(&log) as Arc<dyn Log>);
         Self {
             plugin: Arc::new(plugin.unwrap_or_else(|error| panic!("{error}"))),
@@ -51,20 +51,20 @@ impl Rig {
         Self::new(&json!({"targets": [target]}))
     }
 
-    pub(crate) fn at(peers: &Peers) -> Self {
+    pub(crate) fn with_peers(peers: &Peers) -> Self {
         Self::with_target(json!({"baseUrl": peers.origin("main")}))
     }
 
-    /// Starts a call and passes each update to `take`.
-    pub(crate) fn begin(
+    /// Starts a call and passes each update to `on_update`.
+    pub(crate) fn start(
         &self,
         request: &Value,
         cancel: &CancellationToken,
-        take: impl Fn(Value) + Send + Sync + 'static,
+        on_update: impl Fn(Value) + Send + Sync + 'static,
     ) -> impl Future<Output = Value> + Send + 'static {
         let envelope = self.plugin.start(CallInput {
             request: request.to_string(),
-            updates: Some(Arc::new(move |update: &str| take(parse(update)))),
+            updates: Some(Arc::new(move |update: &str| on_update(parse(update)))),
             cancel: cancel.clone(),
             ..CallInput::default()
         });
@@ -73,31 +73,31 @@ impl Rig {
 
     /// Runs a call to its end.
     pub(crate) async fn call(&self, request: &Value) -> Value {
-        soon(self.begin(request, &CancellationToken::new(), |_| ())).await
+        within_timeout(self.start(request, &CancellationToken::new(), |_| ())).await
     }
 
     /// Runs a call to its end, and returns its updates as well.
-    pub(crate) async fn follow(&self, request: &Value) -> (Value, Vec<Value>) {
-        let reported = Arc::<Mutex<Vec<Value>>>::default();
-        let take = {
-            let reported = Arc::clone(&reported);
-            move |update| reported.lock().unwrap().push(update)
+    pub(crate) async fn call_with_updates(&self, request: &Value) -> (Value, Vec<Value>) {
+        let updates = Arc::<Mutex<Vec<Value>>>::default();
+        let on_update = {
+            let updates = Arc::clone(&updates);
+            move |update| updates.lock().unwrap().push(update)
         };
-        let envelope = soon(self.begin(request, &CancellationToken::new(), take)).await;
-        let reported =
-            std::mem::take(&mut *reported.lock().unwrap_or_else(PoisonError::into_inner));
-        (envelope, reported)
+        let envelope =
+            within_timeout(self.start(request, &CancellationToken::new(), on_update)).await;
+        let updates = std::mem::take(&mut *updates.lock().unwrap_or_else(PoisonError::into_inner));
+        (envelope, updates)
     }
 }
 
 /// Parses an envelope or an update.
 pub(crate) fn parse(text: &str) -> Value {
     let value: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
-    let whole = value["ok"].is_boolean()
+    let is_envelope = value["ok"].is_boolean()
         && value["operation"] == "remote_agent"
         && value["action"].is_string()
         && (value["ok"] == true || value["error"]["reason"].is_string());
-    assert!(whole, "not an envelope: {text}");
+    assert!(is_envelope, "not an envelope: {text}");
     value
 }
 
@@ -132,12 +132,12 @@ pub(crate) fn result(result: Value) -> Value {
     json!({"result": result})
 }
 
-pub(crate) fn send() -> Value {
+pub(crate) fn send_request() -> Value {
     json!({"action": "send", "parts": [{"kind": "text", "text": "hello"}]})
 }
 
-pub(crate) fn stream() -> Value {
-    let mut request = send();
+pub(crate) fn stream_request() -> Value {
+    let mut request = send_request();
     request["follow_updates"] = json!(true);
     request
 }

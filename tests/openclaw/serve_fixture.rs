@@ -24,70 +24,75 @@ use crate::{
     http,
     model::Model,
     node::Installed,
+    plugin_fixture::{PluginFixture, host_config, model_config},
     server::Server,
     socket::Socket,
-    world::{World, host_config, model_config},
 };
 
-/// The other OpenClaw, and `remote-agent serve` in front of both.
-pub struct Pair {
+/// A second OpenClaw, and `remote-agent serve` in front of both.
+pub struct OpenClawPair {
     /// Dropped before the gateways.
     _servers: [Server; 2],
     pub runtime: Runtime,
     pub model: Model,
     pub host: Host,
-    /// Stopped when the rig is dropped.
+    /// Stopped when the fixture is dropped.
     _gateway: Gateway,
     pub socket: Socket,
     /// The server in front of the other OpenClaw.
     pub server: SocketAddr,
     /// The executor of such a server, with the same gateway.
-    pub executor: Arc<GatewayExecutor>,
+    pub gateway_executor: Arc<GatewayExecutor>,
     /// An executor that runs the command of the other OpenClaw.
-    pub command: CommandExecutor,
+    pub command_executor: CommandExecutor,
     /// The outcome of a turn before the start of its gateway.
     pub local: (Outcome, Vec<ExecutionEvent>),
 }
 
-impl Pair {
-    /// Starts both, each with the other one as the target `other`.
-    pub fn start<'a>(installed: Arc<Installed>, world: impl FnOnce() -> &'a World) -> Self {
-        let [first, server] = free_addresses();
+impl OpenClawPair {
+    /// Starts both servers, each with the other one as the target `other`.
+    pub fn start<'a>(
+        installed: Arc<Installed>,
+        fixture: impl FnOnce() -> &'a PluginFixture,
+    ) -> Self {
+        let [first_address, server] = free_addresses();
         let model = Model::start();
         let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("openclaw-other");
         let host = Host::new(installed, &scratch, &model_config(&model), &[]);
         let runtime = Runtime::new().unwrap();
-        let command = command(&host);
-        // A turn without a gateway takes as long as the rest, so it runs concurrently.
-        let (world, local) = thread::scope(|scope| {
-            let local = scope.spawn(|| runtime.block_on(turn(&command, input("the word is plum"))));
-            let world = world();
-            world.settings(&settings_towards(server));
+        let command_executor = command_executor(&host);
+        // A turn without a gateway is slow, so it runs concurrently with the start of the first OpenClaw.
+        let (fixture, local) = thread::scope(|scope| {
+            let local = scope.spawn(|| {
+                runtime.block_on(run_turn(&command_executor, run_input("the word is plum")))
+            });
+            let fixture = fixture();
+            fixture.settings(&plugin_settings_for(server));
             // The first turn of a gateway is slow.
-            world.socket.start("agent:main:awake", "wake up");
-            (world, local.join().unwrap())
+            fixture.socket.start("agent:main:awake", "wake up");
+            (fixture, local.join().unwrap())
         });
-        let whole = host_config(&model, &settings_towards(first));
+        let plugin_config = host_config(&model, &plugin_settings_for(first_address));
         host.edit_config(|config| {
-            for part in ["plugins", "tools"] {
-                config[part] = whole[part].clone();
+            for section in ["plugins", "tools"] {
+                config[section] = plugin_config[section].clone();
             }
         });
-        host.install(&format!("npm-pack:{}", world.packaged.tarball.display()));
+        host.install(&format!("npm-pack:{}", fixture.packaged.tarball.display()));
         let gateway = host.boot();
         let pair = Self {
             _servers: [
-                before(first, &world.gateway, &world.host),
-                before(server, &gateway, &host),
+                start_server(first_address, &fixture.gateway, &fixture.host),
+                start_server(server, &gateway, &host),
             ],
             socket: gateway.socket(),
-            executor: executor(&gateway, &host),
+            gateway_executor: gateway_executor(&gateway, &host),
             runtime,
             model,
             host,
             _gateway: gateway,
             server,
-            command,
+            command_executor,
             local,
         };
         pair.send("awake", "wake up", false);
@@ -122,21 +127,21 @@ impl Pair {
     }
 }
 
-impl Drop for Pair {
+impl Drop for OpenClawPair {
     fn drop(&mut self) {
-        self.runtime.block_on(self.executor.close());
+        self.runtime.block_on(self.gateway_executor.close());
     }
 }
 
 /// Returns settings of the plugin with one target, the server in front of the other OpenClaw, and a maximum depth of two.
-fn settings_towards(server: SocketAddr) -> Value {
+fn plugin_settings_for(server: SocketAddr) -> Value {
     json!({
         "enabled": true, "policy": {"maxDelegationDepth": 2},
         "targets": [{"alias": "other", "baseUrl": format!("http://{server}")}]
     })
 }
 
-fn executor(gateway: &Gateway, host: &Host) -> Arc<GatewayExecutor> {
+fn gateway_executor(gateway: &Gateway, host: &Host) -> Arc<GatewayExecutor> {
     let url = Url::parse(&format!("ws://{}", gateway.address())).unwrap();
     let settings = Settings {
         token: Some(TOKEN.into()),
@@ -148,16 +153,16 @@ fn executor(gateway: &Gateway, host: &Host) -> Arc<GatewayExecutor> {
         state_dir: Some(host.state()),
         triad: false,
     };
-    let made = GatewayExecutor::new(
+    let executor = GatewayExecutor::new(
         settings,
         runs,
         Arc::new(SystemEnvironment),
         Arc::new(Silent),
     );
-    Arc::new(made.unwrap())
+    Arc::new(executor.unwrap())
 }
 
-fn command(host: &Host) -> CommandExecutor {
+fn command_executor(host: &Host) -> CommandExecutor {
     let variables = host.variables().into_iter();
     let settings = CommandSettings {
         openclaw_path: host.executable(),
@@ -172,11 +177,11 @@ fn command(host: &Host) -> CommandExecutor {
 }
 
 /// Returns a message in the one conversation of the command.
-pub fn input(text: &str) -> RunInput {
+pub fn run_input(text: &str) -> RunInput {
     RunInput {
         task_id: "task".to_owned(),
-        context_id: "talk".to_owned(),
-        session: "a2a-talk".to_owned(),
+        context_id: "conversation".to_owned(),
+        session: "a2a-conversation".to_owned(),
         agent: None,
         client: "loopback".to_owned(),
         message: Message::new(Role::User, vec![Part::text(text)]),
@@ -185,21 +190,21 @@ pub fn input(text: &str) -> RunInput {
 }
 
 /// Runs one turn. Returns its outcome and the events before it.
-pub async fn turn(executor: &dyn Executor, input: RunInput) -> (Outcome, Vec<ExecutionEvent>) {
+pub async fn run_turn(executor: &dyn Executor, input: RunInput) -> (Outcome, Vec<ExecutionEvent>) {
     let (events, mut received) = mpsc::channel(16);
     let run = executor.run(input, events, CancellationToken::new());
-    let listen = async {
-        let mut all = Vec::new();
-        while let Some(report) = received.recv().await {
-            all.push(report);
+    let collect = async {
+        let mut collected = Vec::new();
+        while let Some(event) = received.recv().await {
+            collected.push(event);
         }
-        all
+        collected
     };
-    tokio::join!(run, listen)
+    tokio::join!(run, collect)
 }
 
-/// Starts the command in front of an OpenClaw like an operator.
-fn before(address: SocketAddr, gateway: &Gateway, host: &Host) -> Server {
+/// Starts `remote-agent serve` in front of an OpenClaw.
+fn start_server(address: SocketAddr, gateway: &Gateway, host: &Host) -> Server {
     let mut variables = host.variables();
     variables.push(("GATEWAY".to_owned(), TOKEN.to_owned()));
     let (port, url) = (

@@ -19,12 +19,12 @@ use testkit::conformance::Peers;
 use tokio_util::sync::CancellationToken;
 
 /// The addresses of a name, one list per lookup.
-pub(crate) type Answers = Vec<Vec<&'static str>>;
+pub(crate) type LookupResults = Vec<Vec<&'static str>>;
 
-/// A way to reach an address. In all of its texts, `PORT` stands for the port of the trap, `PEER` for that of the peer and
+/// A route to an address. In all of its texts, `PORT` stands for the port of the trap, `PEER` for that of the peer and
 /// `{{origin}}` for the peer's origin. The peer is configured, on loopback.
 pub(crate) struct Route {
-    /// The description of the way.
+    /// The description of the route.
     pub(crate) group: &'static str,
     /// Its destination.
     pub(crate) address: String,
@@ -32,7 +32,7 @@ pub(crate) struct Route {
     /// The script of the configured peer, see `fixtures/README.md`.
     pub(crate) peer: Value,
     /// The addresses of names. Each lookup gets the next answer; the last one repeats.
-    pub(crate) names: Vec<(&'static str, Answers)>,
+    pub(crate) names: Vec<(&'static str, LookupResults)>,
     /// Whether the trap is the proxy.
     pub(crate) proxy: bool,
     /// The calls. Only the outcome of the last one counts.
@@ -40,7 +40,7 @@ pub(crate) struct Route {
     pub(crate) expected: Outcome,
 }
 
-/// The expected outcome of a way.
+/// The expected outcome of a route.
 #[derive(Clone, Copy)]
 pub(crate) enum Outcome {
     /// An error with this code and reason, and no connection.
@@ -54,13 +54,13 @@ pub(crate) enum Outcome {
 impl Outcome {
     /// The differences from the expected outcome.
     pub(crate) fn difference(self, attempt: &Attempt) -> Option<String> {
-        let (reported, connections) = match self {
+        let (result, connections) = match self {
             Self::Refused(code, reason) => (format!("{code}: {reason}"), Some(0)),
             Self::Ignored => ("ok".to_owned(), Some(0)),
             Self::Allowed => ("ok".to_owned(), None),
         };
-        if attempt.reported != reported {
-            return Some(format!("`{}` and not `{reported}`", attempt.reported));
+        if attempt.result != result {
+            return Some(format!("`{}` and not `{result}`", attempt.result));
         }
         if connections.is_some_and(|allowed| allowed != attempt.connections) {
             return Some(format!("{} connections", attempt.connections));
@@ -69,10 +69,10 @@ impl Outcome {
     }
 }
 
-/// The outcome of a way.
+/// The outcome of a route.
 pub(crate) struct Attempt {
     /// `ok`, or the error's code and reason.
-    pub(crate) reported: String,
+    pub(crate) result: String,
     /// The number of connections to the trap.
     pub(crate) connections: usize,
     pub(crate) envelope: Value,
@@ -106,9 +106,9 @@ impl Trap {
     }
 }
 
-struct Names(Mutex<Vec<(&'static str, Answers)>>);
+struct ScriptedLookup(Mutex<Vec<(&'static str, LookupResults)>>);
 
-impl Lookup for Names {
+impl Lookup for ScriptedLookup {
     fn lookup(&self, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
         let mut names = self.0.lock().unwrap();
         let known = names.iter_mut().find(|(known, _)| *known == name);
@@ -129,25 +129,26 @@ impl Log for Silent {
     fn log(&self, _: Level, _: &str) {}
 }
 
-/// Tries a way.
-pub(crate) async fn try_route(route: &Route) -> Attempt {
+/// Attempts a route.
+pub(crate) async fn attempt_route(route: &Route) -> Attempt {
     let trap = Trap::new();
     let port = trap.port().to_string();
-    let filled = |value: &Value| -> Value {
+    let fill_port = |value: &Value| -> Value {
         serde_json::from_str(&value.to_string().replace("PORT", &port)).unwrap()
     };
-    let peers = Peers::start(&json!({"peers": {"main": filled(&route.peer)}})).await;
+    let peers = Peers::start(&json!({"peers": {"main": fill_port(&route.peer)}})).await;
     let peers = peers.unwrap();
-    let own = |value: &Value| -> Value {
+    let fill_placeholders = |value: &Value| -> Value {
         let origin = peers.origin("main");
         let number = origin.rsplit(':').next().unwrap_or_default();
-        let text = filled(value).to_string().replace("{{origin}}", origin);
+        let text = fill_port(value).to_string().replace("{{origin}}", origin);
         serde_json::from_str(&text.replace("PEER", number)).unwrap()
     };
-    let config = Config::parse(&own(&route.config).to_string()).unwrap_or_else(|e| panic!("{e}"));
+    let config = Config::parse(&fill_placeholders(&route.config).to_string())
+        .unwrap_or_else(|e| panic!("{e}"));
     let mut http = ReqwestClient::new()
         .unwrap()
-        .with_lookup(Arc::new(Names(Mutex::new(route.names.clone()))));
+        .with_lookup(Arc::new(ScriptedLookup(Mutex::new(route.names.clone()))));
     if route.proxy {
         let settings = ProxySettings {
             all: Some(format!("http://127.0.0.1:{port}")),
@@ -161,7 +162,7 @@ pub(crate) async fn try_route(route: &Route) -> Attempt {
     let mut envelope = Value::Null;
     for request in &route.requests {
         let call = ToolCall {
-            request: &own(request).to_string(),
+            request: &fill_placeholders(request).to_string(),
             caller: None,
             updates: None,
             cancel: CancellationToken::new(),
@@ -170,14 +171,14 @@ pub(crate) async fn try_route(route: &Route) -> Attempt {
         envelope = serde_json::from_str(&tool.execute(call).await).unwrap();
     }
     let error = &envelope["error"];
-    let reported = match envelope["ok"].as_bool() {
+    let result = match envelope["ok"].as_bool() {
         Some(true) => "ok".to_owned(),
         _ => [&error["code"], &error["reason"]]
             .map(|text| text.as_str().unwrap_or("none"))
             .join(": "),
     };
     Attempt {
-        reported,
+        result,
         connections: trap.connections(),
         envelope,
     }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::credentials::echo::{Echo, Seen};
-use crate::credentials::reported::{RecordedTool, requests};
+use crate::credentials::recorded_tool::{RecordedTool, requests};
 
 const KEY: &str = "sesame/7f3a+opens==";
 
@@ -96,11 +96,14 @@ async fn request_has_one_version_header() {
         "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"]});
     let answer = json!({"messageId": "m-1", "role": "ROLE_AGENT", "parts": [{"text": "pong"}]});
     let rpc = json!({"SendMessage": {"result": {"message": answer}}});
-    let peers = crate::credentials::rig::peers(json!({"main": {"card": card, "rpc": rpc}})).await;
+    let peers =
+        crate::credentials::tool_fixture::peers(json!({"main": {"card": card, "rpc": rpc}})).await;
     let mut recorded = RecordedTool::with_target(
         &json!({"baseUrl": peers.origin("main"), "headers": {"A2A-Version": "0.3"}}),
     );
-    let envelope = recorded.call(&crate::credentials::rig::send()).await;
+    let envelope = recorded
+        .call(&crate::credentials::tool_fixture::send_request())
+        .await;
     assert_eq!(envelope["summary"]["message_text"], "pong", "{envelope}");
     let versions: Vec<_> = peers
         .log("main")
@@ -112,11 +115,13 @@ async fn request_has_one_version_header() {
 
 #[tokio::test]
 async fn failure_omits_query_of_card_url() {
-    let peers = crate::credentials::rig::peers(json!({"main": {}})).await;
+    let peers = crate::credentials::tool_fixture::peers(json!({"main": {}})).await;
     let mut recorded = RecordedTool::with_target(
         &json!({"baseUrl": peers.origin("main"), "cardPath": "/card?key=sesame-7f3a"}),
     );
-    let envelope = recorded.call(&crate::credentials::rig::send()).await;
+    let envelope = recorded
+        .call(&crate::credentials::tool_fixture::send_request())
+        .await;
     let error = &envelope["error"];
     assert_eq!(error["reason"], "card_unavailable", "{envelope}");
     let message = error["message"].as_str().unwrap();
@@ -165,7 +170,7 @@ async fn request_cannot_set_credential_headers() {
         {"alias": "key", "baseUrl": peer.origin, "auth": key, "headers": {"X-Desk": KEY}},
         {"alias": "open", "baseUrl": format!("{}/open", peer.origin)},
     ]}));
-    let mut request = crate::credentials::rig::send();
+    let mut request = crate::credentials::tool_fixture::send_request();
     for (name, alias, allowed) in [
         ("x-desk-key", "key", false),
         ("X-DESK", "key", false),
@@ -199,7 +204,9 @@ async fn unresolved_secret_opens_no_connection() {
         let peer = Echo::start().await;
         let mut recorded =
             RecordedTool::with_target(&json!({"baseUrl": peer.origin, "auth": auth}));
-        let envelope = recorded.call(&crate::credentials::rig::send()).await;
+        let envelope = recorded
+            .call(&crate::credentials::tool_fixture::send_request())
+            .await;
         assert_eq!(
             envelope["error"]["reason"], "credential_unresolved",
             "{auth}"
@@ -214,7 +221,7 @@ async fn unresolved_secret_opens_no_connection() {
 async fn auth_challenge_is_reported_by_scheme_and_realm() {
     let peer = Echo::start().await;
     let mut recorded = RecordedTool::with_target(&json!({"baseUrl": peer.origin}));
-    let mut request = crate::credentials::rig::send();
+    let mut request = crate::credentials::tool_fixture::send_request();
     request["parts"][0]["text"] = json!("challenge");
     let envelope = recorded.call(&request).await;
     assert_eq!(envelope["error"]["reason"], "auth_required");

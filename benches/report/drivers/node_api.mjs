@@ -1,4 +1,4 @@
-// The Node door under load: the library that ships, in the Node.js that OpenClaw is tested with.
+// The Node-API under load: the library that ships, in the Node.js that OpenClaw is tested with.
 
 import { assemble } from "../../../openclaw/tool.js";
 import { drive } from "./driver.mjs";
@@ -15,9 +15,9 @@ async function execute(request, onUpdate = null) {
   return envelope;
 }
 
-const asking = (text, more) =>
+const sendRequest = (text, more) =>
   JSON.stringify({ action: "send", target_alias: target, parts: [{ kind: "text", text }], ...more });
-const send = asking("Good morning");
+const send = sendRequest("Good morning");
 const status = JSON.stringify({ action: "status", target_alias: target, task_id: "t-1" });
 
 await drive({
@@ -25,7 +25,7 @@ await drive({
   status: () => execute(status),
   async stream(text, updates, update_interval_ms) {
     let seen = 0;
-    const request = asking(text, { follow_updates: true, timeout_ms: 120_000 });
+    const request = sendRequest(text, { follow_updates: true, timeout_ms: 120_000 });
     const onUpdate = updates ? () => (seen += 1) : null;
     if (!update_interval_ms) {
       await execute(request, onUpdate);

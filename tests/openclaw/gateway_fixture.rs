@@ -17,31 +17,31 @@ use crate::{
     journal::Journal,
     model::Model,
     node::Installed,
-    world,
+    plugin_fixture,
 };
 
 /// The answer of OpenClaw 2026.9.6 to every run of an agent whose database it could not close while the agent was idle. Only a
 /// restart helps.
-const LOST_DATABASE: &str = "Agent database execution admission is closed";
+const DATABASE_CLOSED_ERROR: &str = "Agent database execution admission is closed";
 
-/// The shared state of these tests.
-pub struct Behind {
+/// An OpenClaw with several agents, its gateway, and an instance of the tool.
+pub struct GatewayFixture {
     pub host: Host,
     pub model: Model,
     gateway: Mutex<Option<Gateway>>,
-    /// The observations of its kill, which happens once.
+    /// The outcome of killing the gateway, which happens once.
     pub restart: OnceLock<gateway_runs::Restart>,
     url: String,
     /// The instance for most tests.
     pub tool: Tool,
 }
 
-impl Behind {
+impl GatewayFixture {
     /// Starts a gateway with four agents, three of which vote.
     pub fn start(installed: Arc<Installed>) -> Self {
         let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("openclaw-agents");
         let model = Model::start();
-        let mut config = world::model_config(&model);
+        let mut config = plugin_fixture::model_config(&model);
         // The first turns of three agents at once take minutes on a busy machine.
         config["agents"]["defaults"]["timeoutSeconds"] = json!(280);
         config["agents"]["list"] = json!([
@@ -53,7 +53,7 @@ impl Behind {
         let gateway = host.boot();
         let url = format!("ws://{}", gateway.address());
         let tool = Tool::new(&url, json!({}));
-        let behind = Self {
+        let fixture = Self {
             host,
             model,
             gateway: Mutex::new(Some(gateway)),
@@ -61,30 +61,33 @@ impl Behind {
             url,
             tool,
         };
-        behind.run(Self::wake_agents);
-        behind
+        fixture.run(Self::warm_up_agents);
+        fixture
     }
 
-    /// Runs the first turns of all agents at once, because they are slow.
-    fn wake_agents(&self) {
-        let first = ["alpha", "beta", "charlie"].map(|agent| {
-            self.tool
-                .begin(with(send(agent, "wake up"), "follow_updates", json!(true)))
+    /// Runs the slow first turns of all agents concurrently.
+    fn warm_up_agents(&self) {
+        let calls = ["alpha", "beta", "charlie"].map(|agent| {
+            self.tool.start(with_field(
+                send_request(agent, "wake up"),
+                "follow_updates",
+                json!(true),
+            ))
         });
-        for envelope in first.map(|turn| turn.envelope()) {
-            assert_eq!(state(&envelope), "completed", "{envelope}");
+        for envelope in calls.map(|call| call.envelope()) {
+            assert_eq!(task_state(&envelope), "completed", "{envelope}");
         }
     }
 
-    /// Runs a test, and again after a restart of the gateway if OpenClaw lost an agent's database.
+    /// Runs a test. Repeats it after a restart of the gateway if OpenClaw lost an agent's database.
     pub fn run(&self, test: fn(&Self)) {
         let Err(failure) = panic::catch_unwind(AssertUnwindSafe(|| test(self))) else {
             return;
         };
-        let lost = failure
+        let has_lost_database = failure
             .downcast_ref::<String>()
-            .is_some_and(|message| message.contains(LOST_DATABASE));
-        if !lost {
+            .is_some_and(|message| message.contains(DATABASE_CLOSED_ERROR));
+        if !has_lost_database {
             panic::resume_unwind(failure);
         }
         println!(
@@ -97,13 +100,13 @@ impl Behind {
         test(self);
     }
 
-    /// Returns another instance of the tool, with these further settings of the gateway.
-    pub fn another(&self, gateway: Value) -> Tool {
+    /// Returns a new instance of the tool. `gateway` overrides settings of its gateway.
+    pub fn new_tool(&self, gateway: Value) -> Tool {
         Tool::new(&self.url, gateway)
     }
 
-    /// Returns the gateway's address, in HTTP.
-    pub fn http(&self) -> String {
+    /// Returns the HTTP URL of the gateway.
+    pub fn http_url(&self) -> String {
         self.url.replace("ws://", "http://")
     }
 
@@ -112,14 +115,14 @@ impl Behind {
         self.gateway.lock().unwrap().take().unwrap().kill();
     }
 
-    /// Starts it again, on the same port and with the same state.
+    /// Starts the gateway again, on the same port and with the same state.
     pub fn boot(&self) {
         *self.gateway.lock().unwrap() = Some(self.host.boot());
     }
 }
 
-impl Drop for Behind {
-    /// Kills it without waiting for its runs, because its state is temporary.
+impl Drop for GatewayFixture {
+    /// Kills the gateway without waiting for its runs, because its state is temporary.
     fn drop(&mut self) {
         if let Ok(Some(gateway)) = self.gateway.get_mut().map(Option::take) {
             gateway.kill();
@@ -150,24 +153,24 @@ impl Tool {
 
     /// Makes one call and returns the envelope.
     pub fn call(&self, request: Value) -> Value {
-        self.begin(request).envelope()
+        self.start(request).envelope()
     }
 
-    /// Makes one call that must succeed, and returns the envelope.
-    pub fn good(&self, request: Value) -> Value {
+    /// Makes one call that must succeed. Returns the envelope.
+    pub fn call_ok(&self, request: Value) -> Value {
         let envelope = self.call(request);
         assert_eq!(envelope["ok"], true, "{envelope:#}");
         envelope
     }
 
     /// Starts a call.
-    pub fn begin(&self, request: Value) -> Running {
+    pub fn start(&self, request: Value) -> RunningCall {
         let updates = Journal::new();
-        let reported = updates.clone();
+        let journal = updates.clone();
         let call = self.0.start(CallInput {
             request: request.to_string(),
             updates: Some(Arc::new(move |update: &str| {
-                reported.push(serde_json::from_str(update).unwrap())
+                journal.push(serde_json::from_str(update).unwrap())
             })),
             ..CallInput::default()
         });
@@ -176,7 +179,7 @@ impl Tool {
             .unwrap();
         let envelope =
             thread::spawn(move || serde_json::from_str(&runtime.block_on(call)).unwrap());
-        Running { envelope, updates }
+        RunningCall { envelope, updates }
     }
 }
 
@@ -187,23 +190,25 @@ impl Drop for Tool {
 }
 
 /// A running call.
-pub struct Running {
+pub struct RunningCall {
     envelope: JoinHandle<Value>,
     pub updates: Journal<Value>,
 }
 
-impl Running {
+impl RunningCall {
     /// Waits for the envelope.
     pub fn envelope(self) -> Value {
         self.envelope.join().unwrap()
     }
 
-    /// Waits until the agent has begun to answer, and returns the continuation of its task.
-    pub fn continuation(&self) -> Value {
-        let update = self.updates.wait("the agent to speak", |update| {
-            update["raw"].to_string().contains("word1")
-                && update["summary"]["continuation"]["task"]["task_id"].is_string()
-        });
+    /// Waits for the first text of the agent, and returns the continuation of its task.
+    pub fn wait_for_continuation(&self) -> Value {
+        let update = self
+            .updates
+            .wait("an update with text of the agent", |update| {
+                update["raw"].to_string().contains("word1")
+                    && update["summary"]["continuation"]["task"]["task_id"].is_string()
+            });
         let mut continuation = update["summary"]["continuation"].clone();
         // A handle is valid only in its process.
         continuation["task"]
@@ -215,18 +220,18 @@ impl Running {
 }
 
 /// Returns a message to an agent.
-pub fn send(agent: &str, text: &str) -> Value {
+pub fn send_request(agent: &str, text: &str) -> Value {
     json!({"action": "send", "target_alias": format!("gateway:{agent}"), "parts": [{"kind": "text", "text": text}]})
 }
 
 /// Returns the call with one more field.
-pub fn with(mut request: Value, field: &str, value: Value) -> Value {
+pub fn with_field(mut request: Value, field: &str, value: Value) -> Value {
     request[field] = value;
     request
 }
 
 /// Returns the text of an envelope's first artifact.
-pub fn answer(envelope: &Value) -> String {
+pub fn artifact_text(envelope: &Value) -> String {
     let parts = envelope["summary"]["artifacts"][0]["parts"].as_array();
     let parts = parts.unwrap_or_else(|| panic!("no artifact in {envelope:#}"));
     parts
@@ -236,7 +241,7 @@ pub fn answer(envelope: &Value) -> String {
 }
 
 /// Returns the state of an envelope's task.
-pub fn state(envelope: &Value) -> &str {
-    let state = envelope["summary"]["continuation"]["task"]["status"].as_str();
-    state.unwrap_or_else(|| panic!("no state in {envelope:#}"))
+pub fn task_state(envelope: &Value) -> &str {
+    let task_state = envelope["summary"]["continuation"]["task"]["status"].as_str();
+    task_state.unwrap_or_else(|| panic!("no state in {envelope:#}"))
 }

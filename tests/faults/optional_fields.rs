@@ -3,23 +3,27 @@
 use serde_json::{Value, json};
 use testkit::conformance::peers::Recorded;
 
-use crate::faults::dialect::{body, dialects};
-use crate::faults::rig::{Rig, message, peers, reason, result, send, status, stream, task};
+use crate::faults::dialect::{dialects, json_response};
+use crate::faults::tool_fixture::{
+    ToolFixture, message, peers, reason, result, send_request, status, stream_request, task,
+};
 
 /// The updates of the stream lack `taskId` and `contextId`; its first event is the task.
 #[tokio::test]
 async fn updates_without_ids_belong_to_task_of_stream() {
     for dialect in dialects() {
         let events = [
-            (dialect.event)((dialect.task)(dialect.named(dialect.working))),
+            (dialect.event)((dialect.task)(dialect.task_in_state(dialect.working))),
             dialect.status(dialect.working),
             dialect.artifact("the result"),
             dialect.status(dialect.completed),
         ];
         let peers = dialect
-            .peer(vec![(dialect.places[1], json!({"sse": events}))])
+            .peer(vec![(dialect.operations[1], json!({"sse": events}))])
             .await;
-        let envelope = Rig::at(&peers).call(&stream()).await;
+        let envelope = ToolFixture::with_peers(&peers)
+            .call(&stream_request())
+            .await;
         assert_eq!(envelope["ok"], true, "{}: {envelope}", dialect.name);
         let summary = &envelope["summary"];
         assert_eq!(summary["message_text"], "the result", "{}", dialect.name);
@@ -41,15 +45,15 @@ async fn watch_without_ids_belongs_to_the_task_it_watches() {
             dialect.artifact("the result"),
             dialect.status(dialect.completed),
         ];
-        let whole = dialect.named(dialect.completed);
+        let final_task = dialect.task_in_state(dialect.completed);
         let peers = dialect
             .peer(vec![
-                (dialect.places[2], json!({"sse": events})),
-                (dialect.places[3], (dialect.answer)(whole)),
+                (dialect.operations[2], json!({"sse": events})),
+                (dialect.operations[3], (dialect.answer)(final_task)),
             ])
             .await;
         let request = json!({"action": "watch", "task_id": "t-1"});
-        let envelope = Rig::at(&peers).call(&request).await;
+        let envelope = ToolFixture::with_peers(&peers).call(&request).await;
         assert_eq!(envelope["ok"], true, "{}: {envelope}", dialect.name);
         let summary = &envelope["summary"];
         assert_eq!(summary["message_text"], "the result", "{}", dialect.name);
@@ -69,9 +73,11 @@ async fn stream_without_task_id_has_a_result() {
             dialect.status(dialect.completed),
         ];
         let peers = dialect
-            .peer(vec![(dialect.places[1], json!({"sse": events}))])
+            .peer(vec![(dialect.operations[1], json!({"sse": events}))])
             .await;
-        let envelope = Rig::at(&peers).call(&stream()).await;
+        let envelope = ToolFixture::with_peers(&peers)
+            .call(&stream_request())
+            .await;
         assert_eq!(envelope["ok"], true, "{}: {envelope}", dialect.name);
         let summary = &envelope["summary"];
         assert_eq!(summary["message_text"], "the result", "{}", dialect.name);
@@ -85,19 +91,19 @@ async fn stream_without_task_id_has_a_result() {
 async fn cut_stream_without_ids_resumes_its_task() {
     for dialect in dialects() {
         let cut = json!({"sse": [dialect.status(dialect.working)], "end": "destroy"});
-        let again =
+        let resumed =
             json!({"sse": [dialect.artifact("the result"), dialect.status(dialect.completed)]});
-        let whole = (dialect.answer)(dialect.named(dialect.completed));
+        let final_task = (dialect.answer)(dialect.task_in_state(dialect.completed));
         let peers = dialect
             .peer(vec![
-                (dialect.places[1], cut),
-                (dialect.places[2], again),
-                (dialect.places[3], whole),
+                (dialect.operations[1], cut),
+                (dialect.operations[2], resumed),
+                (dialect.operations[3], final_task),
             ])
             .await;
-        let mut request = stream();
+        let mut request = stream_request();
         request["task_id"] = json!("t-1");
-        let envelope = Rig::at(&peers).call(&request).await;
+        let envelope = ToolFixture::with_peers(&peers).call(&request).await;
         assert_eq!(envelope["ok"], true, "{}: {envelope}", dialect.name);
         let text = &envelope["summary"]["message_text"];
         assert_eq!(text, "the result", "{}", dialect.name);
@@ -109,8 +115,10 @@ async fn cut_stream_without_ids_resumes_its_task() {
 async fn cut_stream_without_task_is_an_error_with_output() {
     let dialect = &dialects()[0];
     let cut = json!({"sse": [dialect.artifact("half")], "end": "destroy"});
-    let peers = dialect.peer(vec![(dialect.places[1], cut)]).await;
-    let envelope = Rig::at(&peers).call(&stream()).await;
+    let peers = dialect.peer(vec![(dialect.operations[1], cut)]).await;
+    let envelope = ToolFixture::with_peers(&peers)
+        .call(&stream_request())
+        .await;
     assert_eq!(reason(&envelope), "stream_cut", "{envelope}");
     let summary = &envelope["error"]["details"]["latest_event_summary"];
     assert_eq!(summary["message_text"], "half", "{envelope}");
@@ -119,12 +127,12 @@ async fn cut_stream_without_task_is_an_error_with_output() {
 #[tokio::test]
 async fn requested_task_needs_no_id() {
     for dialect in dialects() {
-        let mut whole = dialect.named(dialect.completed);
-        whole.as_object_mut().unwrap().remove("id");
-        let answer = (dialect.answer)(whole);
-        let peers = dialect.peer(vec![(dialect.places[3], answer)]).await;
+        let mut final_task = dialect.task_in_state(dialect.completed);
+        final_task.as_object_mut().unwrap().remove("id");
+        let answer = (dialect.answer)(final_task);
+        let peers = dialect.peer(vec![(dialect.operations[3], answer)]).await;
         let request = json!({"action": "status", "task_id": "t-1"});
-        let envelope = Rig::at(&peers).call(&request).await;
+        let envelope = ToolFixture::with_peers(&peers).call(&request).await;
         assert_eq!(envelope["ok"], true, "{}: {envelope}", dialect.name);
         let task = &envelope["summary"]["continuation"]["task"];
         assert_eq!(task["task_id"], "t-1", "{}", dialect.name);
@@ -141,13 +149,13 @@ async fn new_task_without_id_counts_when_finished() {
             (dialect.answer)((dialect.task)(task))
         };
         let answers = json!([answer(dialect.completed), answer(dialect.working)]);
-        let peers = dialect.peer(vec![(dialect.places[0], answers)]).await;
-        let rig = Rig::at(&peers);
-        let finished = rig.call(&send()).await;
+        let peers = dialect.peer(vec![(dialect.operations[0], answers)]).await;
+        let fixture = ToolFixture::with_peers(&peers);
+        let finished = fixture.call(&send_request()).await;
         assert_eq!(finished["ok"], true, "{}: {finished}", dialect.name);
         let text = &finished["summary"]["message_text"];
         assert_eq!(text, "the result", "{}", dialect.name);
-        let working = rig.call(&send()).await;
+        let working = fixture.call(&send_request()).await;
         assert_eq!(
             reason(&working),
             "invalid_response",
@@ -164,9 +172,9 @@ async fn required_task_has_an_id() {
     let peers = dialects()[0]
         .peer(vec![("message/send", result(answer))])
         .await;
-    let mut request = send();
+    let mut request = send_request();
     request["task_requirement"] = json!("required");
-    let envelope = Rig::at(&peers).call(&request).await;
+    let envelope = ToolFixture::with_peers(&peers).call(&request).await;
     assert_eq!(reason(&envelope), "invalid_response", "{envelope}");
     let message = envelope["error"]["message"].as_str().unwrap();
     assert!(message.contains("/id"), "{message}");
@@ -177,31 +185,31 @@ async fn required_task_has_an_id() {
 async fn answer_kind_follows_from_its_shape() {
     for dialect in dialects() {
         let answers = json!([
-            (dialect.answer)(dialect.named(dialect.completed)),
+            (dialect.answer)(dialect.task_in_state(dialect.completed)),
             (dialect.answer)(json!({"parts": [{"text": "hello"}]})),
         ]);
         let events = json!({"sse": [
-            (dialect.event)(dialect.named(dialect.working)),
+            (dialect.event)(dialect.task_in_state(dialect.working)),
             (dialect.event)(json!({"taskId": "t-1", "artifact": {"artifactId": "a", "parts": [{"text": "the result"}]}})),
             (dialect.event)(json!({"status": {"state": dialect.completed}, "final": true})),
         ]});
         let peers = dialect
             .peer(vec![
-                (dialect.places[0], answers),
-                (dialect.places[1], events),
+                (dialect.operations[0], answers),
+                (dialect.operations[1], events),
             ])
             .await;
-        let rig = Rig::at(&peers);
-        let task = rig.call(&send()).await;
+        let fixture = ToolFixture::with_peers(&peers);
+        let task = fixture.call(&send_request()).await;
         let status = &task["summary"]["continuation"]["task"]["status"];
         assert_eq!(status, "completed", "{}: {task}", dialect.name);
-        let said = rig.call(&send()).await;
+        let message_answer = fixture.call(&send_request()).await;
         assert_eq!(
-            said["summary"]["message_text"], "hello",
-            "{}: {said}",
+            message_answer["summary"]["message_text"], "hello",
+            "{}: {message_answer}",
             dialect.name
         );
-        let followed = rig.call(&stream()).await;
+        let followed = fixture.call(&stream_request()).await;
         let text = &followed["summary"]["message_text"];
         assert_eq!(text, "the result", "{}: {followed}", dialect.name);
         let status = &followed["summary"]["continuation"]["task"]["status"];
@@ -216,13 +224,15 @@ async fn stream_without_a_final_mark_ends_with_its_task() {
     last.as_object_mut().unwrap().remove("final");
     let events = json!({"sse": [result(task("working")), result(last)], "end": "hang"});
     let peers = dialects()[0].peer(vec![("message/stream", events)]).await;
-    let envelope = Rig::at(&peers).call(&stream()).await;
+    let envelope = ToolFixture::with_peers(&peers)
+        .call(&stream_request())
+        .await;
     let status = &envelope["summary"]["continuation"]["task"]["status"];
     assert_eq!(status, "completed", "{envelope}");
 }
 
 /// Returns a task of two artifacts, neither of which has an id.
-fn unnamed() -> Value {
+fn task_with_unnamed_artifacts() -> Value {
     json!({"id": "t-1", "status": {"state": "completed"}, "artifacts": [
         {"parts": [{"kind": "text", "text": "one"}]}, {"parts": [{"kind": "text", "text": "two"}]},
     ]})
@@ -231,21 +241,21 @@ fn unnamed() -> Value {
 #[tokio::test]
 async fn artifacts_without_ids_are_numbered() {
     for dialect in dialects() {
-        let mut answer = unnamed();
+        let mut answer = task_with_unnamed_artifacts();
         answer["status"]["state"] = json!(dialect.completed);
         let answer = (dialect.answer)(answer);
-        let peers = dialect.peer(vec![(dialect.places[3], answer)]).await;
-        let rig = Rig::at(&peers);
+        let peers = dialect.peer(vec![(dialect.operations[3], answer)]).await;
+        let fixture = ToolFixture::with_peers(&peers);
         let request = json!({"action": "status", "task_id": "t-1"});
-        let whole = rig.call(&request).await;
-        let artifacts = whole["summary"]["artifacts"].as_array();
+        let final_task = fixture.call(&request).await;
+        let artifacts = final_task["summary"]["artifacts"].as_array();
         let artifacts = artifacts
-            .unwrap_or_else(|| panic!("{}: {whole}", dialect.name))
+            .unwrap_or_else(|| panic!("{}: {final_task}", dialect.name))
             .iter();
         let ids: Vec<_> = artifacts.map(|artifact| &artifact["artifactId"]).collect();
         assert_eq!(ids, ["artifact-1", "artifact-2"], "{}", dialect.name);
         let page = json!({"action": "status", "task_id": "t-1", "artifact_id": "artifact-2"});
-        let page = rig.call(&page).await;
+        let page = fixture.call(&page).await;
         assert_eq!(page["summary"]["artifact_page"]["text"], "two", "{page}");
     }
 }
@@ -253,22 +263,24 @@ async fn artifacts_without_ids_are_numbered() {
 /// A piece without an artifact id continues the newest artifact, or starts one without `append`.
 #[tokio::test]
 async fn pieces_without_ids_continue_the_newest_artifact() {
-    let piece = |text: &str, append: bool| {
+    let artifact_update = |text: &str, append: bool| {
         let artifact = json!({"parts": [{"kind": "text", "text": text}]});
         result(json!({"kind": "artifact-update", "append": append, "artifact": artifact}))
     };
     let end = json!({"kind": "task", "id": "t-1", "status": {"state": "completed"}});
     let events = [
-        piece("o", false),
-        piece("ne", true),
-        piece("tw", false),
-        piece("o", true),
+        artifact_update("o", false),
+        artifact_update("ne", true),
+        artifact_update("tw", false),
+        artifact_update("o", true),
         result(end),
     ];
     let peers = dialects()[0]
         .peer(vec![("message/stream", json!({"sse": events}))])
         .await;
-    let envelope = Rig::at(&peers).call(&stream()).await;
+    let envelope = ToolFixture::with_peers(&peers)
+        .call(&stream_request())
+        .await;
     assert_eq!(
         envelope["summary"]["message_text"], "one\n\ntwo",
         "{envelope}"
@@ -279,16 +291,18 @@ async fn pieces_without_ids_continue_the_newest_artifact() {
 #[tokio::test]
 async fn artifact_without_parts_is_empty() {
     let dialect = &dialects()[0];
-    let mark = json!({"kind": "artifact-update", "taskId": "t-1", "append": true, "lastChunk": true, "artifact": {"artifactId": "a"}});
+    let last_chunk = json!({"kind": "artifact-update", "taskId": "t-1", "append": true, "lastChunk": true, "artifact": {"artifactId": "a"}});
     let events = [
         dialect.artifact("whole"),
-        result(mark),
+        result(last_chunk),
         result(task("completed")),
     ];
     let peers = dialect
         .peer(vec![("message/stream", json!({"sse": events}))])
         .await;
-    let envelope = Rig::at(&peers).call(&stream()).await;
+    let envelope = ToolFixture::with_peers(&peers)
+        .call(&stream_request())
+        .await;
     assert_eq!(envelope["summary"]["message_text"], "whole", "{envelope}");
 }
 
@@ -306,9 +320,9 @@ async fn json_rpc_answer_needs_no_id_and_no_version() {
     ];
     for (answer, good) in answers {
         let peers = dialects()[0]
-            .peer(vec![("message/send", body(answer.clone()))])
+            .peer(vec![("message/send", json_response(answer.clone()))])
             .await;
-        let envelope = Rig::at(&peers).call(&send()).await;
+        let envelope = ToolFixture::with_peers(&peers).call(&send_request()).await;
         assert_eq!(envelope["ok"], good, "{answer}: {envelope}");
         if !good {
             assert_eq!(reason(&envelope), "invalid_response", "{answer}");
@@ -347,11 +361,11 @@ async fn card_needs_one_address_only() {
         let mut rpc = json!({});
         rpc[place] = answer;
         let peers = peers(json!({"main": {"card": card, "rpc": rpc}})).await;
-        let envelope = Rig::at(&peers).call(&send()).await;
+        let envelope = ToolFixture::with_peers(&peers).call(&send_request()).await;
         assert_eq!(envelope["ok"], true, "{card}: {envelope}");
         let log = peers.log("main");
-        let asked: Vec<_> = log.iter().filter_map(Recorded::rpc_method).collect();
-        assert_eq!(asked, [place], "{card}");
+        let methods: Vec<_> = log.iter().filter_map(Recorded::rpc_method).collect();
+        assert_eq!(methods, [place], "{card}");
     }
 }
 
@@ -361,10 +375,10 @@ async fn references_over_http_json_0_3_are_refused() {
     let dialect = &dialects()[1];
     let answer =
         (dialect.answer)(json!({"message": {"messageId": "m", "content": [{"text": "pong"}]}}));
-    let peers = dialect.peer(vec![(dialect.places[0], answer)]).await;
-    let mut request = send();
+    let peers = dialect.peer(vec![(dialect.operations[0], answer)]).await;
+    let mut request = send_request();
     request["reference_task_ids"] = json!(["t-0"]);
-    let envelope = Rig::at(&peers).call(&request).await;
+    let envelope = ToolFixture::with_peers(&peers).call(&request).await;
     assert_eq!(reason(&envelope), "unaddressable", "{envelope}");
     let posts = peers.log("main");
     assert!(posts.iter().all(|request| request.method != "POST"));

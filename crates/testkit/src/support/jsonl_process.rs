@@ -9,12 +9,12 @@ use std::{
 use serde_json::{Value, json};
 
 /// The command, with one instance of the tool. It ends with its value.
-pub struct Filter {
+pub struct JsonlProcess {
     child: Child,
     answers: BufReader<ChildStdout>,
 }
 
-impl Filter {
+impl JsonlProcess {
     pub fn start(config: &Value) -> Self {
         let mut child = Command::new(super::command())
             .args(["call", "--jsonl"])
@@ -24,10 +24,10 @@ impl Filter {
             .spawn()
             .unwrap();
         let answers = BufReader::new(child.stdout.take().unwrap());
-        let mut filter = Self { child, answers };
-        filter.send(&json!({"id": 1, "op": "init", "config": config}));
-        assert_eq!(filter.next()["ok"], true);
-        filter
+        let mut process = Self { child, answers };
+        process.send(&json!({"id": 1, "op": "init", "config": config}));
+        assert_eq!(process.next()["ok"], true);
+        process
     }
 
     fn send(&mut self, line: &Value) {
@@ -65,7 +65,7 @@ impl Filter {
     }
 }
 
-impl Drop for Filter {
+impl Drop for JsonlProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

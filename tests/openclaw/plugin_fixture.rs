@@ -21,7 +21,7 @@ use crate::{
 pub const SECRET: (&str, &str) = ("PEER_TOKEN", "secret-from-the-environment");
 
 /// The shared state of the tests.
-pub struct World {
+pub struct PluginFixture {
     pub packaged: Packaged,
     pub model: Model,
     pub peer: Peer,
@@ -30,7 +30,7 @@ pub struct World {
     pub socket: Socket,
 }
 
-impl World {
+impl PluginFixture {
     /// Installs the tarball into a new OpenClaw and starts it.
     pub fn start(installed: Arc<Installed>) -> Self {
         let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("openclaw");
@@ -63,7 +63,7 @@ impl World {
     }
 
     /// Runs a turn in which the model calls the tool with `arguments`. Returns the model's next input.
-    pub fn turn(&self, session: &str, marker: &str, arguments: &Value) -> Value {
+    pub fn run_turn(&self, session: &str, marker: &str, arguments: &Value) -> Value {
         self.socket.run(session, &format!("CALL {arguments}"));
         self.model.request_with_result(marker)
     }

@@ -4,7 +4,9 @@ use futures_util::future::join_all;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::faults::rig::{NEVER_MS, Rig, card, message, peers, reason, result, send, soon};
+use crate::faults::tool_fixture::{
+    NEVER_MS, ToolFixture, card, message, peers, reason, result, send_request, within_timeout,
+};
 
 #[tokio::test]
 async fn missing_card_delays_only_its_target() {
@@ -14,24 +16,27 @@ async fn missing_card_delays_only_its_target() {
         "main": {"card": card(), "rpc": {"message/send": result(message("pong"))}},
     }))
     .await;
-    let rig = Rig::new(&json!({"targets": [
+    let fixture = ToolFixture::new(&json!({"targets": [
         {"alias": "hangs", "baseUrl": peers.origin("hangs")},
         {"alias": "main", "baseUrl": peers.origin("main"), "default": true},
     ]}));
     let cancel = CancellationToken::new();
-    let mut request = send();
+    let mut request = send_request();
     request["target_alias"] = json!("hangs");
-    let hanging = tokio::spawn(rig.begin(&request, &cancel, |_| ()));
-    soon(peers.wait_for("hangs", 1)).await;
+    let hanging_call = tokio::spawn(fixture.start(&request, &cancel, |_| ()));
+    within_timeout(peers.wait_for("hangs", 1)).await;
 
-    let others = join_all((0..200).map(|_| async { rig.call(&send()).await })).await;
+    let others = join_all((0..200).map(|_| async { fixture.call(&send_request()).await })).await;
     assert_eq!(others.len(), 200);
     for envelope in &others {
         assert_eq!(envelope["summary"]["message_text"], "pong", "{envelope}");
     }
-    assert!(!hanging.is_finished());
+    assert!(!hanging_call.is_finished());
     cancel.cancel();
-    assert_eq!(reason(&soon(hanging).await.unwrap()), "aborted");
+    assert_eq!(
+        reason(&within_timeout(hanging_call).await.unwrap()),
+        "aborted"
+    );
 }
 
 #[tokio::test]
@@ -39,20 +44,20 @@ async fn calls_waiting_for_a_card_keep_their_deadlines() {
     let never = json!({"delay_ms": NEVER_MS, "json": {}});
     let peers =
         peers(json!({"main": {"routes": {"GET /.well-known/agent-card.json": never}}})).await;
-    let rig = Rig::at(&peers);
+    let fixture = ToolFixture::with_peers(&peers);
     let cancel = CancellationToken::new();
-    let patient = tokio::spawn(rig.begin(&send(), &cancel, |_| ()));
-    soon(peers.wait_for("main", 1)).await;
-    let mut request = send();
+    let long_call = tokio::spawn(fixture.start(&send_request(), &cancel, |_| ()));
+    within_timeout(peers.wait_for("main", 1)).await;
+    let mut request = send_request();
     request["timeout_ms"] = json!(100);
     // Together with the long call, the maximum number for one target.
-    let with_timeout = join_all((0..15).map(|_| async { rig.call(&request).await })).await;
-    for envelope in &with_timeout {
+    let short_calls = join_all((0..15).map(|_| async { fixture.call(&request).await })).await;
+    for envelope in &short_calls {
         assert_eq!(reason(envelope), "timeout", "{envelope}");
     }
-    assert!(!patient.is_finished());
+    assert!(!long_call.is_finished());
     cancel.cancel();
-    assert_eq!(reason(&soon(patient).await.unwrap()), "aborted");
+    assert_eq!(reason(&within_timeout(long_call).await.unwrap()), "aborted");
 }
 
 #[tokio::test]
@@ -63,8 +68,8 @@ async fn fifty_first_sends_fetch_one_card() {
         "rpc": {"message/send": result(message("pong"))},
     }}))
     .await;
-    let rig = Rig::at(&peers);
-    let all = join_all((0..50).map(|_| async { rig.call(&send()).await })).await;
+    let fixture = ToolFixture::with_peers(&peers);
+    let all = join_all((0..50).map(|_| async { fixture.call(&send_request()).await })).await;
     assert!(all.iter().all(|envelope| envelope["ok"] == true), "{all:?}");
     let log = peers.log("main");
     let cards = log.iter().filter(|request| request.method == "GET");

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use tokio::runtime::Runtime;
 
 use crate::faults::any_json::{any_json, check, one_envelope};
-use crate::faults::rig::{Rig, peers, result, send, stream};
+use crate::faults::tool_fixture::{ToolFixture, peers, result, send_request, stream_request};
 
 /// Returns the card of a JSON-RPC peer of 1.0 that streams.
 pub(crate) fn card() -> Value {
@@ -18,7 +18,7 @@ pub(crate) fn card() -> Value {
 }
 
 /// Returns an object of members that are present, `null` or absent.
-fn object(members: Vec<(&'static str, BoxedStrategy<Value>)>) -> BoxedStrategy<Value> {
+fn optional_members(members: Vec<(&'static str, BoxedStrategy<Value>)>) -> BoxedStrategy<Value> {
     let member = |(name, value): (&'static str, BoxedStrategy<Value>)| {
         prop_oneof![Just(None), Just(Some(Value::Null)), value.prop_map(Some)]
             .prop_map(move |value| Some((name.to_owned(), value?)))
@@ -31,16 +31,16 @@ fn object(members: Vec<(&'static str, BoxedStrategy<Value>)>) -> BoxedStrategy<V
 }
 
 /// Returns such an object with additional required members.
-fn with(base: BoxedStrategy<Value>, always: Value) -> BoxedStrategy<Value> {
+fn with_members(base: BoxedStrategy<Value>, required: Value) -> BoxedStrategy<Value> {
     base.prop_map(move |mut value| {
         let fields = value.as_object_mut().unwrap();
-        fields.extend(always.as_object().unwrap().clone());
+        fields.extend(required.as_object().unwrap().clone());
         value
     })
     .boxed()
 }
 
-fn word() -> BoxedStrategy<Value> {
+fn any_text() -> BoxedStrategy<Value> {
     select(vec![
         "",
         "alpha",
@@ -53,22 +53,22 @@ fn word() -> BoxedStrategy<Value> {
 }
 
 fn part() -> BoxedStrategy<Value> {
-    let about = || {
-        object(vec![
-            ("filename", word()),
-            ("mediaType", word()),
+    let part_fields = || {
+        optional_members(vec![
+            ("filename", any_text()),
+            ("mediaType", any_text()),
             ("metadata", Just(json!({"k": [1]})).boxed()),
-            ("mood", Just(json!("kind")).boxed()),
+            ("unknown", Just(json!("value")).boxed()),
         ])
     };
     let content = prop_oneof![
-        word().prop_map(|text| json!({ "text": text })),
+        any_text().prop_map(|text| json!({ "text": text })),
         select(vec!["aGk=", "aGk", "-_-_", ""]).prop_map(|raw| json!({ "raw": raw })),
         Just(json!({"url": "https://files.example/x"})),
         any_json().prop_map(|data| json!({ "data": data })),
         Just(json!({"text": "", "raw": "", "url": "", "data": {"k": 1}})),
     ];
-    (about(), content)
+    (part_fields(), content)
         .prop_map(|(mut part, content)| {
             part.as_object_mut()
                 .unwrap()
@@ -84,9 +84,9 @@ fn parts() -> BoxedStrategy<Value> {
 
 fn message() -> BoxedStrategy<Value> {
     let role = select(vec!["ROLE_AGENT", "ROLE_USER", "ROLE_UNSPECIFIED"]).prop_map(Value::from);
-    let message = object(vec![
-        ("messageId", word()),
-        ("contextId", word()),
+    let message = optional_members(vec![
+        ("messageId", any_text()),
+        ("contextId", any_text()),
         ("taskId", Just(json!("t-1")).boxed()),
         ("role", role.boxed()),
         ("metadata", Just(json!({})).boxed()),
@@ -102,14 +102,14 @@ fn message() -> BoxedStrategy<Value> {
 }
 
 fn artifact() -> BoxedStrategy<Value> {
-    let artifact = object(vec![
-        ("name", word()),
-        ("description", word()),
+    let artifact = optional_members(vec![
+        ("name", any_text()),
+        ("description", any_text()),
         ("parts", parts()),
         ("metadata", Just(json!({"k": 1})).boxed()),
         ("extensions", Just(json!([])).boxed()),
     ]);
-    with(artifact, json!({"artifactId": "a-1"}))
+    with_members(artifact, json!({"artifactId": "a-1"}))
 }
 
 fn status() -> BoxedStrategy<Value> {
@@ -125,16 +125,16 @@ fn status() -> BoxedStrategy<Value> {
         "TASK_STATE_AUTH_REQUIRED",
         "TASK_STATE_OF_THE_FUTURE",
     ]);
-    object(vec![
+    optional_members(vec![
         ("state", state.prop_map(Value::from).boxed()),
         ("message", message()),
-        ("timestamp", word()),
+        ("timestamp", any_text()),
     ])
 }
 
 fn task() -> BoxedStrategy<Value> {
-    let task = object(vec![
-        ("contextId", word()),
+    let task = optional_members(vec![
+        ("contextId", any_text()),
         (
             "artifacts",
             vec(artifact(), 0..3).prop_map(Value::from).boxed(),
@@ -146,7 +146,7 @@ fn task() -> BoxedStrategy<Value> {
         ("metadata", Just(json!({"k": 1})).boxed()),
         ("weather", Just(json!("fine")).boxed()),
     ]);
-    (with(task, json!({"id": "t-1"})), status())
+    (with_members(task, json!({"id": "t-1"})), status())
         .prop_map(|(mut task, status)| {
             task["status"] = status;
             task
@@ -155,26 +155,27 @@ fn task() -> BoxedStrategy<Value> {
 }
 
 fn event() -> BoxedStrategy<Value> {
-    let about = || {
-        object(vec![
-            ("contextId", word()),
+    let part_fields = || {
+        optional_members(vec![
+            ("contextId", any_text()),
             ("metadata", Just(json!({})).boxed()),
         ])
     };
-    let status = (about(), status()).prop_map(|(mut update, status)| {
+    let status = (part_fields(), status()).prop_map(|(mut update, status)| {
         update["taskId"] = json!("t-1");
         update["status"] = status;
         json!({ "statusUpdate": update })
     });
     let flags = || option::of(any::<bool>());
-    let artifact =
-        (about(), artifact(), flags(), flags()).prop_map(|(mut update, artifact, append, last)| {
+    let artifact = (part_fields(), artifact(), flags(), flags()).prop_map(
+        |(mut update, artifact, append, last)| {
             update["taskId"] = json!("t-1");
             update["artifact"] = artifact;
             update["append"] = json!(append);
             update["lastChunk"] = json!(last);
             json!({ "artifactUpdate": update })
-        });
+        },
+    );
     prop_oneof![
         status,
         artifact,
@@ -231,10 +232,10 @@ fn any_reply_of_1_0_fits_the_contract() {
             "SendMessage": result(literal(&reply)),
             "SendStreamingMessage": {"sse": events},
         }}})));
-        let rig = Rig::at(&peers);
+        let fixture = ToolFixture::with_peers(&peers);
         let look = json!({"action": "status", "task_id": "t-1"});
-        for request in [look, send(), stream()] {
-            let envelope = one_envelope(&rig, request.to_string())?;
+        for request in [look, send_request(), stream_request()] {
+            let envelope = one_envelope(&fixture, request.to_string())?;
             prop_assert_eq!(&envelope["ok"], true, "{}", envelope);
             prop_assert!(schema.is_valid(&envelope), "{}", envelope);
             prop_assert!(is_0_3(&envelope["raw"]), "{}", envelope);
@@ -258,13 +259,14 @@ fn any_invalid_reply_of_1_0_gives_one_envelope() {
         let peers = runtime.block_on(peers(json!({"main": {"card": card(), "rpc": {
             "GetTask": body, "SendMessage": body, "SendStreamingMessage": {"sse": [event]},
         }}})));
-        let rig = Rig::with_target(json!({"baseUrl": peers.origin("main"), "timeoutMs": 5000}));
+        let fixture =
+            ToolFixture::with_target(json!({"baseUrl": peers.origin("main"), "timeoutMs": 5000}));
         for request in [
             json!({"action": "status", "task_id": "t-1"}),
-            send(),
-            stream(),
+            send_request(),
+            stream_request(),
         ] {
-            one_envelope(&rig, request.to_string())?;
+            one_envelope(&fixture, request.to_string())?;
         }
         Ok(())
     });

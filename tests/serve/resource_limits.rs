@@ -11,22 +11,22 @@ use std::time::{Duration, Instant};
 use rustix::process::Resource;
 use serde_json::{Value, json};
 
-use crate::gateway::crash::{WITHOUT_SIGNAL, largest, limit};
-use crate::serve::plain::exchange_at;
+use crate::gateway::crash::{IGNORE_FILE_SIZE_SIGNAL, largest_file_size, set_limit};
+use crate::serve::http_client::exchange_at;
 
-/// The longest time until a server works again.
-const RECOVERY: Duration = Duration::from_secs(20);
+/// The timeout until a server works again.
+const RECOVERY_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A server that ends with its test.
-struct Process {
+/// A server process. Dropping it kills the process.
+struct ServerProcess {
     child: Child,
     url: String,
 }
 
-impl Process {
+impl ServerProcess {
     fn start(command: &str, state: &Path, flags: &[&str]) -> Self {
         let mut child = Command::new("sh")
-            .args(WITHOUT_SIGNAL)
+            .args(IGNORE_FILE_SIZE_SIGNAL)
             .arg(env!("CARGO_BIN_EXE_remote-agent"))
             .args([command, "--json", "--port", "0", "--state-dir"])
             .arg(state)
@@ -45,7 +45,7 @@ impl Process {
         Self { child, url }
     }
 
-    fn is_well(&self) -> bool {
+    fn is_healthy(&self) -> bool {
         let address = self.url.trim_start_matches("http://");
         let Ok(mut stream) = TcpStream::connect(address) else {
             return false;
@@ -78,17 +78,17 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let began = Instant::now();
+fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let started = Instant::now();
     while !condition() {
-        assert!(began.elapsed() < RECOVERY, "{what}");
+        assert!(started.elapsed() < RECOVERY_TIMEOUT, "{what}");
         thread::sleep(Duration::from_millis(100));
     }
 }
@@ -96,39 +96,43 @@ fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
 #[test]
 fn full_disk_fails_messages_only() {
     let state = tempfile::tempdir().unwrap();
-    let server = Process::start("serve", state.path(), &["--executor", "scripted"]);
+    let server = ServerProcess::start("serve", state.path(), &["--executor", "scripted"]);
     let completed = Some("TASK_STATE_COMPLETED".to_owned());
     assert_eq!(server.send("echo before"), completed);
-    limit(&server.child, Resource::Fsize, Some(largest(state.path())));
-    eventually("a write fails", || server.send("big 200000") != completed);
-    assert!(server.is_well());
-    limit(&server.child, Resource::Fsize, None);
-    eventually("messages work again", || {
+    set_limit(
+        &server.child,
+        Resource::Fsize,
+        Some(largest_file_size(state.path())),
+    );
+    wait_until("a write fails", || server.send("big 200000") != completed);
+    assert!(server.is_healthy());
+    set_limit(&server.child, Resource::Fsize, None);
+    wait_until("messages work again", || {
         server.send("echo after") == completed
     });
 }
 
 #[test]
-fn servers_outlive_a_lack_of_descriptors() {
+fn servers_recover_from_a_lack_of_descriptors() {
     for (command, flags) in [
         ("serve", ["--executor", "scripted"].as_slice()),
         ("gateway", &[]),
     ] {
         let state = tempfile::tempdir().unwrap();
-        let server = Process::start(command, state.path(), flags);
-        assert!(server.is_well(), "{command}");
-        limit(
+        let server = ServerProcess::start(command, state.path(), flags);
+        assert!(server.is_healthy(), "{command}");
+        set_limit(
             &server.child,
             Resource::Nofile,
             Some(server.descriptors() + 3),
         );
         let address = server.url.trim_start_matches("http://");
-        let held: Vec<_> = (0..32)
+        let connections: Vec<_> = (0..32)
             .map(|_| TcpStream::connect(address).unwrap())
             .collect();
-        eventually("the descriptors are used up", || !server.is_well());
-        drop(held);
-        eventually("the server answers again", || server.is_well());
+        wait_until("no descriptors are left", || !server.is_healthy());
+        drop(connections);
+        wait_until("the server answers again", || server.is_healthy());
     }
 }
 
@@ -138,14 +142,14 @@ fn unwritable_state_directory_is_named() {
         ("serve", ["--executor", "scripted"].as_slice()),
         ("gateway", &[]),
     ] {
-        let ended = Command::new(env!("CARGO_BIN_EXE_remote-agent"))
+        let output = Command::new(env!("CARGO_BIN_EXE_remote-agent"))
             .args([command, "--port", "0", "--state-dir", "/proc/no-such-place"])
             .args(flags)
             .stdin(Stdio::null())
             .output()
             .unwrap();
-        let error = String::from_utf8_lossy(&ended.stderr);
-        assert!(!ended.status.success(), "{command}");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{command}");
         assert!(error.contains("/proc/no-such-place"), "{command}: {error}");
     }
 }

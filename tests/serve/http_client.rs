@@ -11,26 +11,31 @@ use testkit::support::serve::Server;
 
 /// A response.
 #[derive(Debug)]
-pub struct Answer {
+pub struct Response {
     pub status: u16,
     pub head: String,
     pub body: String,
 }
 
-impl Answer {
+impl Response {
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 }
 
-/// Sends a request with these header lines. `Host` is the server's own unless a line names another.
-pub fn exchange(server: &Server, what: &str, lines: &[&str], body: &str) -> Answer {
-    exchange_at(server.url(), what, lines, body).unwrap()
+/// Sends a request with these headers. The `Host` header is that of the server unless `headers` contain one.
+pub fn exchange(server: &Server, request_line: &str, headers: &[&str], body: &str) -> Response {
+    exchange_at(server.url(), request_line, headers, body).unwrap()
 }
 
-/// Sends a request to the server at `url`, which may end meanwhile. Returns the bytes that arrived.
-pub fn exchange_at(url: &str, what: &str, lines: &[&str], body: &str) -> io::Result<Answer> {
-    let mut stream = open(url, what, "HTTP/1.1", lines, body)?;
+/// Sends a request to the server at `url`, which may end before the response is complete. Returns the bytes that arrived.
+pub fn exchange_at(
+    url: &str,
+    request_line: &str,
+    headers: &[&str],
+    body: &str,
+) -> io::Result<Response> {
+    let mut stream = open(url, request_line, "HTTP/1.1", headers, body)?;
     let mut bytes = Vec::new();
     let _ = stream.read_to_end(&mut bytes);
     let text = String::from_utf8_lossy(&bytes);
@@ -38,10 +43,10 @@ pub fn exchange_at(url: &str, what: &str, lines: &[&str], body: &str) -> io::Res
     let status = head.split(' ').nth(1).and_then(|code| code.parse().ok());
     let head = head.to_ascii_lowercase();
     let body = match head.contains("transfer-encoding: chunked") {
-        true => whole(body),
+        true => decode_chunks(body),
         false => body.to_owned(),
     };
-    Ok(Answer {
+    Ok(Response {
         status: status.unwrap_or(0),
         head,
         body,
@@ -49,7 +54,7 @@ pub fn exchange_at(url: &str, what: &str, lines: &[&str], body: &str) -> io::Res
 }
 
 /// Decodes a chunked body (RFC 9112 §7.1), as far as it arrived.
-fn whole(mut chunks: &str) -> String {
+fn decode_chunks(mut chunks: &str) -> String {
     let mut body = String::new();
     while let Some((size, rest)) = chunks.split_once("\r\n") {
         let size = usize::from_str_radix(size, 16).unwrap_or(0);
@@ -62,24 +67,30 @@ fn whole(mut chunks: &str) -> String {
     body
 }
 
-fn open(url: &str, what: &str, http: &str, lines: &[&str], body: &str) -> io::Result<TcpStream> {
+fn open(
+    url: &str,
+    request_line: &str,
+    version: &str,
+    headers: &[&str],
+    body: &str,
+) -> io::Result<TcpStream> {
     let address = url.trim_start_matches("http://");
-    let mut head = format!("{what} {http}\r\nConnection: close\r\n");
-    if !lines.iter().any(|line| line.starts_with("Host:")) {
+    let mut head = format!("{request_line} {version}\r\nConnection: close\r\n");
+    if !headers.iter().any(|header| header.starts_with("Host:")) {
         head += &format!("Host: {address}\r\n");
     }
     if !body.is_empty() {
         head += &format!("Content-Length: {}\r\n", body.len());
     }
-    for line in lines {
-        head += &format!("{line}\r\n");
+    for header in headers {
+        head += &format!("{header}\r\n");
     }
     let mut stream = TcpStream::connect(address)?;
     stream.write_all(format!("{head}\r\n{body}").as_bytes())?;
     Ok(stream)
 }
 
-const V1: [&str; 2] = ["Content-Type: application/json", "A2A-Version: 1.0"];
+const V1_HEADERS: [&str; 2] = ["Content-Type: application/json", "A2A-Version: 1.0"];
 
 fn request(method: &str, params: &Value) -> String {
     json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string()
@@ -87,22 +98,27 @@ fn request(method: &str, params: &Value) -> String {
 
 /// Calls a method of A2A 1.0 and returns the whole response.
 pub fn call(server: &Server, method: &str, params: &Value) -> Value {
-    exchange(server, "POST /a2a", &V1, &request(method, params)).json()
+    exchange(server, "POST /a2a", &V1_HEADERS, &request(method, params)).json()
 }
 
-/// Calls a method of a server that may end meanwhile. Returns `None` without a whole response.
+/// Calls a method of a server that may end before the response is complete. Returns `None` then.
 pub fn try_call(server: &Server, method: &str, params: &Value) -> Option<Value> {
-    let answer = exchange_at(server.url(), "POST /a2a", &V1, &request(method, params));
-    serde_json::from_str(&answer.ok()?.body).ok()
+    let response = exchange_at(
+        server.url(),
+        "POST /a2a",
+        &V1_HEADERS,
+        &request(method, params),
+    );
+    serde_json::from_str(&response.ok()?.body).ok()
 }
 
 /// Returns the parameters of a message.
-pub fn message_params(text: &str, at_once: bool) -> Value {
+pub fn message_params(text: &str, return_immediately: bool) -> Value {
     // A new id, so that the server does not treat it as a retry.
     let id = uuid::Uuid::new_v4().to_string();
     json!({
         "message": {"messageId": id, "role": "ROLE_USER", "parts": [{"text": text}]},
-        "configuration": {"returnImmediately": at_once},
+        "configuration": {"returnImmediately": return_immediately},
     })
 }
 
@@ -114,7 +130,7 @@ impl Stream {
     pub fn open(server: &Server, method: &str, params: &Value) -> Option<Self> {
         // HTTP/1.0 has no chunks, so a cut body stays readable.
         let body = request(method, params);
-        let stream = open(server.url(), "POST /a2a", "HTTP/1.0", &V1, &body).ok()?;
+        let stream = open(server.url(), "POST /a2a", "HTTP/1.0", &V1_HEADERS, &body).ok()?;
         Some(Self(BufReader::new(stream)))
     }
 }
@@ -136,9 +152,9 @@ impl Iterator for Stream {
 }
 
 /// Sends a message without blocking, and returns the response.
-pub fn send(server: &Server, text: &str, lines: &[&str]) -> Answer {
+pub fn send(server: &Server, text: &str, headers: &[&str]) -> Response {
     let body = request("SendMessage", &message_params(text, true));
-    exchange(server, "POST /a2a", &[&V1, lines].concat(), &body)
+    exchange(server, "POST /a2a", &[&V1_HEADERS, headers].concat(), &body)
 }
 
 /// Runs the command to its end.
@@ -151,11 +167,11 @@ pub fn command(args: &[&str]) -> Output {
 }
 
 /// Adds a client to a state directory, and returns the header with its token.
-pub fn client(state: &Path, name: &str, more: &[&str]) -> String {
+pub fn client(state: &Path, name: &str, options: &[&str]) -> String {
     let state = state.to_str().unwrap();
     let args = [
         &["serve", "clients", "add", name, "--state-dir", state],
-        more,
+        options,
     ]
     .concat();
     let added = command(&args);

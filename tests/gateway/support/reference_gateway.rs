@@ -13,17 +13,17 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::merge;
-use crate::gateway::{folder::Folder, in_process::Kept};
+use crate::gateway::{folder::Folder, in_process::RecordedLog};
 
 /// A running gateway. It ends with the value, and its state with it.
-pub(crate) struct Reference {
+pub(crate) struct ReferenceGateway {
     pub(crate) url: String,
     folder: Folder,
     running: JoinHandle<()>,
     stop: DropGuard,
 }
 
-impl Reference {
+impl ReferenceGateway {
     /// Starts a gateway with these settings over those of the tests: a free port of loopback, and a new folder.
     pub(crate) async fn start(settings: Value) -> Self {
         let folder = Folder::new();
@@ -31,7 +31,7 @@ impl Reference {
             json!({"listen": "127.0.0.1:0", "stateDir": folder.path(), "fsync": "never"});
         merge(&mut config, settings);
         let config = ServerConfig::parse(&config.to_string()).unwrap();
-        let log: Arc<dyn Log> = Arc::new(Kept::default());
+        let log: Arc<dyn Log> = Arc::new(RecordedLog::default());
         let server = Server::bind(config, Arc::new(SystemEnvironment), log)
             .await
             .unwrap();

@@ -4,7 +4,7 @@ use super::*;
 
 /// Returns the permissions of a file or folder.
 #[cfg(unix)]
-fn mode(path: &Path) -> u32 {
+fn permissions(path: &Path) -> u32 {
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
@@ -18,35 +18,35 @@ async fn create_writes_files_for_the_owner_only() {
     let args = ["gateway", "agents", "create", "reviewer", "--role", "R"];
     let (config, dir) = (file.to_str().unwrap(), state.to_str().unwrap());
     let first = run(&[&args[..], &["--state-dir", dir]].concat()).await;
-    exits(&first, 0);
-    for made in [
+    assert_exit_code(&first, 0);
+    for path in [
         &state,
         &state.join("agents"),
         &state.join("agents/reviewer"),
     ] {
-        assert_eq!(mode(made), 0o700, "{}", made.display());
+        assert_eq!(permissions(path), 0o700, "{}", path.display());
     }
-    assert_eq!(mode(&state.join("gateway.json")), 0o600);
+    assert_eq!(permissions(&state.join("gateway.json")), 0o600);
     std::fs::create_dir(&etc).unwrap();
     std::fs::write(&file, "{}").unwrap();
     std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o640)).unwrap();
     let other = run(&[&args[..], &["--state-dir", dir, "--config", config]].concat()).await;
-    exits(&other, 0);
+    assert_exit_code(&other, 0);
     // An existing file keeps its permissions.
-    assert_eq!(mode(&file), 0o640);
+    assert_eq!(permissions(&file), 0o640);
 }
 
 /// Returns every file and folder below a folder that other users may read.
 #[cfg(unix)]
-fn readable_by_others(folder: &Path) -> Vec<std::path::PathBuf> {
+fn paths_readable_by_others(folder: &Path) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        if mode(&path) & 0o077 != 0 {
+        if permissions(&path) & 0o077 != 0 {
             found.push(path.clone());
         }
         if path.is_dir() {
-            found.extend(readable_by_others(&path));
+            found.extend(paths_readable_by_others(&path));
         }
     }
     found
@@ -57,13 +57,13 @@ fn readable_by_others(folder: &Path) -> Vec<std::path::PathBuf> {
 async fn gateway_files_are_private() {
     let folder = scratch("gateway-private");
     let state = folder.join("state");
-    let (gateway, url) = Running::gateway(&state, &[]);
-    let alpha = Running::agent(&url, "alpha", &[]);
-    let place = ["--state-dir", state.to_str().unwrap(), "--url", &url];
+    let (gateway, url) = GatewayProcess::gateway(&state, &[]);
+    let alpha = GatewayProcess::agent(&url, "alpha", &[]);
+    let common_args = ["--state-dir", state.to_str().unwrap(), "--url", &url];
     let create = ["gateway", "agents", "create", "reviewer", "--role", "R"];
-    exits(&run(&[&create[..], &place].concat()).await, 0);
+    assert_exit_code(&run(&[&create[..], &common_args].concat()).await, 0);
     let send = ["send", "--gateway", &url, "--target", "alpha", "hello"];
-    exits(&run(&send).await, 0);
+    assert_exit_code(&run(&send).await, 0);
     let archive = [
         "gateway",
         "sessions",
@@ -72,33 +72,33 @@ async fn gateway_files_are_private() {
         "--older-than",
         "0s",
     ];
-    exits(&run(&[&archive[..], &place].concat()).await, 0);
+    assert_exit_code(&run(&[&archive[..], &common_args].concat()).await, 0);
     drop((alpha, gateway));
     assert_eq!(
-        readable_by_others(&folder),
+        paths_readable_by_others(&folder),
         Vec::<std::path::PathBuf>::new()
     );
 }
 
 #[tokio::test]
-async fn running_gateway_learns_of_created_agent() {
+async fn running_gateway_registers_created_agent() {
     let folder = scratch("gateway-informed");
-    let (_gateway, url) = Running::gateway(&folder, &[]);
-    let place = ["--state-dir", folder.to_str().unwrap(), "--url", &url];
+    let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
+    let common_args = ["--state-dir", folder.to_str().unwrap(), "--url", &url];
     let create = [
         "gateway", "agents", "create", "reviewer", "--role", "Reviewer",
     ];
-    let created = run(&[&create[..], &place].concat()).await;
-    exits(&created, 0);
+    let created = run(&[&create[..], &common_args].concat()).await;
+    assert_exit_code(&created, 0);
     let status = run(&["gateway", "agents", "status", "reviewer", "--url", &url]).await;
-    exits(&status, 1);
-    has(&status.stdout, &["Reviewer", "offline"]);
+    assert_exit_code(&status, 1);
+    assert_contains(&status.stdout, &["Reviewer", "offline"]);
 }
 
 #[tokio::test]
-async fn relative_state_directory_is_that_of_the_running_gateway() {
+async fn relative_state_directory_matches_the_running_gateway() {
     let folder = scratch("gateway-relative");
-    let (_gateway, url) = Running::gateway(&folder.join("state"), &[]);
+    let (_gateway, url) = GatewayProcess::gateway(&folder.join("state"), &[]);
     let create = [
         "gateway",
         "agents",
@@ -112,18 +112,18 @@ async fn relative_state_directory_is_that_of_the_running_gateway() {
         &url,
     ];
     let created = command(&create).current_dir(&folder).spawn().unwrap();
-    let created = end(created).await;
-    exits(&created, 0);
-    has(&created.stderr, &["knows it"]);
+    let created = wait_for_output(created).await;
+    assert_exit_code(&created, 0);
+    assert_contains(&created.stderr, &["knows it"]);
 }
 
 #[tokio::test]
-async fn gateway_with_other_state_is_not_informed() {
+async fn gateway_with_other_state_is_not_notified() {
     let (own, other) = (
         scratch("gateway-create-ours"),
         scratch("gateway-create-theirs"),
     );
-    let (_gateway, url) = Running::gateway(&other, &[]);
+    let (_gateway, url) = GatewayProcess::gateway(&other, &[]);
     let state = own.to_str().unwrap();
     let create = [
         "gateway",
@@ -138,22 +138,22 @@ async fn gateway_with_other_state_is_not_informed() {
         &url,
     ];
     let created = run(&create).await;
-    exits(&created, 0);
-    has(&created.stderr, &["another state directory"]);
+    assert_exit_code(&created, 0);
+    assert_contains(&created.stderr, &["another state directory"]);
     let status = run(&["gateway", "agents", "status", "reviewer", "--url", &url]).await;
-    exits(&status, 2);
+    assert_exit_code(&status, 2);
 }
 
 #[tokio::test]
 async fn call_to_offline_agent_is_reported() {
     let folder = scratch("gateway-offline");
-    let (_gateway, url) = Running::gateway(&folder, &[]);
+    let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
     let status = run(&["gateway", "agents", "status", "beta", "--url", &url]).await;
-    exits(&status, 1);
-    has(&status.stderr, &["`beta` is offline"]);
+    assert_exit_code(&status, 1);
+    assert_contains(&status.stderr, &["`beta` is offline"]);
     let restart = run(&["gateway", "agents", "restart", "beta", "--url", &url]).await;
-    exits(&restart, 1);
-    has(&restart.stderr, &["`beta`: it is offline"]);
+    assert_exit_code(&restart, 1);
+    assert_contains(&restart.stderr, &["`beta`: it is offline"]);
     assert!(!restart.stderr.contains("message"), "{}", restart.stderr);
 }
 
@@ -163,8 +163,8 @@ async fn gateway_commands_share_their_directory() {
     let file = folder.join("own.json");
     let state = folder.join("state");
     std::fs::write(&file, r#"{"listen": "127.0.0.1:1", "stateDir": "state"}"#).unwrap();
-    let (_gateway, url) = Running::gateway(&state, &["--config", file.to_str().unwrap()]);
-    let place = [
+    let (_gateway, url) = GatewayProcess::gateway(&state, &["--config", file.to_str().unwrap()]);
+    let common_args = [
         "--config",
         file.to_str().unwrap(),
         "--state-dir",
@@ -182,15 +182,15 @@ async fn gateway_commands_share_their_directory() {
         (&["status"], 0),
         (&["validate"], 0),
     ] {
-        let ended = run(&[&["gateway"], command, &place].concat()).await;
-        exits(&ended, code);
+        let output = run(&[&["gateway"], command, &common_args].concat()).await;
+        assert_exit_code(&output, code);
     }
 }
 
 #[tokio::test]
 async fn gateway_is_found_by_its_configuration() {
     let folder = scratch("gateway-listen");
-    let (_gateway, url) = Running::gateway(&folder.join("state"), &[]);
+    let (_gateway, url) = GatewayProcess::gateway(&folder.join("state"), &[]);
     let file = folder.join("own.json");
     let listen = url.strip_prefix("ws://").unwrap();
     std::fs::write(
@@ -200,16 +200,16 @@ async fn gateway_is_found_by_its_configuration() {
     .unwrap();
     let config = ["--config", file.to_str().unwrap()];
     for command in [&["status", "--json"][..], &["agents", "list", "--json"]] {
-        let ended = run(&[&["gateway"], command, &config].concat()).await;
-        exits(&ended, 0);
-        assert_eq!(ended.stderr, "");
+        let output = run(&[&["gateway"], command, &config].concat()).await;
+        assert_exit_code(&output, 0);
+        assert_eq!(output.stderr, "");
     }
 }
 
 #[tokio::test]
 async fn validate_names_agents_unknown_to_the_gateway() {
     let folder = scratch("gateway-validate-url");
-    let (_gateway, url) = Running::gateway(&folder.join("state"), &[]);
+    let (_gateway, url) = GatewayProcess::gateway(&folder.join("state"), &[]);
     let file = folder.join("own.json");
     std::fs::write(
         &file,
@@ -217,26 +217,26 @@ async fn validate_names_agents_unknown_to_the_gateway() {
     )
     .unwrap();
     let validate = ["gateway", "validate", "--config", file.to_str().unwrap()];
-    exits(&run(&validate).await, 0);
+    assert_exit_code(&run(&validate).await, 0);
     let checked = run(&[&validate[..], &["--url", &url]].concat()).await;
-    exits(&checked, 1);
-    has(&checked.stderr, &["`reviewer`"]);
+    assert_exit_code(&checked, 1);
+    assert_contains(&checked.stderr, &["`reviewer`"]);
 }
 
 #[tokio::test]
 async fn sessions_list_omits_archived_sessions() {
     let folder = scratch("gateway-archived");
-    let place = ["--json", "--state-dir", folder.to_str().unwrap()];
+    let common_args = ["--json", "--state-dir", folder.to_str().unwrap()];
     let sessions =
-        async |args: &[&str]| run(&[&["gateway", "sessions"], args, &place].concat()).await;
-    exits(&sessions(&["create", "alpha", "--session", "old"]).await, 0);
-    exits(
+        async |args: &[&str]| run(&[&["gateway", "sessions"], args, &common_args].concat()).await;
+    assert_exit_code(&sessions(&["create", "alpha", "--session", "old"]).await, 0);
+    assert_exit_code(
         &sessions(&["archive", "alpha", "--older-than", "0s"]).await,
         0,
     );
-    exits(&sessions(&["create", "alpha", "--session", "new"]).await, 0);
+    assert_exit_code(&sessions(&["create", "alpha", "--session", "new"]).await, 0);
     let listed = async |args: &[&str]| {
-        let all = lines(&sessions(args).await)[0]["sessions"].take();
+        let all = json_lines(&sessions(args).await)[0]["sessions"].take();
         let all = all.as_array().unwrap().clone();
         let ids = all
             .iter()
@@ -257,8 +257,8 @@ async fn audit_log_is_written_unless_disabled() {
         ("off", &["--config", off.to_str().unwrap()], 0),
     ] {
         let state = folder.join(name);
-        let (mut gateway, url) = Running::gateway(&state, more);
-        exits(&run(&["gateway", "status", "--url", &url]).await, 0);
+        let (mut gateway, url) = GatewayProcess::gateway(&state, more);
+        assert_exit_code(&run(&["gateway", "status", "--url", &url]).await, 0);
         interrupt(&gateway.child);
         gateway.child.wait().unwrap();
         let log = std::fs::read_to_string(state.join("audit.jsonl")).unwrap_or_default();

@@ -18,37 +18,37 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::faults::rig::{
-    EXIT_TIMEOUT, NEVER_MS, Rig, card, message, parse, peers, reason, result, send, soon, stream,
-    task,
+use crate::faults::tool_fixture::{
+    NEVER_MS, ToolFixture, WAIT_TIMEOUT, card, message, parse, peers, reason, result, send_request,
+    stream_request, task, within_timeout,
 };
 
 #[tokio::test]
 async fn silent_peer_times_out_with_one_envelope() {
     let peers = peers(json!({"main": {"accept_only": true}})).await;
-    let rig = Rig::at(&peers);
-    let mut request = send();
+    let fixture = ToolFixture::with_peers(&peers);
+    let mut request = send_request();
     request["timeout_ms"] = json!(300);
     let envelopes = Arc::new(AtomicUsize::new(0));
-    let (give, mut take) = mpsc::unbounded_channel();
-    let job = CallInput {
+    let (sender, mut receiver) = mpsc::unbounded_channel();
+    let input = CallInput {
         request: request.to_string(),
         ..CallInput::default()
     };
-    let before = Instant::now();
+    let started = Instant::now();
     let count = Arc::clone(&envelopes);
-    rig.plugin.start_with(job, move |envelope| {
+    fixture.plugin.start_with(input, move |envelope| {
         count.fetch_add(1, Ordering::SeqCst);
-        let _ = give.send((envelope, Instant::now()));
+        let _ = sender.send((envelope, Instant::now()));
     });
-    let (envelope, at) = soon(take.recv()).await.unwrap();
+    let (envelope, received_at) = within_timeout(receiver.recv()).await.unwrap();
     assert_eq!(reason(&parse(&envelope)), "timeout");
-    let took = at.duration_since(before);
-    assert!(took >= Duration::from_millis(300), "{took:?}");
-    assert!(took < Duration::from_secs(5), "{took:?}");
-    rig.plugin.close();
+    let elapsed = received_at.duration_since(started);
+    assert!(elapsed >= Duration::from_millis(300), "{elapsed:?}");
+    assert!(elapsed < Duration::from_secs(5), "{elapsed:?}");
+    fixture.plugin.close();
     // The channel ends with the callback, so no further update can arrive.
-    assert!(soon(take.recv()).await.is_none());
+    assert!(within_timeout(receiver.recv()).await.is_none());
     assert_eq!(envelopes.load(Ordering::SeqCst), 1);
 }
 
@@ -80,16 +80,16 @@ impl FullListener {
     }
 
     /// Waits until this process tries to connect.
-    async fn tried(&self) {
+    async fn wait_for_connect(&self) {
         const SYN_SENT: &str = "02";
         let remote = format!("0100007F:{:04X}", self.port);
         loop {
             let sockets = fs::read_to_string("/proc/self/net/tcp").unwrap();
-            let trying = sockets.lines().any(|line| {
+            let is_connecting = sockets.lines().any(|line| {
                 let mut fields = line.split_whitespace().skip(2);
                 fields.next() == Some(&remote) && fields.next() == Some(SYN_SENT)
             });
-            if trying {
+            if is_connecting {
                 return;
             }
             // The system reports a pending connection only here.
@@ -104,26 +104,26 @@ impl FullListener {
 
 #[tokio::test]
 async fn abort_ends_connecting_call() {
-    let full = FullListener::new().await;
-    let rig = Rig::with_target(full.target());
+    let listener = FullListener::new().await;
+    let fixture = ToolFixture::with_target(listener.target());
     let cancel = CancellationToken::new();
-    let call = tokio::spawn(rig.begin(&send(), &cancel, |_| ()));
-    soon(full.tried()).await;
+    let call = tokio::spawn(fixture.start(&send_request(), &cancel, |_| ()));
+    within_timeout(listener.wait_for_connect()).await;
     cancel.cancel();
-    let envelope = soon(call).await.unwrap();
+    let envelope = within_timeout(call).await.unwrap();
     assert_eq!(reason(&envelope), "aborted", "{envelope}");
 }
 
 #[tokio::test]
 async fn timeout_applies_while_connecting() {
-    let full = FullListener::new().await;
-    let rig = Rig::with_target(full.target());
-    let mut request = send();
+    let listener = FullListener::new().await;
+    let fixture = ToolFixture::with_target(listener.target());
+    let mut request = send_request();
     request["timeout_ms"] = json!(200);
-    let before = Instant::now();
-    let envelope = rig.call(&request).await;
+    let started = Instant::now();
+    let envelope = fixture.call(&request).await;
     assert_eq!(reason(&envelope), "timeout", "{envelope}");
-    assert!(before.elapsed() < Duration::from_secs(5));
+    assert!(started.elapsed() < Duration::from_secs(5));
 }
 
 #[tokio::test]
@@ -131,14 +131,18 @@ async fn abort_ends_card_fetch() {
     let never = json!({"delay_ms": NEVER_MS, "json": {}});
     let peers =
         peers(json!({"main": {"routes": {"GET /.well-known/agent-card.json": never}}})).await;
-    let rig = Rig::at(&peers);
-    for request in [send(), stream(), json!({"action": "list_targets"})] {
+    let fixture = ToolFixture::with_peers(&peers);
+    for request in [
+        send_request(),
+        stream_request(),
+        json!({"action": "list_targets"}),
+    ] {
         let cancel = CancellationToken::new();
-        let seen = peers.log("main").len();
-        let call = tokio::spawn(rig.begin(&request, &cancel, |_| ()));
-        soon(peers.wait_for("main", seen + 1)).await;
+        let request_count = peers.log("main").len();
+        let call = tokio::spawn(fixture.start(&request, &cancel, |_| ()));
+        within_timeout(peers.wait_for("main", request_count + 1)).await;
         cancel.cancel();
-        let envelope = soon(call).await.unwrap();
+        let envelope = within_timeout(call).await.unwrap();
         assert_eq!(reason(&envelope), "aborted", "{envelope}");
     }
 }
@@ -147,14 +151,14 @@ async fn abort_ends_card_fetch() {
 async fn abort_keeps_streamed_output() {
     let events = json!({"sse": [result(task("working"))], "end": "hang"});
     let peers = peers(json!({"main": {"card": card(), "rpc": {"message/stream": events}}})).await;
-    let rig = Rig::at(&peers);
+    let fixture = ToolFixture::with_peers(&peers);
     let cancel = CancellationToken::new();
-    let (tell, mut reported) = mpsc::unbounded_channel();
-    let take = move |update| drop(tell.send(update));
-    let call = tokio::spawn(rig.begin(&stream(), &cancel, take));
-    soon(reported.recv()).await.unwrap();
+    let (sender, mut updates) = mpsc::unbounded_channel();
+    let receiver = move |update| drop(sender.send(update));
+    let call = tokio::spawn(fixture.start(&stream_request(), &cancel, receiver));
+    within_timeout(updates.recv()).await.unwrap();
     cancel.cancel();
-    let envelope = soon(call).await.unwrap();
+    let envelope = within_timeout(call).await.unwrap();
     assert_eq!(reason(&envelope), "aborted", "{envelope}");
     let details = &envelope["error"]["details"];
     assert_eq!(details["partial_event_count"], 1, "{envelope}");
@@ -167,10 +171,14 @@ async fn aborted_call_opens_no_connection() {
     let peers =
         peers(json!({"main": {"card": card(), "rpc": {"message/send": result(message("pong"))}}}))
             .await;
-    let rig = Rig::at(&peers);
+    let fixture = ToolFixture::with_peers(&peers);
     let cancel = CancellationToken::new();
     cancel.cancel();
-    let envelope = timeout(EXIT_TIMEOUT, rig.begin(&send(), &cancel, |_| ())).await;
+    let envelope = timeout(
+        WAIT_TIMEOUT,
+        fixture.start(&send_request(), &cancel, |_| ()),
+    )
+    .await;
     assert_eq!(reason(&envelope.unwrap()), "aborted");
     assert_eq!(peers.connections("main"), 0);
 }

@@ -2,12 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::credentials::reported::RecordedTool;
-use crate::credentials::rig::{card, message, result, send, status, stream};
+use crate::credentials::recorded_tool::RecordedTool;
+use crate::credentials::tool_fixture::{
+    card, message, result, send_request, status, stream_request,
+};
 
 const TOKEN: &str = "sesame-7f3a-opens";
 
-fn piece(text: &str, append: bool) -> Value {
+fn artifact_chunk(text: &str, append: bool) -> Value {
     result(
         json!({"kind": "artifact-update", "taskId": "t-1", "contextId": "c-1", "append": append,
         "artifact": {"artifactId": "a", "parts": [{"kind": "text", "text": text}]}}),
@@ -27,11 +29,11 @@ fn completed() -> Value {
 /// Returns the log and the envelope of a call to a peer with this token that streams these events.
 async fn streamed(token: &str, events: Vec<Value>) -> (RecordedTool, Value) {
     let script = json!({"main": {"card": card(), "rpc": {"message/stream": {"sse": events}}}});
-    called(token, script, &stream()).await
+    call_tool(token, script, &stream_request()).await
 }
 
-async fn called(token: &str, script: Value, request: &Value) -> (RecordedTool, Value) {
-    let peers = crate::credentials::rig::peers(script).await;
+async fn call_tool(token: &str, script: Value, request: &Value) -> (RecordedTool, Value) {
+    let peers = crate::credentials::tool_fixture::peers(script).await;
     let auth = json!({"type": "bearer", "token": token});
     let target = json!({"baseUrl": peers.origin("main"), "auth": auth});
     let mut recorded = RecordedTool::with_target(&target);
@@ -42,11 +44,11 @@ async fn called(token: &str, script: Value, request: &Value) -> (RecordedTool, V
 /// Returns the log of a call to a peer that answers with this message.
 async fn answer_with_message(token: &str, message: Value) -> (RecordedTool, Value) {
     let script = json!({"main": {"card": card(), "rpc": {"message/send": result(message)}}});
-    called(token, script, &send()).await
+    call_tool(token, script, &send_request()).await
 }
 
 /// Returns the texts of all artifact pieces, one after another.
-fn joined<'a>(events: impl Iterator<Item = &'a Value>) -> String {
+fn joined_text<'a>(events: impl Iterator<Item = &'a Value>) -> String {
     let parts = events.filter_map(|event| event["artifact"]["parts"].as_array());
     let texts = parts.flatten().filter_map(|part| part["text"].as_str());
     texts.collect()
@@ -55,9 +57,9 @@ fn joined<'a>(events: impl Iterator<Item = &'a Value>) -> String {
 #[tokio::test]
 async fn hides_token_cut_in_two_pieces() {
     let events = vec![
-        piece("It is sesame-", false),
+        artifact_chunk("It is sesame-", false),
         result(status("working", false)),
-        piece("7f3a-opens, truly", true),
+        artifact_chunk("7f3a-opens, truly", true),
         completed(),
     ];
     let (recorded, envelope) = streamed(TOKEN, events).await;
@@ -65,9 +67,9 @@ async fn hides_token_cut_in_two_pieces() {
     let clean = "It is [redacted], truly";
     assert_eq!(envelope["summary"]["message_text"], clean, "{envelope}");
     let raw = envelope["raw"]["events"].as_array().unwrap();
-    assert_eq!(joined(raw.iter()), clean);
-    assert_eq!(joined(recorded.updates()), clean);
-    let reading = recorded.read(&envelope);
+    assert_eq!(joined_text(raw.iter()), clean);
+    assert_eq!(joined_text(recorded.updates()), clean);
+    let reading = recorded.render(&envelope);
     assert!(reading.contains(clean), "{reading}");
 }
 
@@ -76,26 +78,26 @@ async fn hides_token_that_arrives_by_characters() {
     let text = format!("{TOKEN} and {TOKEN}s");
     let mut events: Vec<_> = text
         .char_indices()
-        .map(|(at, _)| piece(&text[at..=at], at > 0))
+        .map(|(at, _)| artifact_chunk(&text[at..=at], at > 0))
         .collect();
     events.push(completed());
     let (recorded, envelope) = streamed(TOKEN, events).await;
     let clean = "[redacted] and [redacted]s";
     assert_eq!(envelope["summary"]["message_text"], clean, "{envelope}");
     let raw = envelope["raw"]["events"].as_array().unwrap();
-    assert_eq!(joined(raw.iter()), clean);
-    assert_eq!(joined(recorded.updates()), clean);
+    assert_eq!(joined_text(raw.iter()), clean);
+    assert_eq!(joined_text(recorded.updates()), clean);
 }
 
 #[tokio::test]
 async fn hides_token_cut_by_a_lost_connection() {
-    let cut = json!({"sse": [piece("sesame-7f", false)], "end": "destroy"});
-    let rest = json!({"sse": [piece("3a-opens!", true), completed()]});
+    let cut = json!({"sse": [artifact_chunk("sesame-7f", false)], "end": "destroy"});
+    let rest = json!({"sse": [artifact_chunk("3a-opens!", true), completed()]});
     let whole = json!({"kind": "task", "id": "t-1", "contextId": "c-1", "status": {"state": "completed"},
         "artifacts": [{"artifactId": "a", "parts": [{"kind": "text", "text": "sesame-7f"}, {"kind": "text", "text": "3a-opens!"}]}]});
     let script = json!({"main": {"card": card(), "rpc": {
         "message/stream": cut, "tasks/resubscribe": rest, "tasks/get": result(whole)}}});
-    let (recorded, envelope) = called(TOKEN, script, &stream()).await;
+    let (recorded, envelope) = call_tool(TOKEN, script, &stream_request()).await;
     recorded.assert_omits(&["sesame-7f", "3a-opens"]);
     assert_eq!(
         envelope["summary"]["message_text"], "[redacted]!",
@@ -179,29 +181,29 @@ async fn hides_token_with_characters_of_no_width_in_it() {
         envelope["summary"]["message_text"], "[redacted]",
         "{envelope}"
     );
-    let reading = recorded.read(&envelope);
+    let reading = recorded.render(&envelope);
     assert!(!reading.contains("7f3a"), "{reading}");
 }
 
 #[tokio::test]
 async fn keeps_text_that_only_begins_like_the_token() {
     let events = vec![
-        piece("a s", false),
-        piece("es", true),
-        piece("ame-7f3b", true),
+        artifact_chunk("a s", false),
+        artifact_chunk("es", true),
+        artifact_chunk("ame-7f3b", true),
         working("sees"),
         working("all"),
-        piece(" sesame-7f", true),
+        artifact_chunk(" sesame-7f", true),
         completed(),
     ];
     let (recorded, envelope) = streamed(TOKEN, events).await;
     let text = "a sesame-7f3b sesame-7f";
     assert_eq!(envelope["summary"]["message_text"], text, "{envelope}");
     assert_eq!(
-        joined(envelope["raw"]["events"].as_array().unwrap().iter()),
+        joined_text(envelope["raw"]["events"].as_array().unwrap().iter()),
         text
     );
-    assert_eq!(joined(recorded.updates()), text);
+    assert_eq!(joined_text(recorded.updates()), text);
     let statuses = recorded.statuses();
     assert_eq!(statuses, ["sees", "all"]);
 }

@@ -1,0 +1,280 @@
+//! Commands that send, watch and vote at a running gateway.
+
+use super::*;
+use crate::cli::process::ProcessOutput;
+use testkit::support::free_port;
+
+async fn run_gateway_command(url: &str, args: &[&str]) -> ProcessOutput {
+    run(&[&["gateway"], args, &["--url", url]].concat()).await
+}
+
+#[tokio::test]
+async fn watch_prints_messages_without_their_texts() {
+    let folder = scratch("gateway-watch");
+    let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
+    let mut watch = GatewayProcess::start(&["gateway", "watch", "--json", "--url", &url]);
+    let mut full_watch =
+        GatewayProcess::start(&["gateway", "watch", "--json", "--content", "--url", &url]);
+    for watch in [&mut watch, &mut full_watch] {
+        watch.wait_for("status");
+    }
+    // The list of agents follows the subscription to events, which is the second one.
+    let _coder = GatewayProcess::agent(&url, "coder", &["--reply", "I read: {text}"]);
+    watch.wait_for_status("coder", "online");
+    let request = run_gateway_command(&url, &["request", "--to", "coder", "hush"]).await;
+    assert_exit_code(&request, 0);
+    assert_eq!(request.stdout, "I read: hush\n");
+    let message = watch.wait_for("message");
+    assert_eq!(message["to"], "coder");
+    assert_eq!(message.get("text"), None);
+    assert_eq!(watch.wait_for("reply")["from"], "coder");
+    assert_eq!(full_watch.wait_for("message")["text"], "hush");
+    assert_eq!(full_watch.wait_for("reply")["text"], "I read: hush");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn interrupt_ends_watch_with_0() {
+    let folder = scratch("gateway-watch-end");
+    let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
+    let mut watch = GatewayProcess::start(&["gateway", "watch", "--json", "--url", &url]);
+    watch.wait_for("status");
+    interrupt(&watch.child);
+    assert_eq!(watch.child.wait().unwrap().code(), Some(0));
+}
+
+#[tokio::test]
+async fn watch_reconnects_to_a_restarted_gateway() {
+    let folder = scratch("gateway-watch-again");
+    let state = folder.to_str().unwrap();
+    let port = free_port().to_string();
+    let args = ["gateway", "--port", &port, "--json", "--state-dir", state];
+    let mut gateway = GatewayProcess::start(&args);
+    let url = gateway.next()["url"].as_str().unwrap().to_owned();
+    let mut watch = GatewayProcess::start(&["gateway", "watch", "--json", "--url", &url]);
+    watch.wait_for("status");
+    drop(gateway);
+    watch.wait_for("lost");
+    let mut restarted = GatewayProcess::start(&args);
+    restarted.next();
+    watch.wait_for("connected");
+    watch.wait_for("status");
+}
+
+#[tokio::test]
+async fn send_reports_refused_recipient() {
+    let folder = scratch("gateway-send");
+    let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
+    let mut coder = GatewayProcess::agent(&url, "coder", &[]);
+    let output = run_gateway_command(&url, &["send", "--to", "coder", "one", "two"]).await;
+    assert_exit_code(&output, 0);
+    assert_contains(&output.stdout, &["sent msg-", "to coder"]);
+    assert_eq!(coder.wait_for("received")["text"], "one two");
+    let unknown = run_gateway_command(&url, &["send", "--to", "ghost", "hello"]).await;
+    assert_exit_code(&unknown, 1);
+    assert_contains(&unknown.stderr, &["3001"]);
+    let offline = run_gateway_command(&url, &["send", "--to", "alpha", "hello"]).await;
+    assert_exit_code(&offline, 3);
+    assert_contains(&offline.stderr, &["3002"]);
+}
+
+#[tokio::test]
+async fn request_without_a_reply_exits_with_5() {
+    let folder = scratch("gateway-request");
+    let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
+    let _slow = GatewayProcess::agent(&url, "slow", &["--delay-ms", "60000"]);
+    let output = run_gateway_command(
+        &url,
+        &["request", "--to", "slow", "--wait-ms", "300", "hello"],
+    )
+    .await;
+    assert_exit_code(&output, 5);
+    assert_contains(&output.stderr, &["`slow` did not reply within 300 ms"]);
+}
+
+#[tokio::test]
+async fn broadcast_names_its_recipients() {
+    let folder = scratch("gateway-broadcast");
+    let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
+    assert_exit_code(
+        &run_gateway_command(&url, &["broadcast", "hello?"]).await,
+        1,
+    );
+    let _coder = GatewayProcess::agent(&url, "coder", &[]);
+    let output = run_gateway_command(&url, &["broadcast", "hello", "--json"]).await;
+    assert_exit_code(&output, 0);
+    assert_eq!(
+        json_lines(&output)[0]["delivered"],
+        serde_json::json!(["coder"])
+    );
+}
+
+#[tokio::test]
+async fn workspaces_lists_sessions_of_an_agent() {
+    let folder = scratch("gateway-workspaces");
+    let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
+    let _coder = GatewayProcess::agent(&url, "coder", &[]);
+    let request = ["request", "--to", "coder", "--session", "sess-7", "hello"];
+    assert_exit_code(&run_gateway_command(&url, &request).await, 0);
+    let all_workspaces = run_gateway_command(&url, &["workspaces"]).await;
+    assert_exit_code(&all_workspaces, 0);
+    assert_contains(&all_workspaces.stdout, &["AGENT", "coder", "agents/coder"]);
+    let coder_workspaces = run_gateway_command(&url, &["workspaces", "coder", "--json"]).await;
+    assert_exit_code(&coder_workspaces, 0);
+    let workspace = &json_lines(&coder_workspaces)[0]["workspaces"][0];
+    assert_eq!(workspace["sessionList"][0]["sessionId"], "sess-7");
+    assert_exit_code(
+        &run_gateway_command(&url, &["workspaces", "ghost"]).await,
+        1,
+    );
+}
+
+#[tokio::test]
+async fn exit_code_of_vote_is_the_decision() {
+    let folder = scratch("gateway-vote");
+    let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
+    let cases: [(&[&str; 3], i32, &str); 3] = [
+        (
+            &["approve", "approve", "reject"],
+            0,
+            "approved, by consensus",
+        ),
+        (
+            &["reject", "approve", "reject"],
+            10,
+            "rejected, by consensus",
+        ),
+        (
+            &["approve", "reject", "abstain"],
+            11,
+            "rejected, without consensus",
+        ),
+    ];
+    assert_exit_code(&run_gateway_command(&url, &["vote", "too early"]).await, 3);
+    for (votes, code, decision) in cases {
+        let members: Vec<GatewayProcess> = ["alpha", "beta", "charlie"]
+            .iter()
+            .zip(votes)
+            .map(|(name, vote)| {
+                GatewayProcess::agent(&url, name, &["--vote", vote, "--reason", "Because."])
+            })
+            .collect();
+        let output = run_gateway_command(&url, &["vote", "Ship", "it"]).await;
+        assert_exit_code(&output, code);
+        assert_contains(&output.stdout, &["votes ", ": Because.", decision]);
+        drop(members);
+    }
+}
+
+#[tokio::test]
+async fn repeated_vote_prints_the_same_decision() {
+    let folder = scratch("gateway-vote-again");
+    let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
+    let _members =
+        ["alpha", "beta"].map(|name| GatewayProcess::agent(&url, name, &["--vote", "approve"]));
+    let vote = ["vote", "Ship it", "--id", "release-7", "--json"];
+    let first = run_gateway_command(&url, &vote).await;
+    assert_exit_code(&first, 0);
+    let restarted = run_gateway_command(&url, &vote).await;
+    assert_exit_code(&restarted, 0);
+    assert_eq!(json_lines(&restarted).last(), json_lines(&first).last());
+    assert_eq!(json_lines(&restarted).len(), 1);
+    let other = run_gateway_command(&url, &["vote", "Another", "--id", "release-7"]).await;
+    assert_exit_code(&other, 1);
+}
+
+/// Returns the finding of a check.
+fn finding(output: &ProcessOutput, check: &str) -> serde_json::Value {
+    let findings = json_lines(output).remove(0)["findings"].take();
+    let mut findings = findings.as_array().unwrap().iter();
+    let found = findings.find(|finding| finding["check"] == check);
+    found
+        .unwrap_or_else(|| panic!("{check}: {}", output.stdout))
+        .clone()
+}
+
+#[tokio::test]
+async fn doctor_names_the_process_with_the_port() {
+    let folder = scratch("gateway-doctor-port");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("ws://{}", listener.local_addr().unwrap());
+    let state = folder.to_str().unwrap();
+    let doctor = [
+        "doctor",
+        "--json",
+        "--state-dir",
+        state,
+        "--timeout-ms",
+        "300",
+    ];
+    let output = run_gateway_command(&url, &doctor).await;
+    assert_exit_code(&output, 5);
+    let port = finding(&output, "port");
+    let own = format!("process {}", std::process::id());
+    assert!(port["message"].as_str().unwrap().contains(&own), "{port}");
+}
+
+#[tokio::test]
+async fn doctor_explains_offline_agents() {
+    let folder = scratch("gateway-doctor");
+    let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
+    let _coder = GatewayProcess::agent(&url, "coder", &[]);
+    let state = folder.to_str().unwrap();
+    let output = run_gateway_command(&url, &["doctor", "--json", "--state-dir", state]).await;
+    assert_exit_code(&output, 0);
+    assert_eq!(finding(&output, "clock")["severity"], "ok");
+    let agent = finding(&output, "agent");
+    assert_eq!(agent["severity"], "warning");
+    let message = agent["message"].as_str().unwrap();
+    assert_contains(message, &["no client serves them", "alpha, beta"]);
+    assert!(!message.contains("coder"), "{agent}");
+    let all = json_lines(&output)[0].to_string();
+    assert_eq!(all.matches("gateway agent --name").count(), 1, "{all}");
+}
+
+#[tokio::test]
+async fn doctor_without_a_gateway_exits_with_3() {
+    let folder = scratch("gateway-doctor-none");
+    let url = format!("ws://127.0.0.1:{}", free_port());
+    let state = folder.to_str().unwrap();
+    let output = run_gateway_command(&url, &["doctor", "--json", "--state-dir", state]).await;
+    assert_exit_code(&output, 3);
+    let gateway = finding(&output, "gateway");
+    assert_eq!(gateway["severity"], "error");
+    assert!(
+        gateway["repair"]
+            .as_str()
+            .unwrap()
+            .contains("remote-agent gateway")
+    );
+}
+
+#[tokio::test]
+async fn doctor_reports_a_triad_that_cannot_decide() {
+    let folder = scratch("gateway-doctor-triad");
+    let listen = format!("127.0.0.1:{}", free_port());
+    // The doctor checks the triad of a configuration that it reads, without `--url`.
+    let config = serde_json::json!({ "listen": listen });
+    std::fs::write(folder.join("gateway.json"), config.to_string()).unwrap();
+    let state = folder.to_str().unwrap();
+    let mut gateway = GatewayProcess::start(&["gateway", "--json", "--state-dir", state]);
+    let url = gateway.next()["url"].as_str().unwrap().to_owned();
+    let doctor = ["gateway", "doctor", "--json", "--state-dir", state];
+    let _alpha = GatewayProcess::agent(&url, "alpha", &[]);
+    let output = run(&doctor).await;
+    assert_exit_code(&output, 1);
+    let triad = finding(&output, "triad");
+    let message = triad["message"].as_str().unwrap();
+    assert_contains(
+        message,
+        &["1 of 3 members are connected", "a decision needs 2"],
+    );
+    let _beta = GatewayProcess::agent(&url, "beta", &[]);
+    let output = run(&doctor).await;
+    assert_exit_code(&output, 0);
+    assert!(
+        !output.stdout.contains(r#""check":"triad""#),
+        "{}",
+        output.stdout
+    );
+}
