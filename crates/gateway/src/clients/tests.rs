@@ -21,7 +21,7 @@ mod half_open;
 /// A running agent `alpha` and its events.
 struct Agent {
     events: mpsc::UnboundedReceiver<AgentEvent>,
-    options: JoinHandle<Result<(), ClientError>>,
+    running: JoinHandle<Result<(), ClientError>>,
     shutdown: CancellationToken,
 }
 
@@ -45,7 +45,7 @@ impl Agent {
         let on_event = Mutex::new(on_event);
         let shutdown = CancellationToken::new();
         let stop = shutdown.clone();
-        let options = tokio::spawn(async move {
+        let running = tokio::spawn(async move {
             let on_event = move |event: &AgentEvent| {
                 let _ = on_event.lock().unwrap().send(event.clone());
             };
@@ -56,7 +56,7 @@ impl Agent {
         });
         Self {
             events,
-            options,
+            running,
             shutdown,
         }
     }
@@ -182,7 +182,7 @@ async fn agent_rejects_other_major_version() {
             "content": {"action": "acknowledge", "clientId": "c-1", "protocolVersion": version}}}]});
         let gateway = gateway(&[], &[acknowledge]).await;
         let alpha = Agent::start(&gateway, None);
-        let ended = tokio::time::timeout(Duration::from_secs(10), alpha.options).await;
+        let ended = tokio::time::timeout(Duration::from_secs(10), alpha.running).await;
         let error = ended.expect("an end").unwrap().unwrap_err();
         assert_eq!(
             error.kind,
@@ -210,6 +210,31 @@ async fn agent_reconnects_after_gateway_shutdown() {
 }
 
 #[tokio::test]
+async fn watch_reconnects_after_a_loss_before_its_subscription() {
+    let first = json!({"connection": 1, "when": {"/type": "handshake"}, "do": [
+        {"send": {"type": "handshake", "content": {"action": "acknowledge", "clientId": "c-1", "protocolVersion": "1.0.0"}}},
+        {"close": {"code": 1001}}]});
+    let gateway = gateway(&[], &[first]).await;
+    let (sender, mut observations) = mpsc::unbounded_channel();
+    let watch = tokio::spawn(async move {
+        let observe = move |observation: &Observation| {
+            let _ = sender.send(observation.clone());
+        };
+        let endpoint = Endpoint::new(gateway.url().parse().unwrap());
+        let connector = Connector::new().unwrap();
+        let shutdown = CancellationToken::new();
+        connector.watch(endpoint, false, observe, shutdown).await
+    });
+    let mut connections = 0;
+    while connections < 2 {
+        let next = tokio::time::timeout(Duration::from_secs(10), observations.recv());
+        let observation = next.await.expect("an observation").expect("a watch");
+        connections += usize::from(matches!(observation, Observation::Connected(_)));
+    }
+    watch.abort();
+}
+
+#[tokio::test]
 async fn agent_stays_disconnected_after_manual_disconnect() {
     let disconnect =
         json!({"send": {"type": "disconnect", "content": {"reason": "manual", "message": "bye"}}});
@@ -217,7 +242,7 @@ async fn agent_stays_disconnected_after_manual_disconnect() {
     let mut alpha = Agent::start(&gateway, None);
     alpha.connected().await;
     assert_eq!(alpha.next().await, AgentEvent::Disconnected("bye".into()));
-    assert_eq!(alpha.options.await.unwrap(), Ok(()));
+    assert_eq!(alpha.running.await.unwrap(), Ok(()));
 }
 
 #[tokio::test]
@@ -226,7 +251,7 @@ async fn stopped_agent_sends_disconnect() {
     let mut alpha = Agent::start(&gateway, None);
     alpha.connected().await;
     alpha.shutdown.cancel();
-    assert_eq!(alpha.options.await.unwrap(), Ok(()));
+    assert_eq!(alpha.running.await.unwrap(), Ok(()));
     let sent = received(&gateway, "disconnect").await;
     assert_eq!(sent["content"]["reason"], "manual");
 }
@@ -237,7 +262,7 @@ async fn refused_agent_returns_the_gateway_error() {
         "content": {"error": "PERMISSION_DENIED", "code": 5004, "message": "`alpha` is served by another connection"}}}]});
     let gateway = gateway(&[], &[refused]).await;
     let error = Agent::start(&gateway, None)
-        .options
+        .running
         .await
         .unwrap()
         .unwrap_err();

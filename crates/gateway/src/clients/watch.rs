@@ -51,6 +51,7 @@ pub(super) async fn watch(
     shutdown: CancellationToken,
 ) -> Result<(), ClientError> {
     let mut pause = INITIAL_BACKOFF;
+    let mut has_connected = false;
     let mut watcher = Watcher {
         content,
         cursor: None,
@@ -63,6 +64,7 @@ pub(super) async fn watch(
         let error = match opened {
             Ok((connection, welcome)) => {
                 pause = INITIAL_BACKOFF;
+                has_connected = true;
                 observe(&Observation::Connected(welcome.client_id));
                 let sender = connection.sender().clone();
                 tokio::select! {
@@ -75,8 +77,8 @@ pub(super) async fn watch(
             }
             Err(error) => error,
         };
-        // Without a cursor, no subscription has succeeded yet: the command line may be wrong.
-        if watcher.cursor.is_none() || !error.is_retryable() {
+        // Without a connection, the command line may be wrong.
+        if !has_connected || !error.is_retryable() {
             return Err(error);
         }
         let wait = jittered(pause, &*env);
