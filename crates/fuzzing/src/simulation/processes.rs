@@ -15,7 +15,7 @@ use axum::middleware::{Next, from_fn};
 use collective::Vote;
 use common::log::Silent;
 use futures_util::future::BoxFuture;
-use gateway_server::clients::{AgentEvent, Ballot, Connector, Endpoint, Script};
+use gateway_server::client_library::{AgentEvent, Ballot, Connector, Endpoint, Script};
 use gateway_server::config::ServerConfig;
 use http::header::AUTHORIZATION;
 use openclaw_server::push_sender::{HttpPushSender, WebhookPolicy};
