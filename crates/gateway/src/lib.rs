@@ -44,7 +44,6 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
-mod access_control;
 pub mod audit;
 pub mod client_library;
 pub mod config;
@@ -58,6 +57,7 @@ mod handlers;
 mod local;
 pub mod manage;
 mod names;
+mod origin_check;
 mod outbox;
 mod probe;
 mod proposals;

@@ -111,7 +111,7 @@ async fn check_access(
     request: Request,
     next: Next,
 ) -> Result<Response, Refused> {
-    let allowed = state.access.check(request.headers(), request.uri());
+    let allowed = state.origin_check.check(request.headers(), request.uri());
     allowed.map_err(|message| Refused::new(StatusCode::FORBIDDEN, message))?;
     Ok(next.run(request).await)
 }
