@@ -15,7 +15,7 @@ use http::header::{
     SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, SERVER, UPGRADE,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version};
-use http_server::page::Page;
+use http_server::operator_html::Page;
 use http_server::serve::Connection;
 use hyper_util::rt::TokioIo;
 
