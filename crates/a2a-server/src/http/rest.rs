@@ -10,8 +10,8 @@ use http::header::ACCEPT;
 use http::request::Parts;
 use serde_json::{Map, Value};
 
-use super::call::{self, Answer, Call};
 use super::error::Failure;
+use super::operations::{self, Answer, Call};
 use super::sse::{self, Binding};
 use super::write::{DialectAnswer, json};
 use super::{App, body, list, request, version};
@@ -55,7 +55,7 @@ pub(crate) async fn serve(
     };
     let base = || request::base_url(app, &parts);
     Ok(
-        match call::execute(app, &caller, dialect, base, call).await? {
+        match operations::execute(app, &caller, dialect, base, call).await? {
             Answer::Updates(updates) => {
                 let updates = sse::until_revoked(updates, &parts);
                 sse::response(updates, dialect, Binding::Rest, app.keep_alive)

@@ -3,7 +3,7 @@
 use a2a::params::{self, Fields};
 use a2a::{A2aError, Dialect, ErrorReason, Operation};
 
-use crate::http::call::Call;
+use crate::http::operations::Call;
 
 /// Parses the parameters of an operation.
 pub(crate) fn call(
