@@ -19,6 +19,7 @@ use crate::store::{Cursor, Filter, TaskStore};
 use a2a::{A2aError, ErrorReason};
 use common::environment::Environment;
 
+mod accepted_media_types;
 mod active_task;
 mod agents;
 mod background;
@@ -26,7 +27,6 @@ mod cancel;
 mod clients;
 mod core;
 mod dedup;
-mod modes;
 mod operator;
 mod page;
 mod pushes;

@@ -23,6 +23,7 @@ use crate::task_record::TaskRecord;
 use crate::task_record::tests::record;
 use common::environment::{Clock, IdGenerator, SystemEnvironment};
 
+mod accepted_media_types;
 mod agents;
 mod answers;
 mod cancel;
@@ -36,7 +37,6 @@ mod ends;
 mod failing_store;
 mod isolation;
 mod lists;
-mod modes;
 mod order;
 mod pushes;
 mod recovery;
