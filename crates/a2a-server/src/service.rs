@@ -93,7 +93,7 @@ pub struct Service {
 }
 
 /// Maps contexts to sessions of the executor. The mapping must be stable: one context always has the same session.
-pub trait Sessions: std::marker::Send + Sync + 'static {
+pub trait SessionMapper: std::marker::Send + Sync + 'static {
     /// Returns the session id of a context. `client` is `Some` if the server may have several clients; no two clients
     /// may then share a session.
     fn session_id(&self, client: Option<&str>, context_id: &str) -> String;
@@ -114,7 +114,7 @@ pub struct Parts {
     /// Posts notifications.
     pub sender: Arc<dyn PushSender>,
     /// Maps contexts to sessions.
-    pub sessions: Arc<dyn Sessions>,
+    pub sessions: Arc<dyn SessionMapper>,
     /// The clock and the source of ids.
     pub env: Arc<dyn Environment>,
     /// The names of all clients; `None` admits every name. The service ends the unfinished tasks of other clients,

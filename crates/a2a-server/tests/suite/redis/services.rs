@@ -13,7 +13,7 @@ use a2a_server::call_context::{ANONYMOUS_CLIENT, CallContext, Version};
 use a2a_server::executor::scripted::ScriptedExecutor;
 use a2a_server::push::{PushError, PushSender};
 use a2a_server::service::{
-    INTERRUPTED, Parts, REASON, SendMessage, Service, Sessions, TaskUpdates,
+    INTERRUPTED, Parts, REASON, SendMessage, Service, SessionMapper, TaskUpdates,
 };
 use a2a_server::settings::Settings;
 use a2a_server::store::redis::Options;
@@ -55,7 +55,7 @@ impl PushSender for NoPush {
 
 struct ContextSessions;
 
-impl Sessions for ContextSessions {
+impl SessionMapper for ContextSessions {
     fn session_id(&self, _: Option<&str>, context_id: &str) -> String {
         format!("session-{context_id}")
     }
