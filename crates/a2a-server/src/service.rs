@@ -104,7 +104,7 @@ pub trait SessionMapper: std::marker::Send + Sync + 'static {
 }
 
 /// The components of a service.
-pub struct Parts {
+pub struct ServiceComponents {
     /// Settings and limits.
     pub settings: Settings,
     /// Executes the messages.
@@ -127,7 +127,7 @@ impl Service {
     ///
     /// # Errors
     /// The store failed.
-    pub async fn start(parts: Parts) -> Result<Self, A2aError> {
+    pub async fn start(parts: ServiceComponents) -> Result<Self, A2aError> {
         let core = Arc::new(Core::new(parts));
         core.recover().await?;
         core.spawn_background_work();

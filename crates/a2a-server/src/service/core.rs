@@ -12,7 +12,7 @@ use super::agents::{AgentCache, AgentList};
 use super::dedup::MessageDedup;
 use super::task_quota::TaskQuota;
 use super::value_quota::ValueQuota;
-use super::{Parts, SessionMapper};
+use super::{ServiceComponents, SessionMapper};
 use crate::call_context::CallContext;
 use crate::executor::Executor;
 use crate::metrics::Metrics;
@@ -52,7 +52,7 @@ pub(super) struct Core {
 }
 
 impl Core {
-    pub(super) fn new(parts: Parts) -> Self {
+    pub(super) fn new(parts: ServiceComponents) -> Self {
         let limits = parts.settings.limits;
         let metrics = Metrics::new();
         let notifier = Notifier::new(

@@ -104,7 +104,7 @@ impl TestService {
             agents: Mutex::new(Ok(vec![agent("main"), agent("other")])),
         });
         let clock = Arc::new(TestClock::new());
-        let service = Service::start(Parts {
+        let service = Service::start(ServiceComponents {
             settings,
             executor: executor.clone(),
             store: task_store,

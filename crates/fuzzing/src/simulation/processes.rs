@@ -8,7 +8,7 @@ use a2a_server::executor::scripted::ScriptedExecutor;
 use a2a_server::executor::{Agent, ExecutionEvents, Executor, ExecutorError, Outcome, RunInput};
 use a2a_server::http::access_control::{Principal, RequestContext};
 use a2a_server::http::{App, CardFacts, DEFAULT_BODY_BYTES, DEFAULT_KEEP_ALIVE, router};
-use a2a_server::service::{Parts, Service};
+use a2a_server::service::{Service, ServiceComponents};
 use a2a_server::settings::Settings;
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
@@ -37,7 +37,7 @@ pub(super) async fn start_server(world: &Arc<World>, server: usize, faults: u64)
     servers.environments.lock().unwrap().push(Arc::clone(&env));
     let net = SimulatedNet::new(Arc::clone(world), "server", faults, Arc::clone(&env));
     let sender = HttpPushSender::new(Arc::new(net), WebhookPolicy::default());
-    let service = Service::start(Parts {
+    let service = Service::start(ServiceComponents {
         settings: Settings::default(),
         executor: Arc::new(CountingExecutor {
             script: ScriptedExecutor::default(),

@@ -100,7 +100,7 @@ impl Server {
     }
 
     pub(super) async fn with(options: Options) -> Self {
-        let service = Service::start(service::Parts {
+        let service = Service::start(service::ServiceComponents {
             settings: options.settings,
             executor: Arc::new(ScriptedExecutor::with_agents(
                 options.agents.iter().copied(),
