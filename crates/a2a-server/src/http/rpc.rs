@@ -3,7 +3,7 @@
 mod method;
 
 use a2a::http::JSON;
-use a2a::params::Fields;
+use a2a::parse_request::Fields;
 use a2a::{Dialect, Operation, Transport};
 use axum::body::Body;
 use axum::response::Response;
