@@ -13,7 +13,7 @@ use egress::{
     retry::RetryContext,
     sse::SseLimits,
 };
-use gateway_bridge::Gateway;
+use gateway_bridge::BridgedGateway;
 
 use super::{peer_providers::PeerProviders, settings::settings};
 
@@ -58,7 +58,7 @@ pub fn assemble_with_network(
     let Some(settings) = settings(config)? else {
         return RemoteAgent::new(config, a2a, None, env, pace, log);
     };
-    let gateway = Arc::new(Gateway::new(
+    let gateway = Arc::new(BridgedGateway::new(
         net,
         settings,
         Arc::clone(&env),
