@@ -12,8 +12,8 @@ use common::environment::Environment;
 use common::log::Log;
 use egress::HttpClient;
 use peer::{
-    BoxFuture, CallOptions, CardLocation, Connection, Discovered, LocalGateway, Member, Peer,
-    PeerConfig, PeerError, PeerErrorKind, PeerProvider, Validator,
+    BoxFuture, CallOptions, CardEtag, CardLocation, Connection, Discovered, LocalGateway, Member,
+    Peer, PeerConfig, PeerError, PeerErrorKind, PeerProvider,
 };
 
 use super::connector::Connector;
@@ -172,7 +172,7 @@ impl PeerProvider for BridgedGateway {
     fn discover<'a>(
         &'a self,
         config: &'a PeerConfig,
-        _known: Option<&'a Validator>,
+        _known: Option<&'a CardEtag>,
     ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
         Box::pin(async move {
             let card = self.card(&agent(config)?).await?;

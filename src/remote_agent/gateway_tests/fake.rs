@@ -16,9 +16,9 @@ use common::environment::SystemEnvironment;
 use common::log::Recorder;
 use common::validation;
 use peer::{
-    BoxFuture, CallOptions, CardLocation, Connection, ConnectionState, Discovered, EventStream,
-    HostSession, LocalGateway, Member, MemberStatus, NegotiatedProtocol, Peer, PeerConfig,
-    PeerError, PeerErrorKind, PeerProvider, Validator,
+    BoxFuture, CallOptions, CardEtag, CardLocation, Connection, ConnectionState, Discovered,
+    EventStream, HostSession, LocalGateway, Member, MemberStatus, NegotiatedProtocol, Peer,
+    PeerConfig, PeerError, PeerErrorKind, PeerProvider,
 };
 
 /// The behaviour of the gateway, and the calls that it received.
@@ -192,7 +192,7 @@ impl PeerProvider for FakeDirectory {
     fn discover<'a>(
         &'a self,
         peer_config: &'a PeerConfig,
-        _: Option<&'a Validator>,
+        _: Option<&'a CardEtag>,
     ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
         let name = name(peer_config);
         self.0.received.lock().unwrap().cards.push(name.clone());

@@ -13,8 +13,8 @@ use a2a::{Card, CardView, Event, Interface, Reply, Security, SendRequest, Task, 
 use common::environment::SystemEnvironment;
 use common::log::Silent;
 use peer::{
-    BoxFuture, CallOptions, Discovered, EventStream, NegotiatedProtocol, NextEvent, Peer,
-    PeerConfig, PeerError, PeerErrorKind, PeerProvider, Validator,
+    BoxFuture, CallOptions, CardEtag, Discovered, EventStream, NegotiatedProtocol, NextEvent, Peer,
+    PeerConfig, PeerError, PeerErrorKind, PeerProvider,
 };
 
 /// The end of a connection after its events.
@@ -189,7 +189,7 @@ impl PeerProvider for FakeProvider {
     fn discover<'a>(
         &'a self,
         _: &'a PeerConfig,
-        _: Option<&'a Validator>,
+        _: Option<&'a CardEtag>,
     ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
         Box::pin(async { Ok(card(self.1)) })
     }
