@@ -29,7 +29,7 @@ use super::request::Action;
 use super::resolve::Resolved;
 use super::update_pacer::UpdatePacer;
 use super::update_redaction::UpdateRedaction;
-use super::{Pace, RemoteAgent, UpdateCallback};
+use super::{PollIntervals, RemoteAgent, UpdateCallback};
 
 pub(super) use preconditions::check_secret;
 use preconditions::check_transport;
@@ -138,8 +138,8 @@ impl<'a> Call<'a> {
         Ok(peer)
     }
 
-    pub(super) fn pace(&self) -> &'a Pace {
-        &self.tool.pace
+    pub(super) fn poll_intervals(&self) -> &'a PollIntervals {
+        &self.tool.poll_intervals
     }
 
     /// Returns whether the card announces streaming.

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
-use crate::remote_agent::{Pace, RemoteAgent, ToolCall};
+use crate::remote_agent::{PollIntervals, RemoteAgent, ToolCall};
 use a2a::{Card, CardView, Interface, Reply, Security, SendRequest, Task, Transport};
 use collective::ErrorCode;
 use common::environment::SystemEnvironment;
@@ -141,7 +141,7 @@ impl Fixture {
             Arc::new(FakeDirectory(Arc::clone(&gateway))),
             Some(Arc::new(FakeDirectory(Arc::clone(&gateway)))),
             Arc::new(SystemEnvironment),
-            Pace::default(),
+            PollIntervals::default(),
             Arc::clone(&log) as _,
         );
         Self {
