@@ -21,7 +21,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::config::{Config, ConfigError};
-use crate::remote_agent::{Pace, Reason, RemoteAgent, ToolCall};
+use crate::remote_agent::{PollIntervals, Reason, RemoteAgent, ToolCall};
 use common::log::{Level, Log};
 use common::panics::{self, Panicked};
 
@@ -99,7 +99,7 @@ impl Plugin {
     /// The configuration is invalid; the error names the place.
     pub fn new(config_json: &str, log: Arc<dyn Log>) -> Result<Self, ConfigError> {
         Ok(Self {
-            agent: assemble(config_json, Pace::default(), Arc::clone(&log))?,
+            agent: assemble(config_json, PollIntervals::default(), Arc::clone(&log))?,
             log,
             calls: TaskTracker::new(),
             closing: CancellationToken::new(),

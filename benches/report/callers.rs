@@ -18,7 +18,7 @@ use std::{
 use common::log::Silent;
 use futures_util::future::join_all;
 use openclaw_remote_agent::plugin::assemble;
-use openclaw_remote_agent::remote_agent::{Pace, RemoteAgent, ToolCall, UpdateCallback};
+use openclaw_remote_agent::remote_agent::{PollIntervals, RemoteAgent, ToolCall, UpdateCallback};
 use openclaw_remote_agent_interface::{RNone, RSome, ToolBox, load, updates_to};
 use serde_json::{Value, json};
 use testkit::support::sdk::{self, Sdk};
@@ -116,7 +116,12 @@ pub(crate) fn serve(name: &str, settings: &str) {
     let caller: Box<dyn Caller> = match name {
         REQWEST => Box::new(ReqwestCaller::new(setting("origin"))),
         IN_PROCESS => {
-            let agent = assemble(setting("config"), Pace::default(), Arc::new(Silent)).unwrap();
+            let agent = assemble(
+                setting("config"),
+                PollIntervals::default(),
+                Arc::new(Silent),
+            )
+            .unwrap();
             Box::new(ToolCaller::new(InProcess(agent), setting("target")))
         }
         _ => {

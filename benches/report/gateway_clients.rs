@@ -13,7 +13,7 @@ use futures_util::{
     stream::{SplitSink, SplitStream},
 };
 use openclaw_remote_agent::plugin::assemble;
-use openclaw_remote_agent::remote_agent::{Pace, ToolCall};
+use openclaw_remote_agent::remote_agent::{PollIntervals, ToolCall};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -135,7 +135,7 @@ async fn measure_votes(command: &Value) -> Value {
     }
     let gateway = json!({"enabled": true, "url": format!("ws://{address}"), "dialect": "a2a-v1"});
     let config = json!({"gateway": gateway}).to_string();
-    let tool = assemble(&config, Pace::default(), Arc::new(Silent)).unwrap();
+    let tool = assemble(&config, PollIntervals::default(), Arc::new(Silent)).unwrap();
     let request = json!({
         "action": "send", "target_alias": "gateway:triad", "follow_updates": true,
         "parts": [{"kind": "text", "text": "Ship it"}],

@@ -25,7 +25,7 @@ use super::pieces;
 use crate::http_api::{ApiError, ApiRequest, ApiResponse, Route};
 use crate::plugin::{self, CallInput, Plugin, UpdateCallback};
 use common::log::{Level, Log, Silent};
-use common::{large, panics};
+use common::{blocking, panics};
 
 /// A JavaScript function that any thread may queue a call of. It takes no error argument, and it is weak: it does not
 /// keep the process alive.
@@ -234,7 +234,7 @@ impl RemoteAgent {
     ) -> Result<Object<'env>> {
         let plugin = Arc::clone(&self.0);
         let answer = move |envelope: String| {
-            Either::B(large::run(envelope.len(), || {
+            Either::B(blocking::run_if_large(envelope.len(), || {
                 let mut answer = vec![plugin.render(&envelope)];
                 answer.extend(pieces::split_envelope(envelope));
                 answer

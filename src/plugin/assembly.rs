@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::config::{Config, ConfigError};
-use crate::remote_agent::{Pace, RemoteAgent};
+use crate::remote_agent::{PollIntervals, RemoteAgent};
 use a2a_client::A2aPeerProvider;
 use common::environment::{Environment, SystemEnvironment};
 use common::log::Log;
@@ -13,17 +13,17 @@ use egress::{
     retry::RetryContext,
     sse::SseLimits,
 };
-use gateway_bridge::Gateway;
+use gateway_bridge::BridgedGateway;
 
 use super::{peer_providers::PeerProviders, settings::settings};
 
-/// Builds the tool for a configuration, with peers over the real network and polls at `pace`.
+/// Builds the tool for a configuration, with peers over the real network and polls at `poll_intervals`.
 ///
 /// # Errors
 /// The configuration is invalid; the error names the place.
 pub fn assemble(
     config_json: &str,
-    pace: Pace,
+    poll_intervals: PollIntervals,
     log: Arc<dyn Log>,
 ) -> Result<RemoteAgent, ConfigError> {
     let config = Config::parse(config_json)?;
@@ -36,10 +36,10 @@ pub fn assemble(
     }
     let env = Arc::new(SystemEnvironment);
     let http = http.with_retries(retry_context(env.clone()));
-    assemble_with_network(&config, Arc::new(http), env, pace, log)
+    assemble_with_network(&config, Arc::new(http), env, poll_intervals, log)
 }
 
-/// Builds the tool for a configuration, with peers over `net`, times and ids from `env`, and polls at `pace`.
+/// Builds the tool for a configuration, with peers over `net`, times and ids from `env`, and polls at `poll_intervals`.
 ///
 /// # Errors
 /// The configuration is invalid; the error names the place.
@@ -47,7 +47,7 @@ pub fn assemble_with_network(
     config: &Config,
     net: Arc<dyn HttpClient>,
     env: Arc<dyn Environment>,
-    pace: Pace,
+    poll_intervals: PollIntervals,
     log: Arc<dyn Log>,
 ) -> Result<RemoteAgent, ConfigError> {
     let limits = SseLimits {
@@ -56,9 +56,9 @@ pub fn assemble_with_network(
     };
     let a2a = Arc::new(A2aPeerProvider::new(Arc::clone(&net), limits));
     let Some(settings) = settings(config)? else {
-        return RemoteAgent::new(config, a2a, None, env, pace, log);
+        return RemoteAgent::new(config, a2a, None, env, poll_intervals, log);
     };
-    let gateway = Arc::new(Gateway::new(
+    let gateway = Arc::new(BridgedGateway::new(
         net,
         settings,
         Arc::clone(&env),
@@ -68,7 +68,7 @@ pub fn assemble_with_network(
         local: gateway.clone(),
         elsewhere: a2a,
     });
-    RemoteAgent::new(config, directory, Some(gateway), env, pace, log)
+    RemoteAgent::new(config, directory, Some(gateway), env, poll_intervals, log)
 }
 
 fn retry_context(env: Arc<dyn Environment>) -> RetryContext {

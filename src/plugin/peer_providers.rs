@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use a2a::Card;
 use peer::{
-    BoxFuture, CallOptions, Discovered, Peer, PeerConfig, PeerError, PeerProvider, Validator,
+    BoxFuture, CallOptions, CardEtag, Discovered, Peer, PeerConfig, PeerError, PeerProvider,
 };
 
 /// The agents behind the local gateway, and all other peers.
@@ -27,7 +27,7 @@ impl PeerProvider for PeerProviders {
     fn discover<'a>(
         &'a self,
         peer_config: &'a PeerConfig,
-        known: Option<&'a Validator>,
+        known: Option<&'a CardEtag>,
     ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
         self.select(peer_config).discover(peer_config, known)
     }

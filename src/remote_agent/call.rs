@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use crate::handles::{Handle, NewHandle};
 use crate::targets::{FetchedCard, Target};
 use a2a::{Artifact, Event, ShapeError, Task, TaskState};
-use common::large;
+use common::blocking;
 use common::redact::Secrets;
 use peer::{CallOptions, Delivered, HostSession, Peer, PeerError, PeerErrorKind};
 
@@ -29,7 +29,7 @@ use super::request::Action;
 use super::resolve::Resolved;
 use super::update_pacer::UpdatePacer;
 use super::update_redaction::UpdateRedaction;
-use super::{Pace, RemoteAgent, UpdateCallback};
+use super::{PollIntervals, RemoteAgent, UpdateCallback};
 
 pub(super) use preconditions::check_secret;
 use preconditions::check_transport;
@@ -138,8 +138,8 @@ impl<'a> Call<'a> {
         Ok(peer)
     }
 
-    pub(super) fn pace(&self) -> &'a Pace {
-        &self.tool.pace
+    pub(super) fn poll_intervals(&self) -> &'a PollIntervals {
+        &self.tool.poll_intervals
     }
 
     /// Returns whether the card announces streaming.
@@ -368,7 +368,7 @@ impl<'a> Call<'a> {
 
     /// Builds the envelope of a call with one answer. Moves the answer, so it works once.
     pub(super) fn answer_envelope(&mut self) -> String {
-        large::run(self.collected.bytes(), || {
+        blocking::run_if_large(self.collected.bytes(), || {
             self.finish();
             let answer = self.collected.take_answer();
             envelope::success(self.action.as_str(), self.summary(), answer)
@@ -404,7 +404,7 @@ impl<'a> Call<'a> {
 
     /// Builds the envelope of a call that followed a stream. Moves the events, so it works once.
     pub(super) fn stream_envelope(&mut self) -> String {
-        large::run(self.collected.bytes(), || {
+        blocking::run_if_large(self.collected.bytes(), || {
             self.finish();
             let raw = self.collected.take_raw();
             envelope::success(self.action.as_str(), self.summary(), raw)

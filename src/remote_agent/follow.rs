@@ -90,7 +90,7 @@ async fn follow_to_end(
         if let Some(then) = earliest {
             call.deadline.run(sleep_until(then)).await?;
         }
-        earliest = Some(Instant::now() + call.pace().first_poll);
+        earliest = Some(Instant::now() + call.poll_intervals().first_poll);
         match subscribe(call, peer, FirstEvent::Resumed).await? {
             ConnectionEnd::Ended => return fetch_missed(call, peer).await,
             ConnectionEnd::Lost(next) => {
@@ -123,7 +123,7 @@ async fn subscribe(
         return Err(nothing_to_resume());
     };
     // A peer that does not begin to answer is as silent as a stream without events.
-    let idle = call.pace().idle;
+    let idle = call.poll_intervals().idle;
     let answer = timeout(idle, call.metrics.resubscribe(peer, &task_id));
     let (error, must_poll) = match call.deadline.run(answer).await? {
         Ok(Ok(stream)) => {
@@ -164,7 +164,7 @@ async fn fetch_missed(call: &mut Call<'_>, peer: &dyn Peer) -> Result<(), ToolEr
         return Ok(());
     }
     let answer = call.metrics.get_task(peer, &task_id, None);
-    let answer = timeout(call.pace().idle, answer);
+    let answer = timeout(call.poll_intervals().idle, answer);
     match call.deadline.run(answer).await? {
         Ok(Ok(task)) => {
             call.add_snapshot(task, Source::Polled, None)?;

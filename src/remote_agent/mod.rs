@@ -25,8 +25,8 @@ mod follow;
 #[cfg(test)]
 mod gateway_tests;
 mod list_targets;
-mod pace;
 mod poll;
+mod poll_intervals;
 mod read_stream;
 mod render;
 mod request;
@@ -57,7 +57,7 @@ use peer::{BoxFuture, LocalGateway, PeerProvider};
 
 pub use definition::TOOL_NAME;
 pub use error::{ApiCode, Code, Reason, ToolError};
-pub use pace::Pace;
+pub use poll_intervals::PollIntervals;
 pub use schema::SCHEMA as REQUEST_SCHEMA;
 
 use call::Call;
@@ -110,7 +110,7 @@ pub struct RemoteAgent {
     limits: Limits,
     concurrency_limiter: ConcurrencyLimiter,
     default_timeout: Duration,
-    pace: Pace,
+    poll_intervals: PollIntervals,
     delegations: gateway_bridge::delegation::DelegationLookup,
     audit: Option<AuditLog>,
     spans: Spans,
@@ -118,7 +118,7 @@ pub struct RemoteAgent {
 }
 
 impl RemoteAgent {
-    /// Creates the tool for a configuration, with peers from `directory` and polls at `pace`. Where the configuration
+    /// Creates the tool for a configuration, with peers from `directory` and polls at `poll_intervals`. Where the configuration
     /// has a local gateway, `directory` finds its agents too, and `gateway` is the gateway itself.
     ///
     /// # Errors
@@ -128,7 +128,7 @@ impl RemoteAgent {
         directory: Arc<dyn PeerProvider>,
         gateway: Option<Arc<dyn LocalGateway>>,
         env: Arc<dyn Environment>,
-        pace: Pace,
+        poll_intervals: PollIntervals,
         log: Arc<dyn Log>,
     ) -> Result<Self, ConfigError> {
         let catalog = Catalog::new(config)?;
@@ -158,7 +158,7 @@ impl RemoteAgent {
             concurrency_limiter: ConcurrencyLimiter::new(&config.limits),
             default_timeout: Duration::from_millis(config.defaults.timeout_ms)
                 .min(MAX_CALL_TIMEOUT),
-            pace,
+            poll_intervals,
             log,
         })
     }

@@ -9,7 +9,7 @@ use peer::{Peer, PeerError, PeerErrorKind};
 use super::artifacts::{Gap, Source};
 use super::call::Call;
 use super::error::ToolError;
-use super::pace::Pace;
+use super::poll_intervals::PollIntervals;
 use super::read_stream::{ConnectionEnd, LostConnection};
 
 /// Polls the task, first `immediately` or after a pause, until it is terminal or interrupted. Each answer with a change
@@ -23,7 +23,7 @@ pub(super) async fn poll(
     task_id: &str,
     immediately: bool,
 ) -> Result<ConnectionEnd, ToolError> {
-    let mut pauses = pauses(call.pace());
+    let mut pauses = pauses(call.poll_intervals());
     let mut pause = if immediately { None } else { pauses.next() };
     loop {
         let request = async {
@@ -49,9 +49,9 @@ pub(super) async fn poll(
 }
 
 /// Returns the pauses between polls: each twice as long as the one before, up to the longest.
-fn pauses(pace: &Pace) -> impl Iterator<Item = Duration> + use<> {
-    let longest = pace.longest_poll;
-    std::iter::successors(Some(pace.first_poll.min(longest)), move |pause| {
+fn pauses(poll_intervals: &PollIntervals) -> impl Iterator<Item = Duration> + use<> {
+    let longest = poll_intervals.longest_poll;
+    std::iter::successors(Some(poll_intervals.first_poll.min(longest)), move |pause| {
         Some((*pause * 2).min(longest))
     })
 }
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn polls_back_off_to_the_maximum() {
-        let pauses: Vec<_> = pauses(&Pace::default())
+        let pauses: Vec<_> = pauses(&PollIntervals::default())
             .map(|pause| pause.as_secs())
             .take(6)
             .collect();

@@ -140,10 +140,10 @@ async fn next_event(
     peer: &dyn Peer,
     stream: &mut dyn EventStream,
 ) -> StreamStep {
-    let pace = call.pace();
+    let poll_intervals = call.poll_intervals();
     let mut step = stream.next();
     if call.collected.is_terminal_or_interrupted() {
-        let step = timeout(pace.final_wait, step).await;
+        let step = timeout(poll_intervals.final_wait, step).await;
         return step.map_or(StreamStep::Ended(None), StreamStep::Event);
     }
     if let Some(due) = call.update_due() {
@@ -152,7 +152,7 @@ async fn next_event(
         }
         call.release_update();
     }
-    let mut idle = pace.idle;
+    let mut idle = poll_intervals.idle;
     loop {
         if let Ok(step) = timeout(idle, &mut step).await {
             return StreamStep::Event(step);
@@ -164,17 +164,21 @@ async fn next_event(
         };
         if let Some(task) = ended {
             // The stream may be about to report the state itself, with more detail.
-            let step = timeout(pace.final_wait, &mut step).await;
+            let step = timeout(poll_intervals.final_wait, &mut step).await;
             return step.map_or(StreamStep::Ended(Some(task)), StreamStep::Event);
         }
-        idle = (idle * 2).min(pace.idle * (1 << MAX_DOUBLINGS));
+        idle = (idle * 2).min(poll_intervals.idle * (1 << MAX_DOUBLINGS));
     }
 }
 
 /// Returns the task, if a poll shows it terminal or interrupted.
 async fn poll_ended(call: &Call<'_>, peer: &dyn Peer) -> Option<Task> {
     let task_id = call.followed_task()?;
-    let answer = timeout(call.pace().idle, call.metrics.get_task(peer, task_id, None)).await;
+    let answer = timeout(
+        call.poll_intervals().idle,
+        call.metrics.get_task(peer, task_id, None),
+    )
+    .await;
     let task = answer.ok()?.ok()?;
     task.state().is_terminal_or_interrupted().then_some(task)
 }

@@ -8,7 +8,7 @@ use lru::LruCache;
 
 use a2a::Card;
 use common::environment::Environment;
-use peer::{CallOptions, Discovered, PeerError, PeerErrorKind, PeerProvider, Validator};
+use peer::{CallOptions, CardEtag, Discovered, PeerError, PeerErrorKind, PeerProvider};
 
 use super::Target;
 
@@ -57,7 +57,7 @@ struct Slot {
 #[derive(Clone)]
 struct CachedCard {
     known: FetchedCard,
-    validator: Option<Validator>,
+    validator: Option<CardEtag>,
     fresh_until: Instant,
 }
 
@@ -175,7 +175,7 @@ impl CardCache {
     async fn discover(
         &self,
         target: &Target,
-        validator: Option<&Validator>,
+        validator: Option<&CardEtag>,
         has_stale: bool,
     ) -> Result<Discovered, PeerError> {
         let discovery = self.directory.discover(&target.peer_config, validator);

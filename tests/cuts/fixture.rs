@@ -7,7 +7,7 @@ use std::{
 
 use common::log::{Level, Log};
 use openclaw_remote_agent::plugin;
-use openclaw_remote_agent::remote_agent::{Pace, RemoteAgent, ToolCall};
+use openclaw_remote_agent::remote_agent::{PollIntervals, RemoteAgent, ToolCall};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -20,8 +20,8 @@ use crate::cuts::{
 
 /// The pauses, in place of seconds. On a busy machine an answer may take as long as `silence`, but only a stalled peer
 /// should exceed it.
-fn pace(stall_timeout: Duration) -> Pace {
-    Pace {
+fn poll_intervals(stall_timeout: Duration) -> PollIntervals {
+    PollIntervals {
         first_poll: Duration::from_millis(1),
         longest_poll: Duration::from_millis(8),
         idle: stall_timeout,
@@ -86,8 +86,8 @@ impl Fixture {
             "targets": [{"alias": "desk", "baseUrl": peer.origin, "default": true}],
             "limits": {"concurrency": 10_000, "concurrencyPerTarget": 10_000},
         });
-        let pace = pace(if stalls { STALL_TIMEOUT } else { HANG_TIMEOUT });
-        let agent = plugin::assemble(&config.to_string(), pace, Arc::new(SilentLog));
+        let poll_intervals = poll_intervals(if stalls { STALL_TIMEOUT } else { HANG_TIMEOUT });
+        let agent = plugin::assemble(&config.to_string(), poll_intervals, Arc::new(SilentLog));
         Self {
             peer,
             agent: agent.unwrap(),

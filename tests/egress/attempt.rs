@@ -13,7 +13,7 @@ use egress::{
 };
 use openclaw_remote_agent::config::Config;
 use openclaw_remote_agent::plugin::assemble_with_network;
-use openclaw_remote_agent::remote_agent::{Pace, ToolCall};
+use openclaw_remote_agent::remote_agent::{PollIntervals, ToolCall};
 use serde_json::{Value, json};
 use testkit::conformance::Peers;
 use tokio_util::sync::CancellationToken;
@@ -157,7 +157,13 @@ pub(crate) async fn attempt_route(route: &Route) -> Attempt {
         http = http.with_proxies(Proxies::new(&settings).unwrap());
     }
     let (http, env) = (Arc::new(http), Arc::new(SystemEnvironment));
-    let tool = assemble_with_network(&config, http, env, Pace::default(), Arc::new(Silent));
+    let tool = assemble_with_network(
+        &config,
+        http,
+        env,
+        PollIntervals::default(),
+        Arc::new(Silent),
+    );
     let tool = tool.unwrap_or_else(|e| panic!("{e}"));
     let mut envelope = Value::Null;
     for request in &route.requests {

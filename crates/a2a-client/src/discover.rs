@@ -10,7 +10,7 @@ use a2a::Card;
 use a2a::Security;
 use egress::redirect::get_following;
 use egress::{HttpClient, Request, body};
-use peer::{CardLocation, Discovered, PeerConfig, PeerError, PeerErrorKind, Validator};
+use peer::{CardEtag, CardLocation, Discovered, PeerConfig, PeerError, PeerErrorKind};
 
 use super::{challenge, error, json_limits, outgoing, peer_secrets::PeerSecrets, signature};
 
@@ -29,7 +29,7 @@ const MAX_REDIRECTS: usize = 5;
 pub(super) async fn discover(
     net: &dyn HttpClient,
     config: &PeerConfig,
-    validator: Option<&Validator>,
+    validator: Option<&CardEtag>,
     max_bytes: usize,
 ) -> Result<Discovered, PeerError> {
     let max_bytes = max_bytes.min(MAX_CARD_BYTES);
@@ -94,7 +94,7 @@ async fn fetch(
     net: &dyn HttpClient,
     config: &PeerConfig,
     location: &Url,
-    validator: Option<&Validator>,
+    validator: Option<&CardEtag>,
     max_bytes: usize,
 ) -> Result<Discovered, FetchError> {
     let access = outgoing::access_to(config, location).map_err(FetchError::Final)?;
@@ -162,7 +162,7 @@ async fn fetch(
     let etag = response.headers.get(ETAG).cloned();
     Ok(Discovered::Card {
         card: Box::new(card),
-        validator: etag.map(|etag| Validator {
+        validator: etag.map(|etag| CardEtag {
             url: location.clone(),
             etag,
         }),

@@ -9,7 +9,7 @@ use serde_json::Value;
 use url::Url;
 
 use a2a::{Security, Version};
-use common::large;
+use common::blocking;
 use egress::auth::Authorization;
 use egress::credential::Trust;
 use egress::sse::{self, EventReader, Opened, SseLimits};
@@ -212,7 +212,7 @@ impl HttpBinding {
 
     /// Parses the JSON of a response.
     pub(super) fn json(&self, response: &PlainResponse) -> Result<Value, PeerError> {
-        large::run(response.body.len(), || self.parse(response))
+        blocking::run_if_large(response.body.len(), || self.parse(response))
     }
 
     fn parse(&self, response: &PlainResponse) -> Result<Value, PeerError> {

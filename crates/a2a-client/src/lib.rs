@@ -49,7 +49,7 @@ use std::sync::Arc;
 use a2a::{Card, Version};
 use egress::{HttpClient, sse::SseLimits};
 use peer::{
-    BoxFuture, CallOptions, Discovered, Peer, PeerConfig, PeerError, PeerProvider, Validator,
+    BoxFuture, CallOptions, CardEtag, Discovered, Peer, PeerConfig, PeerError, PeerProvider,
 };
 
 use a2a_peer::{A2aPeer, Fallback, VersionedInterface};
@@ -142,7 +142,7 @@ impl PeerProvider for A2aPeerProvider {
     fn discover<'a>(
         &'a self,
         config: &'a PeerConfig,
-        validator: Option<&'a Validator>,
+        validator: Option<&'a CardEtag>,
     ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
         Box::pin(discover::discover(
             &*self.net,

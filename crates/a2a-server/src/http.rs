@@ -1,7 +1,7 @@
 //! The HTTP layer: JSON-RPC and HTTP+JSON of both versions, event streams, agent cards, and the operator's page.
 //!
-//! - `handle` dispatches a request by its `route` to `rpc`, `rest` or `card`.
-//! - `rpc` and `rest` parse a `call` and write its answer: 1.0 with the official types, 0.3 with [`a2a::v0_3`].
+//! - `dispatch` passes a request by its `route` to `rpc`, `rest` or `card`.
+//! - `rpc` and `rest` parse a call of `operations` and write its answer: 1.0 with the official types, 0.3 with [`a2a::v0_3`].
 //! - `agent_protocol` serves the endpoints of the Agent Protocol.
 //! - `sse` writes streams, `list` pages of tasks, and `error` error responses.
 //! - [`app`] adds the operator's page and [`api`], and applies [`access_control`] to all routes.
@@ -13,15 +13,15 @@ mod agent_protocol;
 pub mod api;
 pub mod app;
 pub(crate) mod body;
-pub(crate) mod call;
 mod card;
 pub mod clients;
+mod dispatch;
 mod envelope;
 pub mod error;
 mod etag;
-mod handle;
 mod json_limits;
 mod list;
+pub(crate) mod operations;
 mod request;
 mod rest;
 mod route;
@@ -73,8 +73,8 @@ pub const DEFAULT_KEEP_ALIVE: Duration = Duration::from_secs(15);
 pub fn router(app: App) -> Router {
     let app = Arc::new(app);
     Router::new()
-        .route("/", post(handle::handle))
-        .fallback(handle::handle)
+        .route("/", post(dispatch::handle))
+        .fallback(dispatch::handle)
         .with_state(Arc::clone(&app))
         .merge(agent_protocol::router(app))
 }

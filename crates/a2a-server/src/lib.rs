@@ -29,7 +29,7 @@
 //! use a2a_server::call_context::{ANONYMOUS_CLIENT, CallContext, Version};
 //! use a2a_server::executor::scripted::ScriptedExecutor;
 //! use a2a_server::push::{PushError, PushSender};
-//! use a2a_server::service::{Parts, Service, Sessions, Settings};
+//! use a2a_server::service::{ServiceComponents, Service, SessionMapper, Settings};
 //! use a2a_server::store::memory::MemoryStore;
 //! use futures_util::future::BoxFuture;
 //!
@@ -54,7 +54,7 @@
 //! /// Uses context ids as session ids.
 //! struct OneToOne;
 //!
-//! impl Sessions for OneToOne {
+//! impl SessionMapper for OneToOne {
 //!     fn session_id(&self, _client: Option<&str>, context_id: &str) -> String {
 //!         context_id.to_owned()
 //!     }
@@ -66,7 +66,7 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), a2a::A2aError> {
-//! let service = Service::start(Parts {
+//! let service = Service::start(ServiceComponents {
 //!     settings: Settings::default(),
 //!     executor: Arc::new(ScriptedExecutor::default()),
 //!     store: Arc::new(MemoryStore::new()),

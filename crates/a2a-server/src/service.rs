@@ -19,6 +19,7 @@ use crate::store::{Cursor, Filter, TaskStore};
 use a2a::{A2aError, ErrorReason};
 use common::environment::Environment;
 
+mod accepted_media_types;
 mod active_task;
 mod agents;
 mod background;
@@ -26,7 +27,6 @@ mod cancel;
 mod clients;
 mod core;
 mod dedup;
-mod modes;
 mod operator;
 mod page;
 mod pushes;
@@ -93,7 +93,7 @@ pub struct Service {
 }
 
 /// Maps contexts to sessions of the executor. The mapping must be stable: one context always has the same session.
-pub trait Sessions: std::marker::Send + Sync + 'static {
+pub trait SessionMapper: std::marker::Send + Sync + 'static {
     /// Returns the session id of a context. `client` is `Some` if the server may have several clients; no two clients
     /// may then share a session.
     fn session_id(&self, client: Option<&str>, context_id: &str) -> String;
@@ -104,7 +104,7 @@ pub trait Sessions: std::marker::Send + Sync + 'static {
 }
 
 /// The components of a service.
-pub struct Parts {
+pub struct ServiceComponents {
     /// Settings and limits.
     pub settings: Settings,
     /// Executes the messages.
@@ -114,7 +114,7 @@ pub struct Parts {
     /// Posts notifications.
     pub sender: Arc<dyn PushSender>,
     /// Maps contexts to sessions.
-    pub sessions: Arc<dyn Sessions>,
+    pub sessions: Arc<dyn SessionMapper>,
     /// The clock and the source of ids.
     pub env: Arc<dyn Environment>,
     /// The names of all clients; `None` admits every name. The service ends the unfinished tasks of other clients,
@@ -127,7 +127,7 @@ impl Service {
     ///
     /// # Errors
     /// The store failed.
-    pub async fn start(parts: Parts) -> Result<Self, A2aError> {
+    pub async fn start(parts: ServiceComponents) -> Result<Self, A2aError> {
         let core = Arc::new(Core::new(parts));
         core.recover().await?;
         core.spawn_background_work();

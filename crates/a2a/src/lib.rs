@@ -5,7 +5,7 @@
 //! - [`Task`], [`Message`] and [`Event`] hold an agent's answer as JSON with the member names of A2A 0.3. They keep unknown
 //!   members. A [`Dialect`] parses them from the JSON of one version.
 //! - [`SendRequest`] is a client's request, and [`SendParams`] writes it in a dialect.
-//! - With the feature `types`, `v1_0` has the values that a server stores, `v0_3` writes them as A2A 0.3, and `params`
+//! - With the feature `types`, `v1_0` has the values that a server stores, `v0_3` writes them as A2A 0.3, and `parse_request`
 //!   parses requests of both versions into them.
 //!
 //! Parsing JSON of another shape returns a [`ShapeError`] with the place of the first difference.
@@ -22,16 +22,16 @@
 
 #![forbid(unsafe_code)]
 
-mod answer;
 mod artifact;
 mod card;
+mod decode_response;
 mod error;
 mod event;
 pub mod http;
 mod json;
 mod operation;
 #[cfg(feature = "types")]
-pub mod params;
+pub mod parse_request;
 mod protocol;
 mod request;
 mod security;

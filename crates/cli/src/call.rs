@@ -16,7 +16,7 @@ use super::{
     output::{LineWriter, standard_input},
     text,
 };
-use gateway_server::clients::Script;
+use gateway_server::client_library::Script;
 
 const EXAMPLES: &str = "\
 Examples:

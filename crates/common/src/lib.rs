@@ -4,7 +4,7 @@
 //! - [`log`] and [`audit`]: the log sink and the audit log; [`panics`] turns a panic into an error.
 //! - [`config`]: secrets and URLs in settings; [`validation`] reports faults of a JSON Schema with their places.
 //! - [`redact`]: removal of secrets from texts and JSON; [`confusables`] recognizes look-alike characters.
-//! - [`large`]: work that must not hold up other tasks.
+//! - [`blocking`]: work that must not hold up other tasks.
 //! - [`jws`]: signatures (RFC 7515); [`files`]: private files and durable renames.
 //!
 //! # Examples
@@ -21,12 +21,12 @@
 #![forbid(unsafe_code)]
 
 pub mod audit;
+pub mod blocking;
 pub mod config;
 pub mod confusables;
 pub mod environment;
 pub mod files;
 pub mod jws;
-pub mod large;
 pub mod log;
 pub mod panics;
 pub mod redact;

@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use jsonschema::Validator;
 use openclaw_remote_agent::config::Config;
 use openclaw_remote_agent::plugin::{assemble_with_network, parse_config};
-use openclaw_remote_agent::remote_agent::{Pace, RemoteAgent, ToolCall};
+use openclaw_remote_agent::remote_agent::{PollIntervals, RemoteAgent, ToolCall};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -98,7 +98,7 @@ pub(crate) fn call(
         .unwrap();
     let config = Config::parse(config).unwrap();
     let (env, log) = (Arc::new(SystemEnvironment), Arc::new(Silent));
-    let agent = assemble_with_network(&config, net, env, Pace::default(), log).unwrap();
+    let agent = assemble_with_network(&config, net, env, PollIntervals::default(), log).unwrap();
     let updates = Mutex::new(Vec::new());
     let envelope = runtime.block_on(async {
         tokio::spawn(beside);

@@ -11,7 +11,7 @@ use url::Url;
 use common::environment::SystemEnvironment;
 use common::log::{Level, Log};
 use common::panics;
-use gateway_server::clients::{AgentEvent, Endpoint, jittered};
+use gateway_server::client_library::{AgentEvent, Endpoint, jittered};
 use gateway_server::{LocalAgent, Server};
 
 use super::agent::Agent;

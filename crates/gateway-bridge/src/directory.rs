@@ -12,8 +12,8 @@ use common::environment::Environment;
 use common::log::Log;
 use egress::HttpClient;
 use peer::{
-    BoxFuture, CallOptions, CardLocation, Connection, Discovered, LocalGateway, Member, Peer,
-    PeerConfig, PeerError, PeerErrorKind, PeerProvider, Validator,
+    BoxFuture, CallOptions, CardEtag, CardLocation, Connection, Discovered, LocalGateway, Member,
+    Peer, PeerConfig, PeerError, PeerErrorKind, PeerProvider,
 };
 
 use super::connector::Connector;
@@ -33,7 +33,7 @@ const CARD_MAX_AGE: Duration = Duration::from_secs(60);
 const MAX_LISTED_NAMES: usize = 20;
 
 /// The local gateway of one instance. It connects on first use.
-pub struct Gateway {
+pub struct BridgedGateway {
     connector: Arc<Connector>,
     /// The triad for gateways that have none.
     triad: Arc<Triad>,
@@ -41,7 +41,7 @@ pub struct Gateway {
     seen: Mutex<BTreeMap<String, Card>>,
 }
 
-impl Gateway {
+impl BridgedGateway {
     /// Creates the gateway of `settings`, which connects through `net`.
     pub fn new(
         net: Arc<dyn HttpClient>,
@@ -168,11 +168,11 @@ fn agent(config: &PeerConfig) -> Result<String, PeerError> {
     Ok(name.into_owned())
 }
 
-impl PeerProvider for Gateway {
+impl PeerProvider for BridgedGateway {
     fn discover<'a>(
         &'a self,
         config: &'a PeerConfig,
-        _known: Option<&'a Validator>,
+        _known: Option<&'a CardEtag>,
     ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
         Box::pin(async move {
             let card = self.card(&agent(config)?).await?;
@@ -195,7 +195,7 @@ impl PeerProvider for Gateway {
     }
 }
 
-impl LocalGateway for Gateway {
+impl LocalGateway for BridgedGateway {
     fn members(&self) -> BoxFuture<'_, Result<Vec<Member>, PeerError>> {
         Box::pin(self.all(ListPurpose::List))
     }

@@ -1,6 +1,6 @@
 //! Peers behind a local gateway: its agents, and a triad that votes.
 //!
-//! [`Gateway`] implements `peer::PeerProvider`. It detects the protocol of the gateway (`dial.rs`), keeps one connection per
+//! [`BridgedGateway`] implements `peer::PeerProvider`. It detects the protocol of the gateway (`dial.rs`), keeps one connection per
 //! instance (`connector.rs`), and maps the calls of a peer to the dialects `a2a_v1/`, `heretek_js/` and `openclaw/`.
 //! `triad/` collects votes if the gateway cannot. The crate does not check permissions of callers.
 //!
@@ -18,14 +18,14 @@
 //!
 //! ```no_run
 //! use std::sync::Arc;
-//! use openclaw_remote_agent_gateway_bridge::{Gateway, Settings};
+//! use openclaw_remote_agent_gateway_bridge::{BridgedGateway, Settings};
 //! # async fn run(
 //! #     net: Arc<dyn egress::HttpClient>,
 //! #     env: Arc<dyn common::environment::Environment>,
 //! #     log: Arc<dyn common::log::Log>,
 //! # ) -> Result<(), Box<dyn std::error::Error>> {
 //! let settings = Settings::new("ws://127.0.0.1:18789".parse()?);
-//! let gateway = Gateway::new(net, settings, env, log);
+//! let gateway = BridgedGateway::new(net, settings, env, log);
 //! # Ok(())
 //! # }
 //! ```
@@ -56,7 +56,7 @@ use std::time::{Duration, Instant};
 use ::peer::{BoxFuture, EventStream, Member, PeerError};
 use a2a::{Reply, SendRequest, Task};
 
-pub use directory::Gateway;
+pub use directory::BridgedGateway;
 pub use settings::{DialectChoice, Settings, TriadSettings};
 
 /// The context of one call.

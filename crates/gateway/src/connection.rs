@@ -18,7 +18,7 @@ use collective::CloseCode;
 use http_server::serve::Connection;
 
 use super::access::Identity;
-use super::client::Client;
+use super::connected_client::Client;
 use super::connection_timeouts;
 use super::handlers::FrameHandler;
 use super::names::CLIENT_ID_PREFIX;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use collective::{Envelope, ErrorCode};
 
-use super::client::Client;
+use super::connected_client::Client;
 use super::error::RequestError;
 use super::frames;
 use super::outbox::{Close, Item};

@@ -10,7 +10,7 @@ use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use collective::Envelope;
 
-use super::client::Client;
+use super::connected_client::Client;
 use super::error::RequestError;
 use super::frames;
 use super::subscriptions::Channel;

@@ -7,9 +7,9 @@
 //! |---|---|
 //! | [`config`], [`access`] | configuration, authentication, authorization |
 //! | [`sessions`], [`manage`], [`audit`] | session store, operations on it, audit log |
-//! | [`clients`] | clients of a gateway for the command |
+//! | [`client_library`] | clients of a gateway for the command |
 //! | `server`, `upgrade`, `connection` | the listener, the upgrade request, one WebSocket |
-//! | `connection_timeouts`, `outbox`, `client` | timeouts, send queue and pending requests of one client |
+//! | `connection_timeouts`, `outbox`, `connected_client` | timeouts, send queue and pending requests of one client |
 //! | `state` | what all connections share: `registry`, `subscriptions`, `events`, `proposals`, `services` |
 //! | `handlers` | one handler per group of message types |
 //!
@@ -44,11 +44,10 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
-mod access_control;
 pub mod audit;
-mod client;
-pub mod clients;
+pub mod client_library;
 pub mod config;
+mod connected_client;
 mod connection;
 mod connection_timeouts;
 mod error;
@@ -58,6 +57,7 @@ mod handlers;
 mod local;
 pub mod manage;
 mod names;
+mod origin_check;
 mod outbox;
 mod probe;
 mod proposals;

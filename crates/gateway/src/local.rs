@@ -13,7 +13,7 @@ use http::header::{
 use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::access::Identity;
-use super::clients::Connector;
+use super::client_library::Connector;
 use super::connection;
 use super::state::GatewayState;
 use super::status::RunStatus;

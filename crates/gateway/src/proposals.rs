@@ -11,8 +11,8 @@ use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use collective::{Decision, Envelope, Quorum, Tally, Vote, VoteRejection};
 
-use super::client::Client;
 use super::config::TriadConfig;
+use super::connected_client::Client;
 use super::error::RequestError;
 
 /// The maximum number of pending proposals.

@@ -11,8 +11,8 @@ use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use collective::ErrorCode;
 
-use super::client::Client;
 use super::config::AgentConfig;
+use super::connected_client::Client;
 use super::error::RequestError;
 use super::frames;
 use super::outbox::Close;

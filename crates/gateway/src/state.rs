@@ -14,12 +14,12 @@ use common::log::Log;
 use egress::HttpClient;
 
 use super::access::{Keyring, Operation};
-use super::access_control::AccessControl;
 use super::audit::{Audit, AuditRecord, Outcome};
-use super::client::{Client, PendingRequest};
 use super::config::ServerConfig;
+use super::connected_client::{Client, PendingRequest};
 use super::error::RequestError;
 use super::events::{EventFeed, GatewayEvent};
+use super::origin_check::OriginCheck;
 use super::outbox::ByteBudget;
 use super::proposals::Triad;
 use super::registry::Registry;
@@ -34,7 +34,7 @@ const MAX_CONCURRENT_MANAGEMENT: usize = 4;
 /// The state that all connections share.
 pub(super) struct GatewayState {
     pub(super) config: ServerConfig,
-    pub(super) access: AccessControl,
+    pub(super) origin_check: OriginCheck,
     pub(super) keyring: Keyring,
     pub(super) sessions: Sessions,
     pub(super) audit: Audit,
@@ -70,7 +70,7 @@ impl GatewayState {
         let config = parts.config;
         Arc::new(Self {
             registry: RwLock::new(Registry::new(&config.agents)),
-            access: AccessControl::new(&config),
+            origin_check: OriginCheck::new(&config),
             triad: Triad::new(&config.triad),
             events: EventFeed::new(parts.env.uuid().simple().to_string()),
             services: ServiceCatalog::new(&config.services),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
-use super::client::Client;
+use super::connected_client::Client;
 
 /// A channel that clients subscribe to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use http::header::{
     SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, SERVER, UPGRADE,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version};
-use http_server::page::Page;
+use http_server::operator_html::Page;
 use http_server::serve::Connection;
 use hyper_util::rt::TokioIo;
 
@@ -111,7 +111,7 @@ async fn check_access(
     request: Request,
     next: Next,
 ) -> Result<Response, Refused> {
-    let allowed = state.access.check(request.headers(), request.uri());
+    let allowed = state.origin_check.check(request.headers(), request.uri());
     allowed.map_err(|message| Refused::new(StatusCode::FORBIDDEN, message))?;
     Ok(next.run(request).await)
 }

@@ -6,7 +6,7 @@
 //! - [`host`] checks `Host` and `Origin`, and [`forwarded`] reads the headers of trusted proxies.
 //! - [`request_limit`] limits requests: [`rate_limit`] their rate, [`open_requests`] their concurrency, and
 //!   [`byte_budget`] the bytes of their bodies and of unread responses.
-//! - [`page`] builds the pages for the operator of a server.
+//! - [`operator_html`] builds the pages for the operator of a server.
 //!
 //! tower-http's layers for body size and timeouts do not fit. They respond in plain text, while clients of A2A need an
 //! error of their protocol. They also limit each request separately, while a server has to limit all requests of a
@@ -45,7 +45,7 @@ pub mod forwarded;
 mod guarded_body;
 pub mod host;
 pub mod open_requests;
-pub mod page;
+pub mod operator_html;
 pub mod rate_limit;
 pub mod request_limit;
 pub mod serve;

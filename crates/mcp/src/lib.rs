@@ -31,11 +31,11 @@
 
 mod call;
 mod caller;
+mod client_concurrency;
 mod elicitation;
 pub mod http;
 mod results;
 mod server;
-mod slots;
 mod stdio;
 mod task_id;
 mod tool;

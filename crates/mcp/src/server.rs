@@ -20,9 +20,9 @@ use tokio_util::task::TaskTracker;
 
 use crate::call::{Outcome, RunningCall, follow};
 use crate::caller;
+use crate::client_concurrency::CallSlots;
 use crate::elicitation;
 use crate::results;
-use crate::slots::CallSlots;
 use crate::task_id::{self, TaskIdKey, TaskRef};
 use crate::tool::Tool;
 

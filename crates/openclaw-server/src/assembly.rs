@@ -12,7 +12,7 @@ use std::time::Duration;
 use a2a_server::http::api::Operator;
 use a2a_server::http::app;
 use a2a_server::http::{self as wire, App, CardFacts, Router};
-use a2a_server::service::{Parts, Service};
+use a2a_server::service::{Service, ServiceComponents};
 use a2a_server::settings::Settings;
 use common::environment::SystemEnvironment;
 use tokio_util::sync::CancellationToken;
@@ -52,7 +52,7 @@ impl Server {
                 anywhere: config.push.allow_any_address,
             },
         );
-        let service = Service::start(Parts {
+        let service = Service::start(ServiceComponents {
             settings: settings(config, clients.requires_token()),
             executor: executor::executor(config)?,
             store,

@@ -23,7 +23,7 @@ use url::Url;
 pub use limits::ServeLimits;
 pub use paths::default_state_dir;
 
-use super::executor::{Local, Thinking};
+use super::executor::{RunMode, Thinking};
 use common::config::{ConfigError, Secret, SecretMap};
 use common::validation;
 
@@ -87,7 +87,7 @@ pub struct ServeConfig {
     /// The names of additional variables of the server's environment that the command receives.
     pub pass_env: Vec<String>,
     /// Whether the command runs turns in its own process.
-    pub local: Local,
+    pub local: RunMode,
     /// Whether a 0.3 request without `blocking` receives the task at once.
     pub async_mode: bool,
     /// The task store in the configuration's format, see [`TaskStoreKind`].
@@ -281,7 +281,7 @@ impl Default for ServeConfig {
             working_directory: None,
             env_vars: SecretMap::default(),
             pass_env: Vec::new(),
-            local: Local::default(),
+            local: RunMode::default(),
             async_mode: true,
             task_store: None,
             fsync: FsyncMode::default(),

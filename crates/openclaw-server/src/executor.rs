@@ -19,4 +19,4 @@ pub(crate) use environment::{configured_secrets, environment_secrets, password};
 pub use gateway::{GatewayExecutor, GatewayRuns};
 pub use redacted::Redacted;
 pub(crate) use settings::expand_home;
-pub use settings::{Local, Thinking, UnknownThinking, state_dir};
+pub use settings::{RunMode, Thinking, UnknownThinking, state_dir};

@@ -1,6 +1,6 @@
 //! Maps A2A contexts to sessions of OpenClaw.
 
-use a2a_server::service::Sessions;
+use a2a_server::service::SessionMapper;
 
 use gateway_bridge::session_key;
 
@@ -8,7 +8,7 @@ use gateway_bridge::session_key;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SessionKeys;
 
-impl Sessions for SessionKeys {
+impl SessionMapper for SessionKeys {
     fn session_id(&self, client: Option<&str>, context_id: &str) -> String {
         match client {
             Some(client) => session_key::session_id_of_client(client, context_id),

@@ -110,7 +110,7 @@ pub trait PeerProvider: Send + Sync {
     fn discover<'a>(
         &'a self,
         reach: &'a PeerConfig,
-        validator: Option<&'a Validator>,
+        validator: Option<&'a CardEtag>,
     ) -> BoxFuture<'a, Result<Discovered, PeerError>>;
 
     /// Opens a peer for one call, on an interface that `reach` and `card` both allow.
@@ -127,9 +127,9 @@ pub trait PeerProvider: Send + Sync {
     ) -> Result<Box<dyn Peer>, PeerError>;
 }
 
-/// The validator of a card, for a conditional request (RFC 9110 §8.8.3).
+/// The entity tag of a card, the validator of a conditional request (RFC 9110 §8.8.3).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Validator {
+pub struct CardEtag {
     /// The URL of the card.
     pub url: url::Url,
     /// The `ETag`, as received.
@@ -139,7 +139,7 @@ pub struct Validator {
 /// The outcome of discovery.
 #[derive(Debug)]
 pub enum Discovered {
-    /// The card of the given [`Validator`] is still valid.
+    /// The card of the given [`CardEtag`] is still valid.
     Unchanged {
         /// The lifetime that the peer set.
         max_age: Option<std::time::Duration>,
@@ -151,7 +151,7 @@ pub enum Discovered {
         /// The card.
         card: Box<Card>,
         /// The validator for the next request.
-        validator: Option<Validator>,
+        validator: Option<CardEtag>,
         /// The lifetime that the peer set.
         max_age: Option<std::time::Duration>,
         /// The time on the peer's clock.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
-use crate::remote_agent::{Pace, RemoteAgent, ToolCall};
+use crate::remote_agent::{PollIntervals, RemoteAgent, ToolCall};
 use common::environment::SystemEnvironment;
 use common::log::Silent;
 use egress::NetFault;
@@ -23,8 +23,14 @@ pub(super) fn tool_with_gateway(dialect: &str) -> (RemoteAgent, ScriptedNet, Arr
     let config = Config::parse(&config.to_string()).unwrap();
     let network = Arc::new(net.clone());
     let env = Arc::new(SystemEnvironment);
-    let tool =
-        assemble_with_network(&config, network, env, Pace::default(), Arc::new(Silent)).unwrap();
+    let tool = assemble_with_network(
+        &config,
+        network,
+        env,
+        PollIntervals::default(),
+        Arc::new(Silent),
+    )
+    .unwrap();
     (tool, net, arrivals)
 }
 

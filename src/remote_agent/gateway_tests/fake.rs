@@ -9,16 +9,16 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
-use crate::remote_agent::{Pace, RemoteAgent, ToolCall};
+use crate::remote_agent::{PollIntervals, RemoteAgent, ToolCall};
 use a2a::{Card, CardView, Interface, Reply, Security, SendRequest, Task, Transport};
 use collective::ErrorCode;
 use common::environment::SystemEnvironment;
 use common::log::Recorder;
 use common::validation;
 use peer::{
-    BoxFuture, CallOptions, CardLocation, Connection, ConnectionState, Discovered, EventStream,
-    HostSession, LocalGateway, Member, MemberStatus, NegotiatedProtocol, Peer, PeerConfig,
-    PeerError, PeerErrorKind, PeerProvider, Validator,
+    BoxFuture, CallOptions, CardEtag, CardLocation, Connection, ConnectionState, Discovered,
+    EventStream, HostSession, LocalGateway, Member, MemberStatus, NegotiatedProtocol, Peer,
+    PeerConfig, PeerError, PeerErrorKind, PeerProvider,
 };
 
 /// The behaviour of the gateway, and the calls that it received.
@@ -141,7 +141,7 @@ impl Fixture {
             Arc::new(FakeDirectory(Arc::clone(&gateway))),
             Some(Arc::new(FakeDirectory(Arc::clone(&gateway)))),
             Arc::new(SystemEnvironment),
-            Pace::default(),
+            PollIntervals::default(),
             Arc::clone(&log) as _,
         );
         Self {
@@ -192,7 +192,7 @@ impl PeerProvider for FakeDirectory {
     fn discover<'a>(
         &'a self,
         peer_config: &'a PeerConfig,
-        _: Option<&'a Validator>,
+        _: Option<&'a CardEtag>,
     ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
         let name = name(peer_config);
         self.0.received.lock().unwrap().cards.push(name.clone());

@@ -20,7 +20,7 @@ impl PeerProvider for Once {
     fn discover<'a>(
         &'a self,
         _: &'a PeerConfig,
-        _: Option<&'a Validator>,
+        _: Option<&'a CardEtag>,
     ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
         if self.0.fetch_add(1, Ordering::Relaxed) > 0 {
             return Box::pin(pending());

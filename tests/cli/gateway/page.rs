@@ -84,7 +84,7 @@ async fn page_shows_agents_votes_and_messages_without_texts() {
 
 #[tokio::test]
 async fn page_shows_how_the_gateway_runs_an_agent() {
-    use gateway_server::clients::{Connector, Endpoint};
+    use gateway_server::client_library::{Connector, Endpoint};
 
     let folder = scratch("gateway-page-run");
     let config = json!({"agents": [

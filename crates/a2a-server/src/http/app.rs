@@ -12,7 +12,7 @@ use super::access_control::{AccessControl, RequestContext, control};
 use super::api::{self, Operator};
 use super::error::plain;
 use a2a::{A2aError, ErrorReason};
-use http_server::page::Page;
+use http_server::operator_html::Page;
 
 /// Merges the routes of the operator and of the protocol, and applies the access control to both.
 pub fn router(wire: Router, operator: Operator, access: Arc<AccessControl>) -> Router {

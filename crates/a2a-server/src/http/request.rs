@@ -59,7 +59,7 @@ pub(crate) async fn agent(
 }
 
 fn invalid_tenant(problem: &str) -> A2aError {
-    a2a::params::invalid_params("tenant", problem)
+    a2a::parse_request::invalid_params("tenant", problem)
 }
 
 fn excerpt(text: &str) -> String {

@@ -1,7 +1,7 @@
 //! HTTP+JSON of both versions (A2A 1.0 §11, A2A 0.3 §3.5.3).
 
 use a2a::http::{A2A_JSON, JSON};
-use a2a::params::{self, Fields};
+use a2a::parse_request::{self, Fields};
 use a2a::{A2aError, Dialect, ErrorReason, Resource, Transport};
 use axum::body::Body;
 use axum::response::Response;
@@ -10,8 +10,8 @@ use http::header::ACCEPT;
 use http::request::Parts;
 use serde_json::{Map, Value};
 
-use super::call::{self, Answer, Call};
 use super::error::Failure;
+use super::operations::{self, Answer, Call};
 use super::sse::{self, Binding};
 use super::write::{DialectAnswer, json};
 use super::{App, body, list, request, version};
@@ -55,7 +55,7 @@ pub(crate) async fn serve(
     };
     let base = || request::base_url(app, &parts);
     Ok(
-        match call::execute(app, &caller, dialect, base, call).await? {
+        match operations::execute(app, &caller, dialect, base, call).await? {
             Answer::Updates(updates) => {
                 let updates = sse::until_revoked(updates, &parts);
                 sse::response(updates, dialect, Binding::Rest, app.keep_alive)
@@ -89,17 +89,17 @@ fn call(
 ) -> Result<Call, A2aError> {
     let params = &mut params;
     Ok(match resource {
-        Resource::Send => Call::Send(Box::new(params::send(dialect, params)?.into())),
-        Resource::Stream => Call::Stream(Box::new(params::send(dialect, params)?.into())),
-        Resource::Tasks => Call::List(params::list(dialect, params)?),
+        Resource::Send => Call::Send(Box::new(parse_request::send(dialect, params)?.into())),
+        Resource::Stream => Call::Stream(Box::new(parse_request::send(dialect, params)?.into())),
+        Resource::Tasks => Call::List(parse_request::list(dialect, params)?),
         Resource::Task(task_id) => Call::Get {
             task_id,
-            history_length: params::history_length(dialect, params)?,
+            history_length: parse_request::history_length(dialect, params)?,
         },
         Resource::Cancel(task_id) => Call::Cancel(task_id),
         Resource::Subscribe(task_id) => Call::Subscribe(task_id),
         Resource::PushConfigs(task_id) if *method == Method::POST => {
-            Call::CreatePush(params::create_push(params, Some(&task_id))?)
+            Call::CreatePush(parse_request::create_push(params, Some(&task_id))?)
         }
         Resource::PushConfigs(task_id) => Call::ListPushes(task_id),
         Resource::PushConfig(task_id, config_id) if *method == Method::DELETE => {
@@ -131,7 +131,7 @@ fn parse_object(bytes: &[u8]) -> Result<Fields, A2aError> {
 /// Returns the tenant, which must be the same in path and body.
 fn merge_tenants(path: Option<String>, body: Option<String>) -> Result<Option<String>, A2aError> {
     match (path, body) {
-        (Some(path), Some(body)) if path != body => Err(a2a::params::invalid_params(
+        (Some(path), Some(body)) if path != body => Err(a2a::parse_request::invalid_params(
             "tenant",
             "is not the tenant that the path names",
         )),

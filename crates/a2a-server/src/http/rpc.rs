@@ -3,7 +3,7 @@
 mod method;
 
 use a2a::http::JSON;
-use a2a::params::Fields;
+use a2a::parse_request::Fields;
 use a2a::{Dialect, Operation, Transport};
 use axum::body::Body;
 use axum::response::Response;
@@ -11,9 +11,9 @@ use http::request::Parts;
 use serde_json::{Map, Value};
 
 use super::access_control::Principal;
-use super::call::{self, Answer};
 use super::envelope::{Id, Request, Success};
 use super::error::{self, Failure};
+use super::operations::{self, Answer};
 use super::sse::{self, Binding};
 use super::write::{DialectAnswer, json};
 use super::{App, body, list, request, version};
@@ -87,6 +87,6 @@ async fn answer(
         agent,
     };
     let base = || request::base_url(app, parts);
-    let answer = call::execute(app, &caller, dialect, base, call).await?;
+    let answer = operations::execute(app, &caller, dialect, base, call).await?;
     Ok((answer, dialect))
 }

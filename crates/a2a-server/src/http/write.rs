@@ -7,7 +7,7 @@ use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use serde::{Serialize, Serializer};
 
-use super::call::Answer;
+use super::operations::Answer;
 use a2a::Dialect;
 use a2a::v0_3::as_v0_3;
 

@@ -12,7 +12,7 @@ use super::agents::{AgentCache, AgentList};
 use super::dedup::MessageDedup;
 use super::task_quota::TaskQuota;
 use super::value_quota::ValueQuota;
-use super::{Parts, Sessions};
+use super::{ServiceComponents, SessionMapper};
 use crate::call_context::CallContext;
 use crate::executor::Executor;
 use crate::metrics::Metrics;
@@ -30,7 +30,7 @@ pub(super) struct Core {
     pub(super) settings: Settings,
     pub(super) executor: Arc<dyn Executor>,
     pub(super) store: Arc<dyn TaskStore>,
-    pub(super) sessions: Arc<dyn Sessions>,
+    pub(super) sessions: Arc<dyn SessionMapper>,
     pub(super) env: Arc<dyn Environment>,
     pub(super) notifier: Notifier,
     pub(super) metrics: Metrics,
@@ -52,7 +52,7 @@ pub(super) struct Core {
 }
 
 impl Core {
-    pub(super) fn new(parts: Parts) -> Self {
+    pub(super) fn new(parts: ServiceComponents) -> Self {
         let limits = parts.settings.limits;
         let metrics = Metrics::new();
         let notifier = Notifier::new(

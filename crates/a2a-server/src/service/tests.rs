@@ -23,6 +23,7 @@ use crate::task_record::TaskRecord;
 use crate::task_record::tests::record;
 use common::environment::{Clock, IdGenerator, SystemEnvironment};
 
+mod accepted_media_types;
 mod agents;
 mod answers;
 mod cancel;
@@ -36,7 +37,6 @@ mod ends;
 mod failing_store;
 mod isolation;
 mod lists;
-mod modes;
 mod order;
 mod pushes;
 mod recovery;
@@ -104,7 +104,7 @@ impl TestService {
             agents: Mutex::new(Ok(vec![agent("main"), agent("other")])),
         });
         let clock = Arc::new(TestClock::new());
-        let service = Service::start(Parts {
+        let service = Service::start(ServiceComponents {
             settings,
             executor: executor.clone(),
             store: task_store,

@@ -11,7 +11,7 @@ use crate::{
 };
 use collective::ErrorCode;
 use common::files::{create_private_dir, replace};
-use gateway_server::clients::{ClientError, ClientErrorKind, Connector, Endpoint};
+use gateway_server::client_library::{ClientError, ClientErrorKind, Connector, Endpoint};
 use gateway_server::config::ServerConfig;
 
 /// Add an agent to the gateway's configuration, create its workspace, and inform the running gateway

@@ -18,7 +18,7 @@ use collective::ErrorCode;
 use common::config::gateway_url;
 use egress::{address::is_this_machine, credential::Trust};
 use gateway_bridge::delegation::{Delegation, METADATA_KEY};
-use gateway_server::clients::{
+use gateway_server::client_library::{
     ClientError, ClientErrorKind, Connector, Endpoint, Health, Requester,
 };
 use gateway_server::config::{PORT, ServerConfig, default_state_dir};

@@ -11,7 +11,7 @@ use crate::{
     text,
 };
 use collective::Kind;
-use gateway_server::clients::Message;
+use gateway_server::client_library::Message;
 
 const SEND_EXAMPLES: &str = "\
 Examples:

@@ -9,7 +9,7 @@ use crate::{
     table::Table,
     text,
 };
-use gateway_server::clients::{ClientErrorKind, Health};
+use gateway_server::client_library::{ClientErrorKind, Health};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -8,7 +8,7 @@ use crate::{
     output::{LineWriter, note},
     shutdown, text,
 };
-use gateway_server::clients::Observation;
+use gateway_server::client_library::Observation;
 
 const EXAMPLES: &str = "\
 Examples:

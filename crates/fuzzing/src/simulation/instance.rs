@@ -5,7 +5,7 @@ use std::sync::Arc;
 use common::log::{Level, Log};
 use openclaw_remote_agent::config::Config;
 use openclaw_remote_agent::plugin::assemble_with_network;
-use openclaw_remote_agent::remote_agent::{Pace, RemoteAgent};
+use openclaw_remote_agent::remote_agent::{PollIntervals, RemoteAgent};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -100,8 +100,14 @@ fn start_with_gateway(
     let net = Arc::new(net);
     let config = Config::parse(&config(gateway)).unwrap();
     let log = Arc::new(CheckedLog(Arc::clone(world)));
-    let agent =
-        assemble_with_network(&config, net.clone(), env.clone(), Pace::default(), log).unwrap();
+    let agent = assemble_with_network(
+        &config,
+        net.clone(),
+        env.clone(),
+        PollIntervals::default(),
+        log,
+    )
+    .unwrap();
     Arc::new(Instance {
         agent,
         net,

@@ -8,14 +8,14 @@ use a2a_server::executor::scripted::ScriptedExecutor;
 use a2a_server::executor::{Agent, ExecutionEvents, Executor, ExecutorError, Outcome, RunInput};
 use a2a_server::http::access_control::{Principal, RequestContext};
 use a2a_server::http::{App, CardFacts, DEFAULT_BODY_BYTES, DEFAULT_KEEP_ALIVE, router};
-use a2a_server::service::{Parts, Service};
+use a2a_server::service::{Service, ServiceComponents};
 use a2a_server::settings::Settings;
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
 use collective::Vote;
 use common::log::Silent;
 use futures_util::future::BoxFuture;
-use gateway_server::clients::{AgentEvent, Ballot, Connector, Endpoint, Script};
+use gateway_server::client_library::{AgentEvent, Ballot, Connector, Endpoint, Script};
 use gateway_server::config::ServerConfig;
 use http::header::AUTHORIZATION;
 use openclaw_server::push_sender::{HttpPushSender, WebhookPolicy};
@@ -37,7 +37,7 @@ pub(super) async fn start_server(world: &Arc<World>, server: usize, faults: u64)
     servers.environments.lock().unwrap().push(Arc::clone(&env));
     let net = SimulatedNet::new(Arc::clone(world), "server", faults, Arc::clone(&env));
     let sender = HttpPushSender::new(Arc::new(net), WebhookPolicy::default());
-    let service = Service::start(Parts {
+    let service = Service::start(ServiceComponents {
         settings: Settings::default(),
         executor: Arc::new(CountingExecutor {
             script: ScriptedExecutor::default(),

@@ -8,7 +8,7 @@ use common::log::Silent;
 use egress::ReqwestClient;
 use openclaw_remote_agent::config::Config;
 use openclaw_remote_agent::plugin::assemble_with_network;
-use openclaw_remote_agent::remote_agent::{Pace, RemoteAgent, ToolCall};
+use openclaw_remote_agent::remote_agent::{PollIntervals, RemoteAgent, ToolCall};
 use openclaw_remote_agent_fuzzing::check_schema;
 use serde_json::{Value, json};
 use testkit::http::{Connection, Server, response};
@@ -122,7 +122,8 @@ impl Pair {
         let config = Config::parse(&config.to_string()).unwrap();
         let net = Arc::new(ReqwestClient::new().unwrap());
         let (env, log) = (Arc::new(SystemEnvironment), Arc::new(Silent));
-        let agent = assemble_with_network(&config, net, env, Pace::default(), log).unwrap();
+        let agent =
+            assemble_with_network(&config, net, env, PollIntervals::default(), log).unwrap();
         Self {
             peer,
             agent,

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use collective::{Envelope, Kind};
 use gateway_bridge::delegation::Delegation;
-use gateway_server::clients::{AgentEvent, Ballot};
+use gateway_server::client_library::{AgentEvent, Ballot};
 
 use super::{ActiveGuard, Connection, Turns, delegation, failed};
 use crate::backend::{BackendError, Proposal, Turn};

@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 use url::Url;
 
 use crate::scripted::{Arrivals, Connection, ScriptedNet, TestEnvironment, network};
-use crate::{DialectChoice, Gateway, Settings};
+use crate::{BridgedGateway, DialectChoice, Settings};
 use a2a::{Event, Part, Reply, SendRequest, Task, TaskState};
 use collective::ErrorCode;
 use common::log::Recorder;
@@ -31,7 +31,7 @@ use peer::{
 
 /// The bridge, and the receiver of its connections.
 struct Harness {
-    gateway: Gateway,
+    gateway: BridgedGateway,
     net: ScriptedNet,
     arrivals: Arrivals,
     log: Arc<Recorder>,
@@ -47,7 +47,7 @@ fn settings() -> Settings {
 fn harness(settings: Settings) -> Harness {
     let (net, arrivals) = network();
     let log = Arc::new(Recorder::default());
-    let gateway = Gateway::new(
+    let gateway = BridgedGateway::new(
         Arc::new(net.clone()),
         settings,
         Arc::new(TestEnvironment::new()),

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use url::Url;
 
 use crate::scripted::{Arrivals, Connection, ScriptedNet, TestEnvironment, network};
-use crate::{DialectChoice, Gateway, Settings};
+use crate::{BridgedGateway, DialectChoice, Settings};
 use a2a::{Part, Reply, SendRequest, TaskState};
 use collective::ErrorCode;
 use common::log::Silent;
@@ -24,7 +24,7 @@ fn settings(query: &str) -> Settings {
 }
 
 struct Harness {
-    gateway: Gateway,
+    gateway: BridgedGateway,
     net: ScriptedNet,
     arrivals: Arrivals,
 }
@@ -32,7 +32,7 @@ struct Harness {
 fn harness(query: &str) -> Harness {
     let (net, arrivals) = network();
     let env = Arc::new(TestEnvironment::new());
-    let gateway = Gateway::new(
+    let gateway = BridgedGateway::new(
         Arc::new(net.clone()),
         settings(query),
         env,
@@ -236,7 +236,7 @@ async fn h_12_token_is_in_query_only_if_configured() {
             token_in_query,
             ..settings("")
         };
-        let gateway = Gateway::new(
+        let gateway = BridgedGateway::new(
             Arc::new(net.clone()),
             settings,
             Arc::new(TestEnvironment::new()),

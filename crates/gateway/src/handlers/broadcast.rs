@@ -9,7 +9,7 @@ use collective::{Envelope, GATEWAY, Kind};
 
 use crate::access::Operation;
 use crate::audit::Outcome;
-use crate::client::Client;
+use crate::connected_client::Client;
 use crate::error::RequestError;
 use crate::events::delivery;
 use crate::reply_context::ReplyContext;

@@ -9,7 +9,7 @@ use collective::{Envelope, ErrorCode, GATEWAY, Kind};
 
 use crate::access::Operation;
 use crate::audit::Outcome;
-use crate::client::Client;
+use crate::connected_client::Client;
 use crate::error::RequestError;
 use crate::frames;
 use crate::reply_context::ReplyContext;

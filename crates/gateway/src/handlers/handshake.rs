@@ -8,7 +8,7 @@ use collective::{Envelope, ErrorCode, GATEWAY, Kind, PROTOCOL_VERSION, is_compat
 
 use crate::access::Operation;
 use crate::audit::Outcome;
-use crate::client::Client;
+use crate::connected_client::Client;
 use crate::error::RequestError;
 use crate::names;
 use crate::outbox::Close;

@@ -10,7 +10,7 @@ use collective::{Envelope, ErrorCode, Kind};
 
 use crate::access::Operation;
 use crate::audit::Outcome;
-use crate::client::{Client, InsertError, PendingRequest};
+use crate::connected_client::{Client, InsertError, PendingRequest};
 use crate::error::RequestError;
 use crate::events::delivery;
 use crate::names::CLIENT_ID_PREFIX;

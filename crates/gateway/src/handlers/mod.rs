@@ -16,7 +16,7 @@ use collective::{Envelope, ErrorCode, Kind, validate};
 
 use super::access::RateLimit;
 use super::audit::Outcome;
-use super::client::Client;
+use super::connected_client::Client;
 use super::error::RequestError;
 use super::frames;
 use super::outbox::Close;

@@ -5,8 +5,8 @@ use serde_json::Value;
 use collective::{Envelope, ErrorCode, Kind};
 
 use crate::audit::Outcome;
-use crate::client::Client;
-use crate::client::PendingRequest;
+use crate::connected_client::Client;
+use crate::connected_client::PendingRequest;
 use crate::error::RequestError;
 use crate::events::delivery;
 use crate::outbox::EnqueueError;

@@ -14,7 +14,7 @@ use egress::{AddressPolicy, NetError, Request, Sent};
 
 use crate::access::Operation;
 use crate::audit::Outcome;
-use crate::client::Client;
+use crate::connected_client::Client;
 use crate::error::RequestError;
 use crate::events::delivery;
 use crate::reply_context::ReplyContext;

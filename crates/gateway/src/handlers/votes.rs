@@ -10,7 +10,7 @@ use collective::{Envelope, ErrorCode, GATEWAY, Kind, MAJORITY, Vote, VoteRejecti
 
 use crate::access::Operation;
 use crate::audit::Outcome;
-use crate::client::Client;
+use crate::connected_client::Client;
 use crate::error::RequestError;
 use crate::events::GatewayEvent;
 use crate::frames;

@@ -11,8 +11,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::*;
 use crate::Server;
-use crate::access_control::AccessControl;
 use crate::config::ServerConfig;
+use crate::origin_check::OriginCheck;
 
 const KEY: &str = "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==";
 
@@ -177,8 +177,8 @@ fn public_gateway_accepts_only_its_names() {
     };
     let answers_to = |config: &ServerConfig, host: &str| {
         let headers = HeaderMap::from_iter([(http::header::HOST, host.parse().unwrap())]);
-        let access = AccessControl::new(config);
-        access.check(&headers, &http::Uri::from_static("/")).is_ok()
+        let check = OriginCheck::new(config);
+        check.check(&headers, &http::Uri::from_static("/")).is_ok()
     };
     for host in ["192.0.2.1:1", "gate.example:443", "localhost"] {
         assert!(answers_to(&config, host), "{host}");

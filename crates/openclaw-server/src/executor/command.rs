@@ -38,7 +38,7 @@ use gateway_bridge::session_key;
 use super::delegated::DelegationWriter;
 use super::environment;
 use super::parts;
-use super::settings::{Local, Thinking, state_dir};
+use super::settings::{RunMode, Thinking, state_dir};
 use answer::TurnOutput;
 use error::CommandError;
 use process::Ended;
@@ -66,7 +66,7 @@ pub struct CommandSettings {
     /// suffix.
     pub pass_env: Vec<String>,
     /// Whether the command runs turns in its own process.
-    pub local: Local,
+    pub local: RunMode,
 }
 
 impl Default for CommandSettings {
@@ -79,7 +79,7 @@ impl Default for CommandSettings {
             working_directory: None,
             env_vars: Vec::new(),
             pass_env: Vec::new(),
-            local: Local::default(),
+            local: RunMode::default(),
         }
     }
 }
@@ -113,7 +113,7 @@ impl CommandExecutor {
         Self(Arc::new(CommandRunner {
             delegated: DelegationWriter::new(state_dir, env, log),
             home: std::env::home_dir().filter(|home| home.components().count() > 1),
-            local: AtomicBool::new(settings.local == Local::Always),
+            local: AtomicBool::new(settings.local == RunMode::InProcess),
             settings,
             rejects_thinking: AtomicBool::new(false),
             default: OnceCell::new(),
@@ -209,7 +209,7 @@ impl CommandRunner {
                 }
                 // In these three cases, OpenClaw has not started the turn.
                 Ok(TurnOutput::OtherMode) => match self.settings.local {
-                    Local::Auto if !mode_switched => (local, mode_switched) = (!local, true),
+                    RunMode::Auto if !mode_switched => (local, mode_switched) = (!local, true),
                     only => return Err(self.command_error(CommandError::mode_rejected(only))),
                 },
                 Err(command_error)
@@ -312,7 +312,7 @@ impl CommandRunner {
     fn openclaw(&self) -> Command {
         let mut command = Command::new(&self.settings.openclaw_path);
         let own = self.settings.env_vars.iter();
-        let models = self.settings.local != Local::Never;
+        let models = self.settings.local != RunMode::Gateway;
         command
             .env_clear()
             .envs(environment::child_environment(

@@ -31,7 +31,7 @@ use common::log::Log;
 use egress::ReqwestClient;
 use gateway_bridge::delegation;
 use gateway_bridge::session_key;
-use gateway_bridge::{self, Gateway, TRIAD, openclaw};
+use gateway_bridge::{self, BridgedGateway, TRIAD, openclaw};
 use peer::{
     CallOptions, ConnectionState, EventStream, LocalGateway as _, MemberStatus, Peer, PeerError,
     PeerErrorKind,
@@ -75,7 +75,7 @@ pub struct GatewayRuns {
 pub struct GatewayExecutor(Arc<Runs>);
 
 struct Runs {
-    gateway: Gateway,
+    gateway: BridgedGateway,
     settings: GatewayRuns,
     delegated: DelegationWriter,
     env: Arc<dyn Environment>,
@@ -95,7 +95,8 @@ impl GatewayExecutor {
         log: Arc<dyn Log>,
     ) -> Result<Self, ExecutorError> {
         let net = ReqwestClient::new().map_err(|error| ExecutorError(error.to_string()))?;
-        let gateway = Gateway::new(Arc::new(net), settings, Arc::clone(&env), Arc::clone(&log));
+        let gateway =
+            BridgedGateway::new(Arc::new(net), settings, Arc::clone(&env), Arc::clone(&log));
         let state_dir = runs.state_dir.clone();
         Ok(Self(Arc::new(Runs {
             gateway,

@@ -72,14 +72,16 @@ impl FromStr for Thinking {
 /// Whether the command `openclaw agent` runs a turn in its own process (`--local`) or through a gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Local {
+pub enum RunMode {
     /// Through a gateway if one runs on OpenClaw's state, else in its own process.
     #[default]
     Auto,
     /// In its own process. OpenClaw rejects this while a gateway runs on its state.
-    Always,
+    #[serde(rename = "always")]
+    InProcess,
     /// Through a gateway.
-    Never,
+    #[serde(rename = "never")]
+    Gateway,
 }
 
 /// Returns the state directory of a user's OpenClaw: `OPENCLAW_STATE_DIR`, or else `.openclaw` in `OPENCLAW_HOME` or in

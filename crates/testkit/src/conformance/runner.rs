@@ -11,7 +11,9 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::case::{Case, Step};
-use super::compare::{Normaliser, Subset, blame, check_at, definition, envelope, update, wire};
+use super::compare::{
+    Normaliser, Subset, check_at, compare_error_locations, definition, envelope, update, wire,
+};
 use super::driver::{Driver, Failure};
 use super::expect::{self, Outcome};
 use super::peers::{Peers, Recorded, lookup_origin};
@@ -275,7 +277,7 @@ impl<D: Driver> Run<'_, D> {
 
     fn recorded(&mut self, index: usize, result: &Value, updates: &[Value]) -> Result<(), String> {
         if let Some(expected) = self.case.expected.get(index).filter(|e| !e.is_null()) {
-            blame(expected, result)?;
+            compare_error_locations(expected, result)?;
             self.subset
                 .compare(&envelope(expected), Some(&envelope(result)), "")?;
         }

@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 
 use a2a::{Card, Event, Reply, SendRequest, Task};
 use peer::{
-    BoxFuture, CallOptions, Discovered, EventStream, NegotiatedProtocol, NextEvent, Peer,
-    PeerConfig, PeerError, PeerErrorKind, PeerProvider, Validator,
+    BoxFuture, CallOptions, CardEtag, Discovered, EventStream, NegotiatedProtocol, NextEvent, Peer,
+    PeerConfig, PeerError, PeerErrorKind, PeerProvider,
 };
 
 use super::fake::{PROTOCOL, artifact, call, card, peer_error, piece, quick, status, task, tool};
@@ -84,7 +84,7 @@ impl PeerProvider for Agent {
     fn discover<'a>(
         &'a self,
         _: &'a PeerConfig,
-        _: Option<&'a Validator>,
+        _: Option<&'a CardEtag>,
     ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
         Box::pin(async { Ok(card(Some(true))) })
     }

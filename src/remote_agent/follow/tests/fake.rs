@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
-use crate::remote_agent::{Pace, RemoteAgent, ToolCall};
+use crate::remote_agent::{PollIntervals, RemoteAgent, ToolCall};
 use a2a::{Card, CardView, Event, Interface, Reply, Security, SendRequest, Task, Transport};
 use common::environment::SystemEnvironment;
 use common::log::Silent;
 use peer::{
-    BoxFuture, CallOptions, Discovered, EventStream, NegotiatedProtocol, NextEvent, Peer,
-    PeerConfig, PeerError, PeerErrorKind, PeerProvider, Validator,
+    BoxFuture, CallOptions, CardEtag, Discovered, EventStream, NegotiatedProtocol, NextEvent, Peer,
+    PeerConfig, PeerError, PeerErrorKind, PeerProvider,
 };
 
 /// The end of a connection after its events.
@@ -74,8 +74,8 @@ pub(super) struct Scripted {
 }
 
 /// Almost no pauses.
-pub(super) fn quick() -> Pace {
-    Pace {
+pub(super) fn quick() -> PollIntervals {
+    PollIntervals {
         first_poll: Duration::from_micros(1),
         longest_poll: Duration::from_micros(1),
         idle: Duration::from_secs(60),
@@ -88,7 +88,7 @@ impl Fixture {
         Self::at(quick(), script)
     }
 
-    pub(super) fn at(pace: Pace, script: Script) -> Self {
+    pub(super) fn at(poll_intervals: PollIntervals, script: Script) -> Self {
         let peer = Arc::new(Scripted {
             answer: script.answer,
             subscriptions: Mutex::new(script.subscriptions.into()),
@@ -98,7 +98,7 @@ impl Fixture {
             polled: CancellationToken::new(),
         });
         let agent = tool(
-            pace,
+            poll_intervals,
             Arc::new(FakeProvider(Arc::clone(&peer), script.streaming)),
         );
         Self { agent, peer }
@@ -126,7 +126,7 @@ impl Fixture {
 }
 
 /// Returns the tool with one target, `agent`, which `directory` opens.
-pub(super) fn tool(pace: Pace, directory: Arc<dyn PeerProvider>) -> RemoteAgent {
+pub(super) fn tool(poll_intervals: PollIntervals, directory: Arc<dyn PeerProvider>) -> RemoteAgent {
     let config = json!({"targets": [{"alias": "agent", "baseUrl": "https://agent.example", "default": true}]});
     let config = Config::parse(&config.to_string()).unwrap();
     RemoteAgent::new(
@@ -134,7 +134,7 @@ pub(super) fn tool(pace: Pace, directory: Arc<dyn PeerProvider>) -> RemoteAgent 
         directory,
         None,
         Arc::new(SystemEnvironment),
-        pace,
+        poll_intervals,
         Arc::new(Silent),
     )
     .unwrap()
@@ -189,7 +189,7 @@ impl PeerProvider for FakeProvider {
     fn discover<'a>(
         &'a self,
         _: &'a PeerConfig,
-        _: Option<&'a Validator>,
+        _: Option<&'a CardEtag>,
     ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
         Box::pin(async { Ok(card(self.1)) })
     }

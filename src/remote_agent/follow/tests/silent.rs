@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::remote_agent::Pace;
+use crate::remote_agent::PollIntervals;
 use peer::PeerErrorKind;
 
 use super::fake::{Fixture, PollReply, Script, StreamEnd, SubscribeReply, artifact, quick, task};
 use super::{first_events, send, state, text};
 
 /// Polls a silent stream soon.
-fn poll_soon_pace() -> Pace {
-    Pace {
+fn poll_soon() -> PollIntervals {
+    PollIntervals {
         idle: Duration::from_millis(1),
         ..quick()
     }
@@ -21,7 +21,7 @@ fn poll_soon_pace() -> Pace {
 #[tokio::test]
 async fn silent_stream_of_ended_task_is_closed() {
     let fixture = Fixture::at(
-        poll_soon_pace(),
+        poll_soon(),
         Script {
             streaming: Some(true),
             subscriptions: vec![first_events(StreamEnd::Hang)],
@@ -44,7 +44,7 @@ async fn silent_stream_of_ended_task_is_closed() {
 #[tokio::test]
 async fn unanswered_subscription_is_polled() {
     let fixture = Fixture::at(
-        poll_soon_pace(),
+        poll_soon(),
         Script {
             streaming: Some(true),
             subscriptions: vec![first_events(StreamEnd::Cut), SubscribeReply::Never],
@@ -65,7 +65,7 @@ async fn unanswered_subscription_is_polled() {
 #[tokio::test]
 async fn silent_stream_of_working_task_stays_open() {
     let fixture = Fixture::at(
-        poll_soon_pace(),
+        poll_soon(),
         Script {
             streaming: Some(true),
             subscriptions: vec![first_events(StreamEnd::Later(&["working", "completed"]))],
@@ -83,9 +83,9 @@ async fn silent_stream_of_working_task_stays_open() {
 
 #[tokio::test]
 async fn stream_that_reports_the_end_is_read_to_it() {
-    let patient = Pace {
+    let patient = PollIntervals {
         final_wait: Duration::from_secs(60),
-        ..poll_soon_pace()
+        ..poll_soon()
     };
     let fixture = Fixture::at(
         patient,

@@ -19,7 +19,7 @@ use crate::http::clients::ClientRegistry;
 use crate::http::testing::{ada_and_the_operator, rules};
 use crate::http::{App, CardFacts, DEFAULT_BODY_BYTES, DEFAULT_KEEP_ALIVE};
 use crate::push::{PushError, PushSender};
-use crate::service::{Parts as ServiceParts, SendMessage, Service, Sessions};
+use crate::service::{SendMessage, Service, ServiceComponents, SessionMapper};
 use crate::settings::Settings;
 use crate::store::memory::MemoryStore;
 use common::environment::SystemEnvironment;
@@ -53,7 +53,7 @@ impl PushSender for NoPushSender {
 
 struct ContextIdSessions;
 
-impl Sessions for ContextIdSessions {
+impl SessionMapper for ContextIdSessions {
     fn session_id(&self, _client: Option<&str>, context_id: &str) -> String {
         context_id.to_owned()
     }
@@ -70,7 +70,7 @@ struct TestServer {
 }
 
 async fn start_server(rules: AccessRules, clients: ClientRegistry) -> TestServer {
-    let service = Service::start(ServiceParts {
+    let service = Service::start(ServiceComponents {
         settings: Settings::default(),
         executor: Arc::new(ScriptedExecutor::default()),
         store: Arc::new(MemoryStore::new()),

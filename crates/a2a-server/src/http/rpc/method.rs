@@ -1,9 +1,9 @@
 //! The parameters of JSON-RPC methods.
 
-use a2a::params::{self, Fields};
+use a2a::parse_request::{self, Fields};
 use a2a::{A2aError, Dialect, ErrorReason, Operation};
 
-use crate::http::call::Call;
+use crate::http::operations::Call;
 
 /// Parses the parameters of an operation.
 pub(crate) fn call(
@@ -20,18 +20,20 @@ pub(crate) fn call(
         false => "pushNotificationConfigId",
     };
     Ok(match operation {
-        Operation::SendMessage => Call::Send(Box::new(params::send(dialect, params)?.into())),
+        Operation::SendMessage => {
+            Call::Send(Box::new(parse_request::send(dialect, params)?.into()))
+        }
         Operation::SendStreamingMessage => {
-            Call::Stream(Box::new(params::send(dialect, params)?.into()))
+            Call::Stream(Box::new(parse_request::send(dialect, params)?.into()))
         }
         Operation::GetTask => Call::Get {
             task_id: params.required("id")?,
-            history_length: params::history_length(dialect, params)?,
+            history_length: parse_request::history_length(dialect, params)?,
         },
-        Operation::ListTasks => Call::List(params::list(dialect, params)?),
+        Operation::ListTasks => Call::List(parse_request::list(dialect, params)?),
         Operation::CancelTask => Call::Cancel(params.required("id")?),
         Operation::SubscribeToTask => Call::Subscribe(params.required("id")?),
-        Operation::CreatePushConfig => Call::CreatePush(params::create_push(params, None)?),
+        Operation::CreatePushConfig => Call::CreatePush(parse_request::create_push(params, None)?),
         Operation::GetPushConfig => Call::GetPush {
             task_id: params.required(task)?,
             config_id: if is_v1_0 {

@@ -21,7 +21,7 @@ use crate::executor::scripted::ScriptedExecutor;
 use crate::http::access_control::{Principal, RequestContext};
 use crate::http::{App, CardFacts, DEFAULT_BODY_BYTES, DEFAULT_KEEP_ALIVE, router};
 use crate::push::{PushError, PushSender};
-use crate::service::{self, Service, Sessions, Settings};
+use crate::service::{self, Service, SessionMapper, Settings};
 use crate::store::TaskStore;
 use crate::store::memory::MemoryStore;
 use a2a::{A2aError, ErrorReason};
@@ -100,7 +100,7 @@ impl Server {
     }
 
     pub(super) async fn with(options: Options) -> Self {
-        let service = Service::start(service::Parts {
+        let service = Service::start(service::ServiceComponents {
             settings: options.settings,
             executor: Arc::new(ScriptedExecutor::with_agents(
                 options.agents.iter().copied(),
@@ -382,7 +382,7 @@ impl PushSender for NoPushSender {
 
 struct ContextIdSessions;
 
-impl Sessions for ContextIdSessions {
+impl SessionMapper for ContextIdSessions {
     fn session_id(&self, client: Option<&str>, context_id: &str) -> String {
         format!("{}-{context_id}", client.unwrap_or_default())
     }

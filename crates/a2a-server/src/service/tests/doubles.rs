@@ -126,7 +126,7 @@ impl PushSender for NoopPushSender {
 /// A mapping whose session ids contain the client and the context.
 pub(super) struct PrefixedSessions;
 
-impl Sessions for PrefixedSessions {
+impl SessionMapper for PrefixedSessions {
     fn session_id(&self, client: Option<&str>, context_id: &str) -> String {
         match client {
             Some(client) => format!("a2a-{client}-{context_id}"),

@@ -146,7 +146,7 @@ async fn panic_fails_its_task_only() {
             Box::pin(std::future::ready(Ok(())))
         }
     }
-    let service = Service::start(Parts {
+    let service = Service::start(ServiceComponents {
         settings: Settings::default(),
         executor: Arc::new(Panics),
         store: Arc::new(MemoryStore::new()),

@@ -13,7 +13,7 @@ use a2a_server::call_context::{ANONYMOUS_CLIENT, CallContext, Version};
 use a2a_server::executor::scripted::ScriptedExecutor;
 use a2a_server::push::{PushError, PushSender};
 use a2a_server::service::{
-    INTERRUPTED, Parts, REASON, SendMessage, Service, Sessions, TaskUpdates,
+    INTERRUPTED, REASON, SendMessage, Service, ServiceComponents, SessionMapper, TaskUpdates,
 };
 use a2a_server::settings::Settings;
 use a2a_server::store::redis::Options;
@@ -55,7 +55,7 @@ impl PushSender for NoPush {
 
 struct ContextSessions;
 
-impl Sessions for ContextSessions {
+impl SessionMapper for ContextSessions {
     fn session_id(&self, _: Option<&str>, context_id: &str) -> String {
         format!("session-{context_id}")
     }
@@ -70,7 +70,7 @@ async fn service(url: &str) -> Service {
         lease: SHORT_LEASE,
         ..Options::new(url)
     };
-    Service::start(Parts {
+    Service::start(ServiceComponents {
         settings: Settings::default(),
         executor: Arc::new(ScriptedExecutor::default()),
         store: Arc::new(connect(&options).await),

@@ -92,7 +92,7 @@ async fn gateway_refusal_is_redacted_and_capped() {
 #[tokio::test(start_paused = true)]
 async fn gateway_that_greets_late_is_dialed_once_more() {
     let (net, mut arrivals) = network();
-    let gateway = crate::Gateway::new(
+    let gateway = crate::BridgedGateway::new(
         Arc::new(net.clone()),
         settings(),
         Arc::new(SystemEnvironment),

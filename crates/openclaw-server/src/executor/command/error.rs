@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{CommandSettings, Local};
+use super::{CommandSettings, RunMode};
 use process::Finished;
 
 /// The maximum length of a text of OpenClaw in an error, in characters.
@@ -96,17 +96,17 @@ impl CommandError {
     }
 
     /// Returns the error if OpenClaw rejected every mode that `local` allows.
-    pub(super) fn mode_rejected(local: Local) -> Self {
+    pub(super) fn mode_rejected(local: RunMode) -> Self {
         match local {
-            Local::Auto => Self::new(
+            RunMode::Auto => Self::new(
                 "gateway_unreachable",
                 "OpenClaw's gateway started or stopped during the command; send the message again",
             ),
-            Local::Always => Self::new(
+            RunMode::InProcess => Self::new(
                 "gateway_running",
                 "cannot run the turn with `--local`: a gateway runs on OpenClaw's state; stop it, or set `local` to `auto`",
             ),
-            Local::Never => Self::new(
+            RunMode::Gateway => Self::new(
                 "gateway_unreachable",
                 "cannot reach OpenClaw's gateway: the connection is refused; start it, or set `local` to `auto`",
             ),

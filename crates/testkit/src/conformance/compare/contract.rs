@@ -103,7 +103,7 @@ fn error(reported: &Value) -> Value {
             .filter(|(key, _)| !FREE_TEXT_FIELDS.contains(&key.as_str()))
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect();
-        // `blame` compares the places of errors.
+        // `compare_error_locations` compares the places of errors.
         if let Some(errors) = details.get_mut("errors").filter(|value| truthy(value)) {
             *errors = Value::from("<errors>");
         }

@@ -81,7 +81,7 @@ async fn each_mode_is_tried_once() {
 async fn local_always_is_never_run_through_a_gateway() {
     let fake = fake_with_modes(GATEWAY_RUNS, GATEWAY_ANSWER);
     let settings = CommandSettings {
-        local: Local::Always,
+        local: RunMode::InProcess,
         ..fake.settings()
     };
     let (reason, text) = failure(&executor(settings)).await;
@@ -94,7 +94,7 @@ async fn local_always_is_never_run_through_a_gateway() {
 async fn local_never_is_always_run_through_a_gateway() {
     let fake = fake_with_modes(LOCAL_ANSWER, GATEWAY_UNREACHABLE);
     let settings = CommandSettings {
-        local: Local::Never,
+        local: RunMode::Gateway,
         ..fake.settings()
     };
     let (reason, text) = failure(&executor(settings)).await;

@@ -8,7 +8,7 @@ const LARGE_BYTES: usize = 256 * 1024;
 
 /// Runs `work`, which reads or writes `bytes` bytes. While it does large work, another thread of a multi-thread runtime runs
 /// the other tasks.
-pub fn run<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+pub fn run_if_large<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     let has_threads = || {
         Handle::try_current()
             .is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
@@ -31,7 +31,7 @@ mod tests {
         let (sender, receiver) = mpsc::channel();
         let large = tokio::spawn(async move {
             tokio::spawn(async move { sender.send(()) });
-            run(LARGE_BYTES, || {
+            run_if_large(LARGE_BYTES, || {
                 receiver.recv_timeout(Duration::from_secs(10))
             })
         });
@@ -40,6 +40,6 @@ mod tests {
 
     #[tokio::test]
     async fn large_work_runs_on_a_runtime_with_one_thread() {
-        assert_eq!(run(LARGE_BYTES, || 7), 7);
+        assert_eq!(run_if_large(LARGE_BYTES, || 7), 7);
     }
 }

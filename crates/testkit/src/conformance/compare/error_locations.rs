@@ -11,7 +11,7 @@ use serde_json::Value;
 ///
 /// # Errors
 /// A missing or an unexpected place.
-pub(crate) fn blame(recorded: &Value, answer: &Value) -> Result<(), String> {
+pub(crate) fn compare_error_locations(recorded: &Value, answer: &Value) -> Result<(), String> {
     const ERRORS_POINTER: &str = "/error/details/errors";
     let Some(Value::Array(recorded)) = recorded.pointer(ERRORS_POINTER) else {
         return Ok(());
@@ -109,21 +109,21 @@ mod tests {
     }
 
     #[test]
-    fn place_above_or_below_is_the_same_blame() {
+    fn place_above_or_below_is_the_same_location() {
         let recorded = envelope(&[at("/parts/0/text", json!({}))]);
         assert_eq!(
-            blame(&recorded, &envelope(&[at("/parts/0", json!({}))])),
+            compare_error_locations(&recorded, &envelope(&[at("/parts/0", json!({}))])),
             Ok(())
         );
         assert_eq!(
-            blame(&envelope(&[at("/parts", json!({}))]), &recorded),
+            compare_error_locations(&envelope(&[at("/parts", json!({}))]), &recorded),
             Ok(())
         );
     }
 
     #[test]
     fn missing_place_is_reported() {
-        let problem = blame(
+        let problem = compare_error_locations(
             &envelope(&[at("/a", json!({}))]),
             &envelope(&[at("/b", json!({}))]),
         )
@@ -135,7 +135,7 @@ mod tests {
     fn unexpected_place_is_reported() {
         let answer = envelope(&[at("/a", json!({})), at("/b", json!({}))]);
         assert!(
-            blame(&envelope(&[at("/a", json!({}))]), &answer)
+            compare_error_locations(&envelope(&[at("/a", json!({}))]), &answer)
                 .unwrap_err()
                 .contains("`/b` is blamed")
         );
@@ -145,14 +145,14 @@ mod tests {
     fn at_the_root_the_named_fields_agree() {
         let recorded = envelope(&[at("", json!({"property": "task_id", "action": "send"}))]);
         assert_eq!(
-            blame(
+            compare_error_locations(
                 &recorded,
                 &envelope(&[at("", json!({"additionalProperty": "task_id"}))])
             ),
             Ok(())
         );
         assert!(
-            blame(
+            compare_error_locations(
                 &recorded,
                 &envelope(&[at("", json!({"property": "other"}))])
             )
@@ -163,12 +163,18 @@ mod tests {
     #[test]
     fn error_without_a_place_is_reported() {
         let answer = envelope(&[json!({"keyword": "k", "message": "m"})]);
-        assert!(blame(&envelope(&[json!({"keyword": "k"})]), &answer).is_err());
+        assert!(compare_error_locations(&envelope(&[json!({"keyword": "k"})]), &answer).is_err());
     }
 
     #[test]
     fn answer_without_errors_is_reported() {
-        assert!(blame(&envelope(&[at("/a", json!({}))]), &json!({"error": {}})).is_err());
-        assert_eq!(blame(&json!({"error": {}}), &json!({})), Ok(()));
+        assert!(
+            compare_error_locations(&envelope(&[at("/a", json!({}))]), &json!({"error": {}}))
+                .is_err()
+        );
+        assert_eq!(
+            compare_error_locations(&json!({"error": {}}), &json!({})),
+            Ok(())
+        );
     }
 }

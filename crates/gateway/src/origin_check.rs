@@ -7,7 +7,7 @@ use http_server::host::{self, HostNames};
 use super::config::ServerConfig;
 
 /// The hosts and origins that may open a WebSocket.
-pub(super) struct AccessControl {
+pub(super) struct OriginCheck {
     names: HostNames,
     /// The scheme of the gateway's own origin.
     scheme: &'static str,
@@ -16,7 +16,7 @@ pub(super) struct AccessControl {
     accepts_forwarded: bool,
 }
 
-impl AccessControl {
+impl OriginCheck {
     pub(super) fn new(config: &ServerConfig) -> Self {
         let hosts = config.hosts.iter().map(String::as_str);
         Self {

@@ -12,7 +12,7 @@ const STYLE: &str = include_str!("page.css");
 /// A page and its content security policy. Its script loads the data.
 ///
 /// ```
-/// use http_server::page::Page;
+/// use http_server::operator_html::Page;
 ///
 /// let page = Page::new("<style>{{style}}</style><script>{{script}}</script>", "document.title = 'ready'");
 /// assert_eq!(page.response().headers()["x-frame-options"], "DENY");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// The pauses between attempts to reach a task. A parameter, so that tests with a thousand cuts need not wait.
 #[derive(Debug, Clone)]
-pub struct Pace {
+pub struct PollIntervals {
     /// The pause between the first two polls; it doubles with each further one.
     pub first_poll: Duration,
     /// The longest pause between two polls.
@@ -15,7 +15,7 @@ pub struct Pace {
     pub final_wait: Duration,
 }
 
-impl Default for Pace {
+impl Default for PollIntervals {
     fn default() -> Self {
         Self {
             first_poll: Duration::from_secs(1),
