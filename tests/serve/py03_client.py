@@ -203,7 +203,7 @@ async def main():
         for name in [name for name in vars(Operations) if name not in helpers and not name.startswith("__")]:
             try:
                 seen = await asyncio.wait_for(getattr(operations, name)(), 20)
-            except Exception as error:  # what the client makes of a refusal is what is first for
+            except Exception as error:  # the test records how the client reports an error
                 seen = refusal(error)
             print(json.dumps({"operation": name.rstrip("_"), **seen}), flush=True)
 

@@ -34,12 +34,12 @@ struct HttpRequest {
 }
 
 impl HttpJson {
-    /// Returns the URL of a path, below the tenant if `tenanted`.
-    fn url(&self, path: &str, call_with_tenant: bool) -> Url {
+    /// Returns the URL of a path, below the tenant if `below_tenant`.
+    fn url(&self, path: &str, below_tenant: bool) -> Url {
         let mut url = self.base.clone();
         let base = self.base.path();
         let base = base.strip_suffix('/').unwrap_or(base);
-        match self.tenant.as_deref().filter(|_| call_with_tenant) {
+        match self.tenant.as_deref().filter(|_| below_tenant) {
             Some(tenant) => {
                 let tenant = path_segment(tenant);
                 url.set_path(&format!("{base}/{tenant}{path}"));
@@ -58,9 +58,9 @@ impl HttpJson {
         query: Option<&str>,
         call: impl Fn(Url) -> BoxFuture<'a, Result<T, PeerError>> + Send,
     ) -> Result<T, PeerError> {
-        let url_of = |call_with_tenant| {
-            let mut url = self.url(path, call_with_tenant);
-            let tenant = self.tenant.iter().filter(|_| !call_with_tenant);
+        let url_of = |below_tenant| {
+            let mut url = self.url(path, below_tenant);
+            let tenant = self.tenant.iter().filter(|_| !below_tenant);
             let tenant = tenant.filter(|_| *method == Method::GET);
             for (name, value) in query
                 .into_iter()
@@ -72,12 +72,12 @@ impl HttpJson {
             url
         };
         let no_tenant_path = &self.state.no_tenant_path;
-        let call_with_tenant = self.tenant.is_some() && !no_tenant_path.is_set();
-        let first = match call(url_of(call_with_tenant)).await {
+        let below_tenant = self.tenant.is_some() && !no_tenant_path.is_set();
+        let first = match call(url_of(below_tenant)).await {
             Err(error) if is_unknown_path(&error) => error,
             result => return result,
         };
-        if !call_with_tenant {
+        if !below_tenant {
             // The cached fact may be outdated; the next call tries both again.
             no_tenant_path.set(false);
             return Err(first);

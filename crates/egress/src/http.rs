@@ -5,7 +5,7 @@
 //! another request. Each [`Trust`] has its own clients for the same reason. Upgrades use clients without reuse.
 //! Connections to a proxy use clients that resolve only the proxy's name.
 //!
-//! `resolve.rs` checks the addresses that a name resolves to, before a connection and before a proxy gets the name.
+//! `resolver.rs` checks the addresses that a name resolves to, before a connection and before a proxy gets the name.
 //! `target.rs` checks a host that is a literal address. Callers choose the policy before, with [`crate::address_policy`].
 
 mod target;

@@ -161,7 +161,7 @@ impl Core {
 
     /// Stores a message, returns the accepted task to the client through `reply`, and runs the task.
     ///
-    /// A panic fails only this message, and requests that wait for it get an error. If it occurs before the message is
+    /// A panic fails only this message, and requests that wait for it get an error or the failed task. If it occurs before the message is
     /// accepted, a retry is a new message; otherwise the task fails.
     async fn process(
         self: Arc<Self>,
@@ -202,14 +202,15 @@ impl Core {
                         tracing::warn!(task_id, "cannot delete a rejected task");
                     }
                     self.release_quota(&client, &task_id);
+                    not_accepted()
                 } else {
                     self.end_panicked(&task_id, &active).await;
+                    if reply.is_none() {
+                        // The task is stored, and a retry of the message finds it.
+                        return;
+                    }
+                    maybe_accepted()
                 }
-                if reply.is_none() {
-                    // The task is stored, and a retry of the message finds it.
-                    return;
-                }
-                not_accepted()
             }
         };
         self.dedup.remove(&client, &message_id, &task_id);
@@ -430,6 +431,13 @@ fn not_accepted() -> A2aError {
     A2aError::new(
         ErrorReason::InternalError,
         "the server failed before it accepted the message; send it again",
+    )
+}
+
+fn maybe_accepted() -> A2aError {
+    A2aError::new(
+        ErrorReason::InternalError,
+        "the server failed while it accepted the message; get the task before you send another one",
     )
 }
 

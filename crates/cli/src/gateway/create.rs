@@ -105,7 +105,7 @@ pub(super) async fn run(args: &Args, as_json: bool, lines: &LineWriter) -> Resul
             ClientErrorKind::Timeout | ClientErrorKind::Refused(_) => {
                 let failure = failure(&error);
                 let message = format!(
-                    "cannot register_agent the gateway at {url} of the new agent, which it has after its next start: {}",
+                    "cannot inform the gateway at {url} of the new agent, which it has after its next start: {}",
                     failure.message
                 );
                 return Err(Failure { message, ..failure });

@@ -183,7 +183,6 @@ fn check_agents(agents: &[Value], own: Option<&ServerConfig>, findings: &mut Fin
         .iter()
         .filter(is_offline)
         .partition(|agent| agent["backend"].is_string());
-    let mut last_repair = "";
     for agent in with_backend {
         let mut message = format!(
             "{} is {}: its backend does not run",
@@ -198,9 +197,7 @@ fn check_agents(agents: &[Value], own: Option<&ServerConfig>, findings: &mut Fin
             );
             repair = "The gateway starts it again by itself, once the cause is removed.";
         }
-        let new_repair = if repair == last_repair { "" } else { repair };
-        findings.push("agent", Severity::Warning, message, new_repair);
-        last_repair = repair;
+        findings.push("agent", Severity::Warning, message, repair);
     }
     if let Some(first) = unserved.first() {
         let names: Vec<String> = unserved.iter().map(|agent| field(agent, "name")).collect();

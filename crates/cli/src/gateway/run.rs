@@ -139,8 +139,9 @@ fn supervisor(
     log: Arc<dyn Log>,
 ) -> Result<(Supervisor, Vec<OpenedBackend>), Failure> {
     let with_backend = || {
-        let named = |agent: &AgentConfig| Some((agent.name.clone(), agent.backend.clone()?));
-        agents.iter().filter_map(named)
+        agents
+            .iter()
+            .filter_map(|agent| Some((agent.name.clone(), agent.backend.clone()?)))
     };
     let hidden: Vec<String> = with_backend()
         .flat_map(|(_, config)| backend::secret_variables(&config))

@@ -67,7 +67,7 @@ fn to_whole_number(number: f64) -> Option<u64> {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "only to_whole_number numbers between 0 and 2^53 get there"
+        reason = "only whole numbers between 0 and 2^53 get there"
     )]
     ((0.0..=EXACT).contains(&number) && number.fract() == 0.0).then_some(number as u64)
 }

@@ -129,7 +129,7 @@ fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Gateway, ConfigEr
     Ok(config.gateway)
 }
 
-/// Returns the token in the formats that OpenClaw accepts: a text, in which `${NAME}` is a variable, or a SecretRef. Returns
+/// Returns the token: a text, in which `${NAME}` is a variable, or a SecretRef. Returns
 /// `None` if the gateway requires no token, or its configuration contains none.
 ///
 /// # Errors

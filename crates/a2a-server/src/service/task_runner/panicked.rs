@@ -61,7 +61,9 @@ impl Core {
                             .await;
                     }
                     Ok(None) => {}
-                    Err(error) => tracing::error!(task_id, %error, "cannot end a task"),
+                    Err(error) => {
+                        tracing::error!(task_id, %error, "cannot end a task; the next start of the server ends it");
+                    }
                 }
             };
             if let Err(error) = catch_async(Box::pin(ended)).await {

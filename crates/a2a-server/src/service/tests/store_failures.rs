@@ -64,6 +64,21 @@ async fn panic_after_acceptance_fails_the_task() {
     next.await.unwrap().unwrap();
 }
 
+#[tokio::test]
+async fn panic_with_an_answer_fails_its_task_and_says_so() {
+    let store = FailingStore::new();
+    let mut harness = store.open().await;
+    let id = harness.send_immediate(text_message("hello")).await.id;
+    let question = Outcome::InputRequired(vec![Part::text("which?")]);
+    harness.run().await.end(question);
+    harness.ended(&id).await;
+    store.panics.lock().push("enqueue");
+    let answer = text_message("this one").with_task_id(&id);
+    let error = harness.service.send(&alice(), answer).await.unwrap_err();
+    assert!(error.text.contains("get the task"), "{error:?}");
+    assert_eq!(harness.state(&id).await, TaskState::Failed);
+}
+
 #[tokio::test(start_paused = true)]
 async fn waiting_events_are_stored_in_one_write() {
     let store = FailingStore::new();
