@@ -31,7 +31,7 @@ impl Default for LineWriter {
 impl LineWriter {
     /// Writes `text` and a line end, and flushes. Blocks while the reader is slow.
     ///
-    /// After the reader has closed the pipe, drops lines and cancels [`gone`](Self::gone).
+    /// After the reader has closed the pipe, drops lines and cancels [`closed`](Self::closed).
     pub fn write(&self, mut text: String) {
         text.push('\n');
         let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);

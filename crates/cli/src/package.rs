@@ -37,7 +37,8 @@ const NAME: &str = "openclaw-remote-agent";
 const EXAMPLES: &str = "\
 Examples:
   remote-agent package
-  openclaw plugins install npm-pack:$(remote-agent package | tail -n 1)
+  openclaw plugins install npm-pack:$(remote-agent package | tail -n 1) \\
+    --force --accept-capabilities
   remote-agent package --optimize
   remote-agent package --optimize --libc \"$(bash .ci/old-glibc)\"
   remote-agent package --bundle

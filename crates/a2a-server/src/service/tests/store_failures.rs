@@ -65,7 +65,7 @@ async fn panic_after_acceptance_fails_the_task() {
 }
 
 #[tokio::test]
-async fn panic_with_an_answer_fails_its_task_and_says_so() {
+async fn panic_with_an_answer_fails_its_task() {
     let store = FailingStore::new();
     let mut harness = store.open().await;
     let id = harness.send_immediate(text_message("hello")).await.id;
