@@ -139,6 +139,15 @@ impl Dialect {
         (self.event)((self.status)(json!({"status": {"state": state}})))
     }
 
+    /// Returns the updates of a task that works, has the artifact "the result", and completes.
+    pub(crate) fn updates_of_completed_task(&self) -> [Value; 3] {
+        [
+            self.status(self.working),
+            self.artifact("the result"),
+            self.status(self.completed),
+        ]
+    }
+
     pub(crate) fn artifact(&self, text: &str) -> Value {
         let part = match self.name {
             "0.3 JSONRPC" => json!({"kind": "text", "text": text}),

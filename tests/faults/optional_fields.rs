@@ -40,11 +40,7 @@ async fn updates_without_ids_belong_to_task_of_stream() {
 #[tokio::test]
 async fn watch_without_ids_belongs_to_the_task_it_watches() {
     for dialect in dialects() {
-        let events = [
-            dialect.status(dialect.working),
-            dialect.artifact("the result"),
-            dialect.status(dialect.completed),
-        ];
+        let events = dialect.updates_of_completed_task();
         let final_task = dialect.task_in_state(dialect.completed);
         let peers = dialect
             .peer(vec![
@@ -67,11 +63,7 @@ async fn watch_without_ids_belongs_to_the_task_it_watches() {
 #[tokio::test]
 async fn stream_without_task_id_has_a_result() {
     for dialect in dialects() {
-        let events = [
-            dialect.status(dialect.working),
-            dialect.artifact("the result"),
-            dialect.status(dialect.completed),
-        ];
+        let events = dialect.updates_of_completed_task();
         let peers = dialect
             .peer(vec![(dialect.operations[1], json!({"sse": events}))])
             .await;

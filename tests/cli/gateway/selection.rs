@@ -95,11 +95,9 @@ async fn running_gateway_registers_created_agent() {
     assert_contains(&status.stdout, &["Reviewer", "offline"]);
 }
 
-#[tokio::test]
-async fn relative_state_directory_matches_the_running_gateway() {
-    let folder = scratch("gateway-relative");
-    let (_gateway, url) = GatewayProcess::gateway(&folder.join("state"), &[]);
-    let create = [
+/// Returns the arguments that create the agent `reviewer`.
+fn create_reviewer<'a>(state: &'a str, url: &'a str) -> [&'a str; 10] {
+    [
         "gateway",
         "agents",
         "create",
@@ -107,10 +105,17 @@ async fn relative_state_directory_matches_the_running_gateway() {
         "--role",
         "R",
         "--state-dir",
-        "state",
+        state,
         "--url",
-        &url,
-    ];
+        url,
+    ]
+}
+
+#[tokio::test]
+async fn relative_state_directory_matches_the_running_gateway() {
+    let folder = scratch("gateway-relative");
+    let (_gateway, url) = GatewayProcess::gateway(&folder.join("state"), &[]);
+    let create = create_reviewer("state", &url);
     let created = command(&create).current_dir(&folder).spawn().unwrap();
     let created = wait_for_output(created).await;
     assert_exit_code(&created, 0);
@@ -125,18 +130,7 @@ async fn gateway_with_other_state_is_not_notified() {
     );
     let (_gateway, url) = GatewayProcess::gateway(&other, &[]);
     let state = own.to_str().unwrap();
-    let create = [
-        "gateway",
-        "agents",
-        "create",
-        "reviewer",
-        "--role",
-        "R",
-        "--state-dir",
-        state,
-        "--url",
-        &url,
-    ];
+    let create = create_reviewer(state, &url);
     let created = run(&create).await;
     assert_exit_code(&created, 0);
     assert_contains(&created.stderr, &["another state directory"]);

@@ -1,8 +1,10 @@
 //! Errors of gateway clients.
 
 use std::fmt;
+use std::time::Duration;
 
 use http::StatusCode;
+use serde_json::{Value, json};
 
 use super::Endpoint;
 use collective::{CloseCode, Envelope, ErrorCode};
@@ -31,6 +33,12 @@ pub enum ClientErrorKind {
 }
 
 impl ClientError {
+    /// Returns the event of a connection that this error ended, as JSON. The client reconnects after `wait`.
+    pub(super) fn lost_json(&self, wait: Duration) -> Value {
+        let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        json!({"happened": "lost", "message": self.message, "againInMs": wait})
+    }
+
     pub(super) fn new(kind: ClientErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,

@@ -44,10 +44,7 @@ impl AgentEvent {
     pub fn json(&self) -> Value {
         match self {
             Self::Connected(client) => json!({"happened": "connected", "clientId": client}),
-            Self::Lost(error, wait) => {
-                let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-                json!({"happened": "lost", "message": error.message, "againInMs": wait})
-            }
+            Self::Lost(error, wait) => error.lost_json(*wait),
             Self::Received(from, text) => {
                 json!({"happened": "received", "from": from, "text": text})
             }

@@ -167,10 +167,7 @@ impl Observation {
     pub fn json(&self) -> Value {
         match self {
             Self::Connected(client) => json!({"happened": "connected", "clientId": client}),
-            Self::Lost(error, wait) => {
-                let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-                json!({"happened": "lost", "message": error.message, "againInMs": wait})
-            }
+            Self::Lost(error, wait) => error.lost_json(*wait),
             Self::Status(content) => {
                 let mut status = content.clone();
                 status["happened"] = "status".into();
