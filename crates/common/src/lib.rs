@@ -5,6 +5,7 @@
 //! - [`config`]: secrets and URLs in settings; [`validation`] reports faults of a JSON Schema with their places.
 //! - [`redact`]: removal of secrets from texts and JSON; [`confusables`] recognizes look-alike characters.
 //! - [`blocking`]: work that must not hold up other tasks.
+//! - [`json`]: JSON that other programs wrote, with limits.
 //! - [`jws`]: signatures (RFC 7515); [`files`]: private files and durable renames.
 //!
 //! # Examples
@@ -26,6 +27,7 @@ pub mod config;
 pub mod confusables;
 pub mod environment;
 pub mod files;
+pub mod json;
 pub mod jws;
 pub mod log;
 pub mod panics;

@@ -1,0 +1,444 @@
+//! JSON from bytes of others.
+//!
+//! Every reader of JSON that another program wrote uses this module, so that each accepts and refuses the same texts:
+//!
+//! - A byte order mark before the text is dropped (RFC 8259, section 8.1, permits that).
+//! - An escaped surrogate without its pair becomes U+FFFD, as `String.prototype.toWellFormed` of ECMAScript writes it. Some
+//!   encoders cut a text between the two halves of a character.
+//! - The limits hold on the bytes, before anything is parsed: a parsed value takes up to 320 times the memory of its text.
+//! - An error names the place and the fault, and never quotes the text.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use memchr::{memchr2, memmem};
+use serde::de::DeserializeOwned;
+
+/// The estimated memory of one JSON value by kind, and of one key of an object, in bytes.
+const VALUE_BYTES: usize = 48;
+const KEY_BYTES: usize = 48;
+const ARRAY_BYTES: usize = 128;
+const OBJECT_BYTES: usize = 640;
+
+/// The maximum nesting of arrays and objects that the parser accepts.
+const PARSER_DEPTH: usize = 127;
+
+/// What a JSON text may be, before it is parsed.
+///
+/// # Examples
+///
+/// ```
+/// use openclaw_remote_agent_common::json::{self, Limits};
+///
+/// let limits = Limits { depth: 2, ..Limits::NONE };
+/// assert_eq!(json::from_slice::<Vec<u8>>(b"\xEF\xBB\xBF[1]", limits).unwrap(), [1]);
+/// let error = json::from_slice::<serde_json::Value>(b"[[[]]]", limits).unwrap_err();
+/// assert_eq!(error.to_string(), "it nests arrays and objects deeper than 2 levels");
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// The maximum nesting of arrays and objects.
+    pub depth: usize,
+    /// The maximum number of values and keys.
+    pub values: usize,
+    /// The maximum estimated memory of the parsed values, in bytes, without their strings.
+    pub memory: usize,
+}
+
+impl Limits {
+    /// No limit but that of the parser: 127 levels.
+    pub const NONE: Self = Self {
+        depth: PARSER_DEPTH,
+        values: usize::MAX,
+        memory: usize::MAX,
+    };
+}
+
+/// Why a text was not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JsonErrorKind {
+    /// The text is not JSON.
+    Syntax,
+    /// The text is JSON of another type than expected.
+    Type,
+    /// The text nests arrays and objects too deeply.
+    TooDeep,
+    /// The text has too many values.
+    TooManyValues,
+}
+
+/// The error of an unreadable JSON text: a clause whose subject is the text, for a message such as
+/// `cannot read the card: {error}`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JsonError {
+    /// The kind of the error.
+    pub kind: JsonErrorKind,
+    message: String,
+}
+
+impl fmt::Display for JsonError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for JsonError {}
+
+/// The structure of a JSON text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Structure {
+    /// The deepest nesting of arrays and objects.
+    pub depth: usize,
+    /// The number of values and keys.
+    pub values: usize,
+    /// The estimated memory of the parsed values, in bytes, without their strings.
+    pub memory: usize,
+}
+
+impl Structure {
+    /// Measures a JSON text in one pass. Does not check that the text is valid.
+    #[must_use]
+    pub fn of(json: &[u8]) -> Self {
+        let mut structure = Self {
+            depth: 0,
+            values: 1,
+            memory: VALUE_BYTES,
+        };
+        let (mut depth, mut at) = (0_usize, 0);
+        while let Some(&byte) = json.get(at) {
+            at += 1;
+            match byte {
+                b'"' => at = after_string(json, at),
+                b',' => structure.add(1, VALUE_BYTES),
+                b':' => structure.add(1, KEY_BYTES),
+                b'[' | b'{' => {
+                    depth += 1;
+                    structure.depth = structure.depth.max(depth);
+                    let (closing, bytes) = match byte {
+                        b'[' => (b']', ARRAY_BYTES),
+                        _ => (b'}', OBJECT_BYTES),
+                    };
+                    if !next_is(json, at, closing) {
+                        structure.add(1, bytes);
+                    }
+                }
+                b']' | b'}' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+        structure
+    }
+
+    fn add(&mut self, values: usize, bytes: usize) {
+        self.values += values;
+        self.memory = self.memory.saturating_add(bytes);
+    }
+}
+
+/// Estimates the memory that the parsed form of a JSON text takes, in bytes: its strings and its values.
+#[must_use]
+pub fn parsed_size(json: &[u8]) -> usize {
+    json.len().saturating_add(Structure::of(json).memory)
+}
+
+/// Checks the limits on a text, without parsing it.
+///
+/// # Errors
+/// The text exceeds a limit.
+pub fn check(json: &[u8], limits: Limits) -> Result<(), JsonError> {
+    // No text takes more than an object a byte, so a short one needs no scan for its memory.
+    let is_short = json.len() <= limits.depth
+        && json.len() < limits.values
+        && json.len() < limits.memory / OBJECT_BYTES;
+    if is_short {
+        return Ok(());
+    }
+    let structure = Structure::of(json);
+    let (kind, message) = if structure.depth > limits.depth {
+        let message = format!(
+            "it nests arrays and objects deeper than {} levels",
+            limits.depth
+        );
+        (JsonErrorKind::TooDeep, message)
+    } else if structure.values > limits.values {
+        let message = format!("it has more than {} values", limits.values);
+        (JsonErrorKind::TooManyValues, message)
+    } else if structure.memory > limits.memory {
+        let message = format!(
+            "it contains more values than fit into {} bytes of memory",
+            limits.memory
+        );
+        (JsonErrorKind::TooManyValues, message)
+    } else {
+        return Ok(());
+    };
+    Err(JsonError { kind, message })
+}
+
+/// Returns the JSON text in `bytes` without a byte order mark, and with U+FFFD for each escaped surrogate without its pair.
+///
+/// Use it where a type borrows from the text; [`from_slice`] does the rest.
+///
+/// # Errors
+/// The bytes are not UTF-8.
+pub fn text(bytes: &[u8]) -> Result<Cow<'_, str>, JsonError> {
+    let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let at = error.valid_up_to();
+        let is_utf16 = bytes.starts_with(b"\xFF\xFE") || bytes.starts_with(b"\xFE\xFF");
+        let message = if is_utf16 {
+            "it is UTF-16, not UTF-8".into()
+        } else {
+            let (line, column) = place(&bytes[..at]);
+            format!("invalid UTF-8 at line {line}, column {column}")
+        };
+        let kind = JsonErrorKind::Syntax;
+        JsonError { kind, message }
+    })?;
+    Ok(match repair_surrogates(text) {
+        Some(repaired) => Cow::Owned(repaired),
+        None => Cow::Borrowed(text),
+    })
+}
+
+/// Parses JSON of another program.
+///
+/// # Errors
+/// The bytes are not JSON, exceed a limit, or do not fit the type.
+pub fn from_slice<T: DeserializeOwned>(bytes: &[u8], limits: Limits) -> Result<T, JsonError> {
+    check(bytes, limits)?;
+    parse(&text(bytes)?)
+}
+
+/// Parses a JSON text of another program: [`from_slice`] for a string.
+///
+/// # Errors
+/// As [`from_slice`].
+pub fn from_str<T: DeserializeOwned>(text: &str, limits: Limits) -> Result<T, JsonError> {
+    from_slice(text.as_bytes(), limits)
+}
+
+fn parse<T: DeserializeOwned>(text: &str) -> Result<T, JsonError> {
+    serde_json::from_str(text).map_err(|error| describe(&error, text))
+}
+
+/// Describes an error of the parser. An error of a type quotes the value that it found, which may be a secret, so it is
+/// described only where serde quotes none.
+fn describe(error: &serde_json::Error, text: &str) -> JsonError {
+    let (line, column) = (error.line(), error.column());
+    if error.is_data() {
+        let reason = error.to_string();
+        let fault = ["missing field", "duplicate field", "unknown field"]
+            .into_iter()
+            .find(|fault| reason.starts_with(fault))
+            .unwrap_or("a value of the wrong type");
+        return JsonError {
+            kind: JsonErrorKind::Type,
+            message: format!("{fault} at line {line}, column {column}"),
+        };
+    }
+    let is_empty = text.trim().is_empty();
+    let message = if is_empty {
+        "it is empty".to_owned()
+    } else {
+        let reason = error.to_string();
+        let reason = reason
+            .rsplit_once(" at line ")
+            .map_or(&*reason, |(reason, _)| reason);
+        format!("{reason} at line {line}, column {column}")
+    };
+    let kind = JsonErrorKind::Syntax;
+    JsonError { kind, message }
+}
+
+/// Returns the line and column after `bytes`, both from 1.
+fn place(bytes: &[u8]) -> (usize, usize) {
+    let line = bytes.iter().filter(|&&byte| byte == b'\n').count() + 1;
+    let column = bytes
+        .iter()
+        .rev()
+        .take_while(|&&byte| byte != b'\n')
+        .count()
+        + 1;
+    (line, column)
+}
+
+/// Replaces escaped surrogates without their pair. Returns `None` if there are none.
+fn repair_surrogates(text: &str) -> Option<String> {
+    let bytes = text.as_bytes();
+    memmem::find(bytes, br"\u")?;
+    let mut repaired: Option<String> = None;
+    let (mut copied, mut at) = (0, 0);
+    // Escapes are read from left to right: in `\\ud800` the backslash is escaped, not the surrogate.
+    while let Some(found) = memchr::memchr(b'\\', bytes.get(at..).unwrap_or_default()) {
+        at += found;
+        match surrogate(bytes, at) {
+            Some(0xD800..=0xDBFF) if matches!(surrogate(bytes, at + 6), Some(0xDC00..=0xDFFF)) => {
+                at += 12;
+            }
+            Some(_) => {
+                let repaired = repaired.get_or_insert_with(String::new);
+                repaired.push_str(&text[copied..at]);
+                repaired.push_str(r"\ufffd");
+                at += 6;
+                copied = at;
+            }
+            None => at += 2,
+        }
+    }
+    let mut repaired = repaired?;
+    repaired.push_str(&text[copied..]);
+    Some(repaired)
+}
+
+/// Returns the surrogate that is escaped at `at`.
+fn surrogate(bytes: &[u8], at: usize) -> Option<u32> {
+    let escape = bytes.get(at..at + 6)?.strip_prefix(br"\u")?;
+    let digits = std::str::from_utf8(escape).ok()?;
+    let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let code = u32::from_str_radix(digits, 16).ok().filter(|_| is_hex)?;
+    (0xD800..=0xDFFF).contains(&code).then_some(code)
+}
+
+/// Returns the offset after the string that contains `at`.
+fn after_string(json: &[u8], mut at: usize) -> usize {
+    while let Some(found) = json.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
+        at += found + 1;
+        if json[at - 1] == b'"' {
+            return at;
+        }
+        at += 1;
+    }
+    json.len()
+}
+
+fn next_is(json: &[u8], at: usize, expected: u8) -> bool {
+    let rest = json.get(at..).unwrap_or_default();
+    rest.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&expected)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn read(text: &[u8]) -> Value {
+        from_slice(text, Limits::NONE).unwrap()
+    }
+
+    fn fault(text: &[u8]) -> String {
+        from_slice::<Value>(text, Limits::NONE)
+            .unwrap_err()
+            .to_string()
+    }
+
+    #[test]
+    fn drops_one_byte_order_mark() {
+        assert_eq!(read(b"\xEF\xBB\xBF{\"a\":1}"), json!({"a": 1}));
+        assert!(fault(b"\xEF\xBB\xBF\xEF\xBB\xBF1").contains("line 1, column 1"));
+    }
+
+    #[test]
+    fn replaces_surrogates_without_their_pair() {
+        for (text, expected) in [
+            (r#""\ud83d""#, "\u{FFFD}"),
+            (r#""a\uDC00b""#, "a\u{FFFD}b"),
+            (r#""\ud83d\ude00""#, "😀"),
+            (r#""\ud83d\ud83d\ude00""#, "\u{FFFD}😀"),
+            (r#""\ude00\ud83d""#, "\u{FFFD}\u{FFFD}"),
+            (r#""\\ud83d""#, r"\ud83d"),
+            (r#""\\\ud83d""#, "\\\u{FFFD}"),
+            (r#""\ud83d\n""#, "\u{FFFD}\n"),
+        ] {
+            assert_eq!(read(text.as_bytes()), expected, "{text}");
+        }
+        assert_eq!(read(br#"{"\ud800":1}"#), json!({"\u{FFFD}": 1}));
+    }
+
+    #[test]
+    fn errors_name_the_place_and_quote_nothing() {
+        assert_eq!(fault(b""), "it is empty");
+        assert_eq!(fault(b" \n"), "it is empty");
+        assert_eq!(fault(b"<html>secret"), "expected value at line 1, column 1");
+        assert_eq!(
+            fault(b"{\"a\":\n\"\xFF\"}"),
+            "invalid UTF-8 at line 2, column 2"
+        );
+        assert_eq!(fault(b"\xFF\xFE{\0}\0"), "it is UTF-16, not UTF-8");
+        let error = from_slice::<u8>(b"\"s3cret\"", Limits::NONE).unwrap_err();
+        assert_eq!(error.kind, JsonErrorKind::Type);
+        assert_eq!(
+            error.to_string(),
+            "a value of the wrong type at line 1, column 8"
+        );
+    }
+
+    #[test]
+    fn strings_do_not_count() {
+        for json in [
+            r#""""#,
+            r#""[{,:\"[{,:""#,
+            r#""\\""#,
+            "\"unfinished [{,:",
+            "\"\\",
+        ] {
+            let expected = Structure {
+                depth: 0,
+                values: 1,
+                memory: VALUE_BYTES,
+            };
+            assert_eq!(Structure::of(json.as_bytes()), expected, "{json}");
+        }
+    }
+
+    #[test]
+    fn structure_weighs_more_than_its_text() {
+        let structure = Structure::of(br#"{"a":[ ],"b":{}}"#);
+        let memory = 2 * VALUE_BYTES + OBJECT_BYTES + 2 * KEY_BYTES;
+        assert_eq!((structure.depth, structure.memory), (2, memory));
+        let dense = "{\"a\":0},".repeat(1000);
+        assert!(parsed_size(dense.as_bytes()) > 80 * dense.len());
+    }
+
+    #[test]
+    fn limits_hold_before_parsing() {
+        let limits = Limits {
+            depth: 3,
+            values: 10,
+            memory: 4000,
+        };
+        let kind = |text: &str| check(text.as_bytes(), limits).err().map(|error| error.kind);
+        assert_eq!(kind("[[[1]]]"), None);
+        assert_eq!(kind("[[[[1]]]]"), Some(JsonErrorKind::TooDeep));
+        assert_eq!(kind("[1,2,3,4,5,6,7,8]"), None);
+        assert_eq!(
+            kind("[1,2,3,4,5,6,7,8,9,10,11]"),
+            Some(JsonErrorKind::TooManyValues)
+        );
+        let objects = Limits {
+            depth: 9,
+            values: 1000,
+            memory: 4000,
+        };
+        assert!(check("[{\"a\":0},{\"a\":0},{\"a\":0}]".as_bytes(), objects).is_ok());
+        assert!(check("{\"a\":0},".repeat(9).as_bytes(), objects).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn valid_json_is_read_as_the_parser_reads_it(text in r#"\[("(\\\\|\\n|\\u00e9|[a-z])*",)*[0-9]\]"#) {
+            let expected: Value = serde_json::from_str(&text).unwrap();
+            prop_assert_eq!(read(text.as_bytes()), expected);
+        }
+
+        #[test]
+        fn every_string_of_escapes_is_readable(codes in proptest::collection::vec(any::<u16>(), 0..12)) {
+            let escapes: String = codes.iter().map(|code| format!("\\u{code:04x}")).collect();
+            let text: String = from_slice(format!("\"{escapes}\"").as_bytes(), Limits::NONE).unwrap();
+            prop_assert_eq!(text, String::from_utf16_lossy(&codes));
+        }
+    }
+}
