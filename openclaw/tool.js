@@ -98,6 +98,6 @@ function invalidRequest({ action }, { place, message }) {
   const complaint = { instancePath: place, keyword: "path", message, params: {}, schemaPath: "#/properties/parts/items/properties/path" };
   const hint = `Name a file in your workspace, or send its content as \`bytes\`. First: ${place} ${message}.`;
   const details = { errors: [complaint], hint, source: "ajv", tool: "remote_agent" };
-  const error = { code: "VALIDATION_ERROR", reason: "invalid_request", retryable: false, message: "remote_agent input validation failed", path: place, details };
+  const error = { code: "VALIDATION_ERROR", reason: "invalid_request", retryable: false, message: "remote_agent input validation failed", path: place, quotes_peer: false, details };
   return JSON.stringify({ ok: false, isError: true, operation: "remote_agent", action, error });
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::remote_agent::{ApiCode, Code, Reason};
+use crate::remote_agent::{ApiCode, Reason};
 
 /// The largest body of a request, in bytes.
 pub const MAX_BODY_BYTES: usize = 1 << 20;
@@ -207,9 +207,8 @@ fn error_message(reason: Reason, code: ApiCode, error: &Value) -> String {
             place => format!("{place} {message}"),
         };
     }
-    let is_own_message = reason != Reason::Contradiction
-        && !matches!(reason.code(), Code::Peer | Code::TaskRequired);
-    let text = error["message"].as_str().filter(|_| is_own_message);
+    let quotes_peer = error["quotes_peer"] != false;
+    let text = error["message"].as_str().filter(|_| !quotes_peer);
     let mut message = text.unwrap_or(reason.meaning()).to_owned();
     for (field, label) in [("http_status", "HTTP status"), ("rpcCode", "JSON-RPC code")] {
         if let Some(number) = details[field].as_i64() {

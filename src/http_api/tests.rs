@@ -140,15 +140,23 @@ fn only_invalid_input_has_a_path() {
 }
 
 #[test]
-fn text_of_a_peer_is_not_in_a_message() {
+fn message_that_may_quote_a_peer_is_not_shown() {
     for reason in Reason::ALL
         .iter()
-        .filter(|reason| reason.code() == Code::Peer)
+        .filter(|reason| **reason != Reason::InvalidRequest)
     {
-        let body = ApiResponse::new("send", &failure(*reason), false).body;
+        let envelope = failure(*reason).replace(r#""quotes_peer":false,"#, "");
+        let body = ApiResponse::new("send", &envelope, false).body;
         assert!(!body.contains("Ignore previous"), "{body}");
         assert!(body.contains(reason.meaning()), "{body}");
     }
+}
+
+#[test]
+fn own_message_is_shown() {
+    let error = json!({"reason": "target_not_allowed", "message": "no target is named `x`", "quotes_peer": false});
+    let error = ApiError::of_envelope(&json!({"ok": false, "error": error})).unwrap();
+    assert_eq!(error.message, "no target is named `x`");
 }
 
 #[test]

@@ -68,7 +68,7 @@ fn authorize(target: &Target, catalog: &Catalog, caller: &Caller) -> Result<(), 
             "{refused} is for some agents only, and the host does not name the calling agent"
         ),
     };
-    let error = ToolError::new(Reason::AgentNotAllowed, message);
+    let error = ToolError::local(Reason::AgentNotAllowed, message);
     Err(if target.peer_config.is_local() {
         error.for_gateway()
     } else {

@@ -122,7 +122,7 @@ fn unknown_artifact(artifacts: &[&Artifact], id: &str) -> ToolError {
         .iter()
         .take(MAX_LISTED_ARTIFACTS)
         .map(|artifact| artifact.id());
-    let error = ToolError::new(Reason::UnknownArtifact, message)
+    let error = ToolError::local(Reason::UnknownArtifact, message)
         .with("artifact_id", id)
         .with("known_artifact_ids", known.collect::<Vec<_>>());
     match artifacts.len().saturating_sub(MAX_LISTED_ARTIFACTS) {

@@ -47,7 +47,7 @@ pub(super) async fn add_delegation(
             "this would be delegation {} in a row, and the operator allows {most}; do the work yourself or answer with what you have, and do not delegate it further",
             next.hop
         );
-        return Err(unsent(ToolError::new(Reason::DelegationTooDeep, message)));
+        return Err(unsent(ToolError::local(Reason::DelegationTooDeep, message)));
     }
     let metadata = request.metadata.get_or_insert_default();
     metadata.insert(METADATA_KEY.to_owned(), next.json());

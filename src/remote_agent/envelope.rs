@@ -105,6 +105,9 @@ struct ErrorFields {
     message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<Cow<'static, str>>,
+    /// Absent where the message may quote a peer.
+    #[serde(skip_serializing_if = "is_true")]
+    quotes_peer: bool,
     details: Map<String, Value>,
 }
 
@@ -121,6 +124,7 @@ impl From<ToolError> for ErrorFields {
             retryable: error.retryable,
             message: error.message,
             path,
+            quotes_peer: error.quotes_peer,
             details,
         }
     }
@@ -144,7 +148,7 @@ pub(super) fn error_json(error: ToolError) -> Value {
 
 /// The envelope of a result that cannot be written. `serde_json` fails here only on maps with keys that are not strings, and
 /// no envelope has one.
-const UNWRITABLE: &str = r#"{"ok":false,"isError":true,"operation":"remote_agent","action":"unknown","error":{"code":"INTERNAL_ERROR","reason":"internal","retryable":false,"message":"the result cannot be written as JSON","details":{"hint":"This is a bug of the plugin."}}}"#;
+const UNWRITABLE: &str = r#"{"ok":false,"isError":true,"operation":"remote_agent","action":"unknown","error":{"code":"INTERNAL_ERROR","reason":"internal","retryable":false,"message":"the result cannot be written as JSON","quotes_peer":false,"details":{"hint":"This is a bug of the plugin."}}}"#;
 
 fn serialize(envelope: &impl Serialize) -> String {
     let mut json = Vec::with_capacity(INITIAL_CAPACITY_BYTES);
@@ -191,4 +195,8 @@ pub(super) struct Summary<'a> {
 
 fn is_false(value: &bool) -> bool {
     !value
+}
+
+fn is_true(value: &bool) -> bool {
+    *value
 }

@@ -249,7 +249,7 @@ impl RemoteAgent {
     /// Returns the envelope for a call that never reached [`execute`](Self::execute), or did not return from it.
     pub fn failure(request: &str, reason: Reason, message: &str) -> String {
         let request: Value = serde_json::from_str(request).unwrap_or_default();
-        envelope::failure(action_name(&request), ToolError::new(reason, message))
+        envelope::failure(action_name(&request), ToolError::local(reason, message))
     }
 
     async fn dispatch(

@@ -100,7 +100,7 @@ pub(super) fn resolve(
             .with("explicit_context_id", explicit));
     }
     check_same_target(request, catalog, &entry.target).map_err(|explicit| match explicit {
-        Mismatch::Other(explicit) => ToolError::new(
+        Mismatch::Other(explicit) => ToolError::local(
             Reason::Contradiction,
             "the handle belongs to another target than the request names",
         )
@@ -221,7 +221,7 @@ fn by_continuation(named: &ReceivedTarget, catalog: &Catalog) -> Result<Arc<Targ
 
 fn default_target(catalog: &Catalog) -> Result<Arc<Target>, ToolError> {
     let target = catalog.default_target().ok_or_else(|| {
-        ToolError::new(
+        ToolError::local(
             Reason::TargetNotAllowed,
             "the request names no target and none is configured as the default",
         )
@@ -237,7 +237,7 @@ fn no_target(alias: &str) -> ToolError {
         ),
         None => format!("no target is named `{alias}`"),
     };
-    ToolError::new(Reason::TargetNotAllowed, message)
+    ToolError::local(Reason::TargetNotAllowed, message)
 }
 
 /// The hint about a gateway's continuation where no gateway is configured.
@@ -253,22 +253,22 @@ fn refused_error(refused: TargetError, url: &str, at: &str) -> ToolError {
         .map(|url| format!("{}{}", url.origin().ascii_serialization(), url.path()));
     let place = place.unwrap_or_else(|_| "the URL".into());
     match refused {
-        TargetError::NotConfigured => ToolError::new(
+        TargetError::NotConfigured => ToolError::local(
             Reason::TargetNotAllowed,
             format!(
                 "no target is configured at `{place}` with that card path, and policy does not allow others"
             ),
         ),
-        TargetError::BadCardPath => ToolError::new(
+        TargetError::BadCardPath => ToolError::local(
             Reason::TargetNotAllowed,
             "the continuation's card_path is not a path; a card elsewhere can only be configured",
         ),
-        TargetError::NoGateway => ToolError::new(
+        TargetError::NoGateway => ToolError::local(
             Reason::TargetNotAllowed,
             "the continuation leads to an agent of a local gateway, and none is configured",
         )
         .with("hint", NO_GATEWAY),
-        TargetError::NotOfGateway => ToolError::new(
+        TargetError::NotOfGateway => ToolError::local(
             Reason::TargetNotAllowed,
             format!(
                 "the continuation leads to an agent at `{place}` that the configured local gateway does not have for you"
@@ -276,7 +276,7 @@ fn refused_error(refused: TargetError, url: &str, at: &str) -> ToolError {
         )
         .with("hint", NOT_OF_GATEWAY),
         TargetError::BadUrl(reason) => ToolError::invalid(vec![invalid_url(at, &reason)], 0),
-        TargetError::Ambiguous(aliases) => ToolError::new(
+        TargetError::Ambiguous(aliases) => ToolError::local(
             Reason::AmbiguousTarget,
             format!("several targets are configured at `{place}`"),
         )
@@ -287,7 +287,7 @@ fn refused_error(refused: TargetError, url: &str, at: &str) -> ToolError {
 }
 
 fn handle_expired(handle: &str) -> ToolError {
-    ToolError::new(
+    ToolError::local(
         Reason::ExpiredHandle,
         format!("task handle \"{handle}\" has expired"),
     )
@@ -295,7 +295,7 @@ fn handle_expired(handle: &str) -> ToolError {
 }
 
 fn handle_unknown(handle: &str) -> ToolError {
-    ToolError::new(
+    ToolError::local(
         Reason::UnknownHandle,
         format!("task handle \"{handle}\" is not known"),
     )

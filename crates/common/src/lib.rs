@@ -3,7 +3,8 @@
 //! - [`environment`]: the clock and the id generator, as parameters.
 //! - [`log`] and [`audit`]: the log sink and the audit log; [`panics`] turns a panic into an error.
 //! - [`config`]: secrets and URLs in settings; [`validation`] reports faults of a JSON Schema with their places.
-//! - [`redact`]: removal of secrets from texts and JSON; [`confusables`] recognizes look-alike characters.
+//! - [`redact`]: removal of secrets from texts and JSON; [`confusables`] recognizes look-alike characters, [`visible`]
+//!   removes hidden ones.
 //! - [`blocking`]: work that must not hold up other tasks.
 //! - [`json`]: JSON that other programs wrote, with limits.
 //! - [`jws`]: signatures (RFC 7515); [`files`]: private files and durable renames.
@@ -33,3 +34,4 @@ pub mod log;
 pub mod panics;
 pub mod redact;
 pub mod validation;
+pub mod visible;

@@ -15,13 +15,13 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Map, Value};
 
-use crate::confusables::is_ignorable;
+use crate::visible::{self, Kind, Step};
 
 /// The replacement of a secret.
 pub const MARK: &str = "[redacted]";
 
-/// The maximum number of hidden bytes that a redactor tolerates between the characters of a secret.
-const MAX_HIDDEN_BYTES: usize = 1024;
+/// The maximum number of hidden bytes that a redactor buffers between the characters of a secret.
+const MAX_HIDDEN_BYTES: usize = 2048;
 
 /// Characters that URLs keep (RFC 3986 §2.3), those that JavaScript's `encodeURIComponent` keeps, and those that paths
 /// keep.
@@ -64,6 +64,8 @@ pub struct Secrets {
     longest_ascii: usize,
     /// The length in bytes of the longest of the other secrets.
     longest_other: usize,
+    /// Whether a secret contains white space.
+    has_space: bool,
 }
 
 impl Secrets {
@@ -77,7 +79,9 @@ impl Secrets {
             let escaped = quoted.replace('/', "\\/");
             let form: String = url::form_urlencoded::byte_serialize(plain.as_bytes()).collect();
             let query = form.replace('+', "%20");
-            for form in [plain, quoted, &escaped, &form, &query].map(str::to_owned) {
+            // As it looks in a text that something has made one line.
+            let line = joined_space(plain);
+            for form in [plain, quoted, &escaped, &form, &query, &line].map(str::to_owned) {
                 all.insert(form.into());
             }
         }
@@ -107,6 +111,7 @@ impl Secrets {
         if text.is_empty() || self.all.iter().any(is_duplicate) {
             return;
         }
+        self.has_space |= text.contains(char::is_whitespace);
         let is_ascii = text.bytes().all(|byte| byte.is_ascii_graphic());
         let longest = match is_ascii {
             true => &mut self.longest_ascii,
@@ -208,13 +213,20 @@ impl Secrets {
 
     /// Returns the position in `text` where an incomplete secret at its end begins; the length of `text` without one.
     pub fn incomplete_from(&self, text: &str) -> usize {
-        match VisibleText::new(text) {
-            Some(shown) => {
-                let start = self.incomplete_in(&shown.bytes);
-                shown.places.get(start).copied().unwrap_or(text.len())
+        self.held_from(text, |shown| self.incomplete_in(shown.as_bytes()))
+    }
+
+    /// Returns the position in `text` of a position in its visible characters. What may become a longer control sequence
+    /// with more text is not looked at: it may hide.
+    fn held_from(&self, text: &str, position: impl Fn(&str) -> usize) -> usize {
+        let positions = VisibleText::all(text, self.has_space).map(|shown| {
+            let start = position(&shown.text[..shown.certain]);
+            match start < shown.certain {
+                true => shown.places[start],
+                false => text.len(),
             }
-            None => self.incomplete_in(text.as_bytes()),
-        }
+        });
+        positions.min().unwrap_or_else(|| position(text))
     }
 
     fn incomplete_in(&self, text: &[u8]) -> usize {
@@ -254,8 +266,8 @@ impl Secrets {
             return ranges;
         }
         self.search(text, |place| ranges.push(place));
-        if let Some(shown) = str::from_utf8(text).ok().and_then(VisibleText::new) {
-            self.search(&shown.bytes, |place| {
+        for shown in VisibleText::all(str::from_utf8(text).unwrap_or_default(), self.has_space) {
+            self.search(shown.text.as_bytes(), |place| {
                 ranges.push(shown.places[place.start]..shown.places[place.end - 1] + 1);
             });
         }
@@ -284,12 +296,13 @@ impl Secrets {
 
     /// Returns the position in `text` from which it may be an incomplete secret, whatever its characters.
     fn ambiguous_from(&self, text: &str) -> usize {
+        self.held_from(text, |shown| self.ambiguous_in(shown))
+    }
+
+    fn ambiguous_in(&self, text: &str) -> usize {
         let (mut word, mut other) = (text.len(), text.len());
         let (mut is_ascii, mut shown) = (true, 0);
         for (at, c) in text.char_indices().rev() {
-            if is_ignorable(c) {
-                continue;
-            }
             shown += c.len_utf8();
             is_ascii &= c.is_ascii_graphic() && shown < self.longest_ascii;
             if is_ascii {
@@ -307,24 +320,80 @@ impl Secrets {
 
 /// The visible characters of a text, and the position of each byte in the text.
 struct VisibleText {
-    bytes: Vec<u8>,
+    text: String,
     places: Vec<usize>,
+    /// The length in bytes of the visible text before what may become a longer control sequence.
+    certain: usize,
 }
 
 impl VisibleText {
-    /// Returns `None` if every character is visible.
-    fn new(text: &str) -> Option<Self> {
-        if text.is_ascii() || !text.contains(is_ignorable) {
-            return None;
-        }
-        let (mut bytes, mut places) = (Vec::new(), Vec::new());
-        for (at, c) in text.char_indices().filter(|(_, c)| !is_ignorable(*c)) {
-            let range = at..at + c.len_utf8();
-            bytes.extend_from_slice(&text.as_bytes()[range.clone()]);
-            places.extend(range);
-        }
-        Some(Self { bytes, places })
+    /// Returns what programs show of a text: those that know control sequences, and those that only remove control
+    /// characters. Empty if both show the text itself. With `joins_space`, a run of white space counts as one space, as in
+    /// a text that something has made one line.
+    fn all(text: &str, joins_space: bool) -> impl Iterator<Item = Self> {
+        let joins_space = joins_space && text.contains(char::is_whitespace);
+        let is_plain = !joins_space && visible::is_all_visible(text);
+        let may_have_sequences = !is_plain
+            && text.contains([
+                '\u{1b}', '\u{90}', '\u{98}', '\u{9b}', '\u{9d}', '\u{9e}', '\u{9f}',
+            ]);
+        let steps: [Option<fn(&str) -> Option<Step>>; 2] = [
+            (!is_plain).then_some(visible::character),
+            may_have_sequences.then_some(visible::step),
+        ];
+        let steps = steps.into_iter().flatten();
+        steps.map(move |step| Self::new(text, joins_space, step))
     }
+
+    fn new(text: &str, joins_space: bool, step: fn(&str) -> Option<Step>) -> Self {
+        let mut shown = Self {
+            text: String::with_capacity(text.len()),
+            places: Vec::with_capacity(text.len()),
+            certain: 0,
+        };
+        let (mut at, mut certain) = (0, None);
+        while let Some(Step {
+            kind,
+            len,
+            is_unfinished,
+        }) = step(&text[at..])
+        {
+            if is_unfinished {
+                certain.get_or_insert(shown.text.len());
+            }
+            if kind != Kind::Hidden {
+                shown.push(&text[at..at + len], at, joins_space);
+            }
+            at += len;
+        }
+        shown.certain = certain.unwrap_or(shown.text.len());
+        shown
+    }
+
+    fn push(&mut self, piece: &str, at: usize, joins_space: bool) {
+        if joins_space && piece.contains(char::is_whitespace) {
+            if !self.text.ends_with(' ') {
+                self.text.push(' ');
+                self.places.push(at);
+            }
+            return;
+        }
+        self.text.push_str(piece);
+        self.places.extend(at..at + piece.len());
+    }
+}
+
+/// Returns a text with a space in place of each run of white space.
+fn joined_space(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c.is_whitespace() {
+            true if line.ends_with(' ') => {}
+            true => line.push(' '),
+            false => line.push(c),
+        }
+    }
+    line
 }
 
 /// Returns a secret in every form in which programs repeat it, except those of JSON.
@@ -439,7 +508,7 @@ impl Redactor {
         let clean = self.release(until);
         // The buffer contains few visible characters, but a peer may send any number of invisible ones between them.
         if self.marked == 0 && self.buffer.len() > MAX_HIDDEN_BYTES + 4 * self.secrets.longest() {
-            self.buffer.retain(|c| !is_ignorable(c));
+            self.buffer = visible::visible(&self.buffer).into_owned();
         }
         clean
     }

@@ -3,6 +3,7 @@
 use std::future::pending;
 use std::time::Duration;
 
+use a2a::TaskState;
 use openclaw_remote_agent_interface::Call;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::{Peer, RoleServer};
@@ -151,8 +152,9 @@ fn progress_message(update: &Value) -> String {
     let summary = &update["summary"];
     let state = summary["continuation"]["task"]["status"].as_str();
     let alias = summary["target_alias"].as_str().unwrap_or("the agent");
-    match state {
-        Some(state) => format!("{alias}: {state}"),
+    match state.map(TaskState::from_name) {
+        Some(TaskState::Other(_)) => format!("{alias}: unknown state"),
+        Some(state) => format!("{alias}: {}", state.as_str()),
         None => "waiting for the agent".to_owned(),
     }
 }

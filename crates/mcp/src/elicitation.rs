@@ -1,6 +1,6 @@
 //! Questions of agents that the person at the client answers.
 
-use common::confusables::is_ignorable;
+use common::visible::visible;
 use rmcp::model::{
     ElicitRequest, ElicitRequestParams, ElicitationSchema, InputRequest, InputRequiredResult,
     InputResponses,
@@ -46,14 +46,8 @@ fn message(summary: &Value) -> String {
         .as_str()
         .or(summary["message_text"].as_str());
     let text = text.unwrap_or("more input is required");
-    let is_break = |c: char| matches!(c, '\n' | '\u{2028}' | '\u{2029}');
-    let visible = |c: &char| !c.is_control() && !is_ignorable(*c);
-    let text: String = text
-        .replace(is_break, " ")
-        .chars()
-        .filter(visible)
-        .take(MAX_QUESTION_CHARS)
-        .collect();
+    let text = visible(text).replace('\n', " ");
+    let text: String = text.chars().take(MAX_QUESTION_CHARS).collect();
     format!(
         "The remote agent {alias} asks: \"{}\"",
         text.replace('"', "'")

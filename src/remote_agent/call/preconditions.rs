@@ -16,7 +16,7 @@ pub(in crate::remote_agent) fn check_secret(target: &Target) -> Result<(), ToolE
         "target's credential"
     };
     let message = format!("the {whose} `{reference}` has not been resolved by the host");
-    Err(ToolError::new(Reason::CredentialUnresolved, message))
+    Err(ToolError::local(Reason::CredentialUnresolved, message))
 }
 
 /// Refuses a target that prefers only unsupported transports.

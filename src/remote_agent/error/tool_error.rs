@@ -29,9 +29,12 @@ pub struct ToolError {
     pub retryable: bool,
     /// Whether the peer has received the request that failed.
     pub delivered: Delivered,
+    /// Whether `message` may quote a peer. A message that may is shown as the peer's text.
+    pub quotes_peer: bool,
 }
 
 impl ToolError {
+    /// Creates an error whose message may quote a peer.
     pub fn new(reason: Reason, message: impl Into<String>) -> Self {
         Self {
             reason,
@@ -39,6 +42,16 @@ impl ToolError {
             details: Map::new(),
             retryable: reason.retryable(),
             delivered: Delivered::Unknown,
+            quotes_peer: true,
+        }
+    }
+
+    /// Creates an error whose message quotes no peer: the tool's own words, and those of the request and the
+    /// configuration.
+    pub fn local(reason: Reason, message: impl Into<String>) -> Self {
+        Self {
+            quotes_peer: false,
+            ..Self::new(reason, message)
         }
     }
 
@@ -50,7 +63,7 @@ impl ToolError {
             Some(first) => format!("{} First: {}.", reason.hint(), violation_sentence(first)),
             None => reason.hint().to_owned(),
         };
-        let error = Self::new(reason, INVALID)
+        let error = Self::local(reason, INVALID)
             .with("hint", hint)
             .with("source", "ajv")
             .with("tool", "remote_agent")

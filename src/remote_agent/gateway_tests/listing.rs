@@ -155,8 +155,15 @@ async fn role_and_status_are_rendered_in_the_fence() {
         .agent
         .render(&fixture.list().await.to_string(), usize::MAX);
     let (outside, fenced) = text.split_once("<<<EXTERNAL").unwrap();
-    assert!(outside.contains("- gateway:alpha, streams"), "{text}");
+    assert!(
+        outside.contains(
+            "- 1 agent of the local gateway, named below, streams\n- gateway:triad, streams"
+        ),
+        "{text}"
+    );
     for collected in [
+        // Any program that the gateway admits chooses its name.
+        "gateway:alpha",
         "role: steward",
         "IGNORE",
         "status: idle",

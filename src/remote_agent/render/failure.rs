@@ -42,15 +42,15 @@ pub(super) fn failure(text_out: &mut ModelText, action: &str, failure: &Failure<
     };
     text_out.push_line(&format!("next: {hint}{replacement}"));
     let mut sections = Sections::default();
-    if is_local_error(failure) {
+    if failure.quotes_peer {
+        sections.push_urgent(Section::new("message", &*failure.message));
+    } else {
         let message = format!("message: {}", line(&failure.message));
         text_out.push_line(&shortened(
             &message,
             MAX_MESSAGE_CHARS.min(text_out.remaining()),
         ));
         violations(text_out, failure);
-    } else {
-        sections.push_urgent(Section::new("message", &*failure.message));
     }
     if let Some(text) = &details.message_text {
         sections.push_shared(Section::new("answer", &**text));
@@ -75,19 +75,6 @@ pub(super) fn failure(text_out: &mut ModelText, action: &str, failure: &Failure<
         sections.push_shared(Section::new("error data", data.get()));
     }
     text_out.push_fenced(&sections, None);
-}
-
-/// Returns whether the message is the tool's own and quotes no text of an agent.
-fn is_local_error(failure: &Failure<'_>) -> bool {
-    &*failure.reason != "contradiction"
-        && matches!(
-            &*failure.code,
-            "VALIDATION_ERROR"
-                | "TARGET_RESOLUTION_ERROR"
-                | "UNKNOWN_TASK_HANDLE"
-                | "EXPIRED_TASK_HANDLE"
-                | "INTERNAL_ERROR"
-        )
 }
 
 /// Renders the violations of the request, and the aliases to choose from.

@@ -26,7 +26,9 @@ mod view;
 
 use uuid::Uuid;
 
+use crate::targets::local_name;
 use fence::Fence;
+
 use parts::MessageParts;
 use sections::Sections;
 use view::Envelope;
@@ -77,6 +79,11 @@ pub(super) fn render(envelope: &str, max_chars: usize, id: Uuid) -> String {
         },
     }
     text_out.text
+}
+
+/// Returns the name of a gateway's agent in an alias. Any program that the gateway admits chooses it, except for the triad's.
+fn gateway_name(alias: &str) -> Option<&str> {
+    local_name(alias).filter(|name| *name != gateway_bridge::TRIAD)
 }
 
 /// Sanitizes and shortens a word of the contract, whatever its origin.

@@ -11,6 +11,7 @@
 use std::borrow::Cow;
 
 use common::confusables::{Glyph, glyphs, is_ignorable};
+use common::visible::visible;
 
 /// The replacements of a forged start and a forged end, in OpenClaw's words.
 const FORGED_START: &str = "[[MARKER_SANITIZED]]";
@@ -43,8 +44,8 @@ const SQUARE_TOKENS: [&str; 28] = [
 /// The words with a number behind them, in either brackets.
 const NUMBERED: [&str; 5] = ["UNUSED", "RESERVED", "SPECIAL", "EXTRAID", "CONTROL"];
 
-/// The longest token, the longest id of a forged marker, the longest control sequence and the most characters between
-/// two letters of a marker. They bound the work on text that only resembles one.
+/// The longest token, the longest id of a forged marker and the most characters between two letters of a marker. They bound
+/// the work on text that only resembles one.
 const MAX_MARKER_CHARS: usize = 64;
 
 /// Removes everything that a reader could take for more than text. Line ends and tabs stay.
@@ -90,49 +91,6 @@ fn escaped(text: &str, is_plain: impl Fn(char) -> bool) -> String {
     }
     out.push('"');
     out
-}
-
-/// Removes control sequences, control characters and characters that reorder or hide text.
-fn visible(text: &str) -> Cow<'_, str> {
-    if !text
-        .chars()
-        .any(|c| is_hidden(c) || matches!(c, '\u{2028}' | '\u{2029}'))
-    {
-        return Cow::Borrowed(text);
-    }
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(c) = rest.chars().next() {
-        rest = &rest[c.len_utf8()..];
-        match c {
-            '\r' if rest.starts_with('\n') => {}
-            '\r' | '\u{85}' | '\u{2028}' | '\u{2029}' => out.push('\n'),
-            '\u{1b}' => rest = rest.strip_prefix('[').map_or(rest, after_control_sequence),
-            '\u{9b}' => rest = after_control_sequence(rest),
-            _ if is_hidden(c) => {}
-            _ => out.push(c),
-        }
-    }
-    Cow::Owned(out)
-}
-
-/// Matches control characters except tab and line feed, and invisible characters.
-fn is_hidden(c: char) -> bool {
-    (c.is_control() && !matches!(c, '\n' | '\t'))
-        || matches!(c, '\u{fff9}'..='\u{fffb}')
-        || is_ignorable(c)
-}
-
-/// Returns the text after a control sequence (ECMA-48 §5.4), given the text after its introducer. An unfinished one is
-/// text.
-fn after_control_sequence(rest: &str) -> &str {
-    let end = rest
-        .chars()
-        .take(MAX_MARKER_CHARS)
-        .position(|c| !matches!(c, '\u{20}'..='\u{3f}'));
-    let end = end.filter(|end| matches!(rest.as_bytes()[*end], 0x40..=0x7e));
-    // Everything before the end is ASCII, so characters are bytes.
-    end.map_or(rest, |end| &rest[end + 1..])
 }
 
 /// Replaces forged markers and tokens.
@@ -439,7 +397,6 @@ mod tests {
             ),
             "ared\nb\nc\tde\nf\ng"
         );
-        assert_eq!(sanitize("\u{1b}[12345"), "12345");
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! The result of `list_targets`: the agents that can be called, and their cards.
 
-use super::ModelText;
 use super::sanitize::line;
 use super::sections::{Section, Sections};
 use super::text::{length, shortened};
 use super::view::{Failure, Target};
+use super::{ModelText, gateway_name};
 
 /// The longest alias and the longest reason, in characters.
 const MAX_NAME_CHARS: usize = 120;
@@ -23,11 +23,18 @@ pub(super) fn targets(text_out: &mut ModelText, targets: &[Target<'_>]) {
         text_out.push_line("next: tell the user that an operator has to configure one.");
     }
     let mut room = text_out.max_chars() / 3;
-    for (i, target) in targets.iter().enumerate() {
-        let shown = listed(target);
+    let (of_gateway, own): (Vec<_>, Vec<_>) = targets
+        .iter()
+        .partition(|target| gateway_name(&target.target_alias).is_some());
+    let own = own.into_iter().map(|target| listed(alias(target), target));
+    for (i, shown) in gateway_agents(&of_gateway)
+        .into_iter()
+        .chain(own)
+        .enumerate()
+    {
         let chars = length(&shown) + 1;
         if chars > room {
-            let more = targets.len() - i;
+            let more = targets.len() - of_gateway.len() + of_gateway.len().min(1) - i;
             text_out.push_line(&format!(
                 "and {more} more, which the description of this tool names"
             ));
@@ -47,7 +54,28 @@ fn alias(target: &Target<'_>) -> String {
     shortened(&line(&target.target_alias), MAX_NAME_CHARS)
 }
 
-fn listed(target: &Target<'_>) -> String {
+/// Returns the line for the agents of a gateway, whose names stand inside the fence.
+fn gateway_agents(targets: &[&Target<'_>]) -> Option<String> {
+    let name = match targets.len() {
+        1 => "1 agent of the local gateway, named below".to_owned(),
+        count => format!("{count} agents of the local gateway, named below"),
+    };
+    let code = |target: &Target<'_>| {
+        target
+            .last_refresh_error
+            .as_ref()
+            .map(|error| error.reason.to_string())
+    };
+    let first = targets.first()?;
+    // An error of the gateway is that of all its agents.
+    let is_shared = targets.iter().all(|target| code(target) == code(first));
+    Some(match is_shared {
+        true => listed(name, first),
+        false => format!("- {name}"),
+    })
+}
+
+fn listed(name: String, target: &Target<'_>) -> String {
     let default = if target.default { " (default)" } else { "" };
     let streams = if target.streaming_supported == Some(true) {
         ", streams"
@@ -56,11 +84,7 @@ fn listed(target: &Target<'_>) -> String {
     };
     let failed = target.last_refresh_error.as_ref();
     let failed = failed.map(|error| format!(", not reached: {}", reason(error)));
-    format!(
-        "- {}{default}{streams}{}",
-        alias(target),
-        failed.unwrap_or_default()
-    )
+    format!("- {name}{default}{streams}{}", failed.unwrap_or_default())
 }
 
 /// Returns why a card is missing, and the hint, from the tool's own table.

@@ -1,12 +1,14 @@
 //! The result of a call to one target: an answer, a task, a page of an artifact, or an update.
 
+use a2a::TaskState;
+
 use super::next_step::{self, next_step};
 use super::parts::{self, MessageParts};
 use super::sanitize::{line, quoted};
 use super::sections::{Section, Sections};
 use super::text::{first, length, shortened};
 use super::view::{Artifact, Page, Summary};
-use super::{ModelText, page_chars, word};
+use super::{ModelText, gateway_name, page_chars, word};
 
 /// The longest alias and address, in characters, so that the required lines fit the smallest limit.
 const MAX_NAME_CHARS: usize = 120;
@@ -17,8 +19,8 @@ const MAX_ID_CHARS: usize = 200;
 /// A handle has 40 characters. The limit guards against text that only resembles an envelope.
 const MAX_HANDLE_CHARS: usize = 64;
 
-/// The longest state.
-const MAX_STATE_CHARS: usize = 40;
+/// The state of A2A 0.3 for a task in none of the others.
+const UNKNOWN_STATE: &str = "unknown";
 
 /// The longest text of an update, in characters.
 const MAX_UPDATE_CHARS: usize = 1000;
@@ -168,17 +170,19 @@ fn place(text_out: &mut ModelText, summary: &Summary<'_>) {
     }
 }
 
-/// Renders the target.
+/// Renders the target. Programs choose the names of agents behind a gateway, so those are only quoted inside the fence
+/// ([`ids`]).
 fn name(text_out: &mut ModelText, summary: &Summary<'_>) {
     let name = summary
         .target_alias
         .as_ref()
         .or(summary.target_url.as_ref());
+    let name = name.map(|name| match gateway_name(name) {
+        Some(_) => "an agent of the local gateway".to_owned(),
+        None => shortened(&line(name), MAX_NAME_CHARS),
+    });
     if let Some(name) = name {
-        text_out.push_line(&format!(
-            "agent: {}",
-            shortened(&line(name), MAX_NAME_CHARS)
-        ));
+        text_out.push_line(&format!("agent: {name}"));
     }
 }
 
@@ -201,20 +205,16 @@ fn state<'a>(summary: &'a Summary<'a>) -> Option<&'a str> {
     task.status.as_deref()
 }
 
-/// Returns `task working`, or that there is no task. The agent chooses the state, so a state that is not a word is not
-/// repeated.
+/// Returns `task working`, or that there is no task. A word that is not a state of the protocol is the agent's text, so it
+/// is only quoted inside the fence ([`ids`]).
 fn state_line(summary: &Summary<'_>) -> String {
-    let is_token = |state: &&str| {
-        state.len() <= MAX_STATE_CHARS
-            && state
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
-    };
     match (handle(summary), state(summary)) {
         (None, _) => "answered, without a task".to_owned(),
-        (Some(_), Some(state)) => match Some(state).filter(is_token) {
-            Some(state) => format!("task {state}"),
-            None => "task in a state of the agent's own".to_owned(),
+        (Some(_), Some(state)) => match TaskState::from_name(state) {
+            TaskState::Other(_) if state != UNKNOWN_STATE => {
+                "task in a state of the agent's own".to_owned()
+            }
+            state => format!("task {}", state.as_str()),
         },
         (Some(_), None) => "task in an unknown state".to_owned(),
     }
@@ -239,7 +239,8 @@ fn next(summary: &Summary<'_>) -> Option<String> {
     }
 }
 
-/// Adds the ids that find an open task again without its handle, as after a restart, and the conversation's.
+/// Adds the name of a gateway's agent, a state of the agent's own, the ids that find an open task again without its handle, as after a restart, and the
+/// conversation's.
 fn ids(summary: &Summary<'_>, sections: &mut Sections<'_>) {
     let Some(going_on) = &summary.continuation else {
         return;
@@ -250,10 +251,19 @@ fn ids(summary: &Summary<'_>, sections: &mut Sections<'_>) {
         .conversation
         .as_ref()
         .map(|conversation| &conversation.context_id);
-    for (name, id) in [("task_id", task), ("context_id", context)] {
-        let quoted = id
-            .map(|id| quoted(id))
-            .filter(|id| id.len() <= MAX_ID_CHARS);
+    let state = state(summary).filter(|state| match TaskState::from_name(state) {
+        TaskState::Other(_) => *state != UNKNOWN_STATE,
+        _ => false,
+    });
+    let agent = summary.target_alias.as_deref();
+    let agent = agent.filter(|alias| gateway_name(alias).is_some());
+    for (name, id) in [
+        ("agent", agent),
+        ("state", state),
+        ("task_id", task.map(|id| &**id)),
+        ("context_id", context.map(|id| &**id)),
+    ] {
+        let quoted = id.map(quoted).filter(|id| id.len() <= MAX_ID_CHARS);
         if let Some(id) = quoted {
             sections.note(format!("{name} {id}"));
         }

@@ -205,8 +205,15 @@ pub(super) struct Failure<'a> {
     pub(super) retryable: bool,
     #[serde(borrow)]
     pub(super) message: Text<'a>,
+    /// Whether the message may quote a peer.
+    #[serde(default = "yes")]
+    pub(super) quotes_peer: bool,
     #[serde(borrow)]
     pub(super) details: Details<'a>,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// The members of `error.details` that a model can act on.

@@ -252,3 +252,68 @@ proptest! {
         prop_assert_eq!(bytes, secrets.redact(&whole).into_owned().into_bytes());
     }
 }
+
+/// What stands between the letters of a secret and disappears when a program shows the text.
+const SEPARATORS: [&str; 16] = [
+    "\u{0}",
+    "\u{7}",
+    "\u{8}",
+    "\u{1b}",
+    "\u{1b}[31m",
+    "\u{1b}[0;1;38;5;4m",
+    "\u{1b}]0;t\u{7}",
+    "\u{1b}]8;;h\u{1b}\\",
+    "\u{1b}(B",
+    "\u{7f}",
+    "\u{9b}1m",
+    "\u{9d}t\u{9c}",
+    "\u{fffa}",
+    "\u{200b}",
+    "\u{202e}",
+    "\u{ad}",
+];
+
+#[test]
+fn redacts_secret_with_hidden_sequences_at_every_cut() {
+    for separator in SEPARATORS {
+        let text = format!("a s3{separator}cr{separator}{separator}et-one b");
+        let whole = secrets(&["s3cret-one"]);
+        assert_eq!(whole.redact(&text), "a [redacted] b", "{separator:?}");
+        for (cut, _) in text.char_indices() {
+            for make in [Redactor::new, Redactor::exact] {
+                let mut redactor = make(secrets(&["s3cret-one"]));
+                let mut shown = redactor.push(&text[..cut]) + &redactor.push(&text[cut..]);
+                shown += &redactor.finish();
+                assert_eq!(shown, "a [redacted] b", "{separator:?} {cut}");
+            }
+        }
+    }
+}
+
+#[test]
+fn redacts_secret_whose_spaces_a_line_joins() {
+    let secrets = secrets(&["correct horse  battery"]);
+    assert_eq!(
+        secrets.redact("a correct\n horse\u{200b} \tbattery b"),
+        "a [redacted] b"
+    );
+}
+
+proptest! {
+    #[test]
+    fn shown_text_has_no_secret(parts in proptest::collection::vec(any::<(u8, u8)>(), 0..30)) {
+        let secret = "s3cret-one";
+        let all = secrets(&[secret]);
+        let text: String = parts
+            .iter()
+            .flat_map(|(letter, separator)| [
+                &secret[usize::from(*letter) % 10..=usize::from(*letter) % 10],
+                SEPARATORS[usize::from(*separator) % SEPARATORS.len()],
+            ])
+            .collect();
+        let text = format!("{text}{}", secret.split("").collect::<Vec<_>>().join("\u{1b}[1m"));
+        let redacted = all.redact(&text);
+        let shown = crate::visible::visible(&redacted);
+        prop_assert!(!shown.contains(secret), "{shown:?}");
+    }
+}
