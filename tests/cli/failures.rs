@@ -1,6 +1,6 @@
 //! Failures of the command, and their exit codes.
 
-use std::fs;
+use std::{fs, io::Write, process::Stdio};
 
 use serde_json::json;
 use testkit::conformance::peers::Peers;
@@ -16,6 +16,73 @@ async fn peer_refusal_is_a_failure() {
     assert_exit_code(&output, 1);
     assert_eq!(output.stdout, "");
     assert_contains(&output.stderr, &["error: ", "not today", "what to do: "]);
+}
+
+#[tokio::test]
+async fn output_that_cannot_be_written_is_a_failure() {
+    let reply = json!({"result": message("Hello.")});
+    let peers = start_desk(json!({"message/send": [reply], "message/stream": [reply]})).await;
+    let url = peers.origin("desk");
+    let full = || {
+        fs::OpenOptions::new()
+            .write(true)
+            .open("/dev/full")
+            .unwrap()
+    };
+    for args in [
+        &["--version"][..],
+        &["send", "--help"],
+        &["targets", "--url", url],
+        &["targets", "--json", "--url", url],
+        &["send", "--url", url, "hi"],
+        &["send", "--follow", "--url", url, "hi"],
+        &["send", "--json", "--url", url, "hi"],
+        &["doctor", "--url", url],
+        &["call", r#"{"action":"list_targets"}"#],
+        &["gateway", "agents", "list"],
+        &["mcp", "--print-config", "claude-desktop", "--url", url],
+    ] {
+        let mut command = self::command(args);
+        command.stdout(full());
+        let output = wait_for_output(command.spawn().unwrap()).await;
+        assert_exit_code(&output, 1);
+        assert_contains(
+            &output.stderr,
+            &["error: cannot write", "No space left on device"],
+        );
+    }
+    let mut command = self::command(&["call", "--jsonl"]);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(full())
+        .spawn()
+        .unwrap();
+    let line = b"{\"id\":1,\"op\":\"parse_config\",\"config\":{}}\n";
+    child.stdin.take().unwrap().write_all(line).unwrap();
+    let output = wait_for_output(child).await;
+    assert_exit_code(&output, 1);
+    assert_contains(&output.stderr, &["error: cannot write to standard output"]);
+}
+
+#[tokio::test]
+async fn byte_order_mark_is_accepted_in_files_and_arguments() {
+    let peers = start_desk(json!({"message/send": [{"result": message("Hello.")}]})).await;
+    let directory = scratch("byte_order_mark");
+    let config = directory.join("config.json");
+    let target = json!({"alias": "desk", "baseUrl": peers.origin("desk"), "default": true, "allowPrivateNetwork": true});
+    fs::write(&config, format!("\u{feff}{}", json!({"targets": [target]}))).unwrap();
+    let config = config.display().to_string();
+    let output = run(&[
+        "send",
+        "--config",
+        &config,
+        "--data",
+        "\u{feff}{\"a\":1}",
+        "hi",
+    ])
+    .await;
+    assert_exit_code(&output, 0);
+    assert_eq!(last_message(&peers)["parts"][1]["data"], json!({"a": 1}));
 }
 
 #[tokio::test]

@@ -2,13 +2,13 @@
 
 use std::{
     collections::HashMap,
-    io::{self, IsTerminal, Write},
+    io::{self, IsTerminal},
 };
 
 use indicatif::ProgressBar;
 use serde_json::Value;
 
-use super::text;
+use super::{output::write, text};
 
 /// The maximum number of characters of an unfinished line that the writer holds back while a spinner is visible.
 const MAX_TAIL_CHARS: usize = 60;
@@ -154,21 +154,15 @@ impl AnswerWriter {
         }
     }
 
-    /// Writes to standard output. Ignores a closed pipe, so that the call continues.
+    /// Writes to standard output. The call continues if that fails.
     fn write_stdout(&self, text: &str) {
-        let write = || {
-            let mut stdout = io::stdout().lock();
-            let _ = stdout
-                .write_all(text.as_bytes())
-                .and_then(|()| stdout.flush());
-        };
         if text.is_empty() {
             return;
         }
         if self.shared {
-            self.bar.suspend(write);
+            self.bar.suspend(|| write(text));
         } else {
-            write();
+            write(text);
         }
     }
 }

@@ -3,6 +3,7 @@
 //! The library ignores an invalid caller and logs a warning, because a bug in a host must not fail every call. The command
 //! refuses an invalid caller. Otherwise the limits that depend on the caller would silently not apply.
 
+use common::json::{self, Limits};
 use gateway_agent::DELEGATION_VARIABLE;
 use gateway_bridge::delegation::Delegation;
 use serde::Deserialize;
@@ -35,7 +36,7 @@ struct Chain {
 /// # Errors
 /// The caller is invalid. The error is a sentence without a full stop.
 pub(super) fn check(json: &str) -> Result<(), String> {
-    match serde_json::from_str::<Caller>(json) {
+    match json::from_str::<Caller>(json, Limits::NONE) {
         Ok(_) => Ok(()),
         Err(e) => Err(format!(
             "the caller is not {{\"agent_id\", \"session_key\", \"chain\": {{\"hop\", \"chain\"}}, \"state_dir\", \"traceparent\"}}: {e}"
@@ -55,7 +56,7 @@ pub(super) fn delegation() -> Result<Option<Delegation>, Failure> {
 }
 
 fn parse(text: &str) -> Result<Delegation, Failure> {
-    let value: Option<Value> = serde_json::from_str(text).ok();
+    let value: Option<Value> = json::from_str(text, Limits::NONE).ok();
     let delegation = value.as_ref().and_then(Delegation::read);
     delegation.ok_or_else(|| {
         Failure::usage(format!(

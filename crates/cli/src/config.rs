@@ -2,6 +2,7 @@
 
 use std::{borrow::Cow, env, fs, path::PathBuf, sync::Arc};
 
+use common::json::{self, Limits};
 use common::validation::escape;
 use serde_json::{Map, Value, json};
 
@@ -28,20 +29,24 @@ impl ConfigArgs {
             return Ok("{}".to_owned());
         };
         let name = file.display();
-        let text = fs::read_to_string(&file).map_err(|error| {
+        let bytes = fs::read(&file).map_err(|error| {
             Failure::usage(format!("cannot read the configuration `{name}`: {error}"))
         })?;
-        match serde_json::from_str::<Value>(&text) {
+        let invalid = |error| {
+            Failure::usage(format!(
+                "the configuration in `{name}` is not JSON: {error}"
+            ))
+        };
+        let text = json::text(&bytes).map_err(invalid)?;
+        match json::from_str::<Value>(&text, Limits::NONE) {
             Ok(value) if value["plugins"]["entries"].is_object() => Err(Failure::usage(format!(
                 "`{name}` is a configuration of OpenClaw; use only the plugin's settings (plugins.entries.remote-agent.config)"
             ))),
-            Ok(value) if value.is_object() => Ok(text),
+            Ok(value) if value.is_object() => Ok(text.into_owned()),
             Ok(_) => Err(Failure::usage(format!(
                 "the configuration in `{name}` is not a JSON object"
             ))),
-            Err(error) => Err(Failure::usage(format!(
-                "the configuration in `{name}` is not JSON: {error}"
-            ))),
+            Err(error) => Err(invalid(error)),
         }
     }
 

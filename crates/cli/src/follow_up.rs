@@ -7,6 +7,7 @@ use std::{
 };
 
 use common::files::private_options;
+use common::json::{self, Limits};
 use serde_json::{Map, Value};
 
 use super::exit::Failure;
@@ -78,7 +79,8 @@ pub(super) fn read(file: &Path) -> Result<Value, Failure> {
         ))
     };
     let text = fs::read(file).map_err(|error| invalid(error.to_string()))?;
-    let value: Value = serde_json::from_slice(&text).map_err(|error| invalid(error.to_string()))?;
+    let value: Value =
+        json::from_slice(&text, Limits::NONE).map_err(|error| invalid(error.to_string()))?;
     let names = |part: &str, field: &str| value[part][field].is_string();
     if names("target", "target_url")
         && (names("task", "task_id") || names("conversation", "context_id"))

@@ -17,6 +17,7 @@ use std::{
     time::Duration,
 };
 
+use common::json::{self, Limits};
 use serde_json::{json, value::RawValue};
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -26,7 +27,7 @@ use super::{
     exit::{Exit, Failure},
     gateway::embedded::with_gateway,
     instance::{Instance, Library},
-    output::LineWriter,
+    output::{LineWriter, write_failure},
 };
 
 /// Handles the operations on standard input until it ends, and waits for the running calls. A configuration without a
@@ -46,11 +47,12 @@ pub async fn run(library: &Library, gateway: Option<&str>) -> Result<Exit, Failu
     let lines = Arc::clone(&session.lines);
     tokio::select! {
         read = session.handle_lines(tokio::io::stdin()) => read?,
-        () = lines.closed().cancelled() => {
-            return Err(Failure::new("standard output is closed"));
-        }
+        () = lines.closed().cancelled() => {}
     }
-    Ok(Exit::Ok)
+    match lines.closed().is_cancelled() {
+        true => Err(write_failure().unwrap_or_else(|| Failure::new("standard output is closed"))),
+        false => Ok(Exit::Ok),
+    }
 }
 
 struct Session<'a> {
@@ -94,7 +96,7 @@ impl Session<'_> {
     }
 
     fn handle_line(&mut self, line: &[u8]) {
-        let fields: RawFields = match serde_json::from_slice(line) {
+        let fields: RawFields = match json::from_slice(line, Limits::NONE) {
             Ok(fields) => fields,
             Err(error) => {
                 let message = format!("the line is not a JSON object: {error}");

@@ -44,7 +44,7 @@ mod task;
 mod text;
 mod translate;
 
-use std::process::ExitCode;
+use std::{io::ErrorKind, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
@@ -108,8 +108,11 @@ const TASKS: &str = "cannot list tasks: `remote-agent` stores none. `openclaw re
 /// Runs the command with the process arguments.
 #[must_use]
 pub fn main() -> ExitCode {
-    // On invalid arguments or a request for help, clap prints a message and exits with code 2 or 0.
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        // Invalid arguments, or a request for help or the version.
+        Err(message) => return print_message(&message),
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKER_THREADS)
         .enable_all()
@@ -123,12 +126,25 @@ pub fn main() -> ExitCode {
         }
         Err(error) => Err(Failure::new(format!("cannot start: {error}"))),
     };
+    let outcome = outcome.and_then(|exit| output::write_failure().map_or(Ok(exit), Err));
     match outcome {
         Ok(exit) => exit.into(),
         Err(failure) => {
             output::print_error(&failure.message);
             failure.exit.into()
         }
+    }
+}
+
+/// Prints what clap says instead of parsed arguments.
+fn print_message(message: &clap::Error) -> ExitCode {
+    let code = u8::try_from(message.exit_code()).unwrap_or(Exit::Usage as u8);
+    match message.print() {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            output::print_error(&format!("cannot write the message: {error}"));
+            Exit::Failed.into()
+        }
+        _ => code.into(),
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::{
     fmt::Display,
-    io::{self, Write},
-    sync::{Mutex, PoisonError},
+    io::{self, ErrorKind, Write},
+    sync::OnceLock,
 };
 
 use console::style;
@@ -12,39 +12,51 @@ use tokio_util::sync::CancellationToken;
 
 use super::{exit::Failure, text};
 
-/// Writes complete lines to standard output, from any thread.
-#[derive(Debug)]
-pub struct LineWriter {
-    out: Mutex<io::Stdout>,
-    closed: CancellationToken,
+/// The first error of standard output, which is one for the process. A closed pipe is not among them: a reader such as `head`
+/// may have seen enough.
+static WRITE_ERROR: OnceLock<String> = OnceLock::new();
+
+/// Writes `text` to standard output, and flushes. [`write_failure`] has the error of a write that failed.
+///
+/// Returns whether the text was written.
+pub(crate) fn write(text: &str) -> bool {
+    let mut out = io::stdout().lock();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    if let Err(error) = &written
+        && error.kind() != ErrorKind::BrokenPipe
+    {
+        WRITE_ERROR.get_or_init(|| error.to_string());
+    }
+    written.is_ok()
 }
 
-impl Default for LineWriter {
-    fn default() -> Self {
-        Self {
-            out: Mutex::new(io::stdout()),
-            closed: CancellationToken::new(),
-        }
-    }
+/// Returns the failure of a command whose output did not reach standard output; `None` if all of it did, or if the reader has
+/// closed the pipe.
+pub(crate) fn write_failure() -> Option<Failure> {
+    let error = WRITE_ERROR.get()?;
+    Some(Failure::new(format!(
+        "cannot write to standard output: {error}; part of the output is missing"
+    )))
+}
+
+/// Writes complete lines to standard output, from any thread.
+#[derive(Debug, Default)]
+pub struct LineWriter {
+    closed: CancellationToken,
 }
 
 impl LineWriter {
     /// Writes `text` and a line end, and flushes. Blocks while the reader is slow.
     ///
-    /// After the reader has closed the pipe, drops lines and cancels [`closed`](Self::closed).
+    /// Once a write has failed, drops lines and cancels [`closed`](Self::closed).
     pub fn write(&self, mut text: String) {
         text.push('\n');
-        let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
-        if out
-            .write_all(text.as_bytes())
-            .and_then(|()| out.flush())
-            .is_err()
-        {
+        if self.closed.is_cancelled() || !write(&text) {
             self.closed.cancel();
         }
     }
 
-    /// Returns the token that is cancelled once the reader has closed standard output.
+    /// Returns the token that is cancelled once standard output takes no more: its reader has closed it, or a write failed.
     #[must_use]
     pub fn closed(&self) -> &CancellationToken {
         &self.closed
@@ -75,5 +87,9 @@ pub async fn standard_input(what: &str) -> Result<String, Failure> {
     read.map_err(|error| {
         Failure::usage(format!("cannot read {what} from standard input: {error}"))
     })?;
+    // A byte order mark of an editor is not part of the text.
+    if text.starts_with('\u{feff}') {
+        text.remove(0);
+    }
     Ok(text)
 }

@@ -3,6 +3,7 @@
 use std::{fs, path::Path};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use common::json::{self, Limits};
 use serde_json::{Map, Value, json};
 
 use super::exit::Failure;
@@ -48,7 +49,7 @@ impl PartArgs {
 }
 
 fn object(text: &str) -> Result<Map<String, Value>, String> {
-    serde_json::from_str(text).map_err(|error| format!("it is not a JSON object: {error}"))
+    json::from_str(text, Limits::NONE).map_err(|error| format!("it is not a JSON object: {error}"))
 }
 
 fn file_part(file: &str) -> Result<Value, Failure> {

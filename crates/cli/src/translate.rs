@@ -15,6 +15,7 @@ use collective::{
     translate::{TranslationContext, from_a2a, from_fipa, to_a2a, to_fipa},
 };
 use common::environment::{Environment, SystemEnvironment};
+use common::json::{self, Limits};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -126,7 +127,7 @@ fn translate(line: &str, args: &Args, env: &dyn Environment) -> Result<Vec<Value
 }
 
 fn json(line: &str) -> Result<Value, EnvelopeError> {
-    serde_json::from_str(line).map_err(|error| EnvelopeError {
+    json::from_str(line, Limits::NONE).map_err(|error| EnvelopeError {
         code: ErrorCode::InvalidJson,
         message: format!("the line is not JSON: {error}"),
         correlation_id: None,

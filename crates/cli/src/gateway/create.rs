@@ -11,6 +11,7 @@ use crate::{
 };
 use collective::ErrorCode;
 use common::files::{create_private_dir, replace};
+use common::json::Limits;
 use gateway_server::client_library::{ClientError, ClientErrorKind, Connector, Endpoint};
 use gateway_server::config::ServerConfig;
 
@@ -49,8 +50,8 @@ pub(super) async fn run(args: &Args, as_json: bool, lines: &LineWriter) -> Resul
     let (url, endpoint) = (args.gateway_args.url()?, args.gateway_args.endpoint()?);
     let file = args.gateway_args.files.config_file();
     let name = file.display();
-    let mut config: Value = match fs::read_to_string(&file) {
-        Ok(text) => serde_json::from_str(&text)
+    let mut config: Value = match fs::read(&file) {
+        Ok(text) => common::json::from_slice(&text, Limits::NONE)
             .map_err(|error| Failure::usage(format!("`{name}` is not JSON: {error}")))?,
         Err(_) => json!({}),
     };

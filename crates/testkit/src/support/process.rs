@@ -17,11 +17,11 @@ pub struct ProcessOutput {
     pub stderr: String,
 }
 
-/// Waits until the process exits. Its standard output and error must be pipes.
+/// Waits until the process exits. Its standard error must be a pipe; its standard output is empty unless it is one.
 pub async fn wait_for_output(mut child: Child) -> ProcessOutput {
-    let mut stdout = child.stdout.take().expect("a pipe");
+    let stdout = child.stdout.take();
     let mut stderr = child.stderr.take().expect("a pipe");
-    let stdout = tokio::task::spawn_blocking(move || read_to_end(&mut stdout));
+    let stdout = tokio::task::spawn_blocking(move || stdout.map(|mut pipe| read_to_end(&mut pipe)));
     let stderr = tokio::task::spawn_blocking(move || read_to_end(&mut stderr));
     let result = tokio::time::timeout(EXIT_TIMEOUT, async { (stdout.await, stderr.await) }).await;
     if result.is_err() {
@@ -30,7 +30,7 @@ pub async fn wait_for_output(mut child: Child) -> ProcessOutput {
     let (stdout, stderr) = result.expect("the process ends");
     ProcessOutput {
         status: child.wait().expect("a status"),
-        stdout: stdout.expect("standard output"),
+        stdout: stdout.expect("standard output").unwrap_or_default(),
         stderr: stderr.expect("standard error"),
     }
 }

@@ -1,6 +1,7 @@
 //! Accesses the tasks of a running server through the API that the server's web page uses.
 
 use a2a_server::http::api;
+use common::json::{self, Limits};
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use serde_json::Value;
@@ -112,7 +113,7 @@ impl RunningServer {
         let body = read_response(&mut response, MAX_RESPONSE_BYTES)
             .await
             .map_err(failed)?;
-        let answer = serde_json::from_slice(&body).unwrap_or_default();
+        let answer = json::from_slice(&body, Limits::NONE).unwrap_or_default();
         Ok((response.status, answer))
     }
 }
