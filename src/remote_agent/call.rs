@@ -35,6 +35,19 @@ pub(super) use preconditions::check_secret;
 use preconditions::check_transport;
 use updates::UpdateSender;
 
+/// Why a result is incomplete, though the peer sends no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Incomplete {
+    /// Pieces of an ended task may be missing.
+    Pieces,
+    /// The stream ended before the task, and the agent keeps no tasks to query.
+    StreamEnded,
+    /// The agent answered with an open task, and keeps no tasks to query.
+    NoQueries,
+    /// The task stays in a state that A2A does not define.
+    UnknownState,
+}
+
 pub(super) struct Call<'a> {
     tool: &'a RemoteAgent,
     action: Action,
@@ -58,8 +71,9 @@ pub(super) struct Call<'a> {
     peer: Option<Arc<dyn Peer>>,
     /// The wait expired before the peer was done.
     wait_expired: bool,
-    /// The peer sends no more events, though the task continues.
-    incomplete: bool,
+    incomplete: Option<Incomplete>,
+    /// The last query of the task failed.
+    queries_fail: bool,
     /// Performs the exchanges with the peer, and records their metrics.
     pub metrics: Arc<CallMetrics>,
     /// The host's session that calls.
@@ -98,7 +112,8 @@ impl<'a> Call<'a> {
             redaction: UpdateRedaction::default(),
             peer: None,
             wait_expired: false,
-            incomplete: false,
+            incomplete: None,
+            queries_fail: false,
             metrics,
             host: None,
             wait_until: None,
@@ -208,15 +223,20 @@ impl<'a> Call<'a> {
     /// Marks the wait as expired.
     pub(super) fn set_expired(&mut self) {
         if self.collected.is_terminal_or_interrupted() {
-            self.incomplete = true;
+            self.incomplete = Some(Incomplete::Pieces);
         } else {
             self.wait_expired = true;
         }
     }
 
     /// Marks the answer as incomplete, though the peer sends no more.
-    pub(super) fn set_incomplete(&mut self) {
-        self.incomplete = true;
+    pub(super) fn set_incomplete(&mut self, reason: Incomplete) {
+        self.incomplete = Some(reason);
+    }
+
+    /// Notes whether the last query of the task failed.
+    pub(super) fn set_queries_fail(&mut self, fail: bool) {
+        self.queries_fail = fail;
     }
 
     /// Adds the only answer to a call.
@@ -276,7 +296,7 @@ impl<'a> Call<'a> {
             message_text: self.collected.text(),
             artifacts: self.collected.artifacts().collect(),
             wait_expired: self.wait_expired,
-            incomplete: self.incomplete,
+            incomplete: self.incomplete.is_some() || (self.wait_expired && self.queries_fail),
             next_step: self.next_step(),
             notify: self.notify
                 && self.handle.is_some()
@@ -289,16 +309,25 @@ impl<'a> Call<'a> {
     fn next_step(&self) -> Option<&'static str> {
         let has_handle = self.handle.is_some();
         match (self.wait_expired, self.incomplete) {
+            (true, _) if has_handle && self.queries_fail => Some(
+                "The agent's latest answers about the task were errors, so its state is not certain. Call watch with this task_handle or continuation to wait for more, or status to look once.",
+            ),
             (true, _) if has_handle => Some(
                 "The task goes on. Call watch with this task_handle or continuation to wait for more, or status to look once.",
             ),
             (true, _) => Some(
                 "The agent was not done and named no task to continue. Send with a larger timeout_ms to get the answer.",
             ),
-            (_, true) if self.collected.is_terminal_or_interrupted() => Some(
+            (_, Some(_)) if self.collected.is_terminal_or_interrupted() => Some(
                 "Part of what the task produced may be missing. Call status with this task_handle or continuation to fetch it whole.",
             ),
-            (_, true) => Some(
+            (_, Some(Incomplete::UnknownState)) => Some(
+                "The agent reports a state that A2A does not define. Call status with this task_handle or continuation later.",
+            ),
+            (_, Some(Incomplete::NoQueries)) => Some(
+                "The agent did not finish the task and answers no query about it. Call status with this task_handle or continuation later.",
+            ),
+            (_, Some(_)) => Some(
                 "The agent ended the stream before the task was done. Call status with this task_handle or continuation later.",
             ),
             _ => None,

@@ -153,7 +153,7 @@ reasons! {
         "Retry with the same nested continuation, or use flat target_alias + task_id only as manual compatibility.";
     /// A task was required, and the peer answered with a message.
     MessageReturned = "message_returned", TaskRequired, HandlerError, false,
-        "The answer is in details.message_text. Send without task_requirement if an answer is enough.";
+        "The answer is in details.message_text, and sending again would repeat the work. For a message that needs no task, leave out task_requirement.";
     /// The host's name does not resolve.
     Dns = "dns", Peer, HandlerError, true,
         "Check the host name in the target's configuration.";

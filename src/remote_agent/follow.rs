@@ -3,19 +3,23 @@
 //! A cut is not an end. Only a terminal or interrupted state, the deadline or a cancellation ends a call that follows a
 //! task. Nothing here sends a message: the first one is never repeated.
 
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use a2a::Task;
 use peer::{EventStream, Peer, PeerError, PeerErrorKind};
 
 use super::artifacts::{Gap, Source};
-use super::call::Call;
+use super::call::{Call, Incomplete};
 use super::error::{Reason, ToolError};
-use super::poll::poll;
+use super::poll::{pauses, poll};
 use super::read_stream::{ConnectionEnd, FirstEvent, LostConnection, read_stream};
+use super::recovery::{Place, Recovery, after};
 
 /// How many subscriptions in a row may bring nothing new before the peer is polled.
 const MAX_FRUITLESS_SUBSCRIPTIONS: usize = 2;
+
+/// How often the request for missing pieces of an ended task is repeated.
+const MAX_REPEATED_FETCHES: usize = 2;
 
 /// The start of following.
 pub(super) enum Start {
@@ -54,7 +58,8 @@ async fn follow_to_end(
     let streams = call.streaming() != Some(false);
     let mut lost = match start {
         Start::Stream(stream) => match read_stream(call, peer, stream, None).await? {
-            ConnectionEnd::Ended => return Ok(()),
+            // A piece may be missing after an event that could not be read.
+            ConnectionEnd::Ended => return fetch_missed(call, peer).await,
             ConnectionEnd::Lost(lost) => {
                 call.collected.open_gap(Gap::Open);
                 lost
@@ -77,6 +82,7 @@ async fn follow_to_end(
                     error: None,
                     progressed: fresh,
                     must_poll: true,
+                    unsupported: false,
                 }
             }
         }
@@ -133,12 +139,12 @@ async fn subscribe(
             }
             return Ok(ended);
         }
-        Ok(Err(error)) if call.collected.count() == 0 && is_permanent(&error) => {
-            return Err(error.into());
-        }
         Ok(Err(error)) => {
-            let unreachable = error.kind.is_unreachable();
-            (error, !unreachable)
+            let is_known = call.collected.count() > 0;
+            match after(Place::Subscription, &error, is_known) {
+                Recovery::GiveUp => return Err(error.into()),
+                recovery => (error, recovery != Recovery::Resubscribe),
+            }
         }
         Err(_) => {
             let message = "the peer does not answer the subscription to the task";
@@ -151,10 +157,12 @@ async fn subscribe(
         must_poll,
         error: Some(error.into()),
         progressed: false,
+        unsupported: false,
     }))
 }
 
-/// Requests the ended task if the call may have missed pieces of it and has received no snapshot since.
+/// Requests the ended task if the call may have missed pieces of it and has received no snapshot since. Repeats a request
+/// whose failure may pass, where pieces are certainly missing.
 async fn fetch_missed(call: &mut Call<'_>, peer: &dyn Peer) -> Result<(), ToolError> {
     let Some(task_id) = call.followed_task().map(str::to_owned) else {
         return Ok(());
@@ -163,21 +171,29 @@ async fn fetch_missed(call: &mut Call<'_>, peer: &dyn Peer) -> Result<(), ToolEr
     if gap == Gap::None {
         return Ok(());
     }
-    let answer = call.metrics.get_task(peer, &task_id, None);
-    let answer = timeout(call.poll_intervals().idle, answer);
-    match call.deadline.run(answer).await? {
-        Ok(Ok(task)) => {
-            call.add_snapshot(task, Source::Polled, None)?;
+    let mut pauses = pauses(call.poll_intervals()).take(MAX_REPEATED_FETCHES);
+    loop {
+        let answer = call.metrics.get_task(peer, &task_id, None);
+        let answer = timeout(call.poll_intervals().idle, answer);
+        let pause = match call.deadline.run(answer).await? {
+            Ok(Ok(task)) => {
+                call.add_snapshot(task, Source::Polled, None)?;
+                return Ok(());
+            }
+            _ if gap != Gap::Open => return Ok(()),
+            Ok(Err(error)) if after(Place::Query, &error, true) == Recovery::Skip => pauses.next(),
+            Ok(Err(_)) | Err(_) => None,
+        };
+        let Some(pause) = pause else {
+            call.set_incomplete(Incomplete::Pieces);
             return Ok(());
-        }
-        Ok(Err(_)) | Err(_) if gap == Gap::Open => call.set_incomplete(),
-        Ok(Err(_)) | Err(_) => {}
+        };
+        call.deadline.run(sleep(pause)).await?;
     }
-    Ok(())
 }
 
-/// Returns the result for a task that the peer no longer reports. After an orderly close it is incomplete; after a cut
-/// it is an error.
+/// Returns the result for a task that the peer no longer reports: an error with the cause. After an orderly end, the answer of
+/// an agent that keeps no tasks is what it sent, marked as incomplete.
 fn lost_task(
     call: &mut Call<'_>,
     lost: LostConnection,
@@ -194,21 +210,17 @@ fn lost_task(
             }
             Err(error)
         }
-        (None, Some(poll_error)) if call.collected.count() == 0 => Err(poll_error),
+        (None, Some(poll_error)) if call.collected.count() == 0 || !poll.unsupported => {
+            Err(poll_error)
+        }
         (None, _) => {
-            call.set_incomplete();
+            call.set_incomplete(match lost.must_poll {
+                true => Incomplete::NoQueries,
+                false => Incomplete::StreamEnded,
+            });
             Ok(())
         }
     }
-}
-
-/// Returns whether polling would fail for the same reason as subscribing.
-fn is_permanent(error: &PeerError) -> bool {
-    let may_be_better = matches!(
-        error.kind,
-        PeerErrorKind::Rpc | PeerErrorKind::HttpStatus | PeerErrorKind::InvalidResponse
-    );
-    !may_be_better && !error.kind.is_cut()
 }
 
 fn nothing_to_resume() -> ToolError {

@@ -28,6 +28,7 @@ mod list_targets;
 mod poll;
 mod poll_intervals;
 mod read_stream;
+mod recovery;
 mod render;
 mod request;
 mod resolve;

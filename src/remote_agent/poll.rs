@@ -4,16 +4,19 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use peer::{Peer, PeerError, PeerErrorKind};
+use a2a::TaskState;
+use peer::Peer;
 
 use super::artifacts::{Gap, Source};
-use super::call::Call;
+use super::call::{Call, Incomplete};
 use super::error::ToolError;
 use super::poll_intervals::PollIntervals;
 use super::read_stream::{ConnectionEnd, LostConnection};
+use super::recovery::{MAX_FAILED_QUERIES, MAX_UNKNOWN_STATES, Place, Recovery, after};
 
 /// Polls the task, first `immediately` or after a pause, until it is terminal or interrupted. Each answer with a change
-/// causes an update. A peer that is temporarily unreachable is polled again, if it has answered before.
+/// causes an update. An answer that cannot be read, and one whose cause may pass, is polled again if the peer has answered
+/// before ([`recovery`](super::recovery)).
 ///
 /// # Errors
 /// The call has ended, or the answers exceed the limits.
@@ -25,6 +28,7 @@ pub(super) async fn poll(
 ) -> Result<ConnectionEnd, ToolError> {
     let mut pauses = pauses(call.poll_intervals());
     let mut pause = if immediately { None } else { pauses.next() };
+    let (mut failed, mut unknown_states) = (0, 0);
     loop {
         let request = async {
             if let Some(pause) = pause {
@@ -34,55 +38,55 @@ pub(super) async fn poll(
         };
         match call.deadline.run(request).await? {
             Ok(task) => {
+                failed = 0;
+                call.set_queries_fail(false);
                 // The known state may be stale.
                 call.collected.open_gap(Gap::Open);
-                call.add_snapshot(task, Source::Polled, None)?;
+                let is_unknown = is_unknown(task.state());
+                let changed = call.add_snapshot(task, Source::Polled, None)?;
                 if call.collected.is_terminal_or_interrupted() {
                     return Ok(ConnectionEnd::Ended);
                 }
+                unknown_states = match (is_unknown, changed) {
+                    (true, false) => unknown_states + 1,
+                    (true, true) => 1,
+                    (false, _) => 0,
+                };
+                if unknown_states == MAX_UNKNOWN_STATES {
+                    call.set_incomplete(Incomplete::UnknownState);
+                    return Ok(ConnectionEnd::Ended);
+                }
             }
-            Err(error) if call.collected.count() > 0 && is_temporary(&error) => {}
-            Err(error) => return Ok(ConnectionEnd::Lost(LostConnection::from_error(error))),
+            Err(error) => {
+                let recovery = after(Place::Query, &error, call.collected.count() > 0);
+                let is_unreachable = error.kind.is_unreachable();
+                failed += u32::from(!is_unreachable);
+                if recovery != Recovery::Skip || failed == MAX_FAILED_QUERIES {
+                    return Ok(ConnectionEnd::Lost(LostConnection::from_error(error)));
+                }
+                call.set_queries_fail(!is_unreachable);
+            }
         }
         pause = pauses.next();
     }
 }
 
+/// Returns whether no version of A2A defines the state. `unknown` is one of version 0.3.
+fn is_unknown(state: TaskState) -> bool {
+    matches!(state, TaskState::Other(name) if &*name != "unknown")
+}
+
 /// Returns the pauses between polls: each twice as long as the one before, up to the longest.
-fn pauses(poll_intervals: &PollIntervals) -> impl Iterator<Item = Duration> + use<> {
+pub(super) fn pauses(poll_intervals: &PollIntervals) -> impl Iterator<Item = Duration> + use<> {
     let longest = poll_intervals.longest_poll;
     std::iter::successors(Some(poll_intervals.first_poll.min(longest)), move |pause| {
         Some((*pause * 2).min(longest))
     })
 }
 
-/// Returns whether the error is temporary: the peer was unreachable or overloaded.
-fn is_temporary(error: &PeerError) -> bool {
-    match error.kind {
-        kind if kind.is_unreachable() => true,
-        // A proxy in front of a peer may report that in JSON that resembles the peer's.
-        PeerErrorKind::HttpStatus | PeerErrorKind::Rpc => {
-            matches!(error.http_status, Some(429 | 502..=504))
-        }
-        _ => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn temporary_http_status_overrides_the_body() {
-        for kind in [PeerErrorKind::HttpStatus, PeerErrorKind::Rpc] {
-            for (status, expected) in [(503, true), (429, true), (500, false), (404, false)] {
-                let mut error = PeerError::new(kind, "busy");
-                error.http_status = Some(status);
-                assert_eq!(is_temporary(&error), expected, "{kind:?} {status}");
-            }
-            assert!(!is_temporary(&PeerError::new(kind, "no")));
-        }
-    }
 
     #[test]
     fn polls_back_off_to_the_maximum() {

@@ -10,6 +10,7 @@ use super::artifacts::{Gap, Source};
 use super::call::Call;
 use super::collected::Kind;
 use super::error::{Reason, ToolError};
+use super::recovery::{MAX_UNREADABLE_EVENTS, Place, Recovery, after, is_unsupported};
 
 /// How often the pause between two polls of a silent stream doubles at most.
 const MAX_DOUBLINGS: u32 = 3;
@@ -32,15 +33,18 @@ pub(super) struct LostConnection {
     pub progressed: bool,
     /// Whether another subscription would fail, so that only polling is left.
     pub must_poll: bool,
+    /// Whether the agent says that it keeps no task to query.
+    pub unsupported: bool,
 }
 
 impl LostConnection {
     /// Converts the error of a refused connection or answer.
     pub(super) fn from_error(error: PeerError) -> Self {
         Self {
-            error: Some(error.into()),
             progressed: false,
             must_poll: true,
+            unsupported: is_unsupported(&error),
+            error: Some(error.into()),
         }
     }
 }
@@ -58,10 +62,11 @@ pub(super) enum FirstEvent {
 
 /// Reads `stream` to its end. `first` is `Some` for a subscription and `None` for the answer to a message. The task's
 /// state decides whether the stream is over, or the end of the body if the peer answered only with messages. While
-/// the stream is silent, the task's state is polled.
+/// the stream is silent, the task's state is polled. [`recovery`](super::recovery) says what happens after an event that
+/// cannot be read.
 ///
 /// # Errors
-/// The call has ended, or an event is malformed, too large, or an error.
+/// The call has ended, or an event is an error or too large.
 pub(super) async fn read_stream(
     call: &mut Call<'_>,
     peer: &dyn Peer,
@@ -71,6 +76,7 @@ pub(super) async fn read_stream(
     let subscribed = first.is_some();
     let mut received = false;
     let mut progressed = false;
+    let mut unreadable = Unreadable::default();
     let deadline = call.deadline.clone();
     loop {
         let next = next_event(call, peer, &mut *stream);
@@ -88,6 +94,7 @@ pub(super) async fn read_stream(
             Some(Ok((event, bytes))) => {
                 call.metrics.record_event(&event, bytes);
                 let last = is_last(&event);
+                unreadable.in_a_row = 0;
                 progressed |= add_event(call, event, bytes, first.take())?;
                 received = true;
                 if last {
@@ -97,13 +104,51 @@ pub(super) async fn read_stream(
             }
             Some(Err(error)) => {
                 call.release_update();
-                return on_error(call, error, progressed, subscribed && !received);
+                let place = match subscribed && !received {
+                    true => Place::Subscription,
+                    false => Place::Event,
+                };
+                let Some(error) = unreadable.add(call, error) else {
+                    call.deadline.check_expired()?;
+                    continue;
+                };
+                return on_error(call, error, progressed, place);
             }
             None => {
                 call.release_update();
-                return on_close(call, stream.is_plain_response(), progressed);
+                return on_close(
+                    call,
+                    stream.is_plain_response(),
+                    progressed,
+                    unreadable.first,
+                );
             }
         }
+    }
+}
+
+/// The unreadable events of a connection.
+#[derive(Default)]
+struct Unreadable {
+    first: Option<PeerError>,
+    in_a_row: usize,
+}
+
+impl Unreadable {
+    /// Skips an unreadable event, after which pieces of artifacts may be missing. Returns an error that cannot be skipped.
+    fn add(&mut self, call: &mut Call<'_>, error: PeerError) -> Option<PeerError> {
+        if after(Place::Event, &error, true) != Recovery::Skip
+            || call.collected.is_terminal_or_interrupted()
+        {
+            return Some(error);
+        }
+        call.collected.open_gap(Gap::Open);
+        self.in_a_row += 1;
+        if self.in_a_row == MAX_UNREADABLE_EVENTS {
+            return Some(error);
+        }
+        self.first.get_or_insert(error);
+        None
     }
 }
 
@@ -196,41 +241,49 @@ fn on_close(
     call: &Call<'_>,
     plain_response: bool,
     progressed: bool,
+    unreadable: Option<PeerError>,
 ) -> Result<ConnectionEnd, ToolError> {
     if call.collected.is_terminal_or_interrupted() || call.collected.kind == Some(Kind::Message) {
         return Ok(ConnectionEnd::Ended);
     }
     let no_event = !plain_response && call.collected.count() == 0;
-    let error = no_event.then(|| {
-        let message = "the stream ended before any event came";
-        ToolError::new(Reason::ConnectionCut, message)
-    });
+    let error = match unreadable {
+        Some(error) if call.collected.count() == 0 => Some(error.into()),
+        _ => no_event.then(|| {
+            let message = "the stream ended before any event came";
+            ToolError::new(Reason::ConnectionCut, message)
+        }),
+    };
     let must_poll = plain_response;
     Ok(ConnectionEnd::Lost(LostConnection {
         error,
         progressed,
         must_poll,
+        unsupported: false,
     }))
 }
 
-/// Interprets a broken stream; `at_once` where it brought no event.
+/// Interprets the error of a stream.
 fn on_error(
     call: &Call<'_>,
     error: PeerError,
     progressed: bool,
-    at_once: bool,
+    place: Place,
 ) -> Result<ConnectionEnd, ToolError> {
-    let (error, must_poll) = match error {
-        _ if call.collected.is_terminal_or_interrupted() => return Ok(ConnectionEnd::Ended),
-        error if error.kind.is_cut() => (cut_error(call, &error), false),
-        error if at_once => (error.into(), true),
-        error => return Err(error.into()),
+    if call.collected.is_terminal_or_interrupted() {
+        return Ok(ConnectionEnd::Ended);
+    }
+    let is_known = call.followed_task().is_some();
+    let (error, must_poll) = match after(place, &error, is_known) {
+        Recovery::Resubscribe => (cut_error(call, &error), false),
+        Recovery::Skip | Recovery::Query if is_known => (error.into(), true),
+        _ => return Err(error.into()),
     };
-    let error = Some(error);
     Ok(ConnectionEnd::Lost(LostConnection {
-        error,
+        error: Some(error),
         progressed,
         must_poll,
+        unsupported: false,
     }))
 }
 

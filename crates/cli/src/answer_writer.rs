@@ -180,11 +180,14 @@ pub(super) fn render_message(message: &Value) -> Option<String> {
     Some(text.collect::<Vec<_>>().join("\n"))
 }
 
+/// Returns a part as text. Many agents omit `kind` or call it `type`, so the content decides.
 fn part(part: &Value) -> String {
-    match part["kind"].as_str() {
-        Some("text") => part["text"].as_str().unwrap_or_default().to_owned(),
-        Some("file") => format!("\n[{}]\n", file(&part["file"])),
-        Some("data") => format!("\n{:#}\n", part["data"]),
+    let kind = part["kind"].as_str();
+    match (part["text"].as_str(), &part["file"], &part["data"]) {
+        (Some(text), ..) => text.to_owned(),
+        (_, object @ Value::Object(_), _) => format!("\n[{}]\n", file(object)),
+        (_, _, data) if !data.is_null() || kind == Some("data") => format!("\n{data:#}\n"),
+        _ if kind == Some("text") => String::new(),
         _ => format!("\n{part}\n"),
     }
 }
@@ -211,6 +214,20 @@ mod tests {
         let artifact =
             json!({"parts": [{"kind": "text", "text": "a "}, {"kind": "text", "text": "b"}]});
         assert_eq!(render(&artifact), "a b");
+    }
+
+    #[test]
+    fn content_of_a_part_decides_without_its_kind() {
+        for (part, expected) in [
+            (json!({"text": "a"}), "a"),
+            (json!({"type": "text", "text": "a"}), "a"),
+            (json!({"kind": "text"}), ""),
+            (json!({"type": "data", "data": [1]}), "\n[\n  1\n]\n"),
+            (json!({"file": {"name": "a.txt"}}), "\n[file: a.txt]\n"),
+            (json!({"odd": 1}), "\n{\"odd\":1}\n"),
+        ] {
+            assert_eq!(super::part(&part), expected, "{part}");
+        }
     }
 
     #[test]

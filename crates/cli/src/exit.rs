@@ -59,7 +59,7 @@ impl Exit {
     }
 
     /// Returns the exit code for interactive commands. A successful call whose task failed or was rejected is a failure, and
-    /// so is a watch that timed out before the task ended.
+    /// so are a wait that expired before the task ended, and an incomplete result.
     #[must_use]
     pub fn from_outcome(text: &str) -> Self {
         let exit = Self::from_envelope(text);
@@ -70,6 +70,9 @@ impl Exit {
         }
         if exit == Self::Ok && envelope["summary"]["wait_expired"] == true {
             return Self::Timeout;
+        }
+        if exit == Self::Ok && envelope["summary"]["incomplete"] == true {
+            return Self::Failed;
         }
         exit
     }
@@ -220,6 +223,15 @@ mod tests {
         let envelope = r#"{"ok":true,"summary":{"wait_expired":true}}"#;
         assert_eq!(Exit::from_outcome(envelope), Exit::Timeout);
         assert_eq!(Exit::from_envelope(envelope), Exit::Ok);
+    }
+
+    #[test]
+    fn incomplete_result_exits_with_1_for_people_only() {
+        let envelope = r#"{"ok":true,"summary":{"incomplete":true}}"#;
+        assert_eq!(Exit::from_outcome(envelope), Exit::Failed);
+        assert_eq!(Exit::from_envelope(envelope), Exit::Ok);
+        let expired = r#"{"ok":true,"summary":{"incomplete":true,"wait_expired":true}}"#;
+        assert_eq!(Exit::from_outcome(expired), Exit::Timeout);
     }
 
     #[test]

@@ -56,7 +56,7 @@ const WORKER_THREADS: usize = 2;
 const HELP: &str = "\
 Start with `remote-agent demo`, then `remote-agent targets --url URL` to see the card of an agent.
 
-Exit codes: 0 ok, 1 failed (the call, or the task), 2 wrong usage or configuration, 3 agent unreachable, 4 agent requires other credentials, 5 timeout, 130 demo interrupted.
+Exit codes: 0 ok, 1 failed (the call, the task, or an incomplete result), 2 wrong usage or configuration, 3 agent unreachable, 4 agent requires other credentials, 5 timeout, 130 demo interrupted.
 `call` ignores the state of the task; `targets` fails only if no agent is reachable, with the code of the worst reason.";
 
 /// Hands work to agents elsewhere, over A2A.

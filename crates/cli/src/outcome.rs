@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use a2a::TaskState;
 use serde_json::Value;
 
 use super::{
@@ -94,8 +95,19 @@ pub(super) fn print_outcome(
         return;
     };
     let summary = summary(envelope);
-    if summary["incomplete"] == true {
-        note("the agent reports no more; part of the result may be missing");
+    let state = continuation["task"]["status"].as_str();
+    let unknown = state.filter(|state| matches!(TaskState::from_name(state), TaskState::Other(_)));
+    match (&summary["incomplete"], &summary["wait_expired"], unknown) {
+        (Value::Bool(true), Value::Bool(true), _) => {
+            note("the agent's latest answers about the task were errors; it may go on");
+        }
+        (Value::Bool(true), _, Some(state)) => note(format!(
+            "the agent reports the state `{state}`, which A2A does not define"
+        )),
+        (Value::Bool(true), _, None) => {
+            note("the agent reports no more; part of the result may be missing");
+        }
+        _ => {}
     }
     if summary["wait_expired"] == true {
         note("the wait ended before the task; `--timeout-ms` sets a longer one");

@@ -12,6 +12,14 @@ use super::Reason;
 const MAYBE_SENT: &str = "The agent may have the message and be working on it: find out before you send it again. \
 With follow_updates or task_requirement: required there is a task to ask about.";
 
+/// The hint for a message that the peer has, where the call knows no task.
+const SENT: &str = "The agent has the message and may have done the work: sending the message again would repeat it. \
+Ask the user first, or the operator about the cause.";
+
+/// The hint for a message that became a task.
+const HAS_TASK: &str = "The message became a task: call status or watch with details.latest_event_summary.continuation. \
+Sending the message again would repeat the work.";
+
 /// The message of an error for an invalid request; `details.errors` lists the violations.
 const INVALID: &str = "remote_agent input validation failed";
 
@@ -107,15 +115,45 @@ impl ToolError {
     pub fn for_send(mut self) -> Self {
         let delivered = self.delivered.as_str();
         self.details.insert("delivered".into(), delivered.into());
-        if self.retryable && self.delivered != Delivered::No {
+        if self.delivered != Delivered::No {
             self.retryable = false;
-            if !self.details.contains_key("latest_event_summary") {
-                self.details
-                    .entry("hint")
-                    .or_insert_with(|| MAYBE_SENT.into());
+            let task = self.details.get("latest_event_summary");
+            let has_task = task.is_some_and(|summary| summary["continuation"]["task"].is_object());
+            if let Some(hint) = hint_after_delivery(self.reason, self.delivered, has_task) {
+                self.details.insert("hint".into(), hint.into());
             }
         }
         self
+    }
+}
+
+/// Returns the next step after a `send` that the peer has received, or may have, where the hint of the reason would be to
+/// send again.
+fn hint_after_delivery(
+    reason: Reason,
+    delivered: Delivered,
+    has_task: bool,
+) -> Option<&'static str> {
+    let leads_to_repetition = reason.retryable()
+        || matches!(
+            reason,
+            Reason::HttpStatus
+                | Reason::TokenUnavailable
+                | Reason::TooLarge
+                | Reason::TooManyArtifacts
+                | Reason::ArtifactsTooLarge
+                | Reason::AgentBusy
+                | Reason::SessionNotFound
+                | Reason::SessionExpired
+                | Reason::SessionCorrupt
+        );
+    match (delivered, has_task) {
+        _ if !leads_to_repetition => None,
+        // Its own hint leads to the task.
+        (_, true) if reason == Reason::StreamCut => None,
+        (_, true) => Some(HAS_TASK),
+        (Delivered::Yes, false) => Some(SENT),
+        (_, false) => Some(MAYBE_SENT),
     }
 }
 
@@ -212,5 +250,54 @@ impl From<PeerError> for ToolError {
                 .with("supported", transports.supported);
         }
         result.delivered(error.delivered)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn no_hint_leads_to_a_second_send_of_a_delivered_message() {
+        let task = json!({"continuation": {"task": {"task_id": "t"}}});
+        for reason in Reason::ALL {
+            for delivered in [Delivered::Unknown, Delivered::Yes] {
+                for has_task in [false, true] {
+                    let mut error = ToolError::new(*reason, "no").delivered(delivered);
+                    if has_task {
+                        error = error.with("latest_event_summary", task.clone());
+                    }
+                    let error = error.for_gateway().for_send();
+                    let hint = error.details.get("hint").and_then(Value::as_str);
+                    let hint = hint.unwrap_or(reason.hint()).to_lowercase();
+                    for invitation in [
+                        "call again",
+                        "send again if",
+                        "send without",
+                        "retry with the same",
+                    ] {
+                        let is_of_the_request = matches!(
+                            reason.code(),
+                            crate::remote_agent::error::Code::Validation
+                                | crate::remote_agent::error::Code::ExpiredTaskHandle
+                        );
+                        assert!(
+                            is_of_the_request
+                                || *reason == Reason::TaskForgotten
+                                || !hint.contains(invitation),
+                            "{reason:?} {delivered:?} {has_task}: {hint}"
+                        );
+                    }
+                    assert!(!error.retryable, "{reason:?}");
+                }
+            }
+            let unsent = ToolError::new(*reason, "no")
+                .delivered(Delivered::No)
+                .for_send();
+            assert!(!unsent.details.contains_key("hint"), "{reason:?}");
+            assert_eq!(unsent.retryable, reason.retryable());
+        }
     }
 }

@@ -9,6 +9,7 @@ mod paced;
 mod polled;
 mod resubscribed;
 mod silent;
+mod unreadable;
 
 use serde_json::{Value, json};
 

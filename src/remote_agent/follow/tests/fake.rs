@@ -45,6 +45,8 @@ pub(super) enum SubscribeReply {
 pub(super) enum PollReply {
     Task(Value),
     Refused(PeerErrorKind),
+    /// An HTTP status.
+    Status(u16),
 }
 
 /// The peer's behaviour, call by call. It repeats the last answer to a poll.
@@ -272,6 +274,11 @@ impl Peer for FakePeer {
         Box::pin(std::future::ready(match next {
             Some(PollReply::Task(task)) => Ok(Task::read(task).unwrap()),
             Some(PollReply::Refused(fault)) => Err(peer_error(fault)),
+            Some(PollReply::Status(status)) => {
+                let mut error = peer_error(PeerErrorKind::HttpStatus);
+                error.http_status = Some(status);
+                Err(error)
+            }
             None => Err(peer_error(PeerErrorKind::Rpc)),
         }))
     }
@@ -301,6 +308,8 @@ impl EventStream for ScriptedStream {
                 self.1 = StreamEnd::Hang;
             }
             match (self.0.pop_front(), self.1) {
+                // An event that cannot be read.
+                (Some(Value::Null), _) => Some(Err(peer_error(PeerErrorKind::InvalidResponse))),
                 (Some(event), _) => {
                     let bytes = event.to_string().len();
                     Some(Ok((Event::read(event).unwrap(), bytes)))

@@ -1,0 +1,160 @@
+//! Events and answers that cannot be read, of a task that the peer can still deliver.
+
+use serde_json::{Value, json};
+
+use peer::PeerErrorKind;
+
+use super::fake::{
+    Fixture, PollReply, Script, StreamEnd, SubscribeReply, artifact, piece, status, task,
+};
+use super::{send, state, streams, text, within};
+
+fn done() -> PollReply {
+    PollReply::Task(task("completed", json!([artifact("a", &["one ", "two"])])))
+}
+
+/// Returns a peer without streams, whose task is open in the answer to the message.
+fn polled(polls: Vec<PollReply>) -> Fixture {
+    Fixture::new(Script {
+        streaming: Some(false),
+        answer: Some(task("working", json!([]))),
+        polls,
+        ..Script::default()
+    })
+}
+
+#[tokio::test]
+async fn failed_queries_are_repeated() {
+    for failure in [
+        PollReply::Status(500),
+        PollReply::Status(524),
+        PollReply::Refused(PeerErrorKind::InvalidResponse),
+        PollReply::Refused(PeerErrorKind::TokenUnavailable),
+    ] {
+        let fixture = polled(vec![failure.clone(), failure, done()]);
+        let result = fixture.call(send()).await;
+        assert_eq!(state(&result), "completed", "{result}");
+        assert_eq!(fixture.calls(), ["send", "get", "get", "get"]);
+    }
+}
+
+#[tokio::test]
+async fn queries_that_keep_failing_are_an_error_with_the_cause() {
+    for (failure, reason) in [
+        (PollReply::Status(500), "http_status"),
+        (
+            PollReply::Refused(PeerErrorKind::InvalidResponse),
+            "invalid_response",
+        ),
+        (
+            PollReply::Refused(PeerErrorKind::AuthRequired),
+            "auth_required",
+        ),
+        (PollReply::Refused(PeerErrorKind::TooLarge), "too_large"),
+    ] {
+        let result = polled(vec![failure]).call(send()).await;
+        assert_eq!(result["ok"], false, "{result}");
+        assert_eq!(result["error"]["reason"], reason, "{result}");
+        assert_eq!(result["error"]["details"]["delivered"], "yes", "{result}");
+        let partial = &result["error"]["details"]["latest_event_summary"];
+        assert_eq!(partial["continuation"]["task"]["task_id"], "t", "{result}");
+    }
+}
+
+#[tokio::test]
+async fn wait_that_ends_among_failed_queries_is_incomplete() {
+    let slow = crate::remote_agent::PollIntervals {
+        longest_poll: std::time::Duration::from_secs(60),
+        first_poll: std::time::Duration::from_millis(20),
+        ..super::fake::quick()
+    };
+    let fixture = Fixture::at(
+        slow,
+        Script {
+            streaming: Some(false),
+            answer: Some(task("working", json!([]))),
+            polls: vec![PollReply::Status(500)],
+            ..Script::default()
+        },
+    );
+    let result = fixture.call(within(send(), 300)).await;
+    assert_eq!(result["summary"]["wait_expired"], true, "{result}");
+    assert_eq!(result["summary"]["incomplete"], true, "{result}");
+}
+
+#[tokio::test]
+async fn state_that_a2a_does_not_define_is_not_polled_for_ever() {
+    let odd = PollReply::Task(task("pondering", json!([])));
+    let fixture = polled(vec![odd]);
+    let result = fixture.call(send()).await;
+    assert_eq!(state(&result), "pondering", "{result}");
+    assert_eq!(result["summary"]["incomplete"], true, "{result}");
+    assert_eq!(fixture.calls().len(), 4);
+}
+
+#[tokio::test]
+async fn unreadable_event_is_skipped_and_the_ended_task_fetched() {
+    let events = vec![
+        task("working", json!([])),
+        piece("a", "one ", false),
+        Value::Null,
+        status("completed"),
+    ];
+    let fixture = streams(
+        vec![SubscribeReply::Events(events, StreamEnd::Close)],
+        vec![done()],
+    );
+    let result = fixture.call(send()).await;
+    assert_eq!(text(&result), "one two", "{result}");
+    assert_eq!(fixture.calls(), ["stream", "get"]);
+}
+
+#[tokio::test]
+async fn missing_pieces_are_requested_again_after_an_error() {
+    let events = vec![task("working", json!([])), Value::Null, status("completed")];
+    let fixture = streams(
+        vec![SubscribeReply::Events(events, StreamEnd::Close)],
+        vec![
+            PollReply::Status(502),
+            PollReply::Refused(PeerErrorKind::InvalidResponse),
+            done(),
+        ],
+    );
+    let result = fixture.call(send()).await;
+    assert_eq!(text(&result), "one two", "{result}");
+    assert!(result["summary"]["incomplete"].is_null(), "{result}");
+}
+
+#[tokio::test]
+async fn unreadable_first_event_does_not_hide_the_task() {
+    let events = vec![Value::Null, task("working", json!([])), status("completed")];
+    let fixture = streams(
+        vec![SubscribeReply::Events(events, StreamEnd::Close)],
+        vec![done()],
+    );
+    let result = fixture.call(send()).await;
+    assert_eq!(state(&result), "completed", "{result}");
+}
+
+#[tokio::test]
+async fn stream_of_unreadable_events_leads_to_queries() {
+    let events = [vec![task("working", json!([]))], vec![Value::Null; 20]].concat();
+    let fixture = streams(
+        vec![SubscribeReply::Events(events, StreamEnd::Hang)],
+        vec![done()],
+    );
+    let result = fixture.call(send()).await;
+    assert_eq!(text(&result), "one two", "{result}");
+    assert_eq!(fixture.calls(), ["stream", "get"]);
+}
+
+#[tokio::test]
+async fn stream_without_a_readable_event_is_an_error_with_the_cause() {
+    let events = vec![Value::Null, Value::Null];
+    let fixture = streams(
+        vec![SubscribeReply::Events(events, StreamEnd::Close)],
+        vec![],
+    );
+    let result = fixture.call(send()).await;
+    assert_eq!(result["error"]["reason"], "invalid_response", "{result}");
+}

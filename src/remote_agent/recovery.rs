@@ -1,0 +1,189 @@
+//! What a call does when something of a task that it follows cannot be read or fetched.
+//!
+//! One unreadable event, answer or status does not end a task that the agent can still deliver, and giving up is an error
+//! with its cause. The limits on repetition are here too.
+
+use collective::ErrorCode;
+use peer::{PeerError, PeerErrorKind};
+
+/// How many unreadable events in a row a connection may send before the task is queried instead.
+pub(super) const MAX_UNREADABLE_EVENTS: usize = 8;
+
+/// How many queries in a row may fail, unless the agent is unreachable: that ends with the call.
+pub(super) const MAX_FAILED_QUERIES: u32 = 6;
+
+/// How often in a row a task may be in the same state that no version of A2A defines.
+pub(super) const MAX_UNKNOWN_STATES: u32 = 3;
+
+/// JSON-RPC errors: an internal error (JSON-RPC 2.0, section 5.1), and those that A2A and JSON-RPC define for what the agent
+/// does not have (A2A 1.0, section 5.4).
+const INTERNAL_ERROR: i64 = -32603;
+const METHOD_NOT_FOUND: i64 = -32601;
+const TASK_NOT_FOUND: i64 = -32001;
+const UNSUPPORTED_OPERATION: i64 = -32004;
+
+/// The errors that JSON-RPC leaves to implementations and A2A does not define.
+const SERVER_ERRORS: std::ops::RangeInclusive<i64> = -32099..=-32020;
+const SERVER_ERROR: i64 = -32000;
+
+/// Where the fault is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// An event of a stream, or the stream itself.
+    Event,
+    /// The answer to a subscription, or its first event.
+    Subscription,
+    /// The answer to a query of the task.
+    Query,
+}
+
+/// What happens next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Recovery {
+    /// Ignore it and go on: read the next event, or query again after a pause.
+    Skip,
+    /// Subscribe again.
+    Resubscribe,
+    /// Query the task.
+    Query,
+    /// End with this error.
+    GiveUp,
+}
+
+/// Returns what happens after `error`. `is_known` says whether the call has received anything of the task.
+///
+/// | fault | event | subscription | query |
+/// |---|---|---|---|
+/// | the connection broke, or no connection | resubscribe | resubscribe | again |
+/// | not JSON, or another shape than the protocol's | skip | query | again |
+/// | 408, 425, 429, 5xx, an internal error | query | query | again |
+/// | an event or answer above a limit | query | query | give up |
+/// | another error of the agent | give up | query | give up |
+/// | credentials, address, TLS, redirects | give up | query, if the task is known | give up |
+pub(super) fn after(place: Place, error: &PeerError, is_known: bool) -> Recovery {
+    use PeerErrorKind as K;
+    let kind = error.kind;
+    match place {
+        Place::Event => match kind {
+            _ if kind.is_cut() => Recovery::Resubscribe,
+            K::InvalidResponse => Recovery::Skip,
+            K::EventTooLarge => Recovery::Query,
+            _ if is_temporary(error) => Recovery::Query,
+            _ => Recovery::GiveUp,
+        },
+        Place::Subscription => match kind {
+            _ if kind.is_cut() => Recovery::Resubscribe,
+            K::Rpc | K::HttpStatus | K::InvalidResponse | K::EventTooLarge => Recovery::Query,
+            _ if !is_known => Recovery::GiveUp,
+            _ if kind.is_unreachable() => Recovery::Resubscribe,
+            _ => Recovery::Query,
+        },
+        Place::Query if is_known && (kind.is_unreachable() || is_temporary(error)) => {
+            Recovery::Skip
+        }
+        Place::Query => Recovery::GiveUp,
+    }
+}
+
+/// Returns whether a later request may succeed: the agent, or a proxy in front of it, is overloaded or had an accident.
+fn is_temporary(error: &PeerError) -> bool {
+    if let Some(status) = error.http_status {
+        // A proxy may report its status in JSON that resembles the agent's.
+        return matches!(status, 408 | 425 | 429 | 500 | 502..=599);
+    }
+    match error.kind {
+        PeerErrorKind::InvalidResponse | PeerErrorKind::TokenUnavailable => true,
+        PeerErrorKind::Gateway(code) => matches!(
+            code,
+            ErrorCode::AgentBusy | ErrorCode::AgentOffline | ErrorCode::SessionLocked
+        ),
+        PeerErrorKind::Rpc => error.rpc_code.is_some_and(|code| {
+            matches!(code, INTERNAL_ERROR | SERVER_ERROR) || SERVER_ERRORS.contains(&code)
+        }),
+        _ => false,
+    }
+}
+
+/// Returns whether the agent says that it has no such task or no queries: it keeps nothing that another request could fetch.
+pub(super) fn is_unsupported(error: &PeerError) -> bool {
+    match (error.kind, error.rpc_code, error.http_status) {
+        (PeerErrorKind::Rpc, Some(code), _) => matches!(
+            code,
+            METHOD_NOT_FOUND | TASK_NOT_FOUND | UNSUPPORTED_OPERATION
+        ),
+        (PeerErrorKind::Rpc | PeerErrorKind::HttpStatus, None, Some(status)) => {
+            matches!(status, 400 | 404 | 405 | 410 | 501)
+        }
+        (PeerErrorKind::Rpc, None, None) => true,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(kind: PeerErrorKind, http_status: Option<u16>, rpc_code: Option<i64>) -> PeerError {
+        let mut error = PeerError::new(kind, "no");
+        error.http_status = http_status;
+        error.rpc_code = rpc_code;
+        error
+    }
+
+    #[test]
+    fn every_kind_of_fault_has_a_next_step() {
+        use PeerErrorKind as K;
+        use Recovery::{GiveUp, Query, Resubscribe, Skip};
+        for (fault, expected) in [
+            (error(K::Cut, None, None), [Resubscribe, Resubscribe, Skip]),
+            (
+                error(K::Unreachable, None, None),
+                [GiveUp, Resubscribe, Skip],
+            ),
+            (error(K::InvalidResponse, None, None), [Skip, Query, Skip]),
+            (error(K::HttpStatus, Some(500), None), [Query, Query, Skip]),
+            (error(K::HttpStatus, Some(429), None), [Query, Query, Skip]),
+            (error(K::HttpStatus, Some(524), None), [Query, Query, Skip]),
+            (
+                error(K::HttpStatus, Some(501), None),
+                [GiveUp, Query, GiveUp],
+            ),
+            (
+                error(K::HttpStatus, Some(404), None),
+                [GiveUp, Query, GiveUp],
+            ),
+            (error(K::Rpc, Some(503), Some(-32603)), [Query, Query, Skip]),
+            (error(K::Rpc, None, Some(-32603)), [Query, Query, Skip]),
+            (error(K::Rpc, None, Some(-32000)), [Query, Query, Skip]),
+            (error(K::Rpc, None, Some(-32001)), [GiveUp, Query, GiveUp]),
+            (error(K::Rpc, None, None), [GiveUp, Query, GiveUp]),
+            (error(K::EventTooLarge, None, None), [Query, Query, GiveUp]),
+            (
+                error(K::AuthRequired, Some(401), None),
+                [GiveUp, Query, GiveUp],
+            ),
+            (
+                error(K::AddressRefused, None, None),
+                [GiveUp, Query, GiveUp],
+            ),
+        ] {
+            let places = [Place::Event, Place::Subscription, Place::Query];
+            let actual = places.map(|place| after(place, &fault, true));
+            assert_eq!(actual, expected, "{fault:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_known_ends_with_the_first_error_of_a_query() {
+        for kind in [PeerErrorKind::Unreachable, PeerErrorKind::InvalidResponse] {
+            let recovery = after(Place::Query, &error(kind, None, None), false);
+            assert_eq!(recovery, Recovery::GiveUp, "{kind:?}");
+        }
+        let refused = after(
+            Place::Subscription,
+            &error(PeerErrorKind::Dns, None, None),
+            false,
+        );
+        assert_eq!(refused, Recovery::GiveUp);
+    }
+}
