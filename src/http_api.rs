@@ -7,7 +7,8 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::remote_agent::{ApiCode, Reason};
+use crate::remote_agent::{ApiCode, REQUEST_LIMITS, Reason};
+use common::json;
 
 /// The largest body of a request, in bytes.
 pub const MAX_BODY_BYTES: usize = 1 << 20;
@@ -239,7 +240,7 @@ impl ApiRequest {
         let body = if body.trim_ascii().is_empty() {
             Ok(Value::Object(Map::new()))
         } else {
-            serde_json::from_slice(body)
+            json::from_slice(body, REQUEST_LIMITS)
         };
         let body =
             body.map_err(|error| ApiError::invalid("", format!("the body is not JSON: {error}")))?;

@@ -24,7 +24,7 @@ pub use limits::Limits;
 pub use policy::Policy;
 pub use target::{Approval, ProtocolVersion, TargetConfig, TlsFiles};
 
-use common::validation;
+use common::{json, validation};
 
 pub const SCHEMA: &str = include_str!("../../schema/config.schema.json");
 
@@ -158,8 +158,8 @@ impl Config {
     ///
     /// # Errors
     /// Returns the first error, with its place.
-    pub fn parse(json: &str) -> Result<Self, ConfigError> {
-        let value: Value = serde_json::from_str(json)
+    pub fn parse(text: &str) -> Result<Self, ConfigError> {
+        let value: Value = json::from_str(text, json::Limits::NONE)
             .map_err(|e| ConfigError::at("", format!("the configuration is not JSON: {e}")))?;
         if !value.is_object() {
             return Ok(Self::default());

@@ -72,6 +72,8 @@ pub(super) struct Call<'a> {
     /// The wait expired before the peer was done.
     wait_expired: bool,
     incomplete: Option<Incomplete>,
+    /// The peer answered the message for the task of the request, with events that cannot be read.
+    continues_task: bool,
     /// The last query of the task failed.
     queries_fail: bool,
     /// Performs the exchanges with the peer, and records their metrics.
@@ -113,6 +115,7 @@ impl<'a> Call<'a> {
             peer: None,
             wait_expired: false,
             incomplete: None,
+            continues_task: false,
             queries_fail: false,
             metrics,
             host: None,
@@ -206,7 +209,9 @@ impl<'a> Call<'a> {
     /// action is `watch` or the peer answered with events of a task. A message alone does not show that the peer
     /// continued the task.
     pub(super) fn followed_task(&self) -> Option<&str> {
-        let may_be_task = self.action == Action::Watch || self.collected.kind == Some(Kind::Task);
+        let may_be_task = self.action == Action::Watch
+            || self.continues_task
+            || self.collected.kind == Some(Kind::Task);
         let requested = self.task_id.as_ref().filter(|_| may_be_task);
         self.collected
             .task_id
@@ -232,6 +237,11 @@ impl<'a> Call<'a> {
     /// Marks the answer as incomplete, though the peer sends no more.
     pub(super) fn set_incomplete(&mut self, reason: Incomplete) {
         self.incomplete = Some(reason);
+    }
+
+    /// Follows the task of the request, whose peer has answered the message with an event that cannot be read.
+    pub(super) fn follow_requested_task(&mut self) {
+        self.continues_task = true;
     }
 
     /// Notes whether the last query of the task failed.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use common::json;
 use gateway_bridge::delegation::Delegation;
 use peer::HostSession;
 
@@ -34,11 +35,11 @@ pub(super) struct Caller {
 
 impl Caller {
     /// Reads a caller. Ignores each invalid field, and returns a message about it for the host's log.
-    pub(super) fn read(json: Option<&str>) -> (Self, Vec<String>) {
-        let Some(json) = json else {
+    pub(super) fn read(text: Option<&str>) -> (Self, Vec<String>) {
+        let Some(text) = text else {
             return (Self::default(), Vec::new());
         };
-        let mut map: Map<String, Value> = match serde_json::from_str(json) {
+        let mut map: Map<String, Value> = match json::from_str(text, json::Limits::NONE) {
             Ok(map) => map,
             Err(e) => {
                 let warning = format!("the host's caller cannot be read: {e}");

@@ -113,7 +113,11 @@ async fn follow_to_end(
             }
         }
     }
-    match poll(call, peer, &task_id, !lost.progressed).await? {
+    let may_be_over = lost
+        .error
+        .as_ref()
+        .is_some_and(|error| error.reason == Reason::RpcError);
+    match poll(call, peer, &task_id, !lost.progressed, may_be_over).await? {
         ConnectionEnd::Ended => Ok(()),
         ConnectionEnd::Lost(poll) => lost_task(call, lost, poll),
     }

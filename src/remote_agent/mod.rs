@@ -52,6 +52,7 @@ use crate::handles::{Handle, Handles, NewHandle};
 use crate::targets::{Callbacks, CardCache, Catalog, Target};
 use crate::trace::{self, Spans};
 use common::environment::Environment;
+use common::json;
 use common::log::{Level, Log};
 use common::validation::{self, violation};
 use peer::{BoxFuture, LocalGateway, PeerProvider};
@@ -68,6 +69,13 @@ use concurrency_limiter::ConcurrencyLimiter;
 use deadline::Deadline;
 use request::{Action, Request};
 use schema::RequestSchema;
+
+/// The limits of a request. Strings do not count.
+pub(crate) const REQUEST_LIMITS: json::Limits = json::Limits {
+    depth: usize::MAX,
+    values: usize::MAX,
+    memory: 16 << 20,
+};
 
 /// The longest unknown action that an envelope repeats, in bytes.
 const MAX_ACTION_BYTES: usize = 64;
@@ -200,7 +208,7 @@ impl RemoteAgent {
             self.log.log(Level::Warn, &warning);
         }
         let mut call_audit = CallAudit::open(self, caller, tool_call.closing.clone());
-        let value: Value = match serde_json::from_str(tool_call.request) {
+        let value: Value = match json::from_str(tool_call.request, REQUEST_LIMITS) {
             Ok(value) => value,
             Err(e) => {
                 let message = format!("the request is not JSON: {e}");
@@ -249,7 +257,7 @@ impl RemoteAgent {
 
     /// Returns the envelope for a call that never reached [`execute`](Self::execute), or did not return from it.
     pub fn failure(request: &str, reason: Reason, message: &str) -> String {
-        let request: Value = serde_json::from_str(request).unwrap_or_default();
+        let request: Value = json::from_str(request, REQUEST_LIMITS).unwrap_or_default();
         envelope::failure(action_name(&request), ToolError::local(reason, message))
     }
 

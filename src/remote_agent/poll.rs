@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use a2a::TaskState;
 use peer::Peer;
 
 use super::artifacts::{Gap, Source};
@@ -12,11 +11,11 @@ use super::call::{Call, Incomplete};
 use super::error::ToolError;
 use super::poll_intervals::PollIntervals;
 use super::read_stream::{ConnectionEnd, LostConnection};
-use super::recovery::{MAX_FAILED_QUERIES, MAX_UNKNOWN_STATES, Place, Recovery, after};
+use super::recovery::{MAX_FAILED_QUERIES, MAX_UNCHANGED, Place, Recovery, after};
 
 /// Polls the task, first `immediately` or after a pause, until it is terminal or interrupted. Each answer with a change
 /// causes an update. An answer that cannot be read, and one whose cause may pass, is polled again if the peer has answered
-/// before ([`recovery`](super::recovery)).
+/// before ([`recovery`](super::recovery)). With `may_be_over`, some answers without a change end the polls.
 ///
 /// # Errors
 /// The call has ended, or the answers exceed the limits.
@@ -25,10 +24,11 @@ pub(super) async fn poll(
     peer: &dyn Peer,
     task_id: &str,
     immediately: bool,
+    may_be_over: bool,
 ) -> Result<ConnectionEnd, ToolError> {
     let mut pauses = pauses(call.poll_intervals());
     let mut pause = if immediately { None } else { pauses.next() };
-    let (mut failed, mut unknown_states) = (0, 0);
+    let (mut failed, mut unchanged) = (0, 0);
     loop {
         let request = async {
             if let Some(pause) = pause {
@@ -42,19 +42,23 @@ pub(super) async fn poll(
                 call.set_queries_fail(false);
                 // The known state may be stale.
                 call.collected.open_gap(Gap::Open);
-                let is_unknown = is_unknown(task.state());
+                let is_foreign = task.state().is_foreign();
                 let changed = call.add_snapshot(task, Source::Polled, None)?;
                 if call.collected.is_terminal_or_interrupted() {
                     return Ok(ConnectionEnd::Ended);
                 }
-                unknown_states = match (is_unknown, changed) {
-                    (true, false) => unknown_states + 1,
-                    (true, true) => 1,
-                    (false, _) => 0,
-                };
-                if unknown_states == MAX_UNKNOWN_STATES {
+                unchanged = if changed { 0 } else { unchanged + 1 };
+                if unchanged == MAX_UNCHANGED && is_foreign {
                     call.set_incomplete(Incomplete::UnknownState);
                     return Ok(ConnectionEnd::Ended);
+                }
+                if unchanged == MAX_UNCHANGED && may_be_over {
+                    return Ok(ConnectionEnd::Lost(LostConnection {
+                        error: None,
+                        progressed: false,
+                        must_poll: true,
+                        unsupported: false,
+                    }));
                 }
             }
             Err(error) => {
@@ -69,11 +73,6 @@ pub(super) async fn poll(
         }
         pause = pauses.next();
     }
-}
-
-/// Returns whether no version of A2A defines the state. `unknown` is one of version 0.3.
-fn is_unknown(state: TaskState) -> bool {
-    matches!(state, TaskState::Other(name) if &*name != "unknown")
 }
 
 /// Returns the pauses between polls: each twice as long as the one before, up to the longest.

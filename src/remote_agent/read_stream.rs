@@ -10,7 +10,9 @@ use super::artifacts::{Gap, Source};
 use super::call::Call;
 use super::collected::Kind;
 use super::error::{Reason, ToolError};
-use super::recovery::{MAX_UNREADABLE_EVENTS, Place, Recovery, after, is_unsupported};
+use super::recovery::{
+    MAX_UNCHANGED, MAX_UNREADABLE_EVENTS, Place, Recovery, after, is_unsupported,
+};
 
 /// How often the pause between two polls of a silent stream doubles at most.
 const MAX_DOUBLINGS: u32 = 3;
@@ -89,6 +91,14 @@ pub(super) async fn read_stream(
                 }
                 return Ok(ConnectionEnd::Ended);
             }
+            StreamStep::Unchanged => {
+                return Ok(ConnectionEnd::Lost(LostConnection {
+                    error: None,
+                    progressed,
+                    must_poll: true,
+                    unsupported: false,
+                }));
+            }
         };
         match event {
             Some(Ok((event, bytes))) => {
@@ -143,6 +153,7 @@ impl Unreadable {
             return Some(error);
         }
         call.collected.open_gap(Gap::Open);
+        call.follow_requested_task();
         self.in_a_row += 1;
         if self.in_a_row == MAX_UNREADABLE_EVENTS {
             return Some(error);
@@ -176,6 +187,8 @@ enum StreamStep {
     Event(NextEvent),
     /// The task is terminal or interrupted, by an event or by this snapshot, and the stream is silent.
     Ended(Option<Task>),
+    /// The stream is silent, and the task stays in a state that A2A does not define.
+    Unchanged,
 }
 
 /// Waits for the next event. Once the task has ended, the wait is short. When the stream is silent, the task's state is
@@ -198,16 +211,21 @@ async fn next_event(
         call.release_update();
     }
     let mut idle = poll_intervals.idle;
+    let mut foreign = 0;
     loop {
         if let Ok(step) = timeout(idle, &mut step).await {
             return StreamStep::Event(step);
         }
-        let ended = select! {
+        let task = select! {
             biased;
             step = &mut step => return StreamStep::Event(step),
-            ended = poll_ended(call, peer) => ended,
+            task = query_silent(call, peer) => task,
         };
-        if let Some(task) = ended {
+        foreign += u32::from(task.as_ref().is_some_and(|task| task.state().is_foreign()));
+        if foreign == MAX_UNCHANGED {
+            return StreamStep::Unchanged;
+        }
+        if let Some(task) = task.filter(|task| task.state().is_terminal_or_interrupted()) {
             // The stream may be about to report the state itself, with more detail.
             let step = timeout(poll_intervals.final_wait, &mut step).await;
             return step.map_or(StreamStep::Ended(Some(task)), StreamStep::Event);
@@ -216,16 +234,15 @@ async fn next_event(
     }
 }
 
-/// Returns the task, if a poll shows it terminal or interrupted.
-async fn poll_ended(call: &Call<'_>, peer: &dyn Peer) -> Option<Task> {
+/// Queries the task of a silent stream. An answer that cannot be read changes nothing, because the stream is open.
+async fn query_silent(call: &Call<'_>, peer: &dyn Peer) -> Option<Task> {
     let task_id = call.followed_task()?;
     let answer = timeout(
         call.poll_intervals().idle,
         call.metrics.get_task(peer, task_id, None),
     )
     .await;
-    let task = answer.ok()?.ok()?;
-    task.state().is_terminal_or_interrupted().then_some(task)
+    answer.ok()?.ok()
 }
 
 /// Returns whether the peer marks the event as its last, and its state agrees.

@@ -12,8 +12,9 @@ pub(super) const MAX_UNREADABLE_EVENTS: usize = 8;
 /// How many queries in a row may fail, unless the agent is unreachable: that ends with the call.
 pub(super) const MAX_FAILED_QUERIES: u32 = 6;
 
-/// How often in a row a task may be in the same state that no version of A2A defines.
-pub(super) const MAX_UNKNOWN_STATES: u32 = 3;
+/// How many queries in a row may show a task unchanged where nothing says that it goes on: it is in a state that no version of
+/// A2A defines, or its stream ended with an error.
+pub(super) const MAX_UNCHANGED: u32 = 3;
 
 /// JSON-RPC errors: an internal error (JSON-RPC 2.0, section 5.1), and those that A2A and JSON-RPC define for what the agent
 /// does not have (A2A 1.0, section 5.4).
@@ -58,7 +59,7 @@ pub(super) enum Recovery {
 /// | not JSON, or another shape than the protocol's | skip | query | again |
 /// | 408, 425, 429, 5xx, an internal error | query | query | again |
 /// | an event or answer above a limit | query | query | give up |
-/// | another error of the agent | give up | query | give up |
+/// | another error of the agent | query | query | give up |
 /// | credentials, address, TLS, redirects | give up | query, if the task is known | give up |
 pub(super) fn after(place: Place, error: &PeerError, is_known: bool) -> Recovery {
     use PeerErrorKind as K;
@@ -67,7 +68,8 @@ pub(super) fn after(place: Place, error: &PeerError, is_known: bool) -> Recovery
         Place::Event => match kind {
             _ if kind.is_cut() => Recovery::Resubscribe,
             K::InvalidResponse => Recovery::Skip,
-            K::EventTooLarge => Recovery::Query,
+            // An error in a stream may be one of the stream alone.
+            K::Rpc | K::EventTooLarge => Recovery::Query,
             _ if is_temporary(error) => Recovery::Query,
             _ => Recovery::GiveUp,
         },
@@ -155,8 +157,8 @@ mod tests {
             (error(K::Rpc, Some(503), Some(-32603)), [Query, Query, Skip]),
             (error(K::Rpc, None, Some(-32603)), [Query, Query, Skip]),
             (error(K::Rpc, None, Some(-32000)), [Query, Query, Skip]),
-            (error(K::Rpc, None, Some(-32001)), [GiveUp, Query, GiveUp]),
-            (error(K::Rpc, None, None), [GiveUp, Query, GiveUp]),
+            (error(K::Rpc, None, Some(-32001)), [Query, Query, GiveUp]),
+            (error(K::Rpc, None, None), [Query, Query, GiveUp]),
             (error(K::EventTooLarge, None, None), [Query, Query, GiveUp]),
             (
                 error(K::AuthRequired, Some(401), None),

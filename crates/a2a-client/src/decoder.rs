@@ -3,10 +3,12 @@
 use serde_json::Value;
 
 use a2a::{Dialect, Event, Reply, ShapeError, Transport};
+use common::json::{self, Limits};
 use peer::{PeerError, PeerErrorKind, excerpt};
 
-use super::error_body::{MAX_ERROR_DATA, kind_of, parse, reason_in};
+use super::error_body::{MAX_ERROR_DATA, code, kind_of, parse, reason_in};
 use super::peer_secrets::PeerSecrets;
+use super::response_json::unreadable;
 
 /// The JSON-RPC id of every request. Each HTTP exchange carries one request, so one id suffices.
 pub(super) const ID: u32 = 1;
@@ -47,19 +49,51 @@ impl Decoder {
         }
     }
 
-    /// Decodes the data of a server-sent event.
-    pub(super) fn event(self, data: &str, secrets: &PeerSecrets) -> Result<Event, PeerError> {
-        let mut json: Value = serde_json::from_str(data).map_err(|e| {
-            let message = format!("an event of the stream is not JSON: {e}");
-            PeerError::new(PeerErrorKind::InvalidResponse, message)
-        })?;
-        secrets.scrub_response(&mut json);
-        let event = self.result(json, false, secrets)?;
+    /// Decodes the data of a server-sent event. Returns `None` for data that is no event of A2A, such as `ping`, `[DONE]`,
+    /// `{}` or `{"type": "heartbeat"}`: servers send these to keep a connection open. Every event is an object, so data
+    /// that does not begin like one loses nothing.
+    pub(super) fn event(
+        self,
+        data: &str,
+        limits: Limits,
+        secrets: &PeerSecrets,
+    ) -> Result<Option<Event>, PeerError> {
+        if !data
+            .trim_start_matches(['\u{FEFF}', ' ', '\t', '\n'])
+            .starts_with('{')
+        {
+            return Ok(None);
+        }
+        let mut event: Value = json::from_str(data, limits)
+            .map_err(|error| unreadable("an event of the stream", &error))?;
+        secrets.scrub_response(&mut event);
+        if is_keep_alive(&event) {
+            return Ok(None);
+        }
+        // Some servers omit the envelope of JSON-RPC.
+        if event.get("result").is_some() || event.get("error").is_some() {
+            event = self.result(event, false, secrets)?;
+        }
         match self.error(&event, secrets) {
             Some(error) => Err(error),
             None => self.dialect.read_event(event).map_err(shape_error),
         }
     }
+}
+
+/// The names under which servers send events that keep a connection open.
+const KEEP_ALIVES: [&str; 5] = ["ping", "pong", "heartbeat", "keepalive", "keep-alive"];
+
+/// Returns whether an event names itself as one that keeps the connection open.
+fn is_keep_alive(event: &Value) -> bool {
+    let named = ["type", "event", "kind"]
+        .into_iter()
+        .find_map(|member| event.get(member)?.as_str());
+    named.is_some_and(|name| {
+        KEEP_ALIVES
+            .iter()
+            .any(|known| name.eq_ignore_ascii_case(known))
+    })
 }
 
 /// Unwraps a JSON-RPC response (JSON-RPC 2.0 §5). Does not check the id of an event, which belongs to the request of its
@@ -98,7 +132,7 @@ pub(super) fn parse_error(mut body: Value, secrets: &PeerSecrets) -> Option<Peer
 
 fn rpc_error(mut error: Value, secrets: &PeerSecrets) -> PeerError {
     secrets.scrub_error(&mut error);
-    let code = error.get("code").and_then(Value::as_i64);
+    let code = code(&error);
     let text = error
         .get("message")
         .or(Some(&error))

@@ -8,11 +8,12 @@ use url::Url;
 
 use a2a::Card;
 use a2a::Security;
+use common::json::{self, JsonErrorKind};
 use egress::redirect::get_following;
 use egress::{HttpClient, Request, body};
 use peer::{CardEtag, CardLocation, Discovered, PeerConfig, PeerError, PeerErrorKind};
 
-use super::{challenge, error, json_limits, outgoing, peer_secrets::PeerSecrets, signature};
+use super::{challenge, error, outgoing, peer_secrets::PeerSecrets, response_json, signature};
 
 const DEFAULT_PATH: &str = a2a::http::CARD_PATH;
 
@@ -145,14 +146,20 @@ async fn fetch(
     }
     let body = body::read_response(&mut response, max_bytes).await;
     let body = body.map_err(|e| FetchError::Final(error::from_net(e).undelivered()))?;
-    json_limits::check(&body, max_bytes).map_err(|e| FetchError::Final(e.undelivered()))?;
     let invalid = |reason: String| {
         FetchError::Elsewhere(PeerError::new(PeerErrorKind::CardMalformed, reason).undelivered())
     };
     let secrets = PeerSecrets::new(config);
-    let mut json = serde_json::from_slice(&body).map_err(|e| {
-        let kind = error::content_type(&response.headers, &secrets);
-        invalid(format!("not JSON ({kind}, {} bytes): {e}", body.len()))
+    let read = json::from_slice(&body, response_json::limits(max_bytes));
+    let mut json = read.map_err(|error| match error.kind {
+        JsonErrorKind::TooManyValues => {
+            let error = response_json::unreadable("the card", &error);
+            FetchError::Final(error.undelivered())
+        }
+        _ => {
+            let kind = error::content_type(&response.headers, &secrets);
+            invalid(format!("not JSON ({kind}, {} bytes): {error}", body.len()))
+        }
     })?;
     json = signature::verify(net, config, json)
         .await

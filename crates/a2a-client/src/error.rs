@@ -4,12 +4,12 @@ use std::borrow::Cow;
 
 use http::header::{CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, StatusCode};
-use serde_json::Value;
 
 use egress::{NetError, NetFault, Sent};
 use peer::{PeerError, PeerErrorKind, excerpt};
 
 use super::peer_secrets::PeerSecrets;
+use super::response_json;
 
 /// Returns the error for a status other than 2xx, with an excerpt of the body.
 pub(super) fn from_status(
@@ -44,7 +44,7 @@ pub(super) fn from_status(
 
 /// Returns the message in an error body of HTTP+JSON, JSON-RPC or `application/problem+json`.
 fn error_message(body: &[u8]) -> Option<String> {
-    let json: Value = serde_json::from_slice(body).ok()?;
+    let json = response_json::error_body(body)?;
     let mut messages = ["/error/message", "/message", "/detail"]
         .iter()
         .filter_map(|place| json.pointer(place)?.as_str());

@@ -46,11 +46,19 @@ pub(super) fn confirms_version<T>(answer: &Result<T, PeerError>) -> bool {
 /// Texts of web frameworks for an unknown path, which are not errors of the protocol.
 const UNKNOWN_PATH: [&str; 2] = ["Not Found", "Method Not Allowed"];
 
+/// Returns the code of an error. Some servers send it as a string.
+pub(super) fn code(error: &Value) -> Option<i64> {
+    match error.get("code")? {
+        Value::String(code) => code.trim().parse().ok(),
+        code => code.as_i64(),
+    }
+}
+
 /// Returns the error in a body, if there is one.
 pub(super) fn parse(body: &Value, secrets: &PeerSecrets) -> Option<PeerError> {
     let inner = body.get("error").filter(|e| e.is_object()).unwrap_or(body);
     let text = |key: &str| inner.get(key).and_then(Value::as_str);
-    let code = inner.get("code").and_then(Value::as_i64);
+    let code = code(inner);
     let reason = reason(inner);
     let reason = reason.as_deref();
     let is_specific = text("title").is_some() || reason.is_some() || code.is_some();

@@ -8,7 +8,7 @@ use peer::{BoxFuture, EventStream, NextEvent, PeerError};
 
 use super::decoder::Decoder;
 use super::error::from_net;
-use super::{json_limits, peer_secrets::PeerSecrets};
+use super::{peer_secrets::PeerSecrets, response_json};
 
 /// The events of one connection.
 pub(super) struct Events {
@@ -35,9 +35,10 @@ impl Events {
         }
     }
 
-    fn read(&self, data: &str) -> Result<Event, PeerError> {
-        json_limits::check(data.as_bytes(), self.answer_bytes)?;
-        self.decoder.event(data, &self.secrets)
+    /// Decodes the data of an event; `None` for one that only keeps the connection open.
+    fn read(&self, data: &str) -> Result<Option<Event>, PeerError> {
+        let limits = response_json::limits(self.answer_bytes);
+        self.decoder.event(data, limits, &self.secrets)
     }
 
     async fn step(&mut self) -> NextEvent {
@@ -47,10 +48,11 @@ impl Events {
         let event = loop {
             match self.reader.next().await {
                 Some(Ok(SseItem::Event { data, .. })) if !data.is_empty() => {
-                    break Some(
-                        self.read(&data)
-                            .map(|event| (event, json_limits::size(&data))),
-                    );
+                    match self.read(&data) {
+                        Ok(Some(event)) => break Some(Ok((event, response_json::size(&data)))),
+                        Ok(None) => {}
+                        Err(error) => break Some(Err(error)),
+                    }
                 }
                 Some(Ok(_)) => {}
                 Some(Err(error)) => break Some(Err(from_net(error))),

@@ -9,7 +9,7 @@ use serde_json::Value;
 use url::Url;
 
 use a2a::{Security, Version};
-use common::blocking;
+use common::{blocking, json};
 use egress::auth::Authorization;
 use egress::credential::Trust;
 use egress::sse::{self, EventReader, Opened, SseLimits};
@@ -22,7 +22,7 @@ use super::error::{content_type, from_net, from_status};
 use super::events::Events;
 use super::outgoing::{access_to, authorization, configured_headers, set_version};
 use super::peer_secrets::PeerSecrets;
-use super::{json_limits, signature};
+use super::{response_json, signature};
 
 const JSON: HeaderValue = HeaderValue::from_static(a2a::http::JSON);
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream, application/json");
@@ -216,14 +216,11 @@ impl HttpBinding {
     }
 
     fn parse(&self, response: &PlainResponse) -> Result<Value, PeerError> {
-        json_limits::check(&response.body, self.limits.answer_bytes)?;
-        let mut json = serde_json::from_slice(&response.body).map_err(|e| {
+        let limits = response_json::limits(self.limits.answer_bytes);
+        let mut json = json::from_slice(&response.body, limits).map_err(|error| {
             let kind = content_type(&response.headers, &self.secrets);
-            let message = format!(
-                "the response is not JSON ({kind}, {} bytes): {e}",
-                response.body.len()
-            );
-            PeerError::new(PeerErrorKind::InvalidResponse, message)
+            let bytes = response.body.len();
+            response_json::unreadable(&format!("the response ({kind}, {bytes} bytes)"), &error)
         })?;
         self.secrets.scrub_response(&mut json);
         Ok(json)
@@ -247,9 +244,8 @@ impl HttpBinding {
         body: &[u8],
         parse_error: ParseError,
     ) -> PeerError {
-        let parsed = serde_json::from_slice(body)
-            .ok()
-            .and_then(|body| parse_error(body, &self.secrets));
+        let parsed =
+            response_json::error_body(body).and_then(|body| parse_error(body, &self.secrets));
         let mut error = parsed.unwrap_or_else(|| from_status(status, headers, body, &self.secrets));
         error.http_status = Some(status.as_u16());
         challenge::add_auth_schemes(&mut error, headers, &self.declared, &self.secrets);

@@ -36,12 +36,12 @@ mod events;
 mod http_binding;
 mod http_json;
 mod interface_cache;
-mod json_limits;
 mod jsonrpc;
 mod negotiate;
 mod outgoing;
 mod peer_secrets;
 mod request;
+mod response_json;
 mod signature;
 
 use std::sync::Arc;

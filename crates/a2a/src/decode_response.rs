@@ -1,48 +1,42 @@
 //! Reads answers and events into the 0.3 form: the JSON that A2A 0.3 uses over JSON-RPC. A2A 0.3 over HTTP+JSON, and A2A
 //! 1.0 over every binding, use ProtoJSON (A2A 1.0 §5.5).
 //!
-//! Converts responses of peers in place, and keeps unknown members and states. Accepts names in camelCase and snake_case, and
-//! treats `null` and empty strings as absent.
+//! One reader serves every version and binding, because servers mix them: it recognizes states, roles, kinds and members by
+//! their value, in any spelling of either version. It converts responses in place and keeps unknown members. It accepts
+//! names in camelCase and snake_case and the numbers of enums, as ProtoJSON does, and treats `null` and empty strings as
+//! absent. The dialect decides only what an absent member means.
 
-mod v0_3;
-mod v1_0;
+mod part;
+
+use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 
 use crate::{Dialect, Event, Reply, ShapeError, Task, TaskState, V03Dialect};
 
 impl Dialect {
-    /// Returns the reader of this dialect; `None` if it already is the 0.3 form.
-    fn reader(self) -> Option<&'static Reader> {
-        match self {
-            Self::V0_3(V03Dialect::Rpc) => None,
-            Self::V0_3(V03Dialect::Rest) => Some(&v0_3::READER),
-            Self::V1_0 => Some(&v1_0::READER),
-        }
-    }
-
-    /// Converts an answer or an event to the 0.3 form. A value without a known member stays unchanged.
-    fn to_v0_3(self, answer: Value) -> Value {
-        match self.reader() {
-            Some(reader) => reader.reply(answer).unwrap_or_else(|unknown| unknown),
-            None => answer,
-        }
-    }
-
     /// Reads the answer to a message.
     ///
     /// # Errors
     /// The first member with another type or value than in the specification.
     pub fn read_reply(self, answer: Value) -> Result<Reply, ShapeError> {
-        Reply::read(self.to_v0_3(answer))
+        Reply::read(Reader(self).reply(answer).unwrap_or_else(|unknown| unknown))
     }
 
-    /// Reads an event of a stream.
+    /// Reads an event of a stream. Returns `None` if the value is no event of A2A, such as `null`, `{}` or
+    /// `{"type": "heartbeat"}`: servers send these to keep a connection open. An object with an unknown `kind` is
+    /// [`Event::Unknown`].
     ///
     /// # Errors
     /// The first member with another type or value than in the specification.
-    pub fn read_event(self, event: Value) -> Result<Event, ShapeError> {
-        Event::read(self.to_v0_3(event))
+    pub fn read_event(self, event: Value) -> Result<Option<Event>, ShapeError> {
+        match Reader(self).reply(event) {
+            Ok(event) => Event::read(event).map(Some),
+            Err(unknown) if unknown.get("kind").is_some_and(Value::is_string) => {
+                Event::read(unknown).map(Some)
+            }
+            Err(_) => Ok(None),
+        }
     }
 
     /// Reads a task, bare or wrapped.
@@ -50,22 +44,16 @@ impl Dialect {
     /// # Errors
     /// The first member with another type or value than in the specification.
     pub fn read_task(self, task: Value) -> Result<Task, ShapeError> {
-        Task::read(match self.reader() {
-            Some(reader) => reader.task(task),
-            None => task,
-        })
+        Task::read(Reader(self).task(task))
     }
 }
 
-/// The differences between the dialects.
-pub(super) struct Reader {
-    /// Converts a part to the 0.3 form.
-    pub(super) part: fn(Map<String, Value>) -> Value,
-    /// Whether a status update of this state is the last event of its stream, if the peer does not mark it.
-    pub(super) ends: fn(&TaskState) -> bool,
-}
+/// The reader of a dialect.
+#[derive(Clone, Copy)]
+struct Reader(Dialect);
 
-/// The type of a member.
+/// The type of a reply or event.
+#[derive(Clone, Copy)]
 enum MemberType {
     Task,
     Message,
@@ -73,72 +61,116 @@ enum MemberType {
     ArtifactUpdate,
 }
 
-/// The members that wrap an answer or an event.
-const WRAPPERS: [(&str, &str, MemberType); 4] = [
-    ("task", "task", MemberType::Task),
-    ("message", "message", MemberType::Message),
-    ("statusUpdate", "status_update", MemberType::StatusUpdate),
-    (
-        "artifactUpdate",
-        "artifact_update",
-        MemberType::ArtifactUpdate,
-    ),
-];
-
-impl Reader {
-    /// Converts the member of a `SendMessageResponse` or `StreamResponse` to the 0.3 form.
-    ///
-    /// # Errors
-    /// The unchanged answer, if it has no known member.
-    fn unwrap_member(&self, answer: Value) -> Result<Value, Value> {
-        let Value::Object(mut answer) = answer else {
-            return Err(answer);
-        };
-        for (camel, snake, member_type) in WRAPPERS {
-            let key = if answer.contains_key(camel) {
-                camel
-            } else {
-                snake
-            };
-            if answer.get(key).is_some_and(Value::is_object) {
-                let inner = answer.remove(key).unwrap_or_default();
-                return Ok(match member_type {
-                    MemberType::Task => self.task(inner),
-                    MemberType::Message => self.message(inner),
-                    MemberType::StatusUpdate => self.status_update(inner),
-                    MemberType::ArtifactUpdate => self.artifact_update(inner),
-                });
-            }
-        }
-        Err(Value::Object(answer))
-    }
-
-    /// Converts an answer to the 0.3 form. Without a wrapper, its fields decide its type.
-    ///
-    /// # Errors
-    /// The unchanged answer, if its type is unknown.
-    pub(super) fn reply(&self, answer: Value) -> Result<Value, Value> {
-        self.unwrap_member(answer).or_else(|bare| {
-            let has = |key: &str| bare.get(key).is_some();
-            match () {
-                () if has("artifact") => Ok(self.artifact_update(bare)),
-                () if has("status") && (has("taskId") || has("task_id") || has("final")) => {
-                    Ok(self.status_update(bare))
-                }
-                () if has("status") => Ok(self.task(bare)),
-                () if has("parts") || has("content") => Ok(self.message(bare)),
-                () => Err(bare),
-            }
+impl MemberType {
+    /// Returns the type of this name: of a `kind`, of a member that wraps, or of a class.
+    fn from_name(name: &str) -> Option<Self> {
+        Some(match spell(name).as_str() {
+            "task" => Self::Task,
+            "message" | "msg" => Self::Message,
+            "statusupdate" | "taskstatusupdateevent" => Self::StatusUpdate,
+            "artifactupdate" | "taskartifactupdateevent" => Self::ArtifactUpdate,
+            _ => return None,
         })
     }
 
+    /// Returns its `kind` in 0.3.
+    fn kind(self) -> &'static str {
+        match self {
+            Self::Task => "task",
+            Self::Message => "message",
+            Self::StatusUpdate => "status-update",
+            Self::ArtifactUpdate => "artifact-update",
+        }
+    }
+}
+
+/// The members that wrap an answer or an event. `msg` is the field of 0.3's proto.
+const WRAPPERS: [(&str, MemberType); 7] = [
+    ("task", MemberType::Task),
+    ("message", MemberType::Message),
+    ("msg", MemberType::Message),
+    ("statusUpdate", MemberType::StatusUpdate),
+    ("status_update", MemberType::StatusUpdate),
+    ("artifactUpdate", MemberType::ArtifactUpdate),
+    ("artifact_update", MemberType::ArtifactUpdate),
+];
+
+impl Reader {
+    /// Converts an answer or event to the 0.3 form. Its `kind` decides its type, else the member that wraps it, else its
+    /// fields.
+    ///
+    /// # Errors
+    /// The unchanged value, if its type is unknown.
+    fn reply(self, answer: Value) -> Result<Value, Value> {
+        let Value::Object(mut answer) = answer else {
+            return Err(answer);
+        };
+        unwrap_case(&mut answer, "payload");
+        let kind = answer.get("kind").and_then(Value::as_str);
+        if let Some(found) = kind.and_then(MemberType::from_name) {
+            if kind != Some(found.kind()) {
+                answer.insert("kind".into(), json!(found.kind()));
+            }
+            return Ok(self.read(found, Value::Object(answer)));
+        }
+        for (key, found) in WRAPPERS {
+            if answer.get(key).is_some_and(Value::is_object) {
+                let inner = answer.remove(key).unwrap_or_default();
+                return Ok(self.of_wrapped().read(found, inner));
+            }
+        }
+        if answer.get("kind").is_some_and(Value::is_string) {
+            return Err(Value::Object(answer));
+        }
+        let has = |key: &str| answer.contains_key(key);
+        let found = match () {
+            () if has("artifact") => MemberType::ArtifactUpdate,
+            () if has("status") && (has("taskId") || has("task_id") || has("final")) => {
+                MemberType::StatusUpdate
+            }
+            () if has("status") => MemberType::Task,
+            () if has("parts") || has("content") => MemberType::Message,
+            () => return Err(Value::Object(answer)),
+        };
+        Ok(self.read(found, Value::Object(answer)))
+    }
+
+    fn read(self, found: MemberType, value: Value) -> Value {
+        match found {
+            MemberType::Task => self.task(value),
+            MemberType::Message => self.message(value),
+            MemberType::StatusUpdate => self.status_update(value),
+            MemberType::ArtifactUpdate => self.artifact_update(value),
+        }
+    }
+
+    /// Returns the reader of a wrapped value. 0.3 wraps none over JSON-RPC, so one that is wrapped has the form of 1.0.
+    fn of_wrapped(self) -> Self {
+        match self.0 {
+            Dialect::V0_3(V03Dialect::Rpc) => Self(Dialect::V1_0),
+            _ => self,
+        }
+    }
+
+    /// Returns whether the form is ProtoJSON, which omits members with the default value.
+    fn omits_defaults(self) -> bool {
+        self.0 != Dialect::V0_3(V03Dialect::Rpc)
+    }
+
+    /// Returns whether a status update of this state is the last event of its stream, if the peer does not mark it. The
+    /// streams of 1.0 mark none: they close at a terminal or interrupted state.
+    fn ends(self, state: &TaskState) -> bool {
+        self.0 == Dialect::V1_0 && state.is_terminal_or_interrupted()
+    }
+
     /// Converts a bare or wrapped task to the 0.3 form.
-    pub(super) fn task(&self, task: Value) -> Value {
+    fn task(self, task: Value) -> Value {
         let Value::Object(mut task) = task else {
             return task;
         };
         if task.get("task").is_some_and(Value::is_object) {
-            return self.task(task.remove("task").unwrap_or_default());
+            let inner = task.remove("task").unwrap_or_default();
+            return self.of_wrapped().task(inner);
         }
         read_context_id(&mut task);
         self.status(&mut task);
@@ -147,7 +179,7 @@ impl Reader {
         kind(task, "task")
     }
 
-    fn message(&self, message: Value) -> Value {
+    fn message(self, message: Value) -> Value {
         let Value::Object(mut message) = message else {
             return message;
         };
@@ -163,88 +195,94 @@ impl Reader {
             message.insert("parts".into(), content);
         }
         self.parts(&mut message);
-        let role = match message.get("role").and_then(Value::as_str) {
-            Some("ROLE_AGENT") => Some("agent"),
-            Some("ROLE_USER") => Some("user"),
-            Some("ROLE_UNSPECIFIED" | "") => {
+        match message.get("role").and_then(role_0_3) {
+            Some("") => {
                 message.remove("role");
-                None
             }
-            _ => None,
-        };
-        if let Some(role) = role {
-            message.insert("role".into(), json!(role));
+            Some(role) => set_text(&mut message, "role", role),
+            None => {}
         }
         kind(message, "message")
     }
 
-    fn status_update(&self, update: Value) -> Value {
+    fn status_update(self, update: Value) -> Value {
         let Value::Object(mut update) = update else {
             return update;
         };
         read_task_id(&mut update);
         read_context_id(&mut update);
         self.status(&mut update);
-        if !update.get("final").is_some_and(Value::is_boolean) {
+        if self.omits_defaults() && !update.get("final").is_some_and(Value::is_boolean) {
             let state = update.get("status").and_then(|status| status.get("state"));
             let state = TaskState::from_name(state.and_then(Value::as_str).unwrap_or_default());
-            update.insert("final".into(), Value::Bool((self.ends)(&state)));
+            update.insert("final".into(), Value::Bool(self.ends(&state)));
         }
         kind(update, "status-update")
     }
 
-    fn artifact_update(&self, update: Value) -> Value {
+    fn artifact_update(self, update: Value) -> Value {
         let Value::Object(mut update) = update else {
             return update;
         };
         read_task_id(&mut update);
         read_context_id(&mut update);
         rename(&mut update, "last_chunk", "lastChunk");
-        update.entry("lastChunk").or_insert(Value::Bool(false));
+        if self.omits_defaults() {
+            update.entry("lastChunk").or_insert(Value::Bool(false));
+        }
         if let Some(artifact) = update.get_mut("artifact") {
             *artifact = self.artifact(artifact.take());
         }
         kind(update, "artifact-update")
     }
 
-    fn artifact(&self, artifact: Value) -> Value {
+    fn artifact(self, artifact: Value) -> Value {
         let Value::Object(mut artifact) = artifact else {
             return artifact;
         };
         rename(&mut artifact, "artifact_id", "artifactId");
-        drop_empty(&mut artifact, "name");
-        drop_empty(&mut artifact, "description");
+        if self.omits_defaults() {
+            drop_empty(&mut artifact, "name");
+            drop_empty(&mut artifact, "description");
+        }
         self.parts(&mut artifact);
         Value::Object(artifact)
     }
 
-    fn parts(&self, owner: &mut Map<String, Value>) {
+    fn parts(self, owner: &mut Map<String, Value>) {
         match owner.get_mut("parts") {
             Some(Value::Array(parts)) => {
                 for part in parts {
                     if let Value::Object(map) = part {
-                        *part = (self.part)(std::mem::take(map));
+                        *part = part::read(std::mem::take(map), self.0);
                     }
                 }
             }
-            None | Some(Value::Null) => {
+            None | Some(Value::Null) if self.omits_defaults() => {
                 owner.insert("parts".into(), Value::Array(Vec::new()));
             }
-            Some(_) => {}
+            _ => {}
         }
     }
 
-    fn status(&self, owner: &mut Map<String, Value>) {
-        let Some(status) = owner.get_mut("status").and_then(Value::as_object_mut) else {
+    fn status(self, owner: &mut Map<String, Value>) {
+        let Some(status) = owner.get_mut("status") else {
             return;
         };
-        let state = match status.get("state") {
-            None | Some(Value::Null) => Some("unknown".to_owned()),
-            Some(Value::String(name)) => Some(state_0_3(name)),
-            Some(_) => None,
+        // Some servers write the state in place of the status.
+        if matches!(status, Value::String(_) | Value::Number(_)) {
+            *status = json!({ "state": status.take() });
+        }
+        let Value::Object(status) = status else {
+            return;
         };
-        if let Some(state) = state {
-            status.insert("state".into(), Value::String(state));
+        let unknown = || self.omits_defaults().then_some(Cow::Borrowed("unknown"));
+        let state = match status.get("state") {
+            None | Some(Value::Null) => unknown(),
+            Some(state) => state_0_3(state),
+        };
+        if let Some(state) = state.map(Cow::into_owned) {
+            set_text(status, "state", &state);
         }
         if let Some(message) =
             take(status, "message", "update").filter(|message| !message.is_null())
@@ -254,37 +292,95 @@ impl Reader {
     }
 }
 
-/// Returns the 0.3 name of a state. A name without the prefix stays unchanged.
-fn state_0_3(name: &str) -> String {
-    match name.strip_prefix("TASK_STATE_") {
-        Some("CANCELLED" | "CANCELED") => "canceled".into(),
-        Some("UNSPECIFIED") => "unknown".into(),
-        Some(rest) => rest.to_ascii_lowercase().replace('_', "-"),
-        None if name.is_empty() => "unknown".into(),
-        None => name.to_owned(),
+/// Returns the 0.3 name of a state: of its name in either version, or of its number in the proto, which is the same in
+/// both. Returns `None` if the value can be no state.
+fn state_0_3(state: &Value) -> Option<Cow<'_, str>> {
+    match state {
+        Value::String(name) => Some(TaskState::canonical_name(name)),
+        Value::Number(number) => {
+            let at = usize::try_from(number.as_u64()?).ok()?;
+            STATES.get(at).copied().map(Cow::Borrowed)
+        }
+        _ => None,
+    }
+}
+
+/// The states by their number in the proto (A2A 1.0 §4.1.3).
+const STATES: [&str; 9] = [
+    "unknown",
+    "submitted",
+    "working",
+    "completed",
+    "failed",
+    "canceled",
+    "input-required",
+    "rejected",
+    "auth-required",
+];
+
+/// Returns the 0.3 name of a role; an empty one if the peer names none. Returns `None` if the role is unknown.
+fn role_0_3(role: &Value) -> Option<&'static str> {
+    let name = match role {
+        Value::String(name) => spell(name),
+        Value::Number(number) => number.to_string(),
+        _ => return None,
+    };
+    match name.strip_prefix("role").unwrap_or(&name) {
+        "agent" | "assistant" | "2" => Some("agent"),
+        "user" | "1" => Some("user"),
+        "unspecified" | "" | "0" => Some(""),
+        _ => None,
+    }
+}
+
+/// Returns a name without separators and in lower case, so that `INPUT_REQUIRED`, `input-required` and `inputRequired` are
+/// one.
+pub(crate) fn spell(name: &str) -> String {
+    let letters = name.chars().filter(|c| !matches!(c, '-' | '_' | ' ' | '.'));
+    letters.map(|c| c.to_ascii_lowercase()).collect()
+}
+
+/// Sets a text, unless it is there already.
+fn set_text(map: &mut Map<String, Value>, key: &str, text: &str) {
+    if map.get(key).and_then(Value::as_str) != Some(text) {
+        map.insert(key.into(), json!(text));
+    }
+}
+
+/// Replaces the form that a TypeScript type of the proto has, `{"payload": {"$case": "task", "value": …}}`, by that of
+/// ProtoJSON.
+fn unwrap_case(map: &mut Map<String, Value>, key: &str) {
+    let Some(Value::Object(one_of)) = map.get_mut(key) else {
+        return;
+    };
+    if let (Some(Value::String(case)), Some(value)) =
+        (one_of.remove("$case"), one_of.remove("value"))
+    {
+        map.remove(key);
+        map.insert(case, value);
     }
 }
 
 /// Sets `kind` unless the object has one.
-pub(super) fn kind(mut map: Map<String, Value>, name: &str) -> Value {
+fn kind(mut map: Map<String, Value>, name: &str) -> Value {
     map.entry("kind").or_insert_with(|| json!(name));
     Value::Object(map)
 }
 
 /// Removes and returns a member by either of its names.
-pub(super) fn take(map: &mut Map<String, Value>, camel: &str, snake: &str) -> Option<Value> {
+fn take(map: &mut Map<String, Value>, camel: &str, snake: &str) -> Option<Value> {
     map.remove(camel).or_else(|| map.remove(snake))
 }
 
 /// Renames a member, unless one with the new name exists.
-pub(super) fn rename(map: &mut Map<String, Value>, from: &str, to: &str) {
+fn rename(map: &mut Map<String, Value>, from: &str, to: &str) {
     if let Some(value) = map.remove(from) {
         map.entry(to).or_insert(value);
     }
 }
 
 /// Removes an empty string, which in ProtoJSON may mean an absent member.
-pub(super) fn drop_empty(map: &mut Map<String, Value>, key: &str) {
+fn drop_empty(map: &mut Map<String, Value>, key: &str) {
     if map.get(key).is_some_and(|value| value == "") {
         map.remove(key);
     }
@@ -311,3 +407,6 @@ fn map_items(map: &mut Map<String, Value>, key: &str, read: impl Fn(Value) -> Va
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

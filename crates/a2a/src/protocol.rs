@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::decode_response::spell;
+
 /// A transport of A2A.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Transport {
@@ -42,16 +44,14 @@ impl fmt::Display for Transport {
 impl FromStr for Transport {
     type Err = ();
 
-    /// Parses the name in a card, in any case and with two common misspellings of HTTP+JSON.
+    /// Parses the name in a card, in any spelling.
     fn from_str(name: &str) -> Result<Self, ()> {
-        let name = name.trim();
-        let is = |known: &str| name.eq_ignore_ascii_case(known);
-        match () {
-            () if is("JSONRPC") => Ok(Self::JsonRpc),
-            () if is("HTTP+JSON") || is("HTTP_JSON") || is("REST") => Ok(Self::HttpJson),
-            () if is("GRPC") => Ok(Self::Grpc),
-            () if is("GATEWAY") => Ok(Self::Gateway),
-            () => Err(()),
+        match spell(name.trim()).replace('+', "").as_str() {
+            "jsonrpc" => Ok(Self::JsonRpc),
+            "httpjson" | "rest" => Ok(Self::HttpJson),
+            "grpc" => Ok(Self::Grpc),
+            "gateway" => Ok(Self::Gateway),
+            _ => Err(()),
         }
     }
 }

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Value, json};
 
 use super::artifact::{self, Artifact};
+use super::decode_response::spell;
 use super::json::{self, ShapeError};
 use super::text::{joined, texts};
 
@@ -30,14 +31,14 @@ pub enum TaskState {
     Failed,
     /// Rejected by the agent.
     Rejected,
-    /// Any other name, such as `unknown`. Neither terminal nor interrupted.
+    /// Any other name, such as `unknown`, in at most 64 characters. Neither terminal nor interrupted.
     Other(Box<str>),
 }
 
 impl TaskState {
-    /// Parses the 0.3 name of a state.
+    /// Parses the name of a state, in any spelling of either version.
     pub fn from_name(name: &str) -> Self {
-        match name {
+        match &*Self::canonical_name(name) {
             "submitted" => Self::Submitted,
             "working" => Self::Working,
             "input-required" => Self::InputRequired,
@@ -48,6 +49,35 @@ impl TaskState {
             "rejected" => Self::Rejected,
             other => Self::Other(other.into()),
         }
+    }
+
+    /// Returns the 0.3 name of the state `name`, in any spelling of either version: `TASK_STATE_CANCELLED`, `Canceled`,
+    /// `inputRequired`. A name of neither version keeps its words, up to 64 characters.
+    pub(crate) fn canonical_name(name: &str) -> Cow<'_, str> {
+        // The frequent names of 0.3 need no copy.
+        if matches!(name, "working" | "completed" | "submitted" | "unknown") {
+            return Cow::Borrowed(name);
+        }
+        let spelled = spell(name.trim());
+        Cow::Borrowed(
+            match spelled.strip_prefix("taskstate").unwrap_or(&spelled) {
+                "submitted" => "submitted",
+                "working" => "working",
+                "inputrequired" => "input-required",
+                "authrequired" => "auth-required",
+                "completed" => "completed",
+                "canceled" | "cancelled" => "canceled",
+                "failed" => "failed",
+                "rejected" => "rejected",
+                "unknown" | "unspecified" | "" => "unknown",
+                _ => return unknown_name(name),
+            },
+        )
+    }
+
+    /// Returns whether the name is none of the protocol, so that the client cannot tell whether the task continues.
+    pub fn is_foreign(&self) -> bool {
+        matches!(self, Self::Other(name) if &**name != "unknown")
     }
 
     /// Returns its 0.3 name.
@@ -81,6 +111,19 @@ impl TaskState {
     /// Returns whether the task waits for its caller.
     pub fn is_interrupted(&self) -> bool {
         matches!(self, Self::InputRequired | Self::AuthRequired)
+    }
+}
+
+/// The maximum length of a state that the protocol does not have, in characters. Peers choose it.
+const MAX_UNKNOWN_STATE_CHARS: usize = 64;
+
+/// Returns a name that the protocol does not have, in the spelling of 0.3 and bounded.
+fn unknown_name(name: &str) -> Cow<'_, str> {
+    let shown = |name: &str| name.chars().take(MAX_UNKNOWN_STATE_CHARS).collect();
+    match name.strip_prefix("TASK_STATE_") {
+        Some(rest) => Cow::Owned(shown(&rest.to_ascii_lowercase().replace('_', "-"))),
+        None if name.len() <= MAX_UNKNOWN_STATE_CHARS => Cow::Borrowed(name),
+        None => Cow::Owned(shown(name)),
     }
 }
 

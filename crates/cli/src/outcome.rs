@@ -96,7 +96,7 @@ pub(super) fn print_outcome(
     };
     let summary = summary(envelope);
     let state = continuation["task"]["status"].as_str();
-    let unknown = state.filter(|state| matches!(TaskState::from_name(state), TaskState::Other(_)));
+    let unknown = state.filter(|state| TaskState::from_name(state).is_foreign());
     match (&summary["incomplete"], &summary["wait_expired"], unknown) {
         (Value::Bool(true), Value::Bool(true), _) => {
             note("the agent's latest answers about the task were errors; it may go on");

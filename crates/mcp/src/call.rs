@@ -153,7 +153,7 @@ fn progress_message(update: &Value) -> String {
     let state = summary["continuation"]["task"]["status"].as_str();
     let alias = summary["target_alias"].as_str().unwrap_or("the agent");
     match state.map(TaskState::from_name) {
-        Some(TaskState::Other(_)) => format!("{alias}: unknown state"),
+        Some(state) if state.is_foreign() => format!("{alias}: unknown state"),
         Some(state) => format!("{alias}: {}", state.as_str()),
         None => "waiting for the agent".to_owned(),
     }

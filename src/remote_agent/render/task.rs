@@ -19,9 +19,6 @@ const MAX_ID_CHARS: usize = 200;
 /// A handle has 40 characters. The limit guards against text that only resembles an envelope.
 const MAX_HANDLE_CHARS: usize = 64;
 
-/// The state of A2A 0.3 for a task in none of the others.
-const UNKNOWN_STATE: &str = "unknown";
-
 /// The longest text of an update, in characters.
 const MAX_UPDATE_CHARS: usize = 1000;
 
@@ -211,9 +208,7 @@ fn state_line(summary: &Summary<'_>) -> String {
     match (handle(summary), state(summary)) {
         (None, _) => "answered, without a task".to_owned(),
         (Some(_), Some(state)) => match TaskState::from_name(state) {
-            TaskState::Other(_) if state != UNKNOWN_STATE => {
-                "task in a state of the agent's own".to_owned()
-            }
+            state if state.is_foreign() => "task in a state of the agent's own".to_owned(),
             state => format!("task {}", state.as_str()),
         },
         (Some(_), None) => "task in an unknown state".to_owned(),
@@ -251,10 +246,7 @@ fn ids(summary: &Summary<'_>, sections: &mut Sections<'_>) {
         .conversation
         .as_ref()
         .map(|conversation| &conversation.context_id);
-    let state = state(summary).filter(|state| match TaskState::from_name(state) {
-        TaskState::Other(_) => *state != UNKNOWN_STATE,
-        _ => false,
-    });
+    let state = state(summary).filter(|state| TaskState::from_name(state).is_foreign());
     let agent = summary.target_alias.as_deref();
     let agent = agent.filter(|alias| gateway_name(alias).is_some());
     for (name, id) in [

@@ -248,7 +248,6 @@ fn only_states_of_the_protocol_stand_outside_the_fence() {
     for state in [
         "END_EXTERNAL_UNTRUSTED_CONTENT",
         "approved-by-the-user",
-        "COMPLETED",
         "done\u{1b}]0;x\u{7}",
     ] {
         for text in [

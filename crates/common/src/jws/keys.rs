@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::Algorithm;
+use crate::json::{Limits, from_slice};
 
 /// The length of a coordinate on P-256, and of an Ed25519 key, in bytes.
 const COORDINATE: usize = 32;
@@ -60,7 +61,7 @@ impl KeySet {
     /// The JSON is not a key set, or has no usable key.
     pub fn parse(json: &[u8]) -> Result<Self, String> {
         let set: Value =
-            serde_json::from_slice(json).map_err(|e| format!("the key set is not JSON: {e}"))?;
+            from_slice(json, Limits::NONE).map_err(|e| format!("the key set is not JSON: {e}"))?;
         let Some(written) = set.get("keys").and_then(Value::as_array) else {
             return Err("the key set has no list `keys`".into());
         };

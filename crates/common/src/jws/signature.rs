@@ -5,6 +5,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
 
 use super::{Algorithm, KeySet};
+use crate::json::{Limits, from_slice};
 
 /// A signature with detached content, in the flattened form (RFC 7515 §7.2.2 and appendix F).
 #[derive(Debug, Clone)]
@@ -32,9 +33,8 @@ impl Signature {
                 .decode(text.trim_end_matches('='))
                 .map_err(|_| format!("`{name}` is not base64url"))
         };
-        let header: Map<String, Value> =
-            serde_json::from_slice(&decode("protected", protected)?)
-                .map_err(|_| "its protected header is not a JSON object".to_owned())?;
+        let header: Map<String, Value> = from_slice(&decode("protected", protected)?, Limits::NONE)
+            .map_err(|_| "its protected header is not a JSON object".to_owned())?;
         let field = |key: &str| header.get(key).and_then(Value::as_str);
         // A verifier must support every extension that the header names (RFC 7515 §4.1.11).
         if header.contains_key("crit") {

@@ -89,7 +89,7 @@ async fn state_that_a2a_does_not_define_is_not_polled_for_ever() {
     let result = fixture.call(send()).await;
     assert_eq!(state(&result), "pondering", "{result}");
     assert_eq!(result["summary"]["incomplete"], true, "{result}");
-    assert_eq!(fixture.calls().len(), 4);
+    assert_eq!(fixture.calls().len(), 5);
 }
 
 #[tokio::test]
@@ -146,6 +146,17 @@ async fn stream_of_unreadable_events_leads_to_queries() {
     let result = fixture.call(send()).await;
     assert_eq!(text(&result), "one two", "{result}");
     assert_eq!(fixture.calls(), ["stream", "get"]);
+}
+
+#[tokio::test]
+async fn task_of_the_request_is_queried_after_an_unreadable_answer() {
+    let events = SubscribeReply::Events(vec![Value::Null], StreamEnd::Close);
+    let fixture = streams(vec![events], vec![done()]);
+    let mut request = send();
+    request["task_id"] = "t".into();
+    let result = fixture.call(request).await;
+    assert_eq!(state(&result), "completed", "{result}");
+    assert_eq!(fixture.calls(), ["stream", "subscribe", "get"]);
 }
 
 #[tokio::test]

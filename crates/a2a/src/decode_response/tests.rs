@@ -1,0 +1,330 @@
+//! Both versions and their bindings, and what servers mix.
+
+use serde_json::{Value, json};
+
+use super::{Reader, part};
+use crate::{Dialect, Event, Reply, TaskState, V03Dialect};
+
+const RPC: Reader = Reader(Dialect::V0_3(V03Dialect::Rpc));
+const REST: Reader = Reader(Dialect::V0_3(V03Dialect::Rest));
+const V1_0: Reader = Reader(Dialect::V1_0);
+
+fn part_1_0(part: Value) -> Value {
+    match part {
+        Value::Object(part) => part::read(part, Dialect::V1_0),
+        other => other,
+    }
+}
+
+#[test]
+fn task_is_read_in_camel_and_snake_case() {
+    let expected = json!({
+        "kind": "task", "id": "t", "contextId": "c",
+        "status": {"state": "canceled", "message": {"kind": "message", "messageId": "m", "role": "agent", "parts": [{"kind": "text", "text": "why"}]}},
+        "artifacts": [{"artifactId": "a", "parts": [{"kind": "file", "file": {"bytes": "aGk=", "mimeType": "x/y"}}, {"kind": "data", "data": {"k": 1}}]}]
+    });
+    let camel = json!({
+        "id": "t", "contextId": "c",
+        "status": {"state": "TASK_STATE_CANCELLED", "message": {"messageId": "m", "role": "ROLE_AGENT", "content": [{"text": "why"}]}},
+        "artifacts": [{"artifactId": "a", "parts": [{"file": {"fileWithBytes": "aGk=", "mimeType": "x/y"}}, {"data": {"data": {"k": 1}}}]}]
+    });
+    let snake = json!({
+        "id": "t", "context_id": "c",
+        "status": {"state": "TASK_STATE_CANCELLED", "update": {"message_id": "m", "role": "ROLE_AGENT", "content": [{"text": "why"}]}},
+        "artifacts": [{"artifact_id": "a", "parts": [{"file": {"file_with_bytes": "aGk=", "mime_type": "x/y"}}, {"data": {"data": {"k": 1}}}]}]
+    });
+    assert_eq!(REST.task(camel), expected);
+    assert_eq!(REST.task(snake), expected);
+    assert_eq!(REST.task(json!({"task": expected.clone()})), expected);
+}
+
+#[test]
+fn flags_that_are_absent_are_false() {
+    let update = REST.reply(
+        json!({"statusUpdate": {"taskId": "t", "contextId": "", "status": {"state": "TASK_STATE_INPUT_REQUIRED"}}}),
+    );
+    assert_eq!(
+        update,
+        Ok(
+            json!({"kind": "status-update", "taskId": "t", "final": false, "status": {"state": "input-required"}})
+        )
+    );
+    assert_eq!(REST.reply(json!({})), Err(json!({})));
+    assert_eq!(REST.reply(json!([])), Err(json!([])));
+}
+
+#[test]
+fn task_has_the_names_of_0_3() {
+    let task = json!({
+        "id": "t", "contextId": "c", "weather": "fine",
+        "status": {
+            "state": "TASK_STATE_INPUT_REQUIRED", "timestamp": "2026-01-01T00:00:00Z",
+            "message": {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "which?", "mood": "kind"}]}
+        },
+        "artifacts": [{"artifactId": "a", "name": "", "parts": [{"raw": "aGk=", "mediaType": "x/y", "filename": "f"}]}],
+        "history": [{"messageId": "q", "role": "ROLE_USER", "parts": [{"text": "hi", "filename": "", "mediaType": ""}], "taskId": ""}],
+        "metadata": {"k": 1}
+    });
+    assert_eq!(
+        V1_0.task(task),
+        json!({
+            "kind": "task", "id": "t", "contextId": "c", "weather": "fine",
+            "status": {
+                "state": "input-required", "timestamp": "2026-01-01T00:00:00Z",
+                "message": {"kind": "message", "messageId": "m", "role": "agent", "parts": [{"kind": "text", "text": "which?", "mood": "kind"}]}
+            },
+            "artifacts": [{"artifactId": "a", "parts": [{"kind": "file", "file": {"bytes": "aGk=", "mimeType": "x/y", "name": "f"}}]}],
+            "history": [{"kind": "message", "messageId": "q", "role": "user", "parts": [{"kind": "text", "text": "hi"}]}],
+            "metadata": {"k": 1}
+        })
+    );
+}
+
+#[test]
+fn every_state_is_translated() {
+    for (name, expected) in [
+        ("TASK_STATE_UNSPECIFIED", "unknown"),
+        ("", "unknown"),
+        ("TASK_STATE_SUBMITTED", "submitted"),
+        ("TASK_STATE_WORKING", "working"),
+        ("TASK_STATE_COMPLETED", "completed"),
+        ("TASK_STATE_FAILED", "failed"),
+        ("TASK_STATE_CANCELED", "canceled"),
+        ("TASK_STATE_INPUT_REQUIRED", "input-required"),
+        ("TASK_STATE_REJECTED", "rejected"),
+        ("TASK_STATE_AUTH_REQUIRED", "auth-required"),
+        ("TASK_STATE_PAUSED", "paused"),
+    ] {
+        let task = V1_0.task(json!({"id": "t", "status": {"state": name}}));
+        assert_eq!(task["status"]["state"], expected, "{name}");
+    }
+    for status in [json!({}), json!({"state": null})] {
+        let task = V1_0.task(json!({"id": "t", "status": status}));
+        assert_eq!(task["status"]["state"], "unknown");
+    }
+}
+
+#[test]
+fn update_that_ends_a_stream_is_final() {
+    for (name, last) in [
+        ("TASK_STATE_WORKING", false),
+        ("TASK_STATE_UNSPECIFIED", false),
+        ("TASK_STATE_COMPLETED", true),
+        ("TASK_STATE_INPUT_REQUIRED", true),
+    ] {
+        let update =
+            json!({"statusUpdate": {"taskId": "t", "contextId": "", "status": {"state": name}}});
+        let read = V1_0.reply(update).unwrap_or_default();
+        assert_eq!(read["final"], last, "{name}");
+        assert_eq!(read["kind"], "status-update");
+        assert!(read.get("contextId").is_none());
+    }
+}
+
+#[test]
+fn artifact_update_has_last_chunk() {
+    let update = json!({"artifactUpdate": {"taskId": "t", "append": true, "artifact": {"artifactId": "a", "parts": null}}});
+    assert_eq!(
+        V1_0.reply(update),
+        Ok(json!({
+            "kind": "artifact-update", "taskId": "t", "append": true, "lastChunk": false,
+            "artifact": {"artifactId": "a", "parts": []}
+        }))
+    );
+}
+
+#[test]
+fn answer_without_wrapper_follows_from_its_fields() {
+    let kind = |bare: Value| V1_0.reply(bare).unwrap_or_default()["kind"].clone();
+    assert_eq!(kind(json!({"id": "t", "status": {}})), "task");
+    assert_eq!(kind(json!({"taskId": "t", "status": {}})), "status-update");
+    assert_eq!(
+        kind(json!({"taskId": "t", "artifact": {}})),
+        "artifact-update"
+    );
+    assert_eq!(kind(json!({"messageId": "m", "parts": []})), "message");
+    assert_eq!(
+        V1_0.reply(json!({"weather": 1})),
+        Err(json!({"weather": 1}))
+    );
+    assert_eq!(V1_0.reply(json!([])), Err(json!([])));
+}
+
+#[test]
+fn data_that_is_no_object_is_wrapped_in_one() {
+    let object = part_1_0(json!({"data": {"a": 1}, "mediaType": "application/json"}));
+    assert_eq!(
+        object,
+        json!({"kind": "data", "data": {"a": 1}, "mediaType": "application/json"})
+    );
+    for data in [json!([1, 2]), json!("x"), json!(7), json!(false)] {
+        let read = part_1_0(json!({ "data": data }));
+        assert_eq!(read, json!({"kind": "data", "data": {"value": data}}));
+    }
+}
+
+#[test]
+fn part_type_follows_its_only_member() {
+    let all = json!({"text": "", "raw": "", "url": "https://f/x", "filename": "", "mediaType": "", "data": null});
+    assert_eq!(
+        part_1_0(all),
+        json!({"kind": "file", "file": {"uri": "https://f/x"}})
+    );
+    assert_eq!(
+        part_1_0(json!({"text": ""})),
+        json!({"kind": "text", "text": ""})
+    );
+    assert_eq!(part_1_0(json!({"odd": 1})), json!({"odd": 1}));
+}
+
+#[test]
+fn bytes_become_standard_base64() {
+    for (sent, expected) in [
+        ("-_-_", "+/+/"),
+        ("aGk", "aGk="),
+        ("aA", "aA=="),
+        ("aGk=", "aGk="),
+        ("no?", "no?"),
+    ] {
+        let read = part_1_0(json!({ "raw": sent }));
+        assert_eq!(read["file"]["bytes"], expected, "{sent}");
+    }
+}
+
+const ALL: [Reader; 3] = [RPC, REST, V1_0];
+
+#[test]
+fn state_is_read_by_value_in_every_dialect() {
+    for (sent, expected) in [
+        (json!("TASK_STATE_COMPLETED"), TaskState::Completed),
+        (json!("COMPLETED"), TaskState::Completed),
+        (json!("Completed"), TaskState::Completed),
+        (json!(3), TaskState::Completed),
+        (json!("cancelled"), TaskState::Canceled),
+        (json!("TASK_STATE_CANCELLED"), TaskState::Canceled),
+        (json!("INPUT_REQUIRED"), TaskState::InputRequired),
+        (json!("input_required"), TaskState::InputRequired),
+        (json!("inputRequired"), TaskState::InputRequired),
+        (json!(8), TaskState::AuthRequired),
+        (json!("UNKNOWN"), TaskState::Other("unknown".into())),
+        (json!("paused"), TaskState::Other("paused".into())),
+        (
+            json!("x".repeat(500)),
+            TaskState::Other("x".repeat(64).into()),
+        ),
+    ] {
+        for reader in ALL {
+            for task in [
+                json!({"kind": "task", "id": "t", "status": {"state": sent}}),
+                json!({"id": "t", "status": {"state": sent}}),
+                json!({"id": "t", "status": sent}),
+                json!({"task": {"id": "t", "status": {"state": sent}}}),
+            ] {
+                let Ok(Reply::Task(read)) = reader.0.read_reply(task.clone()) else {
+                    panic!("{task}");
+                };
+                assert_eq!(read.state(), expected, "{task}");
+                assert_eq!(read.json()["kind"], "task");
+                let read = reader.0.read_task(task).map(|task| task.state());
+                assert_eq!(read, Ok(expected.clone()));
+            }
+            for event in [
+                json!({"kind": "status-update", "taskId": "t", "status": {"state": sent}}),
+                json!({"statusUpdate": {"taskId": "t", "status": {"state": sent}}}),
+                json!({"status_update": {"task_id": "t", "status": {"state": sent}}}),
+                json!({"payload": {"$case": "statusUpdate", "value": {"taskId": "t", "status": {"state": sent}}}}),
+            ] {
+                let Ok(Some(Event::Status(read))) = reader.0.read_event(event.clone()) else {
+                    panic!("{event}");
+                };
+                assert_eq!(read.state(), expected, "{event}");
+                assert_eq!(read.task_id(), Some("t"), "{event}");
+            }
+        }
+    }
+}
+
+#[test]
+fn part_has_its_kind_in_every_dialect() {
+    let text = json!({"kind": "text", "text": "hi"});
+    let link = json!({"kind": "file", "file": {"uri": "https://f/x", "mimeType": "a/b"}});
+    let bytes = json!({"kind": "file", "file": {"bytes": "aGk=", "name": "f"}});
+    let data = json!({"kind": "data", "data": {"a": 1}});
+    for (sent, expected) in [
+        (json!({"text": "hi"}), &text),
+        (json!({"type": "text", "text": "hi"}), &text),
+        (json!({"kind": "TEXT", "text": "hi"}), &text),
+        (json!({"root": {"kind": "text", "text": "hi"}}), &text),
+        (json!({"content": {"$case": "text", "value": "hi"}}), &text),
+        (json!({"url": "https://f/x", "mediaType": "a/b"}), &link),
+        (
+            json!({"type": "file", "file": {"uri": "https://f/x", "mimeType": "a/b"}}),
+            &link,
+        ),
+        (
+            json!({"kind": "file", "url": "https://f/x", "media_type": "a/b"}),
+            &link,
+        ),
+        (
+            json!({"file": {"file_with_uri": "https://f/x", "mime_type": "a/b"}}),
+            &link,
+        ),
+        (json!({"raw": "aGk", "filename": "f"}), &bytes),
+        (
+            json!({"file": {"fileWithBytes": "aGk=", "name": "f"}}),
+            &bytes,
+        ),
+        (json!({"data": {"a": 1}}), &data),
+        (json!({"type": "data", "data": {"a": 1}}), &data),
+    ] {
+        for reader in ALL {
+            let message = reader.message(json!({"parts": [sent]}));
+            assert_eq!(&message["parts"][0], expected, "{sent}");
+            let artifact = reader.artifact(json!({"artifactId": "a", "parts": [sent]}));
+            assert_eq!(&artifact["parts"][0], expected, "{sent}");
+        }
+    }
+}
+
+#[test]
+fn role_is_read_by_value_in_every_dialect() {
+    for (sent, expected) in [
+        (json!("ROLE_AGENT"), json!("agent")),
+        (json!("AGENT"), json!("agent")),
+        (json!("assistant"), json!("agent")),
+        (json!(2), json!("agent")),
+        (json!("ROLE_USER"), json!("user")),
+        (json!("moderator"), json!("moderator")),
+    ] {
+        for reader in ALL {
+            let message = reader.message(json!({"role": sent, "parts": []}));
+            assert_eq!(message["role"], expected, "{sent}");
+        }
+    }
+}
+
+#[test]
+fn canonical_values_of_0_3_stay_unchanged() {
+    for value in [
+        json!({"kind": "task", "id": "t", "status": {"state": "working"}, "artifacts": [{"artifactId": "a", "name": "", "parts": [{"kind": "data", "data": [1]}]}]}),
+        json!({"kind": "status-update", "taskId": "t", "status": {"state": "working", "message": {"kind": "message", "role": "agent"}}}),
+        json!({"kind": "artifact-update", "taskId": "t", "artifact": {"parts": [{"kind": "image", "text": 7}]}}),
+    ] {
+        assert_eq!(RPC.reply(value.clone()), Ok(value));
+    }
+}
+
+#[test]
+fn value_that_is_no_event_is_none() {
+    for value in [
+        json!(null),
+        json!({}),
+        json!([]),
+        json!("ping"),
+        json!({"type": "heartbeat"}),
+    ] {
+        for reader in ALL {
+            assert_eq!(reader.0.read_event(value.clone()), Ok(None), "{value}");
+        }
+    }
+}
