@@ -7,8 +7,11 @@ import { openInstance } from "./instance.js";
 import { loadLibrary } from "./native.js";
 import { hintFor, line } from "./report.js";
 import { plaintextSecrets, resolveSecrets, secretPlaces, shortSecrets } from "./secrets.js";
+/** @import {EnvelopeError, Finding, HostConfig, ListedTarget} from "./types.d.ts" */
 
 const CLOCK_REPAIR = "Synchronize the clock of this machine, for example with `timedatectl set-ntp true`; if it is right, the agent's operator has to. Tokens with an expiry fail until then.";
+
+/** @typedef {(check: string, severity: Finding["severity"], message: string, fixHint?: string, path?: string) => void} AddFinding */
 
 /** The errors that are normal when the doctor lists the tasks of a working agent: task lists are optional. */
 const OPTIONAL_LIST_REASONS = new Set(["rpc_error", "http_status", "invalid_response", "too_large"]);
@@ -23,8 +26,10 @@ const REPAIRS = {
  * `severity` is "info", "warning" or "error". An "info" reports a passed check.
  */
 export async function diagnose({ host, api = {}, env = process.env, load = loadLibrary, open = openInstance, now = Date.now }) {
+  /** @type {Finding[]} */
   const found = [];
-  const add = (check, severity, message, fixHint, path) => found.push({ check, severity, message, fixHint, path });
+  /** @type {AddFinding} */
+  const add = (check, severity, message, fixHint, path) => void found.push({ check, severity, message, fixHint, path });
   const pluginConfig = host?.plugins?.entries?.["remote-agent"]?.config;
   const { config, place } = settings({ pluginConfig, config: host });
 
@@ -84,11 +89,15 @@ export async function diagnose({ host, api = {}, env = process.env, load = loadL
   return found;
 }
 
+/**
+ * @param {AddFinding} add
+ * @param {ListedTarget} target
+ */
 function checkCard(add, { target_alias: alias, target_url: url, last_refresh_error: error, tasks_error: refusal, clock_skew_seconds: skew }) {
   const who = `\`${line(alias)}\` at ${line(url)}`;
-  const problem = (check, { message, reason, details }) => add(check, "error", `${who}: ${line(message)}`, hintFor(reason, details) ?? "Check the address.");
+  const problem = (/** @type {string} */ check, /** @type {EnvelopeError} */ { message, reason, details }) => add(check, "error", `${who}: ${line(message)}`, hintFor(reason, details) ?? "Check the address.");
   if (error) problem("card", error);
-  else if (refusal && !OPTIONAL_LIST_REASONS.has(refusal.reason)) problem("call", refusal);
+  else if (refusal && !OPTIONAL_LIST_REASONS.has(refusal.reason ?? "")) problem("call", refusal);
   else add("card", "info", `${who} answers`);
   if (skew) {
     const side = skew > 0 ? "ahead of" : "behind";

@@ -6,6 +6,7 @@ import { createHash } from "node:crypto";
 import { mkdirSync, existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
+/** @import {CallRequest, Caller, Envelope, FollowHost, FollowedRecord} from "./types.d.ts" */
 
 const FOLDER = ["remote-agent", "followed"];
 const CLAIMED = /^(.+\.json)\.(\d+)\.waking$/;
@@ -44,6 +45,8 @@ export class Followers {
    *
    * `ask` resolves to the envelope as JSON. `later` schedules `run` and returns a function that cancels it. `settings` are
    * those of `notify`, and `byDefault`: whether a target has `notify`.
+   * @param {FollowHost} host
+   * @param {{ maxTasks: number, maxAgeMs: number, byDefault?: boolean }} settings
    */
   constructor(host, settings) {
     this.#host = host;
@@ -78,6 +81,8 @@ export class Followers {
   /**
    * Reserves a slot for the task of a request, so that parallel calls do not exceed `maxTasks`. Returns a function to call
    * after `saw`, which releases the slot. Returns undefined if no slot is free or the request needs none.
+   * @param {CallRequest} request
+   * @returns {(() => void) | undefined}
    */
   reserve({ action, notify = this.#settings.byDefault }) {
     if (action !== "send" || notify !== true || !this.#folder || this.#followed.size + this.#reserved >= this.#settings.maxTasks) return undefined;
@@ -90,20 +95,26 @@ export class Followers {
     return [...this.#followed.values()].map(({ record }) => described(record));
   }
 
-  /** Handles a result that a session has received: starts to follow its task, or stops because the task has ended. */
+  /**
+   * Handles a result that a session has received: starts to follow its task, or stops because the task has ended.
+   * @param {Envelope} envelope
+   * @param {Caller} caller
+   */
   observe(envelope, caller) {
     const continuation = envelope.ok === true ? envelope.summary?.continuation : undefined;
     if (!this.#folder || !continuation?.task) return;
-    const key = keyOf(continuation, caller);
-    if (envelope.summary.notify) {
+    const { target, task } = continuation;
+    const key = keyOf({ target, task }, caller);
+    if (envelope.summary?.notify) {
       this.#forget(key);
-      this.#follow({ key, continuation, caller, since: this.#host.now(), state: continuation.task.status }, false);
-    } else if (TERMINAL_OR_INTERRUPTED.has(continuation.task.status) || envelope.action === "cancel") {
+      this.#follow({ key, continuation, caller, since: this.#host.now(), state: task.status }, false);
+    } else if (TERMINAL_OR_INTERRUPTED.has(task.status ?? "") || envelope.action === "cancel") {
       this.#forget(key);
     }
   }
 
   #follow(record, saved) {
+/** @param {FollowedRecord} record */
     const followed = { record, saved: saved || this.#save(record), cancel() {} };
     this.#followed.set(record.key, followed);
     this.#pollLater(followed, PAUSE_MS.first);
@@ -178,12 +189,21 @@ export class Followers {
   }
 }
 
-/** Returns the same key for the same task in the same session, whatever its handle. */
+/**
+ * Returns the same key for the same task in the same session, whatever its handle.
+ * @param {Pick<FollowedRecord["continuation"], "target" | "task">} continuation
+ * @param {Caller} caller
+ */
 function keyOf({ target, task }, caller) {
   const name = JSON.stringify([target.target_alias ?? target.target_url, task.task_id, caller.session_key]);
   return createHash("sha256").update(name).digest("hex").slice(0, 32);
 }
 
+/**
+ * @param {FollowedRecord} record
+ * @param {string} result
+ * @param {boolean} over
+ */
 function wakeText(record, result, over) {
   const { target, task } = record.continuation;
   const peer = target.target_alias ?? target.target_url;
@@ -192,6 +212,7 @@ function wakeText(record, result, over) {
   return `remote_agent: the task that you handed to ${peer} ${news}. Tell the user, or go on with the work that it is for.${handle}\n${result}`;
 }
 
+/** @param {FollowedRecord} record */
 function described({ continuation, caller, since, state }) {
   const { target, task } = continuation;
   return {
@@ -204,6 +225,11 @@ function described({ continuation, caller, since, state }) {
   };
 }
 
+/**
+ * @param {string} folder
+ * @param {(line: string) => void} warn
+ * @returns {{ file: string, record: FollowedRecord }[]}
+ */
 function readRecords(folder, warn = () => {}) {
   const records = [];
   for (const name of namesIn(folder).filter((name) => name.endsWith(".json"))) {

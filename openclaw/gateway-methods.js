@@ -1,10 +1,15 @@
 // Methods of the running gateway about targets and tasks, for the commands and Control UI.
+/** @import {Api, Lease, Settings} from "./types.d.ts" */
 
 /**
  * Registers `remoteAgent.targets` and `remoteAgent.tasks`, and returns functions that compute their results. `lease()`
  * returns the instance, or undefined while the tool is disabled: the manifest always declares the methods.
+ * @param {Api} api
+ * @param {Settings} config
+ * @param {() => Lease | undefined} lease
  */
 export function registerGatewayMethods(api, config, lease) {
+  /** @type {{ scope: "operator.read" }} */
   const scope = { scope: "operator.read" };
   const tasks = () => {
     const instance = lease();
@@ -16,6 +21,7 @@ export function registerGatewayMethods(api, config, lease) {
   return rows;
 }
 
+/** @param {Settings} settings */
 function targetsOf({ targets = [] }) {
   return targets.map(({ alias, baseUrl, description, default: isDefault }) => ({ alias, url: baseUrl, description, default: isDefault === true }));
 }

@@ -64,6 +64,12 @@ export function shortSecrets(config, resolved) {
   return secretPlaces(resolved).flatMap(({ path, value }) => (credentials.has(path) && isShort(value) ? [path] : []));
 }
 
+/**
+ * @param {any} holder
+ * @param {string[]} steps
+ * @param {string} before
+ * @returns {{ holder: any, key: string, path: string, value: unknown }[]}
+ */
 function places(holder, [key, ...rest], before) {
   if (typeof holder !== "object" || holder === null) return [];
   const keys = key === "*" ? Object.keys(holder) : Object.hasOwn(holder, key) ? [key] : [];

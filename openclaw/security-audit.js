@@ -3,8 +3,12 @@ import { isIPv4 } from "node:net";
 
 import { settings } from "./config.js";
 import { plaintextSecrets } from "./secrets.js";
+/** @import {HostConfig} from "./types.d.ts" */
 
-/** Returns the findings for a host configuration with unresolved secrets. */
+/**
+ * Returns the findings for a host configuration with unresolved secrets.
+ * @param {{ sourceConfig?: HostConfig, config: HostConfig }} context
+ */
 export function auditFindings({ sourceConfig, config: host }) {
   const source = sourceConfig ?? host;
   const { config, place } = settings({ pluginConfig: source?.plugins?.entries?.["remote-agent"]?.config, config: source });
