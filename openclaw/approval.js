@@ -1,8 +1,9 @@
 // Approval of sends, per target: OpenClaw requests an operator's decision before the tool runs.
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
 import { argumentCleaner } from "./arguments.js";
+import { targetsIn } from "./config.js";
 import { line } from "./report.js";
 /** @import {CallRequest, Route, Schema, Settings, Target} from "./types.d.ts" */
 /** @import {DelegatedTasks} from "./tasks.js" */
@@ -40,7 +41,8 @@ export class Grants {
     while (known.size > MAX_GRANTS) known.delete(known.values().next().value);
     mkdirSync(dirname(this.#path), { recursive: true, mode: 0o700 });
     const written = `${this.#path}.new`;
-    writeFileSync(written, JSON.stringify([...known]), { mode: 0o600 });
+    rmSync(written, { force: true });
+    writeFileSync(written, JSON.stringify([...known]), { mode: 0o600, flag: "wx" });
     renameSync(written, this.#path);
   }
 
@@ -63,11 +65,11 @@ export class Grants {
  * @param {{ grants: Grants, tasks?: DelegatedTasks, log?: (level: string, text: string) => void }} context
  */
 export function approvalHook(config, parameters, { grants, tasks, log = () => {} }) {
-  const targets = Array.isArray(config.targets) ? config.targets : [];
+  const targets = targetsIn(config);
   const routed = router(config, targets);
   if (!targets.some((target) => modeOf(target) !== "auto")) return undefined;
   const clean = argumentCleaner(parameters);
-  return (/** @type {{ params?: CallRequest }} */ { params }, /** @type {{ agentId?: string }} */ { agentId } = {}) => {
+  const decide = (/** @type {{ params?: CallRequest }} */ { params }, /** @type {{ agentId?: string }} */ { agentId } = {}) => {
     // As the library receives it: without what a prototype adds.
     const request = clean(JSON.parse(JSON.stringify(params ?? {})));
     const found = candidates(request, targets, routed, tasks);
@@ -100,6 +102,14 @@ export function approvalHook(config, parameters, { grants, tasks, log = () => {}
         },
       },
     };
+  };
+  return (/** @type {Parameters<typeof decide>} */ ...call) => {
+    try {
+      return decide(...call);
+    } catch {
+      // A request with fields of other types than those of the tool. OpenClaw might run the tool after an error of a hook.
+      return { block: true, blockReason: "The request is not one of the tool, so it was not sent." };
+    }
   };
 }
 

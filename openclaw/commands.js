@@ -4,7 +4,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import process from "node:process";
 import { createInterface } from "node:readline";
 
-import { settings } from "./config.js";
+import { settings, targetsIn } from "./config.js";
 import { addTarget, aliasFor, disallowTool, removeTarget } from "./configuration.js";
 import { openInstance } from "./instance.js";
 import { FAILED, OK, TIMEOUT, USAGE, age, printError, exitOf, printNextSteps, hintFor, line, note, print, report, safe, table, word } from "./report.js";
@@ -118,8 +118,9 @@ const edit = (api, mutate) => api.runtime.config.mutateConfigFile({ afterWrite: 
 async function add({ api, host, options }, url) {
   if (!/^https?:\/\//i.test(url) || !URL.canParse(url)) throw new CommandError(`cannot add \`${url}\`: it is no http or https URL; try \`https://${url}\``);
   const { config } = settings({ pluginConfig: api.pluginConfig, config: host });
+  const wait = typeof options.wait === "string" ? positive(options.wait, "--wait") : options.wait && 30;
   /** @type {Target} */
-  const target = { alias: options.alias ?? aliasFor(url, (config.targets ?? []).map(({ alias }) => alias)), baseUrl: url };
+  const target = { alias: options.alias ?? aliasFor(url, targetsIn(config).map(({ alias }) => alias)), baseUrl: url };
   if (options.description) target.description = options.description;
   if (options.default) target.default = true;
   if (options.allowPrivate) target.allowPrivateNetwork = true;
@@ -135,7 +136,7 @@ async function add({ api, host, options }, url) {
   }
   await edit(api, (draft) => void addTarget(draft, target));
   const name = line(seen?.target_name ?? "an agent whose card cannot be read");
-  if (options.wait) await applied(target.alias, options.wait === true ? 30 : Number(options.wait));
+  if (wait) await applied(target.alias, wait);
   if (options.json) {
     print(JSON.stringify({ target, name: seen?.target_name ?? null }));
     return OK;
@@ -388,7 +389,8 @@ async function audit({ api, host, options }) {
 
 function parsed(text) {
   try {
-    return [JSON.parse(text)];
+    const entry = JSON.parse(text);
+    return typeof entry === "object" && entry !== null ? [entry] : [];
   } catch {
     // The last line may be incomplete.
     return [];

@@ -1,5 +1,5 @@
 // Selects the effective settings: those under the plugin's own id, or else those of a predecessor.
-/** @import {HostConfig, Settings} from "./types.d.ts" */
+/** @import {HostConfig, Settings, Target} from "./types.d.ts" */
 const ID = "remote-agent";
 const LEGACY_ID = "openclaw-a2a-outbound";
 
@@ -18,6 +18,15 @@ export function settings({ pluginConfig, config: host }) {
   const legacy = host?.plugins?.entries?.[LEGACY_ID];
   const takenOver = Object.keys(own).length === 0 && legacy?.enabled !== false ? legacy?.config : undefined;
   return takenOver ? { config: takenOver, place: place(LEGACY_ID) } : { config: own, place: place(ID) };
+}
+
+/**
+ * Returns the targets of settings that no schema has checked.
+ * @param {{ targets?: unknown } | undefined} config
+ * @returns {Target[]}
+ */
+export function targetsIn(config) {
+  return Array.isArray(config?.targets) ? config.targets.filter((target) => typeof target === "object" && target !== null) : [];
 }
 
 function place(id) {

@@ -1,5 +1,7 @@
 // Edits a draft of the host's configuration.
 import { isIP } from "node:net";
+
+import { targetsIn } from "./config.js";
 /** @import {HostConfig, Target} from "./types.d.ts" */
 
 const TOOL = "remote_agent";
@@ -85,6 +87,5 @@ export function aliasFor(url, taken) {
  * @returns {Target[]}
  */
 export function misnamedTargets(config) {
-  const targets = Array.isArray(config?.targets) ? config.targets : [];
-  return targets.filter((target) => typeof target?.url === "string" && target.baseUrl === undefined);
+  return targetsIn(config).filter((target) => typeof target.url === "string" && target.baseUrl === undefined);
 }

@@ -1,7 +1,7 @@
 // Checks the settings, the library and the agents. OpenClaw's doctor and the commands print the findings.
 import process from "node:process";
 
-import { settings } from "./config.js";
+import { settings, targetsIn } from "./config.js";
 import { allowTool, misnamedTargets, toolIsAllowed } from "./configuration.js";
 import { openInstance } from "./instance.js";
 import { loadLibrary } from "./native.js";
@@ -15,6 +15,9 @@ const CLOCK_REPAIR = "Synchronize the clock of this machine, for example with `t
 
 /** The errors that are normal when the doctor lists the tasks of a working agent: task lists are optional. */
 const OPTIONAL_LIST_REASONS = new Set(["rpc_error", "http_status", "invalid_response", "too_large"]);
+
+/** The latest time of a `Date`. */
+const MAX_TIME_MS = 8.64e15;
 
 /** The repairs of the configuration, by the id of the check. */
 const REPAIRS = {
@@ -36,7 +39,7 @@ export async function diagnose({ host, api = {}, env = process.env, load = loadL
   if (config.enabled !== true) {
     add("enabled", "warning", "the tool is switched off", `Run \`openclaw config set ${place}.enabled true --strict-json\`.`, `${place}.enabled`);
   }
-  const targets = Array.isArray(config.targets) ? config.targets : [];
+  const targets = targetsIn(config);
   if (targets.length === 0 && config.gateway?.enabled !== true) {
     add("targets", "warning", "no agent is configured", "Run `openclaw remote-agent add URL`.", `${place}.targets`);
   }
@@ -59,8 +62,8 @@ export async function diagnose({ host, api = {}, env = process.env, load = loadL
     add("secret", "error", `\`${path}\` is a reference without a value: ${line(reason)}`, "Set the secret where the gateway runs, or correct the reference.", path);
   }
   for (const { path, value } of secretPlaces(resolved)) {
-    const expired = typeof value === "string" && expiry(value);
-    if (expired && expired <= now()) add("token", "error", `the token of \`${place}.${path}\` expired at ${new Date(expired).toISOString()}`, "Get a new token.", `${place}.${path}`);
+    const expired = typeof value === "string" ? expiry(value) : undefined;
+    if (expired !== undefined && expired <= now()) add("token", "error", `the token of \`${place}.${path}\` expired at ${new Date(expired).toISOString()}`, "Get a new token.", `${place}.${path}`);
   }
   if (config.gateway?.enabled === true && config.gateway.token === undefined) {
     add("gateway", "warning", "the local gateway has no token", `Set \`${place}.gateway.token\` to a reference to \`gateway.auth.token\`.`, `${place}.gateway.token`);
@@ -109,7 +112,7 @@ function checkCard(add, { target_alias: alias, target_url: url, last_refresh_err
 function expiry(token) {
   try {
     const { exp } = JSON.parse(Buffer.from(token.split(".")[1], "base64url").toString());
-    return Number.isFinite(exp) ? exp * 1000 : undefined;
+    return Number.isFinite(exp) && Math.abs(exp * 1000) <= MAX_TIME_MS ? exp * 1000 : undefined;
   } catch {
     return undefined;
   }

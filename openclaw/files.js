@@ -203,8 +203,8 @@ function fenced(text) {
 function filesOf({ ok, summary, raw }) {
   if (ok !== true) return [];
   const parts = (summary?.artifacts ?? []).flatMap((artifact) => artifact.parts ?? []);
-  if (raw?.kind === "message" && Array.isArray(raw.parts)) parts.push(...raw.parts);
-  return parts.flatMap((part) => (part?.kind === "file" && typeof part.file?.bytes === "string" ? [part.file] : []));
+  const message = raw?.kind === "message" && Array.isArray(raw.parts) ? raw.parts : [];
+  return parts.concat(message).flatMap((part) => (part?.kind === "file" && typeof part.file?.bytes === "string" ? [part.file] : []));
 }
 
 /** @param {Envelope} envelope */

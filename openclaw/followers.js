@@ -178,7 +178,8 @@ export class Followers {
     try {
       mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
       const file = this.#file(record.key);
-      writeFileSync(`${file}.new`, JSON.stringify(record), { mode: 0o600 });
+      rmSync(`${file}.new`, { force: true });
+      writeFileSync(`${file}.new`, JSON.stringify(record), { mode: 0o600, flag: "wx" });
       renameSync(`${file}.new`, file);
       return true;
     } catch (error) {

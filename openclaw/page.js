@@ -98,6 +98,7 @@ const ENTITIES = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "
 
 /** Truncates and escapes a text. Replaces control characters and bidirectional formatting characters with a space. */
 function escaped(text) {
-  const shown = [...String(text ?? "")].slice(0, MAX_CELL_CHARS).join("");
+  // A character has up to two code units.
+  const shown = [...String(text ?? "").slice(0, 2 * MAX_CELL_CHARS)].slice(0, MAX_CELL_CHARS).join("");
   return shown.replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, " ").replace(/[&<>"']/g, (character) => ENTITIES[character]);
 }

@@ -132,6 +132,6 @@ export function word(text) {
 /** Formats rows as aligned columns. The first row is the header. */
 export function table(rows) {
   const cells = rows.map((row) => row.map((cell) => line(cell)));
-  const widths = cells[0].map((_, column) => Math.max(...cells.map((row) => row[column].length)));
+  const widths = cells[0].map((_, column) => cells.reduce((width, row) => Math.max(width, row[column].length), 0));
   return cells.map((row) => row.map((cell, column) => cell.padEnd(widths[column])).join("  ").trimEnd()).join("\n");
 }

@@ -38,7 +38,7 @@ export function markResolved(config, source) {
  */
 function writtenPath(path, { targets }, source) {
   return path.replace(/^targets\[(\d+)\]/, (_, index) => {
-    const at = source.targets?.findIndex(({ alias }) => alias === targets[index].alias) ?? -1;
+    const at = Array.isArray(source.targets) ? source.targets.findIndex((target) => target?.alias === targets[index]?.alias) : -1;
     return `targets[${at < 0 ? index : at}]`;
   });
 }

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -280,4 +280,29 @@ test("the default target is asked about when none is named", () => {
 test("a long message is cut and control characters are removed", () => {
   const { requireApproval } = hook([desk({ approval: "always" })])(send({ parts: [{ kind: "text", text: `\u202e${"x".repeat(5000)}` }] }), {});
   assert.ok(requireApproval.description.length <= 512 && !requireApproval.description.includes("\u202e"));
+});
+
+test("a request that cannot be read is blocked, not passed", () => {
+  const ask = hook([desk({ approval: "always" })]);
+  const hostile = { toString: 5, valueOf: 5 };
+  for (const more of [{ push_notification_config: { url: hostile } }, { parts: [{ kind: "file", path: hostile }] }, { parts: [{ kind: "file", bytes: hostile }] }]) assert.ok(isStopped(ask(send(more), {})), JSON.stringify(more));
+  let deep = {};
+  for (let depth = 0; depth < 100_000; depth += 1) deep = { deep };
+  assert.ok(ask(send({ metadata: deep }), {}).block);
+});
+
+test("grants are not written through a link", { skip: process.platform === "win32" }, () => {
+  const dir = stateDir();
+  const grants = new Grants(dir);
+  grants.add("x");
+  writeFileSync(join(dir, "other"), "other");
+  symlinkSync(join(dir, "other"), join(dir, "remote-agent/approvals.json.new"));
+  grants.add("y");
+  assert.equal(readFileSync(join(dir, "other"), "utf8"), "other");
+  assert.ok(grants.has("y"));
+});
+
+test("targets that are none are ignored", () => {
+  for (const targets of [{}, "x", 5, [null], [5]]) assert.equal(hook(targets), undefined);
+  assert.ok(hook([null, desk({ approval: "deny" })])(send({ target_alias: "desk" }), {}).block);
 });

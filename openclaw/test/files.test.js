@@ -269,3 +269,8 @@ test("binary content is not text", () => {
   assert.equal(mediaType(Buffer.from([0xff, 0x00])), "application/octet-stream");
   assert.equal(mediaType(Buffer.from("{}"), "a.json"), "application/json");
 });
+
+test("a message of a great many parts is read", async () => {
+  const parts = Array.from({ length: 300_000 }, () => ({ kind: "text", text: "" }));
+  assert.deepEqual(await save({ ok: true, summary: {}, raw: { kind: "message", parts } }, workspace().workspaceDir), { saved: [], failed: [] });
+});

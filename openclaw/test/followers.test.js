@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { execFile, execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -368,4 +368,16 @@ test("a file that is no followed task is skipped", () => {
   assert.equal(seen.warned.length, 1);
   assert.equal(followers.list().length, 1);
   rmSync(stateDir, { recursive: true });
+});
+
+test("a followed task is not saved through a link", { skip: process.platform === "win32" }, () => {
+  const one = gateway([envelope("status", "working")]);
+  plant(one, 1);
+  const [name] = one.files();
+  writeFileSync(join(one.stateDir, "other"), "other");
+  symlinkSync(join(one.stateDir, "other"), join(followedFolder(one.stateDir), `${name}.new`));
+  one.followers.open(one.stateDir);
+  one.followers.observe(envelope("send", "working", { notify: true, taskId: "planted-0" }), caller);
+  assert.equal(readFileSync(join(one.stateDir, "other"), "utf8"), "other");
+  assert.deepEqual([one.files(), one.seen.warned], [[name], []]);
 });
