@@ -1,5 +1,7 @@
 // The HTTP API on the gateway's port: `POST /remote_agent/read` and `/remote_agent/write`, with the gateway's
 // authentication.
+import { line } from "./report.js";
+
 /** @import {Api, ApiAnswer, Lease} from "./types.d.ts" */
 /** @import {IncomingMessage, ServerResponse} from "node:http" */
 
@@ -16,7 +18,15 @@ const MAX_BODY_BYTES = 1 << 20;
  */
 export function registerHttpApi(api, lease, ask) {
   for (const route of /** @type {const} */ (["read", "write"])) {
-    const handler = (request, response) => handle(route, request, response, lease, ask).then(() => true);
+    const handler = async (request, response) => {
+      await handle(route, request, response, lease, ask).catch((error) => {
+        // The client is gone while it sends its body, or the plugin stops.
+        if (request.complete) api.logger?.warn?.(`a request to the HTTP API failed: ${line(error?.message ?? error)}`);
+        if (response.headersSent) response.destroy();
+        else problem(response, 500, "the request failed");
+      });
+      return true;
+    };
     api.registerHttpRoute?.({ path: `/remote_agent/${route}`, auth: "gateway", match: "exact", handler });
   }
 }
