@@ -146,7 +146,11 @@ async function add({ api, host, options }, url) {
   return OK;
 }
 
-/** Waits until the running gateway has applied the target `alias`. Reports if no gateway is running. */
+/**
+ * Waits until the running gateway has applied the target `alias`. Reports if no gateway is running.
+ * @param {string} alias
+ * @param {number} seconds
+ */
 async function applied(alias, seconds) {
   const deadline = Date.now() + seconds * 1000;
   for (let misses = 0; ; ) {
@@ -293,6 +297,7 @@ const stateOf = (/** @type {CallRequest} */ { target_alias, task_id, continuatio
 
 const exitOfJson = (envelope) => (envelope.ok ? OK : exitOf(envelope.error?.reason));
 
+/** @param {string} file */
 async function readContinuation(file) {
   try {
     return JSON.parse(await readFile(file, "utf8"));
@@ -308,6 +313,10 @@ async function standardInput() {
   return Buffer.concat(chunks).toString();
 }
 
+/**
+ * @param {string} text
+ * @param {string} option
+ */
 function positive(text, option) {
   const number = Number(text);
   if (!Number.isInteger(number) || number < 1) throw new CommandError(`give \`${option}\` a number, 1 or more`);

@@ -3,8 +3,9 @@
 
 const MAX_TASKS = 200;
 const MAX_TEXT_CHARS = 200;
+const MAX_ID_CHARS = 1024;
 
-/** A bounded list of delegated tasks. The least recently updated task is evicted first. */
+/** A bounded list of delegated tasks. The least recently updated task is evicted first, and a task with a very long id is left out. */
 export class DelegatedTasks {
   #tasks = new Map();
   #now;
@@ -20,7 +21,7 @@ export class DelegatedTasks {
   observe({ ok, action, summary, error }) {
     const latest = ok ? summary : error?.details?.latest_event_summary;
     const { target, task } = latest?.continuation ?? {};
-    if (!task?.task_id) return;
+    if (!task?.task_id || task.task_id.length > MAX_ID_CHARS) return;
     const key = JSON.stringify([target?.target_url, task.task_id]);
     const now = this.#now();
     const { since = now } = this.#tasks.get(key) ?? {};

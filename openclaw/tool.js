@@ -55,7 +55,7 @@ export function createTool({ agent, definition, followers, tasks, CancelToken },
         if (workspaceDir) request = await attach(request, { workspaceDir, mediaRoots });
         if (sessionKey && !oneShotCliRun) release = followers?.reserve(request ?? {});
         const host = JSON.stringify({ ...caller, traceparent: traceparent && (await traceparent().catch(() => undefined)), can_notify: release !== undefined, update_interval_ms: UPDATE_INTERVAL_MS });
-        const deliver = onUpdate ? (update) => attempt(() => onUpdate(toolResult(agent, update))) : null;
+        const deliver = onUpdate ? (update) => onUpdate(toolResult(agent, update)) : null;
         const [text, ...pieces] = await agent.executeRendered(JSON.stringify(request ?? null), host, token, deliver);
         const details = await assemble(pieces);
         tasks?.observe(details);
@@ -72,15 +72,6 @@ export function createTool({ agent, definition, followers, tasks, CancelToken },
       }
     },
   };
-}
-
-/** Runs `deliver`. The library calls it outside of any call, where an error would end the process; the result follows anyway. */
-function attempt(deliver) {
-  try {
-    deliver();
-  } catch {
-    // The host no longer takes updates, or the instance is closed.
-  }
 }
 
 /**

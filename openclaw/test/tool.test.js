@@ -113,11 +113,3 @@ test("a file outside of the workspace is refused without a call", async () => {
   const { details } = await tool.execute("call_1", { action: "send", parts: [{ kind: "file", path: "/etc/passwd" }] });
   assert.deepEqual([details.error.reason, details.error.details.errors[0].instancePath], ["invalid_request", "/parts/0/path"]);
 });
-
-test("an update that the host does not take ends neither the call nor the process", async () => {
-  const tool = createTool(lease(async (_request, _caller, _token, onUpdate) => (onUpdate('{"n":1}'), envelope)));
-  const refuse = () => {
-    throw new Error("the session is closed");
-  };
-  assert.equal((await tool.execute("call_1", {}, undefined, refuse)).details.ok, true);
-});
