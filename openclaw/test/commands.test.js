@@ -15,7 +15,11 @@ async function run(t, name, values = [], options = {}, config = {}) {
   registerCommands({ program, config: host }, { pluginConfig: config });
   const printed = [];
   const exitCode = process.exitCode;
-  for (const stream of [process.stdout, process.stderr]) t.mock.method(stream, "write", (text) => printed.push(text) > 0);
+  for (const stream of [process.stdout, process.stderr]) {
+    const { write } = stream;
+    // The commands write text; the test runner reports in bytes.
+    t.mock.method(stream, "write", (text, ...rest) => (typeof text === "string" ? printed.push(text) > 0 : write.call(stream, text, ...rest)));
+  }
   try {
     await actions.get(name)(...values, options, { args: values });
   } finally {
