@@ -1,12 +1,19 @@
 // Approval of sends, per target: OpenClaw requests an operator's decision before the tool runs.
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
 import { argumentCleaner } from "./arguments.js";
+import { targetsIn } from "./config.js";
 import { line } from "./report.js";
+/** @import {CallRequest, Route, Schema, Settings, Target} from "./types.d.ts" */
+/** @import {DelegatedTasks} from "./tasks.js" */
 
 /** The modes of `targets[].approval`, the strictest last. */
 const MODES = ["auto", "first", "always", "deny"];
+/** @type {("allow-once" | "allow-always" | "deny")[]} */
+const DECISIONS = ["allow-once", "allow-always", "deny"];
+/** The path of a card where no setting has another. */
+const CARD_PATH = "/.well-known/agent-card.json";
 const MAX_TITLE_CHARS = 80;
 const MAX_DESCRIPTION_CHARS = 512;
 const MAX_PREVIEW_CHARS = 300;
@@ -34,7 +41,8 @@ export class Grants {
     while (known.size > MAX_GRANTS) known.delete(known.values().next().value);
     mkdirSync(dirname(this.#path), { recursive: true, mode: 0o700 });
     const written = `${this.#path}.new`;
-    writeFileSync(written, JSON.stringify([...known]), { mode: 0o600 });
+    rmSync(written, { force: true });
+    writeFileSync(written, JSON.stringify([...known]), { mode: 0o600, flag: "wx" });
     renameSync(written, this.#path);
   }
 
@@ -50,20 +58,25 @@ export class Grants {
 }
 
 /**
- * Creates the hook that OpenClaw runs before each call of the tool. Returns undefined if no target of `config` needs
- * approval, so that calls have no overhead. `tasks` maps handles and task ids to targets.
+ * Creates the hook that OpenClaw runs before each call of the tool. Returns undefined if no target of `config`, the settings
+ * as the library parses them, needs approval, so that calls have no overhead. `tasks` maps handles and task ids to targets.
+ * @param {Settings} config
+ * @param {Schema} parameters
+ * @param {{ grants: Grants, tasks?: DelegatedTasks, log?: (level: string, text: string) => void }} context
  */
 export function approvalHook(config, parameters, { grants, tasks, log = () => {} }) {
-  const targets = Array.isArray(config.targets) ? config.targets : [];
+  const targets = targetsIn(config);
+  const routed = router(config, targets);
   if (!targets.some((target) => modeOf(target) !== "auto")) return undefined;
   const clean = argumentCleaner(parameters);
-  return ({ params }, { agentId } = {}) => {
-    const request = clean(params ?? {});
-    const found = candidates(request, targets, tasks);
+  const decide = (/** @type {{ params?: CallRequest }} */ { params }, /** @type {{ agentId?: string }} */ { agentId } = {}) => {
+    // As the library receives it: without what a prototype adds.
+    const request = clean(JSON.parse(JSON.stringify(params ?? {})));
+    const found = candidates(request, targets, routed, tasks);
     if (!carriesText(request, found, tasks)) return undefined;
     const grantKey = (target) => JSON.stringify([agentId ?? null, target.alias, originOf(target.baseUrl)]);
     const needed = (target) => modeOf(target) !== "auto" && !(modeOf(target) === "first" && grants.has(grantKey(target)));
-    const strictest = found.filter(needed).reduce((best, target) => (rank(target) > rank(best) ? target : best), undefined);
+    const strictest = found.filter(needed).reduce((/** @type {Target | undefined} */ best, target) => (rank(target) > rank(best) ? target : best), undefined);
     if (strictest === undefined) return undefined;
     if (modeOf(strictest) === "deny") return { block: true, blockReason: `The operator does not allow sending to ${line(strictest.alias)}. Choose another target, or do the work yourself.` };
     const aliases = found.map(({ alias }) => line(alias));
@@ -74,10 +87,10 @@ export function approvalHook(config, parameters, { grants, tasks, log = () => {}
     return {
       requireApproval: {
         title: `Send to ${names}`.slice(0, MAX_TITLE_CHARS),
-        description: message + preview(request, MAX_DESCRIPTION_CHARS - message.length),
-        severity: "warning",
-        scope: { kind: "message-send", target: origins, recipientCount: aliases.length, recipients: aliases, audience: "external" },
-        allowedDecisions: canLast ? ["allow-once", "allow-always", "deny"] : ["allow-once", "deny"],
+        description: message + preview(request, found, MAX_DESCRIPTION_CHARS - message.length),
+        severity: /** @type {const} */ ("warning"),
+        scope: { kind: /** @type {const} */ ("message-send"), target: origins, recipientCount: aliases.length, recipients: aliases, audience: /** @type {const} */ ("external") },
+        allowedDecisions: DECISIONS.filter((decision) => canLast || decision !== "allow-always"),
         timeoutReason: `The message to ${names} was not sent: the question about it expired without a decision. Tell the user, and send it again when they can answer the question.`,
         onResolution(decision) {
           if (decision !== "allow-always" || !canLast) return;
@@ -90,6 +103,14 @@ export function approvalHook(config, parameters, { grants, tasks, log = () => {}
       },
     };
   };
+  return (/** @type {Parameters<typeof decide>} */ ...call) => {
+    try {
+      return decide(...call);
+    } catch {
+      // A request with fields of other types than those of the tool. OpenClaw might run the tool after an error of a hook.
+      return { block: true, blockReason: "The request is not one of the tool, so it was not sent." };
+    }
+  };
 }
 
 function modeOf(target) {
@@ -100,18 +121,31 @@ function rank(target) {
   return MODES.indexOf(modeOf(target));
 }
 
-/** Returns the targets that a request may reach. */
-function candidates(request, targets, tasks) {
+/**
+ * A target of a request. `route` is its place in the request if no target is configured there: all of it is the agent's text.
+ * @typedef {Target & { route?: Route }} Candidate
+ */
+
+/**
+ * Returns the targets that a request may reach.
+ * @param {CallRequest} request
+ * @param {Target[]} targets
+ * @param {ReturnType<typeof router>} routed
+ * @param {DelegatedTasks} [tasks]
+ * @returns {Candidate[]}
+ */
+function candidates(request, targets, routed, tasks) {
   const { target_alias: alias, target_url: url, task_handle: handle, continuation } = request;
   const handles = given(handle, continuation?.task?.task_handle);
   const isNamed = given(alias, url, continuation).length > 0;
+  /** @type {Candidate[]} */
   const found = [];
   if (alias !== undefined) found.push(...targets.filter((target) => target.alias === alias));
-  else if (url !== undefined) found.push(...routed({ target_url: url }, targets));
-  if (continuation) found.push(...routed(continuation.target ?? {}, targets));
+  else if (url !== undefined) found.push(...routed({ target_url: url }));
+  if (continuation) found.push(...routed(continuation.target ?? {}));
   for (const handle of handles) {
     const target = tasks?.targetOf(handle);
-    if (target) found.push(...routed(target, targets));
+    if (target) found.push(...routed(target));
     // The library refuses a handle of another target than the named one. An unknown handle without a target may reach any
     // target.
     else if (!isNamed) return targets;
@@ -122,31 +156,65 @@ function candidates(request, targets, tasks) {
 }
 
 /**
- * Returns the targets of a continuation by the rule of the library: by URL, and by alias if several targets share the URL.
+ * Returns a function that finds the targets of a URL or a continuation by the rule of the library: the target at the URL with
+ * the alias, or else those at the URL with the card path. The library calls any other place only if the policy allows it.
+ * @param {Settings} config
+ * @param {Target[]} targets
+ * @returns {(route: Route) => Candidate[]}
  */
-function routed({ target_url: url, target_alias: alias, preferred_transports: transports }, targets) {
-  // Agents of a local gateway have no approval mode, and the library considers no other targets here.
-  if (Array.isArray(transports) && transports.includes("GATEWAY")) return [];
-  const there = targets.filter((target) => sameUrl(target.baseUrl, url));
-  const named = there.filter((target) => target.alias === alias);
-  if (there.length > 0) return named.length > 0 ? named : there;
-  const isDenied = targets.some((target) => modeOf(target) === "deny" && originOf(target.baseUrl) === originOf(url));
-  return [{ alias: url, baseUrl: url, approval: isDenied ? "deny" : "always" }];
+function router({ policy, defaults }, targets) {
+  const isAt = policy?.normalizeBaseUrl === false ? (/** @type {string} */ base, /** @type {unknown} */ url) => base === url : sameUrl;
+  const cardOf = (/** @type {Target} */ { cardUrl, cardPath }) => cardUrl ?? cardPath ?? defaults?.cardPath ?? CARD_PATH;
+  return (route) => {
+    const { target_url: url, target_alias: alias, card_path: path, preferred_transports: transports } = route;
+    // Agents of a local gateway have no approval mode, and the library considers no other targets here.
+    if (Array.isArray(transports) && transports.includes("GATEWAY")) return [];
+    const there = targets.filter((target) => isAt(target.baseUrl, url));
+    const named = there.filter((target) => target.alias === alias);
+    if (named.length > 0) return named;
+    const sameCard = there.filter((target) => path === undefined || path === cardOf(target));
+    if (sameCard.length > 0) return sameCard;
+    const isDenied = targets.some((target) => modeOf(target) === "deny" && addressOf(target.baseUrl) === addressOf(url));
+    const name = line(url);
+    return [{ alias: name, baseUrl: name, approval: isDenied ? "deny" : "always", route }];
+  };
 }
 
 /**
  * Returns whether the request contains text of the agent. A task id counts as text, unless an earlier result from the same
- * URL contains it.
+ * URL contains it. So does the place of a target that is not configured, unless an earlier result contains it.
+ * @param {CallRequest} request
+ * @param {Candidate[]} found
+ * @param {DelegatedTasks} [tasks]
  */
 function carriesText(request, found, tasks) {
   if (request?.action === "list_targets") return false;
   if (request?.action === "send" || request?.service_parameters !== undefined) return true;
-  const isSeen = (id, { baseUrl }) => tasks?.urlsOf(id).some((url) => sameUrl(url, baseUrl));
+  if (found.some(({ route }) => route && !tasks?.hasRoute(route))) return true;
+  const isSeen = (/** @type {string} */ id, /** @type {Candidate} */ { baseUrl }) => tasks?.urlsOf(id).some((url) => sameUrl(url, baseUrl));
   return taskIds(request).some((id) => !found.every((target) => isSeen(id, target)));
 }
 
+/** @param {CallRequest} request */
 function taskIds({ task_id: id, continuation }) {
   return given(id, continuation?.task?.task_id);
+}
+
+/**
+ * Returns the origin of a URL with one spelling for each host: without the final dot of a name, with the IPv4 address in an
+ * IPv6 address (mapped, NAT64), and with one name for all addresses of this machine.
+ */
+function addressOf(url) {
+  if (!URL.canParse(url)) return line(url);
+  const { protocol, hostname, port } = new URL(url);
+  return `${protocol}//${hostOf(hostname.replace(/\.$/, ""))}:${port}`;
+}
+
+function hostOf(name) {
+  const [, high, low] = /^\[(?:::(?:ffff:)?|64:ff9b::)([0-9a-f]+):([0-9a-f]+)\]$/.exec(name) ?? [];
+  if (low === undefined) return /^(.+\.)?localhost$|^127\.\d+\.\d+\.\d+$|^0\.0\.0\.0$|^\[::1?\]$/.test(name) ? "localhost" : name;
+  const [a, b] = [parseInt(high, 16), parseInt(low, 16)];
+  return hostOf([a >> 8, a & 255, b >> 8, b & 255].join("."));
 }
 
 function originOf(url) {
@@ -157,14 +225,20 @@ function originOf(url) {
 function sameUrl(one, other) {
   if (!URL.canParse(one) || !URL.canParse(other)) return false;
   const [a, b] = [new URL(one), new URL(other)];
-  return a.origin === b.origin && a.pathname.replace(/\/+$/, "") === b.pathname.replace(/\/+$/, "");
+  return a.origin === b.origin && pathOf(a) === pathOf(b);
+}
+
+function pathOf({ pathname }) {
+  let end = pathname.length;
+  while (pathname[end - 1] === "/") end -= 1;
+  return pathname.slice(0, end);
 }
 
 /**
  * Returns a preview of the request: its files and fields, then the beginning of its message, with at most `room` characters
  * in total.
  */
-function preview(request, room) {
+function preview(request, found, room) {
   const parts = Array.isArray(request.parts) ? request.parts : [];
   const { action, message_id: messageId, context_id: contextId, continuation, push_notification_config: push } = request;
   const items = [
@@ -173,6 +247,7 @@ function preview(request, room) {
     ...given(push?.url).map((url) => `callback ${originOf(url)}`),
     ...given(request.service_parameters).map((value) => `service_parameters ${keysOf(value)}`),
     ...given(request.metadata, ...parts.map((part) => part?.metadata)).map((value) => `metadata ${keysOf(value)}`),
+    ...found.flatMap(({ route }) => (route ? given(route.target_url, route.card_path) : [])).map((place) => `at ${line(place)}`),
     ...taskIds(request).map((id) => `task ${id}`),
     ...given(contextId, continuation?.conversation?.context_id).map((id) => `context ${id}`),
     ...given(messageId).map((id) => `message ${id}`),

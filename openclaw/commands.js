@@ -4,11 +4,14 @@ import { readFile, writeFile } from "node:fs/promises";
 import process from "node:process";
 import { createInterface } from "node:readline";
 
-import { settings } from "./config.js";
+import { settings, targetsIn } from "./config.js";
 import { addTarget, aliasFor, disallowTool, removeTarget } from "./configuration.js";
 import { openInstance } from "./instance.js";
 import { FAILED, OK, TIMEOUT, USAGE, age, printError, exitOf, printNextSteps, hintFor, line, note, print, report, safe, table, word } from "./report.js";
 import { lastWord, withAgentTasks } from "./tasks.js";
+/** @import {Api, CallRequest, Envelope, HostConfig, Settings, Target} from "./types.d.ts" */
+
+/** @typedef {{ api: Api, host: HostConfig, options: Record<string, any>, args: string[] }} Context */
 
 const PLACE = "plugins.entries.remote-agent.config";
 const POLL_MS = 250;
@@ -88,6 +91,12 @@ async function withErrorHandling(run) {
   }
 }
 
+/**
+ * @template T
+ * @param {Pick<Context, "api" | "host">} context
+ * @param {(instance: Awaited<ReturnType<typeof openInstance>>) => T | Promise<T>} use
+ * @param {(config: Settings) => Settings} [change]
+ */
 async function withInstance({ api, host }, use, change) {
   const instance = await openInstance(api, host, change);
   try {
@@ -97,14 +106,21 @@ async function withInstance({ api, host }, use, change) {
   }
 }
 
+/** @type {(api: Api, mutate: (draft: any) => void) => Promise<unknown>} */
 const edit = (api, mutate) => api.runtime.config.mutateConfigFile({ afterWrite: { mode: "auto" }, mutate });
 
 // ---- targets ------------------------------------------------------------------------------------------------------------
 
+/**
+ * @param {Context} context
+ * @param {string} url
+ */
 async function add({ api, host, options }, url) {
-  if (!/^https?:\/\//i.test(url) || !URL.canParse(url)) throw new Stop(`cannot add \`${url}\`: it is no http or https URL; try \`https://${url}\``);
+  if (!/^https?:\/\//i.test(url) || !URL.canParse(url)) throw new CommandError(`cannot add \`${url}\`: it is no http or https URL; try \`https://${url}\``);
   const { config } = settings({ pluginConfig: api.pluginConfig, config: host });
-  const target = { alias: options.alias ?? aliasFor(url, (config.targets ?? []).map(({ alias }) => alias)), baseUrl: url };
+  const wait = typeof options.wait === "string" ? positive(options.wait, "--wait") : options.wait && 30;
+  /** @type {Target} */
+  const target = { alias: options.alias ?? aliasFor(url, targetsIn(config).map(({ alias }) => alias)), baseUrl: url };
   if (options.description) target.description = options.description;
   if (options.default) target.default = true;
   if (options.allowPrivate) target.allowPrivateNetwork = true;
@@ -120,7 +136,7 @@ async function add({ api, host, options }, url) {
   }
   await edit(api, (draft) => void addTarget(draft, target));
   const name = line(seen?.target_name ?? "an agent whose card cannot be read");
-  if (options.wait) await applied(target.alias, options.wait === true ? 30 : Number(options.wait));
+  if (wait) await applied(target.alias, wait);
   if (options.json) {
     print(JSON.stringify({ target, name: seen?.target_name ?? null }));
     return OK;
@@ -130,13 +146,17 @@ async function add({ api, host, options }, url) {
   return OK;
 }
 
-/** Waits until the running gateway has applied the target `alias`. Reports if no gateway is running. */
+/**
+ * Waits until the running gateway has applied the target `alias`. Reports if no gateway is running.
+ * @param {string} alias
+ * @param {number} seconds
+ */
 async function applied(alias, seconds) {
   const deadline = Date.now() + seconds * 1000;
   for (let misses = 0; ; ) {
     const { answer, error, unreachable } = await gateway("remoteAgent.targets");
     misses = unreachable ? misses + 1 : 0;
-    if (misses === MAX_MISSES) return note(`${noGateway(unreachable)}, with this agent`);
+    if (unreachable && misses === MAX_MISSES) return note(`${noGateway(unreachable)}, with this agent`);
     if (answer?.targets?.some((target) => target.alias === alias)) return note("the running gateway has the agent");
     if (Date.now() > deadline) {
       const why = error ? `: ${line(error)}` : "";
@@ -146,6 +166,10 @@ async function applied(alias, seconds) {
   }
 }
 
+/**
+ * @param {Context} context
+ * @param {string} [alias]
+ */
 async function remove({ api, options }, alias) {
   if (!alias && !options.all) throw new CommandError("remove needs an alias, or `--all`; `openclaw remote-agent targets` lists the agents");
   await edit(api, (draft) => {
@@ -158,17 +182,19 @@ async function remove({ api, options }, alias) {
   return OK;
 }
 
+/** @param {Context} context */
 async function listed(context) {
   const envelope = await withInstance(context, (instance) => instance.run({ action: "list_targets" }));
   if (!envelope.ok) printError(envelope.error);
   return envelope;
 }
 
+/** @param {Context} context */
 async function targets(context) {
   const envelope = await listed(context);
   if (context.options.json) print(JSON.stringify(envelope));
   if (!envelope.ok) return exitOf(envelope.error?.reason);
-  const all = envelope.summary.targets;
+  const all = envelope.summary.targets ?? [];
   if (all.length === 0) throw new CommandError("no agents are configured; `openclaw remote-agent add URL` adds one");
   if (!context.options.json) {
     const row = (target) => [
@@ -187,10 +213,14 @@ async function targets(context) {
   return errors.includes(OK) ? OK : Math.max(...errors);
 }
 
+/**
+ * @param {Context} context
+ * @param {string} [alias]
+ */
 async function card(context, alias) {
   const envelope = await listed(context);
   if (!envelope.ok) return exitOf(envelope.error?.reason);
-  const all = envelope.summary.targets;
+  const all = envelope.summary.targets ?? [];
   const target = alias ? all.find((one) => one.target_alias === alias) : (all.find((one) => one.default) ?? all[0]);
   if (!target) throw new CommandError(alias ? `no agent is called \`${alias}\`; \`openclaw remote-agent targets\` lists them` : "no agents are configured; `openclaw remote-agent add URL` adds one");
   if (target.last_refresh_error) {
@@ -203,10 +233,15 @@ async function card(context, alias) {
 
 // ---- calls --------------------------------------------------------------------------------------------------------------
 
+/**
+ * @param {Context} context
+ * @param {string[]} words
+ */
 async function send(context, words) {
   const { options } = context;
   const text = words.length > 0 ? words.join(" ") : await standardInput();
   if (!text.trim()) throw new CommandError("there is no message; write it as TEXT, or to standard input");
+  /** @type {CallRequest} */
   const request = { action: "send", parts: [{ kind: "text", text }] };
   if (options.follow) request.follow_updates = true;
   if (options.taskRequired) request.task_requirement = "required";
@@ -214,6 +249,10 @@ async function send(context, words) {
   return call(context, request);
 }
 
+/**
+ * @param {string} action
+ * @param {Context} context
+ */
 async function taskAction(action, context) {
   const [given] = context.args;
   if (given) {
@@ -224,6 +263,10 @@ async function taskAction(action, context) {
   return call(context, { action });
 }
 
+/**
+ * @param {Context} context
+ * @param {CallRequest} request
+ */
 async function call(context, request) {
   const { options } = context;
   const alias = options.target ?? options.alias;
@@ -247,13 +290,14 @@ async function call(context, request) {
 }
 
 /** Returns whether an agent refused a message for a task, which may have ended. */
-const refusedByTask = ({ action, task_id: id, continuation }, { error }) => action === "send" && Boolean(id ?? continuation?.task) && error?.reason === "rpc_error";
+const refusedByTask = (/** @type {CallRequest} */ { action, task_id: id, continuation }, /** @type {Envelope} */ { error }) => action === "send" && Boolean(id ?? continuation?.task) && error?.reason === "rpc_error";
 
 /** Returns the request for the state of the task that a message refers to. */
-const stateOf = ({ target_alias, task_id, continuation, timeout_ms }) => ({ action: "status", ...(target_alias && { target_alias }), ...(task_id && { task_id }), ...(continuation && { continuation }), ...(timeout_ms && { timeout_ms }) });
+const stateOf = (/** @type {CallRequest} */ { target_alias, task_id, continuation, timeout_ms }) => ({ action: "status", ...(target_alias && { target_alias }), ...(task_id && { task_id }), ...(continuation && { continuation }), ...(timeout_ms && { timeout_ms }) });
 
 const exitOfJson = (envelope) => (envelope.ok ? OK : exitOf(envelope.error?.reason));
 
+/** @param {string} file */
 async function readContinuation(file) {
   try {
     return JSON.parse(await readFile(file, "utf8"));
@@ -269,6 +313,10 @@ async function standardInput() {
   return Buffer.concat(chunks).toString();
 }
 
+/**
+ * @param {string} text
+ * @param {string} option
+ */
 function positive(text, option) {
   const number = Number(text);
   if (!Number.isInteger(number) || number < 1) throw new CommandError(`give \`${option}\` a number, 1 or more`);
@@ -278,8 +326,9 @@ function positive(text, option) {
 // ---- the running gateway, the audit log, doctor -------------------------------------------------------------------------
 
 /**
- * Sends a request to the running gateway. Returns `{ answer }`, `{ error }` if the gateway refuses, or `{ away }` with the
- * tried address if no gateway responds.
+ * Sends a request to the running gateway. Returns `{ answer }`, `{ error }` if the gateway refuses, or `{ unreachable }` with
+ * the tried address if no gateway responds.
+ * @returns {Promise<{ answer?: any, error?: string, unreachable?: { url: string, urlSource: string } }>}
  */
 async function gateway(method, params = {}) {
   const { callGatewayFromCli, isGatewayTransportError } = await import("openclaw/plugin-sdk/gateway-runtime");
@@ -299,6 +348,7 @@ function noGateway({ url, urlSource }) {
   return `no gateway answers at ${line(url)} (${line(source)}); if it runs on another port, correct ${line(source)}; \`openclaw gateway run\` starts one`;
 }
 
+/** @param {Context} context */
 async function tasks(context) {
   const { answer, error, unreachable } = await gateway("remoteAgent.tasks");
   if (error) throw new CommandError(`the gateway does not list tasks: ${line(error)}`, FAILED);
@@ -328,6 +378,7 @@ async function withLastTexts(instance, tasks) {
 
 const truncated = (text) => (line(text).length > 60 ? `${line(text).slice(0, 59)}…` : line(text));
 
+/** @param {Context} context */
 async function audit({ api, host, options }) {
   const { config } = settings({ pluginConfig: api.pluginConfig, config: host });
   const path = config.audit?.enabled === true ? config.audit.path : undefined;
@@ -347,13 +398,15 @@ async function audit({ api, host, options }) {
 
 function parsed(text) {
   try {
-    return [JSON.parse(text)];
+    const entry = JSON.parse(text);
+    return typeof entry === "object" && entry !== null ? [entry] : [];
   } catch {
     // The last line may be incomplete.
     return [];
   }
 }
 
+/** @param {Context} context */
 async function doctor({ api, host, options }) {
   const { diagnose, repair } = await import("./doctor.js");
   let found = await diagnose({ host, api });

@@ -1,6 +1,9 @@
 // Edits a draft of the host's configuration.
 import { isIP } from "node:net";
 
+import { targetsIn } from "./config.js";
+/** @import {HostConfig, Target} from "./types.d.ts" */
+
 const TOOL = "remote_agent";
 const ID = "remote-agent";
 
@@ -11,7 +14,11 @@ function own(draft) {
   return (entry.config ??= {});
 }
 
-/** Adds a target, enables the tool and allows it. The first target becomes the default. */
+/**
+ * Adds a target, enables the tool and allows it. The first target becomes the default.
+ * @param {any} draft
+ * @param {Target} target
+ */
 export function addTarget(draft, target) {
   const config = own(draft);
   const targets = (config.targets ??= []);
@@ -31,7 +38,10 @@ export function removeTarget(draft, alias) {
   targets.splice(at, 1);
 }
 
-/** Returns whether the policy for all agents allows the tool. */
+/**
+ * Returns whether the policy for all agents allows the tool.
+ * @param {HostConfig} [config]
+ */
 export function toolIsAllowed({ tools } = {}) {
   const allowed = [...(tools?.allow ?? []), ...(tools?.alsoAllow ?? [])];
   return allowed.some((name) => ["*", TOOL, ID, "group:plugins"].includes(name));
@@ -57,18 +67,25 @@ export function disallowTool(draft) {
   if (draft.tools && Object.keys(draft.tools).length === 0) delete draft.tools;
 }
 
-/** Returns an alias for the agent at `url` that is not in `taken`: the first label of its host. */
+/**
+ * Returns an alias for the agent at `url` that is not in `taken`: the first label of its host.
+ * @param {string} url
+ * @param {string[]} taken
+ */
 export function aliasFor(url, taken) {
   const { hostname } = new URL(url);
-  const name = isIP(hostname.replace(/^\[|\]$/g, "")) ? "agent" : hostname.split(".").find((label) => label !== "www");
+  const name = isIP(hostname.replace(/^\[|\]$/g, "")) ? "agent" : (hostname.split(".").find((label) => label !== "www") ?? "agent");
   for (let number = 1; ; number += 1) {
     const alias = number === 1 ? name : `${name}-${number}`;
     if (!taken.includes(alias)) return alias;
   }
 }
 
-/** Returns the targets with `url` instead of `baseUrl`. */
+/**
+ * Returns the targets with `url` instead of `baseUrl`.
+ * @param {{ targets?: unknown } | undefined} config
+ * @returns {Target[]}
+ */
 export function misnamedTargets(config) {
-  const targets = Array.isArray(config?.targets) ? config.targets : [];
-  return targets.filter((target) => typeof target?.url === "string" && target.baseUrl === undefined);
+  return targetsIn(config).filter((target) => typeof target.url === "string" && target.baseUrl === undefined);
 }

@@ -13,7 +13,6 @@ if (!getHealthCheck(ID)) {
     kind: "plugin",
     source: "remote-agent",
     description: "The remote_agent tool is allowed, its credentials resolve and its agents answer.",
-    defaultEnabled: true,
     async detect({ cfg, env }) {
       const { diagnose } = await import("./doctor.js");
       const found = await diagnose({ host: cfg, env });
@@ -43,7 +42,7 @@ export function normalizeCompatibilityConfig({ cfg }) {
   const config = structuredClone(cfg);
   const misnamed = misnamedTargets(config.plugins?.entries?.["remote-agent"]?.config);
   for (const target of misnamed) {
-    target.baseUrl = target.url;
+    target.baseUrl = target.url ?? "";
     delete target.url;
   }
   if (misnamed.length === 0) return { config: cfg, changes: [] };

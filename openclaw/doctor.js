@@ -1,17 +1,23 @@
 // Checks the settings, the library and the agents. OpenClaw's doctor and the commands print the findings.
 import process from "node:process";
 
-import { settings } from "./config.js";
+import { settings, targetsIn } from "./config.js";
 import { allowTool, misnamedTargets, toolIsAllowed } from "./configuration.js";
 import { openInstance } from "./instance.js";
 import { loadLibrary } from "./native.js";
 import { hintFor, line } from "./report.js";
 import { plaintextSecrets, resolveSecrets, secretPlaces, shortSecrets } from "./secrets.js";
+/** @import {EnvelopeError, Finding, HostConfig, ListedTarget} from "./types.d.ts" */
 
 const CLOCK_REPAIR = "Synchronize the clock of this machine, for example with `timedatectl set-ntp true`; if it is right, the agent's operator has to. Tokens with an expiry fail until then.";
 
+/** @typedef {(check: string, severity: Finding["severity"], message: string, fixHint?: string, path?: string) => void} AddFinding */
+
 /** The errors that are normal when the doctor lists the tasks of a working agent: task lists are optional. */
 const OPTIONAL_LIST_REASONS = new Set(["rpc_error", "http_status", "invalid_response", "too_large"]);
+
+/** The latest time of a `Date`. */
+const MAX_TIME_MS = 8.64e15;
 
 /** The repairs of the configuration, by the id of the check. */
 const REPAIRS = {
@@ -23,15 +29,17 @@ const REPAIRS = {
  * `severity` is "info", "warning" or "error". An "info" reports a passed check.
  */
 export async function diagnose({ host, api = {}, env = process.env, load = loadLibrary, open = openInstance, now = Date.now }) {
+  /** @type {Finding[]} */
   const found = [];
-  const add = (check, severity, message, fixHint, path) => found.push({ check, severity, message, fixHint, path });
+  /** @type {AddFinding} */
+  const add = (check, severity, message, fixHint, path) => void found.push({ check, severity, message, fixHint, path });
   const pluginConfig = host?.plugins?.entries?.["remote-agent"]?.config;
   const { config, place } = settings({ pluginConfig, config: host });
 
   if (config.enabled !== true) {
     add("enabled", "warning", "the tool is switched off", `Run \`openclaw config set ${place}.enabled true --strict-json\`.`, `${place}.enabled`);
   }
-  const targets = Array.isArray(config.targets) ? config.targets : [];
+  const targets = targetsIn(config);
   if (targets.length === 0 && config.gateway?.enabled !== true) {
     add("targets", "warning", "no agent is configured", "Run `openclaw remote-agent add URL`.", `${place}.targets`);
   }
@@ -54,8 +62,8 @@ export async function diagnose({ host, api = {}, env = process.env, load = loadL
     add("secret", "error", `\`${path}\` is a reference without a value: ${line(reason)}`, "Set the secret where the gateway runs, or correct the reference.", path);
   }
   for (const { path, value } of secretPlaces(resolved)) {
-    const expired = typeof value === "string" && expiry(value);
-    if (expired && expired <= now()) add("token", "error", `the token of \`${place}.${path}\` expired at ${new Date(expired).toISOString()}`, "Get a new token.", `${place}.${path}`);
+    const expired = typeof value === "string" ? expiry(value) : undefined;
+    if (expired !== undefined && expired <= now()) add("token", "error", `the token of \`${place}.${path}\` expired at ${new Date(expired).toISOString()}`, "Get a new token.", `${place}.${path}`);
   }
   if (config.gateway?.enabled === true && config.gateway.token === undefined) {
     add("gateway", "warning", "the local gateway has no token", `Set \`${place}.gateway.token\` to a reference to \`gateway.auth.token\`.`, `${place}.gateway.token`);
@@ -84,11 +92,15 @@ export async function diagnose({ host, api = {}, env = process.env, load = loadL
   return found;
 }
 
+/**
+ * @param {AddFinding} add
+ * @param {ListedTarget} target
+ */
 function checkCard(add, { target_alias: alias, target_url: url, last_refresh_error: error, tasks_error: refusal, clock_skew_seconds: skew }) {
   const who = `\`${line(alias)}\` at ${line(url)}`;
-  const problem = (check, { message, reason, details }) => add(check, "error", `${who}: ${line(message)}`, hintFor(reason, details) ?? "Check the address.");
+  const problem = (/** @type {string} */ check, /** @type {EnvelopeError} */ { message, reason, details }) => add(check, "error", `${who}: ${line(message)}`, hintFor(reason, details) ?? "Check the address.");
   if (error) problem("card", error);
-  else if (refusal && !OPTIONAL_LIST_REASONS.has(refusal.reason)) problem("call", refusal);
+  else if (refusal && !OPTIONAL_LIST_REASONS.has(refusal.reason ?? "")) problem("call", refusal);
   else add("card", "info", `${who} answers`);
   if (skew) {
     const side = skew > 0 ? "ahead of" : "behind";
@@ -100,7 +112,7 @@ function checkCard(add, { target_alias: alias, target_url: url, last_refresh_err
 function expiry(token) {
   try {
     const { exp } = JSON.parse(Buffer.from(token.split(".")[1], "base64url").toString());
-    return Number.isFinite(exp) ? exp * 1000 : undefined;
+    return Number.isFinite(exp) && Math.abs(exp * 1000) <= MAX_TIME_MS ? exp * 1000 : undefined;
   } catch {
     return undefined;
   }

@@ -2,10 +2,12 @@
 //
 // A path comes from a model and a file name from a remote agent, so both are untrusted. Reading follows no symbolic link out
 // of the allowed directories. Writing creates new files only, below `remote-agent/` in the workspace.
+import { randomBytes } from "node:crypto";
 import { constants } from "node:fs";
 import { lstat, mkdir, open, readdir, readlink, realpath } from "node:fs/promises";
 import paths, { basename, extname, join, resolve } from "node:path";
 import process from "node:process";
+/** @import {CallRequest, Envelope, FileContent, Schema} from "./types.d.ts" */
 
 /** The size limit of one file, and of all files of one message, in bytes. */
 export const MAX_FILE_BYTES = 8 * 1024 * 1024;
@@ -18,6 +20,7 @@ export const MAX_TASK_FILES = 200;
 export const MAX_TASK_BYTES = 64 * 1024 * 1024;
 const MAX_IMAGE_BYTES = 4 * 1024 * 1024;
 const MAX_NAME_CHARS = 100;
+const MAX_EXTENSION_CHARS = 16;
 const MAX_NAME_ATTEMPTS = 100;
 
 /** The error of a part whose file cannot be sent. `place` is a JSON Pointer into the request. */
@@ -31,12 +34,17 @@ export class FileError extends Error {
 /** The schema of the field that `attach` replaces. */
 export const PATH_FIELD = { type: "string", description: "Of a file in your workspace; instead of bytes." };
 
-/** Returns `parameters` with the field `path` added to its parts. */
+/**
+ * Returns `parameters` with the field `path` added to its parts.
+ * @param {Schema} parameters
+ * @returns {Schema}
+ */
 export function withPaths(parameters) {
-  const items = parameters.properties?.parts?.items;
+  const { properties } = parameters;
+  const items = properties?.parts?.items;
   if (!items) return parameters;
   const changed = items.oneOf ? { ...items, oneOf: items.oneOf.map(addPath) } : addPath(items);
-  return { ...parameters, properties: { ...parameters.properties, parts: { ...parameters.properties.parts, items: changed } } };
+  return { ...parameters, properties: { ...properties, parts: { ...properties.parts, items: changed } } };
 }
 
 function addPath(part) {
@@ -49,6 +57,8 @@ function addPath(part) {
  * must be in the workspace or in one of `mediaRoots`.
  *
  * Throws a FileError for the first part that cannot be sent.
+ * @param {CallRequest} request
+ * @param {{ workspaceDir: string, mediaRoots?: string[] }} context
  */
 export async function attach(request, { workspaceDir, mediaRoots = [] }) {
   if (!Array.isArray(request?.parts) || !request.parts.some((part) => part?.path !== undefined)) return request;
@@ -130,6 +140,8 @@ async function isPathAt(file, path) {
  *
  * Returns `{ saved: [{ index, path, mediaType, size, bytes }], failed: [text] }`; `path` is relative to the workspace.
  * Skips a file that already exists with the same content.
+ * @param {Envelope} envelope
+ * @param {string} workspaceDir
  */
 export async function save(envelope, workspaceDir) {
   const found = filesOf(envelope);
@@ -141,7 +153,7 @@ export async function save(envelope, workspaceDir) {
     await withinDirectory(await makeDirectory(await realpath(workspaceDir), folders), async (directory) => {
       const room = await remainingSpace(directory);
       for (const [index, file] of found.slice(0, MAX_SAVED_FILES).entries()) {
-        const bytes = Buffer.from(file.bytes, "base64");
+        const bytes = Buffer.from(file.bytes ?? "", "base64");
         const sniffed = mediaType(bytes, file.name);
         const name = safeName(file.name, `file-${index + 1}${EXTENSIONS[sniffed] ?? ""}`);
         try {
@@ -169,22 +181,33 @@ export function withoutSaved(envelope, { saved }) {
   return copy;
 }
 
-/** Returns the content for a model: one line per file, and the images. */
+/** Returns the content for a model: one line per file, inside a fence because remote agents choose names, and the images. */
 export function describe({ saved, failed }) {
   const lines = saved.map(({ path, mediaType, size }) => `[saved file] ${path} (${mediaType}, ${size} bytes)`);
   const text = [...lines, ...failed.map((line) => `[file] ${line}`)].join("\n");
   const images = saved.filter(({ mediaType, size }) => IMAGES.has(mediaType) && size <= MAX_IMAGE_BYTES).slice(0, MAX_IMAGES);
   const shown = images.map(({ bytes, mediaType }) => ({ type: "image", data: bytes.toString("base64"), mimeType: mediaType }));
-  return text === "" ? shown : [{ type: "text", text }, ...shown];
+  return text === "" ? shown : [{ type: "text", text: `The files of the result, in your workspace:\n${fenced(text)}` }, ...shown];
 }
 
+/** Puts sanitized text between the markers of the library's texts for models. */
+function fenced(text) {
+  const id = randomBytes(4).toString("hex");
+  return `<<<EXTERNAL_UNTRUSTED_CONTENT id="${id}">>>\n${text}\n<<<END_EXTERNAL_UNTRUSTED_CONTENT id="${id}">>>`;
+}
+
+/**
+ * @param {Envelope} envelope
+ * @returns {FileContent[]}
+ */
 function filesOf({ ok, summary, raw }) {
   if (ok !== true) return [];
   const parts = (summary?.artifacts ?? []).flatMap((artifact) => artifact.parts ?? []);
-  if (raw?.kind === "message" && Array.isArray(raw.parts)) parts.push(...raw.parts);
-  return parts.filter((part) => part?.kind === "file" && typeof part.file?.bytes === "string").map((part) => part.file);
+  const message = raw?.kind === "message" && Array.isArray(raw.parts) ? raw.parts : [];
+  return parts.concat(message).flatMap((part) => (part?.kind === "file" && typeof part.file?.bytes === "string" ? [part.file] : []));
 }
 
+/** @param {Envelope} envelope */
 function taskOf({ summary, raw }) {
   return summary?.continuation?.task?.task_id ?? raw?.messageId ?? "message";
 }
@@ -266,14 +289,22 @@ async function hasBytes(path, bytes) {
 
 // The device names of Windows, with any extension.
 const DEVICE = /^(con|prn|aux|nul|com\d|lpt\d)(\.|$)/i;
+// Words of the markers around untrusted text. A model may read such a path as the end of the text.
+const MARKER = /endexternal|externaluntrusted|untrustedcontent/i;
 
-/** Returns a name that is one path component on every system: letters, digits, `.`, `_` and `-`, without a leading dot. */
+/**
+ * Returns a name that is one path component on every system, no option of a command, no hidden file and no marker: letters,
+ * digits, `.`, `_` and `-`, and a letter, a digit or `_` first. `crates/cli/src/artifact_files.rs` has the same rule.
+ * @param {unknown} name
+ * @param {string} fallback for a name of which nothing remains
+ */
 export function safeName(name, fallback = "file") {
-  const last = (typeof name === "string" ? name : "").split(/[/\\]/).at(-1);
-  const plain = last.replace(/[^A-Za-z0-9._-]+/g, "_").replace(/^[._]+|[._]+$/g, "");
-  const extension = extname(plain).slice(0, 16);
+  const last = (typeof name === "string" ? name : "").split(/[/\\]/).at(-1) ?? "";
+  const plain = last.replace(/[^A-Za-z0-9._-]+/g, "_").replace(/^[._-]+/, "").replace(/(?<![._-])[._-]+$/, "");
+  const extension = extname(plain).slice(0, MAX_EXTENSION_CHARS);
   const stem = plain.slice(0, plain.length - extname(plain).length).slice(0, MAX_NAME_CHARS - extension.length);
-  const safe = stem === "" ? fallback : stem + extension;
+  const safe = stem + extension;
+  if (stem === "" || MARKER.test(safe.replace(/[._-]/g, ""))) return fallback;
   return DEVICE.test(safe) ? `_${safe}` : safe;
 }
 

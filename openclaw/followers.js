@@ -3,9 +3,12 @@
 // Each followed task is a file below the state directory, so a restarted gateway continues to follow it. A gateway renames
 // the file before it wakes the session. If two gateways share the directory, only one of the renames succeeds.
 import { createHash } from "node:crypto";
-import { mkdirSync, existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { closeSync, constants, existsSync, fstatSync, mkdirSync, openSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
+
+import { line } from "./report.js";
+/** @import {CallRequest, Caller, Envelope, FollowHost, FollowedRecord} from "./types.d.ts" */
 
 const FOLDER = ["remote-agent", "followed"];
 const CLAIMED = /^(.+\.json)\.(\d+)\.waking$/;
@@ -14,6 +17,12 @@ const CLAIMED = /^(.+\.json)\.(\d+)\.waking$/;
 const PAUSE_MS = { first: 1000, longest: 15_000, failing: 300_000 };
 /** The delay before another attempt to wake a session. */
 const WAKE_RETRY_MS = 60_000;
+/** The maximum size of the file of a followed task, in bytes, and the maximum number of files that are read. */
+const MAX_FILE_BYTES = 64 * 1024;
+const MAX_FILES = 1000;
+const MAX_LOGGED_CHARS = 200;
+/** The latest time of a `Date`. */
+const MAX_TIME_MS = 8.64e15;
 /** The maximum length of the text for a woken session, in characters. */
 const TEXT_CHARS = 4000;
 
@@ -22,11 +31,6 @@ const TERMINAL_OR_INTERRUPTED = new Set(["completed", "failed", "rejected", "can
 /** Returns the directory of the followed tasks below a state directory. */
 export function followedFolder(stateDir) {
   return join(stateDir, ...FOLDER);
-}
-
-/** Returns the followed tasks of all gateways, from their files: `{ target, taskId, sessionKey, agentId, since, state }`. */
-export function followedTasks(stateDir) {
-  return readRecords(followedFolder(stateDir)).map(({ record }) => described(record));
 }
 
 /** The followed tasks of one gateway. */
@@ -44,6 +48,8 @@ export class Followers {
    *
    * `ask` resolves to the envelope as JSON. `later` schedules `run` and returns a function that cancels it. `settings` are
    * those of `notify`, and `byDefault`: whether a target has `notify`.
+   * @param {FollowHost} host
+   * @param {{ maxTasks: number, maxAgeMs: number, byDefault?: boolean }} settings
    */
   constructor(host, settings) {
     this.#host = host;
@@ -65,7 +71,7 @@ export class Followers {
   #resume(stateDir) {
     this.#folder = followedFolder(stateDir);
     releaseClaims(this.#folder, this.#host.warn);
-    for (const { record } of readRecords(this.#folder, this.#host.warn)) this.#follow(record, true);
+    for (const record of readRecords(this.#folder, this.#settings.maxTasks, this.#host.warn)) this.#follow(record, true);
   }
 
   /** Stops without waking a session. Keeps the files. */
@@ -78,6 +84,8 @@ export class Followers {
   /**
    * Reserves a slot for the task of a request, so that parallel calls do not exceed `maxTasks`. Returns a function to call
    * after `saw`, which releases the slot. Returns undefined if no slot is free or the request needs none.
+   * @param {CallRequest} request
+   * @returns {(() => void) | undefined}
    */
   reserve({ action, notify = this.#settings.byDefault }) {
     if (action !== "send" || notify !== true || !this.#folder || this.#followed.size + this.#reserved >= this.#settings.maxTasks) return undefined;
@@ -85,25 +93,31 @@ export class Followers {
     return () => void (this.#reserved -= 1);
   }
 
-  /** Returns the followed tasks in the format of `followedTasks`. */
+  /** Returns the followed tasks: `{ target, taskId, sessionKey, agentId, since, state }`. */
   list() {
     return [...this.#followed.values()].map(({ record }) => described(record));
   }
 
-  /** Handles a result that a session has received: starts to follow its task, or stops because the task has ended. */
+  /**
+   * Handles a result that a session has received: starts to follow its task, or stops because the task has ended.
+   * @param {Envelope} envelope
+   * @param {Caller} caller
+   */
   observe(envelope, caller) {
     const continuation = envelope.ok === true ? envelope.summary?.continuation : undefined;
     if (!this.#folder || !continuation?.task) return;
-    const key = keyOf(continuation, caller);
-    if (envelope.summary.notify) {
+    const { target, task } = continuation;
+    const key = keyOf({ target, task }, caller);
+    if (envelope.summary?.notify) {
       this.#forget(key);
-      this.#follow({ key, continuation, caller, since: this.#host.now(), state: continuation.task.status }, false);
-    } else if (TERMINAL_OR_INTERRUPTED.has(continuation.task.status) || envelope.action === "cancel") {
+      this.#follow({ key, continuation, caller, since: this.#host.now(), state: task.status }, false);
+    } else if (TERMINAL_OR_INTERRUPTED.has(task.status ?? "") || envelope.action === "cancel") {
       this.#forget(key);
     }
   }
 
   #follow(record, saved) {
+/** @param {FollowedRecord} record */
     const followed = { record, saved: saved || this.#save(record), cancel() {} };
     this.#followed.set(record.key, followed);
     this.#pollLater(followed, PAUSE_MS.first);
@@ -116,7 +130,8 @@ export class Followers {
   }
 
   #pollLater(followed, pause) {
-    followed.cancel = this.#host.later(pause, () => this.#ask(followed, pause));
+    const failed = (error) => this.#host.warn(`the task "${taskOf(followed.record)}" is no longer followed: ${line(error?.message ?? error)}`);
+    followed.cancel = this.#host.later(pause, () => this.#ask(followed, pause).catch(failed));
   }
 
   async #ask(followed, pause) {
@@ -132,7 +147,7 @@ export class Followers {
     try {
       envelope = JSON.parse(await this.#host.ask(request, record.caller));
     } catch (error) {
-      this.#host.warn(`the task "${record.continuation.task.task_id}" cannot be followed: ${error?.message ?? error}`);
+      this.#host.warn(`the task "${taskOf(record)}" cannot be followed: ${line(error?.message ?? error)}`);
     }
     if (!isCurrent() || envelope?.error?.reason === "shutting_down") return;
     const state = envelope?.summary?.continuation?.task?.status;
@@ -148,11 +163,10 @@ export class Followers {
     const { record, saved } = followed;
     const claimed = `${this.#file(record.key)}.${process.pid}.waking`;
     if (saved && !renamed(this.#file(record.key), claimed)) return this.#followed.delete(record.key);
-    const text = wakeText(record, this.#host.render(JSON.stringify(envelope), TEXT_CHARS), over);
     try {
-      this.#host.wake(record, text);
+      this.#host.wake(record, wakeText(record, this.#host.render(JSON.stringify(envelope), TEXT_CHARS), over));
     } catch (error) {
-      this.#host.warn(`the session of a remote task cannot be woken, and is tried again: ${error?.message ?? error}`);
+      this.#host.warn(`the session of a remote task cannot be woken, and is tried again: ${line(error?.message ?? error)}`);
       if (saved) renamed(claimed, this.#file(record.key));
       return this.#pollLater(followed, WAKE_RETRY_MS);
     }
@@ -164,7 +178,8 @@ export class Followers {
     try {
       mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
       const file = this.#file(record.key);
-      writeFileSync(`${file}.new`, JSON.stringify(record), { mode: 0o600 });
+      rmSync(`${file}.new`, { force: true });
+      writeFileSync(`${file}.new`, JSON.stringify(record), { mode: 0o600, flag: "wx" });
       renameSync(`${file}.new`, file);
       return true;
     } catch (error) {
@@ -178,20 +193,30 @@ export class Followers {
   }
 }
 
-/** Returns the same key for the same task in the same session, whatever its handle. */
+/**
+ * Returns the same key for the same task in the same session, whatever its handle.
+ * @param {Pick<FollowedRecord["continuation"], "target" | "task">} continuation
+ * @param {Caller} caller
+ */
 function keyOf({ target, task }, caller) {
   const name = JSON.stringify([target.target_alias ?? target.target_url, task.task_id, caller.session_key]);
   return createHash("sha256").update(name).digest("hex").slice(0, 32);
 }
 
+/**
+ * @param {FollowedRecord} record
+ * @param {string} result
+ * @param {boolean} over
+ */
 function wakeText(record, result, over) {
   const { target, task } = record.continuation;
-  const peer = target.target_alias ?? target.target_url;
+  const peer = line(target.target_alias ?? target.target_url);
   const news = over ? "has news" : "is not done; it is no longer followed";
-  const handle = result.includes("task_handle:") ? "" : `\ntask_handle: ${task.task_handle}`;
+  const handle = result.includes("task_handle:") ? "" : `\ntask_handle: ${line(task.task_handle)}`;
   return `remote_agent: the task that you handed to ${peer} ${news}. Tell the user, or go on with the work that it is for.${handle}\n${result}`;
 }
 
+/** @param {FollowedRecord} record */
 function described({ continuation, caller, since, state }) {
   const { target, task } = continuation;
   return {
@@ -204,19 +229,70 @@ function described({ continuation, caller, since, state }) {
   };
 }
 
-function readRecords(folder, warn = () => {}) {
+/** Returns the id of a task for a line of the log. The agent chose it. */
+function taskOf(record) {
+  return line(record.continuation.task.task_id).slice(0, MAX_LOGGED_CHARS);
+}
+
+/**
+ * Reads up to `limit` followed tasks.
+ * @param {string} folder
+ * @param {number} limit
+ * @param {(line: string) => void} warn
+ */
+function readRecords(folder, limit, warn = () => {}) {
+  /** @type {FollowedRecord[]} */
   const records = [];
-  for (const name of namesIn(folder).filter((name) => name.endsWith(".json"))) {
+  const names = namesIn(folder).filter((name) => name.endsWith(".json"));
+  for (const [index, name] of names.entries()) {
+    if (records.length >= limit || index >= MAX_FILES) {
+      warn(`${names.length - index} files of followed tasks in "${folder}" are not read: at most ${limit} tasks are followed at a time (\`notify.maxTasks\`)`);
+      break;
+    }
     const file = join(folder, name);
     try {
-      const record = JSON.parse(readFileSync(file, "utf8"));
-      if (`${keyOf(record.continuation, record.caller)}.json` !== name || !record.caller.session_key || !Number.isFinite(record.since)) throw new Error("it is not a followed task");
-      records.push({ file, record });
+      const record = parsedRecord(readSmall(file));
+      if (`${record.key}.json` !== name) throw new Error("its name is not that of its task");
+      records.push(record);
     } catch (error) {
-      warn(`"${file}" cannot be read and is skipped: ${error.message}`);
+      // The error of a parser quotes the file, which may be another than that of a task.
+      warn(`"${file}" cannot be read and is skipped: ${error instanceof SyntaxError ? "it is not JSON" : error.message}`);
     }
   }
   return records;
+}
+
+/** Reads a regular file. Follows no symbolic link, and does not wait for the writer of a FIFO. */
+function readSmall(path) {
+  const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  try {
+    const stat = fstatSync(file);
+    if (!stat.isFile() || stat.size > MAX_FILE_BYTES) throw new Error("it is not a small file");
+    return readFileSync(file, "utf8");
+  } finally {
+    closeSync(file);
+  }
+}
+
+/**
+ * Parses a record. Checks the type of each field that is used, and computes the key, which is part of a path.
+ * @param {string} text
+ * @returns {FollowedRecord}
+ */
+function parsedRecord(text) {
+  const { continuation, caller, since, state } = JSON.parse(text) ?? {};
+  const { target, task } = continuation ?? {};
+  const isText = (value) => typeof value === "string";
+  const isTextOrMissing = (value) => value === undefined || value === null || isText(value);
+  const isRecord =
+    [target?.target_url, task?.task_id, caller?.session_key].every(isText) &&
+    [target.target_alias, task.task_handle, caller.agent_id, caller.state_dir, state].every(isTextOrMissing) &&
+    caller.session_key !== "" &&
+    Number.isFinite(since) &&
+    Math.abs(since) <= MAX_TIME_MS;
+  if (!isRecord) throw new Error("it is not a followed task");
+  const { agent_id, session_key, state_dir } = caller;
+  return { key: keyOf({ target, task }, caller), continuation: { target, task }, caller: { agent_id, session_key, state_dir }, since, state };
 }
 
 /** Restores the files of gateways that stopped before they woke the session. */

@@ -1,10 +1,17 @@
 // Methods of the running gateway about targets and tasks, for the commands and Control UI.
+import { targetsIn } from "./config.js";
+
+/** @import {Api, Lease, Settings} from "./types.d.ts" */
 
 /**
  * Registers `remoteAgent.targets` and `remoteAgent.tasks`, and returns functions that compute their results. `lease()`
  * returns the instance, or undefined while the tool is disabled: the manifest always declares the methods.
+ * @param {Api} api
+ * @param {Settings} config
+ * @param {() => Lease | undefined} lease
  */
 export function registerGatewayMethods(api, config, lease) {
+  /** @type {{ scope: "operator.read" }} */
   const scope = { scope: "operator.read" };
   const tasks = () => {
     const instance = lease();
@@ -16,8 +23,16 @@ export function registerGatewayMethods(api, config, lease) {
   return rows;
 }
 
-function targetsOf({ targets = [] }) {
-  return targets.map(({ alias, baseUrl, description, default: isDefault }) => ({ alias, url: baseUrl, description, default: isDefault === true }));
+/** @param {Settings} config */
+function targetsOf(config) {
+  return targetsIn(config).map(({ alias, baseUrl, description, default: isDefault }) => ({ alias, url: withoutSecrets(baseUrl), description, default: isDefault === true }));
+}
+
+/** Returns a URL without user, password, query and fragment. The library refuses such a URL, but the settings may contain one. */
+function withoutSecrets(url) {
+  if (!URL.canParse(url)) return "";
+  const { origin, pathname } = new URL(url);
+  return pathname === "/" && !url.endsWith("/") ? origin : origin + pathname;
 }
 
 /** Marks the tasks that wake a session when they end, and adds those that an earlier gateway started. */

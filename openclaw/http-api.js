@@ -1,19 +1,43 @@
 // The HTTP API on the gateway's port: `POST /remote_agent/read` and `/remote_agent/write`, with the gateway's
 // authentication.
+import { line } from "./report.js";
+
+/** @import {Api, ApiAnswer, Lease} from "./types.d.ts" */
+/** @import {IncomingMessage, ServerResponse} from "node:http" */
+
+/** @typedef {NonNullable<ReturnType<typeof import("./approval.js").approvalHook>>} Ask */
 
 const MAX_BODY_BYTES = 1 << 20;
 
 /**
  * Registers the routes. `ask` is the approval hook, if a target needs approval. The API cannot request approval from an
  * operator.
+ * @param {Api} api
+ * @param {Lease} lease
+ * @param {Ask} [ask]
  */
 export function registerHttpApi(api, lease, ask) {
-  for (const route of ["read", "write"]) {
-    const handler = (request, response) => handle(route, request, response, lease, ask).then(() => true);
+  for (const route of /** @type {const} */ (["read", "write"])) {
+    const handler = async (request, response) => {
+      await handle(route, request, response, lease, ask).catch((error) => {
+        // The client is gone while it sends its body, or the plugin stops.
+        if (request.complete) api.logger?.warn?.(`a request to the HTTP API failed: ${line(error?.message ?? error)}`);
+        if (response.headersSent) response.destroy();
+        else problem(response, 500, "the request failed");
+      });
+      return true;
+    };
     api.registerHttpRoute?.({ path: `/remote_agent/${route}`, auth: "gateway", match: "exact", handler });
   }
 }
 
+/**
+ * @param {"read" | "write"} route
+ * @param {IncomingMessage} request
+ * @param {ServerResponse} response
+ * @param {Lease} lease
+ * @param {Ask} [ask]
+ */
 async function handle(route, request, response, { agent, api, CancelToken }, ask) {
   if (request.method !== "POST") return problem(response, 405, "use POST", { allow: "POST" });
   if (!/^application\/json\s*(;|$)/i.test(request.headers["content-type"] ?? "")) return problem(response, 415, "send application/json");
@@ -54,7 +78,12 @@ async function readBody(request) {
   return Buffer.concat(chunks).toString("utf8");
 }
 
+/**
+ * @param {ServerResponse} response
+ * @param {ApiAnswer} answer
+ */
 function respond(response, { status, body, reason, retryable }) {
+  /** @type {Record<string, string>} */
   const headers = { "content-type": "application/json", "cache-control": "no-store", "x-content-type-options": "nosniff" };
   if (reason) headers["remote-agent-reason"] = reason;
   if (typeof retryable === "boolean") headers["remote-agent-retryable"] = String(retryable);

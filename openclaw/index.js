@@ -13,11 +13,15 @@ import { markResolved } from "./secrets.js";
 import { auditFindings } from "./security-audit.js";
 import { acquire } from "./slot.js";
 import { createTool } from "./tool.js";
+/** @import {Api, FollowedRecord, Lease} from "./types.d.ts" */
 
 // In these modes OpenClaw collects metadata, and the plugin must not start.
 const METADATA_MODES = new Set(["cli-metadata", "setup-only"]);
 
-/** Registers the command. Its code is loaded when it runs. */
+/**
+ * Registers the command. Its code is loaded when it runs.
+ * @param {Api} api
+ */
 function registerCommand(api) {
   const descriptor = {
     name: "remote-agent",
@@ -29,7 +33,11 @@ function registerCommand(api) {
   api.registerCli?.(register, { descriptors: [descriptor] });
 }
 
-/** Returns a function that wakes a session: OpenClaw starts a turn at once, with the text as a system event. */
+/**
+ * Returns a function that wakes a session: OpenClaw starts a turn at once, with the text as a system event.
+ * @param {Api} api
+ * @returns {(record: FollowedRecord, text: string) => void}
+ */
 function waker(api) {
   return ({ key, caller: { agent_id: agentId, session_key: sessionKey } }, text) => {
     const { system } = api.runtime;
@@ -72,11 +80,13 @@ const plugin = {
   name: "Remote Agent",
   description: "Lets agents hand work to agents elsewhere over A2A.",
 
+/** @param {Api} api */
   register(api) {
     registerCommand(api);
     if (METADATA_MODES.has(api.registrationMode)) return;
     api.registerSecurityAuditCollector?.(auditFindings);
     const { config, place } = settings(api);
+    /** @type {Lease | undefined} */
     let lease;
     const rows = registerGatewayMethods(api, config, () => lease);
     if (config.enabled !== true) {
@@ -92,12 +102,13 @@ const plugin = {
       api.logger.error(describeFailure(error, place));
       return;
     }
-    api.lifecycle.onDispose(() => lease.release());
+    const held = lease;
+    api.lifecycle.onDispose?.(() => held.release());
     registerPage(api, rows);
     // OpenClaw's state directory, which also contains the delegation of each session.
     const stateDir = api.runtime?.state?.resolveStateDir?.();
     const { name, parameters } = lease.definition;
-    const ask = approvalHook(config, parameters, { grants: new Grants(stateDir), tasks: lease.tasks, log: (level, text) => api.logger[level]?.(text) });
+    const ask = approvalHook(lease.settings, parameters, { grants: new Grants(stateDir), tasks: lease.tasks, log: (level, text) => api.logger[level]?.(text) });
     if (ask) api.on?.("before_tool_call", ask, { matcher: [name] });
     registerHttpApi(api, lease, ask);
     // OpenClaw starts services only in its gateway, once.

@@ -5,10 +5,14 @@ import { settings } from "./config.js";
 import { describeFailure } from "./failure.js";
 import { loadLibrary } from "./native.js";
 import { markResolved, resolveSecrets } from "./secrets.js";
+/** @import {Api, CallRequest, Caller, Envelope, HostConfig, Settings} from "./types.d.ts" */
 
 /**
  * Opens an instance with the settings `change(settings)`, by default the unchanged ones. Throws an error with a sentence if
  * the library refuses them.
+ * @param {Pick<Api, "pluginConfig"> & Partial<Api>} api
+ * @param {HostConfig} host
+ * @param {(config: Settings) => Settings} change
  */
 export async function openInstance(api, host, change = (config) => config) {
   const { config, place } = settings({ pluginConfig: api.pluginConfig, config: host });
@@ -28,14 +32,18 @@ export async function openInstance(api, host, change = (config) => config) {
     /**
      * Runs a request and returns its envelope; `more` are additional fields of the caller. Ctrl-C stops waiting and does
      * not cancel the task.
+     * @param {CallRequest} request
+     * @param {((update: any) => void) | null} [onUpdate]
+     * @param {Caller & { list_tasks?: boolean }} [more]
+     * @returns {Promise<Envelope>}
      */
-    async run(request, onUpdate = null, more = {}) {
+    async run(request, onUpdate, more = {}) {
       const caller = JSON.stringify({ state_dir: stateDir, ...more });
       const token = new library.CancelToken();
       const cancel = () => token.cancel();
       process.once("SIGINT", cancel);
       try {
-        return JSON.parse(await agent.execute(JSON.stringify(request), caller, token, onUpdate && ((json) => onUpdate(JSON.parse(json)))));
+        return JSON.parse(await agent.execute(JSON.stringify(request), caller, token, onUpdate ? (json) => onUpdate(JSON.parse(json)) : null));
       } finally {
         process.removeListener("SIGINT", cancel);
       }

@@ -35,10 +35,14 @@ export function libraryPath(platform, resolver = require) {
   return fileURLToPath(new URL(`./native/${file}`, import.meta.url));
 }
 
-/** Loads the library and returns its exports. On failure, throws an error with the path and the package to install. */
+/**
+ * Loads the library and returns its exports. On failure, throws an error with the path and the package to install.
+ * @returns {import("./types.d.ts").Library}
+ */
 export function loadLibrary() {
   const platform = platformName(thisMachine());
   const path = libraryPath(platform);
+  /** @type {{ exports: any }} */
   const module = { exports: {} };
   try {
     process.dlopen(module, path, constants.dlopen.RTLD_NOW | constants.dlopen.RTLD_LOCAL);
@@ -53,7 +57,8 @@ export function loadLibrary() {
 }
 
 function glibcVersion() {
-  const { report } = process;
+  /** @type {any} @types/node has neither the option nor the contents of a report. */
+  const report = process.report;
   // Otherwise the report resolves the host names of all open sockets, which can block for seconds.
   const { excludeNetwork } = report;
   report.excludeNetwork = true;

@@ -1,6 +1,7 @@
 // A tab of Control UI with the targets and the delegated tasks. The page has no script; it reloads itself.
 
 import { age } from "./report.js";
+/** @import {Api} from "./types.d.ts" */
 
 const PATH = "/remote_agent/page";
 const RELOAD_SECONDS = 5;
@@ -35,6 +36,8 @@ async function callerScopes() {
 /**
  * Registers the tab and its page. `targets` and `tasks` return the rows of the gateway methods, `scopes` the scopes of the
  * caller.
+ * @param {Api} api
+ * @param {ReturnType<typeof import("./gateway-methods.js").registerGatewayMethods>} rows
  */
 export function registerPage(api, { targets, tasks }, scopes = callerScopes) {
   const handler = async (request, response) => {
@@ -95,6 +98,7 @@ const ENTITIES = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "
 
 /** Truncates and escapes a text. Replaces control characters and bidirectional formatting characters with a space. */
 function escaped(text) {
-  const shown = [...String(text ?? "")].slice(0, MAX_CELL_CHARS).join("");
+  // A character has up to two code units.
+  const shown = [...String(text ?? "").slice(0, 2 * MAX_CELL_CHARS)].slice(0, MAX_CELL_CHARS).join("");
   return shown.replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, " ").replace(/[&<>"']/g, (character) => ENTITIES[character]);
 }

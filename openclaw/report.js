@@ -2,12 +2,14 @@
 import process from "node:process";
 
 import EXIT_CODES from "./exit-codes.json" with { type: "json" };
+/** @import {Envelope, EnvelopeError, Part, Summary} from "./types.d.ts" */
 
 export const OK = 0;
 export const FAILED = 1;
 export const USAGE = 2;
 export const TIMEOUT = 5;
 
+const EXIT_CODES_BY_REASON = new Map(Object.entries(EXIT_CODES));
 const COMMAND = "openclaw remote-agent";
 
 // Characters that control a terminal, reorder text or are invisible, except line feeds and tabs.
@@ -30,16 +32,22 @@ export function age(ms) {
 }
 
 /** Returns the exit code of an error reason; 1 if the reason has no code. */
-export const exitOf = (reason) => EXIT_CODES[reason] ?? FAILED;
+export const exitOf = (reason = "") => EXIT_CODES_BY_REASON.get(reason) ?? FAILED;
 
-/** Returns the exit code of a call. A failed task is a failure, and so is a wait that timed out before its task ended. */
+/**
+ * Returns the exit code of a call. A failed task is a failure, and so is a wait that timed out before its task ended.
+ * @param {Envelope} envelope
+ */
 export function exitOfEnvelope({ ok, error, summary }) {
   if (!ok) return exitOf(error?.reason);
-  if (["failed", "rejected"].includes(summary?.continuation?.task?.status)) return FAILED;
+  if (["failed", "rejected"].includes(summary?.continuation?.task?.status ?? "")) return FAILED;
   return summary?.wait_expired === true ? TIMEOUT : OK;
 }
 
-/** Prints how a call ended, and returns its exit code. */
+/**
+ * Prints how a call ended, and returns its exit code.
+ * @param {Envelope} envelope
+ */
 export function report(envelope) {
   if (envelope.ok) words(envelope);
   else printError(envelope.error);
@@ -49,6 +57,7 @@ export function report(envelope) {
   return exitOfEnvelope(envelope);
 }
 
+/** @param {Extract<Envelope, { ok: true }>} envelope */
 function words({ summary, raw }) {
   const artifacts = summary.artifacts ?? [];
   for (const artifact of artifacts) print(safe((artifact.parts ?? []).map(part).join("")));
@@ -56,13 +65,17 @@ function words({ summary, raw }) {
   if (artifacts.length === 0 && message) print(safe(message));
 }
 
+/** @param {Part} part */
 function part({ kind, text, data, file }) {
   if (kind === "text") return text ?? "";
   if (kind === "data") return `\n${JSON.stringify(data, null, 2)}\n`;
   return `\n[file: ${[file?.name, file?.mimeType, file?.uri].filter(Boolean).map(line).join(", ")}]\n`;
 }
 
-/** Prints an error of the library with a hint. */
+/**
+ * Prints an error of the library with a hint.
+ * @param {EnvelopeError} [error]
+ */
 export function printError({ message, reason, details } = {}) {
   note(`error: ${line(message ?? "the library's answer is not one of its results; this is a bug of the plugin")}`);
   for (const place of details?.errors ?? []) note(line(`  ${place.instancePath ?? ""} ${place.message ?? ""}`));
@@ -70,7 +83,11 @@ export function printError({ message, reason, details } = {}) {
   if (hint) note(`what to do: ${hint}`);
 }
 
-/** Returns a hint for an error reason. */
+/**
+ * Returns a hint for an error reason.
+ * @param {string} [reason]
+ * @param {EnvelopeError["details"]} [details]
+ */
 export function hintFor(reason, details) {
   if (reason === "address_refused") return "If the agent may be at such an address, set `allowPrivateNetwork` of this target to true, or add it with `--allow-private`.";
   if (reason === "auth_required") return "Add the agent with `--bearer-env VAR`, or set `auth` of this target.";
@@ -78,15 +95,19 @@ export function hintFor(reason, details) {
   if (reason === "invalid_request") return `See \`${COMMAND} --help\`.`;
   if (reason === "http_status") {
     const status = details?.http_status;
-    return status === 429 || status >= 500
+    return status === 429 || (status ?? 0) >= 500
       ? "The agent cannot work now. Try again later; if it stays so, the log of the agent's server has the cause."
       : "Check the address of the agent: the server there does not accept this request.";
   }
   return details?.hint && line(details.hint);
 }
 
-/** Prints the state of a task, and the commands that continue it or its conversation. */
-export function printNextSteps({ continuation: { target, task, conversation }, status_message: said }) {
+/**
+ * Prints the state of a task, and the commands that continue it or its conversation.
+ * @param {Summary} summary
+ */
+export function printNextSteps({ continuation, status_message: said }) {
+  const { target, task, conversation } = continuation ?? {};
   const to = `--target ${word(target?.target_alias ?? "")}`;
   const converse = () => {
     if (conversation?.context_id) note(`to continue the conversation:\n  ${COMMAND} send ${to} --context ${word(conversation.context_id)} 'TEXT'`);
@@ -111,6 +132,6 @@ export function word(text) {
 /** Formats rows as aligned columns. The first row is the header. */
 export function table(rows) {
   const cells = rows.map((row) => row.map((cell) => line(cell)));
-  const widths = cells[0].map((_, column) => Math.max(...cells.map((row) => row[column].length)));
+  const widths = cells[0].map((_, column) => cells.reduce((width, row) => Math.max(width, row[column].length), 0));
   return cells.map((row) => row.map((cell, column) => cell.padEnd(widths[column])).join("  ").trimEnd()).join("\n");
 }

@@ -38,7 +38,7 @@ export function markResolved(config, source) {
  */
 function writtenPath(path, { targets }, source) {
   return path.replace(/^targets\[(\d+)\]/, (_, index) => {
-    const at = source.targets?.findIndex(({ alias }) => alias === targets[index].alias) ?? -1;
+    const at = Array.isArray(source.targets) ? source.targets.findIndex((target) => target?.alias === targets[index]?.alias) : -1;
     return `targets[${at < 0 ? index : at}]`;
   });
 }
@@ -64,6 +64,12 @@ export function shortSecrets(config, resolved) {
   return secretPlaces(resolved).flatMap(({ path, value }) => (credentials.has(path) && isShort(value) ? [path] : []));
 }
 
+/**
+ * @param {any} holder
+ * @param {string[]} steps
+ * @param {string} before
+ * @returns {{ holder: any, key: string, path: string, value: unknown }[]}
+ */
 function places(holder, [key, ...rest], before) {
   if (typeof holder !== "object" || holder === null) return [];
   const keys = key === "*" ? Object.keys(holder) : Object.hasOwn(holder, key) ? [key] : [];

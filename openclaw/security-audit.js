@@ -1,10 +1,14 @@
 // Findings for `openclaw security audit`: settings that widen the network access of the tool or expose a credential.
 import { isIPv4 } from "node:net";
 
-import { settings } from "./config.js";
+import { settings, targetsIn } from "./config.js";
 import { plaintextSecrets } from "./secrets.js";
+/** @import {HostConfig} from "./types.d.ts" */
 
-/** Returns the findings for a host configuration with unresolved secrets. */
+/**
+ * Returns the findings for a host configuration with unresolved secrets.
+ * @param {{ sourceConfig?: HostConfig, config: HostConfig }} context
+ */
 export function auditFindings({ sourceConfig, config: host }) {
   const source = sourceConfig ?? host;
   const { config, place } = settings({ pluginConfig: source?.plugins?.entries?.["remote-agent"]?.config, config: source });
@@ -13,10 +17,10 @@ export function auditFindings({ sourceConfig, config: host }) {
   for (const { path } of plaintextSecrets(config)) {
     add("plaintext_secret", "warn", "A credential of a remote agent is in plain text", `${place}.${path} is a literal.`, "Replace it with a SecretRef.");
   }
-  for (const target of config.targets ?? []) {
+  for (const target of targetsIn(config)) {
     const at = `${place}.targets (${target.alias})`;
     if (target.allowPrivateNetwork === true) add("private_network", "warn", "A remote agent may be at a private address", `${at}.allowPrivateNetwork is true: its name may lead into this network.`, "Remove it where the agent has a public address.");
-    if (/^http:/i.test(target.baseUrl ?? "") && target.auth && !isLoopback(target.baseUrl)) add("cleartext", "critical", "A credential travels unencrypted", `${at} has auth and an http address.`, "Use https.");
+    if (/^\s*http:/i.test(target.baseUrl ?? "") && target.auth && !isLoopback(target.baseUrl)) add("cleartext", "critical", "A credential travels unencrypted", `${at} has auth and an http address.`, "Use https.");
   }
   const { policy = {}, gateway = {} } = config;
   if (policy.allowTargetUrlOverride === true) add("url_override", "warn", "Agents may call any address", `${place}.policy.allowTargetUrlOverride is true: a request names its target by URL.`, "Configure the targets and remove it.");
@@ -27,6 +31,7 @@ export function auditFindings({ sourceConfig, config: host }) {
 }
 
 function isLoopback(url) {
+  if (!URL.canParse(url)) return false;
   const { hostname } = new URL(url);
   return hostname === "localhost" || hostname === "[::1]" || (isIPv4(hostname) && hostname.startsWith("127."));
 }

@@ -9,6 +9,9 @@ import manifest from "./package.json" with { type: "json" };
 import { Followers } from "./followers.js";
 import { loadLibrary } from "./native.js";
 import { DelegatedTasks } from "./tasks.js";
+/** @import {FollowedRecord, Lease, Library, ParsedSettings, Settings} from "./types.d.ts" */
+
+/** @typedef {(record: FollowedRecord, text: string) => void} Waker */
 
 const slotKey = Symbol.for(`openclaw-remote-agent/${manifest.version}`);
 
@@ -18,9 +21,15 @@ const slotKey = Symbol.for(`openclaw-remote-agent/${manifest.version}`);
  *
  * `wake(record, text)` wakes a session of the host. `mark(config)` returns the configuration for the library; an evaluation
  * that cannot mark the secrets shares the instance of one that can. The lease is `{ agent, api, CancelToken, definition,
- * followers, tasks, release() }`.
+ * followers, settings, tasks, release() }`.
+ * @param {Settings} config
+ * @param {{ [level: string]: any }} logger
+ * @param {() => Library} load
+ * @param {Waker} [wake]
+ * @param {(config: Settings) => Settings} mark
+ * @returns {Lease}
  */
-export function acquire(config, logger, load = loadLibrary, wake = undefined, mark = (config) => config) {
+export function acquire(config, logger, load = loadLibrary, wake, mark = (config) => config) {
   const slot = (globalThis[slotKey] ??= { library: undefined, instances: new Map() });
   slot.library ??= load();
   const text = JSON.stringify(config);
@@ -59,9 +68,11 @@ function start(library, config) {
     },
   };
   try {
-    const { notify, targets } = JSON.parse(library.parseConfig(config));
-    const settings = { ...notify, byDefault: targets?.some((target) => target.notify === true) };
-    return { agent, definition: JSON.parse(agent.definition()), loggers, wakers, tasks, followers: new Followers(host, settings) };
+    /** @type {ParsedSettings} */
+    const settings = JSON.parse(library.parseConfig(config));
+    const { notify, targets } = settings;
+    const followers = new Followers(host, { ...notify, byDefault: targets?.some((target) => target.notify === true) });
+    return { agent, settings, definition: JSON.parse(agent.definition()), loggers, wakers, tasks, followers };
   } catch (error) {
     agent.close();
     throw error;
@@ -69,13 +80,14 @@ function start(library, config) {
 }
 
 function lease(slot, key, instance, logger, wake) {
-  const { agent, definition, loggers, wakers, followers, tasks } = instance;
+  const { agent, settings, definition, loggers, wakers, followers, tasks } = instance;
   // A wrapper, because two evaluations may share one logger.
   const own = { write: (level, line) => logger[level]?.(`remote-agent: ${line}`) };
   loggers.push(own);
   if (wake) wakers.push(wake);
   return {
     agent,
+    settings,
     definition,
     followers,
     tasks,

@@ -1,9 +1,11 @@
 // The tasks that calls of this process delegated, from their latest results.
+/** @import {Envelope, Route, Summary} from "./types.d.ts" */
 
 const MAX_TASKS = 200;
 const MAX_TEXT_CHARS = 200;
+const MAX_ID_CHARS = 1024;
 
-/** A bounded list of delegated tasks. The least recently updated task is evicted first. */
+/** A bounded list of delegated tasks. The least recently updated task is evicted first, and a task with a very long id is left out. */
 export class DelegatedTasks {
   #tasks = new Map();
   #now;
@@ -12,22 +14,37 @@ export class DelegatedTasks {
     this.#now = now;
   }
 
-  /** Records the task of `envelope`. */
+  /**
+   * Records the task of `envelope`.
+   * @param {Envelope} envelope
+   */
   observe({ ok, action, summary, error }) {
     const latest = ok ? summary : error?.details?.latest_event_summary;
     const { target, task } = latest?.continuation ?? {};
-    if (!task?.task_id) return;
+    if (!task?.task_id || task.task_id.length > MAX_ID_CHARS) return;
     const key = JSON.stringify([target?.target_url, task.task_id]);
     const now = this.#now();
     const { since = now } = this.#tasks.get(key) ?? {};
     this.#tasks.delete(key);
-    this.#tasks.set(key, { route: target, target: target?.target_alias ?? target?.target_url, taskId: task.task_id, handle: task.task_handle, state: task.status, action, since, updated: now, lastWord: lastWord(latest) });
+    this.#tasks.set(key, { route: target, target: target?.target_alias ?? target?.target_url, taskId: task.task_id, handle: task.task_handle, state: task.status, action, since, updated: now, lastWord: lastWord(latest ?? {}) });
     if (this.#tasks.size > MAX_TASKS) this.#tasks.delete(this.#tasks.keys().next().value);
   }
 
-  /** Returns the target of a task handle, in the form of a continuation. */
+  /**
+   * Returns the target of a task handle, in the form of a continuation.
+   * @param {string} handle
+   * @returns {Route | undefined}
+   */
   targetOf(handle) {
     return this.#tasks.values().find((task) => task.handle === handle)?.route;
+  }
+
+  /**
+   * Returns whether an earlier result has a target at this URL, and with this card path.
+   * @param {Route} route
+   */
+  hasRoute({ target_url: url, card_path: path }) {
+    return this.#tasks.values().some(({ route }) => route?.target_url === url && (path === undefined || route.card_path === path));
   }
 
   /** Returns the URLs of the targets that have a task with this id. */
@@ -58,7 +75,10 @@ export function withAgentTasks(tasks, targets, now = Date.now()) {
   return [...all.values()];
 }
 
-/** Returns the beginning of the last text in a result. */
+/**
+ * Returns the beginning of the last text in a result.
+ * @param {Summary} summary
+ */
 export function lastWord({ status_message: said, message_text: message, artifacts = [] }) {
   const text = artifacts.at(-1)?.parts?.find((part) => part.kind === "text")?.text;
   return excerpt(said ?? text ?? message);

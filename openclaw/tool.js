@@ -3,6 +3,7 @@ import { setImmediate } from "node:timers/promises";
 
 import { argumentCleaner } from "./arguments.js";
 import { FileError, NO_FILES, attach, describe, save, withPaths, withoutSaved } from "./files.js";
+/** @import {CallRequest, Lease} from "./types.d.ts" */
 
 /**
  * The minimum interval between two updates of a call, in milliseconds. The library delivers the first and the last update,
@@ -30,6 +31,8 @@ const OUTPUT_SCHEMA = {
  * Creates the tool for one context. The caller of each call contains `agentId`, `sessionKey` and `stateDir` of the context,
  * and the trace that `traceparent()` resolves to, if any. With a `workspaceDir`, parts may name files in it or in
  * `mediaRoots`, and the tool saves files of results in it.
+ * @param {Pick<Lease, "agent" | "definition" | "CancelToken"> & Partial<Lease>} lease
+ * @param {Record<string, any>} context
  */
 export function createTool({ agent, definition, followers, tasks, CancelToken }, context = {}) {
   const { agentId, sessionKey, stateDir, oneShotCliRun, workspaceDir, mediaRoots, traceparent } = context;
@@ -40,7 +43,7 @@ export function createTool({ agent, definition, followers, tasks, CancelToken },
     parameters,
     outputSchema: OUTPUT_SCHEMA,
     // Otherwise OpenClaw hides plugin tools behind its tool search, and the model must search for the tool first.
-    catalogMode: "direct-only",
+    catalogMode: /** @type {const} */ ("direct-only"),
     prepareArguments: argumentCleaner(parameters),
     async execute(_toolCallId, request, signal, onUpdate) {
       const token = new CancelToken();
@@ -71,7 +74,10 @@ export function createTool({ agent, definition, followers, tasks, CancelToken },
   };
 }
 
-/** Joins the pieces of an envelope from `executeRendered`. Yields to the event loop before each further piece. */
+/**
+ * Joins the pieces of an envelope from `executeRendered`. Yields to the event loop before each further piece.
+ * @param {string[]} pieces
+ */
 export async function assemble([first, ...pieces]) {
   const envelope = JSON.parse(first);
   for (const piece of pieces) {
@@ -93,6 +99,8 @@ function toolResult(agent, json) {
 
 /**
  * Returns the envelope of a request that was refused before the library received it, in the format of the library's errors.
+ * @param {CallRequest} request
+ * @param {FileError} error
  */
 function invalidRequest({ action }, { place, message }) {
   const complaint = { instancePath: place, keyword: "path", message, params: {}, schemaPath: "#/properties/parts/items/properties/path" };

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -31,8 +31,8 @@ function delegated(...targets) {
   return tasks;
 }
 
-function hook(targets, { dir = stateDir(), tasks } = {}) {
-  return approvalHook({ targets }, parameters, { grants: new Grants(dir), tasks });
+function hook(targets, { dir = stateDir(), tasks, ...settings } = {}) {
+  return approvalHook({ targets, ...settings }, parameters, { grants: new Grants(dir), tasks });
 }
 
 test("without a mode there is no hook", () => {
@@ -159,6 +159,85 @@ test("headers and unknown task ids need the approval of a send", () => {
   assert.equal(ask({ params: { action: "list_targets" } }, {}), undefined);
 });
 
+const CARD = "/.well-known/agent-card.json";
+const MODES = ["first", "always", "deny"];
+const isStopped = (answer) => Boolean(answer?.block ?? answer?.requireApproval);
+
+/** A call of another action than `send` with a continuation of the target. */
+const follow = (action, target) => ({ params: { action, continuation: { target: { preferred_transports: ["JSONRPC"], card_path: CARD, ...target }, task: { task_id: "t" } } } });
+
+test("a place other than the configured one is text", () => {
+  const url = "https://desk.example/a";
+  const tasks = delegated({ alias: "desk", url, id: "t" });
+  const places = [
+    { target_url: url, card_path: "/x?PRIVATE text" },
+    { target_url: url, card_path: "/PRIVATE text", target_alias: "elsewhere" },
+    { target_url: url, card_path: `${CARD}#PRIVATE` },
+    { target_url: url, card_path: CARD.toUpperCase() },
+    { target_url: "https://desk.example/PRIVATE%20text" },
+    { target_url: "https://desk.example/a/PRIVATE" },
+    { target_url: "https://PRIVATE.desk.example/a" },
+    { target_url: "https://desk.example:8443/a" },
+  ];
+  for (const approval of MODES)
+    for (const action of ["status", "watch", "cancel"])
+      for (const place of places) assert.ok(isStopped(hook([desk({ approval, baseUrl: url }), open], { tasks })(follow(action, place), {})), `${approval} ${action} ${JSON.stringify(place)}`);
+});
+
+test("the configured place is no text", () => {
+  const url = "https://desk.example/a";
+  const tasks = delegated({ alias: "desk", url, id: "t" });
+  const ask = hook([desk({ approval: "deny", baseUrl: url }), open], { tasks });
+  const cards = hook([desk({ approval: "deny", baseUrl: url, cardPath: "/own.json" }), open], { tasks });
+  const defaults = hook([desk({ approval: "deny", baseUrl: url }), open], { tasks, defaults: { cardPath: "/default.json" } });
+  for (const action of ["status", "watch", "cancel"]) {
+    assert.equal(ask(follow(action, { target_url: url }), {}), undefined);
+    assert.equal(ask(follow(action, { target_url: url, target_alias: "desk", card_path: "/ignored by the library" }), {}), undefined);
+    assert.equal(cards(follow(action, { target_url: url, card_path: "/own.json" }), {}), undefined);
+    assert.equal(defaults(follow(action, { target_url: url, card_path: "/default.json" }), {}), undefined);
+    assert.ok(isStopped(defaults(follow(action, { target_url: url }), {})));
+  }
+});
+
+test("without normalized URLs another spelling is another place", () => {
+  const url = "https://desk.example/a";
+  const ask = hook([desk({ approval: "deny", baseUrl: url }), open], { tasks: delegated({ alias: "desk", url, id: "t" }), policy: { normalizeBaseUrl: false } });
+  assert.equal(ask(follow("status", { target_url: url }), {}), undefined);
+  assert.ok(ask(follow("status", { target_url: `${url}//` }), {}).block);
+});
+
+test("a place that an earlier result contains is no text, and the question shows any other", () => {
+  const place = { target_url: "https://new.example/x", card_path: "/card.json" };
+  const tasks = new DelegatedTasks();
+  tasks.observe({ ok: true, summary: { continuation: { target: place, task: { task_id: "t" } } } });
+  const ask = hook([desk({ approval: "always" }), open], { tasks });
+  assert.equal(ask(follow("status", place), {}), undefined);
+  assert.match(ask(follow("status", { ...place, card_path: "/PRIVATE" }), {}).requireApproval.description, /\[status\] \[at https:\/\/new.example\/x\] \[at \/PRIVATE\]/);
+});
+
+test("a denied address is denied in every spelling", () => {
+  const spellings = {
+    "http://127.0.0.1:9/": ["http://[::ffff:127.0.0.1]:9/x", "http://[::FFFF:7F00:1]:9/x", "http://[0:0:0:0:0:ffff:127.0.0.1]:9/x", "http://[64:ff9b::127.0.0.1]:9/x", "http://2130706433:9/x", "http://0x7f.1:9/x", "http://0177.0.0.1:9/x", "http://127.1:9/x", "http://127.0.0.1.:9/x", "http://localhost:9/x", "http://LOCALHOST.:9/x", "http://a.localhost:9/x", "http://[::1]:9/x", "http://0.0.0.0:9/x", "http://[::]:9/x", "http://127.0.0.2:9/x", "http://u:p@127.0.0.1:9/x", "http://\uff11\uff12\uff17.0.0.1:9/x", "http:127.0.0.1:9/x"],
+    "http://[::ffff:192.0.2.1]/": ["http://192.0.2.1/x", "http://192.0.2.1:80/x", "http://3221225985/x", "http://[::ffff:c000:201]/x"],
+    "https://[2001:db8::1]/": ["https://[2001:DB8:0:0:0:0:0:1]:443/x", "https://[2001:0db8::0001]/x"],
+    "https://b\u00fccher.example/": ["https://xn--bcher-kva.example/x", "https://B\u00dcCHER.example./x", "https://b%C3%BCcher.example/x", "https://b\u00fccher\u3002example:443/x"],
+  };
+  for (const [baseUrl, others] of Object.entries(spellings))
+    for (const url of others) assert.ok(hook([desk({ approval: "deny", baseUrl }), open])(send({ target_url: url }), {})?.block, `${baseUrl} ${url}`);
+  assert.ok(!hook([desk({ approval: "deny", baseUrl: "http://127.0.0.1:9/" }), open])(send({ target_url: "http://127.0.0.1:8/" }), {}).block);
+});
+
+test("a prototype does not change the target", () => {
+  const ask = hook([desk({ approval: "deny", default: true }), open]);
+  const inherited = (prototype, own) => Object.assign(Object.create(prototype), own);
+  assert.ok(ask({ params: inherited({ target_alias: "open" }, send().params) }, {}).block);
+  assert.ok(ask({ params: JSON.parse('{"action":"send","parts":[],"__proto__":{"target_alias":"open"}}') }, {}).block);
+});
+
+test("a long path of slashes takes no time", () => {
+  assert.ok(hook([desk({ approval: "always" })])(send({ target_url: `https://desk.example${"/".repeat(2_000_000)}x` }), {}));
+});
+
 test("a removed file revokes the grants", () => {
   const dir = stateDir();
   const ask = hook([desk({ approval: "first" })], { dir });
@@ -201,4 +280,29 @@ test("the default target is asked about when none is named", () => {
 test("a long message is cut and control characters are removed", () => {
   const { requireApproval } = hook([desk({ approval: "always" })])(send({ parts: [{ kind: "text", text: `\u202e${"x".repeat(5000)}` }] }), {});
   assert.ok(requireApproval.description.length <= 512 && !requireApproval.description.includes("\u202e"));
+});
+
+test("a request that cannot be read is blocked, not passed", () => {
+  const ask = hook([desk({ approval: "always" })]);
+  const hostile = { toString: 5, valueOf: 5 };
+  for (const more of [{ push_notification_config: { url: hostile } }, { parts: [{ kind: "file", path: hostile }] }, { parts: [{ kind: "file", bytes: hostile }] }]) assert.ok(isStopped(ask(send(more), {})), JSON.stringify(more));
+  let deep = {};
+  for (let depth = 0; depth < 100_000; depth += 1) deep = { deep };
+  assert.ok(ask(send({ metadata: deep }), {}).block);
+});
+
+test("grants are not written through a link", { skip: process.platform === "win32" }, () => {
+  const dir = stateDir();
+  const grants = new Grants(dir);
+  grants.add("x");
+  writeFileSync(join(dir, "other"), "other");
+  symlinkSync(join(dir, "other"), join(dir, "remote-agent/approvals.json.new"));
+  grants.add("y");
+  assert.equal(readFileSync(join(dir, "other"), "utf8"), "other");
+  assert.ok(grants.has("y"));
+});
+
+test("targets that are none are ignored", () => {
+  for (const targets of [{}, "x", 5, [null], [5]]) assert.equal(hook(targets), undefined);
+  assert.ok(hook([null, desk({ approval: "deny" })])(send({ target_alias: "desk" }), {}).block);
 });

@@ -87,3 +87,18 @@ test("security audit reports settings that widen the reach", () => {
   assert.deepEqual(ids, ["plaintext_secret", "private_network", "cleartext", "url_override", "private_urls", "remote_gateway", "token_in_query"]);
   assert.ok(!JSON.stringify(found).includes("secret-value"));
 });
+
+test("security audit and doctor read settings that no schema has checked", async () => {
+  const auth = { type: "bearer", token: { source: "env", id: "A" } };
+  const ids = (targets) => auditFindings({ sourceConfig: host({ targets }) }).map(({ checkId }) => checkId);
+  assert.deepEqual(ids([null, 5, { alias: "x", baseUrl: "http://", auth }, { alias: "y", baseUrl: " HTTP://y.example", auth }]), ["remote-agent.cleartext", "remote-agent.cleartext"]);
+  for (const targets of [{}, "x", 5, null]) assert.deepEqual(ids(targets), []);
+  assert.deepEqual(await checks({ enabled: true, targets: [null, target] }), []);
+});
+
+test("times of a token that no calendar has are no error", async () => {
+  const token = (exp) => `x.${Buffer.from(JSON.stringify({ exp })).toString("base64url")}.y`;
+  const settings = (exp) => ({ enabled: true, targets: [{ ...target, auth: { type: "bearer", token: token(exp) } }] });
+  assert.deepEqual(await checks(settings(-1e300)), ["plaintext"]);
+  assert.deepEqual(await checks(settings(0)), ["plaintext", "token"]);
+});

@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
-import { mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { execFile, execFileSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { promisify } from "node:util";
-import { Followers, followedFolder, followedTasks } from "../followers.js";
+import { Followers, followedFolder } from "../followers.js";
 
 const SETTINGS = { maxTasks: 2, maxAgeMs: 60_000 };
 const caller = { agent_id: "main", session_key: "agent:main:x", state_dir: "/state" };
@@ -78,7 +79,7 @@ test("a restarted gateway follows what the killed one left", async () => {
   for (let i = 0; i < 2; i += 1) killed.followers.observe(envelope("send", "working", { notify: true, taskId: `t-${i}` }), caller);
   const { followers, seen, pass, stateDir } = gateway([envelope("status", "completed")], killed.stateDir);
   followers.open(stateDir);
-  assert.deepEqual(followedTasks(stateDir).map(({ taskId }) => taskId).sort(), ["t-0", "t-1"]);
+  assert.deepEqual(followers.list().map(({ taskId }) => taskId).sort(), ["t-0", "t-1"]);
   for (let i = 0; i < 3; i += 1) await pass();
   assert.equal(seen.woken.length, 2);
 });
@@ -113,6 +114,107 @@ test("two processes on one state directory wake each of five sessions once", asy
   const outputs = await Promise.all([run(), run()]);
   const woken = outputs.flatMap(({ stdout }) => stdout.trim().split("\n").filter(Boolean));
   assert.deepEqual(woken.sort(), [0, 1, 2, 3, 4].map((i) => `agent:main:${i}`));
+});
+
+/** Writes files of followed tasks into the state directory of `of`: what `change` makes of a real one, under the name of its key. */
+function plant({ stateDir }, number, change = (record) => record) {
+  const folder = followedFolder(stateDir);
+  mkdirSync(folder, { recursive: true });
+  for (let index = 0; index < number; index += 1) {
+    const { continuation } = envelope("send", "working", { taskId: `planted-${index}` }).summary;
+    const record = { key: "", continuation, caller, since: 0, state: "working" };
+    const key = createHash("sha256").update(JSON.stringify([continuation.target.target_alias, continuation.task.task_id, caller.session_key])).digest("hex").slice(0, 32);
+    record.key = key;
+    writeFileSync(join(folder, `${key}.json`), JSON.stringify(change(record)));
+  }
+}
+
+test("a restarted gateway follows no more tasks than its limit", async () => {
+  const one = gateway([envelope("status", "working")]);
+  plant(one, 3000);
+  one.followers.open(one.stateDir);
+  assert.deepEqual([one.timers(), one.followers.list().length, one.files().length], [2, 2, 3000]);
+  assert.equal(one.followers.reserve({ action: "send", notify: true }), undefined);
+  assert.equal(one.seen.warned.length, 1);
+  assert.match(one.seen.warned[0], /^2998 files of followed tasks in .* are not read: at most 2 .*notify\.maxTasks/);
+});
+
+test("a planted file cannot name another file", async () => {
+  const one = gateway([envelope("status", "completed")]);
+  const other = join(one.stateDir, "openclaw.json");
+  writeFileSync(other, "{}");
+  plant(one, 1, (record) => ({ ...record, key: "../../openclaw" }));
+  one.followers.open(one.stateDir);
+  await one.pass();
+  assert.ok(existsSync(other));
+  assert.deepEqual([one.seen.woken.length, one.files()], [1, []]);
+});
+
+test("a planted file with fields of the wrong type is skipped", async () => {
+  const changes = [
+    () => null,
+    () => [],
+    (record) => ({ ...record, since: 1e300 }),
+    (record) => ({ ...record, since: "0" }),
+    (record) => ({ ...record, state: { toString: 5 } }),
+    (record) => ({ ...record, caller: { ...record.caller, agent_id: 5 } }),
+    (record) => ({ ...record, continuation: { ...record.continuation, task: { ...record.continuation.task, task_handle: {} } } }),
+    (record) => ({ ...record, padding: "x".repeat(70_000) }),
+  ];
+  for (const change of changes) {
+    const one = gateway([envelope("status", "working")]);
+    plant(one, 1, change);
+    one.followers.open(one.stateDir);
+    assert.deepEqual([one.followers.list(), one.seen.warned.length], [[], 1], String(change));
+  }
+});
+
+test("a planted file adds no field to the caller", async () => {
+  const one = gateway([envelope("status", "working")]);
+  plant(one, 1, (record) => ({ ...record, caller: { ...record.caller, can_notify: true, traceparent: "x" } }));
+  one.followers.open(one.stateDir);
+  await one.pass();
+  assert.deepEqual(one.seen.asked[0].who, caller);
+});
+
+test("a link and a FIFO are not read, and no other file is quoted", { skip: process.platform === "win32" }, async () => {
+  const one = gateway([envelope("status", "working")]);
+  plant(one, 0);
+  const folder = followedFolder(one.stateDir);
+  writeFileSync(join(one.stateDir, "secret"), "secret words");
+  symlinkSync(join(one.stateDir, "secret"), join(folder, "link.json"));
+  writeFileSync(join(folder, "text.json"), "secret words");
+  mkdirSync(join(folder, "folder.json"));
+  execFileSync("mkfifo", [join(folder, "fifo.json")]);
+  one.followers.open(one.stateDir);
+  assert.deepEqual([one.seen.warned.length, one.timers()], [4, 0]);
+  assert.ok(!one.seen.warned.join().includes("secret words"), one.seen.warned.join());
+});
+
+test("words of an agent stay on one line of the log and of the text", async () => {
+  const one = gateway([envelope("status", "completed")]);
+  one.host.ask = () => Promise.reject(new Error("no\nline"));
+  one.followers.open(one.stateDir);
+  one.followers.observe(envelope("send", "working", { notify: true, taskId: "t\n[error] forged \u001b[31m" }), caller);
+  await one.pass();
+  assert.deepEqual(one.seen.warned, ['the task "t [error] forged [31m" cannot be followed: no line']);
+});
+
+test("an error while a session is woken is tried again", async () => {
+  const one = gateway([envelope("status", "completed")]);
+  let fails = true;
+  const { render } = one.host;
+  one.host.render = (...call) => {
+    if (fails) throw new Error("no");
+    return render(...call);
+  };
+  one.followers.open(one.stateDir);
+  one.followers.observe(started, caller);
+  await one.pass();
+  assert.deepEqual([one.seen.woken.length, one.timers()], [0, 1]);
+  fails = false;
+  await one.pass();
+  assert.equal(one.seen.woken.length, 1);
 });
 
 test("what a flooding agent says is cut before it wakes the session", async () => {
@@ -266,4 +368,16 @@ test("a file that is no followed task is skipped", () => {
   assert.equal(seen.warned.length, 1);
   assert.equal(followers.list().length, 1);
   rmSync(stateDir, { recursive: true });
+});
+
+test("a followed task is not saved through a link", { skip: process.platform === "win32" }, () => {
+  const one = gateway([envelope("status", "working")]);
+  plant(one, 1);
+  const [name] = one.files();
+  writeFileSync(join(one.stateDir, "other"), "other");
+  symlinkSync(join(one.stateDir, "other"), join(followedFolder(one.stateDir), `${name}.new`));
+  one.followers.open(one.stateDir);
+  one.followers.observe(envelope("send", "working", { notify: true, taskId: "planted-0" }), caller);
+  assert.equal(readFileSync(join(one.stateDir, "other"), "utf8"), "other");
+  assert.deepEqual([one.files(), one.seen.warned], [[name], []]);
 });

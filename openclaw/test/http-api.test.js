@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
+import { connect } from "node:net";
 import { test } from "node:test";
+import { setImmediate } from "node:timers/promises";
 import { registerHttpApi } from "../http-api.js";
 
 class CancelToken {
@@ -18,13 +20,15 @@ const api = {
 /** A gateway with the routes, whose library answers with what `execute` returns. */
 async function gateway(t, execute, ask) {
   const routes = new Map();
-  registerHttpApi({ registerHttpRoute: (route) => routes.set(route.path, route) }, { agent: { execute }, api, CancelToken }, ask);
-  const server = createServer((request, response) => routes.get(request.url).handler(request, response));
+  const warned = [];
+  registerHttpApi({ registerHttpRoute: (route) => routes.set(route.path, route), logger: { warn: (line) => warned.push(line) } }, { agent: { execute }, api, CancelToken }, ask);
+  const handled = [];
+  const server = createServer((request, response) => void handled.push(routes.get(request.url).handler(request, response)));
   await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
   t.after(() => server.close());
   const origin = `http://127.0.0.1:${server.address().port}`;
   const post = (body, options = {}) => fetch(`${origin}/remote_agent/write`, { method: "POST", headers: { "content-type": "application/json" }, body, ...options });
-  return { routes, post };
+  return { routes, post, origin, handled, warned };
 }
 
 test("both routes are behind the authentication of the gateway", async (t) => {
@@ -79,4 +83,20 @@ test("a client that leaves cancels its call", async (t) => {
   });
   await assert.rejects(post('{"a":1}', { signal: abort.signal }));
   await cancelled;
+});
+
+test("a call that fails is answered, without its cause", async (t) => {
+  const { post, handled, warned } = await gateway(t, () => Promise.reject(new Error("closed\n/secret/path")));
+  const answer = await post('{"a":1}');
+  assert.deepEqual([answer.status, await answer.json()], [500, { error: 500, message: "the request failed" }]);
+  assert.deepEqual([await handled[0], warned], [true, ["a request to the HTTP API failed: closed /secret/path"]]);
+});
+
+test("a client that leaves while it sends its body is no error", async (t) => {
+  const { origin, handled, warned } = await gateway(t, () => assert.fail("a call"));
+  const socket = connect(new URL(origin).port, "127.0.0.1");
+  socket.write("POST /remote_agent/write HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{");
+  while (handled.length === 0) await setImmediate();
+  socket.destroy();
+  assert.deepEqual([await handled[0], warned], [true, []]);
 });

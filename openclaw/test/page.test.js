@@ -79,3 +79,8 @@ test("page refuses a caller that may not read", async () => {
   assert.equal((await answer(registered(["operator.pairing"]).route, "GET")).status, 403);
   assert.equal((await answer(registered(["operator.write"]).route, "GET")).status, 200);
 });
+
+test("text that is cut is cut at whole characters", () => {
+  const html = page([], [{ ...TASK, lastWord: `${"\u{1f600}".repeat(250)}x` }]);
+  assert.ok(html.includes(`<td>${"\u{1f600}".repeat(200)}</td>`));
+});

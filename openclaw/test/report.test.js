@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { age, line, safe, word } from "../report.js";
+import { age, exitOf, line, safe, table, word } from "../report.js";
 
 test("characters that are not shown are removed", () => {
   assert.equal(safe("a\u061c\u200b\u2060\u3164\ufe0f\u{e0041}\u202e\ufff9\u001bb\n\tc"), "ab\n\tc");
@@ -17,3 +17,7 @@ test("a word of a command is quoted where a shell reads more", () => {
   assert.equal(word("desk-1"), "desk-1");
   assert.equal(word("$IFS`id`"), "'$IFS`id`'");
 });
+
+test("a table of a great many rows is shown", () => assert.equal(table(Array.from({ length: 300_000 }, () => ["a", "b"])).length, 5 * 300_000 - 1));
+
+test("a reason is no property of every object", () => assert.deepEqual(["constructor", "__proto__", "toString", undefined, "timeout"].map(exitOf), [1, 1, 1, 1, 5]));

@@ -45,3 +45,15 @@ test("configuration without resolved references is not copied", () => {
   const unresolved = { targets: [{ alias: "a", headers: { "X-Team": reference } }] };
   assert.equal(markResolved(unresolved, unresolved), unresolved);
 });
+
+test("settings of the wrong type have no mark", () => {
+  const config = { targets: [{ alias: "a", headers: { "X-Key": "value" } }] };
+  for (const targets of [{}, [null], "x"]) assert.equal(markResolved(config, { targets }), config);
+});
+
+test("a header called __proto__ changes no other object", () => {
+  const config = JSON.parse('{"targets":[{"alias":"a","headers":{"__proto__":"value","X-Key":"value"}}]}');
+  const source = JSON.parse('{"targets":[{"alias":"a","headers":{"__proto__":{"source":"env","id":"A"},"X-Key":{"source":"env","id":"A"}}}]}');
+  markResolved(config, source);
+  assert.equal({}.source, undefined);
+});

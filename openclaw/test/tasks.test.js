@@ -44,6 +44,12 @@ test("list is bounded and drops the oldest", () => {
   assert.equal(tasks.list().at(-1).taskId, "t-1");
 });
 
+test("long ids are not kept", () => {
+  const tasks = new DelegatedTasks();
+  tasks.observe(result("x".repeat(5_000_000), "working"));
+  assert.deepEqual(tasks.list(), []);
+});
+
 test("tasks that an agent lists join those of the gateway and update their state", () => {
   const known = [{ target: "one", taskId: "t-1", state: "working", ageMs: 5_000, lastWord: "begun" }];
   const listed = [

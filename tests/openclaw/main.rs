@@ -32,6 +32,7 @@ mod serve_runs;
 mod surfaces;
 
 use std::{
+    fs,
     path::Path,
     process::{Command, ExitCode},
     sync::{Arc, LazyLock},
@@ -50,9 +51,16 @@ use plugin_fixture::{PluginFixture, plugin_settings};
 use remote_agent_cli::package;
 use serde_json::{Value, json};
 use serve_fixture::OpenClawPair;
-use testkit::support::{host, http, journal, node, sdk, serve as server, socket};
+use testkit::support::{
+    host, http, journal,
+    node::{self, Installed},
+    sdk, serve as server, socket,
+};
 
 const OPENCLAW_PACKAGE: &str = "openclaw@2026.9.6";
+
+/// The packages that check the types of the JavaScript.
+const TYPE_CHECK_PACKAGES: [&str; 2] = ["typescript@5.9.3", "@types/node@24.19.2"];
 
 /// Returns the package of OpenClaw: the pinned one, or the version that `.ci/newest-openclaw` names.
 fn openclaw_package() -> String {
@@ -385,6 +393,30 @@ fn javascript_checks_pass(node: &Path) {
     );
 }
 
+/// Checks the types of the JavaScript with the types that OpenClaw publishes.
+fn javascript_has_no_type_errors(openclaw: &Installed) {
+    let installed = node::install("typecheck", &TYPE_CHECK_PACKAGES);
+    let directory = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("openclaw");
+    // The same as the package's own, with the folders of this build.
+    let project = installed.package("../tsconfig.json");
+    let settings = json!({
+        "extends": directory.join("tsconfig.json"),
+        "compilerOptions": {
+            "typeRoots": [installed.package("@types")],
+            "paths": {"openclaw/plugin-sdk/*": [openclaw.package("openclaw/dist/plugin-sdk/*.d.ts")]},
+        },
+    });
+    fs::write(&project, settings.to_string()).unwrap();
+    let output = Command::new(installed.node())
+        .arg(installed.package("typescript/lib/tsc.js"))
+        .arg("--project")
+        .arg(&project)
+        .output()
+        .unwrap();
+    let report = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{report}");
+}
+
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // The tests share one gateway, and their order is part of them.
@@ -406,10 +438,17 @@ fn main() -> ExitCode {
         GatewayFixture::start(Arc::clone(&for_gateway))
     }));
 
-    let mut trials = vec![Trial::test("javascript_checks_pass", move || {
-        javascript_checks_pass(&installed.node());
-        Ok(())
-    })];
+    let for_types = Arc::clone(&installed);
+    let mut trials = vec![
+        Trial::test("javascript_checks_pass", move || {
+            javascript_checks_pass(&installed.node());
+            Ok(())
+        }),
+        Trial::test("javascript_has_no_type_errors", move || {
+            javascript_has_no_type_errors(&for_types);
+            Ok(())
+        }),
+    ];
     trials.extend(TESTS.map(|(name, test)| {
         let fixture = Arc::clone(&plugin_fixture);
         Trial::test(name, move || {

@@ -94,27 +94,47 @@ fn write_new(directory: &Path, name: &str, bytes: &[u8]) -> io::Result<PathBuf> 
     Err(io::Error::other("too many files of this name"))
 }
 
-/// Returns a name that is one path component on every system: letters, digits, `.`, `_` and `-`, without a leading dot.
+/// Returns a name that is one path component on every system, no option of a command, no hidden file and no marker of
+/// untrusted text: letters, digits, `.`, `_` and `-`, and a letter, a digit or `_` first. `openclaw/files.js` has the same
+/// rule.
 fn safe_name(name: &str) -> Option<String> {
     let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    let plain: String = last
-        .chars()
-        .map(|c| if is_plain(c) { c } else { '_' })
-        .collect();
-    let plain = plain.trim_matches(['.', '_']);
+    let mut plain = String::with_capacity(last.len());
+    let mut is_after_plain = true;
+    for c in last.chars() {
+        if is_plain(c) {
+            plain.push(c);
+        } else if is_after_plain {
+            plain.push('_');
+        }
+        is_after_plain = is_plain(c);
+    }
+    let plain = plain.trim_matches(['.', '_', '-']);
     let (stem, extension) = split(plain);
     let extension = &extension[..extension.len().min(MAX_EXTENSION_CHARS)];
     let stem = &stem[..stem.len().min(MAX_NAME_CHARS - extension.len())];
-    if stem.is_empty() {
+    let safe = format!("{stem}{extension}");
+    if stem.is_empty() || has_marker(&safe) {
         return None;
     }
-    let safe = format!("{stem}{extension}");
     Some(if is_device(&safe) {
         format!("_{safe}")
     } else {
         safe
     })
+}
+
+/// Returns whether `name` has words of the markers around untrusted text. A model may read them as the end of the text.
+fn has_marker(name: &str) -> bool {
+    let words: String = name
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
+        .map(|c| c.to_ascii_lowercase())
+        .collect();
+    ["endexternal", "externaluntrusted", "untrustedcontent"]
+        .iter()
+        .any(|marker| words.contains(marker))
 }
 
 /// Returns the stem and the extension with its dot.
@@ -165,18 +185,10 @@ mod tests {
 
     #[test]
     fn unsafe_names_become_safe() {
-        let names = [
-            ("../../x", Some("x")),
-            ("..\\..\\x.exe", Some("x.exe")),
-            ("CON", Some("_CON")),
-            ("com1.txt", Some("_com1.txt")),
-            (".bashrc", Some("bashrc")),
-            ("a\nb.txt", Some("a_b.txt")),
-            ("...", None),
-            ("", None),
-        ];
+        let names = include_str!("../../../openclaw/test/safe-names.json");
+        let names: Vec<(String, Option<String>)> = serde_json::from_str(names).unwrap();
         for (name, safe) in names {
-            assert_eq!(safe_name(name).as_deref(), safe, "{name}");
+            assert_eq!(safe_name(&name), safe, "{name}");
         }
         let long = safe_name(&"x".repeat(5000)).unwrap();
         assert_eq!(long.len(), MAX_NAME_CHARS);

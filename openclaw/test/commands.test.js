@@ -1,0 +1,56 @@
+import assert from "node:assert/strict";
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+
+import { registerCommands } from "../commands.js";
+
+/** Runs a command of `openclaw remote-agent`. Returns its exit code and what it printed. */
+async function run(t, name, values = [], options = {}, config = {}) {
+  const actions = new Map();
+  const builder = (action) => new Proxy({}, { get: (_, key) => (key === "action" ? (run) => (actions.set(action, run), builder(action)) : () => builder(action)) });
+  const program = { command: () => ({ description: () => ({ command: (words) => builder(words.split(" ")[0]) }) }) };
+  const host = { plugins: { entries: { "remote-agent": { config } } } };
+  registerCommands({ program, config: host }, { pluginConfig: config });
+  const printed = [];
+  const exitCode = process.exitCode;
+  for (const stream of [process.stdout, process.stderr]) {
+    const { write } = stream;
+    // The commands write text; the test runner reports in bytes.
+    t.mock.method(stream, "write", (text, ...rest) => (typeof text === "string" ? printed.push(text) > 0 : write.call(stream, text, ...rest)));
+  }
+  try {
+    await actions.get(name)(...values, options, { args: values });
+  } finally {
+    t.mock.restoreAll();
+  }
+  const exit = process.exitCode;
+  process.exitCode = exitCode;
+  return { exit, text: printed.join("") };
+}
+
+test("add refuses an address that is no http or https URL", async (t) => {
+  for (const url of ["ftp://x", "x", "javascript:1", "http://", "//x"]) {
+    const { exit, text } = await run(t, "add", [url]);
+    assert.equal(exit, 2, url);
+    assert.match(text, /^error: cannot add `.*`: it is no http or https URL; try `https:/, url);
+  }
+});
+
+test("add refuses a wait that is no number of seconds, before any call", async (t) => {
+  for (const wait of ["abc", "0", "-1", "1.5", ""]) {
+    const { exit, text } = await run(t, "add", ["https://agent.example"], { wait });
+    assert.deepEqual([exit, text], [2, "error: give `--wait` a number, 1 or more\n"], wait);
+  }
+});
+
+test("audit skips lines that are no entries, and prints no control characters", async (t) => {
+  const path = join(mkdtempSync(join(tmpdir(), "audit-")), "audit.jsonl");
+  const entry = { time: "t", agent: "\u001b[2Jmain\u202e", action: { toString: 5 }, target: ["x"], outcome: "ok\nforged", state: null, duration_ms: -1 };
+  writeFileSync(path, ["null", "5", '"x"', "[]", "{", "{}", JSON.stringify(entry), '{"__proto__":{"time":"x"}}'].join("\n"));
+  const { exit, text } = await run(t, "audit", [], { limit: "20" }, { audit: { enabled: true, path } });
+  assert.equal(exit, 0, text);
+  assert.match(text, /t +\[2Jmain +\{"toString":5\} +\["x"\] +ok forged +- +-1/);
+  assert.ok(!/[\u001b\u202e]/.test(text));
+});

@@ -1,0 +1,224 @@
+// Types for the type check of the JavaScript. The package does not contain this file.
+import type { DelegatedTasks } from "./tasks.js";
+import type { Followers } from "./followers.js";
+
+export type { OpenClawPluginApi as Api, OpenClawConfig as HostConfig } from "openclaw/plugin-sdk/core";
+export type Finding = { check: string; severity: "info" | "warning" | "error"; message: string; fixHint?: string; path?: string };
+
+/** The settings of the plugin, as far as the JavaScript reads them. A person wrote them, and no schema has checked them. */
+export interface Settings {
+  enabled?: boolean;
+  targets?: Target[];
+  defaults?: { cardPath?: string };
+  notify?: { maxTasks?: number; maxAgeMs?: number };
+  policy?: { allowTargetUrlOverride?: boolean; allowPrivateTargetUrls?: boolean; normalizeBaseUrl?: boolean };
+  gateway?: { enabled?: boolean; token?: Secret; allowRemote?: boolean; tokenInQuery?: boolean };
+  audit?: { enabled?: boolean; path?: string };
+}
+
+/** The settings as the library returns them, with its defaults. */
+export type ParsedSettings = Settings & { notify: { maxTasks: number; maxAgeMs: number } };
+
+export type Secret = string | { source: string; provider?: string; id: string };
+
+export interface Target {
+  alias: string;
+  baseUrl: string;
+  url?: string;
+  description?: string;
+  default?: boolean;
+  cardPath?: string;
+  cardUrl?: string;
+  approval?: string;
+  notify?: boolean;
+  allowPrivateNetwork?: boolean;
+  auth?: { type: string; token?: Secret };
+  headers?: Record<string, Secret>;
+}
+
+/** A request of a model or a client: any field may be missing. */
+export interface CallRequest {
+  action?: string;
+  target_alias?: string;
+  target_url?: string;
+  task_handle?: string;
+  task_id?: string;
+  context_id?: string;
+  message_id?: string;
+  continuation?: Partial<Continuation> | null;
+  parts?: Part[];
+  follow_updates?: boolean;
+  task_requirement?: string;
+  timeout_ms?: number;
+  notify?: boolean;
+  metadata?: object;
+  service_parameters?: object;
+  reference_task_ids?: string[];
+  accepted_output_modes?: string[];
+  push_notification_config?: { url?: string };
+}
+
+export interface Part {
+  kind?: string;
+  text?: string;
+  data?: unknown;
+  file?: FileContent;
+  path?: string;
+  uri?: string;
+  bytes?: string;
+  name?: string;
+  mime_type?: string;
+  metadata?: object;
+}
+
+export interface FileContent {
+  name?: string;
+  mimeType?: string;
+  uri?: string;
+  bytes?: string;
+}
+
+/** The place of a target in a continuation. */
+export interface Route {
+  target_url?: string;
+  target_alias?: string;
+  card_path?: string;
+  preferred_transports?: string[];
+}
+
+export interface Continuation {
+  target: Route;
+  task?: ContinuedTask;
+  conversation?: { context_id: string };
+}
+
+export interface ContinuedTask {
+  task_id: string;
+  task_handle?: string;
+  status?: string;
+  can_cancel?: boolean;
+}
+
+export interface Summary {
+  continuation?: Continuation;
+  targets?: ListedTarget[];
+  artifacts?: { parts?: Part[] }[];
+  message_text?: string;
+  status_message?: string;
+  wait_expired?: boolean;
+  notify?: boolean;
+}
+
+export interface EnvelopeError {
+  code?: string;
+  reason?: string;
+  message?: string;
+  retryable?: boolean;
+  details?: { hint?: string; http_status?: number; errors?: { instancePath?: string; message?: string }[]; latest_event_summary?: Summary };
+}
+
+/** An answer of the library. */
+export type Envelope = EnvelopeFields & ({ ok: true; summary: Summary; error?: undefined } | { ok: false; summary?: undefined; error: EnvelopeError });
+
+interface EnvelopeFields {
+  action?: string;
+  raw?: { kind?: string; messageId?: string; parts?: Part[] };
+}
+
+export interface ListedTarget {
+  target_alias?: string;
+  target_url: string;
+  target_name?: string;
+  default?: boolean;
+  streaming_supported?: boolean;
+  last_refresh_error?: EnvelopeError;
+  tasks?: { task_id: string; status: string; status_message?: string; updated_at?: string }[];
+  tasks_error?: EnvelopeError;
+  clock_skew_seconds?: number;
+}
+
+/** The caller of a call, for the library. */
+export interface Caller {
+  agent_id?: string;
+  session_key?: string;
+  state_dir?: string;
+  traceparent?: string;
+}
+
+/** A followed task, as its file contains it. */
+export interface FollowedRecord {
+  key: string;
+  continuation: { target: Route; task: ContinuedTask };
+  caller: Caller & { session_key: string };
+  since: number;
+  state?: string;
+}
+
+/** A share of the instance of a configuration. */
+export interface Lease {
+  agent: RemoteAgent;
+  api: { request: Library["apiRequest"]; response: Library["apiResponse"]; refusal: Library["apiRefusal"] };
+  CancelToken: Library["CancelToken"];
+  settings: ParsedSettings;
+  definition: Definition;
+  followers: Followers;
+  tasks: DelegatedTasks;
+  release(): void;
+}
+
+export interface CancelToken {
+  cancel(): void;
+}
+
+/** An instance in the native library. Requests, callers, envelopes and updates are JSON. */
+export interface RemoteAgent {
+  execute(request: string, caller: string, token: CancelToken, onUpdate: ((update: string) => void) | null): Promise<string>;
+  executeRendered(request: string, caller: string, token: CancelToken, onUpdate: ((update: string) => void) | null): Promise<string[]>;
+  render(envelope: string, maxChars?: number): string;
+  definition(): string;
+  close(): void;
+}
+
+export interface ApiAnswer {
+  status: number;
+  body: string;
+  reason?: string;
+  retryable?: boolean;
+}
+
+/** The exports of the native library. */
+export interface Library {
+  RemoteAgent: new (config: string, log: (level: string, line: string) => void) => RemoteAgent;
+  CancelToken: new () => CancelToken;
+  parseConfig(config: string): string;
+  apiRequest(route: string, body: string): ApiAnswer & { request?: string; action: string; expiresAfter: number };
+  apiResponse(action: string, envelope: string, hasExpired: boolean): ApiAnswer;
+  apiRefusal(message: string): ApiAnswer;
+}
+
+/** What a `Followers` needs of the process that it runs in. */
+export interface FollowHost {
+  ask(request: CallRequest, caller: Caller): Promise<string>;
+  render(envelope: string, maxChars: number): string;
+  wake(record: FollowedRecord, text: string): void;
+  warn(line: string): void;
+  now(): number;
+  later(ms: number, run: () => void): () => void;
+}
+
+export interface Definition {
+  name: string;
+  label: string;
+  description: string;
+  parameters: Schema;
+}
+
+export interface Schema {
+  properties?: Record<string, Schema>;
+  required?: string[];
+  items?: Schema;
+  oneOf?: Schema[];
+  enum?: string[];
+  type?: string | string[];
+  description?: string;
+}
