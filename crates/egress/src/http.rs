@@ -15,8 +15,9 @@ use std::mem::take;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use ::http::StatusCode;
+use ::http::header::ACCEPT_ENCODING;
 use ::http::uri::Scheme;
+use ::http::{HeaderValue, StatusCode};
 use bytes::Bytes;
 use futures_util::{Stream, stream as streams};
 use hyper_util::client::proxy::matcher::Intercept;
@@ -26,6 +27,7 @@ use url::Url;
 
 use crate::credential::Trust;
 
+use super::error::place;
 use super::lookup::{Lookup, SystemLookup};
 use super::proxy::Proxies;
 use super::resolver::{ResolvePolicy, Resolver, check_for_proxy};
@@ -33,7 +35,7 @@ use super::retry::{self, RetryContext};
 use super::tls::{self, Tls};
 use super::{
     AddressPolicy, BoxFuture, HttpClient, NetError, NetFault, Request, Response, Upgrade, auth,
-    http_error,
+    encoding, http_error,
 };
 
 const PRODUCT_TOKEN: &str = concat!("openclaw-remote-agent/", env!("CARGO_PKG_VERSION"));
@@ -243,6 +245,10 @@ impl ReqwestClient {
         let client = self.client(&clients, pool, proxy.as_ref())?;
         let mut request = reqwest::Request::new(method, to);
         *request.headers_mut() = headers;
+        if kind == PoolKind::Exchange {
+            let identity = HeaderValue::from_static("identity");
+            request.headers_mut().insert(ACCEPT_ENCODING, identity);
+        }
         *request.body_mut() = body.map(reqwest::Body::from);
         // A proxy would resolve the name, so check it before.
         let resolved_elsewhere = access == AddressPolicy::Public && proxies.is_some();
@@ -289,11 +295,13 @@ impl HttpClient for ReqwestClient {
         let prepared = self.prepare(request, PoolKind::Exchange);
         Box::pin(async move {
             let (mut answer, url) = prepared?.send().await?;
-            Ok(Response {
+            let place = place(&url);
+            let response = Response {
                 status: answer.status(),
                 headers: take(answer.headers_mut()),
                 body: Box::pin(body(answer, url)),
-            })
+            };
+            encoding::decode(response, &place)
         })
     }
 

@@ -57,7 +57,7 @@ async fn request_and_response_are_unchanged() {
     lookup.sort_unstable();
     assert_eq!(
         lookup,
-        ["accept", "content-length", "host", "user-agent", "x-mine"]
+        ["accept", "accept-encoding", "content-length", "host", "user-agent", "x-mine"]
     );
     assert!(sent.contains(PRODUCT_TOKEN), "{sent}");
 }
@@ -73,7 +73,7 @@ async fn request_header_precedes_default_header() {
     let host = server.address;
     assert_eq!(
         sent,
-        format!("GET / HTTP/1.1\r\naccept: a/b\r\nuser-agent: me\r\nhost: {host}\r\n\r\n")
+        format!("GET / HTTP/1.1\r\naccept: a/b\r\nuser-agent: me\r\naccept-encoding: identity\r\nhost: {host}\r\n\r\n")
     );
 }
 

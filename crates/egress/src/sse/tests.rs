@@ -200,13 +200,30 @@ async fn body_error_follows_earlier_events() {
 
 #[tokio::test]
 async fn events_before_a_bad_line_are_returned() {
-    for bad in [&b"data: \xff\n\n"[..], b"unknown: 1\n\n"] {
-        let bytes = [b"data: a\n\ndata: b\n\n", bad, b"data: c\n\n"].concat();
-        let (items, end) = parsed(vec![chunk(bytes)]).await;
-        assert_eq!(
-            (items, fault(&end)),
-            (vec![data("a"), data("b")], Some(NetFault::Protocol))
-        );
+    let bytes = b"data: a\n\ndata: b\n\ndata: \xff\n\ndata: c\n\n";
+    let (items, end) = parsed(vec![chunk(bytes)]).await;
+    assert_eq!(
+        (items, fault(&end)),
+        (vec![data("a"), data("b")], Some(NetFault::Protocol))
+    );
+}
+
+#[tokio::test]
+async fn lines_without_meaning_are_ignored() {
+    for ignored in [
+        "unknown: 1\n\n",
+        "no colon\n\n",
+        "id: a\0b\n\n",
+        "retry: soon\n\n",
+        "id\n\nretry\n\n",
+        "event:\n\n",
+        "event\r\rx\r\n\r\n",
+        "unknown: \u{feff}\n",
+        "\u{feff}data: b\n\n",
+    ] {
+        let text = format!("data: a\n\n{ignored}event: x\nevent\ndata: c\n\n");
+        let (items, end) = parsed(vec![chunk(text)]).await;
+        assert_eq!((items, end), (vec![data("a"), data("c")], Ok(())), "{ignored:?}");
     }
 }
 
