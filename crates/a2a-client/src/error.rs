@@ -67,6 +67,7 @@ pub(super) fn from_net(error: NetError) -> PeerError {
         NetFault::Tls => PeerErrorKind::Tls,
         NetFault::AddressRefused => PeerErrorKind::AddressRefused,
         NetFault::TokenUnavailable => PeerErrorKind::TokenUnavailable,
+        NetFault::ProxyAuth => PeerErrorKind::ProxyAuthRequired,
         NetFault::Cut => PeerErrorKind::Cut,
         NetFault::TooLarge => PeerErrorKind::TooLarge,
         NetFault::EventTooLarge => PeerErrorKind::EventTooLarge,

@@ -123,8 +123,13 @@ struct Decoder {
 
 enum State {
     /// Before a gzip header or the first bytes of a deflated body; `first` if nothing was decoded before.
-    Start { first: bool },
-    Data { inflate: Decompress, sum: Crc },
+    Start {
+        first: bool,
+    },
+    Data {
+        inflate: Decompress,
+        sum: Crc,
+    },
     /// Before the checksum of gzip.
     Trailer(Crc),
     /// After a deflated body.
@@ -162,7 +167,8 @@ impl Decoder {
                 State::Data { inflate, sum } => {
                     let (before_in, before_out) = (inflate.total_in(), inflate.total_out());
                     let mut piece = vec![0; PIECE_BYTES];
-                    let status = inflate.decompress(&self.input, &mut piece, FlushDecompress::None)?;
+                    let status =
+                        inflate.decompress(&self.input, &mut piece, FlushDecompress::None)?;
                     let consumed = usize::try_from(inflate.total_in() - before_in);
                     let written = usize::try_from(inflate.total_out() - before_out);
                     let (Ok(consumed), Ok(written)) = (consumed, written) else {

@@ -18,6 +18,8 @@ pub enum NetFault {
     AddressRefused,
     /// The authorization server issued no access token.
     TokenUnavailable,
+    /// The proxy requires credentials, or others.
+    ProxyAuth,
     /// The connection broke before the response was complete.
     Cut,
     /// The response exceeds the caller's limit.

@@ -123,11 +123,20 @@ mod tests {
         for (text, expected) in [
             ("data: a\n\n", "data: a\n\n"),
             ("data:a\r\rdata\r\n\r\n", "data:a\n\ndata\n\n"),
-            ("event: x\nevent\ndata: 1\n\n", "event: x\nevent:message\ndata: 1\n\n"),
-            ("event:\nevent: \nevent:  \nevent:y\n", "event:message\nevent:message\nevent:  \nevent:y\n"),
+            (
+                "event: x\nevent\ndata: 1\n\n",
+                "event: x\nevent:message\ndata: 1\n\n",
+            ),
+            (
+                "event:\nevent: \nevent:  \nevent:y\n",
+                "event:message\nevent:message\nevent:  \nevent:y\n",
+            ),
             (": a comment\n:\n", ":\n:\n"),
             ("unknown: 1\n\nno colon\n\n", "\n\n"),
-            ("dat\ndatax: 1\ndatas\nData: 1\ndata : 1\n data: 1\nevents: 1\nevent : 1\nevenT\n", ""),
+            (
+                "dat\ndatax: 1\ndatas\nData: 1\ndata : 1\n data: 1\nevents: 1\nevent : 1\nevenT\n",
+                "",
+            ),
             ("id: 1\nid: a\u{0}b\nid\nretry: x\nretry: 9\n\n", "\n"),
             ("\u{feff}data: a\n", "data: a\n"),
             ("\u{feff}\ndata: \u{feff}\n", "\ndata: \u{feff}\n"),

@@ -35,7 +35,7 @@ use super::retry::{self, RetryContext};
 use super::tls::{self, Tls};
 use super::{
     AddressPolicy, BoxFuture, HttpClient, NetError, NetFault, Request, Response, Upgrade, auth,
-    encoding, http_error,
+    encoding, http_error, proxy,
 };
 
 const PRODUCT_TOKEN: &str = concat!("openclaw-remote-agent/", env!("CARGO_PKG_VERSION"));
@@ -88,10 +88,9 @@ enum PoolKind {
 struct PreparedRequest {
     client: reqwest::Client,
     request: reqwest::Request,
-    url: Url,
+    connection: http_error::Connection,
     /// Resolves the name to check its addresses, if a proxy would resolve it.
     lookup: Option<Arc<dyn Lookup>>,
-    without_roots: Option<Arc<str>>,
 }
 
 impl TrustClients {
@@ -255,29 +254,31 @@ impl ReqwestClient {
         Ok(PreparedRequest {
             client,
             request,
-            url,
+            connection: http_error::Connection {
+                url,
+                without_roots: clients.tls()?.without_roots.clone(),
+                proxy: proxy.as_ref().map(proxy::place),
+            },
             lookup: resolved_elsewhere.then(|| Arc::clone(&self.lookup)),
-            without_roots: clients.tls()?.without_roots.clone(),
         })
     }
 }
 
 impl PreparedRequest {
     async fn send(self) -> Result<(reqwest::Response, Url), NetError> {
+        let connection = self.connection;
         if let Some(lookup) = self.lookup {
-            let checked = timeout(CONNECT_TIMEOUT, check_for_proxy(lookup, &self.url)).await;
-            checked.map_err(|_| http_error::unresolved(&self.url))??;
+            let checked = timeout(CONNECT_TIMEOUT, check_for_proxy(lookup, &connection.url)).await;
+            checked.map_err(|_| http_error::unresolved(&connection.url))??;
         }
         match self.client.execute(self.request).await {
-            Ok(answer) => Ok((answer, self.url)),
-            Err(error) => {
-                let without_roots = self.without_roots.as_deref();
-                Err(http_error::before_response(
-                    &error,
-                    &self.url,
-                    without_roots,
-                ))
-            }
+            Ok(answer) => match connection.proxy {
+                Some(proxy) if answer.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
+                    Err(http_error::proxy_auth(&proxy))
+                }
+                _ => Ok((answer, connection.url)),
+            },
+            Err(error) => Err(http_error::before_response(&error, &connection)),
         }
     }
 }

@@ -41,8 +41,8 @@ pub mod address_policy;
 pub mod auth;
 pub mod body;
 pub mod credential;
-mod error;
 mod encoding;
+mod error;
 mod event_cap;
 mod event_lines;
 pub mod http;
@@ -59,6 +59,7 @@ pub mod sse;
 #[cfg(test)]
 mod test_requests;
 mod tls;
+mod tls_error;
 mod upgrade;
 pub mod websocket;
 

@@ -40,7 +40,7 @@ pub(super) enum ResolveError {
     Empty,
     #[error("{0}")]
     System(io::Error),
-    #[error("the name of the proxy cannot be resolved: {0}")]
+    #[error("its name cannot be resolved: {0}")]
     Proxy(io::Error),
 }
 

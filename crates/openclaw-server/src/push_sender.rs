@@ -114,6 +114,7 @@ fn undelivered(error: NetError) -> PushError {
         NetFault::Dns | NetFault::Unreachable | NetFault::Tls | NetFault::Cut => true,
         NetFault::AddressRefused
         | NetFault::TokenUnavailable
+        | NetFault::ProxyAuth
         | NetFault::TooLarge
         | NetFault::EventTooLarge
         | NetFault::Protocol => false,

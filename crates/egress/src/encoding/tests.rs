@@ -90,7 +90,10 @@ async fn damaged_or_incomplete_body_is_an_error() {
         (wrong_sum, NetFault::Protocol),
         (TEXT.to_vec(), NetFault::Protocol),
         ([&whole[..12], &[0xFF; 40]].concat(), NetFault::Protocol),
-        ([whole.clone(), b"trailing".to_vec()].concat(), NetFault::Protocol),
+        (
+            [whole.clone(), b"trailing".to_vec()].concat(),
+            NetFault::Protocol,
+        ),
     ] {
         let error = read("gzip", vec![bytes]).await.unwrap_err();
         assert_eq!(error.fault(), expected, "{error}");
@@ -129,7 +132,11 @@ fn compressed(kind: &str, body: &[u8]) -> Vec<u8> {
 
 #[tokio::test]
 async fn client_asks_for_no_compression_and_decodes_it() {
-    let server = RawServer::start(vec![vec![send(compressed("application/json", &gzip(TEXT)))]]).await;
+    let server = RawServer::start(vec![vec![send(compressed(
+        "application/json",
+        &gzip(TEXT),
+    ))]])
+    .await;
     let client = ReqwestClient::new().unwrap();
     let mut response = client.exchange(get(server.url("/"))).await.unwrap();
     assert_eq!(read_response(&mut response, 100).await.unwrap(), TEXT);
@@ -142,8 +149,12 @@ async fn compressed_event_is_read_before_the_stream_ends() {
     encoder.write_all(b"data: a\n\n").unwrap();
     encoder.flush().unwrap();
     let part = encoder.get_ref().clone();
-    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-encoding: gzip\r\n\r\n";
-    let steps = vec![send([head.as_bytes(), &part].concat()), testkit::http::Step::WaitForClose];
+    let head =
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-encoding: gzip\r\n\r\n";
+    let steps = vec![
+        send([head.as_bytes(), &part].concat()),
+        testkit::http::Step::WaitForClose,
+    ];
     let server = RawServer::start(vec![steps]).await;
     let limits = SseLimits {
         event_bytes: 1000,

@@ -57,7 +57,14 @@ async fn request_and_response_are_unchanged() {
     lookup.sort_unstable();
     assert_eq!(
         lookup,
-        ["accept", "accept-encoding", "content-length", "host", "user-agent", "x-mine"]
+        [
+            "accept",
+            "accept-encoding",
+            "content-length",
+            "host",
+            "user-agent",
+            "x-mine"
+        ]
     );
     assert!(sent.contains(PRODUCT_TOKEN), "{sent}");
 }
@@ -73,7 +80,9 @@ async fn request_header_precedes_default_header() {
     let host = server.address;
     assert_eq!(
         sent,
-        format!("GET / HTTP/1.1\r\naccept: a/b\r\nuser-agent: me\r\naccept-encoding: identity\r\nhost: {host}\r\n\r\n")
+        format!(
+            "GET / HTTP/1.1\r\naccept: a/b\r\nuser-agent: me\r\naccept-encoding: identity\r\nhost: {host}\r\n\r\n"
+        )
     );
 }
 
@@ -299,11 +308,7 @@ async fn connection_closed_before_response_is_not_retried() {
 
 #[tokio::test]
 async fn non_http_response_is_a_protocol_error() {
-    for answer in [
-        "220 mail.example.com ESMTP\r\n\r\n",
-        "HTTP/1.1 abc\r\n\r\n",
-        "HTTP/1.1 200 OK\r\na b\r\n\r\n",
-    ] {
+    for answer in ["HTTP/1.1 abc\r\n\r\n", "HTTP/1.1 200 OK\r\na b\r\n\r\n"] {
         let server = RawServer::start(vec![vec![send(answer)]]).await;
         let error = fails(get(server.url("/"))).await;
         assert_eq!(
@@ -312,6 +317,38 @@ async fn non_http_response_is_a_protocol_error() {
             "{error}"
         );
     }
+}
+
+#[tokio::test]
+async fn peer_of_another_protocol_has_not_read_the_request() {
+    for answer in [
+        // An alert of TLS, the settings of HTTP/2, and greetings.
+        &b"\x15\x03\x01\x00\x02\x02\x46"[..],
+        b"\x00\x00\x12\x04\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x80",
+        b"220 mail.example.com ESMTP\r\n\r\n",
+        b"SSH-2.0-OpenSSH\r\n",
+    ] {
+        let server = RawServer::start(vec![vec![send(answer)]]).await;
+        let error = fails(post(server.url("/"))).await;
+        assert_eq!(
+            (error.fault(), error.sent()),
+            (NetFault::Protocol, Sent::No),
+            "{error}"
+        );
+        assert!(error.to_string().contains("use an `https`"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn excessive_headers_are_named() {
+    let headers = "x-filler: a\r\n".repeat(120);
+    let answer = format!("HTTP/1.1 200 OK\r\n{headers}content-length: 2\r\n\r\nok");
+    let server = RawServer::start(vec![vec![send(answer)]]).await;
+    let error = fails(post(server.url("/"))).await;
+    assert!(
+        error.to_string().contains("more than 100 headers"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -339,6 +376,12 @@ async fn tls_to_plain_server_is_a_tls_fault_and_unsent() {
             (NetFault::Tls, Sent::No),
             "{error}"
         );
+        let expected = if answer.is_empty() {
+            "broke off"
+        } else {
+            "use an `http`"
+        };
+        assert!(error.to_string().contains(expected), "{error}");
     }
 }
 

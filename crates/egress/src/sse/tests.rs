@@ -223,7 +223,11 @@ async fn lines_without_meaning_are_ignored() {
     ] {
         let text = format!("data: a\n\n{ignored}event: x\nevent\ndata: c\n\n");
         let (items, end) = parsed(vec![chunk(text)]).await;
-        assert_eq!((items, end), (vec![data("a"), data("c")], Ok(())), "{ignored:?}");
+        assert_eq!(
+            (items, end),
+            (vec![data("a"), data("c")], Ok(())),
+            "{ignored:?}"
+        );
     }
 }
 

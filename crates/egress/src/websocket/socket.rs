@@ -173,7 +173,9 @@ impl Sender {
         })?;
         sent.map_err(|error| match error {
             Error::WriteBufferFull(_) => {
-                let message = format!("a message is larger than {MAX_SENT_BYTES} bytes, or the server reads nothing");
+                let message = format!(
+                    "a message is larger than {MAX_SENT_BYTES} bytes, or the server reads nothing"
+                );
                 NetError::new(NetFault::Cut, Sent::No, message)
             }
             Error::ConnectionClosed | Error::AlreadyClosed | Error::Protocol(_) => {

@@ -205,7 +205,11 @@ async fn message_that_the_server_does_not_read_times_out() {
     let (near, _far) = tokio::io::duplex(1024);
     let (sender, _receiver) = socket::from_upgraded(Box::new(near), 1000).await;
     let error = sender.text("a".repeat(4096)).await.unwrap_err();
-    assert_eq!((error.fault(), error.sent()), (NetFault::Cut, Sent::Unknown), "{error}");
+    assert_eq!(
+        (error.fault(), error.sent()),
+        (NetFault::Cut, Sent::Unknown),
+        "{error}"
+    );
 }
 
 #[tokio::test]
