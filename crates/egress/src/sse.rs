@@ -20,7 +20,7 @@ use launchdarkly_sdk_transport::{HttpTransport, ResponseFuture, TransportError};
 use super::body::{BodyRest, error_prefix, prefix};
 use super::event_cap::EventCap;
 use super::event_lines::EventLines;
-use super::{ByteStream, HttpClient, NetError, NetFault, Request, Sent};
+use super::{ByteStream, HttpClient, NetError, NetFault, Request, Sent, redirect};
 
 /// The memory limits of responses.
 #[derive(Clone, Copy, Debug)]
@@ -81,7 +81,7 @@ pub enum SseItem {
     Comment,
 }
 
-/// Sends `request` once and reads the head of the response. Adds an `accept` header if there is none.
+/// Sends `request`, follows redirects as [`redirect::follow`], and reads the head of the response. Adds an `accept` header if there is none.
 ///
 /// # Errors
 /// Those of the exchange, and of reading a 2xx body that is not an event stream and breaks off.
@@ -93,7 +93,7 @@ pub async fn open(
     let accept = HeaderValue::from_static("text/event-stream, application/json");
     request.headers.entry(ACCEPT).or_insert(accept);
     let place = super::error::place(&request.url);
-    let response = net.exchange(request).await?;
+    let response = redirect::follow(net, request).await?.response;
     if response.status.is_success() && is_event_stream(&response.headers) {
         return EventReader::new(response.body, limits.event_bytes, place).map(Opened::Events);
     }

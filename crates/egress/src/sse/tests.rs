@@ -426,7 +426,7 @@ async fn error_redirect_or_empty_response_is_not_retried() {
         ("500 Broken", 500),
         ("503 Busy\r\nretry-after: 0", 503),
         ("301 Go\r\nlocation: /b", 301),
-        ("307 Go\r\nlocation: /b", 307),
+        ("307 Go\r\nlocation: http://other.example/b", 307),
         ("204 Nothing", 204),
     ] {
         let kind = if status == 204 { "" } else { event_stream };
@@ -438,6 +438,17 @@ async fn error_redirect_or_empty_response_is_not_retried() {
             "{head}"
         );
     }
+}
+
+#[tokio::test]
+async fn redirect_within_the_origin_leads_to_the_stream() {
+    let redirect = "HTTP/1.1 307 Go\r\nlocation: /b/\r\ncontent-length: 0\r\n\r\n";
+    let events = format!("{HEAD}\r\ndata: a\n\n");
+    let server = RawServer::start(vec![vec![send(redirect)], vec![send(events)]]).await;
+    let client = ReqwestClient::new().unwrap();
+    let (items, _) = items(&client, post(server.url("/b")), LIMITS).await;
+    assert_eq!(items, [data("a")]);
+    assert!(server.requests()[1].starts_with("POST /b/ "));
 }
 
 #[tokio::test]
