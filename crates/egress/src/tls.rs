@@ -84,7 +84,7 @@ fn build(
 
 /// Trusts the certificates of a `tls.caFile`, as authorities and as the server's own.
 ///
-/// `openssl req -x509` creates a certificate of an authority, which cannot be a server's (RFC 5280 §4.2.1.9). Operators
+/// `openssl req -x509` creates a certificate of an authority, which cannot be a server's. Operators
 /// nevertheless give it to a server and to its clients. It is trusted for exactly this server: its dates, its name and the
 /// signature of the handshake are checked.
 struct CaFileVerifier {
