@@ -128,7 +128,7 @@ impl ApiError {
         }
     }
 
-    /// Returns the error of a server that cannot make the call. `error_message` names what to correct.
+    /// Returns the error of a server that cannot make the call. `message` names what to correct.
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(ApiCode::HandlerError, message)
     }

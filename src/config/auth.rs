@@ -47,6 +47,12 @@ pub enum Auth {
         /// The scopes to request.
         #[serde(default)]
         scopes: Vec<String>,
+        /// How the client authenticates.
+        #[serde(default)]
+        client_auth: ClientAuth,
+        /// The audience to request.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        audience: Option<String>,
     },
     /// A client certificate.
     #[serde(rename = "mtls")]
@@ -56,6 +62,17 @@ pub enum Auth {
         /// Its private key (PEM).
         key_file: PathBuf,
     },
+}
+
+/// How an OAuth 2 client authenticates (RFC 6749 §2.3.1).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClientAuth {
+    /// With HTTP Basic.
+    #[default]
+    Basic,
+    /// In the body of the token request.
+    Post,
 }
 
 /// The place of an API key in a request.

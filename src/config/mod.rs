@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use audit::Audit;
-pub use auth::{Auth, KeyPlace};
+pub use auth::{Auth, ClientAuth, KeyPlace};
 pub use common::config::{ConfigError, Secret, SecretMap, card_url, gateway_url, normal_url};
 pub use gateway::{Dialect, Gateway, GatewayTls, Quorum, Triad};
 pub use limits::Limits;

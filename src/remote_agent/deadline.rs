@@ -22,7 +22,7 @@ pub(super) struct Deadline {
 }
 
 impl Deadline {
-    /// Creates a deadline `wait` from now, which `cancel` of the caller or `shutdown_error` of the instance ends sooner.
+    /// Creates a deadline `wait` from now, which `cancel` of the caller or `closing` of the instance ends sooner.
     pub(super) fn new(
         wait: Duration,
         cancel: CancellationToken,

@@ -159,7 +159,7 @@ reasons! {
         "Check the host name in the target's configuration.";
     /// No connection could be made.
     Unreachable = "unreachable", Peer, HandlerError, true,
-        "Check that the agent is running and its address is right, then call again.";
+        "Check that the agent, or the proxy that the message names, is running and its address is right, then call again.";
     /// The TLS handshake failed.
     Tls = "tls", Peer, HandlerError, false,
         "Check the agent's certificate and that its address begins with the right scheme.";
@@ -168,7 +168,7 @@ reasons! {
         "An operator can allow it for a target with allowPrivateNetwork, or for target_url with policy.allowPrivateTargetUrls.";
     /// The peer sent a redirect, which calls do not follow.
     RedirectRefused = "redirect_refused", Peer, HandlerError, false,
-        "Ask the operator to configure the agent's current address.";
+        "Ask the operator to configure the address that the message names, as the target's baseUrl or endpoint.";
     /// The peer answered with an HTTP status other than success.
     HttpStatus = "http_status", Peer, HandlerError, false,
         "Read the status in details.http_status; 429 and 5xx may pass, others need a change.";
@@ -178,6 +178,9 @@ reasons! {
     /// The authorization server of the target's credential issued no access token.
     TokenUnavailable = "token_unavailable", Peer, HandlerError, false,
         "If the server named in the message was unreachable, call again later; else ask the operator to correct targets[].auth.";
+    /// The proxy requires credentials, or others.
+    ProxyAuthRequired = "proxy_auth_required", Peer, HandlerError, false,
+        "Ask the operator to put the user name and password of the proxy into its URL, or the agent's host into NO_PROXY.";
     /// The peer answered with an error of its own.
     RpcError = "rpc_error", Peer, HandlerError, false,
         "Read the agent's error in the message and change the request accordingly.";
@@ -354,6 +357,7 @@ impl From<PeerErrorKind> for Reason {
             PeerErrorKind::HttpStatus => Self::HttpStatus,
             PeerErrorKind::AuthRequired => Self::AuthRequired,
             PeerErrorKind::TokenUnavailable => Self::TokenUnavailable,
+            PeerErrorKind::ProxyAuthRequired => Self::ProxyAuthRequired,
             PeerErrorKind::Rpc => Self::RpcError,
             PeerErrorKind::InvalidResponse => Self::InvalidResponse,
             PeerErrorKind::TooLarge => Self::TooLarge,

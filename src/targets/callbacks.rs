@@ -4,7 +4,7 @@ use common::config::contains_url;
 use url::Url;
 
 use crate::config::{Config, normal_url};
-use egress::address::special_host;
+use egress::address::{special_host, with_article};
 
 /// The callback URLs that requests may name. The peer calls them, not this plugin. The check keeps a request from
 /// directing a peer to an address that the operator does not allow or that only the peer can reach.
@@ -38,7 +38,8 @@ impl Callbacks {
         if self.0.is_empty() {
             return match special_host(&url) {
                 Some(class) => Err(format!(
-                    "leads to a {class} address; a callback must be public, or be listed by the operator in policy.pushCallbackUrls"
+                    "leads to {} address; a callback must be public, or be listed by the operator in policy.pushCallbackUrls",
+                    with_article(class)
                 )),
                 None => Ok(()),
             };

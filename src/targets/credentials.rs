@@ -7,8 +7,8 @@ use std::sync::Arc;
 use http::HeaderName;
 use secrecy::SecretString;
 
-use crate::config::{Auth, ConfigError, Gateway, KeyPlace, Secret, TargetConfig, normal_url};
-use egress::credential::{Credential, CredentialPlace, OAuth2, Trust, TrustError};
+use crate::config::{self, Auth, ConfigError, Gateway, KeyPlace, Secret, TargetConfig, normal_url};
+use egress::credential::{ClientAuth, Credential, CredentialPlace, OAuth2, Trust, TrustError};
 
 use super::files;
 
@@ -44,12 +44,22 @@ pub(super) fn credential(auth: &Auth) -> Result<Option<Credential>, CredentialEr
             client_id,
             client_secret,
             scopes,
-        } => Credential::OAuth2(Box::new(OAuth2::new(
-            normal_url(token_url).map_err(CredentialError::Use)?,
-            client_id.clone(),
-            resolved(client_secret)?,
-            scopes.clone(),
-        ))),
+            client_auth,
+            audience,
+        } => {
+            let client = OAuth2::new(
+                normal_url(token_url).map_err(CredentialError::Use)?,
+                client_id.clone(),
+                resolved(client_secret)?,
+                scopes.clone(),
+            );
+            let client_auth = match client_auth {
+                config::ClientAuth::Basic => ClientAuth::Basic,
+                config::ClientAuth::Post => ClientAuth::Post,
+            };
+            let client = client.with_client_auth(client_auth);
+            Credential::OAuth2(Box::new(client.with_audience(audience.clone())))
+        }
         Auth::MutualTls { .. } => return Ok(None),
     }))
 }

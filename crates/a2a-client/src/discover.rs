@@ -9,7 +9,7 @@ use url::Url;
 use a2a::Card;
 use a2a::Security;
 use common::json::{self, JsonErrorKind};
-use egress::redirect::get_following;
+use egress::redirect;
 use egress::{HttpClient, Request, body};
 use peer::{CardEtag, CardLocation, Discovered, PeerConfig, PeerError, PeerErrorKind};
 
@@ -22,9 +22,6 @@ const OLD_PATH: &str = a2a::http::OLD_CARD_PATH;
 
 /// The maximum size of a card, in bytes.
 const MAX_CARD_BYTES: usize = 4 << 20;
-
-/// The maximum number of redirects, on one origin.
-const MAX_REDIRECTS: usize = 5;
 
 /// Tries the possible locations of the card in order. The error lists every attempt.
 pub(super) async fn discover(
@@ -116,7 +113,7 @@ async fn fetch(
         repeatable: true,
         authorization: outgoing::authorization(config, location),
     };
-    let fetched = get_following(net, request, MAX_REDIRECTS)
+    let fetched = redirect::follow(net, request)
         .await
         .map_err(|e| FetchError::Final(error::from_net(e).undelivered()))?;
     let mut response = fetched.response;

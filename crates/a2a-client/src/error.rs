@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use http::header::{CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, StatusCode};
 
-use egress::{NetError, NetFault, Sent};
+use egress::{NetError, NetFault, Sent, status_text};
 use peer::{PeerError, PeerErrorKind, excerpt};
 
 use super::peer_secrets::PeerSecrets;
@@ -27,17 +27,24 @@ pub(super) fn from_status(
             });
         let to = secrets.scrub(to);
         let message = format!(
-            "the peer responded {status} with a redirect to `{}`, which is not followed",
+            "the peer responded {} with a redirect to `{}`, which is not followed; if that is the agent's address, set `endpoint` of the target to it",
+            status_text(status),
             excerpt(&to)
         );
-        return PeerError::new(PeerErrorKind::RedirectRefused, message);
+        let error = PeerError::new(PeerErrorKind::RedirectRefused, message);
+        // 303 refers to the result of a request that was executed (RFC 9110 §15.4.4); other redirects are no work.
+        return if status == StatusCode::SEE_OTHER {
+            error
+        } else {
+            error.undelivered()
+        };
     }
     let message = error_message(body).map_or_else(|| String::from_utf8_lossy(body), Cow::Owned);
     let text = excerpt(&secrets.scrub(message));
     let message = if text.is_empty() {
-        format!("the peer responded {status}")
+        format!("the peer responded {}", status_text(status))
     } else {
-        format!("the peer responded {status}: {text}")
+        format!("the peer responded {}: {text}", status_text(status))
     };
     PeerError::new(PeerErrorKind::HttpStatus, message)
 }
@@ -67,6 +74,7 @@ pub(super) fn from_net(error: NetError) -> PeerError {
         NetFault::Tls => PeerErrorKind::Tls,
         NetFault::AddressRefused => PeerErrorKind::AddressRefused,
         NetFault::TokenUnavailable => PeerErrorKind::TokenUnavailable,
+        NetFault::ProxyAuth => PeerErrorKind::ProxyAuthRequired,
         NetFault::Cut => PeerErrorKind::Cut,
         NetFault::TooLarge => PeerErrorKind::TooLarge,
         NetFault::EventTooLarge => PeerErrorKind::EventTooLarge,

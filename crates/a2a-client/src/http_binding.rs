@@ -13,7 +13,7 @@ use common::{blocking, json};
 use egress::auth::Authorization;
 use egress::credential::Trust;
 use egress::sse::{self, EventReader, Opened, SseLimits};
-use egress::{AddressPolicy, HttpClient, Request, body};
+use egress::{AddressPolicy, HttpClient, Request, body, redirect};
 use peer::{PeerConfig, PeerError, PeerErrorKind};
 
 use super::challenge;
@@ -158,7 +158,8 @@ impl HttpBinding {
         parse_error: ParseError,
     ) -> Result<PlainResponse, PeerError> {
         let request = self.request(method, url, body, JSON, idempotency);
-        let mut response = self.net.exchange(request).await.map_err(from_net)?;
+        let followed = redirect::follow(&*self.net, request).await;
+        let mut response = followed.map_err(from_net)?.response;
         if !response.status.is_success() {
             let text = body::read_error(response.body).await;
             return Err(self.status_error(response.status, &response.headers, &text, parse_error));

@@ -230,8 +230,11 @@ fn unsupported_transport(card: &Card) -> PeerError {
         .map(ToString::to_string)
         .collect();
     let message = format!(
-        "the peer candidates {}; only {} are supported",
-        offered.join(", "),
+        "the peer offers {}; only {} are supported",
+        match offered.as_slice() {
+            [] => "no transport".to_owned(),
+            offered => offered.join(", "),
+        },
         protocol.join(" and ")
     );
     let mut error = PeerError::new(PeerErrorKind::UnsupportedTransport, message).undelivered();

@@ -111,8 +111,16 @@ impl Exit {
     pub fn from_reason(reason: Option<&str>) -> Self {
         match reason {
             Some(
-                "unreachable" | "dns" | "tls" | "address_refused" | "card_unavailable"
-                | "card_malformed" | "agent_offline" | "connection_refused" | "connection_reset",
+                "unreachable"
+                | "proxy_auth_required"
+                | "dns"
+                | "tls"
+                | "address_refused"
+                | "card_unavailable"
+                | "card_malformed"
+                | "agent_offline"
+                | "connection_refused"
+                | "connection_reset",
             ) => Self::Unreachable,
             Some("invalid_request" | "contradiction" | "credential_unresolved") => Self::Usage,
             Some(

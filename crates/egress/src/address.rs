@@ -120,6 +120,17 @@ fn special_v6(ip: Ipv6Addr) -> Option<&'static str> {
     }
 }
 
+/// Returns a class of addresses with its indefinite article, for a message.
+#[must_use]
+pub fn with_article(class: &str) -> String {
+    let article = if class.starts_with(['a', 'e', 'i', 'o', 'u']) {
+        "an"
+    } else {
+        "a"
+    };
+    format!("{article} {class}")
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]

@@ -42,8 +42,9 @@ pub fn for_url(
             NetFault::AddressRefused,
             Sent::No,
             format!(
-                "`{}` is a {class} address, and only public addresses are allowed",
-                place(url)
+                "`{}` is {} address, and only public addresses are allowed",
+                place(url),
+                address::with_article(class)
             ),
         )),
     }

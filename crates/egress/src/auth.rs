@@ -92,8 +92,12 @@ fn apply(credential: &Credential, request: &mut Request) -> Result<(), NetError>
                 CredentialPlace::Header(name) => {
                     headers.insert(name.clone(), sensitive(key)?);
                 }
+                // A redirect may have repeated the query.
                 CredentialPlace::Query(name) => {
-                    request.url.query_pairs_mut().append_pair(name, key);
+                    let has_key = |(n, v): (_, _)| n == *name && v == key;
+                    if !request.url.query_pairs().any(has_key) {
+                        request.url.query_pairs_mut().append_pair(name, key);
+                    }
                 }
                 CredentialPlace::Cookie(name) => add_cookie(headers, format!("{name}={key}"))?,
             }

@@ -16,7 +16,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::{NetError, NetFault, Sent};
 
-pub use oauth2::{OAuth2, Token, TokenError, Tokens};
+pub use oauth2::{ClientAuth, OAuth2, Token, TokenError, Tokens};
 pub use trust::{Trust, TrustError};
 
 /// A credential for a peer. A certificate belongs to the connection instead ([`Trust`]). `Debug` shows only the kind.

@@ -1,5 +1,6 @@
 //! Errors of the network.
 
+use http::StatusCode;
 use url::Url;
 
 /// The maximum length of a message, in bytes: some causes quote the other side.
@@ -18,6 +19,8 @@ pub enum NetFault {
     AddressRefused,
     /// The authorization server issued no access token.
     TokenUnavailable,
+    /// The proxy requires credentials, or others.
+    ProxyAuth,
     /// The connection broke before the response was complete.
     Cut,
     /// The response exceeds the caller's limit.
@@ -82,9 +85,25 @@ pub(super) fn place(url: &Url) -> String {
     url.origin().ascii_serialization()
 }
 
+/// Returns a status for a message: its number, and its name if it has one.
+#[must_use]
+pub fn status_text(status: StatusCode) -> String {
+    match status.canonical_reason() {
+        Some(name) => format!("{} {name}", status.as_u16()),
+        None => status.as_u16().to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn status_without_a_name_is_its_number() {
+        let text = |status| status_text(StatusCode::from_u16(status).unwrap_or_default());
+        assert_eq!(text(404), "404 Not Found");
+        assert_eq!(text(524), "524");
+    }
 
     #[test]
     fn message_is_one_short_line() {

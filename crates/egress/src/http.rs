@@ -15,8 +15,9 @@ use std::mem::take;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use ::http::StatusCode;
+use ::http::header::ACCEPT_ENCODING;
 use ::http::uri::Scheme;
+use ::http::{HeaderValue, StatusCode};
 use bytes::Bytes;
 use futures_util::{Stream, stream as streams};
 use hyper_util::client::proxy::matcher::Intercept;
@@ -26,6 +27,7 @@ use url::Url;
 
 use crate::credential::Trust;
 
+use super::error::place;
 use super::lookup::{Lookup, SystemLookup};
 use super::proxy::Proxies;
 use super::resolver::{ResolvePolicy, Resolver, check_for_proxy};
@@ -33,7 +35,7 @@ use super::retry::{self, RetryContext};
 use super::tls::{self, Tls};
 use super::{
     AddressPolicy, BoxFuture, HttpClient, NetError, NetFault, Request, Response, Upgrade, auth,
-    http_error,
+    encoding, http_error, proxy,
 };
 
 const PRODUCT_TOKEN: &str = concat!("openclaw-remote-agent/", env!("CARGO_PKG_VERSION"));
@@ -86,10 +88,9 @@ enum PoolKind {
 struct PreparedRequest {
     client: reqwest::Client,
     request: reqwest::Request,
-    url: Url,
+    connection: http_error::Connection,
     /// Resolves the name to check its addresses, if a proxy would resolve it.
     lookup: Option<Arc<dyn Lookup>>,
-    without_roots: Option<Arc<str>>,
 }
 
 impl TrustClients {
@@ -243,35 +244,41 @@ impl ReqwestClient {
         let client = self.client(&clients, pool, proxy.as_ref())?;
         let mut request = reqwest::Request::new(method, to);
         *request.headers_mut() = headers;
+        if kind == PoolKind::Exchange {
+            let identity = HeaderValue::from_static("identity");
+            request.headers_mut().insert(ACCEPT_ENCODING, identity);
+        }
         *request.body_mut() = body.map(reqwest::Body::from);
         // A proxy would resolve the name, so check it before.
         let resolved_elsewhere = access == AddressPolicy::Public && proxies.is_some();
         Ok(PreparedRequest {
             client,
             request,
-            url,
+            connection: http_error::Connection {
+                url,
+                without_roots: clients.tls()?.without_roots.clone(),
+                proxy: proxy.as_ref().map(proxy::place),
+            },
             lookup: resolved_elsewhere.then(|| Arc::clone(&self.lookup)),
-            without_roots: clients.tls()?.without_roots.clone(),
         })
     }
 }
 
 impl PreparedRequest {
     async fn send(self) -> Result<(reqwest::Response, Url), NetError> {
+        let connection = self.connection;
         if let Some(lookup) = self.lookup {
-            let checked = timeout(CONNECT_TIMEOUT, check_for_proxy(lookup, &self.url)).await;
-            checked.map_err(|_| http_error::unresolved(&self.url))??;
+            let checked = timeout(CONNECT_TIMEOUT, check_for_proxy(lookup, &connection.url)).await;
+            checked.map_err(|_| http_error::unresolved(&connection.url))??;
         }
         match self.client.execute(self.request).await {
-            Ok(answer) => Ok((answer, self.url)),
-            Err(error) => {
-                let without_roots = self.without_roots.as_deref();
-                Err(http_error::before_response(
-                    &error,
-                    &self.url,
-                    without_roots,
-                ))
-            }
+            Ok(answer) => match connection.proxy {
+                Some(proxy) if answer.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
+                    Err(http_error::proxy_auth(&proxy))
+                }
+                _ => Ok((answer, connection.url)),
+            },
+            Err(error) => Err(http_error::before_response(&error, &connection)),
         }
     }
 }
@@ -289,11 +296,13 @@ impl HttpClient for ReqwestClient {
         let prepared = self.prepare(request, PoolKind::Exchange);
         Box::pin(async move {
             let (mut answer, url) = prepared?.send().await?;
-            Ok(Response {
+            let place = place(&url);
+            let response = Response {
                 status: answer.status(),
                 headers: take(answer.headers_mut()),
                 body: Box::pin(body(answer, url)),
-            })
+            };
+            encoding::decode(response, &place)
         })
     }
 

@@ -2,12 +2,20 @@
 
 use std::error::Error as StdError;
 use std::io;
+use std::sync::Arc;
 
 use url::Url;
 
 use super::error::place;
 use super::resolver::ResolveError;
-use super::{NetError, NetFault, Sent};
+use super::{NetError, NetFault, Sent, tls_error};
+
+/// Texts of hyper's errors, which have no predicates: bytes that are no HTTP/1 response, and a head above a limit.
+const OTHER_PROTOCOL: &str = "invalid HTTP version parsed";
+const TOO_LONG_HEAD: &str = "message head is too large";
+
+/// How the text of an error of a proxy's tunnel begins; hyper-util does not show its type.
+const TUNNEL: &str = "tunnel error: ";
 
 /// Returns the error for a request that this system cannot send.
 pub(super) fn unusable(fault: NetFault, what: &str, reason: &dyn StdError) -> NetError {
@@ -25,39 +33,85 @@ pub(super) fn not_proxied(url: &Url) -> NetError {
     NetError::new(NetFault::Tls, Sent::No, message)
 }
 
+/// What an error depends on beside its cause.
+pub(super) struct Connection {
+    pub(super) url: Url,
+    /// Why the system's certificates could not be loaded.
+    pub(super) without_roots: Option<Arc<str>>,
+    /// The proxy in between, without its credentials.
+    pub(super) proxy: Option<String>,
+}
+
 /// Returns the error for a request without a response head.
-pub(super) fn before_response(
-    error: &reqwest::Error,
-    url: &Url,
-    without_roots: Option<&str>,
-) -> NetError {
-    let place = place(url);
+pub(super) fn before_response(error: &reqwest::Error, connection: &Connection) -> NetError {
+    let place = place(&connection.url);
     let cause = Cause::find(error);
     if error.is_builder() {
         let message = format!("the request to `{place}` cannot be built: {}", cause.last);
         return NetError::new(NetFault::Protocol, Sent::No, message);
     }
-    if !error.is_connect() {
-        return match cause.kind {
-            Kind::Tls(text) => NetError::new(
-                NetFault::Tls,
-                Sent::Unknown,
-                format!("the TLS connection to `{place}` failed: {text}"),
+    if error.is_connect() {
+        return before_request(cause, connection, &place);
+    }
+    match cause.kind {
+        Kind::Tls(error) => NetError::new(
+            NetFault::Tls,
+            // A peer authenticates its client before it reads a request.
+            if tls_error::refuses_client(&error) {
+                Sent::No
+            } else {
+                Sent::Unknown
+            },
+            format!(
+                "the TLS connection to `{place}` failed: {}",
+                tls_error::describe(&error)
             ),
-            Kind::Malformed(text) => NetError::new(
+        ),
+        Kind::Malformed(text) if text.contains(OTHER_PROTOCOL) => {
+            let repair = if is_secure(&connection.url) {
+                "enable HTTP/1.1 on the agent or its proxy if it speaks only HTTP/2"
+            } else {
+                "use an `https` or `wss` URL if the port speaks TLS, and enable HTTP/1.1 if it speaks only HTTP/2"
+            };
+            NetError::new(
                 NetFault::Protocol,
-                Sent::Unknown,
-                format!("the response of `{place}` is not HTTP: {text}"),
+                // Whatever it speaks, it has not read a request in HTTP/1.1.
+                Sent::No,
+                format!("`{place}` does not speak HTTP/1.1 on this port; {repair}"),
+            )
+        }
+        Kind::Malformed(text) if text.contains(TOO_LONG_HEAD) => NetError::new(
+            NetFault::Protocol,
+            Sent::Unknown,
+            format!(
+                "the response of `{place}` has more than 100 headers, or headers of more than 400 KB; remove headers on the agent or its proxy"
             ),
-            _ => NetError::new(
-                NetFault::Cut,
-                Sent::Unknown,
-                format!(
-                    "the connection to `{place}` broke off before the response: {}",
-                    cause.last
-                ),
+        ),
+        Kind::Malformed(text) => NetError::new(
+            NetFault::Protocol,
+            Sent::Unknown,
+            format!("the response of `{place}` is not HTTP: {text}"),
+        ),
+        _ => NetError::new(
+            NetFault::Cut,
+            Sent::Unknown,
+            format!(
+                "the connection to `{place}` broke off before the response: {}",
+                cause.last
             ),
-        };
+        ),
+    }
+}
+
+/// Returns the error for a connection that was not opened.
+fn before_request(cause: Cause, connection: &Connection, place: &str) -> NetError {
+    let secure = is_secure(&connection.url);
+    // Without a tunnel, the proxy is the only peer of the connection.
+    if let Some(proxy) = &connection.proxy
+        && (cause.tunnel.is_some() || !secure)
+        && !matches!(cause.kind, Kind::Refused(_))
+    {
+        return from_proxy(cause, proxy, place);
     }
     match cause.kind {
         Kind::Refused(text) => NetError::new(
@@ -70,8 +124,8 @@ pub(super) fn before_response(
             Sent::No,
             format!("the host of `{place}` cannot be resolved: {text}"),
         ),
-        Kind::Tls(text) => {
-            let note = match without_roots {
+        Kind::Tls(error) => {
+            let note = match &connection.without_roots {
                 Some(reason) => {
                     format!(
                         " (no certificate authority could be loaded from this system: {reason})"
@@ -82,11 +136,14 @@ pub(super) fn before_response(
             NetError::new(
                 NetFault::Tls,
                 Sent::No,
-                format!("no TLS connection to `{place}`: {text}{note}"),
+                format!(
+                    "no TLS connection to `{place}`: {}{note}",
+                    tls_error::describe(&error)
+                ),
             )
         }
         // The TCP connection was open, so the TLS handshake broke off.
-        Kind::Io(io) if matches!(url.scheme(), "https" | "wss") && is_cut(io) => NetError::new(
+        Kind::Io(io) if secure && is_cut(io) => NetError::new(
             NetFault::Tls,
             Sent::No,
             format!("the TLS handshake with `{place}` broke off: {}", cause.last),
@@ -97,6 +154,39 @@ pub(super) fn before_response(
             format!("cannot connect to `{place}`: {}", cause.last),
         ),
     }
+}
+
+/// Returns the error for a connection that a proxy did not open.
+fn from_proxy(cause: Cause, proxy: &str, place: &str) -> NetError {
+    let (tunnel, reason) = match cause.tunnel.as_deref() {
+        Some("proxy authorization required") => return proxy_auth(proxy),
+        Some("unsuccessful") => (true, "it refuses a tunnel to this host".to_owned()),
+        Some("proxy response headers too long") => (true, "its response is too long".to_owned()),
+        Some("unexpected end of file") => (true, "it closed the connection".to_owned()),
+        _ => match cause.kind {
+            Kind::Tls(error) => (false, tls_error::describe(&error)),
+            Kind::Other | Kind::Io(_) | Kind::Malformed(_) => (false, cause.last),
+            Kind::NoAddress(text) | Kind::Refused(text) => (false, text),
+        },
+    };
+    let message = if tunnel {
+        format!("the proxy `{proxy}` opened no connection to `{place}`: {reason}")
+    } else {
+        format!("cannot connect to the proxy `{proxy}` for `{place}`: {reason}")
+    };
+    NetError::new(NetFault::Unreachable, Sent::No, message)
+}
+
+/// Returns the error for status 407.
+pub(super) fn proxy_auth(proxy: &str) -> NetError {
+    let message = format!(
+        "the proxy `{proxy}` requires a user name and a password, or others; put them into the URL of the proxy, as in `http://USER:PASSWORD@HOST:PORT`"
+    );
+    NetError::new(NetFault::ProxyAuth, Sent::No, message)
+}
+
+fn is_secure(url: &Url) -> bool {
+    matches!(url.scheme(), "https" | "wss")
 }
 
 /// Returns the error for a name that was not resolved in time.
@@ -140,7 +230,7 @@ fn is_cut(kind: io::ErrorKind) -> bool {
 enum Kind {
     Refused(String),
     NoAddress(String),
-    Tls(String),
+    Tls(rustls::Error),
     /// The head of the response is invalid.
     Malformed(String),
     Io(io::ErrorKind),
@@ -151,6 +241,8 @@ enum Kind {
 struct Cause {
     kind: Kind,
     last: String,
+    /// Why a proxy opened no tunnel.
+    tunnel: Option<String>,
 }
 
 impl Cause {
@@ -158,12 +250,16 @@ impl Cause {
         let mut cause = Cause {
             kind: Kind::Other,
             last: "the request failed".to_owned(),
+            tunnel: None,
         };
         let mut next = error.source();
         while let Some(link) = next {
             // reqwest's own errors print the URL.
             if !link.is::<reqwest::Error>() {
                 cause.last = link.to_string();
+            }
+            if let Some(reason) = cause.last.strip_prefix(TUNNEL) {
+                cause.tunnel = Some(reason.to_owned());
             }
             cause.classify(link);
             // The source of an I/O error is the source of the error that it wraps.
@@ -191,7 +287,7 @@ impl Cause {
                 ResolveError::Proxy(_) => Kind::Other,
             };
         } else if let Some(error) = link.downcast_ref::<rustls::Error>() {
-            self.kind = Kind::Tls(error.to_string());
+            self.kind = Kind::Tls(error.clone());
         } else if let Some(error) = link.downcast_ref::<io::Error>() {
             // Inner errors are more specific: outer ones may only wrap them.
             if matches!(self.kind, Kind::Other | Kind::Io(_)) {

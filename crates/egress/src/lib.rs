@@ -5,7 +5,7 @@
 //!
 //! * It sends a request once. Only [repeatable](Request::repeatable) requests after [`ReqwestClient::with_retries`], and
 //!   requests with OAuth 2 after a 401, are sent again. [`NetError::sent`] says whether the peer may have received bytes.
-//! * It follows no redirect, uses no proxy unless one is given, and stores no cookie.
+//! * It follows no redirect ([`redirect`] does within one origin), uses no proxy unless one is given, and stores no cookie.
 //! * It connects only to the addresses that it has checked, see [`AddressPolicy`].
 //! * No error and no `Debug` output shows the value of a header, a body, or the user info or query of a URL.
 //!
@@ -41,13 +41,17 @@ pub mod address_policy;
 pub mod auth;
 pub mod body;
 pub mod credential;
+mod encoding;
 mod error;
 mod event_cap;
+mod event_lines;
 pub mod http;
 mod http_error;
 pub mod lookup;
 mod oauth2;
 pub mod proxy;
+#[cfg(test)]
+mod rebinding_tests;
 pub mod redirect;
 mod resolver;
 pub mod retry;
@@ -57,6 +61,7 @@ pub mod sse;
 #[cfg(test)]
 mod test_requests;
 mod tls;
+mod tls_error;
 mod upgrade;
 pub mod websocket;
 
@@ -73,7 +78,7 @@ use crate::credential::Trust;
 
 pub use address_policy::AddressPolicy;
 pub use auth::Authorization;
-pub use error::{NetError, NetFault, Sent};
+pub use error::{NetError, NetFault, Sent, status_text};
 pub use http::ReqwestClient;
 pub use upgrade::{Duplex, Upgrade};
 

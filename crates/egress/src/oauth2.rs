@@ -1,7 +1,7 @@
 //! Access tokens by the client credentials grant (RFC 6749 §4.4).
 //!
 //! The client authenticates with HTTP Basic (`client_secret_basic`), which every authorization server must support
-//! (§2.3.1), and never in the body.
+//! (§2.3.1), or in the body (`client_secret_post`), if the operator chose that.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,11 +15,15 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::credential::{OAuth2, Token, TokenError, Trust, sensitive};
+use crate::credential::{ClientAuth, OAuth2, Token, TokenError, Trust, sensitive};
+use common::json::{self, Limits};
 use common::redact::Secrets;
 
 use super::error::place;
-use super::{HttpClient, NetError, NetFault, Request, Response, Sent, address_policy, body};
+use super::{
+    HttpClient, NetError, NetFault, Request, Response, Sent, address_policy, body, redirect,
+    status_text,
+};
 
 /// The timeout of a token request: other calls may wait for the same token.
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(15);
@@ -142,7 +146,8 @@ async fn request_token(
         ),
         _ => unavailable(client, error),
     };
-    let mut response = net.exchange(request).await.map_err(to_error)?;
+    let followed = redirect::follow(net, request).await;
+    let mut response = followed.map_err(to_error)?.response;
     let body = body::read_response(&mut response, ANSWER_BYTES)
         .await
         .map_err(to_error)?;
@@ -156,11 +161,21 @@ fn request(client: &OAuth2, endpoint: &TokenEndpoint) -> Result<Request, NetErro
     if !client.scopes.is_empty() {
         form.append_pair("scope", &client.scopes.join(" "));
     }
+    if let Some(audience) = &client.audience {
+        form.append_pair("audience", audience);
+    }
     let mut headers = HeaderMap::new();
-    headers.insert(
-        AUTHORIZATION,
-        sensitive(format!("Basic {}", client.basic().expose_secret()))?,
-    );
+    match client.client_auth {
+        ClientAuth::Basic => {
+            let pair = client.basic();
+            let value = sensitive(format!("Basic {}", pair.expose_secret()))?;
+            headers.insert(AUTHORIZATION, value);
+        }
+        ClientAuth::Post => {
+            form.append_pair("client_id", &client.client_id);
+            form.append_pair("client_secret", client.client_secret.expose_secret());
+        }
+    }
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
     let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
     headers.insert(CONTENT_TYPE, kind);
@@ -176,29 +191,41 @@ fn request(client: &OAuth2, endpoint: &TokenEndpoint) -> Result<Request, NetErro
     })
 }
 
-/// Reads a token (RFC 6749 §5.1) or an error (§5.2).
+/// Reads a token (RFC 6749 §5.1) or an error (§5.2), which some servers send with a status of success.
 fn read(client: &OAuth2, response: &Response, body: &[u8]) -> Result<IssuedToken, NetError> {
     #[derive(Deserialize)]
     struct TokenResponse {
-        access_token: String,
+        access_token: Option<String>,
         token_type: Option<String>,
         expires_in: Option<Value>,
     }
-    if response.status != StatusCode::OK {
-        return Err(refused(client, response.status, body));
+    let status = response.status;
+    if !status.is_success() {
+        return Err(refused(client, status, body));
     }
-    // The parser's error could contain the token.
-    let answer: TokenResponse = serde_json::from_slice(body)
-        .map_err(|_| unavailable(client, "its answer is not a token response"))?;
-    let kind = answer.token_type.as_deref().unwrap_or("Bearer");
-    if !kind.eq_ignore_ascii_case("bearer") {
-        let message = format!(
-            "it issues tokens of the type `{}`; only bearer tokens are supported",
-            redacted(client, kind)
-        );
+    let answer: TokenResponse = json::from_slice(body, Limits::NONE).map_err(|error| {
+        unavailable(
+            client,
+            format!("its answer is not a token response: {error}"),
+        )
+    })?;
+    let Some(token) = answer.access_token else {
+        return Err(match error_response(client, body) {
+            Some(reason) => unavailable(client, format_args!("it answered {reason}")),
+            None => unavailable(client, "its answer has no `access_token`"),
+        });
+    };
+    // Servers write many words for a bearer token, and the words of other kinds are these.
+    if let Some(kind) = answer.token_type.as_deref().map(str::trim)
+        && ["dpop", "mac"]
+            .iter()
+            .any(|other| kind.eq_ignore_ascii_case(other))
+    {
+        let message =
+            format!("it issues tokens of the type `{kind}`; only bearer tokens are supported");
         return Err(unavailable(client, message));
     }
-    if answer.access_token.is_empty() {
+    if token.is_empty() {
         return Err(unavailable(client, "its token is empty"));
     }
     // Some servers write the number as a string.
@@ -206,7 +233,7 @@ fn read(client: &OAuth2, response: &Response, body: &[u8]) -> Result<IssuedToken
         .expires_in
         .and_then(|n| n.as_f64().or_else(|| n.as_str()?.trim().parse().ok()));
     Ok(IssuedToken {
-        secret: answer.access_token.into(),
+        secret: token.into(),
         lifetime: seconds.map(|n| {
             Duration::try_from_secs_f64(n.max(0.0))
                 .unwrap_or(MAX_LIFETIME)
@@ -216,28 +243,41 @@ fn read(client: &OAuth2, response: &Response, body: &[u8]) -> Result<IssuedToken
 }
 
 fn refused(client: &OAuth2, status: StatusCode, body: &[u8]) -> NetError {
+    let status_text = status_text(status);
+    if status.is_redirection() {
+        let message = format!(
+            "it answered {status_text}, and this redirect is not followed; set `tokenUrl` to the address that it leads to"
+        );
+        return unavailable(client, message);
+    }
+    let reason = match error_response(client, body) {
+        Some(reason) => format!(": {reason}"),
+        None => String::new(),
+    };
+    unavailable(client, format_args!("it answered {status_text}{reason}"))
+}
+
+/// Reads an error (RFC 6749 §5.2), if the body is one.
+fn error_response(client: &OAuth2, body: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
     struct ErrorResponse {
-        error: String,
-        error_description: Option<String>,
+        error: Value,
+        error_description: Option<Value>,
     }
-    if status.is_redirection() {
-        return unavailable(
-            client,
-            format_args!("it answered {status}, and redirects are not followed"),
-        );
-    }
-    let reason = match serde_json::from_slice::<ErrorResponse>(body) {
-        Ok(response) => {
-            let more = response
-                .error_description
-                .map(|text| format!(" ({})", redacted(client, &text)))
-                .unwrap_or_default();
-            format!(": {}{more}", redacted(client, &response.error))
-        }
-        Err(_) => String::new(),
+    let response: ErrorResponse = json::from_slice(body, Limits::NONE).ok()?;
+    let text = |value: &Value| {
+        let text = value
+            .as_str()
+            .or_else(|| value.get("message")?.as_str())
+            .or_else(|| value.get("code")?.as_str())?;
+        Some(redacted(client, text)).filter(|text| !text.trim().is_empty())
     };
-    unavailable(client, format_args!("it answered {status}{reason}"))
+    let error = text(&response.error);
+    let description = response.error_description.as_ref().and_then(text);
+    match (error, description) {
+        (Some(error), Some(description)) => Some(format!("{error} ({description})")),
+        (error, description) => error.or(description),
+    }
 }
 
 fn unavailable(client: &OAuth2, reason: impl std::fmt::Display) -> NetError {

@@ -4,6 +4,8 @@
 //! this system knows: a literal address, or the addresses that the name resolves to here. The proxy decides about names
 //! that this system cannot resolve.
 
+mod no_proxy;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -11,8 +13,7 @@ use http::Uri;
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use url::Url;
 
-/// Hosts that never use a proxy: on its side they would be the proxy itself.
-const LOOPBACK: &str = "localhost,localhost.,127.0.0.0/8,::1,::ffff:127.0.0.0/104";
+use no_proxy::NoProxy;
 
 /// The proxy settings of the environment. Their addresses may contain credentials.
 #[derive(Clone, Default)]
@@ -23,8 +24,8 @@ pub struct ProxySettings {
     pub http: Option<String>,
     /// The proxy for schemes without one (`ALL_PROXY`).
     pub all: Option<String>,
-    /// Hosts that are connected directly (`NO_PROXY`): names with their subdomains, addresses and address blocks,
-    /// separated by commas; `*` means all.
+    /// Hosts that are connected directly (`NO_PROXY`), separated by commas or spaces: names with their subdomains,
+    /// `.domain` and `*.domain` for subdomains alone, addresses and address blocks, each also with a port; `*` means all.
     pub none: Option<String>,
 }
 
@@ -60,7 +61,12 @@ impl fmt::Debug for ProxySettings {
 
 /// The proxies of a client.
 #[derive(Clone, Default)]
-pub struct Proxies(Option<Arc<Matcher>>);
+pub struct Proxies(Option<Arc<Configured>>);
+
+struct Configured {
+    matcher: Matcher,
+    direct: NoProxy,
+}
 
 impl Proxies {
     /// Returns the proxies of `settings`.
@@ -68,10 +74,6 @@ impl Proxies {
     /// # Errors
     /// A variable does not contain a usable proxy. The error omits its value.
     pub fn new(settings: &ProxySettings) -> Result<Self, String> {
-        let direct = match settings.none.as_deref() {
-            Some(hosts) => format!("{hosts},{LOOPBACK}"),
-            None => LOOPBACK.to_owned(),
-        };
         let address = |variable: &str, value: &Option<String>| match value {
             Some(value) => {
                 let url = parse_proxy_url(value)
@@ -88,8 +90,10 @@ impl Proxies {
             return Ok(Self::default());
         }
         let matcher = Matcher::builder().https(https).http(http).all(all);
-        let matcher = matcher.no(direct).build();
-        Ok(Self(Some(Arc::new(matcher))))
+        Ok(Self(Some(Arc::new(Configured {
+            matcher: matcher.build(),
+            direct: NoProxy::parse(settings.none.as_deref().unwrap_or_default()),
+        }))))
     }
 
     /// Returns whether there is no proxy.
@@ -99,8 +103,23 @@ impl Proxies {
 
     /// Returns the proxy for requests to `to`.
     pub(super) fn proxy_for(&self, to: &Url) -> Option<Intercept> {
+        let Configured { matcher, direct } = &**self.0.as_ref()?;
+        if direct.contains(to) {
+            return None;
+        }
         // The client refuses an invalid URI later.
-        self.0.as_ref()?.intercept(&to.as_str().parse().ok()?)
+        matcher.intercept(&to.as_str().parse().ok()?)
+    }
+}
+
+/// Returns scheme, host and port of a proxy, for errors.
+pub(super) fn place(proxy: &Intercept) -> String {
+    let uri = proxy.uri();
+    let scheme = uri.scheme_str().unwrap_or("http");
+    let host = uri.host().unwrap_or_default();
+    match uri.port_u16() {
+        Some(port) => format!("{scheme}://{host}:{port}"),
+        None => format!("{scheme}://{host}"),
     }
 }
 

@@ -1,10 +1,13 @@
-//! Follows redirects of GET requests within one origin.
+//! Follows redirects within one origin.
 
 use http::header::LOCATION;
 use http::{Method, StatusCode};
 use url::Url;
 
 use super::{HttpClient, NetError, NetFault, Request, Response, Sent};
+
+/// The maximum number of redirects of a request.
+pub const MAX_REDIRECTS: usize = 5;
 
 /// A response and the URL it came from.
 #[derive(Debug)]
@@ -15,16 +18,13 @@ pub struct Fetched {
     pub url: Url,
 }
 
-/// Sends a GET and follows 301, 302, 303, 307 and 308 within the origin (scheme, host and port) of the request, because
-/// its headers belong to that origin. Returns any other redirect, and every redirect of another method, to the caller.
+/// Sends a request and follows redirects within the origin (scheme, host and port) of the request, because its headers
+/// belong to that origin: 301, 302, 303, 307 and 308 of a GET, and 307 and 308 of other methods, which keep method and
+/// body. Such a redirect is an answer without work. Returns any other redirect to the caller.
 ///
 /// # Errors
-/// Those of the exchange, and [`NetFault::Protocol`] after `max_hops` redirects.
-pub async fn get_following(
-    net: &dyn HttpClient,
-    mut request: Request,
-    max_hops: usize,
-) -> Result<Fetched, NetError> {
+/// Those of the exchange, and [`NetFault::Protocol`] after [`MAX_REDIRECTS`] redirects.
+pub async fn follow(net: &dyn HttpClient, mut request: Request) -> Result<Fetched, NetError> {
     let mut hops = 0;
     loop {
         let response = net.exchange(request.clone()).await?;
@@ -34,12 +34,12 @@ pub async fn get_following(
                 url: request.url,
             });
         };
-        if hops == max_hops {
+        if hops == MAX_REDIRECTS {
             let message = format!(
-                "`{}` redirects more than {max_hops} times",
+                "`{}` redirects more than {MAX_REDIRECTS} times",
                 super::error::place(&request.url)
             );
-            return Err(NetError::new(NetFault::Protocol, Sent::Unknown, message));
+            return Err(NetError::new(NetFault::Protocol, Sent::No, message));
         }
         hops += 1;
         request.url = next;
@@ -48,15 +48,12 @@ pub async fn get_following(
 
 fn next_hop(request: &Request, response: &Response) -> Option<Url> {
     use StatusCode as S;
-    let redirects = matches!(
-        response.status,
-        S::MOVED_PERMANENTLY
-            | S::FOUND
-            | S::SEE_OTHER
-            | S::TEMPORARY_REDIRECT
-            | S::PERMANENT_REDIRECT
-    );
-    if !redirects || request.method != Method::GET {
+    let follows = match response.status {
+        S::MOVED_PERMANENTLY | S::FOUND | S::SEE_OTHER => request.method == Method::GET,
+        S::TEMPORARY_REDIRECT | S::PERMANENT_REDIRECT => true,
+        _ => false,
+    };
+    if !follows {
         return None;
     }
     let location = response.headers.get(LOCATION)?.to_str().ok()?;
@@ -90,8 +87,8 @@ mod tests {
             .collect()
     }
 
-    async fn fetch(request: Request, max_hops: usize) -> Result<Fetched, NetError> {
-        get_following(&ReqwestClient::new()?, request, max_hops).await
+    async fn fetch(request: Request) -> Result<Fetched, NetError> {
+        follow(&ReqwestClient::new()?, request).await
     }
 
     #[tokio::test]
@@ -102,7 +99,7 @@ mod tests {
         let server = RawServer::start(answers).await;
         let mut request = get(server.url("/dir/first"));
         request.headers.insert("x-key", "k".parse().unwrap());
-        let fetched = fetch(request, 5).await.unwrap();
+        let fetched = fetch(request).await.unwrap();
         assert_eq!(
             (fetched.response.status.as_u16(), fetched.url.path()),
             (200, "/end")
@@ -127,7 +124,7 @@ mod tests {
             "http://[broken".to_owned(),
         ] {
             let server = RawServer::start(vec![redirect(302, &location)]).await;
-            let fetched = fetch(get(server.url("/a")), 5).await.unwrap();
+            let fetched = fetch(get(server.url("/a"))).await.unwrap();
             assert_eq!(
                 (fetched.response.status.as_u16(), fetched.url.path()),
                 (302, "/a"),
@@ -139,7 +136,7 @@ mod tests {
         let same_port_other_name = format!("http://localhost:{}/", server.address.port());
         let first = RawServer::start(vec![redirect(302, &same_port_other_name)]).await;
         assert_eq!(
-            fetch(get(first.url("/")), 5)
+            fetch(get(first.url("/")))
                 .await
                 .unwrap()
                 .response
@@ -151,22 +148,37 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn redirected_post_is_not_repeated() {
-        let server = RawServer::start(vec![redirect(307, "/b"), ok()]).await;
-        let fetched = fetch(post(server.url("/a")), 5).await.unwrap();
-        assert_eq!(
-            (fetched.response.status.as_u16(), paths(&server)),
-            (307, vec!["/a".to_owned()])
-        );
+    async fn redirected_post_keeps_method_and_body() {
+        for status in [307, 308] {
+            let server = RawServer::start(vec![redirect(status, "/a/"), ok()]).await;
+            let fetched = fetch(post(server.url("/a"))).await.unwrap();
+            assert_eq!(
+                (fetched.response.status.as_u16(), paths(&server)),
+                (200, vec!["/a".to_owned(), "/a/".to_owned()])
+            );
+            let second = &server.requests()[1];
+            assert!(
+                second.starts_with("POST ") && second.ends_with("{}"),
+                "{second}"
+            );
+        }
+        for status in [301, 302, 303] {
+            let server = RawServer::start(vec![redirect(status, "/a/"), ok()]).await;
+            let fetched = fetch(post(server.url("/a"))).await.unwrap();
+            assert_eq!(
+                (fetched.response.status.as_u16(), paths(&server).len()),
+                (status, 1)
+            );
+        }
     }
 
     #[tokio::test]
     async fn redirect_loop_ends_at_the_limit() {
         let server = RawServer::start(vec![redirect(302, "/a")]).await;
-        let error = fetch(get(server.url("/a")), 3).await.unwrap_err();
+        let error = fetch(get(server.url("/a"))).await.unwrap_err();
         assert_eq!(
             (error.fault(), server.requests().len()),
-            (NetFault::Protocol, 4),
+            (NetFault::Protocol, MAX_REDIRECTS + 1),
             "{error}"
         );
     }
@@ -176,7 +188,7 @@ mod tests {
         for status in [300, 304, 305] {
             let server = RawServer::start(vec![redirect(status, "/b"), ok()]).await;
             assert_eq!(
-                fetch(get(server.url("/a")), 3)
+                fetch(get(server.url("/a")))
                     .await
                     .unwrap()
                     .response

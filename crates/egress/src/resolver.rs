@@ -7,7 +7,7 @@ use std::sync::Arc;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use url::{Host, Url};
 
-use crate::address::{is_loopback, special_use};
+use crate::address::{is_loopback, special_use, with_article};
 
 use super::error::place;
 use super::lookup::Lookup;
@@ -32,7 +32,7 @@ pub(super) enum ResolvePolicy {
 /// The reason why a name has no address that the client may connect to.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ResolveError {
-    #[error("it resolves to a {0} address, and only public addresses are allowed")]
+    #[error("it resolves to {} address, and only public addresses are allowed", with_article(.0))]
     NotPublic(&'static str),
     #[error("it resolves to an address of another machine, and only this machine is allowed")]
     NotLoopback,
@@ -40,7 +40,7 @@ pub(super) enum ResolveError {
     Empty,
     #[error("{0}")]
     System(io::Error),
-    #[error("the name of the proxy cannot be resolved: {0}")]
+    #[error("its name cannot be resolved: {0}")]
     Proxy(io::Error),
 }
 

@@ -1,8 +1,8 @@
 //! Server-sent events over [`HttpClient`].
 //!
 //! `eventsource-client` parses the lines. It would also connect, reconnect, follow redirects, accept any content type
-//! and buffer events of any size. This module prevents all of that: it sends the request once, and passes the parser an
-//! open body that can be read once.
+//! and buffer events of any size, and fail at an event without a known field. This module prevents all of that: it sends
+//! the request once, and passes the parser an open body that can be read once and has only known fields.
 
 use std::fmt;
 use std::future::ready;
@@ -19,7 +19,8 @@ use launchdarkly_sdk_transport::{HttpTransport, ResponseFuture, TransportError};
 
 use super::body::{BodyRest, error_prefix, prefix};
 use super::event_cap::EventCap;
-use super::{ByteStream, HttpClient, NetError, NetFault, Request, Sent};
+use super::event_lines::EventLines;
+use super::{ByteStream, HttpClient, NetError, NetFault, Request, Sent, redirect};
 
 /// The memory limits of responses.
 #[derive(Clone, Copy, Debug)]
@@ -80,7 +81,7 @@ pub enum SseItem {
     Comment,
 }
 
-/// Sends `request` once and reads the head of the response. Adds an `accept` header if there is none.
+/// Sends `request`, follows redirects as [`redirect::follow`], and reads the head of the response. Adds an `accept` header if there is none.
 ///
 /// # Errors
 /// Those of the exchange, and of reading a 2xx body that is not an event stream and breaks off.
@@ -92,7 +93,7 @@ pub async fn open(
     let accept = HeaderValue::from_static("text/event-stream, application/json");
     request.headers.entry(ACCEPT).or_insert(accept);
     let place = super::error::place(&request.url);
-    let response = net.exchange(request).await?;
+    let response = redirect::follow(net, request).await?.response;
     if response.status.is_success() && is_event_stream(&response.headers) {
         return EventReader::new(response.body, limits.event_bytes, place).map(Opened::Events);
     }
@@ -139,6 +140,7 @@ impl EventReader {
         let body = CappedBody {
             body: Some(body),
             cap: EventCap::default(),
+            lines: EventLines::default(),
             event_bytes,
             place: place.clone(),
         };
@@ -220,7 +222,6 @@ fn end(error: &Error, place: &str) -> Result<(), NetError> {
             None => cut(NetFault::Cut, e.to_string()),
         },
         Error::InvalidLine(_) => cut(NetFault::Protocol, "a line is not UTF-8".to_owned()),
-        Error::InvalidEvent => cut(NetFault::Protocol, "an event has no known field".to_owned()),
         other => cut(NetFault::Protocol, other.to_string()),
     }
 }
@@ -245,10 +246,12 @@ impl HttpTransport for TakeBody {
     }
 }
 
-/// A body that ends with an error if an event exceeds the limit or is unfinished, and after any error.
+/// A body of lines that the parser knows. Ends with an error if an event exceeds the limit or is unfinished, and after
+/// any error.
 struct CappedBody {
     body: Option<ByteStream>,
     cap: EventCap,
+    lines: EventLines,
     event_bytes: usize,
     place: String,
 }
@@ -256,7 +259,9 @@ struct CappedBody {
 impl CappedBody {
     fn check(&mut self, next: Option<Result<Bytes, NetError>>) -> Option<Result<Bytes, NetError>> {
         match next {
-            Some(Ok(bytes)) if self.cap.feed(&bytes, self.event_bytes) => Some(Ok(bytes)),
+            Some(Ok(bytes)) if self.cap.feed(&bytes, self.event_bytes) => {
+                Some(Ok(self.lines.feed(&bytes)))
+            }
             Some(Ok(_)) => Some(Err(NetError::new(
                 NetFault::EventTooLarge,
                 Sent::Unknown,

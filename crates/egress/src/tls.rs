@@ -1,12 +1,17 @@
 //! TLS configurations: the system's, and those of peers with their own [`Trust`].
 
+use std::fmt;
 use std::sync::Arc;
 
-use rustls::client::ResolvesClientCert;
-use rustls::client::danger::ServerCertVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{ResolvesClientCert, WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::CryptoProvider;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
 use rustls::sign::SingleCertAndKey;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+};
 use rustls_platform_verifier::Verifier;
 
 use crate::credential::Trust;
@@ -20,14 +25,22 @@ pub(super) struct Tls {
 
 /// Trusts the authorities of `trust`, or else those of the operating system. The crypto provider is an argument rather
 /// than a process-wide default, because one process may load several copies of this library.
-pub(super) fn client_config(trust: Option<&Trust>) -> Result<Tls, rustls::Error> {
+pub(super) fn client_config(trust: Option<&Trust>) -> Result<Tls, Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let (whom, without_roots) = match trust.and_then(Trust::roots) {
-        Some(roots) => (ServerVerifier::Roots(Arc::clone(roots)), None),
+    let (whom, without_roots) = match trust.and_then(Trust::authorities) {
+        Some((certificates, roots)) => {
+            let chains =
+                WebPkiServerVerifier::builder_with_provider(Arc::clone(roots), provider.clone());
+            let verifier = CaFileVerifier {
+                certificates: certificates.to_vec(),
+                chains: chains.build().map_err(|e| Error::General(e.to_string()))?,
+            };
+            (ServerVerifier::Custom(Arc::new(verifier)), None)
+        }
         None => match Verifier::new(provider.clone()) {
-            Ok(verifier) => (ServerVerifier::System(Arc::new(verifier)), None),
+            Ok(verifier) => (ServerVerifier::Custom(Arc::new(verifier)), None),
             Err(error) => {
-                let no_roots = ServerVerifier::Roots(Arc::new(RootCertStore::empty()));
+                let no_roots = ServerVerifier::None;
                 (no_roots, Some(error.to_string().into()))
             }
         },
@@ -42,22 +55,23 @@ pub(super) fn client_config(trust: Option<&Trust>) -> Result<Tls, rustls::Error>
 
 /// The verifier of server certificates.
 enum ServerVerifier {
-    System(Arc<dyn ServerCertVerifier>),
-    Roots(Arc<RootCertStore>),
+    Custom(Arc<dyn ServerCertVerifier>),
+    /// Trusts no certificate.
+    None,
 }
 
 fn build(
     provider: Arc<CryptoProvider>,
     whom: ServerVerifier,
     own: Option<Arc<dyn ResolvesClientCert>>,
-) -> Result<ClientConfig, rustls::Error> {
+) -> Result<ClientConfig, Error> {
     let builder =
         ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     let builder = match whom {
-        ServerVerifier::System(verifier) => builder
+        ServerVerifier::Custom(verifier) => builder
             .dangerous()
             .with_custom_certificate_verifier(verifier),
-        ServerVerifier::Roots(roots) => builder.with_root_certificates(roots),
+        ServerVerifier::None => builder.with_root_certificates(RootCertStore::empty()),
     };
     let mut config = match own {
         Some(own) => builder.with_client_cert_resolver(own),
@@ -67,3 +81,81 @@ fn build(
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(config)
 }
+
+/// Trusts the certificates of a `tls.caFile`, as authorities and as the server's own.
+///
+/// `openssl req -x509` creates a certificate of an authority, which cannot be a server's. Operators
+/// nevertheless give it to a server and to its clients. It is trusted for exactly this server: its dates, its name and the
+/// signature of the handshake are checked.
+struct CaFileVerifier {
+    certificates: Vec<CertificateDer<'static>>,
+    chains: Arc<WebPkiServerVerifier>,
+}
+
+impl ServerCertVerifier for CaFileVerifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let verified =
+            self.chains
+                .verify_server_cert(end_entity, intermediates, server_name, ocsp, now);
+        match verified {
+            // webpki checks the dates before it reports these errors.
+            Err(Error::InvalidCertificate(error))
+                if is_without_chain(&error) && self.certificates.contains(end_entity) =>
+            {
+                verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            other => other,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.chains.verify_tls12_signature(message, cert, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.chains.verify_tls13_signature(message, cert, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.chains.supported_verify_schemes()
+    }
+}
+
+/// Returns whether a certificate is valid alone but no authority has issued it.
+fn is_without_chain(error: &CertificateError) -> bool {
+    match error {
+        CertificateError::UnknownIssuer => true,
+        CertificateError::Other(other) => matches!(
+            other.0.downcast_ref(),
+            Some(webpki::Error::CaUsedAsEndEntity)
+        ),
+        _ => false,
+    }
+}
+
+impl fmt::Debug for CaFileVerifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CaFileVerifier").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -320,6 +320,7 @@ pub(crate) fn broken(error: &NetError, settings: &Settings) -> PeerError {
         NetFault::AddressRefused => PeerErrorKind::AddressRefused,
         NetFault::Unreachable => PeerErrorKind::Gateway(ErrorCode::ConnectionRefused),
         NetFault::Cut => PeerErrorKind::Gateway(ErrorCode::ConnectionReset),
+        NetFault::ProxyAuth => PeerErrorKind::ProxyAuthRequired,
         _ => PeerErrorKind::Gateway(ErrorCode::ProtocolError),
     };
     let next = match error.fault() {

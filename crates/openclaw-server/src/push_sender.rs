@@ -9,7 +9,7 @@ use http::{HeaderMap, Method, Response};
 use url::Url;
 
 use common::config::contains_url;
-use egress::address::special_host;
+use egress::address::{special_host, with_article};
 use egress::address_policy;
 use egress::body::read_error;
 use egress::{AddressPolicy, HttpClient, NetError, NetFault, Request};
@@ -44,7 +44,8 @@ impl WebhookPolicy {
         }
         if let Some(class) = special_host(url) {
             return Err(format!(
-                "leads to a {class} address; a webhook must be public, or be allowed by the operator"
+                "leads to {} address; a webhook must be public, or be allowed by the operator",
+                with_article(class)
             ));
         }
         if url.scheme() != "https" {
@@ -114,6 +115,7 @@ fn undelivered(error: NetError) -> PushError {
         NetFault::Dns | NetFault::Unreachable | NetFault::Tls | NetFault::Cut => true,
         NetFault::AddressRefused
         | NetFault::TokenUnavailable
+        | NetFault::ProxyAuth
         | NetFault::TooLarge
         | NetFault::EventTooLarge
         | NetFault::Protocol => false,

@@ -25,6 +25,8 @@ pub enum PeerErrorKind {
     AuthRequired,
     /// The authorization server issued no access token.
     TokenUnavailable,
+    /// The proxy requires credentials, or others.
+    ProxyAuthRequired,
     /// The peer answered with a JSON-RPC error, or its equivalent in HTTP+JSON.
     Rpc,
     /// The answer has the wrong shape.
@@ -105,6 +107,7 @@ impl Delivered {
             | PeerErrorKind::UnsupportedVersion
             | PeerErrorKind::ExtensionRequired
             | PeerErrorKind::TokenUnavailable
+            | PeerErrorKind::ProxyAuthRequired
             | PeerErrorKind::OwnSession => Self::No,
             PeerErrorKind::Rpc
             | PeerErrorKind::InvalidResponse

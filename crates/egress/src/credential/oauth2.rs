@@ -14,6 +14,16 @@ use super::{basic, form_encoded};
 /// The number of recent tokens to redact: a peer may repeat a token that it received earlier.
 const RECENT_TOKENS: usize = 8;
 
+/// How a client authenticates at the token endpoint (RFC 6749 §2.3.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ClientAuth {
+    /// In the header `Authorization: Basic`, which every server must support.
+    #[default]
+    Basic,
+    /// In the body of the request.
+    Post,
+}
+
 /// A client that gets its tokens with the client credentials grant (RFC 6749 §4.4).
 pub struct OAuth2 {
     /// The token endpoint.
@@ -24,6 +34,10 @@ pub struct OAuth2 {
     pub client_secret: SecretString,
     /// The requested scopes.
     pub scopes: Vec<String>,
+    /// How the client authenticates.
+    pub client_auth: ClientAuth,
+    /// The requested audience, which some servers require in addition to RFC 6749.
+    pub audience: Option<String>,
     /// The issued tokens.
     pub tokens: Tokens,
 }
@@ -41,8 +55,24 @@ impl OAuth2 {
             client_id,
             client_secret,
             scopes,
+            client_auth: ClientAuth::default(),
+            audience: None,
             tokens: Tokens::default(),
         }
+    }
+
+    /// Sets how the client authenticates.
+    #[must_use]
+    pub fn with_client_auth(mut self, client_auth: ClientAuth) -> Self {
+        self.client_auth = client_auth;
+        self
+    }
+
+    /// Sets the requested audience.
+    #[must_use]
+    pub fn with_audience(mut self, audience: Option<String>) -> Self {
+        self.audience = audience;
+        self
     }
 
     /// Encodes the client's id and secret for `Authorization: Basic`, each form-encoded first (RFC 6749 §2.3.1).
@@ -62,6 +92,7 @@ impl Hash for OAuth2 {
         self.token_url.as_str().hash(state);
         self.client_secret.expose_secret().hash(state);
         (&self.client_id, &self.scopes).hash(state);
+        (self.client_auth, &self.audience).hash(state);
     }
 }
 

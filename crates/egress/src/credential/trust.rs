@@ -4,10 +4,10 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
+use rustls::{CertificateError, RootCertStore};
 
 /// The TLS trust of connections to a peer, if it differs from that of the system. `Debug` shows no key.
 pub struct Trust {
@@ -56,6 +56,12 @@ impl Trust {
         self.authorities.as_ref().map(|(_, roots)| roots)
     }
 
+    /// Returns the trusted certificates and authorities; `None` means those of the system.
+    pub(crate) fn authorities(&self) -> Option<(&[CertificateDer<'static>], &Arc<RootCertStore>)> {
+        let (certificates, roots) = self.authorities.as_ref()?;
+        Some((certificates, roots))
+    }
+
     /// Returns the client certificate, if there is one.
     pub fn certificate(&self) -> Option<&Arc<CertifiedKey>> {
         self.certificate.as_ref()
@@ -94,6 +100,19 @@ fn certificate(chain: &[u8], key: &[u8]) -> Result<Arc<CertifiedKey>, TrustError
         Err(rustls::Error::InconsistentKeys(_)) => {
             Err(TrustError::Key("holds a key that is not the certificate's"))
         }
+        Err(rustls::Error::InvalidCertificate(CertificateError::Other(error)))
+            if matches!(
+                error.0.downcast_ref(),
+                Some(webpki::Error::UnsupportedCertVersion)
+            ) =>
+        {
+            Err(TrustError::Chain(
+                "holds a certificate of X.509 version 1; create one of version 3, for example with `openssl x509 -req -extfile`",
+            ))
+        }
+        Err(rustls::Error::InvalidCertificate(_)) => Err(TrustError::Chain(
+            "holds a certificate that cannot be read; create another one",
+        )),
         Err(_) => Err(TrustError::Key(
             "holds a private key of a kind that cannot be used; use RSA, ECDSA or Ed25519",
         )),
@@ -141,6 +160,30 @@ mod tests {
         let elsewhere = trust.anonymous().unwrap();
         assert!(elsewhere.roots().is_some() && elsewhere.certificate().is_none());
         assert!(Trust::read(None, own).unwrap().anonymous().is_none());
+    }
+
+    /// A certificate of version 1, as `openssl x509 -req` creates it without extensions.
+    const VERSION_1: &str = "-----BEGIN CERTIFICATE-----
+MIIBFjCBvQIUNPmOurjzY1UpoWKNmgXOYAYXhjowCgYIKoZIzj0EAwIwDTELMAkG
+A1UEAwwCdjEwIBcNMjYxMTI1MTQwNzAzWhgPMjEyNjExMDExNDA3MDNaMA0xCzAJ
+BgNVBAMMAnYxMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEttqWDW+2Pc3TDVsD
+9b0CBk4gsLhgN5q/zQfk6xG3YAWzVJkFwROQvMgjD3AuYpq8TgA9uxf4n8jyG1bJ
+YQwNbDAKBggqhkjOPQQDAgNIADBFAiBOqr1luj+XhZ6MrfFTCWVP2TCHORrYVSWe
++u9ukGwYlQIhAL4YNB1BQAOJQesNIgF1/M2Q1QFf0e4T14jMVptuBlJd
+-----END CERTIFICATE-----";
+
+    #[test]
+    fn unusable_certificate_is_not_blamed_on_its_key() {
+        let (_, key) = key_pair();
+        let garbage = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----";
+        for (chain, expected) in [(VERSION_1, "version 1"), (garbage, "cannot be read")] {
+            let own = Some((chain.as_bytes(), key.as_bytes()));
+            let error = Trust::read(None, own).unwrap_err();
+            assert!(
+                matches!(error, TrustError::Chain(reason) if reason.contains(expected)),
+                "{error:?}"
+            );
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use url::Url;
 
 use super::PoolKind;
-use crate::address::{is_loopback, literal_ip, special_use};
+use crate::address::{is_loopback, literal_ip, special_use, with_article};
 use crate::error::place;
 use crate::{AddressPolicy, NetError, NetFault, Sent, upgrade};
 
@@ -28,8 +28,12 @@ fn check_scheme(url: &Url, kind: PoolKind) -> Result<(), NetError> {
 fn check_literal(url: &Url, access: AddressPolicy) -> Result<(), NetError> {
     let refused = literal_ip(url).and_then(|ip| match access {
         AddressPolicy::AnyAddress => None,
-        AddressPolicy::Public => special_use(ip)
-            .map(|class| format!("it is a {class} address, and only public addresses are allowed")),
+        AddressPolicy::Public => special_use(ip).map(|class| {
+            format!(
+                "it is {} address, and only public addresses are allowed",
+                with_article(class)
+            )
+        }),
         AddressPolicy::Loopback => (!is_loopback(ip)).then(|| {
             "it is an address of another machine, and only this machine is allowed".to_owned()
         }),

@@ -1,4 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod protocols;
+
 use super::*;
 use crate::Sent;
 use crate::body::read_all;
@@ -6,7 +8,6 @@ use crate::test_requests::{get, post};
 use ::http::header::{ACCEPT, USER_AGENT};
 use futures_util::StreamExt;
 use testkit::http::{RawServer, Step, send};
-use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 use url::Url;
 
@@ -57,7 +58,14 @@ async fn request_and_response_are_unchanged() {
     lookup.sort_unstable();
     assert_eq!(
         lookup,
-        ["accept", "content-length", "host", "user-agent", "x-mine"]
+        [
+            "accept",
+            "accept-encoding",
+            "content-length",
+            "host",
+            "user-agent",
+            "x-mine"
+        ]
     );
     assert!(sent.contains(PRODUCT_TOKEN), "{sent}");
 }
@@ -73,7 +81,9 @@ async fn request_header_precedes_default_header() {
     let host = server.address;
     assert_eq!(
         sent,
-        format!("GET / HTTP/1.1\r\naccept: a/b\r\nuser-agent: me\r\nhost: {host}\r\n\r\n")
+        format!(
+            "GET / HTTP/1.1\r\naccept: a/b\r\nuser-agent: me\r\naccept-encoding: identity\r\nhost: {host}\r\n\r\n"
+        )
     );
 }
 
@@ -294,51 +304,6 @@ async fn connection_closed_before_response_is_not_retried() {
             "{error}"
         );
         assert_eq!((server.connections(), server.requests().len()), (1, 2));
-    }
-}
-
-#[tokio::test]
-async fn non_http_response_is_a_protocol_error() {
-    for answer in [
-        "220 mail.example.com ESMTP\r\n\r\n",
-        "HTTP/1.1 abc\r\n\r\n",
-        "HTTP/1.1 200 OK\r\na b\r\n\r\n",
-    ] {
-        let server = RawServer::start(vec![vec![send(answer)]]).await;
-        let error = fails(get(server.url("/"))).await;
-        assert_eq!(
-            (error.fault(), error.sent()),
-            (NetFault::Protocol, Sent::Unknown),
-            "{error}"
-        );
-    }
-}
-
-#[tokio::test]
-async fn head_without_end_is_refused() {
-    let endless = Step::Endless(
-        b"x-filler: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\r\n".to_vec(),
-    );
-    let server = RawServer::start(vec![vec![send("HTTP/1.1 200 OK\r\n"), endless]]).await;
-    let error = fails(get(server.url("/"))).await;
-    assert_eq!(error.fault(), NetFault::Protocol, "{error}");
-}
-
-#[tokio::test]
-async fn tls_to_plain_server_is_a_tls_fault_and_unsent() {
-    for answer in ["HTTP/1.1 400 Bad Request\r\n\r\n", ""] {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = Url::parse(&format!("https://{}/", listener.local_addr().unwrap())).unwrap();
-        tokio::spawn(async move {
-            let (mut socket, _) = listener.accept().await.unwrap();
-            socket.write_all(answer.as_bytes()).await.unwrap();
-        });
-        let error = fails(post(url)).await;
-        assert_eq!(
-            (error.fault(), error.sent()),
-            (NetFault::Tls, Sent::No),
-            "{error}"
-        );
     }
 }
 

@@ -46,6 +46,43 @@ async fn token_request_follows_rfc_6749() {
     assert!(!request.repeatable);
 }
 
+#[tokio::test]
+async fn client_may_authenticate_in_the_body_and_name_an_audience() {
+    let net = Scripted::new([token_response("one", json!({}))]);
+    let client = client()
+        .with_client_auth(ClientAuth::Post)
+        .with_audience(Some("https://api.example/".into()));
+    token(&net, &client, &endpoint()).await.unwrap();
+    let (_, request) = net.requests().remove(0);
+    assert!(!request.headers.contains_key(AUTHORIZATION));
+    assert_eq!(
+        request.body.unwrap(),
+        "grant_type=client_credentials&scope=work+rest&audience=https%3A%2F%2Fapi.example%2F&client_id=desk&client_secret=client+secret"
+    );
+}
+
+#[tokio::test]
+async fn token_response_is_read_tolerantly() {
+    let text = |status, text: &str| Next::Answer(status, None, text.into());
+    for next in [
+        token_response("one", json!({"token_type": "BearerToken"})),
+        token_response(
+            "one",
+            json!({"token_type": "urn:ietf:params:oauth:token-type:jwt"}),
+        ),
+        token_response("one", json!({"token_type": ""})),
+        token_response("one", json!({"token_type": null})),
+        text(200, r#"{"access_token": "one"}"#),
+        text(201, r#"{"access_token": "one", "error": null}"#),
+        text(
+            200,
+            "\u{feff}{\"access_token\": \"one\", \"expires_in\": \" 60 \"}",
+        ),
+    ] {
+        assert_eq!(ask_once(next).await.unwrap().header, "Bearer one");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn token_is_renewed_before_it_expires() {
     for (lifetime, used) in [
@@ -185,7 +222,24 @@ async fn response_without_usable_token_is_an_error() {
             token_response("s3cret", json!({"token_type": "mac"})),
             "`mac`",
         ),
-        (Next::status(302), "redirects are not followed"),
+        (
+            token_response("s3cret", json!({"token_type": "DPoP"})),
+            "`DPoP`",
+        ),
+        (
+            Next::json(
+                200,
+                &json!({"error": "invalid_scope", "error_description": "no such"}),
+            ),
+            "it answered invalid_scope (no such)",
+        ),
+        (
+            Next::json(200, &json!({"error": {"message": "disabled"}})),
+            "it answered disabled",
+        ),
+        (Next::json(200, &json!({})), "no `access_token`"),
+        (Next::status(524), "it answered 524"),
+        (Next::status(302), "redirect is not followed"),
         (Next::Fails(NetFault::Unreachable), "it fails"),
     ] {
         let error = ask_once(next).await.err().unwrap();

@@ -1,4 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod failures;
+
 use std::io;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};

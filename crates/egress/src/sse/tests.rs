@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod tolerance;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
@@ -200,14 +202,12 @@ async fn body_error_follows_earlier_events() {
 
 #[tokio::test]
 async fn events_before_a_bad_line_are_returned() {
-    for bad in [&b"data: \xff\n\n"[..], b"unknown: 1\n\n"] {
-        let bytes = [b"data: a\n\ndata: b\n\n", bad, b"data: c\n\n"].concat();
-        let (items, end) = parsed(vec![chunk(bytes)]).await;
-        assert_eq!(
-            (items, fault(&end)),
-            (vec![data("a"), data("b")], Some(NetFault::Protocol))
-        );
-    }
+    let bytes = b"data: a\n\ndata: b\n\ndata: \xff\n\ndata: c\n\n";
+    let (items, end) = parsed(vec![chunk(bytes)]).await;
+    assert_eq!(
+        (items, fault(&end)),
+        (vec![data("a"), data("b")], Some(NetFault::Protocol))
+    );
 }
 
 #[tokio::test]
@@ -405,7 +405,7 @@ async fn error_redirect_or_empty_response_is_not_retried() {
         ("500 Broken", 500),
         ("503 Busy\r\nretry-after: 0", 503),
         ("301 Go\r\nlocation: /b", 301),
-        ("307 Go\r\nlocation: /b", 307),
+        ("307 Go\r\nlocation: http://other.example/b", 307),
         ("204 Nothing", 204),
     ] {
         let kind = if status == 204 { "" } else { event_stream };

@@ -2,10 +2,12 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{FutureExt as _, SinkExt as _, StreamExt as _};
 use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
@@ -18,9 +20,23 @@ type Socket = WebSocketStream<Box<dyn Duplex>>;
 /// The size of the read buffer. Most frames are small.
 const READ_BUFFER: usize = 16 * 1024;
 
+/// The limit of the write buffer beyond the largest message, in bytes: for pongs that the server does not read.
+const WRITE_BUFFER: usize = 256 * 1024;
+
+/// The maximum size of a sent message, in bytes: the largest request, escaped.
+const MAX_SENT_BYTES: usize = 24 << 20;
+
+/// The timeout of writing a message. A server that reads nothing must not block other senders.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The maximum number of pings and pongs within [`CONTROL_PERIOD`]. The client buffers a pong for each ping.
+pub(super) const MAX_CONTROL_FRAMES: u32 = 256;
+pub(super) const CONTROL_PERIOD: Duration = Duration::from_secs(10);
+
 /// The close codes that the client sends (RFC 6455 §7.4.1).
 const PROTOCOL: u16 = 1002;
 const INVALID_PAYLOAD: u16 = 1007;
+const POLICY: u16 = 1008;
 const MESSAGE_TOO_BIG: u16 = 1009;
 
 /// The maximum length of a reason in a close frame, in bytes (RFC 6455 §5.5).
@@ -57,7 +73,36 @@ pub struct Receiver {
     stream: SplitStream<Socket>,
     sender: Sender,
     frame_bytes: usize,
+    control: ControlRate,
     over: bool,
+}
+
+/// Counts pings and pongs in periods.
+pub(super) struct ControlRate {
+    since: Instant,
+    frames: u32,
+}
+
+impl ControlRate {
+    pub(super) fn new() -> Self {
+        Self {
+            since: Instant::now(),
+            frames: 0,
+        }
+    }
+
+    /// Counts a frame, and returns whether it is within the limit.
+    pub(super) fn admit(&mut self) -> bool {
+        let now = Instant::now();
+        if now.duration_since(self.since) >= CONTROL_PERIOD {
+            *self = Self {
+                since: now,
+                frames: 0,
+            };
+        }
+        self.frames += 1;
+        self.frames <= MAX_CONTROL_FRAMES
+    }
 }
 
 /// Creates a client-side socket over an upgraded connection.
@@ -67,6 +112,7 @@ pub(super) async fn from_upgraded(
 ) -> (Sender, Receiver) {
     let config = WebSocketConfig::default()
         .read_buffer_size(READ_BUFFER)
+        .max_write_buffer_size(MAX_SENT_BYTES + WRITE_BUFFER)
         .max_message_size(Some(frame_bytes))
         .max_frame_size(Some(frame_bytes));
     let socket = WebSocketStream::from_raw_socket(stream, Role::Client, Some(config)).await;
@@ -76,6 +122,7 @@ pub(super) async fn from_upgraded(
         stream,
         sender: sender.clone(),
         frame_bytes,
+        control: ControlRate::new(),
         over: false,
     };
     (sender, receiver)
@@ -116,8 +163,21 @@ impl Sender {
     }
 
     async fn send(&self, message: Message) -> Result<(), NetError> {
-        let sent = self.0.lock().await.send(message).await;
+        let writing = async { self.0.lock().await.send(message).await };
+        let sent = timeout(WRITE_TIMEOUT, writing).await.map_err(|_| {
+            let message = format!(
+                "the server has read nothing for {} seconds",
+                WRITE_TIMEOUT.as_secs()
+            );
+            NetError::new(NetFault::Cut, Sent::Unknown, message)
+        })?;
         sent.map_err(|error| match error {
+            Error::WriteBufferFull(_) => {
+                let message = format!(
+                    "a message is larger than {MAX_SENT_BYTES} bytes, or the server reads nothing"
+                );
+                NetError::new(NetFault::Cut, Sent::No, message)
+            }
             Error::ConnectionClosed | Error::AlreadyClosed | Error::Protocol(_) => {
                 NetError::new(NetFault::Cut, Sent::No, "the connection has been closed")
             }
@@ -136,6 +196,9 @@ impl Receiver {
             match self.stream.next().await {
                 Some(Ok(Message::Text(text))) => return Frame::Text(text.as_str().to_owned()),
                 Some(Ok(Message::Binary(bytes))) => return Frame::Binary(bytes.len()),
+                Some(Ok(Message::Ping(_) | Message::Pong(_))) if !self.control.admit() => {
+                    break Frame::Broken(self.close_flood());
+                }
                 Some(Ok(Message::Ping(_))) => return Frame::Ping,
                 Some(Ok(Message::Pong(_))) => return Frame::Pong,
                 Some(Ok(Message::Frame(_))) => {}
@@ -181,9 +244,24 @@ impl Receiver {
             },
             other => return cut(Sent::Unknown, other),
         };
-        // Best effort: a sender may hold the lock, or the socket may accept no more bytes.
-        let _ = self.sender.close(code, "").now_or_never();
+        self.close_now(code);
         NetError::new(fault, Sent::Unknown, message)
+    }
+
+    /// Ends the connection to a server that sends too many control frames.
+    fn close_flood(&self) -> NetError {
+        self.close_now(POLICY);
+        let message = format!(
+            "the server sent more than {MAX_CONTROL_FRAMES} pings and pongs within {} seconds",
+            CONTROL_PERIOD.as_secs()
+        );
+        NetError::new(NetFault::Protocol, Sent::Unknown, message)
+    }
+
+    /// Best effort: a sender may hold the lock, or the socket may accept no more bytes. A flood has used up the budget
+    /// of the task, which must not delay the close frame.
+    fn close_now(&self, code: u16) {
+        let _ = tokio::task::unconstrained(self.sender.close(code, "")).now_or_never();
     }
 }
 

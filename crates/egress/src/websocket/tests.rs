@@ -9,6 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+use super::socket::{CONTROL_PERIOD, ControlRate, MAX_CONTROL_FRAMES};
 use super::*;
 use crate::{NetFault, ReqwestClient, Sent};
 use testkit::http::{Connection, RawServer, Server, Step, send};
@@ -162,6 +163,53 @@ async fn ping_is_sent_and_pong_is_reported() {
     let pong = frame(0x8A, b"");
     socket.stream.write_all(&pong).await.unwrap();
     assert!(matches!(opened.receiver.next().await, Frame::Pong));
+}
+
+#[tokio::test]
+async fn flood_of_control_frames_ends_the_connection() {
+    for first in [0x89, 0x8A] {
+        let (mut opened, mut socket) = opened(frame(first, &[b'x'; 125]).repeat(2000)).await;
+        let mut admitted = 0;
+        let error = loop {
+            match opened.receiver.next().await {
+                Frame::Ping | Frame::Pong => admitted += 1,
+                Frame::Broken(error) => break error,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!((admitted, error.fault()), (256, NetFault::Protocol));
+        assert!(error.to_string().contains("pings and pongs"), "{error}");
+        let close = loop {
+            let (first, payload) = read_frame(&mut socket).await;
+            if first == 0x88 {
+                break payload;
+            }
+        };
+        assert_eq!(close[..2], 1008u16.to_be_bytes());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn control_frames_at_a_usual_rate_are_admitted() {
+    let mut rate = ControlRate::new();
+    for _ in 0..100 {
+        assert!((0..MAX_CONTROL_FRAMES).all(|_| rate.admit()));
+        assert!(!rate.admit());
+        tokio::time::advance(CONTROL_PERIOD).await;
+    }
+}
+
+/// A server that reads nothing must not block senders for ever.
+#[tokio::test(start_paused = true)]
+async fn message_that_the_server_does_not_read_times_out() {
+    let (near, _far) = tokio::io::duplex(1024);
+    let (sender, _receiver) = socket::from_upgraded(Box::new(near), 1000).await;
+    let error = sender.text("a".repeat(4096)).await.unwrap_err();
+    assert_eq!(
+        (error.fault(), error.sent()),
+        (NetFault::Cut, Sent::Unknown),
+        "{error}"
+    );
 }
 
 #[tokio::test]

@@ -139,11 +139,12 @@ impl ClientError {
                         "`{place}` is a web page, such as OpenClaw's Control UI, not a gateway; check path and port"
                     ),
                     StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-                        format!("`{place}` requires a credential (HTTP {status})")
+                        format!("`{place}` requires a credential (HTTP {})", status.as_u16())
                     }
                     StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => {
                         let message = format!(
-                            "`{place}` accepts no connection at the moment (HTTP {status}); try again later"
+                            "`{place}` accepts no connection at the moment (HTTP {}); try again later",
+                            status.as_u16()
                         );
                         return Self::new(ClientErrorKind::Unreachable, message);
                     }
