@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::{Sink, SinkExt as _, Stream, StreamExt as _};
+use futures_util::{Sink, SinkExt as _, StreamExt as _};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
@@ -23,7 +23,7 @@ use super::connection_timeouts;
 use super::handlers::FrameHandler;
 use super::names::CLIENT_ID_PREFIX;
 use super::outbox::{Close, Item, Next, Outbox};
-use super::socket::Socket;
+use super::socket::{FrameTracker, Socket};
 use super::state::GatewayState;
 
 /// The size of a connection's read buffer. Most frames are small.
@@ -83,9 +83,9 @@ where
         .max_frame_size(max_bytes);
     let socket = Socket::new(stream, config).await;
     {
-        let (mut sink, mut frames) = (&socket, &socket);
+        let mut sink = &socket;
         let mut handler = FrameHandler::new(Arc::clone(&state), Arc::clone(&client));
-        let mut reading = pin!(read_all(&mut handler, &mut frames));
+        let mut reading = pin!(read_all(&mut handler, &socket));
         let mut writing = pin!(write_all(&state, &client.outbox, &mut sink));
         tokio::select! {
             () = &mut reading => {}
@@ -94,7 +94,7 @@ where
                 state.remove_client(&client);
                 let _ = timeout(state.timeouts.close, &mut reading).await;
             },
-            () = connection_timeouts::enforce(&state, &client) => {}
+            () = connection_timeouts::enforce(&state, &client, || socket.is_blocked()) => {}
         }
     }
     state.remove_client(&client);
@@ -104,11 +104,17 @@ where
 }
 
 /// Reads until the connection ends. Ignores messages that arrive after the gateway has closed the connection.
-async fn read_all(
-    handler: &mut FrameHandler,
-    frames: &mut (impl Stream<Item = Result<Message, Error>> + Unpin),
-) {
-    while let Some(frame) = frames.next().await {
+async fn read_all<S>(handler: &mut FrameHandler, mut socket: &Socket<S>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    loop {
+        if handler.client.identity().is_some() {
+            socket.set_authenticated();
+        }
+        let Some(frame) = socket.next().await else {
+            return;
+        };
         handler.client.touch(handler.state.env.now());
         if handler.client.outbox.is_closed() {
             continue;
@@ -117,7 +123,7 @@ async fn read_all(
         let close = match frame {
             Ok(Message::Text(text)) => handler.handle_text(&text).await,
             Ok(Message::Binary(_)) => handler.handle_binary().await,
-            Ok(_) => None,
+            Ok(_) => handler.handle_control(),
             Err(error) => match close_for(&error) {
                 Some(close) => {
                     handler.client.outbox.close(close);
@@ -189,13 +195,13 @@ async fn write_all(
 
 /// Reads until the client closes. Dropping a socket with unread bytes would reset it, and the client might not receive the
 /// close frame.
-async fn drain<S>(mut socket: WebSocketStream<S>, limit: Duration)
+async fn drain<S>(mut socket: WebSocketStream<FrameTracker<S>>, limit: Duration)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let _ = timeout(limit, async {
         let _ = socket.close(None).await;
-        let mut stream = socket.into_inner();
+        let mut stream = socket.into_inner().into_inner();
         let _ = stream.shutdown().await;
         let mut rest = [0; 4096];
         while stream.read(&mut rest).await.is_ok_and(|read| read > 0) {}
