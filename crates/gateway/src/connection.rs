@@ -2,6 +2,7 @@
 //!
 //! Three futures run concurrently: one reads, one writes the outbox, one checks the timeouts.
 
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,41 +34,41 @@ const READ_BUFFER_BYTES: usize = 4 * 1024;
 const MAX_BATCH_BYTES: usize = 64 * 1024;
 
 /// Registers the client of a connection. The connection counts as unauthenticated until the client is authenticated. Returns
-/// `None` if the gateway has its maximum number of clients.
-pub(super) fn register(state: &GatewayState, connection: Connection) -> Option<Arc<Client>> {
-    let client = new_client(state);
+/// `None` if the gateway has its maximum number of clients, or the client's identity its share of them.
+pub(super) fn register(
+    state: &GatewayState,
+    connection: Connection,
+    address: IpAddr,
+) -> Option<Arc<Client>> {
+    let client = new_client(state, Some(address));
     let certificate = connection.client_certificate();
     let identity = certificate.and_then(|certificate| state.keyring.certificate(certificate));
     if let Some(identity) = identity.or_else(|| state.keyring.anonymous().ok()) {
-        client.authenticate(identity.into());
+        state.admit(&client, identity.into()).ok()?;
     }
     client.set_unauthenticated(connection);
     let limit = state.config.limits.connections;
-    let registered = state
-        .registry_mut()
-        .add_client(&client, limit, state.env.now());
+    let registered = state.registry_mut().add_client(&client, limit);
     registered.then_some(client)
 }
 
 /// Registers a client in the gateway's own process, authenticated as `identity`. Returns `None` if the gateway has its
 /// maximum number of clients.
 pub(super) fn register_local(state: &GatewayState, identity: Identity) -> Option<Arc<Client>> {
-    let client = new_client(state);
-    client.authenticate(identity.into());
+    let client = new_client(state, None);
+    state.admit(&client, identity.into()).ok()?;
     let limit = state.config.limits.connections;
-    let registered = state
-        .registry_mut()
-        .add_client(&client, limit, state.env.now());
+    let registered = state.registry_mut().add_client(&client, limit);
     registered.then_some(client)
 }
 
-fn new_client(state: &GatewayState) -> Arc<Client> {
+fn new_client(state: &GatewayState, address: Option<IpAddr>) -> Arc<Client> {
     let id = format!("{CLIENT_ID_PREFIX}{}", state.env.uuid());
     let outbox = Outbox::new(
         state.config.limits.queue_bytes,
         Arc::clone(&state.queue_budget),
     );
-    Client::new(id, outbox, state.env.now())
+    Client::new(id, address, outbox, state.env.now())
 }
 
 /// Serves a client over an upgraded connection until the connection ends.
