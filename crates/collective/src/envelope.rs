@@ -1,8 +1,15 @@
 //! The envelope that every message is in (Heretek A2A §4).
 
+use common::json::{self, Limits};
 use serde_json::{Map, Value, json};
 
 use super::{ErrorCode, Kind, time};
+
+/// The limits of a frame. A parsed frame of small values would otherwise take hundreds of times the memory of its text.
+pub const FRAME_LIMITS: Limits = Limits {
+    memory: 32 << 20,
+    ..Limits::NONE
+};
 
 /// An envelope of a known type. It keeps every field it came with.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,7 +45,7 @@ impl Envelope {
     /// # Errors
     /// 2001 for invalid JSON, 2003 for other values than objects, 2002 without a type, 2004 for an unknown type.
     pub fn parse(frame: &str) -> Result<Self, EnvelopeError> {
-        let value: Value = serde_json::from_str(frame).map_err(|e| EnvelopeError {
+        let value: Value = json::from_str(frame, FRAME_LIMITS).map_err(|e| EnvelopeError {
             code: ErrorCode::InvalidJson,
             message: format!("the message is not JSON: {e}"),
             correlation_id: None,

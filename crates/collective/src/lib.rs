@@ -25,6 +25,7 @@ mod close;
 mod envelope;
 mod error;
 mod kind;
+mod name;
 mod tally;
 mod time;
 pub mod translate;
@@ -32,9 +33,10 @@ mod validate;
 
 pub use answer::GATEWAY;
 pub use close::CloseCode;
-pub use envelope::{Envelope, EnvelopeError};
+pub use envelope::{Envelope, EnvelopeError, FRAME_LIMITS};
 pub use error::ErrorCode;
 pub use kind::Kind;
+pub use name::imitates_marker;
 pub use tally::{Decision, MAJORITY, Quorum, Tally, Vote, VoteRejection};
 pub use validate::validate;
 

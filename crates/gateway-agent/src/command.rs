@@ -175,7 +175,7 @@ fn read_answer(finished: &Finished, turn: &Turn) -> Result<String, BackendError>
 
 /// Returns the text of a line `{"type": "status", "text"}`.
 fn status(line: &[u8]) -> Option<String> {
-    let line: Value = serde_json::from_slice(line).ok()?;
+    let line: Value = common::json::from_slice(line, collective::FRAME_LIMITS).ok()?;
     let text = line["text"].as_str().filter(|_| line["type"] == "status")?;
     Some(text.to_owned())
 }
@@ -185,7 +185,7 @@ fn json_lines(text: &str) -> Option<Vec<Value>> {
     let lines = text.lines().filter(|line| !line.trim().is_empty());
     let parsed: Option<Vec<Value>> = lines
         .map(|line| {
-            let value: Value = serde_json::from_str(line).ok()?;
+            let value: Value = common::json::from_str(line, collective::FRAME_LIMITS).ok()?;
             value["type"].is_string().then_some(value)
         })
         .collect();

@@ -1,5 +1,6 @@
 //! A backend that uses a model endpoint with OpenAI's Chat Completions API, such as LiteLLM.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -13,6 +14,8 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
+use collective::FRAME_LIMITS;
+use common::json;
 use common::redact::Secrets;
 use egress::{
     AddressPolicy, HttpClient, NetFault, Request, ReqwestClient, Response, address_policy,
@@ -179,7 +182,7 @@ impl ModelBackend {
             _ => BackendError::new("the answer of the model of the agent broke off")
                 .with_detail(error.to_string()),
         })?;
-        let answer: Value = serde_json::from_slice(&body).map_err(|error| {
+        let answer: Value = json::from_slice(&body, FRAME_LIMITS).map_err(|error| {
             let detail = format!(
                 "not JSON ({error}); is `{}` the endpoint of a model? It answered: {}",
                 self.url.origin().ascii_serialization(),
@@ -214,12 +217,12 @@ impl ModelBackend {
             let error = BackendError::new("the model of the agent gave no answer");
             return Err(error.with_detail(self.excerpt(answer.to_string().as_bytes())));
         }
-        Ok(self.secrets.redact(&text).into_owned())
+        Ok(self.redact_visible(&text))
     }
 
     /// Returns the beginning of a response, for the operator.
     fn excerpt(&self, body: &[u8]) -> String {
-        let answer: Option<Value> = serde_json::from_slice(body).ok();
+        let answer: Option<Value> = json::from_slice(body, FRAME_LIMITS).ok();
         let message = answer
             .as_ref()
             .and_then(|answer| answer["error"]["message"].as_str());
@@ -230,8 +233,20 @@ impl ModelBackend {
     }
 
     fn redact(&self, text: &str) -> String {
-        let text = self.secrets.redact(text.trim());
+        let text = self.redact_visible(text.trim());
         text.chars().take(MAX_DETAIL_CHARS).collect()
+    }
+
+    /// Redacts the key, also with control characters between its letters: a terminal does not show them.
+    fn redact_visible(&self, text: &str) -> String {
+        let visible: String = text
+            .chars()
+            .filter(|c| !c.is_control() || c.is_whitespace())
+            .collect();
+        match self.secrets.redact(&visible) {
+            Cow::Owned(redacted) => redacted,
+            Cow::Borrowed(_) => self.secrets.redact(text).into_owned(),
+        }
     }
 }
 

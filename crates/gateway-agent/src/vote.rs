@@ -49,7 +49,7 @@ struct Answer {
 /// # Errors
 /// The text has another format. The error names the problem.
 pub(super) fn parse(text: &str) -> Result<Ballot, String> {
-    let answer: Answer = serde_json::from_str(text.trim())
+    let answer: Answer = common::json::from_str(text.trim(), collective::FRAME_LIMITS)
         .map_err(|error| format!("it is not the object: {error}"))?;
     let vote = ["approve", "reject", "abstain"]
         .contains(&answer.vote.as_str())

@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
-use collective::{Envelope, ErrorCode};
+use collective::{Envelope, ErrorCode, FRAME_LIMITS};
 use egress::websocket::{self, Dial, Frame, Opened, WsError};
 use egress::{AddressPolicy, HttpClient, NetError, NetFault, Sent};
 use peer::{PeerError, PeerErrorKind};
@@ -183,7 +183,7 @@ fn classify(frame: Frame, settings: &Settings) -> Result<(Greeting, Option<Strin
         Frame::Broken(error) => return Err(broken(&error, settings)),
         Frame::Binary(_) | Frame::Ping | Frame::Pong => return Err(unknown_protocol(settings)),
     };
-    let Ok(value) = serde_json::from_str::<Value>(&text) else {
+    let Ok(value) = common::json::from_str::<Value>(&text, FRAME_LIMITS) else {
         return Err(unknown_protocol(settings));
     };
     let field = |field: &str| value.get(field).and_then(Value::as_str);

@@ -164,3 +164,10 @@ impl fmt::Debug for Settings {
             .finish_non_exhaustive()
     }
 }
+
+/// Returns whether a text frame is only a sign of life. Some gateways and proxies send such frames, which no protocol defines.
+pub(crate) fn is_keep_alive(frame: &str) -> bool {
+    const SIGNS: [&str; 6] = ["", "{}", "ping", "pong", "heartbeat", "keepalive"];
+    let text = frame.trim().trim_matches('"');
+    SIGNS.iter().any(|sign| text.eq_ignore_ascii_case(sign))
+}

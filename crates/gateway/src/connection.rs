@@ -2,11 +2,12 @@
 //!
 //! Three futures run concurrently: one reads, one writes the outbox, one checks the timeouts.
 
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::{Sink, SinkExt as _, Stream, StreamExt as _};
+use futures_util::{Sink, SinkExt as _, StreamExt as _};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
@@ -23,7 +24,7 @@ use super::connection_timeouts;
 use super::handlers::FrameHandler;
 use super::names::CLIENT_ID_PREFIX;
 use super::outbox::{Close, Item, Next, Outbox};
-use super::socket::Socket;
+use super::socket::{FrameTracker, Socket};
 use super::state::GatewayState;
 
 /// The size of a connection's read buffer. Most frames are small.
@@ -33,41 +34,41 @@ const READ_BUFFER_BYTES: usize = 4 * 1024;
 const MAX_BATCH_BYTES: usize = 64 * 1024;
 
 /// Registers the client of a connection. The connection counts as unauthenticated until the client is authenticated. Returns
-/// `None` if the gateway has its maximum number of clients.
-pub(super) fn register(state: &GatewayState, connection: Connection) -> Option<Arc<Client>> {
-    let client = new_client(state);
+/// `None` if the gateway has its maximum number of clients, or the client's identity its share of them.
+pub(super) fn register(
+    state: &GatewayState,
+    connection: Connection,
+    address: IpAddr,
+) -> Option<Arc<Client>> {
+    let client = new_client(state, Some(address));
     let certificate = connection.client_certificate();
     let identity = certificate.and_then(|certificate| state.keyring.certificate(certificate));
     if let Some(identity) = identity.or_else(|| state.keyring.anonymous().ok()) {
-        client.authenticate(identity.into());
+        state.admit(&client, identity.into()).ok()?;
     }
     client.set_unauthenticated(connection);
     let limit = state.config.limits.connections;
-    let registered = state
-        .registry_mut()
-        .add_client(&client, limit, state.env.now());
+    let registered = state.registry_mut().add_client(&client, limit);
     registered.then_some(client)
 }
 
 /// Registers a client in the gateway's own process, authenticated as `identity`. Returns `None` if the gateway has its
 /// maximum number of clients.
 pub(super) fn register_local(state: &GatewayState, identity: Identity) -> Option<Arc<Client>> {
-    let client = new_client(state);
-    client.authenticate(identity.into());
+    let client = new_client(state, None);
+    state.admit(&client, identity.into()).ok()?;
     let limit = state.config.limits.connections;
-    let registered = state
-        .registry_mut()
-        .add_client(&client, limit, state.env.now());
+    let registered = state.registry_mut().add_client(&client, limit);
     registered.then_some(client)
 }
 
-fn new_client(state: &GatewayState) -> Arc<Client> {
+fn new_client(state: &GatewayState, address: Option<IpAddr>) -> Arc<Client> {
     let id = format!("{CLIENT_ID_PREFIX}{}", state.env.uuid());
     let outbox = Outbox::new(
         state.config.limits.queue_bytes,
         Arc::clone(&state.queue_budget),
     );
-    Client::new(id, outbox, state.env.now())
+    Client::new(id, address, outbox, state.env.now())
 }
 
 /// Serves a client over an upgraded connection until the connection ends.
@@ -83,9 +84,9 @@ where
         .max_frame_size(max_bytes);
     let socket = Socket::new(stream, config).await;
     {
-        let (mut sink, mut frames) = (&socket, &socket);
+        let mut sink = &socket;
         let mut handler = FrameHandler::new(Arc::clone(&state), Arc::clone(&client));
-        let mut reading = pin!(read_all(&mut handler, &mut frames));
+        let mut reading = pin!(read_all(&mut handler, &socket));
         let mut writing = pin!(write_all(&state, &client.outbox, &mut sink));
         tokio::select! {
             () = &mut reading => {}
@@ -94,7 +95,7 @@ where
                 state.remove_client(&client);
                 let _ = timeout(state.timeouts.close, &mut reading).await;
             },
-            () = connection_timeouts::enforce(&state, &client) => {}
+            () = connection_timeouts::enforce(&state, &client, || socket.is_blocked()) => {}
         }
     }
     state.remove_client(&client);
@@ -104,11 +105,17 @@ where
 }
 
 /// Reads until the connection ends. Ignores messages that arrive after the gateway has closed the connection.
-async fn read_all(
-    handler: &mut FrameHandler,
-    frames: &mut (impl Stream<Item = Result<Message, Error>> + Unpin),
-) {
-    while let Some(frame) = frames.next().await {
+async fn read_all<S>(handler: &mut FrameHandler, mut socket: &Socket<S>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    loop {
+        if handler.client.identity().is_some() {
+            socket.set_authenticated();
+        }
+        let Some(frame) = socket.next().await else {
+            return;
+        };
         handler.client.touch(handler.state.env.now());
         if handler.client.outbox.is_closed() {
             continue;
@@ -117,7 +124,7 @@ async fn read_all(
         let close = match frame {
             Ok(Message::Text(text)) => handler.handle_text(&text).await,
             Ok(Message::Binary(_)) => handler.handle_binary().await,
-            Ok(_) => None,
+            Ok(_) => handler.handle_control(),
             Err(error) => match close_for(&error) {
                 Some(close) => {
                     handler.client.outbox.close(close);
@@ -189,13 +196,13 @@ async fn write_all(
 
 /// Reads until the client closes. Dropping a socket with unread bytes would reset it, and the client might not receive the
 /// close frame.
-async fn drain<S>(mut socket: WebSocketStream<S>, limit: Duration)
+async fn drain<S>(mut socket: WebSocketStream<FrameTracker<S>>, limit: Duration)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let _ = timeout(limit, async {
         let _ = socket.close(None).await;
-        let mut stream = socket.into_inner();
+        let mut stream = socket.into_inner().into_inner();
         let _ = stream.shutdown().await;
         let mut rest = [0; 4096];
         while stream.read(&mut rest).await.is_ok_and(|read| read > 0) {}

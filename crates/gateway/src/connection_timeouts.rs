@@ -11,7 +11,8 @@ use super::outbox::{Close, Item};
 use super::state::GatewayState;
 
 /// Enforces the timeouts of a client, and sends its pings. Returns when the gateway must drop the connection at once.
-pub(super) async fn enforce(state: &GatewayState, client: &Client) {
+/// `is_blocked` returns whether the client does not read the pongs to its pings.
+pub(super) async fn enforce(state: &GatewayState, client: &Client, is_blocked: impl Fn() -> bool) {
     let heartbeat = Duration::from_millis(state.config.heartbeat_ms);
     let idle = Duration::from_millis(state.config.limits.idle_ms);
     let timeouts = state.timeouts;
@@ -30,11 +31,13 @@ pub(super) async fn enforce(state: &GatewayState, client: &Client) {
         .max(Duration::from_millis(5));
     let connected_at = state.env.now();
     let mut last_ping = connected_at;
+    let mut pongs_blocked_since = None;
     loop {
         tokio::time::sleep(tick).await;
         let now = state.env.now();
         state.expire_pending(client);
-        let blocked = client.outbox.writing_since();
+        pongs_blocked_since = is_blocked().then(|| pongs_blocked_since.unwrap_or(now));
+        let blocked = client.outbox.writing_since().or(pongs_blocked_since);
         if blocked.is_some_and(|since| now.saturating_duration_since(since) > timeouts.write) {
             client.outbox.abort(Close::SLOW_READER);
             // The client may start to read again, and then receives the reason.

@@ -66,6 +66,7 @@ mod reply_context;
 mod server;
 mod services;
 pub mod sessions;
+mod shares;
 mod socket;
 mod state;
 mod status;

@@ -1,6 +1,6 @@
 //! Valid names of agents.
 
-use collective::{ErrorCode, GATEWAY};
+use collective::{ErrorCode, GATEWAY, imitates_marker};
 
 use super::sessions;
 
@@ -24,4 +24,21 @@ pub(super) fn validate_agent_name(name: &str) -> Result<(), (ErrorCode, String)>
         return Err((ErrorCode::PermissionDenied, message));
     }
     Ok(())
+}
+
+/// Validates a name that a client chose, as [`validate_agent_name`] does. Readers see the name beside the text of their own
+/// tools, so it must not read as a marker or a role.
+///
+/// # Errors
+/// 2005 for an invalid name, 5004 for a reserved one.
+pub(super) fn validate_client_name(name: &str) -> Result<(), (ErrorCode, String)> {
+    validate_agent_name(name)?;
+    match imitates_marker(name) {
+        true => {
+            let message =
+                format!("the name `{name}` reads as a marker or a role; choose another name");
+            Err((ErrorCode::PermissionDenied, message))
+        }
+        false => Ok(()),
+    }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use tokio::sync::Notify;
@@ -81,6 +81,10 @@ impl Close {
         Self::new(CloseCode::Policy, "the client does not read its messages");
     pub(super) const IDLE: Self =
         Self::new(CloseCode::GoingAway, "the client was silent for too long");
+    pub(super) const TOO_MANY: Self = Self::new(
+        CloseCode::GoingAway,
+        "too many connections or wrong credentials",
+    );
     pub(super) const RESTART: Self = Self::new(
         CloseCode::GoingAway,
         "the agent must restart; connect again",
@@ -113,7 +117,7 @@ pub(super) enum Item {
 }
 
 impl Item {
-    fn cost(&self) -> usize {
+    pub(super) fn cost(&self) -> usize {
         match self {
             Self::Text(text) | Self::Expiring { text, .. } => text.len() + ENTRY_OVERHEAD_BYTES,
             Self::Ping => ENTRY_OVERHEAD_BYTES,
@@ -130,6 +134,8 @@ pub(super) struct Outbox {
     drained: Notify,
     max_bytes: usize,
     budget: Arc<ByteBudget>,
+    /// The budget of all outboxes of the client's identity.
+    share: OnceLock<Arc<ByteBudget>>,
 }
 
 #[derive(Default)]
@@ -168,11 +174,64 @@ impl Outbox {
             drained: Notify::new(),
             max_bytes,
             budget,
+            share: OnceLock::new(),
         }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts the outbox towards the budget of an identity. Only the first one counts.
+    pub(super) fn set_share(&self, share: Arc<ByteBudget>) {
+        let state = self.state();
+        if self.share.get().is_none() {
+            share.try_acquire(state.bytes, true);
+            let _ = self.share.set(share);
+        }
+    }
+
+    /// Acquires bytes in the budgets. The caller holds the lock of the state.
+    fn try_acquire(&self, bytes: usize, exceed: bool) -> bool {
+        if !self.budget.try_acquire(bytes, exceed) {
+            return false;
+        }
+        let fits = self
+            .share
+            .get()
+            .is_none_or(|share| share.try_acquire(bytes, exceed));
+        if !fits {
+            self.budget.release(bytes);
+        }
+        fits
+    }
+
+    /// Releases bytes in the budgets. The caller holds the lock of the state.
+    fn release(&self, bytes: usize) {
+        self.budget.release(bytes);
+        if let Some(share) = self.share.get() {
+            share.release(bytes);
+        }
+    }
+
+    /// Reserves room for an entry of this cost.
+    pub(super) fn reserve(&self, cost: usize) -> Result<OutboxRoom<'_>, EnqueueError> {
+        let mut state = self.state();
+        self.acquire(&mut state, cost, false)?;
+        Ok(OutboxRoom { outbox: self, cost })
+    }
+
+    fn acquire(&self, state: &mut State, cost: usize, exceed: bool) -> Result<(), EnqueueError> {
+        if state.abandoned || state.close.is_some() {
+            return Err(EnqueueError::Closed);
+        }
+        // An empty outbox accepts any entry, so that the gateway can deliver a message above the limit.
+        let fits = state.bytes == 0 || state.bytes.saturating_add(cost) <= self.max_bytes;
+        if !fits || !self.try_acquire(cost, exceed) {
+            return Err(EnqueueError::Full);
+        }
+        state.bytes += cost;
+        Ok(())
     }
 
     /// Appends an entry without waiting. Returns its number.
@@ -182,23 +241,19 @@ impl Outbox {
 
     /// Appends an entry without waiting. With `exceed`, the entry may exceed the shared budget.
     fn push_within(&self, item: Item, exceed: bool) -> Result<u64, EnqueueError> {
-        let cost = item.cost();
         let mut state = self.state();
-        if state.abandoned || state.close.is_some() {
-            return Err(EnqueueError::Closed);
-        }
-        // An empty outbox accepts any entry, so that the gateway can deliver a message above the limit.
-        let fits = state.bytes == 0 || state.bytes.saturating_add(cost) <= self.max_bytes;
-        if !fits || !self.budget.try_acquire(cost, exceed) {
-            return Err(EnqueueError::Full);
-        }
-        state.bytes += cost;
+        self.acquire(&mut state, item.cost(), exceed)?;
+        Ok(self.append(state, item))
+    }
+
+    /// Appends an entry whose cost is acquired. Returns its number.
+    fn append(&self, mut state: MutexGuard<'_, State>, item: Item) -> u64 {
         state.pushed += 1;
         state.queue.push_back(item);
         let number = state.pushed;
         drop(state);
         self.filled.notify_one();
-        Ok(number)
+        number
     }
 
     /// Appends a message without waiting. Returns its number.
@@ -254,7 +309,7 @@ impl Outbox {
         if let Some(writing) = state.writing.take() {
             state.written += writing.entries;
             state.bytes -= writing.bytes;
-            self.budget.release(writing.bytes);
+            self.release(writing.bytes);
         }
     }
 
@@ -262,7 +317,7 @@ impl Outbox {
         let queued: usize = state.queue.iter().map(Item::cost).sum();
         state.queue = VecDeque::new();
         state.bytes -= queued;
-        self.budget.release(queued);
+        self.release(queued);
     }
 
     /// Waits for the next batch. It contains at least one entry, and at most `max_bytes` if it has several.
@@ -320,6 +375,38 @@ impl Outbox {
             Item::Ping => None,
         });
         texts.collect()
+    }
+}
+
+/// Room for one entry. Dropping it releases the room.
+pub(super) struct OutboxRoom<'a> {
+    outbox: &'a Outbox,
+    cost: usize,
+}
+
+impl OutboxRoom<'_> {
+    /// Appends the entry for which the room was reserved. Returns its number.
+    pub(super) fn push(mut self, item: Item) -> Result<u64, EnqueueError> {
+        debug_assert_eq!(item.cost(), self.cost);
+        let state = self.outbox.state();
+        if state.abandoned || state.close.is_some() {
+            drop(state);
+            return Err(EnqueueError::Closed);
+        }
+        self.cost = 0;
+        Ok(self.outbox.append(state, item))
+    }
+}
+
+impl Drop for OutboxRoom<'_> {
+    fn drop(&mut self) {
+        if self.cost > 0 {
+            let mut state = self.outbox.state();
+            state.bytes -= self.cost;
+            self.outbox.release(self.cost);
+            drop(state);
+            self.outbox.drained.notify_waiters();
+        }
     }
 }
 

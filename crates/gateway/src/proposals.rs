@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use lru::LruCache;
 use ring::digest::{SHA256, digest};
+use tokio::task::AbortHandle;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use collective::{Decision, Envelope, Quorum, Tally, Vote, VoteRejection};
@@ -14,10 +15,11 @@ use collective::{Decision, Envelope, Quorum, Tally, Vote, VoteRejection};
 use super::config::TriadConfig;
 use super::connected_client::Client;
 use super::error::RequestError;
+use super::shares::share;
 
-/// The maximum number of pending proposals.
+/// The maximum number of pending proposals. One identity has a share of it.
 const MAX_PENDING: usize = 1024;
-/// The maximum size of all pending proposals, in bytes.
+/// The maximum size of all pending proposals, in bytes. One identity has a share of it.
 const MAX_PENDING_BYTES: usize = 64 << 20;
 /// The number of recent decisions that the gateway stores.
 const RECENT_DECISIONS: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
@@ -33,7 +35,8 @@ pub(super) struct Triad {
 }
 
 impl Triad {
-    pub(super) fn new(config: &TriadConfig) -> Self {
+    /// Creates a triad. `is_required` states whether clients must authenticate.
+    pub(super) fn new(config: &TriadConfig, is_required: bool) -> Self {
         Self {
             members: config
                 .members
@@ -45,7 +48,8 @@ impl Triad {
             proposals: Mutex::new(Proposals {
                 pending: HashMap::new(),
                 decided: LruCache::new(RECENT_DECISIONS),
-                bytes: 0,
+                max_pending: share(is_required, MAX_PENDING),
+                max_bytes: share(is_required, MAX_PENDING_BYTES),
             }),
         }
     }
@@ -103,15 +107,18 @@ impl Fingerprint {
 pub(super) struct PendingProposal {
     pub(super) tally: Tally,
     pub(super) fingerprint: Fingerprint,
-    /// The message to the members, without `agent`.
-    pub(super) envelope: Envelope,
+    /// The message to the members, without `agent`. Its text takes far less memory than its parsed form.
+    pub(super) text: String,
     /// The deadline of the decision, in milliseconds since 1970.
     pub(super) deadline: u64,
     /// The name of the proposer.
     pub(super) proposer: Arc<str>,
+    /// The identity of the proposer.
+    pub(super) identity: Arc<str>,
     /// The connections that receive the votes and the decision.
     pub(super) listeners: Vec<Weak<Client>>,
-    pub(super) bytes: usize,
+    /// Decides the proposal at its deadline.
+    pub(super) timer: Option<AbortHandle>,
     /// The members that received the proposal, with the connection that it was sent on.
     pub(super) sent: Vec<(Arc<str>, Arc<str>)>,
 }
@@ -124,7 +131,10 @@ impl PendingProposal {
         if voted || self.sent.contains(&sent) {
             return;
         }
-        let text = self.envelope.clone().with("agent", &**member).to_text();
+        let Ok(envelope) = Envelope::parse(&self.text) else {
+            return;
+        };
+        let text = envelope.with("agent", &**member).to_text();
         if connection.outbox.try_send(text).is_ok() {
             self.sent.push(sent);
         }
@@ -159,14 +169,24 @@ pub(super) struct DecidedProposal {
     pub(super) decision: Decision,
     pub(super) listeners: Vec<Weak<Client>>,
     pub(super) proposer: Arc<str>,
+    pub(super) identity: Arc<str>,
     fingerprint: Fingerprint,
 }
 
 /// The pending proposals and recent decisions, by id.
 pub(super) struct Proposals {
     pending: HashMap<Arc<str>, PendingProposal>,
-    decided: LruCache<Arc<str>, (Fingerprint, Arc<str>)>,
-    bytes: usize,
+    decided: LruCache<Arc<str>, StoredDecision>,
+    /// The limits of one identity.
+    max_pending: usize,
+    max_bytes: usize,
+}
+
+/// A recent decision.
+struct StoredDecision {
+    fingerprint: Fingerprint,
+    identity: Arc<str>,
+    message: Arc<str>,
 }
 
 impl Proposals {
@@ -177,14 +197,18 @@ impl Proposals {
         proposal: PendingProposal,
         listener: &Arc<Client>,
     ) -> ProposalOutcome {
-        if let Some((fingerprint, message)) = self.decided.get(id) {
-            return match *fingerprint == proposal.fingerprint {
-                true => ProposalOutcome::Decided(Arc::clone(message)),
+        // Only its own identity receives the votes of a proposal.
+        if let Some(decided) = self.decided.get(id) {
+            let is_same = decided.fingerprint == proposal.fingerprint
+                && decided.identity == proposal.identity;
+            return match is_same {
+                true => ProposalOutcome::Decided(Arc::clone(&decided.message)),
                 false => ProposalOutcome::Conflict,
             };
         }
         if let Some(pending) = self.pending.get_mut(id) {
-            if pending.fingerprint != proposal.fingerprint {
+            if pending.fingerprint != proposal.fingerprint || pending.identity != proposal.identity
+            {
                 return ProposalOutcome::Conflict;
             }
             pending.listeners.retain(|known| {
@@ -198,10 +222,21 @@ impl Proposals {
             pending.listeners.push(Arc::downgrade(listener));
             return ProposalOutcome::Pending;
         }
-        if self.pending.len() >= MAX_PENDING || self.bytes + proposal.bytes > MAX_PENDING_BYTES {
+        let (mut count, mut bytes, mut own_count, mut own_bytes) = (1, proposal.text.len(), 1, 0);
+        own_bytes += bytes;
+        for pending in self.pending.values() {
+            (count, bytes) = (count + 1, bytes + pending.text.len());
+            if pending.identity == proposal.identity {
+                (own_count, own_bytes) = (own_count + 1, own_bytes + pending.text.len());
+            }
+        }
+        let is_full = count > MAX_PENDING
+            || bytes > MAX_PENDING_BYTES
+            || own_count > self.max_pending
+            || own_bytes > self.max_bytes;
+        if is_full {
             return ProposalOutcome::Full;
         }
-        self.bytes += proposal.bytes;
         self.pending.insert(Arc::clone(id), proposal);
         ProposalOutcome::New
     }
@@ -238,11 +273,14 @@ impl Proposals {
     /// Removes a pending proposal and closes its tally.
     fn close(&mut self, id: &str) -> Option<DecidedProposal> {
         let mut pending = self.pending.remove(id)?;
-        self.bytes -= pending.bytes;
+        if let Some(timer) = pending.timer {
+            timer.abort();
+        }
         Some(DecidedProposal {
             decision: pending.tally.close().clone(),
             listeners: pending.listeners,
             proposer: pending.proposer,
+            identity: pending.identity,
             fingerprint: pending.fingerprint,
         })
     }
@@ -254,8 +292,12 @@ impl Proposals {
         decided: &DecidedProposal,
         message: Arc<str>,
     ) {
-        self.decided
-            .put(Arc::clone(id), (decided.fingerprint, message));
+        let decision = StoredDecision {
+            fingerprint: decided.fingerprint,
+            identity: Arc::clone(&decided.identity),
+            message,
+        };
+        self.decided.put(Arc::clone(id), decision);
     }
 
     pub(super) fn pending_mut(&mut self) -> impl Iterator<Item = &mut PendingProposal> {
@@ -268,7 +310,6 @@ impl Proposals {
 
     /// Removes all pending proposals without a decision.
     fn drain(&mut self) -> Vec<(Arc<str>, Vec<Weak<Client>>)> {
-        self.bytes = 0;
         let pending = self.pending.drain();
         pending
             .map(|(id, pending)| (id, pending.listeners))

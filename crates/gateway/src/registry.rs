@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
@@ -16,6 +16,7 @@ use super::connected_client::Client;
 use super::error::RequestError;
 use super::frames;
 use super::outbox::Close;
+use super::shares::share;
 use super::status::{RunStatus, Status};
 use super::subscriptions::Subscriptions;
 
@@ -38,6 +39,8 @@ pub(super) struct Registry {
     offline: VecDeque<Arc<str>>,
     last_position: usize,
     max_agents: usize,
+    /// The maximum number of unconfigured agents of one identity.
+    max_agents_per_identity: usize,
 }
 
 #[derive(Debug)]
@@ -49,6 +52,8 @@ struct Agent {
     status: Status,
     server: Option<Arc<Client>>,
     configured: bool,
+    /// The identity whose client created the agent; `None` if the configuration did.
+    creator: Option<Arc<str>>,
     /// The position in lists. Configured agents come first, followed by the others in order of arrival.
     position: usize,
 }
@@ -68,8 +73,10 @@ pub(super) struct AgentListing {
 
 impl Registry {
     /// Creates a registry with the configured agents, all of them offline.
-    pub(super) fn new(agents: &[AgentConfig]) -> Self {
+    /// `is_required` states whether clients must authenticate.
+    pub(super) fn new(agents: &[AgentConfig], is_required: bool) -> Self {
         let mut registry = Self {
+            max_agents_per_identity: share(is_required, MAX_UNCONFIGURED_AGENTS),
             max_agents: agents.len() + MAX_UNCONFIGURED_AGENTS,
             ..Self::default()
         };
@@ -79,11 +86,15 @@ impl Registry {
         registry
     }
 
-    /// Adds an agent as if it were configured. Keeps its current connection, if any.
+    /// Adds an agent as if it were configured. Keeps its current connection, if any. `creator` is the identity of the client.
     ///
     /// # Errors
-    /// 2005 if the agent is already configured, 3003 if the registry is full.
-    pub(super) fn add_agent(&mut self, agent: &AgentConfig) -> Result<(), RequestError> {
+    /// 2005 if the agent is already configured, 3003 if the registry is full or the identity has its share of agents.
+    pub(super) fn add_agent(
+        &mut self,
+        agent: &AgentConfig,
+        creator: Arc<str>,
+    ) -> Result<(), RequestError> {
         let known = self.agents.get(agent.name.as_str());
         if known.is_some_and(|known| known.configured) {
             let message = format!(
@@ -92,11 +103,16 @@ impl Registry {
             );
             return Err(RequestError::new(ErrorCode::InvalidContent, message));
         }
-        if known.is_none() {
+        let is_new = known.is_none();
+        self.check_share(&creator, None, 1)?;
+        if is_new {
             self.check_capacity(1)?;
         }
         self.offline.retain(|offline| **offline != *agent.name);
         self.configure(agent);
+        if let Some(agent) = self.agents.get_mut(agent.name.as_str()) {
+            agent.creator = Some(creator);
+        }
         Ok(())
     }
 
@@ -120,12 +136,45 @@ impl Registry {
                 .map_or(Status::Offline, |before| before.status),
             server: before.and_then(|before| before.server),
             configured: true,
+            creator: None,
             position,
         };
         self.agents.insert(name, known);
     }
 
-    fn check_capacity(&self, count: usize) -> Result<(), RequestError> {
+    /// Checks that an identity may have `count` more agents, besides those that its connection `client` serves.
+    fn check_share(
+        &self,
+        identity: &Arc<str>,
+        client: Option<&Arc<Client>>,
+        count: usize,
+    ) -> Result<(), RequestError> {
+        let is_own = |agent: &&Agent| match (&agent.creator, &agent.server) {
+            (Some(creator), _) => creator == identity,
+            (None, Some(server)) if !agent.configured => {
+                server.share_key() == *identity
+                    && client.is_none_or(|client| !Arc::ptr_eq(client, server))
+            }
+            _ => false,
+        };
+        let own = self.agents.values().filter(is_own).count();
+        if own + count <= self.max_agents_per_identity {
+            return Ok(());
+        }
+        let message = format!(
+            "this client's identity has its share of {} agents; remove one of them first",
+            self.max_agents_per_identity
+        );
+        Err(RequestError::busy(message, Duration::from_mins(1)))
+    }
+
+    /// Makes room for `count` agents. Forgets the agents that are offline the longest, if necessary.
+    fn check_capacity(&mut self, count: usize) -> Result<(), RequestError> {
+        while self.agents.len() + count > self.max_agents
+            && let Some(oldest) = self.offline.pop_front()
+        {
+            self.agents.remove(&oldest);
+        }
         if self.agents.len() + count <= self.max_agents {
             return Ok(());
         }
@@ -140,15 +189,10 @@ impl Registry {
         self.last_position
     }
 
-    /// Adds a client. If there are already `max_clients`, evicts the unauthenticated client that was idle longest. Returns
-    /// `false` if all clients are authenticated.
-    pub(super) fn add_client(
-        &mut self,
-        client: &Arc<Client>,
-        max_clients: usize,
-        now: Instant,
-    ) -> bool {
-        if self.clients.len() >= max_clients && !self.evict_unauthenticated(now) {
+    /// Adds a client. If there are already `max_clients`, evicts the oldest unauthenticated client. Returns `false` if all
+    /// clients are authenticated.
+    pub(super) fn add_client(&mut self, client: &Arc<Client>, max_clients: usize) -> bool {
+        if self.clients.len() >= max_clients && !self.evict_unauthenticated() {
             return false;
         }
         let id = Arc::clone(client.id());
@@ -156,11 +200,12 @@ impl Registry {
         true
     }
 
-    fn evict_unauthenticated(&mut self, now: Instant) -> bool {
+    fn evict_unauthenticated(&mut self) -> bool {
         let all = self.clients.values();
         let unauthenticated = all.filter(|client| client.identity().is_none());
-        let idlest = unauthenticated.max_by_key(|client| client.idle_time(now));
-        let Some(client) = idlest.cloned() else {
+        // Not the idlest one: a client that sends pings is never idle.
+        let oldest = unauthenticated.min_by_key(|client| client.connected_at());
+        let Some(client) = oldest.cloned() else {
             return false;
         };
         client.outbox.close(Close::AUTH_REQUIRED);
@@ -205,6 +250,14 @@ impl Registry {
                 ),
             ));
         }
+        let is_unconfigured = |name: &&Arc<str>| {
+            let known = self.agents.get(*name);
+            known.is_none_or(|agent| !agent.configured)
+        };
+        let unconfigured = names.iter().filter(is_unconfigured).count();
+        if unconfigured > 0 {
+            self.check_share(&client.share_key(), Some(client), unconfigured)?;
+        }
         let added = names.iter().filter(|name| !self.contains(name)).count();
         self.check_capacity(added)?;
         let before = client.replace_names(names.clone());
@@ -228,6 +281,7 @@ impl Registry {
                 status: Status::Offline,
                 server: None,
                 configured: false,
+                creator: None,
                 position,
             };
             self.agents.insert(Arc::clone(name), agent);

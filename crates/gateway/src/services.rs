@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 use super::config::ServiceConfig;
 
 /// The maximum number of concurrent requests to services.
-const MAX_CONCURRENT_REQUESTS: usize = 64;
+pub(super) const MAX_CONCURRENT_REQUESTS: usize = 64;
 
 /// The configured services.
 pub(super) struct ServiceCatalog {

@@ -1,8 +1,11 @@
-//! A WebSocket that releases large buffers.
+//! A WebSocket that releases large buffers, and bounds what tungstenite does not.
 //!
 //! The buffers of tungstenite never shrink. A thousand connections that each received one large frame would keep all of that
 //! memory. This module replaces the protocol state on the same stream while no frame is in progress in either direction. To
 //! detect that, the stream parses the headers of the frames that it reads.
+//!
+//! tungstenite reads on while it cannot write, and queues a pong for each ping. This module stops reading until the pongs are
+//! written. It also limits the fragments of a message, and the size of a message before authentication.
 
 use std::io;
 use std::pin::Pin;
@@ -12,11 +15,22 @@ use std::task::{Context, Poll, ready};
 use futures_util::{FutureExt as _, Sink, SinkExt as _, Stream, StreamExt as _};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::error::CapacityError;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 /// The minimum size of a frame after which the buffers are released.
 const LARGE_FRAME_BYTES: usize = 16 * 1024;
+
+/// The maximum number of pongs that may be unwritten while the socket reads on.
+const MAX_UNSENT_PONGS: usize = 16;
+
+/// The maximum size of a message before authentication, in bytes. A credential is smaller.
+const MAX_UNAUTHENTICATED_BYTES: u64 = 64 * 1024;
+
+/// The number of frames of a message that are allowed regardless of its size, and the bytes for each further frame.
+const FREE_FRAGMENTS: u64 = 64;
+const MIN_FRAGMENT_BYTES: u64 = 64;
 
 /// The maximum size of a frame header (RFC 6455 §5.2).
 const MAX_HEADER_BYTES: usize = 14;
@@ -32,6 +46,8 @@ struct Inner<S> {
     unsent: bool,
     /// Whether either side has sent a close frame.
     closing: bool,
+    /// The number of pings since the last complete flush.
+    unsent_pongs: usize,
     #[cfg(test)]
     renewed: usize,
 }
@@ -46,9 +62,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
             config,
             unsent: false,
             closing: false,
+            unsent_pongs: 0,
             #[cfg(test)]
             renewed: 0,
         }))
+    }
+
+    /// Accepts messages of the configured size, because the client is authenticated.
+    pub(super) fn set_authenticated(&self) {
+        if let Ok(socket) = self.inner().socket() {
+            socket.get_mut().authenticated = true;
+        }
+    }
+
+    /// Returns whether the client does not read the pongs to its pings.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.inner().unsent_pongs >= MAX_UNSENT_PONGS
     }
 
     /// Returns the inner socket.
@@ -67,7 +96,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Inner<S> {
         let Some(socket) = &mut self.socket else {
             return Poll::Ready(None);
         };
-        let received = socket.poll_next_unpin(cx);
+        if self.unsent_pongs >= MAX_UNSENT_PONGS {
+            if let Err(error) = ready!(socket.poll_flush_unpin(cx)) {
+                return Poll::Ready(Some(Err(error)));
+            }
+            self.unsent_pongs = 0;
+        }
+        let received = match socket.poll_next_unpin(cx) {
+            Poll::Ready(Some(Err(Error::Io(_)))) if socket.get_ref().refused => {
+                let (size, max_size) = (usize::MAX, usize::MAX);
+                let error = CapacityError::MessageTooLong { size, max_size };
+                Poll::Ready(Some(Err(error.into())))
+            }
+            received => received,
+        };
+        if let Poll::Ready(Some(Ok(Message::Ping(_)))) = received {
+            self.unsent_pongs += 1;
+        }
         if let Poll::Ready(Some(Ok(Message::Close(_)) | Err(_)) | None) = received {
             self.closing = true;
         }
@@ -135,6 +180,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Sink<Message> for &Socket<S> {
         let mut inner = self.inner();
         ready!(inner.socket()?.poll_flush_unpin(cx))?;
         inner.unsent = false;
+        inner.unsent_pongs = 0;
         // The receiving side replaces the protocol state, but may stay pending for a long time. Wake it.
         if inner.socket()?.get_ref().large {
             cx.waker().wake_by_ref();
@@ -159,6 +205,14 @@ pub(super) struct FrameTracker<S> {
     payload_remaining: u64,
     /// Whether the final frame of a message is still missing.
     unfinished: bool,
+    /// The number of frames of the current message.
+    fragments: u64,
+    /// The number of payload bytes of the current message.
+    message_bytes: u64,
+    /// Whether the client is authenticated.
+    authenticated: bool,
+    /// Whether the current message exceeds a limit. The stream then reads no more.
+    refused: bool,
     /// Whether a large frame was read or written.
     large: bool,
     /// Whether a write is pending.
@@ -173,9 +227,18 @@ impl<S> FrameTracker<S> {
             header_bytes: 0,
             payload_remaining: 0,
             unfinished: false,
+            fragments: 0,
+            message_bytes: 0,
+            authenticated: false,
+            refused: false,
             large: false,
             write_pending: false,
         }
+    }
+
+    /// Returns the inner stream, without a limit of messages.
+    pub(super) fn into_inner(self) -> S {
+        self.stream
     }
 
     fn is_between_messages(&self) -> bool {
@@ -191,6 +254,10 @@ impl<S> FrameTracker<S> {
                     .min(usize::try_from(self.payload_remaining).unwrap_or(usize::MAX));
                 self.payload_remaining -= passed as u64;
                 bytes = &bytes[passed..];
+                if !self.is_control() {
+                    self.message_bytes += passed as u64;
+                    self.check_message();
+                }
                 continue;
             }
             self.header[self.header_bytes] = *first;
@@ -201,11 +268,27 @@ impl<S> FrameTracker<S> {
                 self.payload_remaining = payload;
                 self.large |= payload > LARGE_FRAME_BYTES as u64;
                 // Control frames may arrive between the frames of a message.
-                if self.header[0] & 0x08 == 0 {
+                if !self.is_control() {
+                    if !self.unfinished {
+                        (self.fragments, self.message_bytes) = (0, 0);
+                    }
                     self.unfinished = self.header[0] & 0x80 == 0;
+                    self.fragments += 1;
+                    self.check_message();
                 }
             }
         }
+    }
+
+    /// Returns whether the last header is that of a control frame.
+    fn is_control(&self) -> bool {
+        self.header[0] & 0x08 != 0
+    }
+
+    fn check_message(&mut self) {
+        let max_fragments = FREE_FRAGMENTS + self.message_bytes / MIN_FRAGMENT_BYTES;
+        let too_large = !self.authenticated && self.message_bytes > MAX_UNAUTHENTICATED_BYTES;
+        self.refused |= too_large || self.fragments > max_fragments;
     }
 }
 
@@ -238,6 +321,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for FrameTracker<S> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.refused {
+            return Poll::Ready(Err(io::ErrorKind::QuotaExceeded.into()));
+        }
         let before = buf.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buf);
         self.track(&buf.filled()[before..]);

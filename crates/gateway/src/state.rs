@@ -12,8 +12,9 @@ use collective::{Envelope, ErrorCode};
 use common::environment::Environment;
 use common::log::Log;
 use egress::HttpClient;
+use http_server::failed_logins::FailedLogins;
 
-use super::access::{Keyring, Operation};
+use super::access::{Authenticated, Keyring, Operation};
 use super::audit::{Audit, AuditRecord, Outcome};
 use super::config::ServerConfig;
 use super::connected_client::{Client, PendingRequest};
@@ -24,8 +25,9 @@ use super::outbox::ByteBudget;
 use super::proposals::Triad;
 use super::registry::Registry;
 use super::reply_context::ReplyContext;
-use super::services::ServiceCatalog;
+use super::services::{self, ServiceCatalog};
 use super::sessions::Sessions;
+use super::shares::{Shares, Totals};
 use super::timeouts::Timeouts;
 
 /// The maximum number of concurrent session operations. Each uses a thread and the disk.
@@ -44,6 +46,8 @@ pub(super) struct GatewayState {
     /// Permits for session operations.
     pub(super) management: Semaphore,
     pub(super) queue_budget: Arc<ByteBudget>,
+    pub(super) shares: Shares,
+    pub(super) failed_logins: FailedLogins,
     pub(super) net: Arc<dyn HttpClient>,
     pub(super) env: Arc<dyn Environment>,
     pub(super) log: Arc<dyn Log>,
@@ -69,9 +73,19 @@ impl GatewayState {
     pub(super) fn new(parts: StateParts, timeouts: Timeouts) -> Arc<Self> {
         let config = parts.config;
         Arc::new(Self {
-            registry: RwLock::new(Registry::new(&config.agents)),
+            shares: Shares::new(
+                parts.keyring.is_required(),
+                Totals {
+                    connections: config.limits.connections,
+                    services: services::MAX_CONCURRENT_REQUESTS,
+                    management: MAX_CONCURRENT_MANAGEMENT / 2,
+                    queue_bytes: config.limits.total_queue_bytes,
+                },
+            ),
+            failed_logins: FailedLogins::default(),
+            registry: RwLock::new(Registry::new(&config.agents, parts.keyring.is_required())),
             origin_check: OriginCheck::new(&config),
-            triad: Triad::new(&config.triad),
+            triad: Triad::new(&config.triad, parts.keyring.is_required()),
             events: EventFeed::new(parts.env.uuid().simple().to_string()),
             services: ServiceCatalog::new(&config.services),
             management: Semaphore::new(MAX_CONCURRENT_MANAGEMENT),
@@ -104,6 +118,33 @@ impl GatewayState {
         let since = self.env.system_time().duration_since(UNIX_EPOCH);
         let millis = since.unwrap_or(Duration::ZERO).as_millis();
         u64::try_from(millis).unwrap_or(u64::MAX)
+    }
+
+    /// Authenticates a client, and counts its connection towards the share of its identity.
+    ///
+    /// # Errors
+    /// 3003 if the identity has its share of connections.
+    pub(super) fn admit(
+        &self,
+        client: &Client,
+        authenticated: Authenticated,
+    ) -> Result<(), RequestError> {
+        if !client.has_share() {
+            let key: Arc<str> = authenticated.identity.share_key().into();
+            let Some(connection) = self.shares.open_connection(&key) else {
+                let message = format!(
+                    "`{}` has its share of the gateway's connections; close one of them, or try again later",
+                    authenticated.identity.name
+                );
+                return Err(RequestError::busy(message, Duration::from_secs(5)));
+            };
+            if let Some(queue) = self.shares.queue(&key) {
+                client.outbox.set_share(queue);
+            }
+            client.set_share(key, connection);
+        }
+        client.authenticate(authenticated);
+        Ok(())
     }
 
     /// Checks that a client may perform an operation. `from` is the sender in its message.

@@ -2,11 +2,12 @@
 //!
 //! axum's `WebSocketUpgrade` hides the underlying stream, which `socket.rs` needs to release large buffers.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Extension, Request, State};
+use axum::extract::{ConnectInfo, Extension, Request, State};
 use axum::middleware::{Next, from_fn, from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
@@ -148,13 +149,14 @@ async fn not_found() -> Refused {
 async fn open(
     State(state): State<Arc<GatewayState>>,
     Extension(connection): Extension<Connection>,
+    ConnectInfo(address): ConnectInfo<SocketAddr>,
     mut request: Request,
 ) -> Result<Response, Refused> {
     if request.uri().query().is_some() {
         return Err(not_found().await);
     }
     let accepted = accept(&request)?;
-    let client = connection::register(&state, connection).ok_or(Refused::new(
+    let client = connection::register(&state, connection, address.ip()).ok_or(Refused::new(
         StatusCode::SERVICE_UNAVAILABLE,
         "this gateway has as many connections as it may; try again later",
     ))?;

@@ -10,6 +10,7 @@ mod load;
 mod managing;
 mod messages;
 mod sessions;
+mod shares;
 mod tls;
 mod triad;
 

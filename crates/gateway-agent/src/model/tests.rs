@@ -213,6 +213,40 @@ async fn answer_never_repeats_the_key() {
     assert!(!text.unwrap().contains(KEY));
 }
 
+#[tokio::test]
+async fn control_characters_do_not_hide_the_key() {
+    let split: String = KEY.chars().flat_map(|c| [c, '\u{1}']).collect();
+    let content = json!({"content": format!("It is {split}.")});
+    let text = answer(vec![completion(&content)]).await.unwrap();
+    assert_eq!(text, "It is [redacted].");
+    let body = format!("It is {split}.");
+    let error = answer(vec![response("500 Error", "", &body)]).await;
+    let detail = error.unwrap_err().detail.unwrap_or_default();
+    assert!(
+        !detail.contains("0\u{1}1") && !detail.contains(KEY),
+        "{detail}"
+    );
+}
+
+#[tokio::test]
+async fn answer_may_begin_with_a_byte_order_mark() {
+    let body = format!(
+        "\u{feff}{}",
+        json!({"choices": [{"message": {"content": "a\\ud83d"}}]})
+    );
+    let body = body.replace("a\\\\ud83d", "a\\ud83d");
+    let text = answer(vec![response("200 OK", "", &body)]).await;
+    assert_eq!(text.unwrap(), "a\u{fffd}");
+}
+
+#[tokio::test]
+async fn answer_of_small_values_is_refused() {
+    let list = vec![json!({"a": 0}); 100_000];
+    let body = json!({"choices": list}).to_string();
+    let error = answer(vec![response("200 OK", "", &body)]).await;
+    assert!(error.is_err());
+}
+
 #[test]
 fn url_of_the_endpoint_is_completed() {
     for (url, expected) in [

@@ -11,6 +11,8 @@ use peer::{Delivered, PeerError, PeerErrorKind, excerpt};
 pub(crate) struct GatewayError {
     pub(crate) code: ErrorCode,
     message: String,
+    /// Whether the gateway itself refused the message.
+    pub(crate) is_refusal: bool,
     delivered: Delivered,
 }
 
@@ -25,18 +27,22 @@ pub(crate) fn read(envelope: &Envelope) -> GatewayError {
         .or(error_field)
         .or(envelope.content_str("error"));
     let text = text.map(excerpt).unwrap_or_default();
+    // A gateway sets the sender of what it forwards. Without a sender, an agent may have sent the error.
+    let is_refusal = envelope.from() == Some(collective::GATEWAY);
     let queued = [envelope.field("queued"), envelope.content().get("queued")];
     if queued.contains(&Some(&Value::Bool(true))) {
         return GatewayError {
             code: ErrorCode::AgentOffline,
             message: format!("{text} (the gateway queued the message; that is not a delivery)"),
-            delivered: Delivered::No,
+            is_refusal,
+            delivered: match is_refusal {
+                true => Delivered::No,
+                false => Delivered::Unknown,
+            },
         };
     }
     let by_name = error_field.and_then(ErrorCode::from_name);
-    let by_gateway = envelope
-        .from()
-        .is_none_or(|from| from == collective::GATEWAY);
+    let by_gateway = is_refusal || envelope.from().is_none();
     let code = code_in_content(envelope)
         .or(by_name)
         .unwrap_or(if by_gateway {
@@ -47,7 +53,12 @@ pub(crate) fn read(envelope: &Envelope) -> GatewayError {
     GatewayError {
         code,
         message: text,
-        delivered: delivered(code),
+        is_refusal,
+        delivered: match envelope.from() {
+            Some(collective::GATEWAY) => delivered(code),
+            Some(_) => Delivered::Yes,
+            None => delivered_or_unknown(code),
+        },
     }
 }
 
@@ -67,6 +78,14 @@ fn delivered(code: ErrorCode) -> Delivered {
     }
 }
 
+/// Returns whether the agent has received the message, for an error without a sender.
+fn delivered_or_unknown(code: ErrorCode) -> Delivered {
+    match delivered(code) {
+        Delivered::No => Delivered::Unknown,
+        other => other,
+    }
+}
+
 impl GatewayError {
     /// Converts it to the error of the call.
     pub(crate) fn into_error(self) -> PeerError {
@@ -75,7 +94,11 @@ impl GatewayError {
         } else {
             &self.message
         };
-        let message = format!("the gateway answers {}: {text}", self.code);
+        let sender = match self.delivered {
+            Delivered::Yes if !self.is_refusal => "agent",
+            _ => "gateway",
+        };
+        let message = format!("the {sender} answers {}: {text}", self.code);
         let mut error = PeerError::new(PeerErrorKind::Gateway(self.code), message);
         error.delivered = self.delivered;
         error

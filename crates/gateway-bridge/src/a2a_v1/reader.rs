@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use serde_json::json;
 use tokio::time::{Instant, sleep_until};
 
-use crate::settings::without_token;
+use crate::settings::{is_keep_alive, without_token};
 use collective::{CloseCode, Envelope, ErrorCode, Kind, MAX_FRAME_BYTES};
 use egress::websocket::{Frame, Receiver};
 use peer::excerpt;
@@ -14,7 +14,7 @@ use peer::excerpt;
 use super::connection::A2aV1Connection;
 use super::{discovery, replies};
 
-/// The number of invalid frames that closes the connection.
+/// The number of invalid frames in a row that closes the connection.
 const MAX_BAD_FRAMES: usize = 5;
 
 /// The maximum number of unanswered pings. The connection closes when the next one is due.
@@ -95,9 +95,15 @@ impl FrameReader<'_> {
     }
 
     async fn read(&mut self, text: &str) {
+        if is_keep_alive(text) {
+            return;
+        }
         let text = without_token(text, &self.connection.settings);
         match (self.connection.codec.decode)(&text) {
-            Ok(envelope) => self.handle_envelope(envelope).await,
+            Ok(envelope) => {
+                self.bad_frames = 0;
+                self.handle_envelope(envelope).await;
+            }
             // A later version of the protocol may define unknown types.
             Err(error) if error.code == ErrorCode::UnknownType => {
                 self.connection

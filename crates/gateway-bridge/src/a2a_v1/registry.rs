@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use crate::TRIAD;
 use crate::dial::failed;
-use collective::{Envelope, ErrorCode};
+use collective::{Envelope, ErrorCode, imitates_marker};
 use peer::{MemberStatus, PeerError};
 
 use super::errors;
@@ -196,11 +196,13 @@ impl AgentRegistry {
     }
 }
 
-/// Returns whether this is a valid agent name. The triad is not an agent.
+/// Returns whether this is a valid agent name. The triad is not an agent. Readers see names beside the text of their own
+/// tools, so a name has only the characters of an identifier.
 pub(super) fn is_valid_name(name: &str) -> bool {
-    let clean = |c: char| !c.is_control() && c != '/';
+    let clean = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | ':' | '@');
     !name.is_empty()
         && name != TRIAD
         && name.chars().count() <= MAX_NAME_CHARS
         && name.chars().all(clean)
+        && !imitates_marker(name)
 }

@@ -161,7 +161,9 @@ fn handle_error(connection: &Arc<A2aV1Connection>, entry: &Arc<PendingTask>, env
         return warn_forged(connection, entry, envelope);
     }
     let error = errors::read(envelope);
+    // Only the refusal of the gateway proves that the agent has not received the message.
     if error.code == ErrorCode::AgentBusy
+        && error.is_refusal
         && entry.kind == TaskKind::Message
         && !entry.is_terminal()
         && let Some(attempt) = entry

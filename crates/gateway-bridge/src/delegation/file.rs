@@ -184,7 +184,8 @@ fn written(all: &[(String, Delegation)]) -> String {
 
 /// Parses the sessions, and skips invalid ones so that the others remain usable.
 fn parse_sessions(text: &str) -> Result<Vec<(String, Delegation)>, String> {
-    let value: Value = serde_json::from_str(text).map_err(|e| format!("it is not JSON: {e}"))?;
+    let value: Value = common::json::from_str(text, common::json::Limits::NONE)
+        .map_err(|e| format!("it is not JSON: {e}"))?;
     if value["version"] != 1 {
         return Err("its `version` is not 1".to_owned());
     }

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use collective::{Envelope, EnvelopeError, ErrorCode, Kind};
+use collective::{Envelope, EnvelopeError, ErrorCode, FRAME_LIMITS, GATEWAY, Kind};
+use common::json;
 
 /// Encodes an envelope in this gateway's dialect.
 pub(super) fn encode(envelope: Envelope) -> String {
@@ -20,7 +21,7 @@ pub(super) fn encode(envelope: Envelope) -> String {
 
 /// Converts a frame of this gateway to an envelope.
 pub(super) fn decode(frame: &str) -> Result<Envelope, EnvelopeError> {
-    let Ok(value) = serde_json::from_str::<Value>(frame) else {
+    let Ok(value) = json::from_str::<Value>(frame, FRAME_LIMITS) else {
         return Envelope::parse(frame);
     };
     match value.get("type").and_then(Value::as_str) {
@@ -66,14 +67,19 @@ fn with_code(mut error: Value) -> Value {
     let text = error
         .get("error")
         .and_then(Value::as_str)
-        .unwrap_or_default();
-    let code = match text {
+        .unwrap_or_default()
+        .to_owned();
+    let code = match &*text {
         text if text.ends_with("is not connected") => ErrorCode::AgentOffline,
         "Invalid JSON format" => ErrorCode::InvalidJson,
         "Target agent required" | "Agent ID required for registration" => ErrorCode::MissingField,
         "Unauthorized" => ErrorCode::AuthFailed,
         _ => return error,
     };
+    // These are the texts of the gateway itself, which adds the sender to the frames of agents.
+    if error.get("from").is_none() {
+        error["from"] = GATEWAY.into();
+    }
     error["content"] = json!({"error": code.name(), "message": text, "code": code.number()});
     error
 }

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tokio::time::timeout_at;
 
-use collective::ErrorCode;
+use collective::{ErrorCode, FRAME_LIMITS};
 use common::environment::Environment;
+use common::json;
 use common::log::Log;
 use egress::websocket::{Frame, Opened};
 use peer::{PeerError, excerpt};
@@ -86,7 +87,7 @@ async fn register(
             Frame::Broken(error) => return Err(broken(&error, settings)),
         };
         let text = without_token(&text, settings);
-        let Ok(frame) = serde_json::from_str::<Value>(&text) else {
+        let Ok(frame) = json::from_str::<Value>(&text, FRAME_LIMITS) else {
             continue;
         };
         match frame.get("type").and_then(Value::as_str) {

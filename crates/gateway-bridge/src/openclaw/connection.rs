@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
 use collective::{CloseCode, ErrorCode};
+use common::json::{self, Limits};
 use egress::websocket::Sender;
 use peer::{PeerError, PeerErrorKind, excerpt};
 
@@ -70,6 +71,12 @@ impl Drop for PendingGuard<'_> {
         }
     }
 }
+
+/// The limits of a response. A transcript may be large.
+const RESPONSE_LIMITS: Limits = Limits {
+    memory: 128 << 20,
+    ..Limits::NONE
+};
 
 impl OpenClawConnection {
     /// Creates the connection after the handshake. A request times out after `timeout` and has at most `max_frame_bytes` bytes.
@@ -226,7 +233,10 @@ impl OpenClawConnection {
 
     /// Handles an incoming frame. Returns `false` if it is invalid.
     pub(super) fn handle_frame(&self, text: &str) -> bool {
-        match frames::read(text) {
+        let Ok(text) = json::text(text.as_bytes()) else {
+            return false;
+        };
+        match frames::read(&text) {
             Some(Incoming::Response { id, answer }) => {
                 if let Ok(id) = id.parse() {
                     self.answer(id, answer);
@@ -250,8 +260,9 @@ impl OpenClawConnection {
             return;
         };
         let size = answer.as_ref().map_or(0, |answer| answer.get().len());
-        let answer =
-            answer.map(|answer| serde_json::from_str::<Value>(answer.get()).unwrap_or_default());
+        let answer = answer.map(|answer| {
+            json::from_str::<Value>(answer.get(), RESPONSE_LIMITS).unwrap_or_default()
+        });
         let (run, accepted) = match pending {
             Pending::Once(sender) => {
                 // The caller may have stopped waiting.

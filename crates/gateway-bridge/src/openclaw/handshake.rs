@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::dial::{self, DialedSocket, failed};
 use crate::settings::without_token;
 use crate::{GatewayLink, Settings};
-use collective::ErrorCode;
+use collective::{ErrorCode, FRAME_LIMITS};
 use common::environment::Environment;
 use common::log::Log;
 use egress::websocket::{Frame, Opened};
@@ -119,7 +119,7 @@ async fn connect(socket: &mut Opened, settings: &Settings) -> Result<Value, Peer
         if id == CONNECT_ID {
             let answer =
                 answer.map_err(|rpc_error| errors::connect_error(&rpc_error, token.is_some()))?;
-            return Ok(serde_json::from_str(answer.get()).unwrap_or_default());
+            return Ok(common::json::from_str(answer.get(), FRAME_LIMITS).unwrap_or_default());
         }
     }
 }

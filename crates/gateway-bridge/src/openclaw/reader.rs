@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::settings::{Settings, without_token};
+use crate::settings::{Settings, is_keep_alive, without_token};
 use collective::ErrorCode;
 use common::log::{Level, Log};
 use egress::websocket::{Frame, Receiver};
@@ -39,7 +39,10 @@ pub(super) async fn run(
         tokio::select! {
             frame = receiver.next() => {
                 match frame {
-                    Frame::Text(text) if connection.handle_frame(&without_token(&text, &settings)) => {}
+                    Frame::Text(text) if is_keep_alive(&text) => {}
+                    Frame::Text(text) if connection.handle_frame(&without_token(&text, &settings)) => {
+                        invalid_frames = 0;
+                    }
                     Frame::Text(_) | Frame::Binary(_) => {
                         invalid_frames += 1;
                         log.log(Level::Debug, "ignored an invalid frame of the gateway");
@@ -47,7 +50,7 @@ pub(super) async fn run(
                             let _ = timeout(CLOSE_TIMEOUT, connection.close()).await;
                             break PeerError::new(
                                 PeerErrorKind::Gateway(ErrorCode::ProtocolError),
-                                format!("the gateway sent {MAX_BAD_FRAMES} invalid frames"),
+                                format!("the gateway sent {MAX_BAD_FRAMES} invalid frames in a row"),
                             );
                         }
                     }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use collective::Vote;
+use collective::{FRAME_LIMITS, Vote};
 
 use crate::proposal::Proposal;
 
@@ -52,7 +52,7 @@ impl Ballot {
     /// # Errors
     /// The answer is not a vote. The error is a clause that a member can act on.
     pub(super) fn read(answer: &str) -> Result<Self, String> {
-        let value: Value = serde_json::from_str(strip_fence(answer.trim()))
+        let value: Value = common::json::from_str(strip_fence(answer.trim()), FRAME_LIMITS)
             .map_err(|error| format!("it is not one JSON object and nothing else ({error})"))?;
         let Value::Object(fields) = value else {
             return Err("it is JSON, but not an object".into());

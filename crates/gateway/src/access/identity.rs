@@ -17,6 +17,16 @@ pub struct Identity {
     pub is_local: bool,
 }
 
+impl Identity {
+    /// Returns the name by which its shares are counted. An agent of the gateway itself is never a client of the same name.
+    pub fn share_key(&self) -> String {
+        match self.is_local {
+            true => format!("local:{}", self.name),
+            false => self.name.clone(),
+        }
+    }
+}
+
 /// The identity of a valid credential, and the expiry of the credential.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Authenticated {

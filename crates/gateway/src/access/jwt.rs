@@ -11,8 +11,9 @@ use serde_json::{Map, Value, json};
 use super::{AccessError, Authenticated, Identity};
 use crate::config::{JwtAlgorithm, JwtConfig};
 use crate::names;
-use collective::ErrorCode;
+use collective::{ErrorCode, FRAME_LIMITS};
 use common::config::ConfigError;
+use common::json;
 use common::jws::{KeySet, Signature};
 
 /// The minimum length of a shared key (RFC 7518 §3.2).
@@ -123,7 +124,7 @@ impl TokenVerifier {
             return Err("does not have three parts".into());
         };
         let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).map_err(|_| "is not base64url");
-        let header_claims: Map<String, Value> = serde_json::from_slice(&decode(header)?)
+        let header_claims: Map<String, Value> = json::from_slice(&decode(header)?, FRAME_LIMITS)
             .map_err(|_| "has a header that is not a JSON object")?;
         let named = header_claims.get("alg").and_then(Value::as_str);
         if named != Some(self.algorithm.as_str()) {
@@ -146,7 +147,8 @@ impl TokenVerifier {
                     .map_err(|problem| format!("has an invalid signature: {problem}"))?;
             }
         }
-        serde_json::from_slice(&content).map_err(|_| "has claims that are not a JSON object".into())
+        json::from_slice(&content, FRAME_LIMITS)
+            .map_err(|_| "has claims that are not a JSON object".into())
     }
 
     fn identity(&self, claims: &Map<String, Value>) -> Result<Identity, VerifyError> {

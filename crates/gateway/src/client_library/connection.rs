@@ -293,6 +293,6 @@ impl ClientConnection {
 
 /// Returns whether a frame is the first message of the JavaScript gateway.
 fn is_welcome(text: &str) -> bool {
-    let value: Value = serde_json::from_str(text).unwrap_or_default();
+    let value: Value = common::json::from_str(text, collective::FRAME_LIMITS).unwrap_or_default();
     value["type"] == "welcome" && value["gateway"].is_object()
 }

@@ -27,6 +27,9 @@ pub struct Limits {
     /// The maximum size of a frame, in bytes.
     #[serde(deserialize_with = "integer_size")]
     pub frame_bytes: usize,
+    /// The maximum size of the session entries that one client adds within a day, in bytes.
+    #[serde(deserialize_with = "integer")]
+    pub daily_session_bytes_per_client: u64,
     /// The silence after which the gateway closes a connection, in milliseconds.
     #[serde(deserialize_with = "integer")]
     pub idle_ms: u64,
@@ -41,6 +44,7 @@ impl Default for Limits {
             queue_bytes: 4 << 20,
             total_queue_bytes: 128 << 20,
             frame_bytes: MAX_FRAME_BYTES,
+            daily_session_bytes_per_client: 1 << 30,
             idle_ms: 90_000,
         }
     }

@@ -26,6 +26,7 @@ pub use paths::default_state_dir;
 use std::collections::BTreeMap;
 
 use common::config::ConfigError;
+use common::json::{self, Limits as JsonLimits};
 use common::validation;
 
 /// The schema of the gateway's configuration, as shipped.
@@ -176,7 +177,7 @@ impl ServerConfig {
     /// # Errors
     /// The first problem, with its JSON Pointer.
     pub fn parse(json: &str) -> Result<Self, ConfigError> {
-        let value: Value = serde_json::from_str(json)
+        let value: Value = json::from_str(json, JsonLimits::NONE)
             .map_err(|e| ConfigError::at("", format!("the configuration is not JSON: {e}")))?;
         let validator = validation::compile(SCHEMA).map_err(|e| ConfigError::at("", e))?;
         if let Some(error) = validator.iter_errors(&value).next() {

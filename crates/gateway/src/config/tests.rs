@@ -43,7 +43,7 @@ fn full_config() -> Value {
         "roles": {"r": {"send": ["alpha"], "propose": true, "vote": true, "subscribe": true, "broadcast": true,
             "request": ["weather"], "workspaces": ["alpha"], "serve": ["beta"]}},
         "limits": {"connections": 1, "messagesPerSecond": 2, "burst": 3, "queueBytes": 4096, "totalQueueBytes": 8192,
-            "frameBytes": 2048, "idleMs": 60000},
+            "frameBytes": 2048, "dailySessionBytesPerClient": 1048576, "idleMs": 60000},
         "heartbeatMs": 100,
         "tls": {"certFile": "c", "keyFile": "k", "clientCaFile": "ca"},
         "audit": {"enabled": false, "path": "audit.jsonl", "maxBytes": 4096},
@@ -120,6 +120,7 @@ fn every_key_is_read() {
         queue_bytes: 4096,
         total_queue_bytes: 8192,
         frame_bytes: 2048,
+        daily_session_bytes_per_client: 1 << 20,
         idle_ms: 60_000,
     };
     assert_eq!(config.limits, limits);
@@ -174,6 +175,7 @@ fn schema_defaults_match_the_code() {
         queue_bytes,
         total_queue_bytes,
         frame_bytes,
+        daily_session_bytes_per_client,
         idle_ms,
     } = config.limits;
     let sizes = [
@@ -188,6 +190,7 @@ fn schema_defaults_match_the_code() {
     for (name, number) in [
         ("messagesPerSecond", messages_per_second),
         ("burst", burst),
+        ("dailySessionBytesPerClient", daily_session_bytes_per_client),
         ("idleMs", idle_ms),
     ] {
         assert_eq!(limit(name), number, "{name}");

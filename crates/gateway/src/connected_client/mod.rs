@@ -3,10 +3,12 @@
 mod pending;
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use http_server::open_requests::OpenRequestGuard;
 use http_server::serve::Connection;
 
 use super::access::{Authenticated, Identity};
@@ -25,6 +27,10 @@ pub(super) struct Client {
     /// The number of pending requests that the client sent to others.
     pub(super) open_requests: AtomicUsize,
     identity: OnceLock<Identity>,
+    /// The name by which the shares of the identity are counted, and the connection that it counts.
+    share: OnceLock<(Arc<str>, OpenRequestGuard)>,
+    /// The address of the client; `None` for an agent in the gateway's own process.
+    address: Option<IpAddr>,
     /// The unauthenticated connection; `None` after authentication. The connection counts as unauthenticated until it is
     /// dropped here.
     unauthenticated: Mutex<Option<Connection>>,
@@ -38,7 +44,12 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(id: String, outbox: Outbox, now: Instant) -> Arc<Self> {
+    pub(super) fn new(
+        id: String,
+        address: Option<IpAddr>,
+        outbox: Outbox,
+        now: Instant,
+    ) -> Arc<Self> {
         Arc::new(Self {
             id: id.into(),
             connected_at: now,
@@ -46,6 +57,8 @@ impl Client {
             pending: PendingRequests::default(),
             open_requests: AtomicUsize::new(0),
             identity: OnceLock::new(),
+            share: OnceLock::new(),
+            address,
             unauthenticated: Mutex::default(),
             expires_at: Mutex::default(),
             names: Mutex::new(Arc::default()),
@@ -62,6 +75,33 @@ impl Client {
     /// Returns the identity of an authenticated client.
     pub(super) fn identity(&self) -> Option<&Identity> {
         self.identity.get()
+    }
+
+    /// Returns the name by which the shares of the client's identity are counted; empty before authentication.
+    pub(super) fn share_key(&self) -> Arc<str> {
+        let key = self.share.get().map(|(key, _)| Arc::clone(key));
+        key.unwrap_or_default()
+    }
+
+    /// Returns whether the client has a share.
+    pub(super) fn has_share(&self) -> bool {
+        self.share.get().is_some()
+    }
+
+    /// Counts the connection towards the share of its identity.
+    pub(super) fn set_share(&self, key: Arc<str>, connection: OpenRequestGuard) {
+        // Only the first identity counts.
+        let _ = self.share.set((key, connection));
+    }
+
+    /// Returns the address of the client.
+    pub(super) fn address(&self) -> Option<IpAddr> {
+        self.address
+    }
+
+    /// Returns the time of the connection.
+    pub(super) fn connected_at(&self) -> Instant {
+        self.connected_at
     }
 
     /// Sets the identity. For a second credential of the same identity, updates only the expiry. Ignores a credential of

@@ -34,8 +34,6 @@ pub(crate) struct PendingRequest {
     pub(crate) outbox_number: Option<u64>,
     /// The deadline for the reply.
     pub(crate) deadline: Instant,
-    /// Whether the session already contains a reply that the gateway could not deliver yet.
-    pub(crate) is_stored: bool,
 }
 
 /// Why a request cannot become pending.
@@ -94,17 +92,6 @@ impl PendingRequests {
     pub(crate) fn set_outbox_number(&self, id: &str, number: u64) {
         if let Some(pending) = self.table().by_correlation.get_mut(id) {
             pending.outbox_number = Some(number);
-        }
-    }
-
-    /// Records that the session has a reply to the request.
-    pub(crate) fn mark_stored(&self, id: Option<&str>, message: Option<&str>) {
-        let mut table = self.table();
-        if let Some(pending) = table
-            .key(id, message)
-            .and_then(|id| table.by_correlation.get_mut(&id))
-        {
-            pending.is_stored = true;
         }
     }
 

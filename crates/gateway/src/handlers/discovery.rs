@@ -13,7 +13,7 @@ use crate::connected_client::Client;
 use crate::error::RequestError;
 use crate::frames;
 use crate::reply_context::ReplyContext;
-use crate::sessions::Summary;
+use crate::sessions::{self, Summary};
 use crate::state::GatewayState;
 use crate::subscriptions::Channel;
 
@@ -108,10 +108,10 @@ impl GatewayState {
     }
 
     fn describe_workspace(&self, agent: &str) -> Value {
-        let path = self.config.state_dir.join("agents").join(agent);
         json!({
             "agent": agent,
-            "path": path.display().to_string(),
+            // Relative, as in `discovery`.
+            "path": format!("agents/{agent}"),
             "sessions": self.sessions.count(agent),
         })
     }
@@ -174,6 +174,8 @@ impl GatewayState {
         }
         let agents: Option<HashSet<String>> = agents.map(|names| {
             let names = names.iter().filter_map(Value::as_str);
+            // No agent has another name, and names bound the memory of the subscription.
+            let names = names.filter(|name| sessions::is_agent_name(name));
             names.map(str::to_owned).collect()
         });
         let status = if subscribes {

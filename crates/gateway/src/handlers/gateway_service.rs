@@ -11,6 +11,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -48,7 +49,7 @@ impl GatewayState {
         }
         if operation == "agents.create" {
             self.check_state_dir(envelope)?;
-            let result = self.create_agent(envelope)?;
+            let result = self.create_agent(client, envelope)?;
             self.send_result(client, context, result).await;
             return Ok(Outcome::Done);
         }
@@ -66,9 +67,15 @@ impl GatewayState {
             .limits
             .frame_bytes
             .saturating_sub(ENVELOPE_BYTES);
+        let share = self.shares.open_management(&client.share_key());
+        let share = share.ok_or_else(|| {
+            let message =
+                "this client waits for other session operations; send the request again later";
+            RequestError::busy(message, Duration::from_secs(1))
+        })?;
         let permit = self.management.acquire().await;
         let result = manage::manage(&self.sessions, operation, envelope.content(), max_bytes).await;
-        drop(permit);
+        drop((permit, share));
         let mut result = result.map_err(|error: ManageError| {
             RequestError::new(error.code(), error.public_message())
         })?;
@@ -107,7 +114,7 @@ impl GatewayState {
         ))
     }
 
-    fn create_agent(&self, envelope: &Envelope) -> Result<Value, RequestError> {
+    fn create_agent(&self, client: &Client, envelope: &Envelope) -> Result<Value, RequestError> {
         let text = |field: &str| {
             envelope.content_str(field).ok_or_else(|| {
                 let message = format!("`content.{field}` is missing or not a string");
@@ -115,7 +122,7 @@ impl GatewayState {
             })
         };
         let (name, role) = (text("agent")?, text("role")?);
-        names::validate_agent_name(name)
+        names::validate_client_name(name)
             .map_err(|(code, message)| RequestError::new(code, message))?;
         let agent = AgentConfig {
             name: name.to_owned(),
@@ -124,7 +131,7 @@ impl GatewayState {
             permissions: None,
             backend: None,
         };
-        self.registry_mut().add_agent(&agent)?;
+        self.registry_mut().add_agent(&agent, client.share_key())?;
         Ok(json!({"agent": name, "role": role}))
     }
 

@@ -42,7 +42,10 @@ impl GatewayState {
         let answer = context.reply(Kind::AuthResponse, content);
         self.send(client, answer.with("from", GATEWAY)).await;
         self.record(client, Some(context), None, outcome);
-        result.is_err().then_some(Close::INVALID_CREDENTIAL)
+        match result {
+            Err(error) if error.code == ErrorCode::AgentBusy => Some(Close::TOO_MANY),
+            other => other.err().map(|_| Close::INVALID_CREDENTIAL),
+        }
     }
 
     fn authenticate(&self, client: &Client, envelope: &Envelope) -> Result<(), RequestError> {
@@ -51,16 +54,35 @@ impl GatewayState {
             return Ok(());
         }
         let token = envelope.content_str("token").unwrap_or_default();
-        let authenticated = self.keyring.authenticate(token, self.env.system_time())?;
+        if let Some(address) = client.address() {
+            let checked = self.failed_logins.check(address, self.env.now());
+            checked.map_err(|wait| {
+                let message = format!(
+                    "too many wrong credentials from this address; try again in {} s",
+                    wait.as_secs() + 1
+                );
+                RequestError::busy(message, wait)
+            })?;
+        }
+        let authenticated = self
+            .keyring
+            .authenticate(token, self.env.system_time())
+            .inspect_err(|error| {
+                // An expired credential was valid once, so it is no guess.
+                if let Some(address) = client.address()
+                    && error.code == ErrorCode::AuthFailed
+                {
+                    let now = self.env.now();
+                    self.failed_logins
+                        .record_failure(address, token.as_bytes(), now);
+                }
+            })?;
         match client.identity() {
             Some(before) if *before != authenticated.identity => Err(RequestError::new(
                 ErrorCode::AuthFailed,
                 "this connection has another identity already; open a new connection",
             )),
-            _ => {
-                client.authenticate(authenticated);
-                Ok(())
-            }
+            _ => self.admit(client, authenticated),
         }
     }
 
@@ -107,8 +129,12 @@ impl GatewayState {
         let mut advertised = Vec::new();
         if let Some(names) = served {
             for name in &names {
-                names::validate_agent_name(name)
-                    .map_err(|(code, message)| RequestError::new(code, message))?;
+                let is_configured = self.config.agents.iter().any(|agent| *agent.name == **name);
+                let validate = match is_configured {
+                    true => names::validate_agent_name,
+                    false => names::validate_client_name,
+                };
+                validate(name).map_err(|(code, message)| RequestError::new(code, message))?;
                 self.authorize_serve(client, name)?;
             }
             self.registry_mut().set_agents(client, names.clone())?;

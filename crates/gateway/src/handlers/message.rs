@@ -149,20 +149,25 @@ impl GatewayState {
                 session.clone(),
             )?),
         };
-        if let Err(error) = self.store(&agent, &envelope, session.as_deref()).await {
+        let delivered = match &key {
+            Some(key) => envelope.clone().with_metadata("correlationId", &**key),
+            None => envelope.clone(),
+        };
+        let item = self.outbox_item(client, &server, &delivered, context, key.as_deref());
+        // Reserve first, so that the session does not contain a refused message.
+        let room = match server.outbox.reserve(item.cost()) {
+            Ok(room) => room,
+            Err(error) => {
+                let error = RequestError::undelivered(&agent, error);
+                return Err(self.withdraw(&server, key.as_deref(), error));
+            }
+        };
+        let stored = self.store(client, &agent, &envelope, session.as_deref());
+        if let Err(error) = stored.await {
             return Err(self.withdraw(&server, key.as_deref(), error));
         }
-        if let Some(key) = &key {
-            envelope = envelope.with_metadata("correlationId", &**key);
-        }
-        self.publish(delivery(envelope.kind().as_str(), &envelope, &agent));
-        match server.outbox.push(self.outbox_item(
-            client,
-            &server,
-            &envelope,
-            context,
-            key.as_deref(),
-        )) {
+        self.publish(delivery(delivered.kind().as_str(), &delivered, &agent));
+        match room.push(item) {
             Ok(number) => {
                 if let Some(key) = &key {
                     server.pending.set_outbox_number(key, number);
@@ -198,9 +203,10 @@ impl GatewayState {
         Ok(format!("sess-{connection}").into())
     }
 
-    /// Stores a message in the session of an agent.
+    /// Stores a message of a client in the session of an agent.
     pub(super) async fn store(
         &self,
+        client: &Client,
         agent: &str,
         envelope: &Envelope,
         session: Option<&str>,
@@ -208,7 +214,8 @@ impl GatewayState {
         let Some(session) = session.filter(|_| self.registry().contains(agent)) else {
             return Ok(());
         };
-        let stored = self.sessions.append(
+        let stored = self.sessions.append_for(
+            &client.share_key(),
             agent,
             &Entry::new(envelope, session, self.env.system_time()),
         );
@@ -249,7 +256,6 @@ impl GatewayState {
             reply_required: context.requires_response,
             outbox_number: None,
             deadline: self.env.now() + self.timeouts.reply,
-            is_stored: false,
         };
         server.pending.insert(pending).map_err(|error| {
             client.open_requests.fetch_sub(1, Ordering::Relaxed);

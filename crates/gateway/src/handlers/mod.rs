@@ -26,6 +26,9 @@ use super::state::GatewayState;
 /// The number of frames without a valid credential after which the gateway closes the connection.
 const MAX_UNAUTHENTICATED_FRAMES: u32 = 3;
 
+/// The number of control frames without a valid credential after which the gateway closes the connection.
+const MAX_UNAUTHENTICATED_CONTROL_FRAMES: u32 = 64;
+
 /// The maximum size in bytes of a rate-limited frame that the gateway still parses, for the ids in its error.
 const MAX_SCANNED_BYTES: usize = 64 * 1024;
 
@@ -38,6 +41,7 @@ pub(super) struct FrameHandler {
     /// The number of consecutive frames above the rate limit.
     over_rate: u64,
     unauthenticated_frames: u32,
+    unauthenticated_control_frames: u32,
 }
 
 impl FrameHandler {
@@ -52,6 +56,7 @@ impl FrameHandler {
             rate,
             over_rate: 0,
             unauthenticated_frames: 0,
+            unauthenticated_control_frames: 0,
         }
     }
 
@@ -92,6 +97,31 @@ impl FrameHandler {
         self.count_unauthenticated()
     }
 
+    /// Counts a ping or pong towards the rate limit. The socket has answered it.
+    pub(super) fn handle_control(&mut self) -> Option<Close> {
+        if self.client.identity().is_none() {
+            self.unauthenticated_control_frames += 1;
+            return (self.unauthenticated_control_frames > MAX_UNAUTHENTICATED_CONTROL_FRAMES)
+                .then_some(Close::AUTH_REQUIRED);
+        }
+        match self.acquire_rate() {
+            Ok(()) => None,
+            Err(_) => self.count_over_rate(),
+        }
+    }
+
+    /// Counts a frame above the rate limit. Returns a close frame for a client that continues to exceed the limit.
+    fn count_over_rate(&mut self) -> Option<Close> {
+        self.over_rate += 1;
+        let burst = self.state.config.limits.burst;
+        if self.over_rate <= burst.saturating_mul(2).max(100) {
+            return None;
+        }
+        let disconnect = frames::disconnect("error", "too many messages for too long");
+        let _ = self.client.outbox.try_send(disconnect);
+        Some(Close::RATE_LIMITED)
+    }
+
     /// Counts a frame of an unauthenticated client.
     fn count_unauthenticated(&mut self) -> Option<Close> {
         if self.client.identity().is_some() {
@@ -103,7 +133,6 @@ impl FrameHandler {
 
     /// Refuses a frame above the rate limit. Closes the connection of a client that continues to exceed the limit.
     async fn refuse_over_rate(&mut self, text: &str, wait: Duration) -> Option<Close> {
-        self.over_rate += 1;
         let limits = &self.state.config.limits;
         let error = RequestError::busy(
             format!(
@@ -124,12 +153,8 @@ impl FrameHandler {
         let refused = Outcome::Refused(error.code);
         self.state
             .record(&self.client, context.as_ref(), None, refused);
-        if self.over_rate <= limits.burst.saturating_mul(2).max(100) {
-            return self.count_unauthenticated();
-        }
-        let disconnect = frames::disconnect("error", "too many messages for too long");
-        let _ = self.client.outbox.try_send(disconnect);
-        Some(Close::RATE_LIMITED)
+        self.count_over_rate()
+            .or_else(|| self.count_unauthenticated())
     }
 
     async fn handle_envelope(&mut self, envelope: Envelope) -> Option<Close> {

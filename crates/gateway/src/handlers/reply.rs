@@ -9,7 +9,7 @@ use crate::connected_client::Client;
 use crate::connected_client::PendingRequest;
 use crate::error::RequestError;
 use crate::events::delivery;
-use crate::outbox::EnqueueError;
+use crate::outbox::{EnqueueError, Item};
 use crate::reply_context::ReplyContext;
 use crate::state::GatewayState;
 
@@ -58,8 +58,25 @@ impl GatewayState {
         let remove = || client.pending.remove(ids.0.as_deref(), ids.1.as_deref());
         let is_error = envelope.kind() == Kind::Error;
         let reply = self.stamp_reply(envelope, pending);
-        if !is_error && !pending.is_stored {
-            let stored = self.store(&pending.agent, &reply, pending.session.as_deref());
+        let disconnected = || {
+            let message = "the requester disconnected; the reply was not delivered";
+            RequestError::new(ErrorCode::AgentOffline, message)
+        };
+        let requester = pending.requester.upgrade();
+        let item = Item::Text(reply.to_text().into());
+        // Reserve first, so that the session does not contain a refused reply.
+        let reserved = requester
+            .as_ref()
+            .map(|requester| requester.outbox.reserve(item.cost()));
+        let room = match reserved {
+            Some(Ok(room)) => Some(room),
+            Some(Err(EnqueueError::Closed)) | None => None,
+            Some(Err(full)) => {
+                return Err(RequestError::undelivered(&pending.requester_name, full));
+            }
+        };
+        if !is_error {
+            let stored = self.store(client, &pending.agent, &reply, pending.session.as_deref());
             if let Err(error) = stored.await {
                 // The agent may send the reply again when the store is busy. Any other error is final.
                 if error.code != ErrorCode::AgentBusy
@@ -72,11 +89,7 @@ impl GatewayState {
                 return Err(error);
             }
         }
-        let disconnected = || {
-            let message = "the requester disconnected; the reply was not delivered";
-            RequestError::new(ErrorCode::AgentOffline, message)
-        };
-        let Some(requester) = pending.requester.upgrade() else {
+        let Some(room) = room else {
             remove();
             return Err(disconnected());
         };
@@ -85,23 +98,13 @@ impl GatewayState {
                 .with("error", reply.content_str("error")),
             false => delivery("reply", &reply, &pending.requester_name),
         });
-        match requester.outbox.try_send(reply.to_text()) {
-            Ok(_) => {
-                if let Some(pending) = remove() {
-                    self.complete(&pending);
-                }
-                Ok(Outcome::Delivered)
-            }
-            Err(EnqueueError::Closed) => {
-                remove();
-                Err(disconnected())
-            }
-            Err(full) => {
-                client
-                    .pending
-                    .mark_stored(ids.0.as_deref(), ids.1.as_deref());
-                Err(RequestError::undelivered(&pending.requester_name, full))
-            }
+        let pushed = room.push(item);
+        if let Some(pending) = remove() {
+            self.complete(&pending);
+        }
+        match pushed {
+            Ok(_) => Ok(Outcome::Delivered),
+            Err(_) => Err(disconnected()),
         }
     }
 

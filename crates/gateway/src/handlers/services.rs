@@ -9,7 +9,8 @@ use http::{HeaderMap, HeaderValue, Method, header};
 use serde_json::{Value, json};
 use url::Url;
 
-use collective::{Envelope, ErrorCode, GATEWAY, Kind};
+use collective::{Envelope, ErrorCode, FRAME_LIMITS, GATEWAY, Kind};
+use common::json;
 use egress::{AddressPolicy, NetError, Request, Sent};
 
 use crate::access::Operation;
@@ -54,13 +55,14 @@ impl GatewayState {
         })?;
         let from = client.name(envelope.from());
         self.publish(delivery("request", &envelope, name).with("from", &*from));
-        let permit = Arc::clone(&self.services.permits)
-            .try_acquire_owned()
-            .map_err(|_| {
-                let message =
-                    "too many requests to services are running; send the request again later";
-                RequestError::busy(message, Duration::from_secs(1))
-            })?;
+        let busy = || {
+            let message = "too many requests to services are running; send the request again later";
+            RequestError::busy(message, Duration::from_secs(1))
+        };
+        let share = self.shares.open_service_request(&client.share_key());
+        let share = share.ok_or_else(busy)?;
+        let permit = Arc::clone(&self.services.permits).try_acquire_owned();
+        let permit = permit.map_err(|_| busy())?;
         let name = name.to_owned();
         let from = client.name(envelope.from());
         let body = envelope.with("from", &*from).to_text();
@@ -83,7 +85,7 @@ impl GatewayState {
                 Err(error) => state.send_error(&client, &context, &error).await,
             }
             // The permit bounds the number of responses in memory.
-            drop(permit);
+            drop((permit, share));
         });
         Ok(Outcome::Delivered)
     }
@@ -131,7 +133,7 @@ impl GatewayState {
             }
             read.extend_from_slice(&chunk);
         }
-        Ok(serde_json::from_slice(&read)
+        Ok(json::from_slice(&read, FRAME_LIMITS)
             .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&read).into_owned())))
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
+use tokio::task::AbortHandle;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use collective::{Envelope, ErrorCode, GATEWAY, Kind, MAJORITY, Vote, VoteRejection};
@@ -44,7 +45,7 @@ impl GatewayState {
         };
         let proposer = client.name(envelope.from());
         let content = envelope.content().to_string();
-        let (fingerprint, bytes) = (Fingerprint::new(&content), content.len());
+        let fingerprint = Fingerprint::new(&content);
         let deadline = self.deadline(&envelope, now);
         let envelope = envelope
             .with("id", &*id)
@@ -60,14 +61,15 @@ impl GatewayState {
         let proposal = PendingProposal {
             tally: self.triad.tally(),
             fingerprint,
-            envelope,
+            text: envelope.to_text(),
             deadline: deadline.as_ref().copied().unwrap_or(now),
             proposer,
+            identity: client.share_key(),
             listeners: vec![Arc::downgrade(client)],
-            bytes,
+            timer: None,
             sent: Vec::new(),
         };
-        match self.insert_proposal(client, &id, proposal, deadline)? {
+        match self.insert_proposal(client, &id, proposal, &envelope, deadline)? {
             ProposalOutcome::New => Ok(Outcome::Delivered),
             ProposalOutcome::Pending => Ok(Outcome::Done),
             ProposalOutcome::Decided(message) => {
@@ -90,6 +92,7 @@ impl GatewayState {
         client: &Arc<Client>,
         id: &Arc<str>,
         proposal: PendingProposal,
+        envelope: &Envelope,
         deadline: Result<u64, RequestError>,
     ) -> Result<ProposalOutcome, RequestError> {
         let mut proposals = self.triad.proposals();
@@ -117,12 +120,12 @@ impl GatewayState {
                     .with("proposalId", &**id)
                     .with("from", &*proposal.proposer)
                     .with("deadline", deadline)
-                    .with_text(&proposal.envelope.content()["proposal"]),
+                    .with_text(&envelope.content()["proposal"]),
             );
             for (member, server) in &servers {
                 proposal.send_to(member, server);
             }
-            self.decide_at_deadline(Arc::clone(id), deadline);
+            proposal.timer = Some(self.decide_at_deadline(Arc::clone(id), deadline));
         }
         Ok(outcome)
     }
@@ -150,10 +153,10 @@ impl GatewayState {
         }
     }
 
-    fn decide_at_deadline(self: &Arc<Self>, id: Arc<str>, deadline: u64) {
+    fn decide_at_deadline(self: &Arc<Self>, id: Arc<str>, deadline: u64) -> AbortHandle {
         let wait = Duration::from_millis(deadline.saturating_sub(self.now_millis()));
         let state = Arc::clone(self);
-        self.tasks.spawn(async move {
+        let timer = self.tasks.spawn(async move {
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
                 () = state.stopping.cancelled() => return,
@@ -163,6 +166,7 @@ impl GatewayState {
                 state.publish_decision(&mut proposals, &id, &decided);
             }
         });
+        timer.abort_handle()
     }
 
     /// Handles a vote.
@@ -277,6 +281,7 @@ impl GatewayState {
         let registry = self.registry();
         if send_all(&decided.listeners, &text) == 0
             && let Some(proposer) = registry.server(&decided.proposer)
+            && proposer.share_key() == decided.identity
         {
             let _ = proposer.outbox.try_send(text);
         }

@@ -8,7 +8,7 @@ use crate::subscriptions::Channel;
 
 fn client(id: &str) -> Arc<Client> {
     let outbox = Outbox::new(1 << 20, ByteBudget::new(1 << 20));
-    Client::new(id.to_owned(), outbox, Instant::now())
+    Client::new(id.to_owned(), None, outbox, Instant::now())
 }
 
 fn registry() -> Registry {
@@ -19,7 +19,7 @@ fn registry() -> Registry {
         permissions: None,
         backend: None,
     };
-    Registry::new(&[agent("beta"), agent("alpha")])
+    Registry::new(&[agent("beta"), agent("alpha")], false)
 }
 
 fn names(names: &[&str]) -> Vec<Arc<str>> {

@@ -47,6 +47,11 @@ pub enum SessionError {
     /// 3003: the write queue is full.
     #[error("the queue of session entries is full; send fewer messages, and try again in a second")]
     Busy,
+    /// 3003: a client has added its maximum of bytes within a day.
+    #[error(
+        "the client has added {0} bytes of session entries within a day, which is its limit (`limits.dailySessionBytesPerClient`); send the message again later"
+    )]
+    Quota(u64),
     /// 3004: an action (`read`, `write`, …) on a file failed.
     #[error("cannot {0} `{path}`: {2}", path = .1.display())]
     Io(&'static str, PathBuf, #[source] Arc<io::Error>),
@@ -64,7 +69,7 @@ impl SessionError {
                 ErrorCode::InvalidContent
             }
             Self::AgentName(_) => ErrorCode::AgentNotFound,
-            Self::Busy => ErrorCode::AgentBusy,
+            Self::Busy | Self::Quota(_) => ErrorCode::AgentBusy,
             Self::Io(..) => ErrorCode::AgentError,
         }
     }

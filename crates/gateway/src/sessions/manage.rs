@@ -11,6 +11,7 @@ use super::name::{ACTIVE, ARCHIVE, EXTENSION, SessionKey, file_stem, is_agent_na
 use super::store::for_each_name;
 use super::{Entry, SessionError, Sessions, lock};
 use common::files;
+use common::json::{self, Limits};
 
 /// Metadata of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -298,9 +299,10 @@ impl Sessions {
             let line = line.map_err(|e| SessionError::io("read", "the import".as_ref(), e))?;
             let Some(line) = line else { break };
             let invalid = |problem| SessionError::Import(line.number, problem);
-            let mut entry: Entry<'static> = serde_json::from_slice(line.bytes).map_err(|_| {
-                invalid("is not a JSON entry `{timestamp, role, content, sessionId, id}`")
-            })?;
+            let mut entry: Entry<'static> =
+                json::from_slice(line.bytes, Limits::NONE).map_err(|_| {
+                    invalid("is not a JSON entry `{timestamp, role, content, sessionId, id}`")
+                })?;
             if *source.get_or_insert_with(|| entry.session_id.clone()) != entry.session_id {
                 return Err(invalid("belongs to another session; import one at a time"));
             }

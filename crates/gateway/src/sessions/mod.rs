@@ -10,6 +10,7 @@ mod lock;
 mod manage;
 mod name;
 mod queue;
+mod quota;
 mod scan;
 mod store;
 mod writer;
@@ -76,8 +77,22 @@ impl Sessions {
         agent: &str,
         entry: &Entry<'_>,
     ) -> impl Future<Output = Result<(), SessionError>> + Send + use<> {
+        self.append_for(&Arc::default(), agent, entry)
+    }
+
+    /// Appends an entry of a client, which counts towards the limits of its identity.
+    ///
+    /// # Errors
+    /// The same as [`append`](Self::append), and 3003 if the identity has added too much.
+    pub(crate) fn append_for(
+        &self,
+        identity: &Arc<str>,
+        agent: &str,
+        entry: &Entry<'_>,
+    ) -> impl Future<Output = Result<(), SessionError>> + Send + use<> {
         let line = line::serialize(entry);
-        self.write(agent, &entry.session_id, None, entry.timestamp, line)
+        let session = &entry.session_id;
+        self.write(identity, agent, session, None, entry.timestamp, line)
     }
 
     /// Creates a session with the id `session_id` or a new id, and returns the id.
@@ -111,11 +126,12 @@ impl Sessions {
     ) -> impl Future<Output = Result<(), SessionError>> + Send + use<> {
         let now = self.0.store.now();
         let line = line::serialize_event(event, session, now);
-        self.write(agent, session, Some(event), now, line)
+        self.write(&Arc::default(), agent, session, Some(event), now, line)
     }
 
     fn write(
         &self,
+        identity: &Arc<str>,
         agent: &str,
         session: &str,
         event: Option<Event>,
@@ -123,7 +139,7 @@ impl Sessions {
         line: Vec<u8>,
     ) -> impl Future<Output = Result<(), SessionError>> + Send + use<> {
         let key = self.writable().and_then(|()| self.key(agent, session));
-        let reply = key.and_then(|key| self.0.store.enqueue(key, event, time, line));
+        let reply = key.and_then(|key| self.0.store.enqueue(identity, key, event, time, line));
         async move {
             reply?.await.unwrap_or_else(|_| {
                 let error = io::Error::other("the gateway is shutting down");

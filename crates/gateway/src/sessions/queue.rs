@@ -1,5 +1,8 @@
 //! The queue of lines to write.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use tokio::sync::oneshot;
 
 use super::SessionError;
@@ -12,10 +15,14 @@ pub(super) type Reply = Result<(), SessionError>;
 pub(super) struct Queue {
     pub(super) lines: Vec<PendingLine>,
     pub(super) bytes: usize,
+    /// The bytes of each identity.
+    pub(super) bytes_of: HashMap<Arc<str>, usize>,
     pub(super) has_writer: bool,
 }
 
 pub(super) struct PendingLine {
+    /// The identity of the client; empty for the gateway's own lines.
+    pub(super) identity: Arc<str>,
     pub(super) key: SessionKey,
     /// The recorded change; `None` for an entry.
     pub(super) event: Option<Event>,

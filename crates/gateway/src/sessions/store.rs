@@ -13,9 +13,11 @@ use lru::LruCache;
 use super::line::{Event, millis};
 use super::name::{ACTIVE, ARCHIVE, EXTENSION, SessionKey, is_agent_name};
 use super::queue::Queue;
+use super::quota::Quota;
 use super::scan::SessionMeta;
 use super::{AGENTS, SessionError, lock};
 use crate::config::{Fsync, ServerConfig};
+use crate::shares::share;
 use common::environment::Environment;
 use common::files;
 use common::log::{Level, Log};
@@ -48,6 +50,9 @@ pub(super) struct Store {
     /// Whether the first entry creates its session. Otherwise an unknown session is an error (4001).
     create_on_append: bool,
     pub(super) max_queued_bytes: usize,
+    /// The share of one identity in `max_queued_bytes`.
+    pub(super) max_queued_bytes_of: usize,
+    pub(super) quota: Quota,
     pub(super) queue: Mutex<Queue>,
     /// Held while session files are written, renamed or removed.
     pub(super) files: Mutex<()>,
@@ -73,6 +78,8 @@ impl Store {
             ttl: config.session_ttl_ms.map(Duration::from_millis),
             create_on_append: !config.strict,
             max_queued_bytes: config.limits.total_queue_bytes,
+            max_queued_bytes_of: share(config.auth.is_some(), config.limits.total_queue_bytes),
+            quota: Quota::new(config.limits.daily_session_bytes_per_client),
             queue: Mutex::default(),
             files: Mutex::default(),
             cache: Mutex::new(LruCache::new(CACHED_SESSIONS)),

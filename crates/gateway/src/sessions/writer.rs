@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 use super::line::{self, Event};
 use super::name::SessionKey;
 use super::queue::{PendingLine, Reply};
+use super::quota::FILE_BYTES;
 use super::scan::SessionMeta;
 use super::store::Store;
 use super::{SessionError, lock};
@@ -50,6 +51,7 @@ impl Store {
     /// 3003 if the queue is full, 2005 if the line is too long.
     pub(super) fn enqueue(
         self: &Arc<Self>,
+        identity: &Arc<str>,
         key: SessionKey,
         event: Option<Event>,
         time: u64,
@@ -59,12 +61,23 @@ impl Store {
             return Err(SessionError::TooLong);
         }
         let mut queue = lock(&self.queue);
-        if queue.bytes + bytes.len() > self.max_queued_bytes {
+        let own = queue.bytes_of.get(identity).copied().unwrap_or(0);
+        if queue.bytes + bytes.len() > self.max_queued_bytes
+            || own + bytes.len() > self.max_queued_bytes_of
+        {
             return Err(SessionError::Busy);
         }
+        let size = bytes.len() as u64;
+        if !identity.is_empty() && !self.quota.try_add(identity, size, self.now()) {
+            return Err(SessionError::Quota(self.quota.max_bytes()));
+        }
         queue.bytes += bytes.len();
+        queue
+            .bytes_of
+            .insert(Arc::clone(identity), own + bytes.len());
         let (reply, replied) = oneshot::channel();
         queue.lines.push(PendingLine {
+            identity: Arc::clone(identity),
             key,
             event,
             time,
@@ -93,6 +106,10 @@ impl Store {
         let _files = lock(&self.files);
         let mut lines = std::mem::take(&mut lock(&self.queue).lines);
         let bytes: usize = lines.iter().map(|line| line.bytes.len()).sum();
+        let mut bytes_of: HashMap<Arc<str>, usize> = HashMap::new();
+        for line in &lines {
+            *bytes_of.entry(Arc::clone(&line.identity)).or_default() += line.bytes.len();
+        }
         // A stable sort keeps the lines of one session in order.
         lines.sort_by(|one, other| one.key.cmp(&other.key));
         let mut lines = lines.into_iter().peekable();
@@ -109,6 +126,10 @@ impl Store {
         self.finish(written);
         let mut queue = lock(&self.queue);
         queue.bytes -= bytes;
+        queue.bytes_of.retain(|identity, bytes| {
+            *bytes -= bytes_of.get(identity).copied().unwrap_or(0);
+            *bytes > 0
+        });
         queue.has_writer = !queue.lines.is_empty();
         queue.has_writer
     }
@@ -232,6 +253,9 @@ impl Store {
         }
         if let Some(line) = written.lines.first().filter(|_| written.is_new) {
             self.add_to_count(&line.key.agent, 1);
+            if !line.identity.is_empty() {
+                self.quota.add(&line.identity, FILE_BYTES, self.now());
+            }
         }
         if written.durable {
             lock(&self.unsynced).remove(&path);

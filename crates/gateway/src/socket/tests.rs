@@ -29,7 +29,9 @@ fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
 
 async fn pair() -> (Socket<DuplexStream>, DuplexStream) {
     let (server, client) = duplex(1 << 20);
-    (Socket::new(server, config()).await, client)
+    let socket = Socket::new(server, config()).await;
+    socket.set_authenticated();
+    (socket, client)
 }
 
 async fn text(mut socket: &Socket<DuplexStream>) -> String {
@@ -125,6 +127,7 @@ async fn partial_reads_lose_no_byte() {
 async fn queued_writes_are_not_lost() {
     let (server, mut client) = duplex(1000);
     let socket = Socket::new(server, config()).await;
+    socket.set_authenticated();
     let large = "x".repeat(100_000);
     let send = async {
         (&socket).feed(Message::text(large.clone())).await.unwrap();
@@ -159,4 +162,77 @@ async fn reported_end_is_not_lost() {
         Some(Ok(Message::Close(_)))
     ));
     assert!((&socket).next().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn unread_pongs_stop_reading() {
+    let (server, client) = duplex(1000);
+    let socket = Socket::new(server, config()).await;
+    let (mut pongs, mut pings) = tokio::io::split(client);
+    let received = std::cell::Cell::new(0);
+    let serving = async {
+        while let Message::Ping(_) = (&socket).next().await.unwrap().unwrap() {
+            received.set(received.get() + 1);
+        }
+    };
+    let flood = async {
+        for _ in 0..10_000 {
+            pings.write_all(&frame(0x89, &[0; 125])).await.unwrap();
+        }
+        pings.write_all(&frame(0x81, b"after")).await.unwrap();
+    };
+    let mut both = std::pin::pin!(async { tokio::join!(serving, flood) });
+    let blocked = timeout(Duration::from_secs(1), &mut both).await;
+    assert!(blocked.is_err());
+    assert!(received.get() < 100, "{}", received.get());
+    assert!(socket.is_blocked());
+    // A client that reads its pongs is served again.
+    let reading = async {
+        let mut sink = [0; 4096];
+        while pongs.read(&mut sink).await.unwrap() > 0 {}
+    };
+    tokio::select! {
+        () = reading => panic!("the socket ended"),
+        served = timeout(Duration::from_secs(60), both) => assert!(served.is_ok()),
+    }
+    assert_eq!(received.get(), 10_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_beyond_a_limit_are_refused() {
+    let fragments = |count: usize, payload: &[u8]| {
+        let mut all = frame(0x01, payload);
+        (0..count).for_each(|_| all.extend(frame(0x00, payload)));
+        all.extend(frame(0x80, b""));
+        all
+    };
+    let large = vec![b'x'; 70_000];
+    for (authenticated, sent, accepted) in [
+        (false, frame(0x81, &large[..60_000]), true),
+        (false, frame(0x81, &large), false),
+        (false, fragments(80, &[b'x'; 1000]), false),
+        (true, frame(0x81, &large), true),
+        (true, fragments(200, &[b'x'; 1000]), true),
+        (true, fragments(2000, b""), false),
+        (true, fragments(4000, b"x"), false),
+    ] {
+        let (server, mut client) = duplex(1 << 20);
+        let socket = Socket::new(server, config()).await;
+        if authenticated {
+            socket.set_authenticated();
+        }
+        let small = frame(0x81, b"small");
+        client.write_all(&small).await.unwrap();
+        client.write_all(&sent).await.unwrap();
+        assert_eq!(text(&socket).await, "small");
+        let received = (&socket).next().await.unwrap();
+        let size = sent.len();
+        match received {
+            Ok(_) => assert!(accepted, "{authenticated} {size}"),
+            Err(error) => {
+                assert!(matches!(error, Error::Capacity(_)), "{error}");
+                assert!(!accepted, "{authenticated} {size}");
+            }
+        }
+    }
 }

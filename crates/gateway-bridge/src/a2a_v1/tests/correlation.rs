@@ -176,19 +176,50 @@ async fn h_25_error_text_is_one_short_line() {
 
 #[tokio::test(start_paused = true)]
 async fn h_26_queued_is_no_delivery() {
-    let error = send_and_answer(|request| {
-        json!({"type": "error", "error": "Agent alpha is not connected", "queued": true,
-            "correlationId": request["metadata"]["correlationId"]})
-    });
-    let error = error.await.unwrap_err();
-    assert_eq!(
-        (error.kind, error.delivered),
-        (
-            PeerErrorKind::Gateway(ErrorCode::AgentOffline),
-            Delivered::No
-        )
-    );
-    assert!(error.message.contains("the gateway queued"), "{error}");
+    // Without a sender, the agent may have sent the error.
+    for (from, delivered) in [(Some("gateway"), Delivered::No), (None, Delivered::Unknown)] {
+        let error = send_and_answer(|request| {
+            let mut error = json!({"type": "error", "error": "Agent alpha is not connected", "queued": true,
+                "correlationId": request["metadata"]["correlationId"]});
+            if let Some(from) = from {
+                error["from"] = from.into();
+            }
+            error
+        });
+        let error = error.await.unwrap_err();
+        assert_eq!(
+            (error.kind, error.delivered),
+            (PeerErrorKind::Gateway(ErrorCode::AgentOffline), delivered)
+        );
+        assert!(error.message.contains("the gateway queued"), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn h_27_error_of_an_agent_is_no_refusal_of_the_gateway() {
+    for (from, delivered) in [(Some("alpha"), Delivered::Yes), (None, Delivered::Unknown)] {
+        for code in [
+            ErrorCode::AgentNotFound,
+            ErrorCode::AgentOffline,
+            ErrorCode::InvalidContent,
+            ErrorCode::AgentBusy,
+            ErrorCode::PermissionDenied,
+        ] {
+            let mut harness = harness(settings());
+            let call = harness.send("alpha", text_message("hello"));
+            let mut connection = harness.connect().await;
+            let request = connection.recv().await;
+            let mut frame = error(&request, code, "no");
+            frame["from"] = from.into();
+            if from.is_none() {
+                frame.as_object_mut().unwrap().remove("from");
+            }
+            connection.send(frame).await;
+            // A busy agent has the message, so the bridge does not send it again.
+            let error = call.await.unwrap().unwrap_err();
+            assert_eq!(error.delivered, delivered, "{from:?} {code}");
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -267,6 +267,11 @@ async fn h_04_fifth_invalid_message_closes_the_connection() {
     wait_until_idle().await;
     assert_eq!(harness.warnings().len(), 4);
     assert!(!resend.is_finished());
+    for sign in ["", "ping", "{}", "\"heartbeat\""] {
+        connection.send_text(sign).await;
+    }
+    wait_until_idle().await;
+    assert_eq!(harness.warnings().len(), 4, "{:?}", harness.warnings());
     connection.send_text("7").await;
     assert_eq!(connection.recv_close().await, Some(1008));
     let error = resend.await.unwrap().unwrap_err();

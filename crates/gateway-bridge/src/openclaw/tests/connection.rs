@@ -42,6 +42,27 @@ async fn fifth_invalid_frame_closes_the_connection() {
     };
     let (task, ()) = tokio::join!(link.get_task(&call, "run-9"), answers);
     task.unwrap();
+    // The answer was valid, so the count starts again.
+    for sign in ["", "ping", "{}", "\"heartbeat\"", "nonsense"] {
+        gateway.0.send_text(sign).await;
+    }
+    for _ in 0..3 {
+        gateway.0.send_text("nonsense").await;
+    }
+    let answers = async {
+        let (id, _) = gateway.next_request("agent.wait").await;
+        for sign in ["", "ping", "{}"] {
+            gateway.0.send_text(sign).await;
+        }
+        gateway
+            .answer(&id, json!({"status": "ok", "endedAt": 7}))
+            .await;
+    };
+    let (task, ()) = tokio::join!(link.get_task(&call, "run-9"), answers);
+    task.unwrap();
+    for _ in 0..4 {
+        gateway.0.send_text("nonsense").await;
+    }
     gateway.0.send_bytes(b"bytes").await;
     assert_eq!(gateway.0.recv_close().await, Some(1000));
 }

@@ -15,7 +15,6 @@ fn request(correlation: &str, message: &str, deadline: Instant) -> PendingReques
         reply_required: true,
         outbox_number: None,
         deadline,
-        is_stored: false,
     }
 }
 

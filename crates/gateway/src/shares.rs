@@ -1,0 +1,133 @@
+//! The share of one identity in the limits that all clients share.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use http_server::open_requests::{OpenRequestGuard, OpenRequests};
+use http_server::rate_limit::RateLimitKey;
+
+use super::outbox::ByteBudget;
+
+/// One identity may use this fraction of a limit, so that another one always gets its part.
+const FRACTION: usize = 4;
+
+/// The shares of each identity. Without authentication all clients are one identity, whose share is the whole limit.
+pub(super) struct Shares {
+    is_required: bool,
+    connections: Arc<OpenRequests>,
+    services: Arc<OpenRequests>,
+    management: Arc<OpenRequests>,
+    queue_bytes: usize,
+    queues: Mutex<HashMap<Arc<str>, Weak<ByteBudget>>>,
+}
+
+/// The limits of which each identity has a share.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Totals {
+    pub(super) connections: usize,
+    pub(super) services: usize,
+    pub(super) management: usize,
+    pub(super) queue_bytes: usize,
+}
+
+impl Shares {
+    /// Creates the shares. `is_required` states whether clients must authenticate.
+    pub(super) fn new(is_required: bool, totals: Totals) -> Self {
+        let share = |total| share(is_required, total);
+        Self {
+            is_required,
+            // The registry bounds the connections of all clients.
+            connections: OpenRequests::new(match is_required {
+                true => share(totals.connections),
+                false => usize::MAX,
+            }),
+            services: OpenRequests::new(share(totals.services)),
+            management: OpenRequests::new(match is_required {
+                true => totals.management,
+                false => usize::MAX,
+            }),
+            queue_bytes: share(totals.queue_bytes),
+            queues: Mutex::default(),
+        }
+    }
+
+    /// Takes a connection of an identity. Returns `None` if the identity has its share of connections.
+    pub(super) fn open_connection(&self, identity: &Arc<str>) -> Option<OpenRequestGuard> {
+        self.connections.try_open(key(identity))
+    }
+
+    /// Takes a slot for a request to a service.
+    pub(super) fn open_service_request(&self, identity: &Arc<str>) -> Option<OpenRequestGuard> {
+        self.services.try_open(key(identity))
+    }
+
+    /// Takes a slot for a session operation, including one that waits for its turn.
+    pub(super) fn open_management(&self, identity: &Arc<str>) -> Option<OpenRequestGuard> {
+        self.management.try_open(key(identity))
+    }
+
+    /// Returns the byte budget that all outboxes of an identity share.
+    pub(super) fn queue(&self, identity: &Arc<str>) -> Option<Arc<ByteBudget>> {
+        if !self.is_required {
+            return None;
+        }
+        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(queue) = queues.get(identity).and_then(Weak::upgrade) {
+            return Some(queue);
+        }
+        queues.retain(|_, queue| queue.strong_count() > 0);
+        let queue = ByteBudget::new(self.queue_bytes);
+        queues.insert(Arc::clone(identity), Arc::downgrade(&queue));
+        Some(queue)
+    }
+}
+
+/// Returns the share of one identity in a limit.
+pub(super) fn share(is_required: bool, total: usize) -> usize {
+    match is_required {
+        true => (total / FRACTION).max(1),
+        false => total,
+    }
+}
+
+fn key(identity: &Arc<str>) -> RateLimitKey {
+    RateLimitKey::Client(Arc::clone(identity))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOTALS: Totals = Totals {
+        connections: 8,
+        services: 8,
+        management: 2,
+        queue_bytes: 400,
+    };
+
+    #[test]
+    fn identity_has_a_quarter_of_each_limit() {
+        let shares = Shares::new(true, TOTALS);
+        let (ada, bob): (Arc<str>, Arc<str>) = ("ada".into(), "bob".into());
+        let open = [shares.open_connection(&ada), shares.open_connection(&ada)];
+        assert!(open.iter().all(Option::is_some));
+        assert!(shares.open_connection(&ada).is_none());
+        assert!(shares.open_connection(&bob).is_some());
+        drop(open);
+        assert!(shares.open_connection(&ada).is_some());
+        let queue = shares.queue(&ada);
+        let same = shares.queue(&ada);
+        assert!(queue.is_some_and(|one| same.is_some_and(|other| Arc::ptr_eq(&one, &other))));
+    }
+
+    #[test]
+    fn without_authentication_the_share_is_the_limit() {
+        let shares = Shares::new(false, TOTALS);
+        let anonymous: Arc<str> = "anonymous".into();
+        let open: Vec<_> = (0..9)
+            .filter_map(|_| shares.open_service_request(&anonymous))
+            .collect();
+        assert_eq!(open.len(), 8);
+        assert!(shares.queue(&anonymous).is_none());
+    }
+}
