@@ -6,6 +6,7 @@
 //! - [`host`] checks `Host` and `Origin`, and [`forwarded`] reads the headers of trusted proxies.
 //! - [`request_limit`] limits requests: [`rate_limit`] their rate, [`open_requests`] their concurrency, and
 //!   [`byte_budget`] the bytes of their bodies and of unread responses.
+//! - [`content`] reads what the headers say about a body.
 //! - [`operator_html`] builds the pages for the operator of a server.
 //!
 //! tower-http's layers for body size and timeouts do not fit. They respond in plain text, while clients of A2A need an
@@ -41,6 +42,7 @@
 
 pub mod byte_budget;
 pub mod connection_limit;
+pub mod content;
 pub mod forwarded;
 mod guarded_body;
 pub mod host;
