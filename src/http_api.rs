@@ -133,7 +133,8 @@ impl ApiError {
         Self::new(ApiCode::HandlerError, message)
     }
 
-    fn invalid(path: &str, message: impl Into<String>) -> Self {
+    /// Returns the error of an invalid input. `path` is the place of the fault as a JSON Pointer.
+    pub fn invalid(path: &str, message: impl Into<String>) -> Self {
         Self {
             path: Some(path.to_owned()),
             ..Self::new(ApiCode::InvalidInput, message)

@@ -19,7 +19,6 @@ mod dispatch;
 mod envelope;
 pub mod error;
 mod etag;
-mod json_limits;
 mod list;
 pub(crate) mod operations;
 mod request;

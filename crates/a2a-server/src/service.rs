@@ -27,9 +27,11 @@ mod cancel;
 mod clients;
 mod core;
 mod dedup;
+mod delegation;
 mod operator;
 mod page;
 mod pushes;
+mod run_slots;
 mod running;
 mod send;
 mod size;
@@ -254,7 +256,9 @@ impl Service {
     ) -> Result<TaskPushNotificationConfig, A2aError> {
         self.core.owned(caller, &config.task_id).await?;
         let config = self.core.validate_push_config(config, "")?;
-        self.core.put_push_config(&config, caller.version).await?;
+        self.core
+            .put_push_config(&caller.client, &config, caller.version)
+            .await?;
         Ok(config)
     }
 
@@ -270,10 +274,11 @@ impl Service {
     ) -> Result<TaskPushNotificationConfig, A2aError> {
         self.core.owned(caller, task_id).await?;
         let known = self.core.push_configs(task_id).await?;
-        known
-            .into_iter()
-            .find(|config| config_id.is_none_or(|id| config.id.as_deref() == Some(id)))
-            .ok_or_else(|| pushes::unknown(task_id))
+        let found = match config_id {
+            Some(id) => pushes::find(&known, id, caller.version),
+            None => known.first(),
+        };
+        found.cloned().ok_or_else(|| pushes::unknown(task_id))
     }
 
     /// Lists the webhooks of a task (A2A 1.0 §3.1.9).
@@ -303,6 +308,11 @@ impl Service {
         config_id: &str,
     ) -> Result<(), A2aError> {
         self.core.owned(caller, task_id).await?;
+        let known = self.core.push_configs(task_id).await?;
+        let found = pushes::find(&known, config_id, caller.version);
+        let config_id = found
+            .and_then(|config| config.id.as_deref())
+            .unwrap_or(config_id);
         self.core
             .store
             .delete_push(task_id, config_id)

@@ -7,6 +7,7 @@
 //! - [`request_limit`] limits requests: [`rate_limit`] their rate, [`open_requests`] their concurrency, and
 //!   [`byte_budget`] the bytes of their bodies and of unread responses.
 //! - [`failed_logins`] limits the rate at which an address guesses credentials.
+//! - [`content`] reads what the headers say about a body.
 //! - [`operator_html`] builds the pages for the operator of a server.
 //!
 //! tower-http's layers for body size and timeouts do not fit. They respond in plain text, while clients of A2A need an
@@ -42,6 +43,7 @@
 
 pub mod byte_budget;
 pub mod connection_limit;
+pub mod content;
 pub mod failed_logins;
 pub mod forwarded;
 mod guarded_body;

@@ -11,6 +11,10 @@ pub(crate) struct CallSlots {
     clients: Mutex<HashMap<String, Weak<Semaphore>>>,
 }
 
+/// The right to run a call, until all clones are dropped. The default is that of a server without limit.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CallSlot(#[allow(dead_code, reason = "held")] Option<Arc<OwnedSemaphorePermit>>);
+
 impl CallSlots {
     pub(crate) fn new(per_client: usize) -> Self {
         Self {
@@ -20,8 +24,9 @@ impl CallSlots {
     }
 
     /// Waits for a slot of `client`, in the order of its calls.
-    pub(crate) async fn acquire(&self, client: &str) -> Option<OwnedSemaphorePermit> {
-        self.slots_of(client).acquire_owned().await.ok()
+    pub(crate) async fn acquire(&self, client: &str) -> Option<CallSlot> {
+        let permit = self.slots_of(client).acquire_owned().await.ok()?;
+        Some(CallSlot(Some(Arc::new(permit))))
     }
 
     fn slots_of(&self, client: &str) -> Arc<Semaphore> {

@@ -1,18 +1,21 @@
 //! The server over HTTP: `/mcp` for hosts of MCP, `/remote_agent/read` and `/remote_agent/write` for other programs.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use a2a_server::http::access_control::{AccessControl, RequestContext, control};
 use a2a_server::http::error::plain;
 use axum::Router;
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::post;
+use axum::routing::{any, post};
+use common::json;
 use futures_util::StreamExt as _;
+use http_server::content;
 use openclaw_remote_agent::http_api::{
     ApiError, ApiRequest, ApiResponse, MAX_BODY_BYTES, REASON_HEADER, RETRYABLE_HEADER, Route,
 };
@@ -22,11 +25,15 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::McpServer;
-use crate::caller::{caller, client};
+use crate::caller::client;
+use crate::message::{self, Head, JSON_LIMITS, Refusal};
 
 /// How many calls of one client run at once; more wait. The tool runs 16 for each target, so that a few clients that hold
 /// calls open do not keep others from an agent.
 const CALLS_PER_CLIENT: usize = 4;
+
+/// The size of a body, in bytes, from which a message of MCP needs a slot even if it calls nothing.
+const LARGE_BODY_BYTES: usize = 64 << 10;
 
 /// The time limits of the HTTP API.
 #[derive(Debug, Clone, Copy)]
@@ -46,16 +53,24 @@ pub fn router(
     body_bytes: usize,
     stop: CancellationToken,
 ) -> Router {
-    // The access control checks `Host` and `Origin`. A session would belong to every client with its id.
-    let config = StreamableHttpServerConfig::default()
-        .disable_allowed_hosts()
-        .with_legacy_session_mode(false)
-        .with_max_request_body_bytes(body_bytes)
-        .with_cancellation_token(stop);
-    let server = server.limited(CALLS_PER_CLIENT);
-    let own = server.clone();
-    let sessions = Arc::new(NeverSessionManager::default());
-    let mcp = StreamableHttpService::new(move || Ok(server.clone()), sessions, config);
+    let own = server.limited(CALLS_PER_CLIENT);
+    let service = |json_response: bool| {
+        // The access control checks `Host` and `Origin`. A session would belong to every client with its id.
+        let config = StreamableHttpServerConfig::default()
+            .disable_allowed_hosts()
+            .with_legacy_session_mode(false)
+            .with_max_request_body_bytes(body_bytes)
+            .with_json_response(json_response)
+            .with_cancellation_token(stop.clone());
+        let (server, sessions) = (own.clone(), Arc::new(NeverSessionManager::default()));
+        StreamableHttpService::new(move || Ok(server.clone()), sessions, config)
+    };
+    let mcp = Mcp {
+        server: own.clone(),
+        body_bytes,
+        json: service(true),
+        events: service(false),
+    };
     let api = |route: Route, limit: Duration| {
         let api = Api {
             server: own.clone(),
@@ -65,9 +80,12 @@ pub fn router(
         post(call).with_state(api)
     };
     Router::new()
-        .route_service("/mcp", mcp)
+        .route("/mcp", any(serve_mcp).with_state(mcp.clone()))
+        .route("/mcp/", any(serve_mcp).with_state(mcp))
         .route("/remote_agent/read", api(Route::Read, limits.read))
+        .route("/remote_agent/read/", api(Route::Read, limits.read))
         .route("/remote_agent/write", api(Route::Write, limits.write))
+        .route("/remote_agent/write/", api(Route::Write, limits.write))
         .fallback(|| async {
             problem(
                 StatusCode::NOT_FOUND,
@@ -98,6 +116,116 @@ async fn require_client(request: Request, next: Next) -> Response {
     }
 }
 
+type Service = StreamableHttpService<McpServer, NeverSessionManager>;
+
+#[derive(Clone)]
+struct Mcp {
+    server: McpServer,
+    body_bytes: usize,
+    /// Answers with JSON, for clients that accept no event streams.
+    json: Service,
+    events: Service,
+}
+
+async fn serve_mcp(State(mcp): State<Mcp>, request: Request) -> Response {
+    if request.method() != Method::POST {
+        return mcp.events.handle(request).await.map(Body::new);
+    }
+    match mcp.prepare(request).await {
+        Ok((service, request)) => service.handle(request).await.map(Body::new),
+        Err(response) => *response,
+    }
+}
+
+impl Mcp {
+    /// Checks a message before the service parses it, and waits for the slot of a call.
+    async fn prepare(&self, request: Request) -> Result<(&Service, Request), Box<Response>> {
+        let (mut parts, body) = request.into_parts();
+        let accepted = Accepted::read(&parts.headers);
+        if !accepted.json && !accepted.events {
+            let message = "accept application/json, text/event-stream or both";
+            return Err(Box::new(problem(StatusCode::NOT_ACCEPTABLE, message)));
+        }
+        let body = read_body(&parts.headers, body, self.body_bytes).await?;
+        let text = message::text(&body).map_err(|refusal| refused(&refusal))?;
+        let head = Head::parse(&text).map_err(|refusal| refused(&refusal))?;
+        head.check_params().map_err(|refusal| refused(&refusal))?;
+        if head.is_call() || text.len() > LARGE_BODY_BYTES {
+            let caller = self.server.caller(client(&parts.extensions), None);
+            let stop = CancellationToken::new();
+            let slot = self.server.acquire_slot(&caller, &stop).await;
+            let slot = slot.map_err(|_| {
+                let message = "the server is shutting down";
+                Box::new(problem(StatusCode::SERVICE_UNAVAILABLE, message))
+            })?;
+            parts.extensions.insert(slot);
+        }
+        let headers = &mut parts.headers;
+        let both = HeaderValue::from_static("application/json, text/event-stream");
+        headers.insert(header::ACCEPT, both);
+        let json = HeaderValue::from_static("application/json");
+        headers.insert(header::CONTENT_TYPE, json);
+        headers.remove(header::CONTENT_LENGTH);
+        let body = match text {
+            Cow::Borrowed(text) => body.slice_ref(text.as_bytes()),
+            Cow::Owned(text) => text.into(),
+        };
+        let service = if accepted.events {
+            &self.events
+        } else {
+            &self.json
+        };
+        Ok((service, Request::from_parts(parts, body.into())))
+    }
+}
+
+/// The kinds of responses that a client accepts. A client without `Accept` accepts both.
+struct Accepted {
+    json: bool,
+    events: bool,
+}
+
+impl Accepted {
+    fn read(headers: &HeaderMap) -> Self {
+        let values = headers.get_all(header::ACCEPT).iter();
+        let values = values.filter_map(|value| value.to_str().ok());
+        let types = values.flat_map(|value| value.split(','));
+        let types = types.filter_map(|media_type| media_type.split(';').next());
+        let types: Vec<_> = types
+            .map(|essence| essence.trim().to_ascii_lowercase())
+            .filter(|essence| !essence.is_empty())
+            .collect();
+        let has = |accepted: [&str; 3]| {
+            types.is_empty() || types.iter().any(|essence| accepted.contains(&&**essence))
+        };
+        Self {
+            json: has(["application/json", "application/*", "*/*"]),
+            events: has(["text/event-stream", "text/*", "*/*"]),
+        }
+    }
+}
+
+fn refused(refusal: &Refusal) -> Box<Response> {
+    Box::new(json_response(StatusCode::BAD_REQUEST, refusal.to_json()))
+}
+
+/// Reads a JSON body.
+async fn read_body(headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, Box<Response>> {
+    if !content::is_json(headers) {
+        let message = "unsupported Content-Type; send application/json";
+        return Err(Box::new(problem(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            message,
+        )));
+    }
+    content::check_coding(headers)
+        .map_err(|message| Box::new(problem(StatusCode::UNSUPPORTED_MEDIA_TYPE, message)))?;
+    to_bytes(body, limit).await.map_err(|_| {
+        let message = format!("the body exceeds {limit} bytes");
+        Box::new(problem(StatusCode::PAYLOAD_TOO_LARGE, message))
+    })
+}
+
 #[derive(Clone)]
 struct Api {
     server: McpServer,
@@ -106,31 +234,37 @@ struct Api {
 }
 
 async fn call(State(api): State<Api>, request: Request) -> Response {
-    if !is_json(request.headers()) {
-        return problem(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send application/json");
-    }
-    let trace = request.headers().get("traceparent");
-    let caller = caller(
-        client(request.extensions()),
-        trace.and_then(|trace| trace.to_str().ok()),
-    );
-    let Ok(body) = to_bytes(request.into_body(), MAX_BODY_BYTES).await else {
-        return problem(StatusCode::PAYLOAD_TOO_LARGE, "the body exceeds 1 MiB");
+    let (parts, body) = request.into_parts();
+    let trace = parts.headers.get("traceparent");
+    let trace = trace.and_then(|trace| trace.to_str().ok());
+    let caller = api.server.caller(client(&parts.extensions), trace);
+    let body = match read_body(&parts.headers, body, MAX_BODY_BYTES).await {
+        Ok(body) => body,
+        Err(response) => return *response,
     };
-    let parsed = match ApiRequest::parse(api.route, &body, api.limit) {
-        Ok(parsed) => parsed,
+    let checked = json::check(&body, JSON_LIMITS).and_then(|()| json::text(&body));
+    let body = match checked {
+        Ok(text) => text.into_owned(),
+        Err(error) => {
+            let error = ApiError::invalid("", format!("cannot read the body: {error}"));
+            return respond(&ApiResponse::from(&error));
+        }
+    };
+    let (route, limit) = (api.route, api.limit);
+    let (action, expires_after) = match ApiRequest::parse(route, body.as_bytes(), limit) {
+        Ok(parsed) => (parsed.action, parsed.expires_after),
         Err(error) => return respond(&ApiResponse::from(&error)),
     };
-    let ApiRequest {
-        request,
-        action,
-        expires_after,
-    } = parsed;
     let stop = CancellationToken::new();
     // A client that disconnects cancels its call, which then still ends in order.
     let leave = stop.clone().drop_guard();
-    let mut running =
-        tokio::spawn(async move { api.server.run_alone(&request, &caller, stop).await });
+    let mut running = tokio::spawn(async move {
+        let slot = api.server.acquire_slot(&caller, &stop).await?;
+        // Parsed only now: the body waits as text.
+        let parsed = ApiRequest::parse(route, body.as_bytes(), limit);
+        let request = parsed.map_err(|error| error.message)?.request;
+        api.server.run_alone(&request, &caller, slot, stop).await
+    });
     let expired = tokio::time::sleep(expires_after);
     let (ended, has_expired) = tokio::select! {
         ended = &mut running => (ended, false),
@@ -146,14 +280,6 @@ async fn call(State(api): State<Api>, request: Request) -> Response {
         Ok(Err(message)) => respond(&ApiResponse::from(&ApiError::unavailable(message))),
         Err(_) => problem(StatusCode::INTERNAL_SERVER_ERROR, "the call failed"),
     }
-}
-
-fn is_json(headers: &HeaderMap) -> bool {
-    let kind = headers
-        .get(header::CONTENT_TYPE)
-        .and_then(|kind| kind.to_str().ok());
-    let essence = kind.and_then(|kind| kind.split(';').next()).map(str::trim);
-    essence.is_some_and(|essence| essence.eq_ignore_ascii_case("application/json"))
 }
 
 fn respond(response: &ApiResponse) -> Response {
@@ -176,9 +302,13 @@ fn respond(response: &ApiResponse) -> Response {
 }
 
 /// Returns an error of HTTP itself, without an envelope of the API.
-fn problem(status: StatusCode, message: &'static str) -> Response {
+fn problem(status: StatusCode, message: impl Into<String>) -> Response {
     let error = status.canonical_reason().unwrap_or("error");
-    let body = json!({ "error": error, "message": message }).to_string();
+    let body = json!({ "error": error, "message": message.into() });
+    json_response(status, body.to_string())
+}
+
+fn json_response(status: StatusCode, body: String) -> Response {
     let mut answer = (status, body).into_response();
     let json = HeaderValue::from_static("application/json");
     answer.headers_mut().insert(header::CONTENT_TYPE, json);

@@ -34,6 +34,7 @@ mod caller;
 mod client_concurrency;
 mod elicitation;
 pub mod http;
+mod message;
 mod results;
 mod server;
 mod stdio;

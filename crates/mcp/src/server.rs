@@ -9,9 +9,10 @@ use openclaw_remote_agent::remote_agent::TOOL_NAME;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, CreateTaskResult,
-    DetailedTask, ErrorData, GetTaskParams, GetTaskResult, Implementation, ListToolsResult,
-    PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, TASKS_EXTENSION_ID,
-    Task, TaskPayload, TaskStatus, Tool as ToolDefinition, ToolAnnotations,
+    CustomRequest, CustomResult, DetailedTask, ErrorData, GetTaskParams, GetTaskResult,
+    Implementation, ListToolsResult, PaginatedRequestParams, ProtocolVersion, ServerCapabilities,
+    ServerConfig, TASKS_EXTENSION_ID, Task, TaskPayload, TaskStatus, Tool as ToolDefinition,
+    ToolAnnotations,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Map, Value, json};
@@ -20,8 +21,9 @@ use tokio_util::task::TaskTracker;
 
 use crate::call::{Outcome, RunningCall, follow};
 use crate::caller;
-use crate::client_concurrency::CallSlots;
+use crate::client_concurrency::{CallSlot, CallSlots};
 use crate::elicitation;
+use crate::message;
 use crate::results;
 use crate::task_id::{self, TaskIdKey, TaskRef};
 use crate::tool::Tool;
@@ -34,6 +36,9 @@ const TOOLS_TTL_MS: u64 = 3_600_000;
 
 /// How many questions of one call the person at a client answers; the model answers the rest.
 const MAX_QUESTIONS: usize = 10;
+
+/// The minimum interval of the updates of a call, and so of its progress notifications, in milliseconds.
+const UPDATE_INTERVAL_MS: u32 = 100;
 
 const INSTRUCTIONS: &str = "\
 Call remote_agent to hand work to other agents. Start with the action list_targets. A result names the handle of an open \
@@ -98,6 +103,7 @@ impl McpServer {
         &self,
         request: &Value,
         caller: &Value,
+        slot: CallSlot,
         stop: CancellationToken,
     ) -> Result<String, String> {
         let call = RunningCall {
@@ -108,28 +114,36 @@ impl McpServer {
             becomes_task: false,
             stop,
         };
-        match self.run_call(call).await? {
+        match self.run_call(call, slot).await? {
             Outcome::Envelope(envelope) => Ok(envelope),
             Outcome::Task(_) => Err("the call became a task".to_owned()),
         }
     }
 
-    async fn run_call(&self, call: RunningCall<'_>) -> Result<Outcome, String> {
-        let stop = call.stop.clone();
-        let slot = match &self.slots {
-            Some(slots) => {
-                let client = call.caller["agent_id"].as_str().unwrap_or_default();
-                tokio::select! {
-                    biased;
-                    () = stop.cancelled() => None,
-                    () = self.calls.cancelled() => None,
-                    slot = slots.acquire(client) => slot,
-                }
-                .ok_or("the call was cancelled before it started")
-                .map(Some)?
-            }
-            None => None,
+    /// Waits for a slot of the caller. A request waits as text, because its parsed form may take much more memory.
+    ///
+    /// # Errors
+    /// The call was cancelled; a sentence for the caller.
+    pub(crate) async fn acquire_slot(
+        &self,
+        caller: &Value,
+        stop: &CancellationToken,
+    ) -> Result<CallSlot, String> {
+        let Some(slots) = &self.slots else {
+            return Ok(CallSlot::default());
         };
+        let client = caller["agent_id"].as_str().unwrap_or_default();
+        let slot = tokio::select! {
+            biased;
+            () = stop.cancelled() => None,
+            () = self.calls.cancelled() => None,
+            slot = slots.acquire(client) => slot,
+        };
+        slot.ok_or_else(|| "the call was cancelled before it started".to_owned())
+    }
+
+    async fn run_call(&self, call: RunningCall<'_>, slot: CallSlot) -> Result<Outcome, String> {
+        let stop = call.stop.clone();
         let running = self.running.track_future(call.run());
         tokio::pin!(running);
         let outcome = tokio::select! {
@@ -165,11 +179,16 @@ impl McpServer {
         }
     }
 
-    /// Returns the caller: the client of an HTTP request, or the agent that the operator named. Ignores the name that the
-    /// client declares.
-    fn caller(&self, context: &RequestContext<RoleServer>) -> Value {
-        let agent = client(context).or(self.options.agent.as_deref());
-        let mut caller = caller::caller(agent, context.meta.get_traceparent());
+    /// Returns the caller for the tool, over every interface: the authenticated client, or the agent that the operator
+    /// named, with the delegations that this process works on. A W3C trace continues.
+    pub(crate) fn caller(&self, client: Option<&str>, traceparent: Option<&str>) -> Value {
+        let mut caller = json!({"update_interval_ms": UPDATE_INTERVAL_MS});
+        if let Some(agent) = client.or(self.options.agent.as_deref()) {
+            caller["agent_id"] = agent.into();
+        }
+        if let Some(trace) = traceparent {
+            caller["traceparent"] = trace.into();
+        }
         if let Some(chain) = &self.options.chain {
             caller["chain"] = chain.clone();
         }
@@ -197,7 +216,8 @@ impl McpServer {
         let call = RunningCall {
             tool: &self.tool,
             request: &request,
-            caller: &self.caller(context),
+            // Ignores the name that the client declares.
+            caller: &self.caller(client(context), context.meta.get_traceparent()),
             progress: context
                 .meta
                 .get_progress_token()
@@ -205,7 +225,13 @@ impl McpServer {
             becomes_task,
             stop: context.ct.child_token(),
         };
-        self.run_call(call).await
+        // A request over HTTP has its slot since before it was parsed.
+        let parts = context.extensions.get::<Parts>();
+        let slot = match parts.and_then(|parts| parts.extensions.get::<CallSlot>()) {
+            Some(slot) => slot.clone(),
+            None => self.acquire_slot(call.caller, &call.stop).await?,
+        };
+        self.run_call(call, slot).await
     }
 
     fn result(&self, envelope: &str) -> CallToolResult {
@@ -305,6 +331,14 @@ impl ServerHandler for McpServer {
         ServerConfig::new(capabilities)
             .with_server_info(name)
             .with_instructions(INSTRUCTIONS)
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        Err(message::unreadable(&request))
     }
 
     async fn list_tools(
@@ -417,4 +451,4 @@ fn object(value: Value) -> Map<String, Value> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

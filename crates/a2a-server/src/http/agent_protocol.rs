@@ -240,8 +240,8 @@ impl AgentProtocol {
             (agent, _) => agent.clone(),
         };
         let task = uuid::Uuid::new_v4().to_string();
-        let input = Input::new(body.input, body.additional_input, agent);
-        let shown = task_json(&task, input.text.as_deref(), &input.additional, &[]);
+        let input = Input::new(body.input, &body.additional_input, agent);
+        let shown = task_json(&task, input.text.as_deref(), &body.additional_input, &[]);
         let now = self.app.service.now();
         let draft = Draft::new(&call.caller.client, Some(input), now);
         self.drafts.insert(&task, draft, now)?;
@@ -275,7 +275,7 @@ impl AgentProtocol {
         let draft = self.draft(&call);
         let (artifacts, first) = self.artifacts(&call, draft.as_ref()).await?;
         let input = draft.and_then(|draft| draft.input);
-        let input = input.map(|input| (input.text, input.additional));
+        let input = input.map(|input| (input.text.clone(), input.additional()));
         let (input, additional) = input.or(first).unwrap_or_default();
         Ok(task_json(
             &call.task,
@@ -354,7 +354,7 @@ impl AgentProtocol {
 
     /// Reads the file of a multipart form, and the field `relative_path` if it is present.
     async fn upload(&self, parts: &Parts, body: Body) -> Result<Upload, Failure> {
-        let bytes = body::read_any(&self.app, body).await?;
+        let bytes = body::read_any(&self.app, parts, body).await?;
         let mut form = Request::new(Body::from(bytes));
         *form.headers_mut() = parts.headers.clone();
         // `body::read_any` has checked the size.

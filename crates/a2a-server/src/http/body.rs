@@ -1,32 +1,40 @@
 //! Reads the bodies of requests.
 
-use a2a::http::{A2A_JSON, JSON};
+use std::borrow::Cow;
 use std::error::Error as _;
 
 use axum::body::Body;
 use bytes::Bytes;
+use common::json::{self, JsonErrorKind, Limits};
 use http::request::Parts;
 use http::{StatusCode, header};
 use http_body_util::LengthLimitError;
+use http_server::content;
 
+use super::App;
 use super::error::Failure;
-use super::{App, json_limits};
 use a2a::{A2aError, ErrorReason};
 
-/// The accepted media types. Web pages cannot send them to another origin without a preflight request.
-const ACCEPTED_TYPES: [&str; 2] = [JSON, A2A_JSON];
+/// What a body may contain. Stored messages and events add levels to it, and clients have limits too: ProtoJSON commonly
+/// 100, other parsers 128. A parsed small value takes up to a hundred times the memory of its text.
+pub(crate) const JSON_LIMITS: Limits = Limits {
+    depth: 64,
+    values: 200_000,
+    memory: usize::MAX,
+};
 
-/// Reads a JSON body.
+/// Reads a JSON body: a text that a parser can read.
 ///
 /// # Errors
 /// The media type is not JSON, the body exceeds a limit, or it ended early.
 pub(crate) async fn read(app: &App, parts: &Parts, body: Body) -> Result<Bytes, Failure> {
-    if !is_json(parts) {
-        return Err(unsupported_media_type());
+    if !content::is_json(&parts.headers) {
+        return Err(unsupported_media_type(
+            "unsupported Content-Type; send `application/json` or `application/a2a+json`",
+        ));
     }
-    let bytes = read_any(app, body).await?;
-    json_limits::check(&bytes)?;
-    Ok(bytes)
+    let bytes = read_any(app, parts, body).await?;
+    Ok(json_text(bytes)?)
 }
 
 /// Reads the body of a request that may be empty. The official clients then omit `Content-Type`. A request with
@@ -39,38 +47,51 @@ pub(crate) async fn read_optional(app: &App, parts: &Parts, body: Body) -> Resul
     if headers.contains_key(header::CONTENT_TYPE) || headers.contains_key(header::ORIGIN) {
         return read(app, parts, body).await;
     }
-    let bytes = read_any(app, body).await?;
+    let bytes = read_any(app, parts, body).await?;
     if bytes.is_empty() {
         Ok(bytes)
     } else {
-        Err(unsupported_media_type())
+        Err(unsupported_media_type(
+            "unsupported Content-Type; send `application/json` or `application/a2a+json`",
+        ))
     }
 }
 
-fn is_json(parts: &Parts) -> bool {
-    let content_type = parts.headers.get(header::CONTENT_TYPE);
-    let content_type = content_type
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or_default();
-    let essence = content_type.split(';').next().unwrap_or_default().trim();
-    ACCEPTED_TYPES
-        .iter()
-        .any(|accepted| essence.eq_ignore_ascii_case(accepted))
+fn unsupported_media_type(text: impl Into<Cow<'static, str>>) -> Failure {
+    let error = A2aError::new(ErrorReason::ContentTypeNotSupported, text);
+    Failure::with(error, StatusCode::UNSUPPORTED_MEDIA_TYPE)
 }
 
-fn unsupported_media_type() -> Failure {
-    let error = A2aError::new(
-        ErrorReason::ContentTypeNotSupported,
-        "unsupported Content-Type; send `application/json` or `application/a2a+json`",
-    );
-    Failure::with(error, StatusCode::UNSUPPORTED_MEDIA_TYPE)
+/// Checks the limits, and returns the text without a byte order mark and unpaired surrogates.
+fn json_text(bytes: Bytes) -> Result<Bytes, A2aError> {
+    json::check(&bytes, JSON_LIMITS).map_err(|error| {
+        let reason = match error.kind {
+            JsonErrorKind::TooDeep => ErrorReason::InvalidRequest,
+            _ => ErrorReason::PayloadTooLarge,
+        };
+        A2aError::new(
+            reason,
+            format!("cannot read the body: {error}; send it as a file"),
+        )
+    })?;
+    let text = json::text(&bytes).map_err(|error| {
+        A2aError::new(
+            ErrorReason::ParseError,
+            format!("the body is not JSON: {error}"),
+        )
+    })?;
+    Ok(match text {
+        Cow::Borrowed(text) => bytes.slice_ref(text.as_bytes()),
+        Cow::Owned(text) => text.into(),
+    })
 }
 
 /// Reads a body of any media type.
 ///
 /// # Errors
-/// The body exceeds a limit, or it ended early.
-pub(crate) async fn read_any(app: &App, body: Body) -> Result<Bytes, Failure> {
+/// The body is compressed, exceeds a limit, or ended early.
+pub(crate) async fn read_any(app: &App, parts: &Parts, body: Body) -> Result<Bytes, Failure> {
+    content::check_coding(&parts.headers).map_err(unsupported_media_type)?;
     let read = axum::body::to_bytes(body, app.body_limit).await;
     read.map_err(|error| {
         let too_large = error

@@ -1,7 +1,7 @@
 //! The envelope of JSON-RPC requests and responses.
 
 use serde::de::IgnoredAny;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -48,7 +48,8 @@ impl<'a, T> Success<'a, T> {
 
 /// A request.
 pub(crate) struct Request {
-    pub(crate) id: Id,
+    /// `None` for a notification, which gets no answer.
+    pub(crate) id: Option<Id>,
     pub(crate) method: String,
     /// `null` if the request has no parameters.
     pub(crate) params: Value,
@@ -57,10 +58,18 @@ pub(crate) struct Request {
 #[derive(Deserialize)]
 struct RawRequest {
     jsonrpc: Option<Value>,
-    id: Option<Box<RawValue>>,
+    /// `Some(None)` for `null`.
+    #[serde(default, deserialize_with = "present")]
+    id: Option<Option<Box<RawValue>>>,
     method: Option<Value>,
     #[serde(default)]
     params: Value,
+}
+
+fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
 }
 
 impl Request {
@@ -82,19 +91,22 @@ impl Request {
             (Id::null(), error)
         })?;
         let id = match raw.id {
-            Some(id) if !matches!(id.get().as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9')) => {
+            Some(Some(id))
+                if !matches!(id.get().as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9')) =>
+            {
                 let error = invalid("`id` must be a string, a number or null");
                 return Err((Id::null(), error.at("id")));
             }
-            Some(id) if id.get().len() > MAX_ID_BYTES => {
+            Some(Some(id)) if id.get().len() > MAX_ID_BYTES => {
                 let error = invalid("`id` is longer than 1024 bytes; choose a shorter one");
                 return Err((Id::null(), error.at("id")));
             }
-            id => Id(id),
+            id => id.map(Id),
         };
+        let or_null = |id: Option<Id>| id.unwrap_or_else(Id::null);
         if raw.jsonrpc != Some(Value::String("2.0".to_owned())) {
             let error = invalid("`jsonrpc` must be \"2.0\"").at("jsonrpc");
-            return Err((id, error));
+            return Err((or_null(id), error));
         }
         match raw.method {
             Some(Value::String(method)) => Ok(Self {
@@ -102,7 +114,10 @@ impl Request {
                 method,
                 params: raw.params,
             }),
-            _ => Err((id, invalid("`method` must be a string").at("method"))),
+            _ => Err((
+                or_null(id),
+                invalid("`method` must be a string").at("method"),
+            )),
         }
     }
 }

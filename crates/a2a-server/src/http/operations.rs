@@ -34,6 +34,15 @@ pub(crate) enum Call {
     ExtendedCard,
 }
 
+impl Call {
+    /// Makes the call return before the work of its message ends, for a client that reads no answer.
+    pub(crate) fn return_immediately(&mut self) {
+        if let Self::Send(send) | Self::Stream(send) = self {
+            send.return_immediately = Some(true);
+        }
+    }
+}
+
 /// The answer to a [`Call`].
 pub(crate) enum Answer {
     Sent(SendMessageResponse),

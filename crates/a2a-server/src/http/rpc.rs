@@ -7,6 +7,8 @@ use a2a::parse_request::Fields;
 use a2a::{Dialect, Operation, Transport};
 use axum::body::Body;
 use axum::response::Response;
+use http::StatusCode;
+use http::header::ACCEPT;
 use http::request::Parts;
 use serde_json::{Map, Value};
 
@@ -37,7 +39,18 @@ pub(crate) async fn serve(app: &App, parts: Parts, body: Body, agent: Option<Str
         Ok(request) => request,
         Err((id, error)) => return error::rpc(&id, &error.into()),
     };
-    match answer(app, &parts, &principal, agent, &method, params).await {
+    let answered = answer(
+        app,
+        &parts,
+        &principal,
+        agent,
+        (&method, params, id.is_none()),
+    )
+    .await;
+    let Some(id) = id else {
+        return no_answer(answered.err());
+    };
+    match answered {
         Ok((Answer::Updates(updates), dialect)) => {
             let updates = sse::until_revoked(updates, &parts);
             sse::response(updates, dialect, Binding::Rpc(id), app.keep_alive)
@@ -46,8 +59,47 @@ pub(crate) async fn serve(app: &App, parts: Parts, body: Body, agent: Option<Str
             list::response(*page, dialect, Binding::Rpc(id), JSON)
         }
         Ok((answer, dialect)) => json(JSON, &Success::new(&id, &DialectAnswer(&answer, dialect))),
-        Err(failure) => error::rpc(&id, &failure),
+        Err(failure) => {
+            let response = error::rpc(&id, &failure);
+            let as_event = response.status() == StatusCode::OK
+                && method::is_stream(&method)
+                && accepts_only_events(&parts);
+            match as_event {
+                true => sse::failed(&failure.error, &id),
+                false => response,
+            }
+        }
     }
+}
+
+/// Returns the response to a notification (JSON-RPC 2.0 §4.1): no body, and the HTTP status as the only sign of an error.
+fn no_answer(failure: Option<Failure>) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = match failure {
+        None => StatusCode::NO_CONTENT,
+        Some(Failure { error, status }) => {
+            tracing::info!(
+                reason = error.reason.name(),
+                "a notification failed: {error}"
+            );
+            status.unwrap_or_else(|| error.reason.status().0)
+        }
+    };
+    response
+}
+
+/// Returns whether the client accepts event streams and no JSON.
+fn accepts_only_events(parts: &Parts) -> bool {
+    let values = parts.headers.get_all(ACCEPT).iter();
+    let types: Vec<_> = values
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|media_type| media_type.split(';').next())
+        .map(str::trim)
+        .filter(|essence| !essence.is_empty())
+        .collect();
+    let is_events = |essence: &&str| essence.eq_ignore_ascii_case("text/event-stream");
+    !types.is_empty() && types.iter().all(is_events)
 }
 
 async fn answer(
@@ -55,8 +107,7 @@ async fn answer(
     parts: &Parts,
     principal: &Principal,
     agent: Option<String>,
-    method: &str,
-    params: Value,
+    (method, params, is_notification): (&str, Value, bool),
 ) -> Result<(Answer, Dialect), Failure> {
     let requested = version::requested(parts)?;
     let Some((needed, operation)) = Operation::from_method(method) else {
@@ -79,7 +130,10 @@ async fn answer(
     };
     let agent = request::agent(app, agent, tenant).await?;
     let dialect = Dialect::new(needed, Transport::JsonRpc);
-    let call = method::call(operation, dialect, params)?;
+    let mut call = method::call(operation, dialect, params)?;
+    if is_notification {
+        call.return_immediately();
+    }
     let caller = CallContext {
         client: principal.name.to_string(),
         authenticated: principal.authenticated,

@@ -54,7 +54,16 @@ pub(crate) fn response(
 ) -> Response {
     let events = events(updates, dialect, binding);
     let alive = KeepAlive::new().interval(keep_alive).text("keep-alive");
-    let mut response = Sse::new(events).keep_alive(alive).into_response();
+    with_headers(Sse::new(events).keep_alive(alive).into_response())
+}
+
+/// Returns a stream of one error, for a client that accepts no other response.
+pub(crate) fn failed(error: &A2aError, id: &Id) -> Response {
+    let event = data(Event::default(), &error::rpc_body(id, error));
+    with_headers(Sse::new(stream::iter([Ok::<_, Infallible>(event)])).into_response())
+}
+
+fn with_headers(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     // Without this header, some reverse proxies buffer the events.

@@ -7,7 +7,7 @@ use crate::call_context::Version;
 use a2a::{A2aError, ErrorReason};
 
 /// Returns the version in the header `A2A-Version`, or else in the query parameter of the same name, or else 0.3.
-/// Ignores a patch number.
+/// Ignores a patch number, and reads `1` as 1.0.
 ///
 /// # Errors
 /// The server does not support the version.
@@ -30,15 +30,24 @@ pub(crate) fn requested(parts: &Parts) -> Result<Version, A2aError> {
         .filter(|text| !text.is_empty())
         .or(queried.as_deref().map(str::trim))
         .unwrap_or_default();
+    parse(text).ok_or_else(|| {
+        // Limit the text of the header that the error repeats.
+        let text: String = text.chars().take(32).collect();
+        unsupported(&format!("`{text}`"))
+    })
+}
+
+/// Parses `MAJOR`, `MAJOR.MINOR` or `MAJOR.MINOR.PATCH`, with or without a leading `v`. An empty text is 0.3.
+fn parse(text: &str) -> Option<Version> {
+    if text.is_empty() {
+        return Some(Version::V0_3);
+    }
+    let text = text.strip_prefix(['v', 'V']).unwrap_or(text);
     let mut numbers = text.splitn(3, '.');
-    match (numbers.next().unwrap_or_default(), numbers.next()) {
-        ("", None) | ("0", Some("3")) => Ok(Version::V0_3),
-        ("1", Some("0")) => Ok(Version::V1_0),
-        _ => {
-            // Limit the text of the header that the error repeats.
-            let text: String = text.chars().take(32).collect();
-            Err(unsupported(&format!("`{text}`")))
-        }
+    match (numbers.next()?, numbers.next()) {
+        ("0", Some("3")) => Some(Version::V0_3),
+        ("1", Some("0") | None) => Some(Version::V1_0),
+        _ => None,
     }
 }
 

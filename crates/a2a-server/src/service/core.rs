@@ -3,13 +3,14 @@
 use chrono::{DateTime, Utc};
 use std::sync::Arc;
 
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::active_task::ActiveTasks;
 use super::agents::{AgentCache, AgentList};
 use super::dedup::MessageDedup;
+use super::run_slots::RunSlots;
 use super::task_quota::TaskQuota;
 use super::value_quota::ValueQuota;
 use super::{ServiceComponents, SessionMapper};
@@ -38,8 +39,8 @@ pub(super) struct Core {
     pub(super) active_tasks: ActiveTasks,
     pub(super) dedup: MessageDedup,
     pub(super) value_quota: ValueQuota,
-    /// Permits that limit the number of concurrent runs.
-    pub(super) slots: Arc<Semaphore>,
+    /// The slots of the concurrent runs.
+    pub(super) slots: Arc<RunSlots>,
     /// Cancelled when the shutdown begins: the server rejects messages and stops the runs.
     pub(super) closing: CancellationToken,
     /// Cancelled late in the shutdown: the server drops the runs that have not stopped.
@@ -67,6 +68,7 @@ impl Core {
             notifier.retain_clients(&clients);
             quota.retain(&clients);
         }
+        let slots = RunSlots::new(limits.runs, parts.settings.several_clients);
         Self {
             notifier,
             metrics,
@@ -79,7 +81,7 @@ impl Core {
             active_tasks: ActiveTasks::default(),
             dedup: MessageDedup::default(),
             value_quota: ValueQuota::default(),
-            slots: Arc::new(Semaphore::new(limits.runs.max(1))),
+            slots,
             closing: CancellationToken::new(),
             dropping: CancellationToken::new(),
             tasks: TaskTracker::new(),

@@ -5,7 +5,7 @@
 //! retry.
 
 use parking_lot::Mutex;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -18,22 +18,25 @@ use super::active_task::ActiveTask;
 /// How long the server remembers a message.
 const DEDUP_WINDOW: Duration = Duration::from_secs(300);
 
-/// The maximum number of remembered messages of all clients.
+/// The maximum number of remembered messages of one client.
 const MAX_MESSAGES: usize = 10_000;
 
-/// The recent messages.
+/// The recent messages without an answer, by client.
 #[derive(Debug, Default)]
-pub(super) struct MessageDedup(Mutex<DedupState>);
+pub(super) struct MessageDedup(Mutex<HashMap<String, ClientMessages>>);
 
+/// The messages of one client, by their ids. A flood of one client evicts no message of another.
 #[derive(Debug, Default)]
-struct DedupState {
+struct ClientMessages {
     tasks: HashMap<Arc<str>, SeenMessage>,
-    /// The keys in order of arrival.
-    order: VecDeque<(Instant, Arc<str>)>,
+    /// The ids by the number of their arrival: one for each message of `tasks`.
+    order: BTreeMap<u64, Arc<str>>,
+    arrivals: u64,
 }
 
 #[derive(Debug)]
 struct SeenMessage {
+    arrival: u64,
     at: Instant,
     digest: u64,
     task_id: String,
@@ -62,10 +65,14 @@ impl MessageDedup {
     ) -> Option<Duplicate> {
         let now = Instant::now();
         let digest = digest(message, agent);
-        let key: Arc<str> = key(client, &message.message_id).into();
-        let mut known = self.0.lock();
-        known.evict_expired(now);
-        if let Some(seen) = known.tasks.get(&key)
+        let mut clients = self.0.lock();
+        if !clients.contains_key(client) {
+            clients.insert(client.to_owned(), ClientMessages::default());
+        }
+        let known = clients.get_mut(client)?;
+        known.evict(now);
+        let id = message.message_id.as_str();
+        if let Some(seen) = known.tasks.get(id)
             && seen.digest == digest
         {
             return Some(Duplicate {
@@ -73,10 +80,10 @@ impl MessageDedup {
                 active: seen.active.upgrade(),
             });
         }
-        known.order.push_back((now, key.clone()));
-        known.tasks.insert(
-            key,
+        known.insert(
+            id.into(),
             SeenMessage {
+                arrival: known.arrivals,
                 at: now,
                 digest,
                 task_id: task_id.to_owned(),
@@ -88,36 +95,50 @@ impl MessageDedup {
 
     /// Removes the message of the task `task_id`, after the server has answered or rejected it.
     pub(super) fn remove(&self, client: &str, message_id: &str, task_id: &str) {
-        let key = key(client, message_id);
-        let mut known = self.0.lock();
+        let mut clients = self.0.lock();
+        let Some(known) = clients.get_mut(client) else {
+            return;
+        };
         // The id may belong to a later message by now.
         if known
             .tasks
-            .get(key.as_str())
+            .get(message_id)
             .is_some_and(|seen| seen.task_id == task_id)
         {
-            known.tasks.remove(key.as_str());
+            known.remove(message_id);
+        }
+        if known.tasks.is_empty() {
+            clients.remove(client);
         }
     }
 }
 
-impl DedupState {
-    fn evict_expired(&mut self, now: Instant) {
-        while let Some((at, key)) = self.order.front() {
-            if self.order.len() < MAX_MESSAGES && now.duration_since(*at) < DEDUP_WINDOW {
+impl ClientMessages {
+    fn insert(&mut self, id: Arc<str>, seen: SeenMessage) {
+        self.remove(&id);
+        self.arrivals += 1;
+        self.order.insert(seen.arrival, Arc::clone(&id));
+        self.tasks.insert(id, seen);
+    }
+
+    fn remove(&mut self, id: &str) {
+        if let Some(seen) = self.tasks.remove(id) {
+            self.order.remove(&seen.arrival);
+        }
+    }
+
+    /// Removes the expired messages, and makes room for one.
+    fn evict(&mut self, now: Instant) {
+        while let Some((_, id)) = self.order.first_key_value() {
+            let id = Arc::clone(id);
+            let at = self.tasks.get(&id).map(|seen| seen.at);
+            let is_recent = at.is_some_and(|at| now.duration_since(at) < DEDUP_WINDOW);
+            if is_recent && self.order.len() < MAX_MESSAGES {
                 break;
             }
-            // The key may belong to a later message by now.
-            if self.tasks.get(key).is_some_and(|seen| seen.at == *at) {
-                self.tasks.remove(key);
-            }
-            self.order.pop_front();
+            self.remove(&id);
         }
     }
-}
-
-fn key(client: &str, message_id: &str) -> String {
-    format!("{client}\n{message_id}")
 }
 
 /// Hashes a message, to distinguish a retry from another message with the same id.

@@ -4,8 +4,12 @@ use a2a::v1_0::TaskPushNotificationConfig;
 
 use super::SendMessage;
 use super::core::{Core, to_a2a_error};
+use super::size::json_bytes;
 use crate::call_context::{CallContext, Version};
 use a2a::{A2aError, ErrorReason};
+
+/// The id under which a client of 0.3 finds a webhook that it registered without an id.
+const DEFAULT_ID: &str = "default";
 
 /// The maximum length of a webhook's id, in bytes.
 const MAX_ID_BYTES: usize = 4096;
@@ -31,7 +35,7 @@ impl Core {
         }
     }
 
-    /// Validates a configuration, and generates an id if it has none.
+    /// Validates a configuration, generates an id if it has none, and drops what the validation does not read.
     pub(super) fn validate_push_config(
         &self,
         mut config: TaskPushNotificationConfig,
@@ -52,17 +56,23 @@ impl Core {
         if config.id.as_ref().is_none_or(String::is_empty) {
             config.id = Some(self.env.uuid().to_string());
         }
+        if let Some(authentication) = &mut config.authentication {
+            authentication.scheme = authentication.scheme.trim().into();
+        }
+        config.tenant = None;
         Ok(config)
     }
 
     /// Stores a validated configuration, unless the task has its maximum number.
     pub(super) async fn put_push_config(
         &self,
+        client: &str,
         config: &TaskPushNotificationConfig,
         version: Version,
     ) -> Result<(), A2aError> {
         let id = &config.task_id;
         let max = self.settings.limits.pushes_per_task;
+        self.make_room(client, json_bytes(config), true).await?;
         let configs = self.push_configs(id).await?;
         if configs.len() >= max && configs.iter().all(|existing| existing.id != config.id) {
             return Err(A2aError::new(
@@ -87,6 +97,25 @@ impl Core {
             .map_err(|error| to_a2a_error(error, task_id))?;
         Ok(configs.into_iter().map(|(config, _)| config).collect())
     }
+}
+
+/// Returns the webhook of this id. In 0.3, `default` also names the first webhook that was registered without an id, as
+/// the conformance kit expects.
+pub(super) fn find<'a>(
+    known: &'a [TaskPushNotificationConfig],
+    id: &str,
+    version: Version,
+) -> Option<&'a TaskPushNotificationConfig> {
+    let mut configs = known.iter();
+    let named = configs.find(|config| config.id.as_deref() == Some(id));
+    let is_generated = |config: &&TaskPushNotificationConfig| {
+        let id = config.id.as_deref();
+        id.is_some_and(|id| uuid::Uuid::try_parse(id).is_ok())
+    };
+    named.or_else(|| match (version, id) {
+        (Version::V0_3, DEFAULT_ID) => known.iter().find(is_generated),
+        _ => None,
+    })
 }
 
 /// Returns the error of an unknown webhook.

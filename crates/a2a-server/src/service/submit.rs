@@ -13,10 +13,10 @@ use super::active_task::{ActiveTask, CancelReason, TaskEnd};
 use super::core::{Core, to_a2a_error};
 use super::dedup::Duplicate;
 use super::size::json_bytes;
-use super::task_runner::{DELEGATION, RunRequest, TaskRunner, WriteError};
+use super::task_runner::{RunRequest, TaskRunner, WriteError};
 use super::validate::{check_accepts_message, check_matches_task};
 use super::value_quota::ValuePermit;
-use super::{SendMessage, status};
+use super::{SendMessage, delegation, status};
 use crate::call_context::{CallContext, Version};
 use crate::store::{QueueTicket, TaskSubscription};
 use crate::task_record::{TaskChange, TaskRecord};
@@ -38,6 +38,8 @@ struct Submission {
     size: usize,
     /// The agent that the message names.
     agent: Option<String>,
+    /// The position in a chain of delegations.
+    delegation: Option<serde_json::Value>,
     push: Option<TaskPushNotificationConfig>,
     /// The id of the task, if the message creates one.
     new_task_id: String,
@@ -75,6 +77,7 @@ impl Core {
             return Err(stopping());
         }
         self.check(&send.request.message)?;
+        let delegation = delegation::read(&send)?;
         let weight = self
             .value_quota
             .try_acquire(&caller.client, &send.request.message)?;
@@ -87,6 +90,7 @@ impl Core {
             size: json_bytes(&send.request.message),
             send,
             agent,
+            delegation,
             push,
             new_task_id,
             follow,
@@ -265,7 +269,7 @@ impl Core {
         record: TaskRecord,
         answers: bool,
     ) -> Result<QueuedTask, A2aError> {
-        let delegation = delegation(&new.send);
+        let delegation = new.delegation;
         let mut message = new.send.request.message;
         message.task_id = Some(record.task.id.clone());
         message.context_id = Some(record.task.context_id.clone());
@@ -345,7 +349,10 @@ impl TaskRunner {
         created.map_err(|error| to_a2a_error(error, id))?;
         self.core.metrics.record_state(&TaskState::Submitted);
         match push {
-            Some((push, version)) => self.core.put_push_config(&push, version).await,
+            Some((push, version)) => {
+                let owner = &self.record.owner;
+                self.core.put_push_config(owner, &push, version).await
+            }
             None => Ok(()),
         }
     }
@@ -353,7 +360,8 @@ impl TaskRunner {
     /// Stores the client's answer to the question of a task.
     async fn answer_with(&mut self, message: Message, push: Push) -> Result<(), A2aError> {
         if let Some((push, version)) = push {
-            self.core.put_push_config(&push, version).await?;
+            let owner = &self.record.owner;
+            self.core.put_push_config(owner, &push, version).await?;
         }
         // If two answers arrive concurrently, the store accepts one of them, and only that one continues the task.
         self.write_or_refuse(TaskChange::Message(message)).await?;
@@ -417,14 +425,6 @@ impl TaskRunner {
 
 fn non_empty(id: Option<&String>) -> Option<&str> {
     id.map(String::as_str).filter(|id| !id.is_empty())
-}
-
-fn delegation(send: &SendMessage) -> Option<serde_json::Value> {
-    let request = &send.request;
-    [&request.message.metadata, &request.metadata]
-        .into_iter()
-        .flatten()
-        .find_map(|metadata| metadata.get(DELEGATION).cloned())
 }
 
 fn not_accepted() -> A2aError {

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2a::v1_0::{Message, Part, TaskState};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::Receiver;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::active_task::{ActiveTask, TaskEnd};
 use super::core::{Core, to_a2a_error};
+use super::run_slots::RunSlot;
 use super::running::Running;
 use super::size::json_bytes;
 use super::status;
@@ -47,7 +47,7 @@ pub(super) enum RunRequest {
     Reattach(String),
 }
 
-/// The size of the body of a record, in bytes of JSON, from which a waiting task is unloaded from memory.
+/// The size of the messages of a task, in bytes of JSON, from which they are unloaded while the task runs.
 const UNLOAD_BYTES: usize = 4096;
 
 /// The work on a task.
@@ -95,7 +95,7 @@ impl From<WriteError> for RunEnd {
 /// The permits that a run needs: the head of the session's queue, and one of the concurrent runs.
 struct RunPermit {
     _turn: QueuePermit,
-    _slot: OwnedSemaphorePermit,
+    _slot: RunSlot,
 }
 
 impl TaskRunner {
@@ -157,13 +157,13 @@ impl TaskRunner {
     }
 
     async fn acquire_permit(&mut self, waiting: QueueTicket) -> Result<RunPermit, RunEnd> {
-        let slots = self.core.slots.clone();
+        let (slots, client) = (self.core.slots.clone(), self.record.owner.clone());
         let permit = async move {
             let turn = waiting.await?;
             let slot = slots
-                .acquire_owned()
+                .acquire(&client)
                 .await
-                .map_err(|_| StoreError::Failed("the server starts no more runs".to_owned()))?;
+                .ok_or_else(|| StoreError::Failed("the server starts no more runs".to_owned()))?;
             Ok(RunPermit {
                 _turn: turn,
                 _slot: slot,
@@ -199,12 +199,10 @@ impl TaskRunner {
 
     /// Drops the body of a waiting task from memory, because many tasks may wait while few run.
     fn unload(&mut self) {
-        if json_bytes(&self.record.task) >= UNLOAD_BYTES {
-            let task = &mut self.record.task;
-            (task.history, task.artifacts, task.metadata) = (None, None, None);
-            self.unloaded = true;
-            self.weight = None;
-        }
+        let task = &mut self.record.task;
+        (task.history, task.artifacts, task.metadata) = (None, None, None);
+        self.unloaded = true;
+        self.weight = None;
     }
 
     /// Applies the events of a run until it ends. Returns the run if it may not have ended.

@@ -306,7 +306,10 @@ async fn next(updates: &mut TaskUpdates) -> String {
     event_text(&updates.next().await.unwrap().unwrap())
 }
 
-fn metadata(key: &str, value: &str) -> Option<HashMap<String, serde_json::Value>> {
+fn metadata(
+    key: &str,
+    value: impl Into<serde_json::Value>,
+) -> Option<HashMap<String, serde_json::Value>> {
     Some(HashMap::from([(key.to_owned(), value.into())]))
 }
 

@@ -81,6 +81,7 @@ macro_rules! store_conformance_tests {
             sharing: deleted_push_configuration_is_gone,
             sharing: deleted_task_deletes_its_configurations,
             sharing: push_configuration_needs_its_task,
+            sharing: push_configurations_count_in_the_budget,
             sharing: working_store_is_ready,
         );
     };

@@ -49,7 +49,8 @@ struct StoredTask {
 impl StoredTask {
     fn bytes(&self) -> usize {
         let log = self.log.iter().map(|(_, change)| change.len());
-        self.base.len() + log.sum::<usize>()
+        let pushes = self.pushes.iter().map(|(config, _)| push_bytes(config));
+        self.base.len() + log.sum::<usize>() + pushes.sum::<usize>()
     }
 
     fn new(record: &TaskRecord) -> Result<Self, StoreError> {
@@ -61,6 +62,10 @@ impl StoredTask {
             pushes: Vec::new(),
         })
     }
+}
+
+fn push_bytes(config: &TaskPushNotificationConfig) -> usize {
+    serde_json::to_vec(config).map_or(0, |json| json.len())
 }
 
 #[derive(Debug)]
@@ -323,11 +328,14 @@ impl TaskStore for MemoryStore {
         let Some(task) = state.tasks.get_mut(&config.task_id) else {
             return done(Err(StoreError::NotFound));
         };
+        let before = task.bytes();
         let known = task.pushes.iter_mut().find(|(had, _)| had.id == config.id);
         match known {
             Some(known) => *known = (config.clone(), version),
             None => task.pushes.push((config.clone(), version)),
         }
+        let more = length(task.bytes()) - length(before);
+        self.usage.add(&task.summary.owner, more);
         done(Ok(()))
     }
 
@@ -359,9 +367,11 @@ impl TaskStore for MemoryStore {
         let Some(task) = state.tasks.get_mut(task_id) else {
             return done(Ok(false));
         };
-        let before = task.pushes.len();
+        let (bytes, before) = (task.bytes(), task.pushes.len());
         task.pushes
             .retain(|(config, _)| config.id.as_deref() != Some(config_id));
+        let more = length(task.bytes()) - length(bytes);
+        self.usage.add(&task.summary.owner, more);
         done(Ok(task.pushes.len() < before))
     }
 

@@ -28,7 +28,7 @@ impl Interface for Uncalled {
 }
 
 /// Returns a server with one slot for each client, and how many calls started.
-fn server() -> (McpServer, Arc<AtomicUsize>) {
+pub(crate) fn server() -> (McpServer, Arc<AtomicUsize>) {
     let started = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&started);
     let unconfigured = Arc::new(ToolBox::from_value(Uncalled, TD_Opaque));
@@ -39,6 +39,16 @@ fn server() -> (McpServer, Arc<AtomicUsize>) {
     (McpServer::new(tool, Options::default()).limited(1), started)
 }
 
+async fn run(
+    server: &McpServer,
+    request: &Value,
+    caller: &Value,
+    stop: CancellationToken,
+) -> Result<String, String> {
+    let slot = server.acquire_slot(caller, &stop).await?;
+    server.run_alone(request, caller, slot, stop).await
+}
+
 #[tokio::test]
 async fn queued_call_of_a_client_that_left_is_not_started() {
     let (server, started) = server();
@@ -46,7 +56,7 @@ async fn queued_call_of_a_client_that_left_is_not_started() {
     let permit = slots.acquire("").await;
     let stop = CancellationToken::new();
     let (request, caller) = (json!({"action": "send"}), json!({}));
-    let queued = server.run_alone(&request, &caller, stop.clone());
+    let queued = run(&server, &request, &caller, stop.clone());
     tokio::pin!(queued);
     assert!(futures_util::poll!(&mut queued).is_pending());
     stop.cancel();
@@ -54,7 +64,7 @@ async fn queued_call_of_a_client_that_left_is_not_started() {
     assert_eq!(started.load(Ordering::Relaxed), 0);
 
     drop(permit);
-    let next = server.run_alone(&request, &caller, CancellationToken::new());
+    let next = run(&server, &request, &caller, CancellationToken::new());
     assert_eq!(next.await.unwrap_err(), "started");
 }
 
@@ -64,7 +74,7 @@ async fn queued_call_ends_with_its_server() {
     let slots = server.slots.clone().unwrap();
     let _held = slots.acquire("").await;
     let (request, caller) = (json!({"action": "send"}), json!({}));
-    let queued = server.run_alone(&request, &caller, CancellationToken::new());
+    let queued = run(&server, &request, &caller, CancellationToken::new());
     let (ended, ()) = tokio::join!(queued, server.cancel_calls());
     assert!(ended.is_err());
     assert_eq!(started.load(Ordering::Relaxed), 0);

@@ -36,20 +36,29 @@ const MAX_NAME_CHARS: usize = 255;
 #[derive(Debug, Clone)]
 pub(super) struct Input {
     pub(super) text: Option<String>,
-    pub(super) additional: Value,
+    /// The additional input as JSON text, because a draft outlives its request and a parsed value takes many times the
+    /// memory of its text.
+    additional: Box<str>,
     pub(super) agent: Option<String>,
-    bytes: usize,
 }
 
 impl Input {
-    pub(super) fn new(text: Option<String>, additional: Value, agent: Option<String>) -> Self {
-        let bytes = text.as_ref().map_or(0, String::len) + additional.to_string().len();
+    pub(super) fn new(text: Option<String>, additional: &Value, agent: Option<String>) -> Self {
         Self {
             text,
-            additional,
+            additional: additional.to_string().into(),
             agent,
-            bytes,
         }
+    }
+
+    /// Parses the additional input.
+    pub(super) fn additional(&self) -> Value {
+        // It is the text of a value.
+        serde_json::from_str(&self.additional).unwrap_or_default()
+    }
+
+    fn size(&self) -> usize {
+        self.text.as_ref().map_or(0, String::len) + self.additional.len()
     }
 }
 
@@ -134,7 +143,7 @@ impl Draft {
     }
 
     fn bytes(&self) -> usize {
-        let input = self.input.as_ref().map_or(0, |input| input.bytes);
+        let input = self.input.as_ref().map_or(0, Input::size);
         input + self.files.iter().map(Upload::size).sum::<usize>()
     }
 
@@ -274,7 +283,7 @@ mod tests {
     static NOW: LazyLock<Instant> = LazyLock::new(Instant::now);
 
     fn draft(owner: &str) -> Draft {
-        let input = Input::new(Some("hello".to_owned()), Value::Null, None);
+        let input = Input::new(Some("hello".to_owned()), &Value::Null, None);
         Draft::new(owner, Some(input), *NOW)
     }
 

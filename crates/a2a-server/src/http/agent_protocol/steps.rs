@@ -9,7 +9,7 @@ use a2a::{A2aError, ErrorReason};
 use serde_json::{Value, json};
 
 use super::artifacts::{self, ARTIFACT_ID, ArtifactFile, RELATIVE_PATH};
-use super::drafts::{Draft, Upload};
+use super::drafts::{Draft, Input, Upload};
 use super::{Failure, InputBody, invalid_input};
 use crate::call_context::CallContext;
 use crate::service::{AGENT, DELEGATION, SendMessage, json_bytes};
@@ -47,18 +47,19 @@ pub(super) fn request(
         .map(|draft| draft.files.as_slice())
         .unwrap_or_default();
     parts.extend(files.iter().map(file_part));
+    let task_input = start.map(Input::additional).unwrap_or_default();
+    let inputs = [&body.additional_input, &task_input];
+    let own_delegation = inputs.iter().find_map(|input| input.get(DELEGATION));
+    let delegation = own_delegation.cloned().or(inherited);
     let additional = match body.additional_input {
-        Value::Null => start.map(|input| input.additional.clone()),
-        explicit => Some(explicit),
+        Value::Null => task_input,
+        explicit => explicit,
     };
     let mut metadata = HashMap::new();
-    let task_input = start.map(|input| &input.additional);
-    let mut inputs = additional.iter().chain(task_input);
-    let own_delegation = inputs.find_map(|input| input.get(DELEGATION));
-    if let Some(delegation) = own_delegation.cloned().or(inherited) {
+    if let Some(delegation) = delegation {
         metadata.insert(DELEGATION.to_owned(), delegation);
     }
-    if let Some(additional) = additional.filter(|additional| !additional.is_null()) {
+    if !additional.is_null() {
         metadata.insert(ADDITIONAL_INPUT.to_owned(), additional);
     }
     let agent_name = match start {

@@ -51,6 +51,15 @@ pub(crate) fn call(
     })
 }
 
+/// Returns whether the answer of a method is a stream.
+pub(crate) fn is_stream(method: &str) -> bool {
+    let operation = Operation::from_method(method).map(|(_, operation)| operation);
+    matches!(
+        operation,
+        Some(Operation::SendStreamingMessage | Operation::SubscribeToTask)
+    )
+}
+
 /// Returns the error of an unknown method.
 pub(crate) fn unknown(name: &str) -> A2aError {
     let name: String = name.chars().take(64).collect();

@@ -4,7 +4,9 @@ use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::harness::{Server, V1};
-use crate::http::json_limits::MAX_DEPTH;
+use crate::http::body::JSON_LIMITS;
+
+const MAX_DEPTH: usize = JSON_LIMITS.depth;
 
 const REST: &str = "/rest/message:send";
 

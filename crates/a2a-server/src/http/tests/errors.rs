@@ -398,3 +398,132 @@ async fn early_rejection_has_the_form_of_the_binding() {
         );
     }
 }
+
+#[tokio::test]
+async fn error_of_a_stream_is_an_event_for_clients_that_accept_only_events() {
+    let server = Server::start().await;
+    let only_events = [("accept", "text/event-stream;q=0.9")];
+    let body = |method: &str, params: Value| json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params});
+    for (headers, method, params, code) in [
+        (&[][..], "tasks/resubscribe", json!({"id": "no"}), -32001),
+        (&[], "message/stream", json!({}), -32602),
+        (&[V1], "SubscribeToTask", json!({"id": "no"}), -32001),
+        (&[V1], "SendStreamingMessage", json!({"message": 1}), -32602),
+    ] {
+        let headers = [headers, &only_events].concat();
+        let reply = server.post(RPC, &headers, body(method, params)).await;
+        let events = reply.events();
+        assert_eq!(events.len(), 1, "{method}: {}", reply.text);
+        let (name, event) = &events[0];
+        assert_eq!((name, &event["id"]), (&None, &json!(7)));
+        assert_eq!(event["error"]["code"], code, "{method}");
+    }
+    for accept in ["text/event-stream, application/json", "*/*", ""] {
+        let params = json!({"id": "no"});
+        let reply = server
+            .post(
+                RPC,
+                &[("accept", accept)],
+                body("tasks/resubscribe", params),
+            )
+            .await;
+        assert_eq!(reply.code(), -32001, "{accept}");
+    }
+    let get = body("tasks/get", json!({"id": "no"}));
+    let reply = server.post(RPC, &only_events, get).await;
+    assert_eq!(reply.code(), -32001, "no stream");
+}
+
+#[tokio::test]
+async fn notification_gets_no_answer() {
+    let server = Server::start().await;
+    let notify = async |headers: &[(&str, &str)], method: &str, params: Value| {
+        let body = json!({"jsonrpc": "2.0", "method": method, "params": params});
+        let reply = server.post(RPC, headers, body).await;
+        assert_eq!(reply.text, "", "{method}");
+        reply.status
+    };
+    let id = server.start_slow_task().await;
+    let sent = json!({"message": message("slow")});
+    assert_eq!(
+        notify(&[V1], "SendMessage", sent.clone()).await,
+        StatusCode::NO_CONTENT
+    );
+    assert_eq!(
+        notify(&[V1], "SendStreamingMessage", sent).await,
+        StatusCode::NO_CONTENT
+    );
+    let listed = server.rpc("ListTasks", json!({})).await.result();
+    assert_eq!(listed["tasks"].as_array().unwrap().len(), 3);
+    assert_eq!(
+        notify(&[], "tasks/cancel", json!({"id": id})).await,
+        StatusCode::NO_CONTENT
+    );
+    let task = server.rpc("GetTask", json!({"id": id})).await.result();
+    assert_eq!(task["status"]["state"], "TASK_STATE_CANCELED");
+    assert_eq!(
+        notify(&[], "tasks/get", json!({"id": "no"})).await,
+        StatusCode::NOT_FOUND
+    );
+    assert_eq!(
+        notify(&[], "no/method", json!({})).await,
+        StatusCode::NOT_FOUND
+    );
+}
+
+#[tokio::test]
+async fn request_with_null_as_id_is_answered() {
+    let server = Server::start().await;
+    let body = r#"{"jsonrpc":"2.0","id":null,"method":"tasks/get","params":{"id":"no"}}"#;
+    let reply = raw(&server, &[], body).await;
+    assert_eq!(
+        (&reply["id"], &reply["error"]["code"]),
+        (&Value::Null, &json!(-32001))
+    );
+}
+
+#[tokio::test]
+async fn compressed_body_is_refused_by_name() {
+    let server = Server::start().await;
+    for path in [
+        RPC,
+        "/rest/message:send",
+        "/rest/v1/message:send",
+        "/ap/v1/agent/tasks",
+    ] {
+        let version = if path.contains("/v1/") { "0.3" } else { "1.0" };
+        let headers = [("content-encoding", "gzip"), ("a2a-version", version)];
+        let reply = server.post(path, &headers, json!({})).await;
+        assert_eq!(reply.status, StatusCode::UNSUPPORTED_MEDIA_TYPE, "{path}");
+        assert!(
+            reply.text.contains("Content-Encoding: `gzip`"),
+            "{}",
+            reply.text
+        );
+    }
+}
+
+#[tokio::test]
+async fn byte_order_mark_and_lone_surrogate_are_accepted() {
+    let server = Server::start().await;
+    let message = r#"{"messageId":"m","role":"ROLE_USER","parts":[{"text":"echo \ud83d"}]}"#;
+    let rpc = format!(
+        "\u{feff}{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"SendMessage\",\"params\":{{\"message\":{message}}}}}"
+    );
+    for (path, body) in [
+        (RPC, rpc),
+        (
+            "/rest/message:send",
+            format!("\u{feff}{{\"message\":{message}}}"),
+        ),
+    ] {
+        let reply = server.request(Method::POST, path, &[V1], Some(body)).await;
+        assert_eq!(reply.status, StatusCode::OK, "{}", reply.text);
+        assert!(reply.text.contains('\u{fffd}'), "{path}: {}", reply.text);
+    }
+    let body = "\u{feff}{\"input\": \"echo a\"}".to_owned();
+    let reply = server
+        .request(Method::POST, "/ap/v1/agent/tasks", &[], Some(body))
+        .await;
+    assert_eq!(reply.status, StatusCode::OK, "{}", reply.text);
+}

@@ -50,7 +50,9 @@ async fn path_of_other_version_is_rejected() {
 async fn version_ignores_patch_number() {
     let server = Server::start().await;
     let listing = json!({"jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": {}});
-    for version in ["1.0", "1.0.0", "1.0.7", " 1.0 "] {
+    for version in [
+        "1.0", "1.0.0", "1.0.7", " 1.0 ", "1", "v1", "v1.0", "V1.0.0",
+    ] {
         let reply = server
             .post(RPC, &[("a2a-version", version)], listing.clone())
             .await;
@@ -60,13 +62,15 @@ async fn version_ignores_patch_number() {
             reply.text
         );
     }
-    for version in ["2.0", "1.1", "0.2", "1", "0.30", "one"] {
+    for version in [
+        "2.0", "1.1", "0.2", "0", "2", "v", "10", "01", "0.30", "one",
+    ] {
         let reply = server
             .post(RPC, &[("a2a-version", version)], listing.clone())
             .await;
         assert_eq!(reply.code(), -32009, "{version}");
     }
-    for version in ["", "0.3", "0.3.0"] {
+    for version in ["", "0.3", "0.3.0", "v0.3"] {
         let body =
             json!({"jsonrpc": "2.0", "id": 1, "method": "tasks/get", "params": {"id": "no"}});
         let reply = server.post(RPC, &[("a2a-version", version)], body).await;

@@ -44,9 +44,9 @@ async fn remembered_messages_are_bounded() {
     for id in 0..MAX_MESSAGES + 5 {
         get_or_insert(&dedup, "p", &message(&id.to_string()), None, "t");
     }
-    let known = dedup.0.lock();
-    assert_eq!(known.tasks.len(), MAX_MESSAGES);
-    assert_eq!(known.order.len(), MAX_MESSAGES);
+    let clients = dedup.0.lock();
+    assert_eq!(clients["p"].tasks.len(), MAX_MESSAGES);
+    assert_eq!(clients["p"].order.len(), MAX_MESSAGES);
 }
 
 #[tokio::test]
@@ -56,9 +56,7 @@ async fn answered_messages_free_their_room() {
         get_or_insert(&dedup, "p", &message(&id.to_string()), None, "t");
         dedup.remove("p", &id.to_string(), "t");
     }
-    let known = dedup.0.lock();
-    assert_eq!(known.tasks.len(), 0);
-    assert!(known.order.len() <= MAX_MESSAGES);
+    assert!(dedup.0.lock().is_empty());
 }
 
 #[tokio::test]
@@ -79,4 +77,27 @@ async fn remove_keeps_id_of_another_message() {
     dedup.remove("p", "m", "one");
     let again = get_or_insert(&dedup, "p", &message("m"), Some("other"), "three");
     assert_eq!(again, Some("two".to_owned()));
+}
+
+#[tokio::test]
+async fn flood_of_a_client_evicts_no_message_of_another() {
+    let dedup = MessageDedup::default();
+    get_or_insert(&dedup, "quiet", &message("m"), None, "one");
+    for id in 0..MAX_MESSAGES + 5 {
+        get_or_insert(&dedup, "loud", &message(&id.to_string()), None, "t");
+    }
+    let again = get_or_insert(&dedup, "quiet", &message("m"), None, "two");
+    assert_eq!(again, Some("one".to_owned()));
+}
+
+#[tokio::test]
+async fn answered_messages_evict_no_open_message() {
+    let dedup = MessageDedup::default();
+    get_or_insert(&dedup, "p", &message("open"), None, "one");
+    for id in 0..MAX_MESSAGES + 5 {
+        get_or_insert(&dedup, "p", &message(&id.to_string()), None, "t");
+        dedup.remove("p", &id.to_string(), "t");
+    }
+    let again = get_or_insert(&dedup, "p", &message("open"), None, "two");
+    assert_eq!(again, Some("one".to_owned()));
 }

@@ -209,7 +209,8 @@ async fn silent_run_is_working_after_a_while() {
 async fn job_has_client_agent_and_session() {
     let mut harness = harness().await;
     let mut send = text_message("hello").with_context_id("c");
-    send.request.message.metadata = metadata(DELEGATION, "hop");
+    send.request.message.metadata =
+        metadata(DELEGATION, serde_json::json!({"hop": 2, "chain": "c"}));
     let task = harness.send_immediate(send).await;
     let input = harness.run().await.input;
     assert_eq!(input.task_id, task.id);
@@ -217,7 +218,10 @@ async fn job_has_client_agent_and_session() {
     assert_eq!(input.session, "a2a-c");
     assert_eq!(input.client, "alice");
     assert_eq!(text(&input.message), "hello");
-    assert_eq!(input.delegation, Some("hop".into()));
+    assert_eq!(
+        input.delegation,
+        Some(serde_json::json!({"hop": 2, "chain": "c"}))
+    );
 }
 
 /// Stores `count` tasks that wait for their client.

@@ -148,3 +148,69 @@ async fn deleted_task_notifies_canceled() {
     service.close(SECOND).await;
     assert_eq!(service.core.notifier.counts().delivered, 1);
 }
+
+#[tokio::test]
+async fn stored_webhook_is_what_was_checked() {
+    let harness = harness().await;
+    let service = &harness.service;
+    let id = harness.send_immediate(text_message("hello")).await.id;
+    let mut config = webhook(&id, Some("w"));
+    config.tenant = Some("x".repeat(100_000));
+    config.authentication = Some(a2a::v1_0::AuthenticationInfo {
+        scheme: format!("{}Bearer\t\n", " ".repeat(100_000)),
+        credentials: None,
+    });
+    let created = service.create_push(&alice(), config).await.unwrap();
+    assert_eq!(created.authentication.as_ref().unwrap().scheme, "Bearer");
+    assert_eq!(created.tenant, None);
+    let listed = service.list_pushes(&alice(), &id).await.unwrap();
+    assert_eq!(listed.configs, [created]);
+}
+
+#[tokio::test]
+async fn webhooks_beyond_the_storage_of_a_client_are_refused() {
+    let mut settings = Settings::default();
+    settings.limits.stored_bytes.per_client = 20_000;
+    settings.limits.pushes_per_task = 100;
+    let harness = TestService::with(settings).await;
+    let service = &harness.service;
+    let id = harness.send_immediate(text_message("hello")).await.id;
+    let mut config = webhook(&id, None);
+    config.url = format!("https://example.com/{}", "x".repeat(4_000));
+    let mut accepted = 0;
+    let error = loop {
+        match service.create_push(&alice(), config.clone()).await {
+            Ok(_) => accepted += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(
+        (error.reason, accepted),
+        (ErrorReason::ResourceExhausted, 4)
+    );
+}
+
+#[tokio::test]
+async fn webhook_without_id_is_found_as_default_in_0_3() {
+    let harness = harness().await;
+    let service = &harness.service;
+    let id = harness.send_immediate(text_message("hello")).await.id;
+    let caller = CallContext {
+        version: Version::V0_3,
+        ..alice()
+    };
+    let named = webhook(&id, Some("w"));
+    service.create_push(&caller, named).await.unwrap();
+    let get = async |caller: &CallContext| service.get_push(caller, &id, Some("default")).await;
+    assert!(get(&caller).await.is_err(), "it has another id");
+    let made = service
+        .create_push(&caller, webhook(&id, None))
+        .await
+        .unwrap();
+    assert_eq!(get(&caller).await.unwrap(), made);
+    let same = service.get_push(&caller, &id, made.id.as_deref()).await;
+    assert_eq!(same.unwrap(), made);
+    assert!(get(&alice()).await.is_err(), "1.0 has no such id");
+    service.delete_push(&caller, &id, "default").await.unwrap();
+    assert!(get(&caller).await.is_err(), "it is deleted");
+}

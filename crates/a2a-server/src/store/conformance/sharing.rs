@@ -6,7 +6,7 @@ use a2a::v1_0::{TaskPushNotificationConfig, TaskState};
 
 use super::{SharedStore, create, set_final_state};
 use crate::call_context::Version;
-use crate::store::{Context, QueueTicket, StoreError};
+use crate::store::{Budget, Context, QueueTicket, StoreError};
 
 pub(crate) async fn context_belongs_to_first_client(store: SharedStore) {
     let anns = Context {
@@ -175,6 +175,35 @@ pub(crate) async fn push_configuration_needs_its_task(store: SharedStore) {
         store.put_push(&made, Version::V1_0).await,
         Err(StoreError::NotFound)
     );
+}
+
+pub(crate) async fn push_configurations_count_in_the_budget(store: SharedStore) {
+    create(&store, "t", "ann", "c", 0).await;
+    let budget = Budget {
+        per_client: 30_000,
+        total: 1_000_000,
+    };
+    let fits = async |bytes| store.make_room("ann", bytes, &budget, false).await;
+    assert_eq!(fits(20_000).await, Ok(true));
+    let large = format!("https://a.example/{}", "x".repeat(6_000));
+    let small = "https://a.example/";
+    for id in ["one", "two"] {
+        store
+            .put_push(&config("t", id, &large), Version::V1_0)
+            .await
+            .unwrap();
+    }
+    assert_eq!(fits(20_000).await, Ok(false), "two configurations");
+    store
+        .put_push(&config("t", "one", small), Version::V1_0)
+        .await
+        .unwrap();
+    assert_eq!(fits(20_000).await, Ok(true), "a smaller replacement");
+    assert_eq!(fits(26_000).await, Ok(false), "the other configuration");
+    store.delete_push("t", "two").await.unwrap();
+    assert_eq!(fits(26_000).await, Ok(true), "a deleted configuration");
+    store.delete("t").await.unwrap();
+    assert_eq!(fits(30_000).await, Ok(true), "a deleted task");
 }
 
 pub(crate) async fn working_store_is_ready(store: SharedStore) {

@@ -91,9 +91,9 @@ impl Inner {
         task_id: &str,
         config_id: &str,
     ) -> Result<bool, StoreError> {
-        let mut cmd = Cmd::new();
-        cmd.arg("HDEL").arg(self.push_key(task_id)).arg(config_id);
-        self.connection.query(&cmd).await
+        let call = self.scripts.delete_push.call().arg(task_id).arg(config_id);
+        let deleted: i64 = self.connection.call(&call).await?;
+        Ok(deleted > 0)
     }
 
     fn push_key(&self, task_id: &str) -> String {

@@ -13,7 +13,7 @@ CREATE TABLE tasks (
   created_ms INTEGER NOT NULL,
   changed_ms INTEGER NOT NULL,
   revision INTEGER NOT NULL,
-  -- What its rows in `log` hold.
+  -- What its rows in `log` and `pushes` hold.
   bytes INTEGER NOT NULL,
   -- Excerpts of the first message and of the status message.
   asked TEXT,

@@ -175,10 +175,12 @@ impl TaskStore for SqliteStore {
             };
             let with_pushes = Arc::clone(&self.shared.with_pushes);
             let id = config.task_id.clone();
-            let after = move |(): &()| {
+            let usage = self.shared.usage.clone();
+            let after = move |(owner, more): &(String, i64)| {
+                usage.add(owner, *more);
                 with_pushes.lock().insert(id);
             };
-            self.write(0, work, after).await
+            self.write(0, work, after).await.map(drop)
         }
         .boxed()
     }
@@ -204,7 +206,13 @@ impl TaskStore for SqliteStore {
         let [task_id, config_id] = [task_id, config_id].map(str::to_owned);
         let work =
             move |connection: &Connection| tasks::delete_push(connection, &task_id, &config_id);
-        self.write(0, work, |_| {}).boxed()
+        let usage = self.shared.usage.clone();
+        let after = move |deleted: &Option<(String, i64)>| {
+            if let Some((owner, more)) = deleted {
+                usage.add(owner, *more);
+            }
+        };
+        async move { Ok(self.write(0, work, after).await?.is_some()) }.boxed()
     }
 
     fn prune<'a>(

@@ -134,27 +134,20 @@ pub(super) fn compact(
     at_ms: i64,
     json: &[u8],
 ) -> Result<i64, SqlError> {
-    let found: Option<(i64, i64)> = connection
+    let found: Option<i64> = connection
         .prepare_cached(
-            "SELECT key, bytes FROM tasks JOIN log ON task = key AND log.revision = ?2 WHERE id = ?1",
+            "SELECT key FROM tasks JOIN log ON task = key AND log.revision = ?2 WHERE id = ?1",
         )?
-        .query_row(params![id, number(revision)], |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        })
+        .query_row(params![id, number(revision)], |row| row.get(0))
         .optional()?;
-    let Some((key, before)) = found else {
+    let Some(key) = found else {
         return Ok(0);
     };
     connection
         .prepare_cached("DELETE FROM log WHERE task = ?1 AND revision <= ?2")?
         .execute(params![key, number(revision)])?;
     insert_log(connection, key, number(revision), at_ms, json)?;
-    let after: i64 = connection
-        .prepare_cached(
-            "UPDATE tasks SET bytes = (SELECT sum(length(body)) FROM log WHERE task = ?1) WHERE key = ?1 RETURNING bytes",
-        )?
-        .query_row([key], |row| row.get(0))?;
-    Ok(after - before)
+    Ok(count_bytes(connection, key)?.1)
 }
 
 /// A deleted task.
@@ -216,38 +209,65 @@ pub(super) fn get_or_create_context(
     Ok(())
 }
 
-/// Stores a push notification configuration. A replacement keeps the position of the replaced one.
+/// Stores a push notification configuration. A replacement keeps the position of the replaced one. Returns the owner of
+/// the task, and by how many bytes the task grows.
 pub(super) fn put_push(
     connection: &Connection,
     task_id: &str,
     config_id: &str,
     version: Version,
     json: &str,
-) -> Result<(), SqlError> {
-    let put = connection
+) -> Result<(String, i64), SqlError> {
+    let key = key(connection, task_id)?.ok_or(StoreError::NotFound)?;
+    connection
         .prepare_cached(
             "INSERT INTO pushes (task, config, place, version, body)
-             SELECT key, ?2, (SELECT coalesce(max(place), 0) + 1 FROM pushes WHERE task = key), ?3, ?4 FROM tasks WHERE id = ?1
+             VALUES (?1, ?2, (SELECT coalesce(max(place), 0) + 1 FROM pushes WHERE task = ?1), ?3, ?4)
              ON CONFLICT (task, config) DO UPDATE SET version = excluded.version, body = excluded.body",
         )?
-        .execute([task_id, config_id, version_name(version), json])?;
-    match put {
-        0 => Err(StoreError::NotFound.into()),
-        _ => Ok(()),
-    }
+        .execute(params![key, config_id, version_name(version), json])?;
+    count_bytes(connection, key)
 }
 
+/// Deletes a push notification configuration. Returns the owner of the task, and by how many bytes the task grows;
+/// `None` if there is no such configuration.
 pub(super) fn delete_push(
     connection: &Connection,
     task_id: &str,
     config_id: &str,
-) -> Result<bool, SqlError> {
+) -> Result<Option<(String, i64)>, SqlError> {
+    let Some(key) = key(connection, task_id)? else {
+        return Ok(None);
+    };
     let deleted = connection
+        .prepare_cached("DELETE FROM pushes WHERE config = ?2 AND task = ?1")?
+        .execute(params![key, config_id])?;
+    match deleted {
+        0 => Ok(None),
+        _ => count_bytes(connection, key).map(Some),
+    }
+}
+
+fn key(connection: &Connection, task_id: &str) -> Result<Option<i64>, rusqlite::Error> {
+    connection
+        .prepare_cached("SELECT key FROM tasks WHERE id = ?1")?
+        .query_row([task_id], |row| row.get(0))
+        .optional()
+}
+
+/// Counts the bytes of a task anew: its log and its push notification configurations. Returns its owner and the
+/// difference.
+fn count_bytes(connection: &Connection, key: i64) -> Result<(String, i64), SqlError> {
+    let (owner, before): (String, i64) = connection
+        .prepare_cached("SELECT owner, bytes FROM tasks WHERE key = ?1")?
+        .query_row([key], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let after: i64 = connection
         .prepare_cached(
-            "DELETE FROM pushes WHERE config = ?2 AND task = (SELECT key FROM tasks WHERE id = ?1)",
+            "UPDATE tasks SET bytes = (SELECT coalesce(sum(length(body)), 0) FROM log WHERE task = ?1)
+             + (SELECT coalesce(sum(length(CAST(body AS BLOB))), 0) FROM pushes WHERE task = ?1) WHERE key = ?1 RETURNING bytes",
         )?
-        .execute([task_id, config_id])?;
-    Ok(deleted > 0)
+        .query_row([key], |row| row.get(0))?;
+    Ok((owner, after - before))
 }
 
 pub(super) fn number(revision: u64) -> i64 {

@@ -11,6 +11,9 @@ local bytes = #record
 for _, entry in ipairs(redis.call('LRANGE', log, 0, -1)) do
   bytes = bytes + #entry
 end
+for _, entry in ipairs(redis.call('HVALS', P .. 'push:' .. id)) do
+  bytes = bytes + #entry
+end
 local was = redis.call('HMGET', key, 'owner', 'bytes')
 weigh(id, was[1], bytes - tonumber(was[2]))
 return 1

@@ -6,5 +6,7 @@ local key = P .. 'push:' .. id
 local known = redis.call('HGET', key, config)
 -- A replaced configuration keeps its position.
 local place = known and string.match(known, '^%d+') or redis.call('HINCRBY', P .. 'task:' .. id, 'pushes', 1)
-redis.call('HSET', key, config, place .. ' ' .. entry)
+local value = place .. ' ' .. entry
+redis.call('HSET', key, config, value)
+weigh(id, redis.call('HGET', P .. 'task:' .. id, 'owner'), #value - #(known or ''))
 return 'ok'

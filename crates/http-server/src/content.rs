@@ -1,0 +1,84 @@
+//! What the headers of a request say about its body.
+
+use axum::http::{HeaderMap, header};
+
+/// Returns whether the body is JSON: `application/json`, or a type with the suffix `+json`. Web pages cannot send either
+/// to another origin without a preflight request.
+pub fn is_json(headers: &HeaderMap) -> bool {
+    let content_type = headers.get(header::CONTENT_TYPE);
+    let content_type = content_type.and_then(|value| value.to_str().ok());
+    let essence = content_type.and_then(|value| value.split(';').next());
+    let essence = essence.unwrap_or_default().trim().to_ascii_lowercase();
+    match essence.strip_prefix("application/") {
+        Some("json") => true,
+        Some(subtype) => subtype
+            .strip_suffix("+json")
+            .is_some_and(|name| !name.is_empty()),
+        None => false,
+    }
+}
+
+/// Checks that the body is not compressed: the servers count the bytes of a body, and a decoder would multiply them.
+///
+/// # Errors
+/// The body has a content coding; a sentence for the client.
+pub fn check_coding(headers: &HeaderMap) -> Result<(), String> {
+    let codings = headers.get_all(header::CONTENT_ENCODING);
+    for value in &codings {
+        let value = value.to_str().unwrap_or("?");
+        let mut codings = value.split(',').map(str::trim);
+        let unsupported =
+            codings.find(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case("identity"));
+        if let Some(coding) = unsupported {
+            let coding: String = coding.chars().take(32).collect();
+            return Err(format!(
+                "unsupported Content-Encoding: `{coding}`; send the body without compression"
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn headers(name: header::HeaderName, value: &str) -> HeaderMap {
+        HeaderMap::from_iter([(name, value.parse().unwrap())])
+    }
+
+    #[test]
+    fn recognizes_media_types_of_json() {
+        for (value, expected) in [
+            ("application/json", true),
+            ("Application/JSON; charset=UTF-8", true),
+            ("application/a2a+json", true),
+            ("application/vnd.acme.v2+json ;q=1", true),
+            ("application/+json", false),
+            ("application/jsonp", false),
+            ("text/plain", false),
+            ("text/x+json", false),
+            ("multipart/form-data; boundary=application/json", false),
+        ] {
+            let headers = headers(header::CONTENT_TYPE, value);
+            assert_eq!(is_json(&headers), expected, "{value}");
+        }
+        assert!(!is_json(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn refuses_content_codings_by_name() {
+        for value in ["", "identity", "Identity, identity"] {
+            check_coding(&headers(header::CONTENT_ENCODING, value)).unwrap();
+        }
+        for (value, name) in [
+            ("gzip", "gzip"),
+            ("identity, BR", "BR"),
+            ("x-gzip", "x-gzip"),
+        ] {
+            let error = check_coding(&headers(header::CONTENT_ENCODING, value)).unwrap_err();
+            assert!(error.contains(&format!("`{name}`")), "{error}");
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! Messages of JSON-RPC as they arrive, over both transports.
+
+use std::borrow::Cow;
+
+use common::json::{self, JsonErrorKind, Limits};
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, CustomRequest, ErrorCode, ErrorData};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
+use serde_json::json;
+use serde_json::value::RawValue;
+
+/// What a message may contain. The limit of memory holds before the message is parsed, and is far above what the tool
+/// can pass on.
+pub(crate) const JSON_LIMITS: Limits = Limits {
+    depth: 64,
+    values: 200_000,
+    memory: 8 << 20,
+};
+
+/// The maximum length of an id as JSON, in bytes. The answer repeats it.
+const MAX_ID_BYTES: usize = 1024;
+
+/// The methods of requests that the library knows. It takes one with invalid parameters for an unknown method.
+const METHODS: [&str; 18] = [
+    "completion/complete",
+    "initialize",
+    "logging/setLevel",
+    "ping",
+    "prompts/get",
+    "prompts/list",
+    "resources/list",
+    "resources/read",
+    "resources/subscribe",
+    "resources/templates/list",
+    "resources/unsubscribe",
+    "server/discover",
+    "subscriptions/listen",
+    "tasks/cancel",
+    "tasks/get",
+    "tasks/update",
+    "tools/call",
+    "tools/list",
+];
+
+/// A message that is refused unread.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    /// The id as JSON; `null` if it is unreadable.
+    id: String,
+    code: ErrorCode,
+    message: String,
+}
+
+impl Refusal {
+    pub(crate) fn new(id: Option<&RawValue>, code: ErrorCode, message: impl Into<String>) -> Self {
+        let id = id.map_or("null", RawValue::get).to_owned();
+        let message = message.into();
+        Self { id, code, message }
+    }
+
+    /// Returns the answer as JSON.
+    pub(crate) fn to_json(&self) -> String {
+        let error = json!({"code": self.code.0, "message": self.message});
+        format!(r#"{{"jsonrpc":"2.0","id":{},"error":{error}}}"#, self.id)
+    }
+}
+
+/// The members of a message that its kind depends on. Parsing them creates no values.
+#[derive(Deserialize)]
+pub(crate) struct Head<'a> {
+    #[serde(borrow)]
+    jsonrpc: Option<&'a RawValue>,
+    /// Present also for `null`.
+    #[serde(borrow, default, deserialize_with = "present")]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    method: Option<&'a RawValue>,
+    #[serde(borrow)]
+    params: Option<&'a RawValue>,
+    result: Option<IgnoredAny>,
+    error: Option<IgnoredAny>,
+}
+
+fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
+impl<'a> Head<'a> {
+    /// Checks a message, and parses its head.
+    ///
+    /// # Errors
+    /// The text is not a message of JSON-RPC.
+    pub(crate) fn parse(text: &'a str) -> Result<Self, Refusal> {
+        let invalid = |message: &str| Refusal::new(None, ErrorCode::INVALID_REQUEST, message);
+        if !text.trim_start().starts_with('{') {
+            let value: Result<IgnoredAny, _> = json::from_str(text, Limits::NONE);
+            value.map_err(|error| not_json(&error))?;
+            return Err(match text.trim_start().starts_with('[') {
+                true => invalid("batches are not supported; send one message at a time"),
+                false => invalid("the message is not an object of JSON-RPC"),
+            });
+        }
+        let head: Head<'a> = match serde_json::from_str(text) {
+            Ok(head) => head,
+            Err(error) if error.is_data() => {
+                return Err(invalid("the message has a member twice"));
+            }
+            Err(_) => {
+                let value: Result<IgnoredAny, _> = json::from_str(text, Limits::NONE);
+                return Err(value.err().map_or_else(
+                    || invalid("the message is not JSON-RPC"),
+                    |error| not_json(&error),
+                ));
+            }
+        };
+        let id = head.id.filter(|id| may_repeat(id));
+        let invalid = |message: &str| Refusal::new(id, ErrorCode::INVALID_REQUEST, message);
+        if head.jsonrpc.map(RawValue::get) != Some("\"2.0\"") {
+            return Err(invalid("`jsonrpc` must be \"2.0\""));
+        }
+        if head.id.is_some_and(|id| !is_id(id)) {
+            return Err(invalid("`id` must be a string or an integer"));
+        }
+        match head.method {
+            Some(method) if !method.get().starts_with('"') => {
+                Err(invalid("`method` must be a string"))
+            }
+            None if head.id.is_none() || head.result.is_none() == head.error.is_none() => {
+                Err(invalid("the message has neither `method` nor a result"))
+            }
+            _ => Ok(head),
+        }
+    }
+
+    /// Returns the refusal of this message.
+    pub(crate) fn refuse(&self, code: ErrorCode, message: impl Into<String>) -> Refusal {
+        Refusal::new(self.id, code, message)
+    }
+
+    /// Checks that the parameters of a request or notification are an object. The library parses no others.
+    ///
+    /// # Errors
+    /// They are not.
+    pub(crate) fn check_params(&self) -> Result<(), Refusal> {
+        match (self.method, self.params) {
+            (Some(method), Some(params)) if !params.get().starts_with('{') => {
+                let method: String = serde_json::from_str(method.get()).unwrap_or_default();
+                let error = unreadable(&CustomRequest::new(method, None));
+                Err(self.refuse(error.code, error.message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns whether the message calls the tool.
+    pub(crate) fn is_call(&self) -> bool {
+        let method = self.method.map_or("", RawValue::get);
+        method.starts_with("\"tools/call") || method.starts_with("\"tasks/")
+    }
+
+    /// Parses the whole message. Returns `None` for a notification of an unknown kind, which a server ignores.
+    ///
+    /// # Errors
+    /// The method is unknown, or its parameters are invalid.
+    pub(crate) fn message(&self, text: &str) -> Result<Option<ClientJsonRpcMessage>, Refusal> {
+        if self.id.is_some() {
+            self.check_params()?;
+        }
+        match serde_json::from_str(text) {
+            Ok(ClientJsonRpcMessage::Request(request)) => {
+                if let ClientRequest::CustomRequest(custom) = &request.request {
+                    let error = unreadable(custom);
+                    return Err(self.refuse(error.code, error.message));
+                }
+                Ok(Some(ClientJsonRpcMessage::Request(request)))
+            }
+            Ok(message) => Ok(Some(message)),
+            Err(_) if self.method.is_some() && self.id.is_none() => Ok(None),
+            Err(_) => Err(self.refuse(ErrorCode::INVALID_REQUEST, "the message is not one of MCP")),
+        }
+    }
+}
+
+/// Checks the limits of a message, and returns its text.
+///
+/// # Errors
+/// The message exceeds a limit, or is not text.
+pub(crate) fn text(bytes: &[u8]) -> Result<Cow<'_, str>, Refusal> {
+    json::check(bytes, JSON_LIMITS).map_err(|error| {
+        let message = format!("cannot read the message: {error}");
+        Refusal::new(None, ErrorCode::INVALID_REQUEST, message)
+    })?;
+    json::text(bytes).map_err(|error| not_json(&error))
+}
+
+/// Returns the error of a request that the library could not read.
+pub(crate) fn unreadable(request: &CustomRequest) -> ErrorData {
+    if METHODS.contains(&&*request.method) {
+        let message = format!("the parameters of `{}` are invalid", request.method);
+        return ErrorData::invalid_params(message, None);
+    }
+    let method: String = request.method.chars().take(64).collect();
+    let message = format!("unknown method `{method}`");
+    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None)
+}
+
+fn not_json(error: &json::JsonError) -> Refusal {
+    let code = match error.kind {
+        JsonErrorKind::Syntax => ErrorCode::PARSE_ERROR,
+        _ => ErrorCode::INVALID_REQUEST,
+    };
+    Refusal::new(None, code, format!("the message is not JSON: {error}"))
+}
+
+fn is_id(id: &RawValue) -> bool {
+    may_repeat(id) && (id.get().starts_with('"') || id.get().parse::<i64>().is_ok())
+}
+
+/// Returns whether an answer can repeat this id.
+fn may_repeat(id: &RawValue) -> bool {
+    let is_scalar = id
+        .get()
+        .starts_with(|c: char| c == '"' || c == '-' || c.is_ascii_digit());
+    is_scalar && id.get().len() <= MAX_ID_BYTES
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    fn refused(message: &[u8]) -> (i64, Value) {
+        let refusal = text(message)
+            .and_then(|text| Head::parse(&text)?.message(&text))
+            .unwrap_err();
+        let answer: Value = serde_json::from_str(&refusal.to_json()).unwrap();
+        (
+            answer["error"]["code"].as_i64().unwrap(),
+            answer["id"].clone(),
+        )
+    }
+
+    #[test]
+    fn refusal_has_the_code_and_id_of_its_message() {
+        let list = |id: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/list"}}"#);
+        let long = list(&format!("\"{}\"", "x".repeat(MAX_ID_BYTES)));
+        let deep = "[".repeat(65);
+        let many = format!("[{}0]", "{\"a\":0},".repeat(20_000));
+        for (message, code, id) in [
+            ("not json", -32700, json!(null)),
+            ("\u{0}", -32700, json!(null)),
+            ("{", -32700, json!(null)),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"} x"#,
+                -32700,
+                json!(null),
+            ),
+            ("[", -32700, json!(null)),
+            ("[]", -32600, json!(null)),
+            (
+                r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#,
+                -32600,
+                json!(null),
+            ),
+            ("null", -32600, json!(null)),
+            ("5", -32600, json!(null)),
+            ("{}", -32600, json!(null)),
+            (&deep, -32600, json!(null)),
+            (&many, -32600, json!(null)),
+            (r#"{"jsonrpc":"1.0","id":1}"#, -32600, json!(1)),
+            (
+                r#"{"jsonrpc":"2.0","id":"a","method":5}"#,
+                -32600,
+                json!("a"),
+            ),
+            (r#"{"jsonrpc":"2.0","id":"a"}"#, -32600, json!("a")),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#,
+                -32600,
+                json!(null),
+            ),
+            (&list("null"), -32600, json!(null)),
+            (&list("true"), -32600, json!(null)),
+            (&list("{}"), -32600, json!(null)),
+            (&list("1.5"), -32600, json!(1.5)),
+            (
+                &list("99999999999999999999"),
+                -32600,
+                json!(99_999_999_999_999_999_999_u128 as f64),
+            ),
+            (&long, -32600, json!(null)),
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":5}"#,
+                -32602,
+                json!(7),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"tools/call"}"#,
+                -32602,
+                json!(7),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"initialize","params":{}}"#,
+                -32602,
+                json!(7),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"no/such"}"#,
+                -32601,
+                json!(7),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"notifications/initialized"}"#,
+                -32601,
+                json!(7),
+            ),
+        ] {
+            assert_eq!(refused(message.as_bytes()), (code, id), "{message:.100}");
+        }
+        assert_eq!(refused(b"\xFF\xFE{\0").0, -32700);
+        assert_eq!(refused(b"{\"jsonrpc\":\"\xC3\"}").0, -32700);
+    }
+
+    #[test]
+    fn messages_are_read() {
+        for message in [
+            "\u{feff}{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}",
+            r#" {"jsonrpc":"2.0","id":"x","method":"ping","params":{}} "#,
+            r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+            r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":""}}"#,
+        ] {
+            let text = text(message.as_bytes()).unwrap();
+            let head = Head::parse(&text).unwrap();
+            assert!(head.message(&text).unwrap().is_some(), "{message}");
+        }
+    }
+}
