@@ -35,13 +35,15 @@ export function age(ms) {
 export const exitOf = (reason = "") => EXIT_CODES_BY_REASON.get(reason) ?? FAILED;
 
 /**
- * Returns the exit code of a call. A failed task is a failure, and so is a wait that timed out before its task ended.
+ * Returns the exit code of a call. A failed task is a failure, and so are a wait that timed out before its task ended, and an
+ * incomplete result.
  * @param {Envelope} envelope
  */
 export function exitOfEnvelope({ ok, error, summary }) {
   if (!ok) return exitOf(error?.reason);
   if (["failed", "rejected"].includes(summary?.continuation?.task?.status ?? "")) return FAILED;
-  return summary?.wait_expired === true ? TIMEOUT : OK;
+  if (summary?.wait_expired === true) return TIMEOUT;
+  return summary?.incomplete === true ? FAILED : OK;
 }
 
 /**
@@ -52,6 +54,7 @@ export function report(envelope) {
   if (envelope.ok) words(envelope);
   else printError(envelope.error);
   const summary = envelope.ok ? envelope.summary : envelope.error?.details?.latest_event_summary;
+  if (summary?.incomplete) note("part of the result may be missing");
   if (summary?.wait_expired) note("the wait ended before the task; `--timeout-ms` sets a longer one");
   if (summary?.continuation) printNextSteps(summary);
   return exitOfEnvelope(envelope);
@@ -65,10 +68,13 @@ function words({ summary, raw }) {
   if (artifacts.length === 0 && message) print(safe(message));
 }
 
-/** @param {Part} part */
+/**
+ * Returns a part as text. Many agents omit `kind`, so the content decides.
+ * @param {Part} part
+ */
 function part({ kind, text, data, file }) {
-  if (kind === "text") return text ?? "";
-  if (kind === "data") return `\n${JSON.stringify(data, null, 2)}\n`;
+  if (typeof text === "string" || kind === "text") return text ?? "";
+  if (kind === "data" || data != null) return `\n${JSON.stringify(data, null, 2)}\n`;
   return `\n[file: ${[file?.name, file?.mimeType, file?.uri].filter(Boolean).map(line).join(", ")}]\n`;
 }
 

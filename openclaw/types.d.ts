@@ -106,6 +106,7 @@ export interface Summary {
   message_text?: string;
   status_message?: string;
   wait_expired?: boolean;
+  incomplete?: boolean;
   notify?: boolean;
 }
 

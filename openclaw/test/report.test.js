@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { age, exitOf, line, safe, table, word } from "../report.js";
+import { age, exitOf, exitOfEnvelope, line, safe, table, word } from "../report.js";
 
 test("characters that are not shown are removed", () => {
   assert.equal(safe("a\u061c\u200b\u2060\u3164\ufe0f\u{e0041}\u202e\ufff9\u001bb\n\tc"), "ab\n\tc");
@@ -9,6 +9,11 @@ test("characters that are not shown are removed", () => {
 
 test("an age is shown in its largest whole unit", () => {
   assert.deepEqual([undefined, -1, 59_400, 61_000, 7_300_000, 172_800_000].map(age), ["-", "0 s", "59 s", "1 min", "2 h", "2 d"]);
+});
+
+test("an incomplete result is a failure, and an expired wait a timeout", () => {
+  const code = (summary) => exitOfEnvelope({ ok: true, summary });
+  assert.deepEqual([{}, { incomplete: true }, { incomplete: true, wait_expired: true }].map(code), [0, 1, 5]);
 });
 
 test("an object is shown as JSON", () => assert.equal(line({ toString: 5 }), '{"toString":5}'));

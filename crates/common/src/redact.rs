@@ -318,6 +318,9 @@ impl Secrets {
     }
 }
 
+/// Returns what a text begins with.
+type StepFn = fn(&str) -> Option<Step>;
+
 /// The visible characters of a text, and the position of each byte in the text.
 struct VisibleText {
     text: String,
@@ -337,15 +340,15 @@ impl VisibleText {
             && text.contains([
                 '\u{1b}', '\u{90}', '\u{98}', '\u{9b}', '\u{9d}', '\u{9e}', '\u{9f}',
             ]);
-        let steps: [Option<fn(&str) -> Option<Step>>; 2] = [
-            (!is_plain).then_some(visible::character),
-            may_have_sequences.then_some(visible::step),
+        let steps = [
+            (!is_plain).then_some(visible::character as StepFn),
+            may_have_sequences.then_some(visible::step as StepFn),
         ];
         let steps = steps.into_iter().flatten();
         steps.map(move |step| Self::new(text, joins_space, step))
     }
 
-    fn new(text: &str, joins_space: bool, step: fn(&str) -> Option<Step>) -> Self {
+    fn new(text: &str, joins_space: bool, step: StepFn) -> Self {
         let mut shown = Self {
             text: String::with_capacity(text.len()),
             places: Vec::with_capacity(text.len()),

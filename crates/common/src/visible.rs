@@ -102,7 +102,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
 /// Returns whether nothing in the text is hidden. Takes a carriage return for a line end.
 pub(crate) fn is_all_visible(text: &str) -> bool {
     let is_control = |byte: &u8| matches!(byte, 0..=8 | 0x0b | 0x0c | 0x0e..=0x1f | 0x7f);
-    if text.as_bytes().iter().any(|byte| is_control(byte)) {
+    if text.as_bytes().iter().any(is_control) {
         return false;
     }
     let is_hidden =
