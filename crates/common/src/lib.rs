@@ -6,6 +6,7 @@
 //! - [`redact`]: removal of secrets from texts and JSON; [`confusables`] recognizes look-alike characters.
 //! - [`blocking`]: work that must not hold up other tasks.
 //! - [`json`]: JSON that other programs wrote, with limits.
+//! - [`plural`]: numbers with their nouns.
 //! - [`jws`]: signatures (RFC 7515); [`files`]: private files and durable renames.
 //!
 //! # Examples
@@ -31,5 +32,6 @@ pub mod json;
 pub mod jws;
 pub mod log;
 pub mod panics;
+pub mod plural;
 pub mod redact;
 pub mod validation;
