@@ -166,7 +166,7 @@ reasons! {
     /// Policy does not allow a connection to that address.
     AddressRefused = "address_refused", Peer, HandlerError, false,
         "An operator can allow it for a target with allowPrivateNetwork, or for target_url with policy.allowPrivateTargetUrls.";
-    /// The peer sent a redirect, which calls do not follow.
+    /// The peer sent a redirect to another origin, or one that does not keep method and body.
     RedirectRefused = "redirect_refused", Peer, HandlerError, false,
         "Ask the operator to configure the address that the message names, as the target's baseUrl or endpoint.";
     /// The peer answered with an HTTP status other than success.

@@ -361,7 +361,7 @@ async fn validate_names_the_place_of_each_error() {
     assert_exit_code(&checked, 2);
     assert_contains(
         &checked.stdout,
-        &["line 2: 2002 MISSING_FIELD", "1 envelopes are valid"],
+        &["line 2: 2002 MISSING_FIELD", "1 valid envelope"],
     );
 }
 

@@ -7,6 +7,7 @@
 //!   removes hidden ones.
 //! - [`blocking`]: work that must not hold up other tasks.
 //! - [`json`]: JSON that other programs wrote, with limits.
+//! - [`plural`]: numbers with their nouns.
 //! - [`jws`]: signatures (RFC 7515); [`files`]: private files and durable renames.
 //!
 //! # Examples
@@ -32,6 +33,7 @@ pub mod json;
 pub mod jws;
 pub mod log;
 pub mod panics;
+pub mod plural;
 pub mod redact;
 pub mod validation;
 pub mod visible;

@@ -8,9 +8,6 @@ use memchr::memchr2;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// The longest beginning of a line that decides about it: `event: `.
-const MAX_HEAD: usize = 7;
-
 /// Keeps `data` and `event` fields and blank lines, and removes the content of comments and every other line, in constant
 /// memory. Lines end as in [`EventCap`](super::event_cap::EventCap).
 #[derive(Debug, Default)]
@@ -90,7 +87,6 @@ impl EventLines {
             }
             Line::Drop
         };
-        debug_assert!(self.head.len() <= MAX_HEAD + 1);
     }
 
     /// Ends the line.

@@ -14,7 +14,7 @@ use serde_json::Value;
 use url::Url;
 
 use common::jws::{KeySet, Signature};
-use egress::{HttpClient, Request, body};
+use egress::{HttpClient, Request, body, redirect, status_text};
 use peer::{CardKeys, PeerConfig, PeerError, PeerErrorKind, excerpt};
 
 use super::outgoing;
@@ -152,9 +152,10 @@ impl Keys<'_> {
             repeatable: true,
             authorization: None,
         };
-        let mut response = self.net.exchange(request).await.map_err(|e| failed(&e))?;
+        let followed = redirect::follow(self.net, request).await;
+        let mut response = followed.map_err(|e| failed(&e))?.response;
         if !response.status.is_success() {
-            return Err(failed(&response.status));
+            return Err(failed(&status_text(response.status)));
         }
         let bytes = body::read_response(&mut response, MAX_KEY_SET_BYTES)
             .await

@@ -184,7 +184,10 @@ impl PushDispatcher {
                 AttemptOutcome::Retry(cause, _)
                     if last || tried >= self.retry_policy.max_attempts =>
                 {
-                    return Err(format!("{cause}, {tried} times"));
+                    return Err(format!(
+                        "{cause}, {}",
+                        common::plural::counted(tried, "time", "times")
+                    ));
                 }
                 AttemptOutcome::Retry(cause, retry_after) => {
                     let delay = self.retry_policy.delay(tried, retry_after, self.random());

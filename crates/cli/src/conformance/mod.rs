@@ -25,7 +25,7 @@ use testkit::conformance::{CaseReport, Driver, Options, Report, find, run_suite_
 /// Run recorded cases with scripted peers and report which pass
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Read the cases from this directory [default: `fixtures` of the source checkout, or temporary_path the command]
+    /// Read the cases from this directory [default: `fixtures` of the source checkout, or next to the command]
     #[arg(long, value_name = "DIR")]
     fixtures: Option<PathBuf>,
 

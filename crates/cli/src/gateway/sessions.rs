@@ -330,7 +330,9 @@ fn show(operation: Operation, answer: &Value, as_json: bool, lines: &LineWriter)
         Operation::Commit => format!("committed {session} of {agent} to disk"),
         Operation::Delete => format!("deleted {session} of {agent}"),
         Operation::Import | Operation::Export => {
-            format!("{session} of {agent}: {} entries", answer["entries"])
+            let entries = answer["entries"].as_u64().unwrap_or_default();
+            let entries = common::plural::counted(entries, "entry", "entries");
+            format!("{session} of {agent}: {entries}")
         }
     });
 }

@@ -1,5 +1,6 @@
 //! `remote-agent gateway validate`: validates a configuration or envelopes.
 
+use common::plural::counted;
 use std::{fs, path::PathBuf};
 
 use serde_json::json;
@@ -82,8 +83,9 @@ pub(super) async fn run(args: &Args) -> Result<Exit, Failure> {
                         true => "; the gateway knows all agents",
                         false => "",
                     };
-                    let (agents, services) = (config.agents.len(), config.services.len());
-                    format!("{what}: {agents} agents, {services} services{known}")
+                    let agents = counted(config.agents.len(), "agent", "agents");
+                    let services = counted(config.services.len(), "service", "services");
+                    format!("{what}: {agents}, {services}{known}")
                 }
             });
             if unknown_agents.is_empty() {
@@ -139,7 +141,8 @@ fn envelopes(text: &str, as_json: bool, lines: &LineWriter) -> Result<Exit, Fail
     if as_json {
         lines.write(json!({"ok": invalid == 0, "good": valid, "bad": invalid}).to_string());
     } else {
-        lines.write(format!("{valid} envelopes are valid, {invalid} are not"));
+        let valid = counted(valid, "valid envelope", "valid envelopes");
+        lines.write(format!("{valid}, {invalid} invalid"));
     }
     Ok(if invalid == 0 { Exit::Ok } else { Exit::Usage })
 }

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::Algorithm;
-use crate::json::{Limits, from_slice};
+use crate::json::{self, Limits};
 
 /// The length of a coordinate on P-256, and of an Ed25519 key, in bytes.
 const COORDINATE: usize = 32;
@@ -59,9 +59,9 @@ impl KeySet {
     ///
     /// # Errors
     /// The JSON is not a key set, or has no usable key.
-    pub fn parse(json: &[u8]) -> Result<Self, String> {
-        let set: Value =
-            from_slice(json, Limits::NONE).map_err(|e| format!("the key set is not JSON: {e}"))?;
+    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
+        let set: Value = json::from_slice(bytes, Limits::NONE)
+            .map_err(|error| format!("the key set cannot be read: {error}"))?;
         let Some(written) = set.get("keys").and_then(Value::as_array) else {
             return Err("the key set has no list `keys`".into());
         };

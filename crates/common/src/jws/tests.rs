@@ -75,3 +75,11 @@ fn refuses_invalid_key_set() {
 fn debug_of_key_set_shows_key_ids() {
     assert_eq!(format!("{:?}", set(&written(&key())).unwrap()), r#"["k"]"#);
 }
+
+#[test]
+fn key_set_may_begin_with_a_byte_order_mark() {
+    let keys = json!({ "keys": [written(&key())] });
+    KeySet::parse(format!("\u{feff}{keys}").as_bytes()).unwrap();
+    let error = KeySet::parse(b"<html>").unwrap_err();
+    assert!(error.contains("line 1, column 1"), "{error}");
+}

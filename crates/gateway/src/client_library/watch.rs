@@ -217,8 +217,9 @@ fn write_event(f: &mut fmt::Formatter<'_>, event: &Value) -> fmt::Result {
     if let Some(missed) = event["missed"].as_u64() {
         writeln!(
             f,
-            "{:<10} {missed} events: this client read too slowly",
-            "missed"
+            "{:<10} {}: this client read too slowly",
+            "missed",
+            common::plural::counted(missed, "event", "events")
         )?;
     }
     write!(f, "{happened:<10} ")?;
