@@ -157,7 +157,10 @@ fn build_id_hashes_every_crate_of_the_library() {
 #[test]
 fn protocol_crates_link_no_openclaw_and_no_sockets() {
     let arrows = arrows();
-    assert_eq!(linked(&arrows, "collective"), BTreeSet::new());
+    assert_eq!(
+        linked(&arrows, "collective"),
+        BTreeSet::from(["common".to_owned()])
+    );
     assert_eq!(linked(&arrows, "a2a"), BTreeSet::new());
     assert_eq!(
         linked(&arrows, "a2a-server"),

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use collective::FRAME_LIMITS;
-use common::json;
+use common::json::{self, JsonErrorKind};
 use common::redact::Secrets;
 use egress::{
     AddressPolicy, HttpClient, NetFault, Request, ReqwestClient, Response, address_policy,
@@ -183,12 +183,16 @@ impl ModelBackend {
                 .with_detail(error.to_string()),
         })?;
         let answer: Value = json::from_slice(&body, FRAME_LIMITS).map_err(|error| {
+            let reason = match error.kind {
+                JsonErrorKind::Syntax => "is not JSON",
+                _ => "cannot be read",
+            };
             let detail = format!(
-                "not JSON ({error}); is `{}` the endpoint of a model? It answered: {}",
+                "{error}; is `{}` the endpoint of a model? It answered: {}",
                 self.url.origin().ascii_serialization(),
                 self.excerpt(&body)
             );
-            BackendError::new("the answer of the model of the agent is not JSON")
+            BackendError::new(format!("the answer of the model of the agent {reason}"))
                 .with_detail(detail)
         })?;
         self.text(&answer)

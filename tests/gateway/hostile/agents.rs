@@ -137,7 +137,7 @@ agent_tests! {
     h_23_uncorrelated_error_fails_the_only_request: "bare-error" => Error("protocol_error", "unknown");
     unknown_error_is_protocol_error: "made-up-error" => Error("protocol_error", "unknown");
     error_name_precedes_its_number: "two-errors" => Error("agent_offline", "no");
-    h_25_error_number_suffices: "number-only" => Error("agent_busy", "no");
+    h_25_error_number_suffices: "number-only" => Error("agent_busy", "unknown");
     h_06_close_code_is_not_an_error_number: "close-code-error" => Error("protocol_error", "unknown");
     flood_before_the_answer_is_ignored: "flood" => Answer("the genuine answer");
     endless_flood_times_out: "endless-flood" => Nothing;

@@ -155,7 +155,7 @@ async fn unauthenticated_connections_do_not_block_clients() {
         ..Timeouts::default()
     };
     let settings = json!({
-        "auth": {"keys": [{"name": "k", "sha256": digest("KEY")}]},
+        "auth": {"keys": (0..4).map(|n| json!({"name": format!("k{n}"), "sha256": digest(&format!("KEY{n}"))})).collect::<Vec<_>>()},
         "limits": {"connections": 8},
     });
     let gateway = Gateway::with_timeouts(settings, timeouts).await;
@@ -164,8 +164,13 @@ async fn unauthenticated_connections_do_not_block_clients() {
         nameless.push(gateway.client().await);
     }
     let mut known = Vec::new();
-    for _ in 0..8 {
-        known.push(gateway.authenticated_client().await);
+    // One identity has at most a quarter of the connections.
+    for n in 0..8 {
+        let mut client = gateway.client().await;
+        let auth = json!({"type": "auth", "content": {"token": format!("KEY{}", n / 2)}});
+        let response = client.request(auth).await;
+        assert_eq!(response["content"]["status"], "ok", "{response}");
+        known.push(client);
     }
     for client in &mut nameless {
         assert_eq!(client.wait_for_close().await, 1008);

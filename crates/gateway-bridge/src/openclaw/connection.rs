@@ -74,7 +74,7 @@ impl Drop for PendingGuard<'_> {
 
 /// The limits of a response. A transcript may be large.
 const RESPONSE_LIMITS: Limits = Limits {
-    memory: 128 << 20,
+    memory: 64 << 20,
     ..Limits::NONE
 };
 
@@ -260,8 +260,8 @@ impl OpenClawConnection {
             return;
         };
         let size = answer.as_ref().map_or(0, |answer| answer.get().len());
-        let answer = answer.map(|answer| {
-            json::from_str::<Value>(answer.get(), RESPONSE_LIMITS).unwrap_or_default()
+        let answer = answer.and_then(|answer| {
+            json::from_str::<Value>(answer.get(), RESPONSE_LIMITS).map_err(RpcError::unreadable)
         });
         let (run, accepted) = match pending {
             Pending::Once(sender) => {
@@ -287,6 +287,9 @@ impl OpenClawConnection {
             if accepted.is_none() {
                 let event = match answer {
                     Ok(response) => RunEvent::Ended(response),
+                    Err(rpc_error) if rpc_error.is_unreadable() => {
+                        RunEvent::Abandoned(rpc_error.message)
+                    }
                     Err(rpc_error) => RunEvent::Abandoned(format!(
                         "the gateway abandoned the run: {}",
                         excerpt(&rpc_error.message)

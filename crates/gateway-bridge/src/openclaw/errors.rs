@@ -75,6 +75,12 @@ pub(super) fn connect_error(rpc_error: &RpcError, sent_token: bool) -> PeerError
 /// Converts a refused request to `agent`.
 pub(super) fn request_error(rpc_error: &RpcError, method: &str, agent: &str) -> PeerError {
     let RpcError { code, message, .. } = rpc_error;
+    if rpc_error.is_unreadable() {
+        let kind = PeerErrorKind::Gateway(ErrorCode::ProtocolError);
+        let mut error = PeerError::new(kind, format!("`{method}`: {}", excerpt(message)));
+        error.delivered = Delivered::Unknown;
+        return error;
+    }
     let kind = match (code.as_str(), message.as_str()) {
         (_, text) if text.contains("unknown agent id") => ErrorCode::AgentNotFound,
         (_, text) if text.contains("Attachment") => ErrorCode::InvalidContent,

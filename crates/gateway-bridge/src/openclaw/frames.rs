@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use common::json::JsonError;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -45,6 +46,20 @@ pub(super) struct RpcError {
 }
 
 impl RpcError {
+    /// Returns the error of an answer that cannot be read.
+    pub(super) fn unreadable(error: JsonError) -> Self {
+        Self {
+            code: UNREADABLE.to_owned(),
+            message: format!("the gateway's answer cannot be read: {error}"),
+            details: Value::Null,
+        }
+    }
+
+    /// Returns whether this client could not read the answer.
+    pub(super) fn is_unreadable(&self) -> bool {
+        self.code == UNREADABLE
+    }
+
     /// Returns `details.code`.
     pub(super) fn detail(&self) -> &str {
         self.details
@@ -53,6 +68,9 @@ impl RpcError {
             .unwrap_or_default()
     }
 }
+
+/// The code of an answer that this client could not read. No gateway sends it.
+const UNREADABLE: &str = "\u{0}";
 
 #[derive(Deserialize)]
 struct FrameHead<'a> {

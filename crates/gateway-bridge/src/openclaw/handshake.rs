@@ -80,6 +80,9 @@ pub(crate) async fn handshake(
     )))
 }
 
+/// The minimum interval of ticks. With a shorter one, a busy machine would end the connection.
+const MIN_TICK: Duration = Duration::from_secs(1);
+
 async fn connect(socket: &mut Opened, settings: &Settings) -> Result<Value, PeerError> {
     let token = settings.token.as_ref();
     let mut params = json!({
@@ -112,6 +115,9 @@ async fn connect(socket: &mut Opened, settings: &Settings) -> Result<Value, Peer
             Frame::Binary(_) | Frame::Ping | Frame::Pong => continue,
         };
         let text = without_token(&text, settings);
+        let Ok(text) = common::json::text(text.as_bytes()) else {
+            continue;
+        };
         let Some(Incoming::Response { id, answer }) = frames::read(&text) else {
             // Events may arrive before the response.
             continue;
@@ -148,7 +154,7 @@ fn policy(hello: &Value) -> Result<GatewayPolicy, PeerError> {
     };
     let bytes = |pointer, default| usize::try_from(number(pointer, default)).unwrap_or(usize::MAX);
     Ok(GatewayPolicy {
-        tick: Duration::from_millis(number("/policy/tickIntervalMs", 30_000)),
+        tick: Duration::from_millis(number("/policy/tickIntervalMs", 30_000)).max(MIN_TICK),
         largest: bytes("/policy/maxPayload", 25 * 1024 * 1024),
         image_bytes: bytes("/policy/attachments/maxImageBytes", 6 * 1024 * 1024),
     })

@@ -32,6 +32,45 @@ async fn message_is_a_run_in_its_context_session() {
 }
 
 #[tokio::test]
+async fn unreadable_answer_fails_with_its_cause() {
+    let (link, mut gateway) = connected().await;
+    let outgoing = text_message("hello");
+    let (call, gateway) = (call_context(), async {
+        let (id, _) = gateway.accept().await;
+        let list = vec![json!({"a": 0}); 100_000];
+        gateway
+            .answer(&id, json!({"status": "ok", "result": {"payloads": list}}))
+            .await;
+    });
+    let (reply, ()) = tokio::join!(link.send(&call, &outgoing), gateway);
+    let Reply::Task(task) = reply.unwrap() else {
+        panic!("no task")
+    };
+    assert_eq!(task.state(), TaskState::Failed);
+    let text = task.json()["status"].to_string();
+    assert!(text.contains("cannot be read"), "{text}");
+}
+
+#[tokio::test]
+async fn answer_may_have_a_byte_order_mark_and_lone_surrogates() {
+    let (link, mut gateway) = connected().await;
+    let outgoing = text_message("hello");
+    let (call, gateway) = (call_context(), async {
+        let (id, _) = gateway.accept().await;
+        let answer =
+            r#""ok":true,"payload":{"status":"ok","result":{"payloads":[{"text":"a\ud83d"}]}}}"#;
+        let frame = format!("\u{feff}{{\"type\":\"res\",\"id\":\"{id}\",{answer}");
+        gateway.0.send_text(&frame).await;
+    });
+    let (reply, ()) = tokio::join!(link.send(&call, &outgoing), gateway);
+    let Reply::Task(task) = reply.unwrap() else {
+        panic!("no task")
+    };
+    let text = &task.json()["artifacts"][0]["parts"][0]["text"];
+    assert_eq!(text, "a\u{fffd}");
+}
+
+#[tokio::test]
 async fn missing_context_is_created_and_reported() {
     let (link, mut gateway) = connected().await;
     let call = CallContext {
