@@ -292,7 +292,9 @@ fn delegation_beyond_the_maximum_depth_is_refused() {
         &["--url", "http://127.0.0.1:9"],
         &[("REMOTE_AGENT_DELEGATION", delegation)],
     );
-    let body = json!({"action": "send", "message": "hi"});
-    let refused = post(&server, "write", &body);
-    assert!(refused.body.contains("depth"), "{refused:?}");
+    let refused = post(&server, "write", &send_request("hi"));
+    assert!(
+        refused.body.contains("delegation 10 in a row"),
+        "{refused:?}"
+    );
 }

@@ -173,7 +173,7 @@ mod tests {
     fn only_slot_is_shared() {
         let slots = RunSlots::new(1, true);
         let running = started(&mut wait(&slots, "loud")).unwrap();
-        let mut order = vec![
+        let mut order = [
             wait(&slots, "loud"),
             wait(&slots, "loud"),
             wait(&slots, "quiet"),
