@@ -284,3 +284,17 @@ async fn structured_errors_of_mcp_have_the_same_codes() {
         assert!(!error.to_string().contains("Ignore previous"), "{answer}");
     }
 }
+
+#[test]
+fn delegation_beyond_the_maximum_depth_is_refused() {
+    let delegation = r#"{"hop": 9, "chain": "c"}"#;
+    let server = HttpServer::with_environment(
+        &["--url", "http://127.0.0.1:9"],
+        &[("REMOTE_AGENT_DELEGATION", delegation)],
+    );
+    let refused = post(&server, "write", &send_request("hi"));
+    assert!(
+        refused.body.contains("delegation 10 in a row"),
+        "{refused:?}"
+    );
+}

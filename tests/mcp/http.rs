@@ -21,8 +21,17 @@ impl HttpServer {
         Self::with_clients(&[], flags).0
     }
 
+    /// Starts with these environment variables.
+    pub(super) fn with_environment(flags: &[&str], variables: &[(&str, &str)]) -> Self {
+        Self::with(&[], flags, variables).0
+    }
+
     /// Starts with these clients, and returns their tokens.
     pub(super) fn with_clients(names: &[&str], flags: &[&str]) -> (Self, Vec<String>) {
+        Self::with(names, flags, &[])
+    }
+
+    fn with(names: &[&str], flags: &[&str], variables: &[(&str, &str)]) -> (Self, Vec<String>) {
         let state = tempfile::tempdir().unwrap();
         let folder = state.path().to_str().unwrap().to_owned();
         let add = |name: &&str| {
@@ -44,6 +53,7 @@ impl HttpServer {
         let tokens = names.iter().map(add).collect();
         let mut child = command(&["--listen", "127.0.0.1:0", "--state-dir", &folder])
             .args(flags)
+            .envs(variables.iter().copied())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
@@ -277,4 +287,91 @@ fn stop_signal_ends_the_server() {
         .unwrap();
     let mut mcp_server = mcp_server;
     assert!(mcp_server.child.wait().unwrap().success());
+}
+
+fn list_tools(id: u64) -> String {
+    json!({"jsonrpc": "2.0", "id": id, "method": "tools/list"}).to_string()
+}
+
+#[test]
+fn clients_that_accept_anything_are_served() {
+    let server = HttpServer::start(&["--url", "http://127.0.0.1:9"]);
+    for (path, accept, media_type) in [
+        ("/mcp", "Accept: */*", "text/event-stream"),
+        ("/mcp/", "X-No-Accept: 1", "text/event-stream"),
+        ("/mcp", "Accept: application/*", "application/json"),
+        ("/mcp", "Accept: application/json", "application/json"),
+        ("/mcp", "Accept: text/event-stream", "text/event-stream"),
+        (
+            "/mcp/",
+            "Accept: Application/JSON;q=1, Text/Event-Stream",
+            "text/event-stream",
+        ),
+    ] {
+        let content_type = "Content-Type: Application/Vnd.x+JSON; charset=utf-8";
+        let answer = server.request(
+            &format!("POST {path}"),
+            &[content_type, accept],
+            &list_tools(3),
+        );
+        assert_eq!(answer.status, 200, "{accept}: {answer:?}");
+        assert!(
+            answer.head.to_lowercase().contains(media_type),
+            "{accept}: {}",
+            answer.head
+        );
+        assert_eq!(
+            message(&answer)["result"]["tools"][0]["name"],
+            "remote_agent"
+        );
+    }
+    let answer = server.request("POST /mcp", &[JSON, "Accept: text/html"], &list_tools(3));
+    assert_eq!(answer.status, 406, "{answer:?}");
+}
+
+#[test]
+fn unreadable_bodies_are_refused_with_words() {
+    let server = HttpServer::start(&["--url", "http://127.0.0.1:9"]);
+    let batch = format!("[{}]", list_tools(1));
+    let many = format!("[{}0]", "{\"a\":0},".repeat(20_000));
+    for (headers, body, status, words) in [
+        (&[JSON][..], "not json", 400, "not JSON"),
+        (&[JSON], "", 400, "not JSON"),
+        (&[JSON], &batch, 400, "batches are not supported"),
+        (&[JSON], &many, 400, "more values"),
+        (
+            &[JSON],
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":[]}"#,
+            400,
+            "parameters",
+        ),
+        (
+            &["Content-Type: text/plain"],
+            &list_tools(1),
+            415,
+            "send application/json",
+        ),
+        (&[JSON, "Content-Encoding: gzip"], "\u{1f}", 415, "`gzip`"),
+    ] {
+        let answer = server.request("POST /mcp", &[headers, &[ACCEPT]].concat(), body);
+        assert_eq!(answer.status, status, "{body:.80}: {answer:?}");
+        assert!(answer.body.contains(words), "{body:.80}: {}", answer.body);
+    }
+    for (headers, body, status, words) in [
+        (
+            &[JSON][..],
+            "\u{feff}{\"query\": \"list_targets\"}",
+            200,
+            "targets",
+        ),
+        (&[JSON], &many, 400, "more values"),
+        (&[JSON, "Content-Encoding: gzip"], "\u{1f}", 415, "`gzip`"),
+    ] {
+        let answer = server.request("POST /remote_agent/read/", headers, body);
+        assert_eq!(answer.status, status, "{body:.80}: {answer:?}");
+        assert!(answer.body.contains(words), "{body:.80}: {}", answer.body);
+    }
+    let invalid = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}"#;
+    let answer = server.request("POST /mcp", &[JSON, ACCEPT], invalid);
+    assert_eq!(message(&answer)["error"]["code"], -32602, "{answer:?}");
 }

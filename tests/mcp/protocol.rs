@@ -100,3 +100,22 @@ fn stdout_has_only_the_protocol() {
         assert_eq!(message["jsonrpc"], "2.0", "{message}");
     }
 }
+
+#[test]
+fn messages_before_the_handshake_do_not_end_the_server() {
+    let mut host = Host::start(&["--url", "http://127.0.0.1:9"]);
+    host.write(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+    host.write("not json");
+    let answer = host.receive();
+    assert_eq!(
+        (&answer["id"], &answer["error"]["code"]),
+        (&Value::Null, &json!(-32700))
+    );
+    let answer = host.request("tools/call", json!([]));
+    assert_eq!(answer["error"]["code"], -32602, "{answer}");
+    let answer = host.request("tools/list", with_metadata(json!({}), json!({})));
+    assert_eq!(
+        answer["result"]["tools"][0]["name"], "remote_agent",
+        "{answer}"
+    );
+}

@@ -318,11 +318,11 @@ where
         let head = Head::parse(&text)?;
         let message = head.message(&text)?;
         match &message {
-            Some(ClientJsonRpcMessage::Request(request)) => {
-                if !self.ids().insert(request.id.clone()) {
-                    let text = "a request with this `id` has no answer yet; choose another id";
-                    return Err(head.refuse(ErrorCode::INVALID_REQUEST, text));
-                }
+            Some(ClientJsonRpcMessage::Request(request))
+                if !self.ids().insert(request.id.clone()) =>
+            {
+                let text = "a request with this `id` has no answer yet; choose another id";
+                return Err(head.refuse(ErrorCode::INVALID_REQUEST, text));
             }
             Some(ClientJsonRpcMessage::Notification(notification)) => {
                 // A cancelled request gets no answer.

@@ -64,7 +64,7 @@ impl ClientFile {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
             read => read.map_err(|error| self.failed("cannot be read", &error))?,
         };
-        let written: Written = serde_json::from_str(&text)
+        let written: Written = common::json::from_str(&text, common::json::Limits::NONE)
             .map_err(|error| self.failed("is no list of clients", &error))?;
         for client in &written.clients {
             let invalid = match (is_name(&client.name), digest(client)) {

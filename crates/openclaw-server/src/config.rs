@@ -21,10 +21,11 @@ use serde_json::Value;
 use url::Url;
 
 pub use limits::ServeLimits;
-pub use paths::default_state_dir;
+pub use paths::{default_state_dir, names_directory};
 
 use super::executor::{RunMode, Thinking};
 use common::config::{ConfigError, Secret, SecretMap};
+use common::json::Limits;
 use common::validation;
 
 /// The JSON Schema of the configuration.
@@ -333,7 +334,7 @@ impl ServeConfig {
         check::check_raw(&value)?;
         let mut config: Self = serde_json::from_value(value)
             .map_err(|e| ConfigError::at("", format!("the configuration cannot be read: {e}")))?;
-        paths::resolve_paths(&mut config, folder);
+        paths::resolve_paths(&mut config, folder)?;
         Ok(config)
     }
 
@@ -420,7 +421,7 @@ fn urls<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<Url>, D
 }
 
 fn value(json: &str) -> Result<Value, ConfigError> {
-    serde_json::from_str(json)
+    common::json::from_str(json, Limits::NONE)
         .map_err(|e| ConfigError::at("", format!("the configuration is not JSON: {e}")))
 }
 

@@ -7,9 +7,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{Extensions, HeaderValue, StatusCode, header};
+use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
+use http_server::auth_limit::AuthLimiter;
 use http_server::forwarded::{TrustedProxies, is_forwarded};
 use http_server::host::{self, HostError, HostNames, is_loopback};
 use http_server::rate_limit::RateLimitKey;
@@ -59,6 +60,7 @@ pub struct AccessControl {
     public_origin: Option<String>,
     clients: Arc<ClientRegistry>,
     limiter: RequestLimiter,
+    auth_limiter: AuthLimiter,
 }
 
 impl AccessControl {
@@ -66,6 +68,7 @@ impl AccessControl {
     pub fn new(rules: AccessRules, clients: Arc<ClientRegistry>) -> Arc<Self> {
         Arc::new(Self {
             limiter: RequestLimiter::new(rules.limits),
+            auth_limiter: AuthLimiter::default(),
             public_origin: rules
                 .public_url
                 .as_ref()
@@ -133,6 +136,26 @@ impl AccessControl {
     }
 }
 
+impl AccessControl {
+    /// Limits how fast an address can guess tokens.
+    fn check_credentials(
+        &self,
+        context: &RequestContext,
+        headers: &HeaderMap,
+    ) -> Result<(), LimitError> {
+        let checked = match &context.principal {
+            Ok(principal) if principal.authenticated => {
+                self.auth_limiter.succeed(context.client, &principal.name)
+            }
+            Err(_) if headers.contains_key(header::AUTHORIZATION) => {
+                self.auth_limiter.fail(context.client)
+            }
+            _ => Ok(()),
+        };
+        checked.map_err(LimitError::Rate)
+    }
+}
+
 impl RequestContext {
     /// Returns the context that [`control`] added to a request.
     pub(super) fn get(extensions: &Extensions) -> Result<&Self, A2aError> {
@@ -182,6 +205,7 @@ pub async fn control(
     let key = context.rate_limit_key();
     let opened = limiter
         .check_rate(&key)
+        .and_then(|()| access.check_credentials(&context, request.headers()))
         .and_then(|()| limiter.try_open(key.clone()));
     let opened = match opened {
         Ok(opened) => opened,

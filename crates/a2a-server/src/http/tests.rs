@@ -40,6 +40,7 @@ pub(crate) mod harness;
 mod lists;
 mod negotiation;
 mod reading;
+mod requests;
 mod routing;
 mod streams;
 mod tck;

@@ -1,5 +1,5 @@
-//! Limits the number of JSON values of messages in memory. A parsed value takes up to a hundred times the memory of its
-//! text, so limits on bytes alone do not bound memory.
+//! Limits the memory of the JSON values of messages. A parsed value takes up to 300 times the memory of its text, so
+//! limits on bytes of text alone do not bound memory.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -10,16 +10,22 @@ use serde_json::Value;
 
 use a2a::{A2aError, ErrorReason};
 
-/// The maximum number of values of a message that is not counted.
-const MAX_UNCOUNTED_VALUES: usize = 1_000;
+/// The maximum memory of the values of a message that is not counted, in bytes.
+const MAX_UNCOUNTED_BYTES: usize = 32 << 10;
 
-/// The maximum number of values of one client.
-const MAX_PER_CLIENT: usize = 1_000_000;
+/// The maximum memory of the values of one client, in bytes.
+const MAX_BYTES_PER_CLIENT: usize = 64 << 20;
 
-/// The maximum number of values of all clients.
-const MAX_VALUES: usize = 2_000_000;
+/// The maximum memory of the values of all clients, in bytes.
+const MAX_BYTES: usize = 256 << 20;
 
-/// The number of values of all active messages, by client.
+/// The estimated memory of a value, an array that is not empty, an object that is not empty, and a key, in bytes.
+const VALUE_BYTES: usize = 48;
+const ARRAY_BYTES: usize = 128;
+const OBJECT_BYTES: usize = 640;
+const KEY_BYTES: usize = 48;
+
+/// The memory of the values of all active messages, by client.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ValueQuota(Arc<Mutex<HashMap<String, usize>>>);
 
@@ -28,39 +34,39 @@ pub(super) struct ValueQuota(Arc<Mutex<HashMap<String, usize>>>);
 pub(super) struct ValuePermit {
     value_quota: ValueQuota,
     client: String,
-    values: usize,
+    bytes: usize,
 }
 
 impl ValueQuota {
-    /// Reserves the values of a message of `client`; `None` if the message has too few values to count.
+    /// Reserves the memory of the values of a message of `client`; `None` if it is too little to count.
     ///
     /// # Errors
-    /// The values would exceed the maximum of the client or of all clients.
+    /// It would exceed the maximum of the client or of all clients.
     pub(super) fn try_acquire(
         &self,
         client: &str,
         message: &Message,
     ) -> Result<Option<ValuePermit>, A2aError> {
-        let values = values(message);
-        if values <= MAX_UNCOUNTED_VALUES {
+        let bytes = memory(message);
+        if bytes <= MAX_UNCOUNTED_BYTES {
             return Ok(None);
         }
         let mut by_client = self.0.lock();
         let own = by_client.get(client).copied().unwrap_or_default();
         let all: usize = by_client.values().sum();
-        if own + values > MAX_PER_CLIENT || all + values > MAX_VALUES {
+        if own + bytes > MAX_BYTES_PER_CLIENT || all + bytes > MAX_BYTES {
             let text = format!(
-                "the message has {values} JSON values, more than the server has memory for now; send it again in a moment, or send them as a file"
+                "the JSON values of the message need {bytes} bytes, more than the server has memory for now; send it again in a moment, or send them as a file"
             );
             let mut error = A2aError::new(ErrorReason::ResourceExhausted, text);
             error.retry_after_s = Some(5);
             return Err(error);
         }
-        by_client.insert(client.to_owned(), own + values);
+        by_client.insert(client.to_owned(), own + bytes);
         Ok(Some(ValuePermit {
             value_quota: self.clone(),
             client: client.to_owned(),
-            values,
+            bytes,
         }))
     }
 }
@@ -69,7 +75,7 @@ impl Drop for ValuePermit {
     fn drop(&mut self) {
         let mut by_client = self.value_quota.0.lock();
         if let Some(own) = by_client.get_mut(&self.client) {
-            *own -= self.values;
+            *own -= self.bytes;
             if *own == 0 {
                 by_client.remove(&self.client);
             }
@@ -77,30 +83,39 @@ impl Drop for ValuePermit {
     }
 }
 
-/// Returns the number of JSON values in a message's data and metadata.
-fn values(message: &Message) -> usize {
+/// Estimates the memory of a message's data and metadata.
+fn memory(message: &Message) -> usize {
+    let metadata = |metadata: Option<&HashMap<String, Value>>| -> usize {
+        let entries = metadata.into_iter().flatten();
+        entries.map(|(key, value)| entry(key, value)).sum()
+    };
     let parts = message.parts.iter().map(|part| {
         let data = match &part.content {
             PartContent::Data(data) => within(data),
-            _ => 1,
+            _ => 0,
         };
-        data + part
-            .metadata
-            .iter()
-            .flatten()
-            .map(|(_, value)| within(value))
-            .sum::<usize>()
+        data + metadata(part.metadata.as_ref())
     });
-    let metadata = message.metadata.iter().flatten();
-    parts.sum::<usize>() + metadata.map(|(_, value)| within(value)).sum::<usize>()
+    parts.sum::<usize>() + metadata(message.metadata.as_ref())
+}
+
+fn entry(key: &str, value: &Value) -> usize {
+    KEY_BYTES + key.len() + within(value)
 }
 
 fn within(value: &Value) -> usize {
-    1 + match value {
-        Value::Array(items) => items.iter().map(within).sum(),
-        Value::Object(fields) => fields.values().map(within).sum(),
-        _ => 0,
-    }
+    VALUE_BYTES
+        + match value {
+            Value::Array(items) if !items.is_empty() => {
+                ARRAY_BYTES + items.iter().map(within).sum::<usize>()
+            }
+            Value::Object(fields) if !fields.is_empty() => {
+                let entries = fields.iter().map(|(key, value)| entry(key, value));
+                OBJECT_BYTES + entries.sum::<usize>()
+            }
+            Value::String(text) => text.len(),
+            _ => 0,
+        }
 }
 
 #[cfg(test)]
@@ -110,27 +125,30 @@ mod tests {
 
     use super::*;
 
-    fn heavy(values: usize) -> Message {
-        let data = Value::Array(vec![Value::Null; values - 1]);
+    fn heavy(bytes: usize) -> Message {
+        let values = (bytes - VALUE_BYTES - ARRAY_BYTES) / VALUE_BYTES;
+        let data = Value::Array(vec![Value::Null; values]);
         Message::new(Role::User, vec![Part::data(data)])
     }
 
     #[test]
     fn refuses_values_of_a_client_beyond_its_share() {
         let value_quota = ValueQuota::default();
-        let permit = value_quota.try_acquire("ann", &heavy(600_000)).unwrap();
-        let to_a2a_error = value_quota.try_acquire("ann", &heavy(600_000)).unwrap_err();
+        let permit = value_quota.try_acquire("ann", &heavy(40 << 20)).unwrap();
+        let to_a2a_error = value_quota
+            .try_acquire("ann", &heavy(40 << 20))
+            .unwrap_err();
         assert_eq!(to_a2a_error.reason, ErrorReason::ResourceExhausted);
         assert!(
             value_quota
-                .try_acquire("bob", &heavy(600_000))
+                .try_acquire("bob", &heavy(40 << 20))
                 .unwrap()
                 .is_some()
         );
         drop(permit);
         assert!(
             value_quota
-                .try_acquire("ann", &heavy(600_000))
+                .try_acquire("ann", &heavy(40 << 20))
                 .unwrap()
                 .is_some()
         );
@@ -140,12 +158,23 @@ mod tests {
     #[test]
     fn light_messages_are_not_counted() {
         let value_quota = ValueQuota::default();
-        let _held = value_quota.try_acquire("ann", &heavy(1_000_000)).unwrap();
+        let _held = value_quota
+            .try_acquire("ann", &heavy(MAX_BYTES_PER_CLIENT))
+            .unwrap();
         assert!(
             value_quota
-                .try_acquire("ann", &heavy(MAX_UNCOUNTED_VALUES))
+                .try_acquire("ann", &heavy(MAX_UNCOUNTED_BYTES))
                 .unwrap()
                 .is_none()
         );
+    }
+
+    #[test]
+    fn objects_count_by_their_memory() {
+        let objects = vec![serde_json::json!({"a": 0}); 100_000];
+        let mut message = Message::new(Role::User, vec![Part::text("hi")]);
+        message.metadata = Some(HashMap::from([("objects".to_owned(), objects.into())]));
+        let refused = ValueQuota::default().try_acquire("ann", &message);
+        assert_eq!(refused.unwrap_err().reason, ErrorReason::ResourceExhausted);
     }
 }

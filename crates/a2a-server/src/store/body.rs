@@ -8,6 +8,10 @@ use crate::task_record::{TaskChange, TaskRecord};
 /// The number of changes from which the store compacts them when it loads the task.
 pub(crate) const MAX_CHANGES: usize = 64;
 
+/// The number of tasks that a store loads at once. A loaded task may be large, and the requests of one client may be many:
+/// its answers count against the limit of unread answers only once they are written.
+pub(crate) const MAX_LOADS: usize = 4;
+
 /// Encodes a record or a change.
 ///
 /// # Errors

@@ -12,7 +12,7 @@ use std::thread;
 
 use chrono::{DateTime, Utc};
 use rusqlite::Connection;
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::spawn_blocking;
 
 use super::queues::Queues;
@@ -80,6 +80,8 @@ struct Shared {
     with_pushes: Arc<Mutex<HashSet<String>>>,
     /// The key of the newest task of an earlier process; `None` once `recover` has returned the unfinished tasks.
     last_existing_key: Mutex<Option<i64>>,
+    /// The permits for loading tasks.
+    loads: Semaphore,
 }
 
 /// The idle connections for readers.
@@ -138,6 +140,7 @@ impl SqliteStore {
                 last_error,
                 with_pushes: Arc::new(Mutex::new(with_pushes)),
                 last_existing_key: Mutex::new(Some(last_existing_key)),
+                loads: Semaphore::new(body::MAX_LOADS),
             }),
         })
     }
@@ -221,6 +224,7 @@ impl SqliteStore {
 
     /// Loads a task. Parses the body on the calling thread, because allocators retain memory for each thread.
     async fn find(&self, id: &str) -> Result<Option<TaskRecord>, StoreError> {
+        let _permit = self.shared.loads.acquire().await;
         let task_id = id.to_owned();
         let log = self.read(move |connection| queries::log(connection, &task_id));
         let Some(loaded) = queries::assemble(id, log.await?)? else {

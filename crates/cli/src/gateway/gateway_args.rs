@@ -268,8 +268,12 @@ impl FileArgs {
             })?,
             false => ServerConfig::default(),
         };
-        if let Some(folder) = &self.state_dir {
-            config.state_dir.clone_from(folder);
+        match &self.state_dir {
+            Some(folder) => config.state_dir.clone_from(folder),
+            None => common::config::check_state_dir(&config.state_dir, "gateway", |name| {
+                env::var_os(name)
+            })
+            .map_err(Failure::usage)?,
         }
         // The running gateway may have another working directory.
         if let Ok(folder) = std::path::absolute(&config.state_dir) {

@@ -97,17 +97,24 @@ fn default_timeout_ms(route: Route) -> u64 {
 
 impl HttpArgs {
     /// Returns the directory with the clients and keys.
-    fn state_dir(&self) -> PathBuf {
-        self.state_dir.clone().unwrap_or_else(|| {
-            common::config::default_state_dir("mcp", |name| std::env::var_os(name))
-        })
+    ///
+    /// # Errors
+    /// None is named, and the environment names no home.
+    fn state_dir(&self) -> Result<PathBuf, Failure> {
+        if let Some(folder) = &self.state_dir {
+            return Ok(folder.clone());
+        }
+        let variable = |name: &str| std::env::var_os(name);
+        let folder = common::config::default_state_dir("mcp", variable);
+        common::config::check_state_dir(&folder, "mcp", variable).map_err(Failure::usage)?;
+        Ok(folder)
     }
 
     /// Returns the configuration of the HTTP server: that of `serve` without executor and task store.
     fn config(&self, listen: SocketAddr) -> Result<ServeConfig, Failure> {
         let mut config = Map::new();
         config.insert("listen".into(), listen.to_string().into());
-        config.insert("stateDir".into(), json!(self.state_dir()));
+        config.insert("stateDir".into(), json!(self.state_dir()?));
         config.insert("hosts".into(), json!(self.host));
         if let (Some(cert), Some(key)) = (&self.tls_cert, &self.tls_key) {
             config.insert("tls".into(), json!({ "certFile": cert, "keyFile": key }));
@@ -159,7 +166,7 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
         Some(listen) => {
             serve::install_log(verbose);
             let config = args.http.config(listen)?;
-            options.key = Some(key::read_or_create(&args.http.state_dir())?);
+            options.key = Some(key::read_or_create(&args.http.state_dir()?)?);
             let body_bytes = config.limits.body_bytes;
             let frontend = Frontend::bind(config).await.map_err(serve::start_failure)?;
             print_started(&frontend);

@@ -45,13 +45,19 @@ impl FileArgs {
         let file = self.config.clone().unwrap_or_else(|| own.join(CONFIG));
         let exists = self.config.is_some() || file.exists();
         let config = ServeConfig::read(exists.then_some(&*file), Value::Object(overrides));
-        config.map_err(|error| match exists {
+        let config = config.map_err(|error| match exists {
             true => Failure::usage(format!(
                 "cannot use the configuration `{}` with these flags: {error}",
                 file.display()
             )),
             false => Failure::usage(format!("cannot use the flags: {error}")),
-        })
+        })?;
+        if self.state_dir.is_none() {
+            let variable = |name: &str| std::env::var_os(name);
+            common::config::check_state_dir(&config.state_dir, "serve", variable)
+                .map_err(Failure::usage)?;
+        }
+        Ok(config)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use openclaw_server::config::names_directory;
 use serde_json::{Map, Value, json};
 
 /// The settings that flags override.
@@ -49,8 +50,8 @@ pub(super) fn command(file: &Path) -> Value {
 }
 
 pub(super) fn store_location(store: &str) -> Value {
-    match store == "memory" || store.contains("://") {
-        true => store.into(),
-        false => path(Path::new(store)),
+    match names_directory(store, Path::new("")) {
+        true => path(Path::new(store)),
+        false => store.into(),
     }
 }

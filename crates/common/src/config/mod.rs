@@ -6,6 +6,6 @@ mod secret;
 mod url;
 
 pub use error::ConfigError;
-pub use paths::{default_state_dir, resolved};
+pub use paths::{check_state_dir, default_state_dir, resolved};
 pub use secret::{Secret, SecretMap};
 pub use url::{card_url, contains_url, gateway_url, normal_url, with_presumed_scheme};

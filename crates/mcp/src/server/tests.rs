@@ -79,3 +79,22 @@ async fn queued_call_ends_with_its_server() {
     assert!(ended.is_err());
     assert_eq!(started.load(Ordering::Relaxed), 0);
 }
+
+#[test]
+fn caller_has_the_delegations_of_the_process_over_every_interface() {
+    let (server, _) = server();
+    let chain = json!({"hop": 9, "chain": "c"});
+    let options = Options {
+        agent: Some("main".to_owned()),
+        chain: Some(chain.clone()),
+        ..Options::default()
+    };
+    let server = McpServer::new(server.tool, options);
+    for (client, agent) in [(Some("ada"), "ada"), (None, "main")] {
+        let caller = server.caller(client, Some("trace"));
+        let expected = json!({
+            "update_interval_ms": UPDATE_INTERVAL_MS, "agent_id": agent, "traceparent": "trace", "chain": chain,
+        });
+        assert_eq!(caller, expected);
+    }
+}

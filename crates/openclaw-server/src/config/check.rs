@@ -10,8 +10,8 @@ use jsonschema::error::ValidationErrorKind;
 use serde_json::Value;
 use url::Url;
 
-use super::{ClientConfig, ExecutorKind, ServeConfig, TaskStoreKind, paths};
-use common::config::{ConfigError, Secret, gateway_url, normal_url};
+use super::{ClientConfig, ExecutorKind, ServeConfig};
+use common::config::{ConfigError, gateway_url, normal_url};
 use common::validation;
 
 /// Converts an error of the schema validation.
@@ -84,7 +84,7 @@ pub(super) fn check(config: &ServeConfig, clients: &[ClientConfig]) -> Result<()
         let message = "smaller than one body of `bodyBytes`; increase it, or omit it";
         return Err(ConfigError::at("/limits/bodyBytesPerClient", message));
     }
-    store(config)
+    Ok(())
 }
 
 /// Checks that a server for other machines has authentication and TLS.
@@ -166,18 +166,4 @@ fn gateway(config: &ServeConfig) -> Result<(), ConfigError> {
         return Err(ConfigError::at("/gateway/caFile", message));
     }
     Ok(())
-}
-
-fn store(config: &ServeConfig) -> Result<(), ConfigError> {
-    let Some(task_store @ Secret::Known(_)) = &config.task_store else {
-        return Ok(());
-    };
-    match paths::resolve_task_store(task_store, |_| None)? {
-        TaskStoreKind::Directory(path) if path.to_string_lossy().contains("://") => {
-            let message =
-                "unknown kind of store; use `memory`, a directory, `redis://` or `rediss://`";
-            Err(ConfigError::at("/taskStore", message))
-        }
-        _ => Ok(()),
-    }
 }

@@ -120,7 +120,8 @@ fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Gateway, ConfigEr
         Err(error) => return Err(file_error(error.to_string())),
     };
     // The error contains only the position, because the line may contain a secret.
-    let config: OpenClawConfig = json5::from_str(&text).map_err(|error| {
+    let text = text.trim_start_matches('\u{feff}');
+    let config: OpenClawConfig = json5::from_str(text).map_err(|error| {
         file_error(match error.position() {
             Some(at) => format!("line {} is not valid", at.line + 1),
             None => "it is not valid".to_owned(),

@@ -17,7 +17,10 @@ pub fn default_state_dir(variable: impl Fn(&str) -> Option<OsString>) -> PathBuf
 
 /// Resolves relative paths against `folder`, and `~/` against the home directory. A command without `/` is resolved by
 /// `PATH` later.
-pub(super) fn resolve_paths(config: &mut ServeConfig, folder: &Path) {
+///
+/// # Errors
+/// The task store has none of its forms.
+pub(super) fn resolve_paths(config: &mut ServeConfig, folder: &Path) -> Result<(), ConfigError> {
     let mut paths = vec![&mut config.state_dir];
     if let Some(tls) = &mut config.tls {
         paths.extend([&mut tls.cert_file, &mut tls.key_file]);
@@ -31,13 +34,14 @@ pub(super) fn resolve_paths(config: &mut ServeConfig, folder: &Path) {
         *path = config::resolved(path, folder);
     }
     if let Some(Secret::Known(value)) = &config.task_store
-        && let TaskStoreKind::Directory(path) = parse_task_store(value.expose_secret())
+        && let TaskStoreKind::Directory(path) = parse_task_store(value.expose_secret(), folder)?
     {
         let path = config::resolved(&path, folder)
             .to_string_lossy()
             .into_owned();
         config.task_store = Some(Secret::Known(path.into()));
     }
+    Ok(())
 }
 
 /// Replaces members of `config` by those of `overrides`, key by key.
@@ -58,17 +62,41 @@ pub(super) fn resolve_task_store(
     variable: impl Fn(&str) -> Option<String>,
 ) -> Result<TaskStoreKind, ConfigError> {
     let value = secret(value, "/taskStore", variable)?;
-    Ok(parse_task_store(value.expose_secret()))
+    parse_task_store(value.expose_secret(), Path::new(""))
 }
 
-fn parse_task_store(value: &str) -> TaskStoreKind {
+/// Parses the task store. The error does not contain the text, which may be an address with a password.
+fn parse_task_store(value: &str, folder: &Path) -> Result<TaskStoreKind, ConfigError> {
     match value {
-        "memory" => TaskStoreKind::Memory,
+        "memory" => Ok(TaskStoreKind::Memory),
         _ if value.starts_with("redis://") || value.starts_with("rediss://") => {
-            TaskStoreKind::Redis(value.into())
+            Ok(TaskStoreKind::Redis(value.into()))
         }
-        _ => TaskStoreKind::Directory(value.into()),
+        _ if names_directory(value, folder) => Ok(TaskStoreKind::Directory(value.into())),
+        _ => {
+            let message = "is no task store; write `memory`, a directory such as `./tasks` or `/var/lib/tasks`, `redis://HOST` or \
+                           `rediss://HOST`";
+            Err(ConfigError::at("/taskStore", message))
+        }
     }
+}
+
+/// Returns whether a task store is a directory: a path with a separator, or a directory that exists in `folder`. A
+/// misspelled `memory` or address is none.
+pub fn names_directory(value: &str, folder: &Path) -> bool {
+    if matches!(value, "." | ".." | "~")
+        || ["/", "./", "../", "~/"]
+            .iter()
+            .any(|start| value.starts_with(start))
+    {
+        return true;
+    }
+    let first = value.split('/').next().unwrap_or_default();
+    let is_store = ["memory", "redis", "rediss", "sqlite"]
+        .iter()
+        .any(|name| first.eq_ignore_ascii_case(name));
+    let is_path = value.contains('/') && !value.contains("//") && !first.contains(':') && !is_store;
+    is_path || (!value.is_empty() && folder.join(value).is_dir())
 }
 
 /// Returns the value of a secret.

@@ -218,7 +218,7 @@ fn task_store_accepts_memory_directory_url_or_variable() {
     };
     assert!(matches!(store(json!("memory")), Ok(TaskStoreKind::Memory)));
     assert!(
-        matches!(store(json!("dir")), Ok(TaskStoreKind::Directory(path)) if path == Path::new("dir"))
+        matches!(store(json!("./dir")), Ok(TaskStoreKind::Directory(path)) if path == Path::new("./dir"))
     );
     let redis = store(json!({"source": "env", "id": "REDIS"})).unwrap();
     assert!(matches!(redis, TaskStoreKind::Redis(_)));
@@ -229,8 +229,63 @@ fn task_store_accepts_memory_directory_url_or_variable() {
 }
 
 #[test]
+fn byte_order_mark_before_the_configuration_is_accepted() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("serve.json");
+    fs::write(&file, "\u{feff}{\"timeout\": 5}").unwrap();
+    let config = ServeConfig::read(Some(&file), json!({})).unwrap();
+    assert_eq!(config.timeout, 5);
+}
+
+#[test]
+fn task_store_of_no_form_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("existing")).unwrap();
+    let store = |text: &str| {
+        ServeConfig::from_value(json!({"taskStore": text}), folder.path())?.store(|_| None)
+    };
+    for text in [
+        "Memory",
+        "MEMORY",
+        " memory",
+        "memory ",
+        "memroy",
+        "redis",
+        "redis:",
+        "redis//host",
+        "redis:/host",
+        "redis/host",
+        "Redis/0",
+        "REDIS://host",
+        "Rediss://host",
+        "redis:host:6379",
+        "sqlite:tasks.db",
+        "sqlite:///tasks.db",
+        "sqlite/tasks",
+        "postgres://h",
+        "file:///tmp/x",
+        "C:/tasks",
+        "tasks",
+    ] {
+        let error = store(text).unwrap_err();
+        assert_eq!(error.path, "/taskStore", "{text:?}");
+        for form in ["`memory`", "`./tasks`", "`redis://HOST`", "`rediss://HOST`"] {
+            assert!(error.message.contains(form), "{text:?}: {}", error.message);
+        }
+    }
+    for text in [
+        "/a//b", "./memory", "a/b", "../redis", "~/tasks", "existing",
+    ] {
+        assert!(
+            matches!(store(text), Ok(TaskStoreKind::Directory(_))),
+            "{text:?}"
+        );
+    }
+}
+
+#[test]
 fn paths_begin_at_the_folder_of_the_configuration() {
-    let written = json!({"stateDir": "s", "tls": {"certFile": "c", "keyFile": "/k"}, "taskStore": "t", "openclawPath": "openclaw"});
+    let written = json!({"stateDir": "s", "tls": {"certFile": "c", "keyFile": "/k"}, "taskStore": "./t", "openclawPath": "openclaw"});
     let config = ServeConfig::from_value(written, Path::new("/etc/serve")).unwrap();
     assert_eq!(config.state_dir, Path::new("/etc/serve/s"));
     let tls = config.tls.as_ref().unwrap();
@@ -239,7 +294,7 @@ fn paths_begin_at_the_folder_of_the_configuration() {
     assert_eq!(config.openclaw_path, Path::new("openclaw"));
     let store = config.store(|_| None);
     assert!(
-        matches!(store, Ok(TaskStoreKind::Directory(path)) if path == Path::new("/etc/serve/t"))
+        matches!(store, Ok(TaskStoreKind::Directory(path)) if path == Path::new("/etc/serve/./t"))
     );
 }
 

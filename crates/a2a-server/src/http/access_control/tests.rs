@@ -434,3 +434,16 @@ async fn body_that_is_cut_short_gives_its_room_back() {
     };
     within_timeout(served).await;
 }
+
+#[tokio::test]
+async fn guesses_of_a_token_are_delayed() {
+    let server = guarded(context_echo(), rules(), ada_and_the_operator()).await;
+    let mut statuses = Vec::new();
+    for guess in 0..100 {
+        let header = format!("Authorization: Bearer guess-{guess}");
+        statuses.push(server.get("/", &[&header]).await);
+    }
+    let verified = statuses.iter().filter(|status| **status != 429).count();
+    assert!((20..60).contains(&verified), "{statuses:?}");
+    assert_eq!(server.get("/", &[]).await, 200, "a request without a token");
+}

@@ -122,3 +122,23 @@ async fn unloaded_message_is_complete_when_it_runs() {
     let task = harness.ended(&second).await;
     assert_eq!(task.history.unwrap()[0].parts, [Part::text(long)]);
 }
+
+#[tokio::test]
+async fn other_client_starts_after_one_run_of_a_flood() {
+    let mut settings = Settings::default();
+    settings.limits.runs = 1;
+    let mut harness = TestService::with(settings).await;
+    for _ in 0..10 {
+        harness.send_immediate(text_message("hello")).await;
+    }
+    let first = harness.run().await;
+    let mut send = text_message("hello");
+    send.return_immediately = Some(true);
+    let bob = caller("bob", Version::V1_0);
+    harness.service.send(&bob, send).await.unwrap();
+    first.end(Outcome::Completed(None));
+    let second = harness.run().await;
+    assert_eq!(second.input.client, "bob");
+    second.end(Outcome::Completed(None));
+    assert_eq!(harness.run().await.input.client, "alice");
+}

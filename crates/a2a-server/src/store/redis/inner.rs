@@ -5,8 +5,11 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
+
 use super::connection::RedisConnection;
 use super::scripts::Scripts;
+use crate::store::body;
 
 /// The connection, the scripts and the identity of this server.
 pub(super) struct Inner {
@@ -24,6 +27,8 @@ pub(super) struct Inner {
     /// The tasks that this process runs. If Redis names another owner for one of them, another server has taken it
     /// over.
     running: Mutex<HashSet<String>>,
+    /// The permits for loading tasks.
+    pub(super) loads: Semaphore,
 }
 
 impl Inner {
@@ -43,6 +48,7 @@ impl Inner {
             lease,
             calls: AtomicU64::new(0),
             running: Mutex::default(),
+            loads: Semaphore::new(body::MAX_LOADS),
         }
     }
 

@@ -116,6 +116,7 @@ impl Inner {
     }
 
     pub(super) async fn load(&self, task_id: &str) -> Result<Option<TaskRecord>, StoreError> {
+        let _permit = self.loads.acquire().await;
         let found = self.fetch(task_id).await?;
         self.read(task_id, found).await
     }

@@ -110,7 +110,8 @@ fn is_other_mode(message: &str) -> bool {
 
 /// Returns the last JSON value in `printed` that starts a line and for which `accepts` returns true.
 pub(super) fn find_json(printed: &str, accepts: impl Fn(&Value) -> bool) -> Option<Value> {
-    let (mut rest, mut last) = (printed, None);
+    let printed = common::json::text(printed.as_bytes()).ok()?;
+    let (mut rest, mut last) = (&*printed, None);
     for _ in 0..MAX_JSON_CANDIDATES {
         rest = rest.trim_start();
         if rest.starts_with(['{', '[']) {
