@@ -11,7 +11,7 @@ use peer::{EventStream, Peer, PeerError, PeerErrorKind};
 use super::artifacts::{Gap, Source};
 use super::call::{Call, Incomplete};
 use super::error::{Reason, ToolError};
-use super::poll::{pauses, poll};
+use super::poll::{get_task, pauses, poll};
 use super::read_stream::{ConnectionEnd, FirstEvent, LostConnection, read_stream};
 use super::recovery::{Place, Recovery, after};
 
@@ -177,8 +177,7 @@ async fn fetch_missed(call: &mut Call<'_>, peer: &dyn Peer) -> Result<(), ToolEr
     }
     let mut pauses = pauses(call.poll_intervals()).take(MAX_REPEATED_FETCHES);
     loop {
-        let answer = call.metrics.get_task(peer, &task_id, None);
-        let answer = timeout(call.poll_intervals().idle, answer);
+        let answer = timeout(call.poll_intervals().idle, get_task(call, peer, &task_id));
         let pause = match call.deadline.run(answer).await? {
             Ok(Ok(task)) => {
                 call.add_snapshot(task, Source::Polled, None)?;

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use peer::Peer;
+use a2a::Task;
+use peer::{Peer, PeerError, PeerErrorKind};
 
 use super::artifacts::{Gap, Source};
 use super::call::{Call, Incomplete};
@@ -34,7 +35,7 @@ pub(super) async fn poll(
             if let Some(pause) = pause {
                 sleep(pause).await;
             }
-            call.metrics.get_task(peer, task_id, None).await
+            get_task(call, peer, task_id).await
         };
         match call.deadline.run(request).await? {
             Ok(task) => {
@@ -73,6 +74,20 @@ pub(super) async fn poll(
         }
         pause = pauses.next();
     }
+}
+
+/// Requests the task. Another task than the requested one is an invalid response.
+pub(super) async fn get_task(
+    call: &Call<'_>,
+    peer: &dyn Peer,
+    task_id: &str,
+) -> Result<Task, PeerError> {
+    let task = call.metrics.get_task(peer, task_id, None).await?;
+    if task.id().is_some_and(|id| id != task_id) {
+        let message = "the peer answered with another task than the requested one";
+        return Err(PeerError::new(PeerErrorKind::InvalidResponse, message));
+    }
+    Ok(task)
 }
 
 /// Returns the pauses between polls: each twice as long as the one before, up to the longest.

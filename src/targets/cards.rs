@@ -89,7 +89,8 @@ impl CardCache {
     /// Returns the target's card: the cached one while it is fresh, else a new one, else the stale one. `timeout` is the
     /// time that the call has left.
     ///
-    /// The extended card replaces the plain one. The cache requests it once for each plain card.
+    /// The extended card replaces what the plain one shows, not how the agent is called. The cache requests it once for
+    /// each plain card.
     ///
     /// # Errors
     /// The target has no card, or none that the client can use.
@@ -187,7 +188,7 @@ impl CardCache {
             .unwrap_or_else(|_| Err(refresh_timeout()))
     }
 
-    /// Returns the extended card, or `card` where the peer has none or does not return it.
+    /// Returns `card` with the description of the extended card, or unchanged where the peer has none or does not return it.
     async fn fetch_extended(
         &self,
         target: &Target,
@@ -205,7 +206,12 @@ impl CardCache {
         };
         let timeout = deadline.saturating_duration_since(tokio::time::Instant::now());
         match tokio::time::timeout(EXTENDED_WAIT.min(timeout / 2), peer.card()).await {
-            Ok(Ok(extended)) => extended,
+            // The interface has just answered, and the extended card may name another.
+            Ok(Ok(extended)) => Card {
+                view: extended.view,
+                streaming: extended.streaming,
+                ..card
+            },
             _ => card,
         }
     }

@@ -198,7 +198,7 @@ impl Catalog {
     fn at(&self, url: &str, parsed: &Url) -> impl Iterator<Item = &Arc<Target>> {
         self.targets.iter().filter(move |target| {
             if self.normalize {
-                same_place(&target.peer_config.base_url, parsed)
+                target.url == url || same_place(&target.peer_config.base_url, parsed)
             } else {
                 target.url == url
             }

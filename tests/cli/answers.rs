@@ -81,7 +81,7 @@ async fn truncated_history_is_reported() {
     let events = [task("working", json!({})), artifact_update("One ", false)];
     let peers = start_desk(json!({"message/stream": sse_stream(events)})).await;
     let output = run_subcommand(&peers, "send", &["--follow", "go"]).await;
-    assert_exit_code(&output, 0);
+    assert_exit_code(&output, 1);
     assert_eq!(output.stdout, "One \n");
     assert_contains(
         &output.stderr,

@@ -85,23 +85,8 @@ impl BoundPeer {
     }
 
     async fn task(&self, request: Request<'_>) -> Result<Task, PeerError> {
-        let requested = match request {
-            Request::Get(id, _) | Request::Cancel(id) => Some(id),
-            _ => None,
-        };
         let task = self.call(request).await?;
-        let task = self
-            .decoder()
-            .dialect
-            .read_task(task)
-            .map_err(shape_error)?;
-        match task.id() {
-            Some(id) if requested.is_some_and(|requested| requested != id) => {
-                let message = "the peer answered with another task than the requested one";
-                Err(PeerError::new(PeerErrorKind::InvalidResponse, message))
-            }
-            _ => Ok(task),
-        }
+        self.decoder().dialect.read_task(task).map_err(shape_error)
     }
 
     async fn subscribe(&self, request: Request<'_>) -> Result<Box<dyn EventStream>, PeerError> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use a2a::{Event, Reply};
 use egress::sse::{EventReader, SseItem};
-use peer::{BoxFuture, EventStream, NextEvent, PeerError};
+use peer::{BoxFuture, Delivered, EventStream, NextEvent, PeerError, PeerErrorKind};
 
 use super::decoder::Decoder;
 use super::error::from_net;
@@ -17,6 +17,8 @@ pub(super) struct Events {
     secrets: Arc<PeerSecrets>,
     answer_bytes: usize,
     ended: bool,
+    /// Whether nothing has come but data that is no event.
+    only_skipped: Option<bool>,
 }
 
 impl Events {
@@ -32,6 +34,7 @@ impl Events {
             secrets,
             answer_bytes,
             ended: false,
+            only_skipped: None,
         }
     }
 
@@ -50,18 +53,35 @@ impl Events {
                 Some(Ok(SseItem::Event { data, .. })) if !data.is_empty() => {
                     match self.read(&data) {
                         Ok(Some(event)) => break Some(Ok((event, response_json::size(&data)))),
-                        Ok(None) => {}
+                        Ok(None) => {
+                            self.only_skipped.get_or_insert(true);
+                        }
+                        // The connection and the events after it are intact.
+                        Err(error) if error.kind == PeerErrorKind::InvalidResponse => {
+                            self.only_skipped = Some(false);
+                            return Some(Err(error));
+                        }
                         Err(error) => break Some(Err(error)),
                     }
                 }
                 Some(Ok(_)) => {}
                 Some(Err(error)) => break Some(Err(from_net(error))),
+                None if self.only_skipped == Some(true) => break Some(Err(no_event())),
                 None => break None,
             }
         };
         self.ended = !matches!(event, Some(Ok(_)));
+        self.only_skipped = Some(false);
         event
     }
+}
+
+/// Returns the error of a stream that ended after data without any event. The agent may not have written that data.
+fn no_event() -> PeerError {
+    let message = "the stream ended with data, but without an event of A2A";
+    let mut error = PeerError::new(PeerErrorKind::InvalidResponse, message);
+    error.delivered = Delivered::Unknown;
+    error
 }
 
 impl EventStream for Events {

@@ -3,10 +3,10 @@
 use std::cmp::Reverse;
 use std::fmt;
 
-use url::Url;
+use url::{Host, Url};
 
 use a2a::{Card, Interface, Transport, Version};
-use peer::{PeerConfig, PeerError, PeerErrorKind, Transports, excerpt};
+use peer::{CardLocation, PeerConfig, PeerError, PeerErrorKind, Transports, excerpt};
 
 /// The maximum number of transports or versions in an error.
 const MAX_LISTED: usize = 10;
@@ -92,19 +92,28 @@ pub(super) fn choose(
             prefers_json_rpc && candidate.transport == Transport::HttpJson,
         )
     });
-    let (first, others) = candidates
-        .split_first()
-        .ok_or_else(|| unsupported_transport(card))?;
-    let first = route(config, first)?;
+    // An interface with an unusable address counts only where all are like that.
+    let mut refused = None;
+    let mut routes = candidates
+        .iter()
+        .filter_map(|candidate| match route(config, candidate) {
+            Ok(route) => Some(route),
+            Err(error) => {
+                refused.get_or_insert(error);
+                None
+            }
+        });
+    let first = routes.next();
+    let others: Vec<Route> = routes.collect();
+    let first = first.ok_or_else(|| refused.unwrap_or_else(|| unsupported_transport(card)))?;
     if loses_tenant(config, first.version) {
         let message = "the peer supports only A2A 0.3, which has no tenants, but the target has a configured tenant";
         return Err(PeerError::new(PeerErrorKind::UnsupportedVersion, message));
     }
     // The operator's endpoint replaces every URL, so there is no fallback.
     let other = others
-        .iter()
+        .into_iter()
         .filter(|_| config.endpoint.is_none())
-        .filter_map(|candidate| route(config, candidate).ok())
         .find(|other| may_replace(&first.url, &other.url) && !loses_tenant(config, other.version));
     Ok((first, other))
 }
@@ -177,15 +186,22 @@ fn tenant<'a>(config: &'a PeerConfig, interface: &'a Interface) -> Option<&'a st
     config.tenant.as_deref().or(interface.tenant.as_deref())
 }
 
-/// Returns the URL of an interface exactly as the card contains it: some servers distinguish a trailing slash.
+/// Returns the URL of an interface: exactly as the card contains it, because some servers distinguish a trailing slash, but
+/// for a host that only the server itself can mean.
 fn interface_url(
     config: &PeerConfig,
     transport: Transport,
     interface: &Interface,
 ) -> Result<Url, PeerError> {
+    let base = &config.base_url;
     let read = match &interface.address {
+        Some(url) if is_http(url) => Ok(url.clone()),
+        // `agent.example:9000` and `localhost:9000` are URLs whose scheme is the host.
+        _ if names_host(base, &interface.url) => {
+            Url::parse(&format!("{}://{}", base.scheme(), interface.url))
+        }
         Some(url) => Ok(url.clone()),
-        None => config.base_url.join(&interface.url),
+        None => base.join(&interface.url),
     };
     let url = read.map_err(|e| {
         let message = format!(
@@ -194,14 +210,94 @@ fn interface_url(
         );
         PeerError::new(PeerErrorKind::CardMalformed, message).undelivered()
     })?;
-    if matches!(url.scheme(), "http" | "https") {
-        return Ok(url);
+    if is_http(&url) {
+        let card = card_location(config);
+        return with_tls_of_card(card, reachable(card, url));
     }
     let message = format!(
         "the agent card's address for {transport} begins with `{}:`; only http and https are supported",
         excerpt(url.scheme())
     );
     Err(PeerError::new(PeerErrorKind::CardMalformed, message).undelivered())
+}
+
+fn is_http(url: &Url) -> bool {
+    matches!(url.scheme(), "http" | "https")
+}
+
+/// Returns whether an address without a scheme begins with a host: one with a port, or that of the base URL.
+fn names_host(base: &Url, address: &str) -> bool {
+    let authority = address.split(['/', '?', '#']).next().unwrap_or_default();
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) => (host, Some(port)),
+        None => (authority, None),
+    };
+    let has_port =
+        port.is_some_and(|port| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()));
+    let is_base = base
+        .host_str()
+        .is_some_and(|base| base.eq_ignore_ascii_case(host));
+    !host.is_empty() && (has_port || (port.is_none() && is_base))
+}
+
+/// Returns the URL whose host has served the card.
+fn card_location(config: &PeerConfig) -> &Url {
+    match &config.card {
+        CardLocation::Url(card) => card,
+        CardLocation::Path(_) => &config.base_url,
+    }
+}
+
+/// Replaces a host that only the server itself can mean: `0.0.0.0` and `[::]`, and a loopback host unless the card is
+/// on this machine too. The host of the card (`base`) has just answered. With another scheme than that of the card, the
+/// server is behind a proxy, which hides the port as well.
+fn reachable(base: &Url, mut url: Url) -> Url {
+    let is_own = is_unspecified(&url) || (is_loopback(&url) && !is_loopback(base));
+    if !is_own || is_unspecified(base) {
+        return url;
+    }
+    if url.scheme() != base.scheme() {
+        let mut replaced = base.clone();
+        replaced.set_path(url.path());
+        replaced.set_query(url.query());
+        replaced.set_fragment(None);
+        return replaced;
+    }
+    // The base URL has a host, so this cannot fail.
+    let _ = url.set_host(base.host_str());
+    url
+}
+
+/// Refuses an interface without TLS if the card came over TLS: the messages would be readable on the network.
+fn with_tls_of_card(card: &Url, url: Url) -> Result<Url, PeerError> {
+    if card.scheme() != "https" || url.scheme() == "https" {
+        return Ok(url);
+    }
+    let message = format!(
+        "the agent card came over https, but its interface at `{}` has no TLS; an operator can allow that with the setting `endpoint` of the target",
+        url.origin().ascii_serialization()
+    );
+    Err(PeerError::new(PeerErrorKind::CardMalformed, message).undelivered())
+}
+
+fn is_unspecified(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Ipv4(ip)) => ip.is_unspecified(),
+        Some(Host::Ipv6(ip)) => ip.is_unspecified(),
+        _ => false,
+    }
+}
+
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => {
+            let name = name.trim_end_matches('.').to_ascii_lowercase();
+            name == "localhost" || name.ends_with(".localhost")
+        }
+        Some(Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(Host::Ipv6(ip)) => ip.is_loopback(),
+        None => false,
+    }
 }
 
 fn extension_required(card: &Card) -> PeerError {

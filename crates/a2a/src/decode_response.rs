@@ -12,6 +12,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 
+use crate::text::spell;
 use crate::{Dialect, Event, Reply, ShapeError, Task, TaskState, V03Dialect};
 
 impl Dialect {
@@ -266,14 +267,7 @@ impl Reader {
     }
 
     fn status(self, owner: &mut Map<String, Value>) {
-        let Some(status) = owner.get_mut("status") else {
-            return;
-        };
-        // Some servers write the state in place of the status.
-        if matches!(status, Value::String(_) | Value::Number(_)) {
-            *status = json!({ "state": status.take() });
-        }
-        let Value::Object(status) = status else {
+        let Some(Value::Object(status)) = owner.get_mut("status") else {
             return;
         };
         let unknown = || self.omits_defaults().then_some(Cow::Borrowed("unknown"));
@@ -331,13 +325,6 @@ fn role_0_3(role: &Value) -> Option<&'static str> {
         "unspecified" | "" | "0" => Some(""),
         _ => None,
     }
-}
-
-/// Returns a name without separators and in lower case, so that `INPUT_REQUIRED`, `input-required` and `inputRequired` are
-/// one.
-pub(crate) fn spell(name: &str) -> String {
-    let letters = name.chars().filter(|c| !matches!(c, '-' | '_' | ' ' | '.'));
-    letters.map(|c| c.to_ascii_lowercase()).collect()
 }
 
 /// Sets a text, unless it is there already.

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::decode_response::spell;
+use super::text::spell;
 
 /// A transport of A2A.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

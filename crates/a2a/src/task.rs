@@ -8,9 +8,8 @@ use std::borrow::Cow;
 use serde_json::{Map, Value, json};
 
 use super::artifact::{self, Artifact};
-use super::decode_response::spell;
 use super::json::{self, ShapeError};
-use super::text::{joined, texts};
+use super::text::{joined, spell, texts};
 
 /// The state of a task (A2A 0.3 §6.3).
 #[derive(Debug, Clone, PartialEq, Eq)]

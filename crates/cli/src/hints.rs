@@ -16,6 +16,7 @@ pub(super) fn hint(envelope: &Value, peers: &PeerArgs) -> Option<String> {
     let error = &envelope["error"];
     let details = &error["details"];
     let of_gateway = peers.uses_gateway() || details["gateway_code"].is_number();
+    let is_delivered = matches!(details["delivered"].as_str(), Some("unknown" | "yes"));
     let hint_text = match error["reason"].as_str().unwrap_or_default() {
         "invalid_request" if lacks_target(details) && peers.uses_gateway() => {
             "Name an agent of the gateway with `--target NAME`; `remote-agent targets` with the same `--gateway` shows them."
@@ -44,6 +45,9 @@ pub(super) fn hint(envelope: &Value, peers: &PeerArgs) -> Option<String> {
             "The task has ended. `remote-agent status` shows how."
         }
         "http_status" => match details["http_status"].as_u64() {
+            Some(429 | 500..) if is_delivered => {
+                "The agent may have received the message: check before you send it again. The log of the agent's server has the cause."
+            }
             Some(429 | 500..) => {
                 "Try again later; if the error persists, the log of the agent's server has the cause."
             }
@@ -78,17 +82,17 @@ pub(super) fn hint(envelope: &Value, peers: &PeerArgs) -> Option<String> {
         "agent_offline" if peers.uses_gateway() => {
             "Start the agent (`remote-agent gateway agent --name NAME` starts a scripted one), or name one that `remote-agent targets` shows as online."
         }
-        "session_not_found" | "session_expired" => {
+        "session_not_found" | "session_expired" if !is_delivered => {
             "Omit `--context` and `--continuation` to start a new session."
         }
         "message_returned" => {
-            "The output has the agent's answer. Omit `--task-required` if an answer is enough."
+            "The output has the agent's answer. The agent answers without a task: omit `--task-required` in later messages."
         }
         "stream_cut" => "Show the task later with `remote-agent status`.",
         "timeout" if details["latest_event_summary"]["continuation"]["task"].is_object() => {
             "The task continues: show it with `remote-agent status`. `--timeout-ms` sets a longer wait."
         }
-        "timeout" if details["delivered"] == "unknown" || details["delivered"] == "yes" => {
+        "timeout" if is_delivered => {
             "The agent may have received the message: check before you send it again. \
              A larger `--timeout-ms` waits longer; `--task-required` returns a task at once."
         }

@@ -8,6 +8,7 @@ use http::{HeaderName, HeaderValue};
 use serde::Serialize;
 use url::{Host, Url};
 
+use a2a::http::{CARD_PATH, OLD_CARD_PATH};
 use a2a::{Transport, Version};
 use common::jws::KeySet;
 use egress::credential::{Credential, Trust};
@@ -83,8 +84,10 @@ pub struct PeerConfig {
 }
 
 impl PeerConfig {
-    /// Creates the configuration of a peer at `base_url` with its card at `card`, and defaults for the rest.
+    /// Creates the configuration of a peer at `base_url` with its card at `card`, and defaults for the rest. A base URL that
+    /// is the URL of a card, such as `https://agent.example/.well-known/agent-card.json`, is read as such.
     pub fn new(base_url: Url, card: CardLocation) -> Self {
+        let (base_url, card) = split_card(base_url, card);
         Self {
             configured: false,
             base_url,
@@ -138,6 +141,25 @@ impl PeerConfig {
     /// Returns whether the operator configured the host and port of `url`.
     pub fn is_configured_host(&self, url: &Url) -> bool {
         self.configured_urls().any(|own| same_place(own, url))
+    }
+}
+
+/// Separates a base URL that is the URL of a card, unless the operator set another location of the card.
+fn split_card(base_url: Url, card: CardLocation) -> (Url, CardLocation) {
+    let is_default = matches!(&card, CardLocation::Path(path) if path == CARD_PATH);
+    let paths = [CARD_PATH, OLD_CARD_PATH];
+    let path = base_url.path().trim_end_matches('/');
+    let below = paths.iter().find_map(|card| path.strip_suffix(card));
+    match below.filter(|_| is_default).map(str::to_owned) {
+        Some(below) => {
+            let mut card = base_url.clone();
+            card.set_path(path);
+            let mut base = base_url.clone();
+            base.set_path(&below);
+            base.set_query(None);
+            (base, CardLocation::Url(card))
+        }
+        None => (base_url, card),
     }
 }
 

@@ -154,7 +154,7 @@ pub(super) fn extended_cards() -> Vec<Route> {
         },
         Route {
             peer: served,
-            ..route("extended card's interface", url, REFUSED)
+            ..route("extended card's interface", url, Outcome::Ignored)
         },
     ]
 }

@@ -241,3 +241,140 @@ fn fallback_keeps_tls() {
         Some("https://b.example/rest".into())
     );
 }
+
+/// Returns the URL of an interface in the card of a base URL, or the error.
+fn called(base: &str, interface: &str) -> String {
+    let base = Url::parse(base).unwrap();
+    let config = PeerConfig {
+        configured: true,
+        ..PeerConfig::new(base, CardLocation::Path(a2a::http::CARD_PATH.into()))
+    };
+    match choose(&config, &card(&[("JSONRPC", interface, "1.0")])) {
+        Ok((route, _)) => route.url.to_string(),
+        Err(error) => error.message,
+    }
+}
+
+#[test]
+fn host_that_only_the_server_can_mean_is_that_of_the_base_url() {
+    for (base, interface, expected) in [
+        (
+            "http://a.example:9000",
+            "http://0.0.0.0:9000/rpc",
+            "http://a.example:9000/rpc",
+        ),
+        (
+            "http://a.example:9000",
+            "http://[::]:9001/rpc",
+            "http://a.example:9001/rpc",
+        ),
+        (
+            "http://127.0.0.1:9000",
+            "http://0.0.0.0:9000/",
+            "http://127.0.0.1:9000/",
+        ),
+        (
+            "https://a.example",
+            "http://localhost:9000/rpc?k=v",
+            "https://a.example/rpc?k=v",
+        ),
+        (
+            "https://a.example:8443/x",
+            "http://127.0.0.1:9000/rpc",
+            "https://a.example:8443/rpc",
+        ),
+        (
+            "http://a.example",
+            "http://[::1]/rpc",
+            "http://a.example/rpc",
+        ),
+        (
+            "http://localhost:9000",
+            "http://127.0.0.1:9001/rpc",
+            "http://127.0.0.1:9001/rpc",
+        ),
+        (
+            "http://a.example",
+            "http://10.0.0.1/rpc",
+            "http://10.0.0.1/rpc",
+        ),
+    ] {
+        assert_eq!(called(base, interface), expected, "{base} {interface}");
+    }
+}
+
+#[test]
+fn address_without_a_scheme_is_completed_by_the_base_url() {
+    for (base, interface, expected) in [
+        ("https://a.example/x/", "/rpc", "https://a.example/rpc"),
+        ("https://a.example/x/", "rpc", "https://a.example/x/rpc"),
+        ("https://a.example", "", "https://a.example/"),
+        (
+            "https://a.example",
+            "//b.example/rpc",
+            "https://b.example/rpc",
+        ),
+        (
+            "https://a.example",
+            "a.example/rpc",
+            "https://a.example/rpc",
+        ),
+        (
+            "https://a.example",
+            "b.example:8443/rpc",
+            "https://b.example:8443/rpc",
+        ),
+        (
+            "http://127.0.0.1:9000",
+            "localhost:9000/rpc",
+            "http://localhost:9000/rpc",
+        ),
+        (
+            "https://a.example",
+            "0.0.0.0:9000/rpc",
+            "https://a.example:9000/rpc",
+        ),
+        (
+            "https://a.example/.well-known/agent-card.json",
+            "rpc",
+            "https://a.example/rpc",
+        ),
+        (
+            "https://a.example/x/.well-known/agent.json",
+            "/rpc",
+            "https://a.example/rpc",
+        ),
+    ] {
+        assert_eq!(called(base, interface), expected, "{base} {interface}");
+    }
+}
+
+#[test]
+fn card_over_tls_cannot_name_an_interface_without() {
+    let message = called("https://a.example", "http://a.example/rpc");
+    assert!(message.contains("`endpoint`"), "{message}");
+    assert_eq!(
+        called("http://a.example", "http://a.example/rpc"),
+        "http://a.example/rpc"
+    );
+    let mut config = config(&BOTH);
+    config.base_url = Url::parse("https://a.example/").unwrap();
+    let both = card(&[
+        ("JSONRPC", "http://a.example/rpc", "1.0"),
+        ("HTTP+JSON", "https://b.example/rest", "1.0"),
+        ("JSONRPC", "http://c.example/rpc", "1.0"),
+    ]);
+    let (first, other) = choose(&config, &both).unwrap();
+    assert_eq!(
+        (first.url.as_str(), other),
+        ("https://b.example/rest", None)
+    );
+    config.endpoint = Some(Url::parse("http://a.example/rpc").unwrap());
+    assert_eq!(choose(&config, &both).unwrap().0.url.scheme(), "http");
+    let mut apart = PeerConfig::new(
+        Url::parse("http://a.example/").unwrap(),
+        CardLocation::Url(Url::parse("https://cards.example/a.json").unwrap()),
+    );
+    apart.configured = true;
+    assert!(choose(&apart, &card(&[("JSONRPC", "http://a.example/rpc", "1.0")])).is_err());
+}

@@ -22,15 +22,18 @@ impl Card {
 fn read(json: &Value) -> Result<Card, String> {
     let card = json.as_object().ok_or("the card is not a JSON object")?;
     let interfaces_1_0 = interfaces_1_0(card);
-    let interfaces = if interfaces_1_0.is_empty() {
+    let mut interfaces = if interfaces_1_0.is_empty() {
         interfaces_0_3(card)
     } else {
         interfaces_1_0.clone()
     };
     if interfaces.is_empty() {
+        interfaces.extend(interface_at_base(card));
+    }
+    if interfaces.is_empty() {
         return Err("the card has neither a `url` nor usable `supportedInterfaces`".into());
     }
-    let capabilities = card.get("capabilities");
+    let capabilities = field(card, "capabilities");
     Ok(Card {
         interfaces,
         streaming: flag(capabilities, "streaming"),
@@ -45,19 +48,41 @@ fn read(json: &Value) -> Result<Card, String> {
 
 /// Returns the interfaces of 1.0, which list those of other versions too (1.0 §4.4.6).
 fn interfaces_1_0(card: &Map<String, Value>) -> Vec<Interface> {
-    let list = items(card.get("supportedInterfaces")).iter();
+    let list = items(field(card, "supportedInterfaces")).iter();
     let all = list.filter_map(|entry| {
-        let transport = text(entry.get("protocolBinding"));
+        let transport = text(member(entry, "protocolBinding"));
         Some(Interface {
-            version: text(entry.get("protocolVersion")),
-            tenant: text(entry.get("tenant")),
+            version: text(member(entry, "protocolVersion")),
+            tenant: text(member(entry, "tenant")),
             ..Interface::new(
                 transport.unwrap_or_else(default_transport),
-                text(entry.get("url"))?,
+                text(member(entry, "url"))?,
             )
         })
     });
     without_duplicates(all.collect())
+}
+
+/// Returns the only interface of a card whose address is empty: the base URL, to which an empty reference leads.
+fn interface_at_base(card: &Map<String, Value>) -> Option<Interface> {
+    let is_empty = |url: Option<&Value>| url.and_then(Value::as_str) == Some("");
+    let interfaces = items(field(card, "supportedInterfaces"));
+    if let Some(entry) = interfaces
+        .iter()
+        .find(|entry| is_empty(member(entry, "url")))
+    {
+        let transport = text(member(entry, "protocolBinding")).unwrap_or_else(default_transport);
+        return Some(Interface {
+            version: text(member(entry, "protocolVersion")),
+            tenant: text(member(entry, "tenant")),
+            ..Interface::new(transport, "")
+        });
+    }
+    let transport = text(field(card, "preferredTransport")).unwrap_or_else(default_transport);
+    is_empty(field(card, "url")).then(|| Interface {
+        version: Some(text(field(card, "protocolVersion")).unwrap_or_else(|| "0.3".into())),
+        ..Interface::new(transport, "")
+    })
 }
 
 /// Returns the default transport of an interface.
@@ -67,11 +92,11 @@ fn default_transport() -> String {
 
 /// Returns the interfaces of 0.3: the main one, then the additional ones. A card without a version is one of 0.3.
 fn interfaces_0_3(card: &Map<String, Value>) -> Vec<Interface> {
-    let version = text(card.get("protocolVersion")).unwrap_or_else(|| "0.3".into());
-    let transport = text(card.get("preferredTransport")).unwrap_or_else(default_transport);
-    let main = text(card.get("url")).map(|url| Interface::new(transport, url));
+    let version = text(field(card, "protocolVersion")).unwrap_or_else(|| "0.3".into());
+    let transport = text(field(card, "preferredTransport")).unwrap_or_else(default_transport);
+    let main = text(field(card, "url")).map(|url| Interface::new(transport, url));
     let mut all: Vec<_> = main.into_iter().collect();
-    all.extend(interfaces_of(card.get("additionalInterfaces")));
+    all.extend(interfaces_of(field(card, "additionalInterfaces")));
     for interface in &mut all {
         interface.version = Some(version.clone());
     }
@@ -79,16 +104,16 @@ fn interfaces_0_3(card: &Map<String, Value>) -> Vec<Interface> {
 }
 
 fn required_extensions(capabilities: Option<&Value>) -> Vec<String> {
-    let list = items(capabilities.and_then(|c| c.get("extensions"))).iter();
+    let list = items(capabilities.and_then(|c| member(c, "extensions"))).iter();
     let required = list.filter(|extension| flag(Some(extension), "required") == Some(true));
     required
-        .map(|extension| text(extension.get("uri")).unwrap_or_else(|| "without a name".into()))
+        .map(|extension| text(member(extension, "uri")).unwrap_or_else(|| "without a name".into()))
         .collect()
 }
 
 /// Reads the part that `list_targets` shows. `interfaces_1_0` are the interfaces of 1.0, which replace those of 0.3.
 fn view(card: &Map<String, Value>, interfaces_1_0: &[Interface]) -> Result<CardView, String> {
-    let capabilities = card.get("capabilities");
+    let capabilities = field(card, "capabilities");
     let (preferred_transport, additional_interfaces) = match interfaces_1_0.split_first() {
         Some((first, rest)) => {
             let shown = |one: &Interface| Interface::new(one.transport.clone(), one.url.clone());
@@ -98,28 +123,28 @@ fn view(card: &Map<String, Value>, interfaces_1_0: &[Interface]) -> Result<CardV
             (Some(main.transport), others)
         }
         None => (
-            text(card.get("preferredTransport")),
-            without_duplicates(interfaces_of(card.get("additionalInterfaces")).collect()),
+            text(field(card, "preferredTransport")),
+            without_duplicates(interfaces_of(field(card, "additionalInterfaces")).collect()),
         ),
     };
     Ok(CardView {
-        name: text(card.get("name")),
-        description: text(card.get("description")),
+        name: text(field(card, "name")),
+        description: text(field(card, "description")),
         preferred_transport,
         additional_interfaces,
         capabilities: Capabilities {
             streaming: flag(capabilities, "streaming"),
             push_notifications: flag(capabilities, "pushNotifications"),
             state_transition_history: flag(capabilities, "stateTransitionHistory"),
-            extensions: items(capabilities.and_then(|c| c.get("extensions")))
+            extensions: items(capabilities.and_then(|c| member(c, "extensions")))
                 .iter()
                 .filter(|extension| extension.is_object())
                 .cloned()
                 .collect(),
         },
-        default_input_modes: texts(card.get("defaultInputModes")),
-        default_output_modes: texts(card.get("defaultOutputModes")),
-        skills: items(card.get("skills"))
+        default_input_modes: texts(field(card, "defaultInputModes")),
+        default_output_modes: texts(field(card, "defaultOutputModes")),
+        skills: items(field(card, "skills"))
             .iter()
             .map(skill)
             .collect::<Result<_, _>>()?,
@@ -130,25 +155,43 @@ fn skill(json: &Value) -> Result<Skill, String> {
     let skill = json
         .as_object()
         .ok_or("the card has a skill that is not an object")?;
-    let name = text(skill.get("name")).unwrap_or_default();
+    let name = text(field(skill, "name")).unwrap_or_default();
     Ok(Skill {
-        id: text(skill.get("id")).unwrap_or_default(),
-        description: text(skill.get("description")).unwrap_or_else(|| name.clone()),
+        id: text(field(skill, "id")).unwrap_or_default(),
+        description: text(field(skill, "description")).unwrap_or_else(|| name.clone()),
         name,
-        tags: texts(skill.get("tags")),
-        examples: texts(skill.get("examples")),
-        input_modes: texts(skill.get("inputModes")),
-        output_modes: texts(skill.get("outputModes")),
+        tags: texts(field(skill, "tags")),
+        examples: texts(field(skill, "examples")),
+        input_modes: texts(field(skill, "inputModes")),
+        output_modes: texts(field(skill, "outputModes")),
     })
 }
 
 fn interfaces_of(list: Option<&Value>) -> impl Iterator<Item = Interface> {
     items(list).iter().filter_map(|entry| {
         Some(Interface::new(
-            text(entry.get("transport"))?,
-            text(entry.get("url"))?,
+            text(member(entry, "transport"))?,
+            text(member(entry, "url"))?,
         ))
     })
+}
+
+/// Returns a member by its name in camelCase, or in snake_case, which ProtoJSON permits too.
+pub(super) fn field<'a>(object: &'a Map<String, Value>, camel: &str) -> Option<&'a Value> {
+    object.get(camel).or_else(|| {
+        let mut snake = String::with_capacity(camel.len() + 4);
+        for letter in camel.chars() {
+            if letter.is_ascii_uppercase() {
+                snake.push('_');
+            }
+            snake.push(letter.to_ascii_lowercase());
+        }
+        object.get(&snake)
+    })
+}
+
+fn member<'a>(value: &'a Value, camel: &str) -> Option<&'a Value> {
+    field(value.as_object()?, camel)
 }
 
 fn items(list: Option<&Value>) -> &[Value] {
@@ -184,7 +227,7 @@ fn without_duplicates<T: Clone + Eq + Hash>(mut all: Vec<T>) -> Vec<T> {
 }
 
 fn flag(object: Option<&Value>, key: &str) -> Option<bool> {
-    object?.get(key)?.as_bool()
+    member(object?, key)?.as_bool()
 }
 
 #[cfg(test)]

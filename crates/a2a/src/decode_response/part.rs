@@ -4,7 +4,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-use super::{drop_empty, kind, rename, spell, unwrap_case};
+use super::{drop_empty, kind, rename, unwrap_case};
+use crate::text::spell;
 use crate::{Dialect, V03Dialect};
 
 /// The members that can hold a part's content (A2A 0.3 §6.5, 1.0 §4.1.6).

@@ -12,11 +12,9 @@ const MAX_SCHEMES: usize = 32;
 /// Parses the security requirements of a card. Skips unreadable ones, because a configured credential may satisfy the peer
 /// anyway.
 pub(super) fn read(card: &Map<String, Value>) -> Security {
-    let described = card.get("securitySchemes").and_then(Value::as_object);
+    let described = super::field(card, "securitySchemes").and_then(Value::as_object);
     let schemes = described.into_iter().flatten().take(MAX_SCHEMES);
-    let required = card
-        .get("securityRequirements")
-        .or_else(|| card.get("security"));
+    let required = super::field(card, "securityRequirements").or_else(|| card.get("security"));
     Security {
         schemes: schemes
             .map(|(name, scheme)| SecurityScheme {

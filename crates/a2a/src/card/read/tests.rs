@@ -17,7 +17,7 @@ fn card_with_only_a_url_is_usable() {
 
 #[test]
 fn card_without_an_address_is_refused() {
-    for json in [json!(null), json!([]), json!({}), json!({ "url": "" })] {
+    for json in [json!(null), json!([]), json!({}), json!({ "url": 7 })] {
         assert!(read(&json).is_err(), "{json}");
     }
 }
@@ -135,4 +135,49 @@ fn required_extensions_are_listed() {
 fn invalid_skill_does_not_prevent_calls() {
     let card = read(&json!({ "url": "http://a/", "skills": [null] })).unwrap();
     assert!(card.view.is_err());
+}
+
+#[test]
+fn names_in_snake_case_are_read() {
+    let camel = json!({
+        "supportedInterfaces": [{"url": "https://a.example/rpc", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
+        "capabilities": {"streaming": true, "extendedAgentCard": true, "pushNotifications": true},
+        "defaultInputModes": ["text/plain"], "skills": [{"id": "s", "inputModes": ["a/b"]}]
+    });
+    let snake = json!({
+        "supported_interfaces": [{"url": "https://a.example/rpc", "protocol_binding": "json_rpc", "protocol_version": "1.0"}],
+        "capabilities": {"streaming": true, "extended_agent_card": true, "push_notifications": true},
+        "default_input_modes": ["text/plain"], "skills": [{"id": "s", "input_modes": ["a/b"]}]
+    });
+    let (camel, mut snake) = (Card::read(&camel).unwrap(), Card::read(&snake).unwrap());
+    assert_eq!(
+        snake.interfaces[0].transport.parse(),
+        Ok(crate::Transport::JsonRpc)
+    );
+    snake.interfaces[0].transport = "JSONRPC".into();
+    let view = snake.view.as_mut().unwrap();
+    view.preferred_transport = Some("JSONRPC".into());
+    assert_eq!(snake, camel);
+}
+
+#[test]
+fn empty_url_is_that_of_the_card() {
+    for (card, version) in [
+        (json!({"url": ""}), "0.3"),
+        (json!({"url": "", "protocolVersion": "0.2.5"}), "0.2.5"),
+        (
+            json!({"supportedInterfaces": [{"url": "", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}]}),
+            "1.0",
+        ),
+    ] {
+        let interfaces = Card::read(&card).unwrap().interfaces;
+        assert_eq!(interfaces.len(), 1, "{card}");
+        assert_eq!(interfaces[0].url, "");
+        assert_eq!(interfaces[0].version.as_deref(), Some(version));
+    }
+    let other = json!({"url": "", "additionalInterfaces": [{"transport": "JSONRPC", "url": "https://b.example/"}]});
+    assert_eq!(
+        Card::read(&other).unwrap().interfaces[0].url,
+        "https://b.example/"
+    );
 }
