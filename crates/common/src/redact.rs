@@ -15,7 +15,11 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Map, Value};
 
-use crate::visible::{self, Kind, Step};
+use crate::visible::visible;
+
+use visible_text::VisibleText;
+
+mod visible_text;
 
 /// The replacement of a secret.
 pub const MARK: &str = "[redacted]";
@@ -318,74 +322,6 @@ impl Secrets {
     }
 }
 
-/// Returns what a text begins with.
-type StepFn = fn(&str) -> Option<Step>;
-
-/// The visible characters of a text, and the position of each byte in the text.
-struct VisibleText {
-    text: String,
-    places: Vec<usize>,
-    /// The length in bytes of the visible text before what may become a longer control sequence.
-    certain: usize,
-}
-
-impl VisibleText {
-    /// Returns what programs show of a text: those that know control sequences, and those that only remove control
-    /// characters. Empty if both show the text itself. With `joins_space`, a run of white space counts as one space, as in
-    /// a text that something has made one line.
-    fn all(text: &str, joins_space: bool) -> impl Iterator<Item = Self> {
-        let joins_space = joins_space && text.contains(char::is_whitespace);
-        let is_plain = !joins_space && visible::is_all_visible(text);
-        let may_have_sequences = !is_plain
-            && text.contains([
-                '\u{1b}', '\u{90}', '\u{98}', '\u{9b}', '\u{9d}', '\u{9e}', '\u{9f}',
-            ]);
-        let steps = [
-            (!is_plain).then_some(visible::character as StepFn),
-            may_have_sequences.then_some(visible::step as StepFn),
-        ];
-        let steps = steps.into_iter().flatten();
-        steps.map(move |step| Self::new(text, joins_space, step))
-    }
-
-    fn new(text: &str, joins_space: bool, step: StepFn) -> Self {
-        let mut shown = Self {
-            text: String::with_capacity(text.len()),
-            places: Vec::with_capacity(text.len()),
-            certain: 0,
-        };
-        let (mut at, mut certain) = (0, None);
-        while let Some(Step {
-            kind,
-            len,
-            is_unfinished,
-        }) = step(&text[at..])
-        {
-            if is_unfinished {
-                certain.get_or_insert(shown.text.len());
-            }
-            if kind != Kind::Hidden {
-                shown.push(&text[at..at + len], at, joins_space);
-            }
-            at += len;
-        }
-        shown.certain = certain.unwrap_or(shown.text.len());
-        shown
-    }
-
-    fn push(&mut self, piece: &str, at: usize, joins_space: bool) {
-        if joins_space && piece.contains(char::is_whitespace) {
-            if !self.text.ends_with(' ') {
-                self.text.push(' ');
-                self.places.push(at);
-            }
-            return;
-        }
-        self.text.push_str(piece);
-        self.places.extend(at..at + piece.len());
-    }
-}
-
 /// Returns a text with a space in place of each run of white space.
 fn joined_space(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
@@ -511,7 +447,7 @@ impl Redactor {
         let clean = self.release(until);
         // The buffer contains few visible characters, but a peer may send any number of invisible ones between them.
         if self.marked == 0 && self.buffer.len() > MAX_HIDDEN_BYTES + 4 * self.secrets.longest() {
-            self.buffer = visible::visible(&self.buffer).into_owned();
+            self.buffer = visible(&self.buffer).into_owned();
         }
         clean
     }
