@@ -387,6 +387,7 @@ export type Error = {
     | "connection_timeout"
     | "connection_reset"
     | "protocol_error"
+    | "proxy_auth_required"
     | "invalid_json"
     | "missing_field"
     | "invalid_type"
@@ -415,6 +416,10 @@ export type Error = {
    * The place of the fault in the request, as a JSON Pointer. Absent if the request did not cause the error.
    */
   path?: string;
+  /**
+   * The message is the tool's own and quotes no agent. Absent if it may quote one: show it as the agent's text.
+   */
+  quotes_peer?: false;
   details: Details;
 };
 /**

@@ -29,7 +29,10 @@ async fn doctor_names_a_repair_for_an_unreachable_agent() {
     assert_exit_code(&output, 3);
     assert_contains(
         &output.stdout,
-        &["error    agent", "repair: Check that the agent is running"],
+        &[
+            "error    agent",
+            "repair: Check that the agent, or the proxy that the message names, is running",
+        ],
     );
 }
 

@@ -21,6 +21,7 @@ mod files;
 mod gateway_fixture;
 mod gateway_runs;
 mod gateway_triad;
+mod javascript;
 mod mcp;
 mod model;
 mod notify;
@@ -32,9 +33,7 @@ mod serve_runs;
 mod surfaces;
 
 use std::{
-    fs,
-    path::Path,
-    process::{Command, ExitCode},
+    process::ExitCode,
     sync::{Arc, LazyLock},
 };
 
@@ -44,6 +43,7 @@ use calls::{
 };
 use files::{file_outside_of_the_workspace_is_refused, files_are_sent_by_path_in_both_directions};
 use gateway_fixture::GatewayFixture;
+use javascript::{javascript_checks_pass, javascript_has_no_type_errors};
 use libtest_mimic::{Arguments, Trial};
 use notify::NotifyFixture;
 use peer::{PeerEvent, answer_text};
@@ -51,16 +51,9 @@ use plugin_fixture::{PluginFixture, plugin_settings};
 use remote_agent_cli::package;
 use serde_json::{Value, json};
 use serve_fixture::OpenClawPair;
-use testkit::support::{
-    host, http, journal,
-    node::{self, Installed},
-    sdk, serve as server, socket,
-};
+use testkit::support::{host, http, journal, node, sdk, serve as server, socket};
 
 const OPENCLAW_PACKAGE: &str = "openclaw@2026.9.6";
-
-/// The packages that check the types of the JavaScript.
-const TYPE_CHECK_PACKAGES: [&str; 2] = ["typescript@5.9.3", "@types/node@24.19.2"];
 
 /// Returns the package of OpenClaw: the pinned one, or the version that `.ci/newest-openclaw` names.
 fn openclaw_package() -> String {
@@ -374,47 +367,6 @@ fn directory_installs_over_the_tarball(fixture: &PluginFixture) {
     );
     let envelope = fixture.gateway.envelope(send("from the directory"));
     assert_eq!(envelope["ok"], true, "{envelope}");
-}
-
-// ---- the package's JavaScript -----------------------------------------------------------------------------------------
-
-fn javascript_checks_pass(node: &Path) {
-    let directory = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("openclaw");
-    let output = Command::new(node)
-        .args(["--test", "--test-reporter=tap", "test/*.test.js"])
-        .current_dir(directory)
-        .output()
-        .unwrap();
-    let report = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{report}");
-    assert!(
-        report.contains("\n# pass ") && !report.contains("\n# pass 0\n"),
-        "no check ran: {report}"
-    );
-}
-
-/// Checks the types of the JavaScript with the types that OpenClaw publishes.
-fn javascript_has_no_type_errors(openclaw: &Installed) {
-    let installed = node::install("typecheck", &TYPE_CHECK_PACKAGES);
-    let directory = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("openclaw");
-    // The same as the package's own, with the folders of this build.
-    let project = installed.package("../tsconfig.json");
-    let settings = json!({
-        "extends": directory.join("tsconfig.json"),
-        "compilerOptions": {
-            "typeRoots": [installed.package("@types")],
-            "paths": {"openclaw/plugin-sdk/*": [openclaw.package("openclaw/dist/plugin-sdk/*.d.ts")]},
-        },
-    });
-    fs::write(&project, settings.to_string()).unwrap();
-    let output = Command::new(installed.node())
-        .arg(installed.package("typescript/lib/tsc.js"))
-        .arg("--project")
-        .arg(&project)
-        .output()
-        .unwrap();
-    let report = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{report}");
 }
 
 fn main() -> ExitCode {

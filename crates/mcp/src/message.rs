@@ -20,19 +20,16 @@ pub(crate) const JSON_LIMITS: Limits = Limits {
 /// The maximum length of an id as JSON, in bytes. The answer repeats it.
 const MAX_ID_BYTES: usize = 1024;
 
-/// The methods of requests that the library knows. It takes one with invalid parameters for an unknown method.
-const METHODS: [&str; 18] = [
+/// The methods of requests that the library knows and MCP 2026-07-28 has. The library takes one with invalid parameters for
+/// an unknown method.
+const METHODS: [&str; 14] = [
     "completion/complete",
-    "initialize",
-    "logging/setLevel",
     "ping",
     "prompts/get",
     "prompts/list",
     "resources/list",
     "resources/read",
-    "resources/subscribe",
     "resources/templates/list",
-    "resources/unsubscribe",
     "server/discover",
     "subscriptions/listen",
     "tasks/cancel",

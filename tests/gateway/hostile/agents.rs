@@ -141,7 +141,7 @@ agent_tests! {
     h_06_close_code_is_not_an_error_number: "close-code-error" => Error("protocol_error", "unknown");
     flood_before_the_answer_is_ignored: "flood" => Answer("the genuine answer");
     endless_flood_times_out: "endless-flood" => Nothing;
-    endless_pings_time_out: "endless-pings" => Nothing;
+    endless_pings_reset: "endless-pings" => Error("connection_reset", "unknown");
     first_of_endless_answers_counts: "endless-replies" => Answer("again");
     silence: "silent" => Nothing;
     h_47_disconnect_for_shutdown_is_reported: "disconnect-shutdown" => Error("connection_reset", "unknown");
