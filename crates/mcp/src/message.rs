@@ -20,10 +20,11 @@ pub(crate) const JSON_LIMITS: Limits = Limits {
 /// The maximum length of an id as JSON, in bytes. The answer repeats it.
 const MAX_ID_BYTES: usize = 1024;
 
-/// The methods of requests that the library knows and MCP 2026-07-28 has. The library takes one with invalid parameters for
-/// an unknown method.
-const METHODS: [&str; 14] = [
+/// The methods of requests that the library knows and the current MCP has, and `initialize` of earlier versions. The library
+/// takes one with invalid parameters for an unknown method.
+const METHODS: [&str; 15] = [
     "completion/complete",
+    "initialize",
     "ping",
     "prompts/get",
     "prompts/list",
@@ -198,7 +199,12 @@ pub(crate) fn unreadable(request: &CustomRequest) -> ErrorData {
         let message = format!("the parameters of `{}` are invalid", request.method);
         return ErrorData::invalid_params(message, None);
     }
-    let method: String = request.method.chars().take(64).collect();
+    unknown_method(&request.method)
+}
+
+/// Returns the error of a request whose method the server does not have.
+pub(crate) fn unknown_method(method: &str) -> ErrorData {
+    let method: String = method.chars().take(64).collect();
     let message = format!("unknown method `{method}`");
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None)
 }

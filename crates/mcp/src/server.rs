@@ -338,7 +338,11 @@ impl ServerHandler for McpServer {
         request: CustomRequest,
         _: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        Err(message::unreadable(&request))
+        // Without a session, only a request of MCP 2026-07-28 comes here, which has no `initialize`.
+        Err(match &*request.method {
+            "initialize" => message::unknown_method(&request.method),
+            _ => message::unreadable(&request),
+        })
     }
 
     async fn list_tools(
