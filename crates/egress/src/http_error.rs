@@ -75,8 +75,8 @@ pub(super) fn before_response(error: &reqwest::Error, connection: &Connection) -
             };
             NetError::new(
                 NetFault::Protocol,
-                // Whatever it speaks, it has not read a request in HTTP/1.1.
-                Sent::No,
+                // An answer with a damaged first line looks the same, and its peer has the request.
+                Sent::Unknown,
                 format!("`{place}` does not speak HTTP/1.1 on this port; {repair}"),
             )
         }

@@ -18,19 +18,22 @@ async fn non_http_response_is_a_protocol_error() {
 }
 
 #[tokio::test]
-async fn peer_of_another_protocol_has_not_read_the_request() {
+async fn peer_of_another_protocol_is_named_and_may_have_the_request() {
     for answer in [
         // An alert of TLS, the settings of HTTP/2, and greetings.
         &b"\x15\x03\x01\x00\x02\x02\x46"[..],
         b"\x00\x00\x12\x04\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x80",
         b"220 mail.example.com ESMTP\r\n\r\n",
         b"SSH-2.0-OpenSSH\r\n",
+        // A response of which one bit is damaged.
+        b"ITTP/1.1 200 OK\r\n\r\n",
+        b"HTTP/3.1 200 OK\r\n\r\n",
     ] {
         let server = RawServer::start(vec![vec![send(answer)]]).await;
         let error = fails(post(server.url("/"))).await;
         assert_eq!(
             (error.fault(), error.sent()),
-            (NetFault::Protocol, Sent::No),
+            (NetFault::Protocol, Sent::Unknown),
             "{error}"
         );
         assert!(error.to_string().contains("use an `https`"), "{error}");
