@@ -1054,7 +1054,7 @@ export interface Summary {
    */
   wait_expired?: true;
   /**
-   * The agent ended the stream before the task, or part of its result is missing.
+   * The result may lack something: the agent ended the stream before the task, answers no query about it or reports a state that A2A does not define, or part of what the task produced is missing. With `wait_expired`, the latest answers about the task were errors.
    */
   incomplete?: true;
   /**

@@ -165,6 +165,19 @@ impl<'a> Call<'a> {
         self.card.as_ref().and_then(|known| known.card.streaming)
     }
 
+    /// Queries the task that the call follows. Another task than the requested one is an invalid response.
+    ///
+    /// # Errors
+    /// The peer does not answer with the task.
+    pub(super) async fn get_task(&self, peer: &dyn Peer, task_id: &str) -> Result<Task, PeerError> {
+        let task = self.metrics.get_task(peer, task_id, None).await?;
+        if task.id().is_some_and(|id| id != task_id) {
+            let message = "the peer answered with another task than the requested one";
+            return Err(PeerError::new(PeerErrorKind::InvalidResponse, message));
+        }
+        Ok(task)
+    }
+
     /// Adds an event, and sends an update where `notify` and where the host's interval is over.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use peer::{EventStream, Peer, PeerError, PeerErrorKind};
 use super::artifacts::{Gap, Source};
 use super::call::{Call, Incomplete};
 use super::error::{Reason, ToolError};
-use super::poll::{get_task, pauses, poll};
+use super::poll::{pauses, poll};
 use super::read_stream::{ConnectionEnd, FirstEvent, LostConnection, read_stream};
 use super::recovery::{Place, Recovery, after};
 
@@ -79,10 +79,9 @@ async fn follow_to_end(
                 }
             } else {
                 LostConnection {
-                    error: None,
                     progressed: fresh,
                     must_poll: true,
-                    unsupported: false,
+                    ..LostConnection::default()
                 }
             }
         }
@@ -160,8 +159,7 @@ async fn subscribe(
     Ok(ConnectionEnd::Lost(LostConnection {
         must_poll,
         error: Some(error.into()),
-        progressed: false,
-        unsupported: false,
+        ..LostConnection::default()
     }))
 }
 
@@ -177,7 +175,7 @@ async fn fetch_missed(call: &mut Call<'_>, peer: &dyn Peer) -> Result<(), ToolEr
     }
     let mut pauses = pauses(call.poll_intervals()).take(MAX_REPEATED_FETCHES);
     loop {
-        let answer = timeout(call.poll_intervals().idle, get_task(call, peer, &task_id));
+        let answer = timeout(call.poll_intervals().idle, call.get_task(peer, &task_id));
         let pause = match call.deadline.run(answer).await? {
             Ok(Ok(task)) => {
                 call.add_snapshot(task, Source::Polled, None)?;

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use a2a::Task;
-use peer::{Peer, PeerError, PeerErrorKind};
+use peer::Peer;
 
 use super::artifacts::{Gap, Source};
 use super::call::{Call, Incomplete};
@@ -35,7 +34,7 @@ pub(super) async fn poll(
             if let Some(pause) = pause {
                 sleep(pause).await;
             }
-            get_task(call, peer, task_id).await
+            call.get_task(peer, task_id).await
         };
         match call.deadline.run(request).await? {
             Ok(task) => {
@@ -55,10 +54,8 @@ pub(super) async fn poll(
                 }
                 if unchanged == MAX_UNCHANGED && may_be_over {
                     return Ok(ConnectionEnd::Lost(LostConnection {
-                        error: None,
-                        progressed: false,
                         must_poll: true,
-                        unsupported: false,
+                        ..LostConnection::default()
                     }));
                 }
             }
@@ -74,20 +71,6 @@ pub(super) async fn poll(
         }
         pause = pauses.next();
     }
-}
-
-/// Requests the task. Another task than the requested one is an invalid response.
-pub(super) async fn get_task(
-    call: &Call<'_>,
-    peer: &dyn Peer,
-    task_id: &str,
-) -> Result<Task, PeerError> {
-    let task = call.metrics.get_task(peer, task_id, None).await?;
-    if task.id().is_some_and(|id| id != task_id) {
-        let message = "the peer answered with another task than the requested one";
-        return Err(PeerError::new(PeerErrorKind::InvalidResponse, message));
-    }
-    Ok(task)
 }
 
 /// Returns the pauses between polls: each twice as long as the one before, up to the longest.

@@ -27,7 +27,7 @@ pub(super) enum ConnectionEnd {
 }
 
 /// The loss of a connection.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct LostConnection {
     /// The error where the task cannot be followed further; `None` for an orderly close.
     pub error: Option<ToolError>,
@@ -43,10 +43,10 @@ impl LostConnection {
     /// Converts the error of a refused connection or answer.
     pub(super) fn from_error(error: PeerError) -> Self {
         Self {
-            progressed: false,
             must_poll: true,
             unsupported: is_unsupported(&error),
             error: Some(error.into()),
+            ..Self::default()
         }
     }
 }
@@ -93,10 +93,9 @@ pub(super) async fn read_stream(
             }
             StreamStep::Unchanged => {
                 return Ok(ConnectionEnd::Lost(LostConnection {
-                    error: None,
                     progressed,
                     must_poll: true,
-                    unsupported: false,
+                    ..LostConnection::default()
                 }));
             }
         };
@@ -237,12 +236,8 @@ async fn next_event(
 /// Queries the task of a silent stream. An answer that cannot be read changes nothing, because the stream is open.
 async fn query_silent(call: &Call<'_>, peer: &dyn Peer) -> Option<Task> {
     let task_id = call.followed_task()?;
-    let answer = timeout(
-        call.poll_intervals().idle,
-        call.metrics.get_task(peer, task_id, None),
-    )
-    .await;
-    answer.ok()?.ok()
+    let answer = timeout(call.poll_intervals().idle, call.get_task(peer, task_id));
+    answer.await.ok()?.ok()
 }
 
 /// Returns whether the peer marks the event as its last, and its state agrees.
@@ -276,7 +271,7 @@ fn on_close(
         error,
         progressed,
         must_poll,
-        unsupported: false,
+        ..LostConnection::default()
     }))
 }
 
@@ -300,7 +295,7 @@ fn on_error(
         error: Some(error),
         progressed,
         must_poll,
-        unsupported: false,
+        ..LostConnection::default()
     }))
 }
 

@@ -3,6 +3,7 @@
 //! One unreadable event, answer or status does not end a task that the agent can still deliver, and giving up is an error
 //! with its cause. The limits on repetition are here too.
 
+use a2a::ErrorReason;
 use collective::ErrorCode;
 use peer::{PeerError, PeerErrorKind};
 
@@ -15,13 +16,6 @@ pub(super) const MAX_FAILED_QUERIES: u32 = 6;
 /// How many queries in a row may show a task unchanged where nothing says that it goes on: it is in a state that no version of
 /// A2A defines, or its stream ended with an error.
 pub(super) const MAX_UNCHANGED: u32 = 3;
-
-/// JSON-RPC errors: an internal error (JSON-RPC 2.0, section 5.1), and those that A2A and JSON-RPC define for what the agent
-/// does not have (A2A 1.0, section 5.4).
-const INTERNAL_ERROR: i64 = -32603;
-const METHOD_NOT_FOUND: i64 = -32601;
-const TASK_NOT_FOUND: i64 = -32001;
-const UNSUPPORTED_OPERATION: i64 = -32004;
 
 /// The errors that JSON-RPC leaves to implementations and A2A does not define.
 const SERVER_ERRORS: std::ops::RangeInclusive<i64> = -32099..=-32020;
@@ -100,7 +94,9 @@ fn is_temporary(error: &PeerError) -> bool {
             ErrorCode::AgentBusy | ErrorCode::AgentOffline | ErrorCode::SessionLocked
         ),
         PeerErrorKind::Rpc => error.rpc_code.is_some_and(|code| {
-            matches!(code, INTERNAL_ERROR | SERVER_ERROR) || SERVER_ERRORS.contains(&code)
+            code == SERVER_ERROR
+                || SERVER_ERRORS.contains(&code)
+                || has_code(code, &[ErrorReason::InternalError])
         }),
         _ => false,
     }
@@ -109,9 +105,13 @@ fn is_temporary(error: &PeerError) -> bool {
 /// Returns whether the agent says that it has no such task or no queries: it keeps nothing that another request could fetch.
 pub(super) fn is_unsupported(error: &PeerError) -> bool {
     match (error.kind, error.rpc_code, error.http_status) {
-        (PeerErrorKind::Rpc, Some(code), _) => matches!(
+        (PeerErrorKind::Rpc, Some(code), _) => has_code(
             code,
-            METHOD_NOT_FOUND | TASK_NOT_FOUND | UNSUPPORTED_OPERATION
+            &[
+                ErrorReason::MethodNotFound,
+                ErrorReason::TaskNotFound,
+                ErrorReason::UnsupportedOperation,
+            ],
         ),
         (PeerErrorKind::Rpc | PeerErrorKind::HttpStatus, None, Some(status)) => {
             matches!(status, 400 | 404 | 405 | 410 | 501)
@@ -119,6 +119,12 @@ pub(super) fn is_unsupported(error: &PeerError) -> bool {
         (PeerErrorKind::Rpc, None, None) => true,
         _ => false,
     }
+}
+
+fn has_code(code: i64, reasons: &[ErrorReason]) -> bool {
+    reasons
+        .iter()
+        .any(|reason| i64::from(reason.code()) == code)
 }
 
 #[cfg(test)]

@@ -17,8 +17,10 @@ pub(super) struct Events {
     secrets: Arc<PeerSecrets>,
     answer_bytes: usize,
     ended: bool,
-    /// Whether nothing has come but data that is no event.
-    only_skipped: Option<bool>,
+    /// Whether data has come that is no event.
+    has_skipped: bool,
+    /// Whether an event has come, readable or not.
+    has_event: bool,
 }
 
 impl Events {
@@ -34,7 +36,8 @@ impl Events {
             secrets,
             answer_bytes,
             ended: false,
-            only_skipped: None,
+            has_skipped: false,
+            has_event: false,
         }
     }
 
@@ -53,12 +56,10 @@ impl Events {
                 Some(Ok(SseItem::Event { data, .. })) if !data.is_empty() => {
                     match self.read(&data) {
                         Ok(Some(event)) => break Some(Ok((event, response_json::size(&data)))),
-                        Ok(None) => {
-                            self.only_skipped.get_or_insert(true);
-                        }
+                        Ok(None) => self.has_skipped = true,
                         // The connection and the events after it are intact.
                         Err(error) if error.kind == PeerErrorKind::InvalidResponse => {
-                            self.only_skipped = Some(false);
+                            self.has_event = true;
                             return Some(Err(error));
                         }
                         Err(error) => break Some(Err(error)),
@@ -66,12 +67,12 @@ impl Events {
                 }
                 Some(Ok(_)) => {}
                 Some(Err(error)) => break Some(Err(from_net(error))),
-                None if self.only_skipped == Some(true) => break Some(Err(no_event())),
+                None if self.has_skipped && !self.has_event => break Some(Err(no_event())),
                 None => break None,
             }
         };
         self.ended = !matches!(event, Some(Ok(_)));
-        self.only_skipped = Some(false);
+        self.has_event = true;
         event
     }
 }

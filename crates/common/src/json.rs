@@ -11,14 +11,22 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use memchr::{memchr2, memmem};
+use memchr::{memchr2, memchr2_iter, memmem};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
-/// The estimated memory of one JSON value by kind, and of one key of an object, in bytes.
-const VALUE_BYTES: usize = 48;
-const KEY_BYTES: usize = 48;
-const ARRAY_BYTES: usize = 128;
-const OBJECT_BYTES: usize = 640;
+/// The estimated memory of a parsed value, in bytes. An array and an object that are not empty take more.
+pub const VALUE_BYTES: usize = 48;
+/// The estimated memory of a key of an object, in bytes, without its text.
+pub const KEY_BYTES: usize = 48;
+/// The estimated memory of an array that is not empty, in bytes, without its items.
+pub const ARRAY_BYTES: usize = 128;
+/// The estimated memory of an object that is not empty, in bytes: its first node has room for eleven entries.
+pub const OBJECT_BYTES: usize = 640;
+
+/// The largest whole number up to which a double expresses every one.
+const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// The maximum nesting of arrays and objects that the parser accepts.
 const PARSER_DEPTH: usize = 127;
@@ -135,22 +143,14 @@ impl Structure {
     }
 }
 
-/// Estimates the memory that the parsed form of a JSON text takes, in bytes: its strings and its values.
-#[must_use]
-pub fn parsed_size(json: &[u8]) -> usize {
-    json.len().saturating_add(Structure::of(json).memory)
-}
-
 /// Checks the limits on a text, without parsing it.
 ///
 /// # Errors
 /// The text exceeds a limit.
 pub fn check(json: &[u8], limits: Limits) -> Result<(), JsonError> {
-    // No text takes more than an object a byte, so a short one needs no scan for its memory.
-    let is_short = json.len() <= limits.depth
-        && json.len() < limits.values
-        && json.len() < limits.memory / OBJECT_BYTES;
-    if is_short {
+    // No text takes more than an object a byte, and none nests deeper than it has brackets. Most need no scan of each byte.
+    let is_small = json.len() < limits.values && json.len() < limits.memory / OBJECT_BYTES;
+    if is_small && memchr2_iter(b'[', b'{', json).nth(limits.depth).is_none() {
         return Ok(());
     }
     let structure = Structure::of(json);
@@ -195,10 +195,14 @@ pub fn text(bytes: &[u8]) -> Result<Cow<'_, str>, JsonError> {
         let kind = JsonErrorKind::Syntax;
         JsonError { kind, message }
     })?;
-    Ok(match repair_surrogates(text) {
+    Ok(repaired(text))
+}
+
+fn repaired(text: &str) -> Cow<'_, str> {
+    match repair_surrogates(text) {
         Some(repaired) => Cow::Owned(repaired),
         None => Cow::Borrowed(text),
-    })
+    }
 }
 
 /// Parses JSON of another program.
@@ -215,7 +219,34 @@ pub fn from_slice<T: DeserializeOwned>(bytes: &[u8], limits: Limits) -> Result<T
 /// # Errors
 /// As [`from_slice`].
 pub fn from_str<T: DeserializeOwned>(text: &str, limits: Limits) -> Result<T, JsonError> {
-    from_slice(text.as_bytes(), limits)
+    check(text.as_bytes(), limits)?;
+    parse(&repaired(text.strip_prefix('\u{feff}').unwrap_or(text)))
+}
+
+/// Returns the value of a whole number that is not negative. Some programs write all numbers as doubles, as in `1.0`: such a
+/// number counts up to 2^53, where doubles are exact.
+#[must_use]
+pub fn whole_number(number: &Value) -> Option<u64> {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "only whole numbers between 0 and 2^53 get there"
+    )]
+    let exact = |number: f64| {
+        ((0.0..=MAX_EXACT).contains(&number) && number.fract() == 0.0).then_some(number as u64)
+    };
+    number.as_u64().or_else(|| exact(number.as_f64()?))
+}
+
+/// Deserializes a member that may be `null`, for `#[serde(default, deserialize_with)]`: `None` if it is absent, and
+/// `Some(None)` of an optional type if it is `null`.
+///
+/// # Errors
+/// Those of the type.
+pub fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
 }
 
 fn parse<T: DeserializeOwned>(text: &str) -> Result<T, JsonError> {
@@ -321,7 +352,7 @@ fn next_is(json: &[u8], at: usize, expected: u8) -> bool {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -400,7 +431,7 @@ mod tests {
         let memory = 2 * VALUE_BYTES + OBJECT_BYTES + 2 * KEY_BYTES;
         assert_eq!((structure.depth, structure.memory), (2, memory));
         let dense = "{\"a\":0},".repeat(1000);
-        assert!(parsed_size(dense.as_bytes()) > 80 * dense.len());
+        assert!(Structure::of(dense.as_bytes()).memory > 80 * dense.len());
     }
 
     #[test]
@@ -427,7 +458,31 @@ mod tests {
         assert!(check("{\"a\":0},".repeat(9).as_bytes(), objects).is_err());
     }
 
+    #[test]
+    fn whole_numbers_may_be_doubles() {
+        for (value, expected) in [
+            (json!(7), Some(7)),
+            (json!(u64::MAX), Some(u64::MAX)),
+            (json!(7.0), Some(7)),
+            (json!(9_007_199_254_740_992.0), Some(1 << 53)),
+            (json!(9_007_199_254_740_994.0), None),
+            (json!(-1), None),
+            (json!(1.5), None),
+            (json!(1e99), None),
+            (json!("1"), None),
+        ] {
+            assert_eq!(whole_number(&value), expected, "{value}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn limits_need_no_scan_where_they_hold(text in r#"[\[\]{},:"\\a0 ]{0,60}"#, depth in 0_usize..6) {
+            let limits = Limits { depth, ..Limits::NONE };
+            let expected = Structure::of(text.as_bytes()).depth <= depth;
+            prop_assert_eq!(check(text.as_bytes(), limits).is_ok(), expected);
+        }
+
         #[test]
         fn valid_json_is_read_as_the_parser_reads_it(text in r#"\[("(\\\\|\\n|\\u00e9|[a-z])*",)*[0-9]\]"#) {
             let expected: Value = serde_json::from_str(&text).unwrap();

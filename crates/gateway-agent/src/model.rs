@@ -17,6 +17,7 @@ use url::Url;
 use collective::FRAME_LIMITS;
 use common::json::{self, JsonErrorKind};
 use common::redact::Secrets;
+use common::visible::visible;
 use egress::{
     AddressPolicy, HttpClient, NetFault, Request, ReqwestClient, Response, address_policy,
     body::{read_error, read_response},
@@ -241,15 +242,11 @@ impl ModelBackend {
         text.chars().take(MAX_DETAIL_CHARS).collect()
     }
 
-    /// Redacts the key, also with control characters between its letters: a terminal does not show them.
+    /// Redacts the key. A text that contains it also loses what is hidden, which interrupts a key on purpose.
     fn redact_visible(&self, text: &str) -> String {
-        let visible: String = text
-            .chars()
-            .filter(|c| !c.is_control() || c.is_whitespace())
-            .collect();
-        match self.secrets.redact(&visible) {
-            Cow::Owned(redacted) => redacted,
-            Cow::Borrowed(_) => self.secrets.redact(text).into_owned(),
+        match self.secrets.redact(text) {
+            Cow::Owned(_) => self.secrets.redact(&visible(text)).into_owned(),
+            Cow::Borrowed(text) => text.to_owned(),
         }
     }
 }

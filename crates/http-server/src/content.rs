@@ -1,4 +1,4 @@
-//! What the headers of a request say about its body.
+//! What the headers of a request say about its body, and about the response.
 
 use axum::http::{HeaderMap, header};
 
@@ -16,6 +16,18 @@ pub fn is_json(headers: &HeaderMap) -> bool {
             .is_some_and(|name| !name.is_empty()),
         None => false,
     }
+}
+
+/// Returns the media types that a client accepts, in lower case and without parameters. Empty without an `Accept` header.
+pub fn accepted_types(headers: &HeaderMap) -> Vec<String> {
+    let values = headers.get_all(header::ACCEPT).iter();
+    values
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|media_type| media_type.split(';').next())
+        .map(|essence| essence.trim().to_ascii_lowercase())
+        .filter(|essence| !essence.is_empty())
+        .collect()
 }
 
 /// Checks that the body is not compressed: the servers count the bytes of a body, and a decoder would multiply them.
@@ -65,6 +77,16 @@ mod tests {
             assert_eq!(is_json(&headers), expected, "{value}");
         }
         assert!(!is_json(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn accepted_types_have_no_parameters() {
+        let headers = headers(header::ACCEPT, "Text/Event-Stream;q=1, , application/*");
+        assert_eq!(
+            accepted_types(&headers),
+            ["text/event-stream", "application/*"]
+        );
+        assert!(accepted_types(&HeaderMap::new()).is_empty());
     }
 
     #[test]

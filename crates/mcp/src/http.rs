@@ -187,14 +187,7 @@ struct Accepted {
 
 impl Accepted {
     fn read(headers: &HeaderMap) -> Self {
-        let values = headers.get_all(header::ACCEPT).iter();
-        let values = values.filter_map(|value| value.to_str().ok());
-        let types = values.flat_map(|value| value.split(','));
-        let types = types.filter_map(|media_type| media_type.split(';').next());
-        let types: Vec<_> = types
-            .map(|essence| essence.trim().to_ascii_lowercase())
-            .filter(|essence| !essence.is_empty())
-            .collect();
+        let types = content::accepted_types(headers);
         let has = |accepted: [&str; 3]| {
             types.is_empty() || types.iter().any(|essence| accepted.contains(&&**essence))
         };

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use common::json::{self, JsonErrorKind, Limits};
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, CustomRequest, ErrorCode, ErrorData};
+use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde::{Deserialize, Deserializer};
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -69,20 +69,14 @@ pub(crate) struct Head<'a> {
     #[serde(borrow)]
     jsonrpc: Option<&'a RawValue>,
     /// Present also for `null`.
-    #[serde(borrow, default, deserialize_with = "present")]
+    #[serde(borrow, default, deserialize_with = "json::present")]
     id: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
+    #[serde(borrow, default, deserialize_with = "json::present")]
     method: Option<&'a RawValue>,
     #[serde(borrow)]
     params: Option<&'a RawValue>,
     result: Option<IgnoredAny>,
     error: Option<IgnoredAny>,
-}
-
-fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<T>, D::Error> {
-    T::deserialize(deserializer).map(Some)
 }
 
 impl<'a> Head<'a> {

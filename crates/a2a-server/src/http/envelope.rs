@@ -1,11 +1,12 @@
 //! The envelope of JSON-RPC requests and responses.
 
 use serde::de::IgnoredAny;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use a2a::{A2aError, ErrorReason};
+use common::json;
 
 /// The maximum length of an id as JSON. The server stores it during a stream and repeats it in every event.
 const MAX_ID_BYTES: usize = 1024;
@@ -59,17 +60,11 @@ pub(crate) struct Request {
 struct RawRequest {
     jsonrpc: Option<Value>,
     /// `Some(None)` for `null`.
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "json::present")]
     id: Option<Option<Box<RawValue>>>,
     method: Option<Value>,
     #[serde(default)]
     params: Value,
-}
-
-fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<T>, D::Error> {
-    T::deserialize(deserializer).map(Some)
 }
 
 impl Request {

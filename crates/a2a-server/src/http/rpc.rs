@@ -8,8 +8,8 @@ use a2a::{Dialect, Operation, Transport};
 use axum::body::Body;
 use axum::response::Response;
 use http::StatusCode;
-use http::header::ACCEPT;
 use http::request::Parts;
+use http_server::content;
 use serde_json::{Map, Value};
 
 use super::access_control::Principal;
@@ -90,16 +90,8 @@ fn no_answer(failure: Option<Failure>) -> Response {
 
 /// Returns whether the client accepts event streams and no JSON.
 fn accepts_only_events(parts: &Parts) -> bool {
-    let values = parts.headers.get_all(ACCEPT).iter();
-    let types: Vec<_> = values
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .filter_map(|media_type| media_type.split(';').next())
-        .map(str::trim)
-        .filter(|essence| !essence.is_empty())
-        .collect();
-    let is_events = |essence: &&str| essence.eq_ignore_ascii_case("text/event-stream");
-    !types.is_empty() && types.iter().all(is_events)
+    let types = content::accepted_types(&parts.headers);
+    !types.is_empty() && types.iter().all(|essence| essence == "text/event-stream")
 }
 
 async fn answer(

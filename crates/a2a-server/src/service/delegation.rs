@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use a2a::{A2aError, ErrorReason};
+use common::json;
 use serde_json::{Value, json};
 
 use super::SendMessage;
@@ -14,9 +15,6 @@ const MAX_BYTES: usize = 1024;
 
 /// The maximum length of the id of a chain, in bytes.
 const MAX_CHAIN_BYTES: usize = 128;
-
-/// The largest number that a double expresses exactly. Some clients write all numbers as doubles.
-const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// Returns the delegation of a message as `{"hop", "chain"}`. That of the message precedes that of the request.
 ///
@@ -50,22 +48,12 @@ fn parse(value: &Value) -> Option<Value> {
     if !value.is_object() || json_bytes(value) > MAX_BYTES {
         return None;
     }
-    let number = &value["hop"];
-    let hop = number.as_u64().or_else(|| whole(number.as_f64()?))?;
+    let hop = json::whole_number(&value["hop"])?;
     match &value["chain"] {
         Value::Null => Some(json!({"hop": hop})),
         Value::String(chain) if is_name(chain) => Some(json!({"hop": hop, "chain": chain})),
         _ => None,
     }
-}
-
-fn whole(number: f64) -> Option<u64> {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "only whole numbers between 0 and 2^53 get there"
-    )]
-    ((0.0..=MAX_EXACT).contains(&number) && number.fract() == 0.0).then_some(number as u64)
 }
 
 fn is_name(chain: &str) -> bool {

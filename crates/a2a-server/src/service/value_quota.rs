@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use a2a::v1_0::{Message, PartContent};
+use common::json::{ARRAY_BYTES, KEY_BYTES, OBJECT_BYTES, VALUE_BYTES};
 use serde_json::Value;
 
 use a2a::{A2aError, ErrorReason};
@@ -18,12 +19,6 @@ const MAX_BYTES_PER_CLIENT: usize = 64 << 20;
 
 /// The maximum memory of the values of all clients, in bytes.
 const MAX_BYTES: usize = 256 << 20;
-
-/// The estimated memory of a value, an array that is not empty, an object that is not empty, and a key, in bytes.
-const VALUE_BYTES: usize = 48;
-const ARRAY_BYTES: usize = 128;
-const OBJECT_BYTES: usize = 640;
-const KEY_BYTES: usize = 48;
 
 /// The memory of the values of all active messages, by client.
 #[derive(Debug, Clone, Default)]

@@ -35,8 +35,7 @@ impl Delegation {
     /// Reads `{"hop", "chain"}`; `None` if `hop` is not a whole number. An invalid `chain` is ignored.
     /// Accepts numbers such as `1.0`, which protobuf produces.
     pub fn read(value: &Value) -> Option<Self> {
-        let hop = value.get("hop")?;
-        let hop = hop.as_u64().or_else(|| to_whole_number(hop.as_f64()?))?;
+        let hop = common::json::whole_number(value.get("hop")?)?;
         let chain = value.get("chain").and_then(Value::as_str);
         let chain = chain.filter(|name| is_name(name)).map(str::to_owned);
         Some(Self { hop, chain })
@@ -59,17 +58,6 @@ impl Delegation {
             None => json!({ "hop": self.hop }),
         }
     }
-}
-
-/// Converts a double to a whole number up to 2^53, where doubles are exact.
-fn to_whole_number(number: f64) -> Option<u64> {
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "only whole numbers between 0 and 2^53 get there"
-    )]
-    ((0.0..=EXACT).contains(&number) && number.fract() == 0.0).then_some(number as u64)
 }
 
 fn is_name(name: &str) -> bool {

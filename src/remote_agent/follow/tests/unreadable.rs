@@ -160,6 +160,29 @@ async fn task_of_the_request_is_queried_after_an_unreadable_answer() {
 }
 
 #[tokio::test]
+async fn another_task_than_the_requested_one_ends_nothing() {
+    let mut other = task("completed", json!([]));
+    other["id"] = "other".into();
+    let fixture = polled(vec![PollReply::Task(other.clone()), done()]);
+    assert_eq!(text(&fixture.call(send()).await), "one two");
+    let open = SubscribeReply::Events(vec![task("working", json!([]))], StreamEnd::Hang);
+    let silent = crate::remote_agent::PollIntervals {
+        idle: std::time::Duration::from_millis(1),
+        ..super::fake::quick()
+    };
+    let fixture = Fixture::at(
+        silent,
+        Script {
+            streaming: Some(true),
+            subscriptions: vec![open],
+            polls: vec![PollReply::Task(other), done()],
+            ..Script::default()
+        },
+    );
+    assert_eq!(text(&fixture.call(send()).await), "one two");
+}
+
+#[tokio::test]
 async fn stream_without_a_readable_event_is_an_error_with_the_cause() {
     let events = vec![Value::Null, Value::Null];
     let fixture = streams(
