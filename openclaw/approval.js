@@ -1,10 +1,11 @@
 // Approval of sends, per target: OpenClaw requests an operator's decision before the tool runs.
-import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 
 import { argumentCleaner } from "./arguments.js";
 import { targetsIn } from "./config.js";
 import { line } from "./report.js";
+import { replaceFile } from "./state-files.js";
 /** @import {CallRequest, Route, Schema, Settings, Target} from "./types.d.ts" */
 /** @import {DelegatedTasks} from "./tasks.js" */
 
@@ -39,11 +40,7 @@ export class Grants {
     if (!this.#path) throw new Error("OpenClaw has no state directory");
     const known = this.#read().add(key);
     while (known.size > MAX_GRANTS) known.delete(known.values().next().value);
-    mkdirSync(dirname(this.#path), { recursive: true, mode: 0o700 });
-    const written = `${this.#path}.new`;
-    rmSync(written, { force: true });
-    writeFileSync(written, JSON.stringify([...known]), { mode: 0o600, flag: "wx" });
-    renameSync(written, this.#path);
+    replaceFile(this.#path, JSON.stringify([...known]));
   }
 
   #read() {

@@ -8,7 +8,7 @@ import { settings, targetsIn } from "./config.js";
 import { addTarget, aliasFor, disallowTool, removeTarget } from "./configuration.js";
 import { openInstance } from "./instance.js";
 import { FAILED, OK, TIMEOUT, USAGE, age, printError, exitOf, printNextSteps, hintFor, line, note, print, report, safe, table, word } from "./report.js";
-import { lastWord, withAgentTasks } from "./tasks.js";
+import { lastWord, selected, withAgentTasks } from "./tasks.js";
 /** @import {Api, CallRequest, Envelope, HostConfig, Settings, Target} from "./types.d.ts" */
 
 /** @typedef {{ api: Api, host: HostConfig, options: Record<string, any>, args: string[] }} Context */
@@ -20,6 +20,7 @@ const MAX_MISSES = 3;
 /** The maximum number of finished tasks without a text for which `tasks` requests the text from the agent. */
 const MAX_REQUESTED_TEXTS = 8;
 const TEXT_TIMEOUT_MS = 5000;
+const STATES = ["submitted", "working", "input-required", "auth-required", "completed", "failed", "canceled", "rejected", "unknown"];
 
 // The WebSocket close code of a gateway that refuses a token.
 const POLICY_VIOLATION = 1008;
@@ -68,7 +69,11 @@ export function registerCommands({ program, config: host }, api) {
     ["cancel", "Cancel a task"],
   ])
     followUp(command(name, description, (context) => taskAction(name, context))).allowExcessArguments(true);
-  command("tasks", "Show the tasks that the running gateway delegated and those that agents list", tasks);
+  command("tasks", "Show the tasks that the gateway delegated and those that agents list, the latest first", tasks)
+    .option("--target <alias>", "Only tasks of this agent")
+    .option("--state <states>", "Only tasks in these states, with commas between them")
+    .option("--since <duration>", "Only tasks with news since then: 30s, 10m, 2h, 7d")
+    .option("--limit <n>", "At most this many", "50");
   command("audit", "Show the last lines of the audit log", audit).option("--limit <n>", "The number of lines", "20");
   command("doctor", "Check settings, credentials and agents", doctor).option("--fix", "Repair what is safe to repair");
 }
@@ -348,21 +353,44 @@ function noGateway({ url, urlSource }) {
   return `no gateway answers at ${line(url)} (${line(source)}); if it runs on another port, correct ${line(source)}; \`openclaw gateway run\` starts one`;
 }
 
+/**
+ * Returns the filters of `tasks` from its options.
+ * @param {Record<string, any>} options
+ */
+function filters({ target, state, since, limit }) {
+  const states = state?.split(",").map((name) => name.trim());
+  const unknown = states?.find((name) => !STATES.includes(name));
+  if (unknown !== undefined) throw new CommandError(`\`--state ${line(unknown)}\` is no state of a task; give ${STATES.join(", ")}`);
+  return { target, states, sinceMs: since && duration(since, "--since"), limit: positive(limit, "--limit") };
+}
+
+/**
+ * Returns the milliseconds of a duration.
+ * @param {string} text
+ * @param {string} option
+ */
+function duration(text, option) {
+  const [, number, unit] = /^(\d+)(s|m|h|d)$/.exec(text) ?? [];
+  if (!number) throw new CommandError(`give \`${option}\` a duration like 30s, 10m, 2h or 7d`);
+  return Number(number) * { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }[unit];
+}
+
 /** @param {Context} context */
 async function tasks(context) {
+  const wanted = filters(context.options);
   const { answer, error, unreachable } = await gateway("remoteAgent.tasks");
   if (error) throw new CommandError(`the gateway does not list tasks: ${line(error)}`, FAILED);
   const [targets, all] = await withInstance(context, async (instance) => {
     const listing = await instance.run({ action: "list_targets" }, null, { list_tasks: true });
     const targets = listing.summary?.targets ?? [];
-    return [targets, await withLastTexts(instance, withAgentTasks(answer?.tasks ?? [], targets))];
+    return [targets, await withLastTexts(instance, selected(withAgentTasks(answer?.tasks ?? [], targets), wanted))];
   });
   for (const { target_alias: alias, tasks_error: problem } of targets) if (problem) note(`${line(alias)} does not list its tasks: ${line(problem.message)}`);
   if (unreachable && all.length === 0) throw new CommandError(`no agent lists tasks, and ${noGateway(unreachable)}`, exitOf("unreachable"));
   if (unreachable) note(`${noGateway(unreachable)}. These are the tasks that the agents list:`);
   if (context.options.json) print(JSON.stringify({ tasks: all }));
-  else if (all.length === 0) note("no task was delegated since the gateway started");
-  else print(table([["TARGET", "TASK", "STATE", "AGE", "NOTIFY", "LAST WORD"], ...all.map((task) => [task.target, task.taskId, task.state, age(task.ageMs), task.notify ? "yes" : "-", truncated(task.lastWord)])]));
+  else if (all.length === 0) note("no such task is on record, and no agent lists one");
+  else print(table([["TARGET", "TASK", "STATE", "AGE", "NEWS", "NOTIFY", "LAST WORD"], ...all.map((task) => [task.target, task.taskId, task.state, age(task.ageMs), age(task.updatedMs), task.notify ? "yes" : "-", truncated(task.lastWord)])]));
   return OK;
 }
 

@@ -3,11 +3,12 @@
 // Each followed task is a file below the state directory, so a restarted gateway continues to follow it. A gateway renames
 // the file before it wakes the session. If two gateways share the directory, only one of the renames succeeds.
 import { createHash } from "node:crypto";
-import { closeSync, constants, existsSync, fstatSync, mkdirSync, openSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
 
 import { line } from "./report.js";
+import { readSmall, replaceFile } from "./state-files.js";
 /** @import {CallRequest, Caller, Envelope, FollowHost, FollowedRecord} from "./types.d.ts" */
 
 const FOLDER = ["remote-agent", "followed"];
@@ -176,11 +177,7 @@ export class Followers {
 
   #save(record) {
     try {
-      mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
-      const file = this.#file(record.key);
-      rmSync(`${file}.new`, { force: true });
-      writeFileSync(`${file}.new`, JSON.stringify(record), { mode: 0o600, flag: "wx" });
-      renameSync(`${file}.new`, file);
+      replaceFile(this.#file(record.key), JSON.stringify(record));
       return true;
     } catch (error) {
       this.#host.warn(`a followed task cannot be saved, so a restart of the gateway forgets it: ${error.message}`);
@@ -251,7 +248,7 @@ function readRecords(folder, limit, warn = () => {}) {
     }
     const file = join(folder, name);
     try {
-      const record = parsedRecord(readSmall(file));
+      const record = parsedRecord(readSmall(file, MAX_FILE_BYTES));
       if (`${record.key}.json` !== name) throw new Error("its name is not that of its task");
       records.push(record);
     } catch (error) {
@@ -260,18 +257,6 @@ function readRecords(folder, limit, warn = () => {}) {
     }
   }
   return records;
-}
-
-/** Reads a regular file. Follows no symbolic link, and does not wait for the writer of a FIFO. */
-function readSmall(path) {
-  const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
-  try {
-    const stat = fstatSync(file);
-    if (!stat.isFile() || stat.size > MAX_FILE_BYTES) throw new Error("it is not a small file");
-    return readFileSync(file, "utf8");
-  } finally {
-    closeSync(file);
-  }
 }
 
 /**

@@ -112,11 +112,14 @@ const plugin = {
     if (ask) api.on?.("before_tool_call", ask, { matcher: [name] });
     registerHttpApi(api, lease, ask);
     // OpenClaw starts services only in its gateway, once.
-    let stopFollowing;
+    let stop = [];
     api.registerService?.({
       id: "remote-agent/followers",
-      start: (context) => void (stopFollowing = lease.followers.open(context?.stateDir ?? stateDir)),
-      stop: () => stopFollowing?.(),
+      start(context) {
+        const folder = context?.stateDir ?? stateDir;
+        stop = [held.followers.open(folder), held.tasks.open(folder, (text) => api.logger.warn(`remote-agent: ${text}`))];
+      },
+      stop: () => stop.forEach((close) => close()),
     });
     // A factory, so that each call has its agent and its session.
     const tool = (context) => createTool(lease, { ...context, stateDir, mediaRoots: mediaRoots(context, stateDir), traceparent: runTrace });

@@ -76,7 +76,7 @@ export function page(targets, tasks) {
 <head><meta charset="utf-8"><meta http-equiv="refresh" content="${RELOAD_SECONDS}"><title>Remote agents</title><style>${STYLE}</style></head>
 <body>
 <h1>Tasks</h1>
-${table(["Target", "Task", "State", "Age", "Last word"], taskRows, "This gateway has not delegated a task since it started.")}
+${table(["Target", "Task", "State", "Age", "Last word"], taskRows, "No task of this gateway is on record.")}
 <h1>Targets</h1>
 ${table(["Alias", "URL", "Description"], targetRows, "No target is configured. Add one with: openclaw remote-agent add URL")}
 </body>

@@ -1,4 +1,4 @@
-// One library and one instance per configuration, shared by the whole process.
+// One library, one list of delegated tasks and one instance per configuration, shared by the whole process.
 //
 // OpenClaw evaluates a plugin several times in one process, each time from a private copy of the package. Agent turns and
 // direct calls use different evaluations. Without a shared slot, each would load its own copy of the library and have its
@@ -21,7 +21,7 @@ const slotKey = Symbol.for(`openclaw-remote-agent/${manifest.version}`);
  *
  * `wake(record, text)` wakes a session of the host. `mark(config)` returns the configuration for the library; an evaluation
  * that cannot mark the secrets shares the instance of one that can. The lease is `{ agent, api, CancelToken, definition,
- * followers, settings, tasks, release() }`.
+ * followers, number, settings, tasks, release() }`.
  * @param {Settings} config
  * @param {{ [level: string]: any }} logger
  * @param {() => Library} load
@@ -30,7 +30,7 @@ const slotKey = Symbol.for(`openclaw-remote-agent/${manifest.version}`);
  * @returns {Lease}
  */
 export function acquire(config, logger, load = loadLibrary, wake, mark = (config) => config) {
-  const slot = (globalThis[slotKey] ??= { library: undefined, instances: new Map() });
+  const slot = (globalThis[slotKey] ??= { library: undefined, instances: new Map(), started: 0, tasks: new DelegatedTasks() });
   slot.library ??= load();
   const text = JSON.stringify(config);
   // All code in the process can read the slot, and a configuration contains credentials.
@@ -38,23 +38,24 @@ export function acquire(config, logger, load = loadLibrary, wake, mark = (config
   let instance = slot.instances.get(key);
   if (!instance) {
     const marked = mark(config);
-    instance = start(slot.library, marked === config ? text : JSON.stringify(marked));
+    instance = start(slot, marked === config ? text : JSON.stringify(marked));
     slot.instances.set(key, instance);
   }
   return lease(slot, key, instance, logger, wake);
 }
 
-function start(library, config) {
+function start(slot, config) {
+  const { library, tasks } = slot;
+  const number = (slot.started += 1);
   const loggers = [];
   const wakers = [];
   // Log with the newest active evaluation, because an instance outlives the evaluation that created it.
   const log = (level, line) => loggers.at(-1)?.write(level, line);
   const agent = new library.RemoteAgent(config, log);
-  const tasks = new DelegatedTasks();
   const host = {
     async ask(request, caller) {
       const envelope = await agent.execute(JSON.stringify(request), JSON.stringify(caller), new library.CancelToken(), null);
-      tasks.observe(JSON.parse(envelope));
+      tasks.observe(JSON.parse(envelope), number);
       return envelope;
     },
     render: (envelope, maxChars) => agent.render(envelope, maxChars),
@@ -72,7 +73,7 @@ function start(library, config) {
     const settings = JSON.parse(library.parseConfig(config));
     const { notify, targets } = settings;
     const followers = new Followers(host, { ...notify, byDefault: targets?.some((target) => target.notify === true) });
-    return { agent, settings, definition: JSON.parse(agent.definition()), loggers, wakers, tasks, followers };
+    return { agent, settings, definition: JSON.parse(agent.definition()), loggers, wakers, number, followers };
   } catch (error) {
     agent.close();
     throw error;
@@ -80,7 +81,7 @@ function start(library, config) {
 }
 
 function lease(slot, key, instance, logger, wake) {
-  const { agent, settings, definition, loggers, wakers, followers, tasks } = instance;
+  const { agent, settings, definition, loggers, wakers, followers, number } = instance;
   // A wrapper, because two evaluations may share one logger.
   const own = { write: (level, line) => logger[level]?.(`remote-agent: ${line}`) };
   loggers.push(own);
@@ -90,7 +91,8 @@ function lease(slot, key, instance, logger, wake) {
     settings,
     definition,
     followers,
-    tasks,
+    tasks: slot.tasks,
+    number,
     CancelToken: slot.library.CancelToken,
     api: { request: slot.library.apiRequest, response: slot.library.apiResponse, refusal: slot.library.apiRefusal },
     release() {

@@ -1,33 +1,96 @@
-// The tasks that calls of this process delegated, from their latest results.
-/** @import {Envelope, Route, Summary} from "./types.d.ts" */
+// The tasks that calls of the gateway delegated, from their latest results. They outlive the instance that ran the call: an edit
+// of the settings starts another one. A gateway stores them, so that its successor can show them.
+import { join } from "node:path";
 
-const MAX_TASKS = 200;
+import { readSmall, replaceFile } from "./state-files.js";
+/** @import {CallRequest, Continuation, Envelope, Route, Summary} from "./types.d.ts" */
+
+/** The maximum number of tasks whose handles stay valid, and of those that are listed and stored. */
+const MAX_TASKS = 1000;
+const MAX_LISTED = 200;
+/** The maximum number of handles of a task: each instance gives it one. */
+const MAX_HANDLES = 8;
 const MAX_TEXT_CHARS = 200;
 const MAX_ID_CHARS = 1024;
+const MAX_ROUTE_CHARS = 8192;
+const MAX_FILE_BYTES = 4 * 1024 * 1024;
+const SAVE_DELAY_MS = 1000;
 
-/** A bounded list of delegated tasks. The least recently updated task is evicted first, and a task with a very long id is left out. */
+/**
+ * A delegated task. A stored task of an earlier gateway has no continuation.
+ * @typedef {{ target: string, taskId: string, state?: string, action?: string, since: number, updated: number, lastWord?: string, handles?: Map<string, number>, continuation?: Continuation }} DelegatedTask
+ */
+
+/**
+ * A bounded list of delegated tasks. The least recently updated task is evicted first, and a task with a very long id is left
+ * out.
+ */
 export class DelegatedTasks {
+  /** @type {Map<string, DelegatedTask>} */
   #tasks = new Map();
   #now;
+  /** @type {string | undefined} */
+  #file;
+  /** @type {NodeJS.Timeout | undefined} */
+  #saving;
+  #warn = (/** @type {string} */ _line) => {};
 
   constructor(now = Date.now) {
     this.#now = now;
   }
 
   /**
-   * Records the task of `envelope`.
-   * @param {Envelope} envelope
+   * Adds the tasks that an earlier gateway stored below `stateDir`, and stores later changes there. Returns a function that
+   * stores the last ones.
+   * @param {string | undefined} stateDir
+   * @param {(line: string) => void} warn
    */
-  observe({ ok, action, summary, error }) {
+  open(stateDir, warn) {
+    this.#warn = warn;
+    if (!this.#file && stateDir) {
+      this.#file = join(stateDir, "remote-agent", "tasks.json");
+      const own = [...this.#tasks];
+      this.#tasks = new Map([...this.#stored(), ...own]);
+    }
+    return () => this.#save();
+  }
+
+  /**
+   * Records the task of `envelope`, a result of the instance with this number.
+   * @param {Envelope} envelope
+   * @param {number} [instance]
+   */
+  observe({ ok, action, summary, error }, instance = 0) {
     const latest = ok ? summary : error?.details?.latest_event_summary;
-    const { target, task } = latest?.continuation ?? {};
-    if (!task?.task_id || task.task_id.length > MAX_ID_CHARS) return;
-    const key = JSON.stringify([target?.target_url, task.task_id]);
+    const continuation = latest?.continuation;
+    const { target, task } = continuation ?? {};
+    if (!target || !task?.task_id || task.task_id.length > MAX_ID_CHARS) return;
+    const name = target.target_alias ?? target.target_url ?? "";
+    const key = keyOf(name, task.task_id);
     const now = this.#now();
-    const { since = now } = this.#tasks.get(key) ?? {};
+    const { since = now, handles = new Map() } = this.#tasks.get(key) ?? {};
+    if (task.task_handle) handles.set(task.task_handle, instance);
+    if (handles.size > MAX_HANDLES) handles.delete(handles.keys().next().value);
+    const isSmall = JSON.stringify(continuation).length <= MAX_ROUTE_CHARS;
     this.#tasks.delete(key);
-    this.#tasks.set(key, { route: target, target: target?.target_alias ?? target?.target_url, taskId: task.task_id, handle: task.task_handle, state: task.status, action, since, updated: now, lastWord: lastWord(latest ?? {}) });
-    if (this.#tasks.size > MAX_TASKS) this.#tasks.delete(this.#tasks.keys().next().value);
+    this.#tasks.set(key, { target: name, taskId: task.task_id, state: task.status, action, since, updated: now, lastWord: lastWord(latest ?? {}), handles, continuation: isSmall ? continuation : undefined });
+    if (this.#tasks.size > MAX_TASKS) this.#tasks.delete(/** @type {string} */ (this.#tasks.keys().next().value));
+    if (this.#file) this.#saving ??= setTimeout(() => this.#save(), SAVE_DELAY_MS).unref();
+  }
+
+  /**
+   * Adds the continuation of its task to a request with a handle that another instance than this one gave out and that the
+   * instance does not know.
+   * @template {CallRequest} T
+   * @param {T} request
+   * @param {number} instance
+   * @returns {T}
+   */
+  resumed(request, instance) {
+    const { task_handle: handle, continuation, task_id: id } = request ?? {};
+    if (typeof handle !== "string" || continuation || id) return request;
+    const task = this.#withHandle(handle);
+    return task?.continuation && task.handles?.get(handle) !== instance ? { ...request, continuation: task.continuation } : request;
   }
 
   /**
@@ -36,7 +99,12 @@ export class DelegatedTasks {
    * @returns {Route | undefined}
    */
   targetOf(handle) {
-    return this.#tasks.values().find((task) => task.handle === handle)?.route;
+    return this.#withHandle(handle)?.continuation?.target;
+  }
+
+  /** @param {string} handle */
+  #withHandle(handle) {
+    return this.#tasks.values().find((task) => task.handles?.has(handle));
   }
 
   /**
@@ -44,35 +112,92 @@ export class DelegatedTasks {
    * @param {Route} route
    */
   hasRoute({ target_url: url, card_path: path }) {
-    return this.#tasks.values().some(({ route }) => route?.target_url === url && (path === undefined || route.card_path === path));
+    return this.#tasks.values().some(({ continuation }) => continuation?.target.target_url === url && (path === undefined || continuation?.target.card_path === path));
   }
 
   /** Returns the URLs of the targets that have a task with this id. */
   urlsOf(taskId) {
-    return [...this.#tasks.values()].filter((task) => task.taskId === taskId).map(({ route }) => route?.target_url);
+    return [...this.#tasks.values()].filter((task) => task.taskId === taskId).map(({ continuation }) => continuation?.target.target_url);
   }
 
-  /** Returns the tasks, the latest first, with their age in milliseconds. */
+  /** Returns the latest tasks, the latest first, with their age and the time since the last result in milliseconds. */
   list() {
     const now = this.#now();
-    return [...this.#tasks.values()].reverse().map(({ route, ...task }) => ({ ...task, ageMs: now - task.since }));
+    const latest = [...this.#tasks.values()].slice(-MAX_LISTED).reverse();
+    return latest.map(({ handles, continuation, since, updated, ...task }) => ({ ...task, since, ageMs: now - since, updatedMs: now - updated, handle: handles && [...handles.keys()].at(-1) }));
   }
+
+  /** Returns the stored tasks, the latest last. */
+  #stored() {
+    /** @type {Map<string, DelegatedTask>} */
+    const tasks = new Map();
+    let stored;
+    try {
+      stored = JSON.parse(readSmall(/** @type {string} */ (this.#file), MAX_FILE_BYTES));
+    } catch (error) {
+      // The error of a parser quotes the file.
+      if (error.code !== "ENOENT") this.#warn(`the tasks of an earlier gateway cannot be read from "${this.#file}": ${error instanceof SyntaxError ? "it is not JSON" : error.message}`);
+      return tasks;
+    }
+    for (const { target, taskId, state, action, since, updated, lastWord } of Array.isArray(stored) ? stored.filter(isTask) : []) tasks.set(keyOf(target, taskId), { target, taskId, state, action, since, updated, lastWord });
+    return tasks;
+  }
+
+  /** Stores the tasks, with those that another gateway with this state directory has stored since. */
+  #save() {
+    clearTimeout(this.#saving);
+    if (!this.#file || !this.#saving) return;
+    this.#saving = undefined;
+    const all = this.#stored();
+    for (const [key, task] of this.#tasks) if (!((all.get(key)?.updated ?? 0) > task.updated)) all.set(key, task);
+    const latest = [...all.values()].sort((a, b) => a.updated - b.updated).slice(-MAX_LISTED);
+    try {
+      replaceFile(this.#file, JSON.stringify(latest.map(({ handles, continuation, ...task }) => task)));
+    } catch (error) {
+      this.#warn(`the delegated tasks cannot be stored, so a restart of the gateway forgets them: ${error.message}`);
+    }
+  }
+}
+
+/** @param {string} target @param {string} taskId */
+function keyOf(target, taskId) {
+  return JSON.stringify([target, taskId]);
+}
+
+/** Returns whether a stored value has the fields of a task. */
+function isTask(value) {
+  const { target, taskId, since, updated, state, action, lastWord } = value ?? {};
+  return [target, taskId].every((text) => typeof text === "string") && [since, updated].every(Number.isFinite) && [state, action, lastWord].every((text) => text === undefined || typeof text === "string");
 }
 
 /** Merges `tasks` with the tasks in `targets`, which agents listed. A state from an agent's list takes precedence. */
 export function withAgentTasks(tasks, targets, now = Date.now()) {
-  const key = ({ target, taskId }) => JSON.stringify([target, taskId]);
+  const key = ({ target, taskId }) => keyOf(target, taskId);
   const all = new Map(tasks.map((task) => [key(task), task]));
   for (const { target_alias: target, tasks: listed = [] } of targets) {
     for (const { task_id: taskId, status: state, status_message: said, updated_at: updated } of listed) {
       const task = { target, taskId, state, lastWord: excerpt(said) };
-      const ageMs = Math.max(0, now - Date.parse(updated));
-      if (Number.isFinite(ageMs)) task.ageMs = ageMs;
+      // The time of the state. A2A has no time for the beginning of a task.
+      const updatedMs = Math.max(0, now - Date.parse(updated));
+      if (Number.isFinite(updatedMs)) task.updatedMs = updatedMs;
       const known = all.get(key(task));
-      all.set(key(task), known ? { ...known, state } : task);
+      all.set(key(task), known ? { ...known, state, ...(Number.isFinite(updatedMs) && { updatedMs }) } : task);
     }
   }
   return [...all.values()];
+}
+
+/**
+ * Returns the tasks that a listing asks for, the latest first: those of a target, in one of the states, and with a result or a
+ * state of the last `sinceMs`; at most `limit`. A task whose times are unknown counts as one of now.
+ * @template {{ target?: string, state?: string, ageMs?: number, updatedMs?: number }} T
+ * @param {T[]} tasks
+ * @param {{ target?: string, states?: string[], sinceMs?: number, limit?: number }} wanted
+ */
+export function selected(tasks, { target, states, sinceMs = Infinity, limit = Infinity }) {
+  const idle = (/** @type {T} */ task) => task.updatedMs ?? task.ageMs ?? 0;
+  const found = tasks.filter((task) => (target === undefined || task.target === target) && (states === undefined || states.includes(task.state ?? "unknown")) && idle(task) <= sinceMs);
+  return found.sort((a, b) => idle(a) - idle(b)).slice(0, limit);
 }
 
 /**

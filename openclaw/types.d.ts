@@ -164,6 +164,8 @@ export interface Lease {
   definition: Definition;
   followers: Followers;
   tasks: DelegatedTasks;
+  /** The number of the instance. The tasks are those of all instances of the process. */
+  number: number;
   release(): void;
 }
 

@@ -44,7 +44,7 @@ test("page shows targets and tasks with their age", () => {
 
 test("empty page names the next step", () => {
   const html = page([], []);
-  assert.match(html, /has not delegated a task/);
+  assert.match(html, /No task of this gateway is on record/);
   assert.match(html, /openclaw remote-agent add URL/);
 });
 

@@ -82,3 +82,14 @@ test("an instance without a definition is closed and not kept", () => {
   assert.throws(() => acquire({ a: "broken" }, logger(), load), /no definition/);
   assert.equal(open.length, 0);
 });
+
+test("an edit of the settings keeps the delegated tasks, and another instance resumes their handles", () => {
+  const before = acquire({ a: 1 }, logger(), load);
+  const continuation = { target: { target_alias: "one", target_url: "https://one.example" }, task: { task_id: "kept", task_handle: "rah_kept", status: "input-required" } };
+  before.tasks.observe({ ok: true, action: "send", summary: { continuation } }, before.number);
+  const after = acquire({ a: 2 }, logger(), load);
+  before.release();
+  assert.equal(after.tasks.list()[0].taskId, "kept");
+  assert.deepEqual(after.tasks.resumed({ task_handle: "rah_kept" }, after.number), { task_handle: "rah_kept", continuation });
+  after.release();
+});

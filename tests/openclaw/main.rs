@@ -71,7 +71,7 @@ macro_rules! tests {
 }
 
 /// The tests of the installed plugin, in order. Those that change its configuration are last.
-const TESTS: [Test; 22] = tests![
+const TESTS: [Test; 23] = tests![
     tarball_omits_development_files
     registration_starts_no_thread
     inspect_shows_the_tool
@@ -90,6 +90,7 @@ const TESTS: [Test; 22] = tests![
     abort_ends_the_call_at_the_peer
     reload_keeps_one_image_and_leaves_no_thread
     edited_settings_apply_and_keep_one_image
+    edited_settings_keep_handles_and_tasks
     tool_is_absent_unless_enabled
     invalid_settings_are_logged_with_their_place
     settings_of_the_legacy_id_apply
@@ -295,6 +296,33 @@ fn edited_settings_apply_and_keep_one_image(fixture: &PluginFixture) {
         "{envelope}"
     );
     assert_eq!(process::images(pid), 1);
+}
+
+fn edited_settings_keep_handles_and_tasks(fixture: &PluginFixture) {
+    let mut settings = plugin_settings(&fixture.peer);
+    settings["targets"][0]["description"] = json!("before the edit");
+    fixture.settings(&settings);
+    let mut request = send("later, after an edit");
+    request["timeout_ms"] = json!(500);
+    let sent = fixture.gateway.envelope(request);
+    let task = &sent["summary"]["continuation"]["task"];
+    let handle = task["task_handle"].as_str().unwrap();
+    settings["targets"][0]["description"] = json!("after the edit");
+    fixture.settings(&settings);
+    let status = json!({"action": "status", "task_handle": handle});
+    let envelope = fixture.gateway.envelope(status);
+    assert_eq!(
+        envelope["summary"]["continuation"]["task"]["task_id"], task["task_id"],
+        "{envelope}"
+    );
+    let listed = fixture.socket.request("remoteAgent.tasks", json!({}));
+    let tasks = listed["tasks"].as_array().unwrap();
+    assert!(
+        tasks
+            .iter()
+            .any(|listed| listed["taskId"] == task["task_id"]),
+        "{listed}"
+    );
 }
 
 fn tool_is_absent_unless_enabled(fixture: &PluginFixture) {
