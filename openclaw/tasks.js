@@ -15,6 +15,8 @@ const MAX_ID_CHARS = 1024;
 const MAX_ROUTE_CHARS = 8192;
 const MAX_FILE_BYTES = 4 * 1024 * 1024;
 const SAVE_DELAY_MS = 1000;
+/** The fields of a request that refer to a task, beside its handle. */
+const REFERENCES = ["continuation", "task_id", "context_id", "target_url"];
 
 /**
  * A delegated task. A stored task of an earlier gateway has no continuation.
@@ -79,18 +81,19 @@ export class DelegatedTasks {
   }
 
   /**
-   * Adds the continuation of its task to a request with a handle that another instance than this one gave out and that the
-   * instance does not know.
-   * @template {CallRequest} T
-   * @param {T} request
+   * Returns the request with the continuation of its task in place of a handle that another instance than this one gave out,
+   * which the instance does not know.
+   * @param {CallRequest} request
    * @param {number} instance
-   * @returns {T}
+   * @returns {CallRequest}
    */
   resumed(request, instance) {
-    const { task_handle: handle, continuation, task_id: id } = request ?? {};
-    if (typeof handle !== "string" || continuation || id) return request;
-    const task = this.#withHandle(handle);
-    return task?.continuation && task.handles?.get(handle) !== instance ? { ...request, continuation: task.continuation } : request;
+    const { task_handle: handle, target_alias: alias, ...rest } = request ?? {};
+    // A request with another reference, or to another target, is for the library to judge.
+    if (typeof handle !== "string" || REFERENCES.some((name) => Object.hasOwn(rest, name))) return request;
+    const { handles, continuation } = this.#withHandle(handle) ?? {};
+    if (!continuation || handles?.get(handle) === instance || (alias ?? continuation.target.target_alias) !== continuation.target.target_alias) return request;
+    return { ...rest, continuation };
   }
 
   /**

@@ -59,7 +59,9 @@ test("handle of an earlier instance is resumed by its continuation", () => {
   tasks.observe(before, 1);
   const request = { action: "status", task_handle: "rah_1" };
   assert.equal(tasks.resumed(request, 1), request);
-  assert.deepEqual(tasks.resumed(request, 2), { ...request, continuation: before.summary.continuation });
+  const expected = { action: "status", continuation: before.summary.continuation };
+  assert.deepEqual(tasks.resumed(request, 2), expected);
+  assert.deepEqual(tasks.resumed({ ...request, target_alias: "one" }, 2), expected);
 });
 
 test("handle of an earlier instance stays valid after the task got another one", () => {
@@ -73,7 +75,7 @@ test("handle of an earlier instance stays valid after the task got another one",
 test("request with a place of its own is not changed", () => {
   const tasks = new DelegatedTasks();
   tasks.observe(withHandle(result("t-1", "working"), "rah_1"), 1);
-  for (const request of [null, {}, { task_handle: 7 }, { task_handle: "rah_other" }, { task_handle: "rah_1", task_id: "t" }, { task_handle: "rah_1", continuation: { target: {} } }])
+  for (const request of [null, {}, { task_handle: 7 }, { task_handle: "rah_other" }, { task_handle: "rah_1", task_id: "t" }, { task_handle: "rah_1", continuation: { target: {} } }, { task_handle: "rah_1", target_alias: "two" }])
     assert.equal(tasks.resumed(/** @type {any} */ (request), 2), request);
 });
 
