@@ -2,7 +2,7 @@
 import { line, note, safe } from "./text.js";
 /** @import {Envelope, Part, Summary} from "./types.d.ts" */
 
-/** The states in which the status text belongs to the progress. In any other state, the outcome contains it. */
+/** The states that are progress. The outcome contains any other state, and its status text. */
 const IN_PROGRESS = ["submitted", "working"];
 
 /** The output of one call: the artifacts, or the message if there are none. */
@@ -74,14 +74,12 @@ export class AnswerWriter {
 
   #printState({ continuation, status_message: said }) {
     const status = continuation?.task?.status;
-    const isInProgress = IN_PROGRESS.includes(status);
-    const statusText = isInProgress ? said : undefined;
-    const state = [status, statusText].filter(Boolean).map(line).join(": ");
-    if (!state || state === this.#state) return;
-    if (!isInProgress) this.#endLine();
+    if (!IN_PROGRESS.includes(status)) return;
+    const state = [status, said].filter(Boolean).map(line).join(": ");
+    if (state === this.#state) return;
     note(state);
     this.#state = state;
-    this.#statusText = statusText;
+    this.#statusText = said;
   }
 
   #startBlock() {

@@ -14,6 +14,8 @@ const EXCHANGE_MS = 30_000;
 /** How long the command looks for a gateway that it has lost, and the pause between two attempts. */
 const LOST_MS = 10_000;
 const RETRY_MS = 500;
+/** The code of a gateway that reloads the plugin. */
+const UNAVAILABLE = "UNAVAILABLE";
 /** The maximum length of a request. The gateway closes a connection with a larger frame than 25 MiB. */
 const MAX_REQUEST_BYTES = 24 << 20;
 
@@ -28,18 +30,18 @@ export class GatewayRefusal extends Error {}
 
 /**
  * Sends a request to the running gateway. Returns `{ answer }`, `{ error }` if the gateway refuses, or `{ unreachable }` with
- * the tried address if no gateway responds. `isLost` tells that the connection failed, and `wasSent` whether the gateway may
- * have the request.
+ * the tried address if no gateway responds. `isLost` tells that a later request may succeed: the connection failed, or the
+ * gateway reloads the plugin. `wasSent` tells whether the gateway may have the request.
  * @param {string} method
  * @param {object} params
  * @returns {Promise<Exchange>}
  */
 export async function callGateway(method, params = {}, timeoutMs = 10_000) {
-  const { callGatewayFromCli, isGatewayTransportError } = await import("openclaw/plugin-sdk/gateway-runtime");
+  const { callGatewayFromCli, isGatewayClientRequestError, isGatewayTransportError } = await import("openclaw/plugin-sdk/gateway-runtime");
   try {
     return { answer: await callGatewayFromCli(method, { timeout: String(timeoutMs), json: true }, params, { progress: false }) };
   } catch (error) {
-    if (!isGatewayTransportError(error)) return { error: error.message, isLost: false, wasSent: true };
+    if (!isGatewayTransportError(error)) return { error: error.message, isLost: isGatewayClientRequestError(error) && error.gatewayCode === UNAVAILABLE, wasSent: true };
     const wasSent = error.requestDispatched !== false;
     // A busy gateway may time out, and one that refuses the token closes the connection. Both are running.
     const isRefused = error.code === POLICY_VIOLATION;
@@ -55,6 +57,8 @@ export function noGateway({ url, urlSource }) {
   return `no gateway answers at ${line(url)} (${line(source)}); if it runs on another port, correct ${line(source)}; \`openclaw gateway run\` starts one`;
 }
 
+/** @typedef {NonNullable<Awaited<ReturnType<typeof askGateway>>>} Gateway */
+
 /**
  * Returns the running gateway, or undefined if no gateway runs. The methods of the result throw a {@link GatewayRefusal} if
  * the gateway refuses.
@@ -62,7 +66,7 @@ export function noGateway({ url, urlSource }) {
  * @param {HostConfig} _host
  */
 export async function askGateway(_api, _host, call = callGateway) {
-  const { answer, error, unreachable } = await call("remoteAgent.settings");
+  const { answer, error, unreachable } = await whenLoaded(() => call("remoteAgent.settings"));
   if (unreachable) return undefined;
   if (error !== undefined) throw new GatewayRefusal(refusalOf(error));
   /** @type {GatewaySettings} */
@@ -79,14 +83,23 @@ export async function askGateway(_api, _host, call = callGateway) {
      * @returns {Promise<Envelope>}
      */
     async run(request, onUpdate, more = {}) {
-      if (request.action !== "list_targets") return await runCall(call, request, onUpdate, more);
-      const { answer, error, unreachable } = await call("remoteAgent.list", { listTasks: more.list_tasks, agent: more.agent_id }, EXCHANGE_MS);
+      if (request.action !== "list_targets") return await runCall(call, settings.gatewayId, request, onUpdate, more);
+      const { answer, error, unreachable } = await whenLoaded(() => call("remoteAgent.list", { listTasks: more.list_tasks, agent: more.agent_id }, EXCHANGE_MS));
       if (unreachable) throw new GatewayRefusal("the gateway stopped");
       if (error !== undefined) throw new GatewayRefusal(refusalOf(error));
       return answer.envelope;
     },
     close() {},
   };
+}
+
+/** Repeats a request that changes nothing while the gateway reloads the plugin. */
+async function whenLoaded(request) {
+  for (const start = Date.now(); ; ) {
+    const exchange = await request();
+    if (exchange.error === undefined || !exchange.isLost || Date.now() - start > LOST_MS) return exchange;
+    await sleep(RETRY_MS);
+  }
 }
 
 /** Returns the reason of a refusal. OpenClaw has no method of a plugin that it has not loaded. */
@@ -97,12 +110,13 @@ function refusalOf(error) {
 
 /**
  * @param {typeof callGateway} call
+ * @param {string} gatewayId
  * @param {CallRequest} request
  * @param {((update: any) => void) | null | undefined} onUpdate
  * @param {Caller} more
  * @returns {Promise<Envelope>}
  */
-async function runCall(call, request, onUpdate, { agent_id: agent }) {
+async function runCall(call, gatewayId, request, onUpdate, { agent_id: agent }) {
   const id = randomUUID();
   const params = { id, request, agent, updates: Boolean(onUpdate) };
   if (Buffer.byteLength(JSON.stringify(params)) > MAX_REQUEST_BYTES) throw new GatewayRefusal(`the message exceeds the ${MAX_REQUEST_BYTES >> 20} MiB that a gateway takes; nothing was sent`);
@@ -116,14 +130,21 @@ async function runCall(call, request, onUpdate, { agent_id: agent }) {
     onUpdate?.(update);
   };
   try {
-    let exchange = await call("remoteAgent.call", params, EXCHANGE_MS);
+    const start = () => call("remoteAgent.call", params, EXCHANGE_MS);
+    let exchange = await start();
     if (exchange.error !== undefined && !exchange.isLost) throw new GatewayRefusal(refusalOf(exchange.error));
     if (exchange.answer === undefined && !exchange.wasSent) return lost(request, latest, false);
     let text = "";
     for (let after = 0, lostAt = 0; ; ) {
-      /** @type {CallNews & { isUnknown?: boolean } | undefined} */
+      /** @type {CallNews & { unknownTo?: string, wasStarted?: boolean } | undefined} */
       const news = exchange.answer;
-      if (news?.isUnknown || (exchange.error !== undefined && !exchange.isLost)) return lost(request, latest, true);
+      if (exchange.error !== undefined && !exchange.isLost) return lost(request, latest, true);
+      if (news?.unknownTo) {
+        // The gateway runs since before the call and never got it. It ignores a second call with the same id.
+        if (news.unknownTo !== gatewayId || news.wasStarted) return lost(request, latest, true);
+        exchange = await start();
+        continue;
+      }
       if (news) {
         lostAt = 0;
         news.updates.forEach(show);

@@ -3,7 +3,7 @@ import { createReadStream } from "node:fs";
 import process from "node:process";
 import { createInterface } from "node:readline";
 
-import { askGateway, callGateway, noGateway } from "./ask-gateway.js";
+import { callGateway, noGateway } from "./ask-gateway.js";
 import { registerCallCommands } from "./call-commands.js";
 import { CommandError, edit, positive } from "./command-support.js";
 import { settings, targetsIn } from "./config.js";
@@ -11,6 +11,7 @@ import { addTarget, aliasFor, disallowTool, removeTarget } from "./configuration
 import { openInstance } from "./instance.js";
 import { withPlace } from "./place.js";
 import { FAILED, OK, TIMEOUT, age, printError, exitOf, hintFor, line, note, print, safe, table, word } from "./report.js";
+import { wrapped } from "./table.js";
 import { lastWord, withAgentTasks } from "./tasks.js";
 /** @import {Api, HostConfig, Settings, Target} from "./types.d.ts" */
 
@@ -223,7 +224,7 @@ async function doctor({ api, host, options }) {
     if (changes.length > 0) found = await diagnose({ host: fixed, api });
   }
   if (options.json) print(JSON.stringify({ ok: !found.some(isError), findings: found }));
-  else for (const { severity, message, fixHint } of found) print(`${{ info: "ok", warning: "warn" }[severity] ?? severity}: ${message}${fixHint ? `. ${fixHint}` : ""}`);
+  else for (const { severity, message, fixHint } of found) print(wrapped(`${{ info: "ok", warning: "warn" }[severity] ?? severity}: ${message}${fixHint ? `. ${fixHint}` : ""}`));
   return found.some(isError) ? FAILED : OK;
 }
 

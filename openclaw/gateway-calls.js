@@ -3,6 +3,8 @@
 // A method of the gateway answers once, and a restart of the gateway waits for it. So `start` returns at once, and the
 // command requests news until the call is done. The calls belong to the process: another evaluation of the plugin, after a
 // change of the settings, continues to answer for them.
+import { randomUUID } from "node:crypto";
+
 import manifest from "./package.json" with { type: "json" };
 import { line } from "./text.js";
 import { DelegatedTasks } from "./tasks.js";
@@ -18,6 +20,9 @@ const MAX_WAITING_CHARS = 4 << 20;
 /** The maximum length of a piece of the result, so that each answer fits into a frame of the gateway (25 MiB). */
 const PIECE_CHARS = 1 << 20;
 
+/** The number of ended calls whose ids are remembered, so that no call starts twice. */
+const MAX_ENDED = 10_000;
+
 const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** An error of a request, for the command. */
@@ -29,6 +34,10 @@ export class CallError extends Error {}
 export class GatewayCalls {
   /** @type {Map<string, GatewayCall>} */
   #calls = new Map();
+  /** @type {Set<string>} */
+  #ended = new Set();
+  /** Identifies the process, so that a command recognizes a restart. */
+  gatewayId = randomUUID();
   /** The tasks of these calls. The approval of messages does not know them: they are no results of an agent of OpenClaw. */
   tasks = new DelegatedTasks();
 
@@ -42,7 +51,7 @@ export class GatewayCalls {
    */
   start(id, request, caller, withUpdates, lease) {
     if (!ID.test(id)) throw new CallError("`id` is not a UUID");
-    if (this.#calls.has(id)) return;
+    if (this.wasStarted(id)) return;
     if (this.#calls.size >= MAX_CALLS) throw new CallError(`the gateway runs ${MAX_CALLS} calls of operators already; nothing was sent. Try again later`);
     const token = new lease.CancelToken();
     /** @type {GatewayCall} */
@@ -81,8 +90,15 @@ export class GatewayCalls {
     call.timer = setTimeout(() => {
       call.token.cancel();
       this.#calls.delete(id);
+      this.#ended.add(id);
+      if (this.#ended.size > MAX_ENDED) this.#ended.delete(/** @type {string} */ (this.#ended.values().next().value));
     }, ABANDONED_MS);
     call.timer.unref();
+  }
+
+  /** Returns whether a call with this id was started. */
+  wasStarted(id) {
+    return this.#calls.has(id) || this.#ended.has(id);
   }
 
   /**

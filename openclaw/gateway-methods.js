@@ -46,11 +46,12 @@ export function registerGatewayMethods(api, config, lease, ask = () => undefined
     if (!instance) throw new CallError("the tool is switched off in the gateway, or its settings are not valid: see the gateway's log, or `openclaw remote-agent doctor`");
     return instance;
   };
+  const newsOf = async ({ id, after = 0, offset = 0 }) => (await calls.news(id, count(after), count(offset))) ?? { unknownTo: calls.gatewayId, wasStarted: calls.wasStarted(id) };
   const stateDir = () => api.runtime?.state?.resolveStateDir?.();
 
   method("targets", "operator.read", () => ({ targets: rows.targets() }));
   method("tasks", "operator.read", () => ({ tasks: rows.tasks() }));
-  method("settings", "operator.read", () => settingsOf(config, lease() !== undefined, stateDir()));
+  method("settings", "operator.read", () => ({ gatewayId: calls.gatewayId, ...settingsOf(config, lease() !== undefined, stateDir()) }));
   method("list", "operator.read", async ({ agent, listTasks }, client) => {
     const { agent: library, CancelToken } = ready();
     const caller = { operator: operatorOf(client), agent_id: textIn(agent), list_tasks: listTasks === true };
@@ -63,9 +64,9 @@ export function registerGatewayMethods(api, config, lease, ask = () => undefined
     if (!approves && ask()?.({ params: request })) throw new CallError(`an operator approves messages to this target, and this connection has none of the scopes ${APPROVER_SCOPES.join(", ")}; nothing was sent`);
     const caller = { operator: operatorOf(client), agent_id: textIn(agent), state_dir: stateDir() };
     calls.start(id, request, caller, updates === true, instance);
-    return await calls.news(id, 0, 0);
+    return await newsOf({ id });
   });
-  method("news", "operator.write", async ({ id, after, offset }) => (await calls.news(id, count(after), count(offset))) ?? { isUnknown: true });
+  method("news", "operator.write", newsOf);
   method("stop", "operator.write", ({ id }) => (calls.stop(id), {}));
   return rows;
 }
@@ -84,11 +85,18 @@ function operatorOf(client) {
  * @param {Settings} config
  * @param {boolean} isReady
  * @param {string} [stateDir]
- * @returns {GatewaySettings}
+ * @returns {Omit<GatewaySettings, "gatewayId">}
  */
 function settingsOf(config, isReady, stateDir) {
-  const targets = targetsIn(config).map(({ alias, baseUrl, allowedAgents }) => ({ alias, url: withoutSecrets(baseUrl), allowedAgents }));
-  return { isReady, targets, unresolved: unresolvedIn(config), envFile: stateDir && join(stateDir, ".env") };
+  return { isReady, targets: addressesOf(config), unresolved: unresolvedIn(config), envFile: stateDir && join(stateDir, ".env") };
+}
+
+/**
+ * Returns the alias and the address of each target.
+ * @param {Settings} config
+ */
+export function addressesOf(config) {
+  return targetsIn(config).map(({ alias, baseUrl }) => ({ alias, url: withoutSecrets(baseUrl) }));
 }
 
 /** @param {Settings} config */

@@ -29,5 +29,5 @@ export const isOfGateway = ({ status }) => status !== undefined;
  * @param {ListedGateway} [gateway]
  */
 export function faultOf({ url, state, last_error: error } = {}) {
-  return error && state !== "connected" ? `the local gateway at ${line(url)} does not answer: ${line(error)}` : undefined;
+  return error && state !== "OPEN" ? `the local gateway at ${line(url)} does not answer: ${line(error)}` : undefined;
 }

@@ -5,7 +5,7 @@ import { secretPlaces } from "./secrets.js";
 /** @import {EnvelopeError, Settings, UnresolvedSecret} from "./types.d.ts" */
 
 /** The reasons of an agent that refuses a credential, or the lack of one. */
-const REFUSALS = new Set(["auth_required", "auth_failed", "token_expired"]);
+export const REFUSALS = new Set(["auth_required", "auth_failed", "token_expired"]);
 
 /**
  * The place where a call ran. `envFile` is the file with the gateway's environment variables.
@@ -30,15 +30,14 @@ export function repairFor({ reason, details }, alias, place) {
   return hintFor(reason, details);
 }
 
-/**
- * Returns the repair for an environment variable that is missing where agents run.
- * @param {string} variable
- * @param {Pick<CallPlace, "inGateway" | "envFile">} place
- */
-export function missingVariable(variable, { inGateway, envFile }) {
+/** Returns the name of the file with the gateway's environment variables. */
+export const envFileName = (/** @type {string | undefined} */ file) => line(file ?? "the file .env of its state directory");
+
+/** Returns the repair for an environment variable that is missing where the call ran. */
+function missingVariable(variable, { inGateway, envFile }) {
   const name = line(variable);
-  if (!inGateway) return `Set the environment variable \`${name}\` in this shell, and for the gateway in ${line(envFile ?? "the file .env of OpenClaw's state directory")}.`;
-  return `The gateway does not have ${name}: add it to ${line(envFile ?? "the file .env of its state directory")} and restart the gateway (\`openclaw gateway restart\`).`;
+  if (!inGateway) return `Set the environment variable \`${name}\` in this shell; the gateway needs it too.`;
+  return `The gateway does not have ${name}: add it to ${envFileName(envFile)} and restart the gateway (\`openclaw gateway restart\`).`;
 }
 
 /**

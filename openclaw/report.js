@@ -35,8 +35,9 @@ export function exitOfEnvelope({ ok, error, summary }) {
  * @param {string} [hint]
  */
 export function report(envelope, hint) {
-  if (!envelope.ok) printError(envelope.error, hint);
   const summary = envelope.ok ? envelope.summary : envelope.error?.details?.latest_event_summary;
+  if (envelope.error?.reason === "aborted") note(summary?.continuation?.task ? "stopped waiting; the task continues" : "stopped waiting; the agent may have received the message");
+  else if (!envelope.ok) printError(envelope.error, hint);
   if (summary?.incomplete) note("part of the result may be missing");
   if (summary?.wait_expired) note("the wait ended before the task; `--timeout-ms` sets a longer one");
   if (summary?.continuation) printNextSteps(summary);

@@ -194,9 +194,11 @@ export interface CallNews {
 
 /** The settings of the running gateway, as far as they matter to the commands. */
 export interface GatewaySettings {
+  /** Identifies the process of the gateway. */
+  gatewayId: string;
   /** Whether the gateway has an instance of the tool. */
   isReady: boolean;
-  targets: { alias: string; url: string; allowedAgents?: string[] }[];
+  targets: { alias: string; url: string }[];
   unresolved: UnresolvedSecret[];
   /** The file with environment variables that the gateway reads when it starts. */
   envFile?: string;

@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import { askGateway } from "../ask-gateway.js";
 
-const SETTINGS = { isReady: true, targets: [], unresolved: [] };
+const SETTINGS = { gatewayId: "g-1", isReady: true, targets: [], unresolved: [] };
 const ENVELOPE = { ok: true, action: "send", summary: {} };
 const UPDATE = { ok: true, phase: "update", summary: { continuation: { target: { target_alias: "a" }, task: { task_id: "t-1", status: "working", can_cancel: true } } } };
 const AWAY = { unreachable: { url: "ws://127.0.0.1:9", urlSource: "local loopback" }, isLost: true };
@@ -68,18 +68,36 @@ test("message that did not reach the gateway was not sent", async () => {
   assert.match(error.message, /nothing was sent/);
 });
 
-test("restarted gateway may have delivered the message", async () => {
-  const { gateway, count } = await asked({ ...AWAY, wasSent: true }, { answer: { isUnknown: true } });
-  const { error } = await gateway.run(send);
-  assert.deepEqual([error.reason, error.details.delivered, error.retryable, count("call")], ["connection_reset", "unknown", false, 1]);
-  assert.match(error.message, /may have received the message/);
+test("gateway that forgot the call, or restarted, may have delivered the message", async () => {
+  for (const unknown of [{ unknownTo: "g-2", wasStarted: false }, { unknownTo: "g-1", wasStarted: true }]) {
+    const { gateway, count } = await asked({ ...AWAY, wasSent: true }, { answer: unknown });
+    const { error } = await gateway.run(send);
+    assert.deepEqual([error.reason, error.details.delivered, error.retryable, count("call")], ["connection_reset", "unknown", false, 1]);
+    assert.match(error.message, /may have received the message/);
+  }
 });
 
 test("restarted gateway leaves the continuation of a known task", async () => {
-  const { gateway } = await asked({ answer: { updates: [JSON.stringify(UPDATE)], next: 1 } }, { answer: { isUnknown: true } });
+  const { gateway } = await asked({ answer: { updates: [JSON.stringify(UPDATE)], next: 1 } }, { answer: { unknownTo: "g-2" } });
   const { error } = await gateway.run(send, () => {});
   assert.equal(error.details.delivered, "yes");
   assert.deepEqual(error.details.latest_event_summary, UPDATE.summary);
+});
+
+test("call that a reload kept from the gateway starts once it has the plugin again", async () => {
+  const reloading = { error: "reloaded", isLost: true, wasSent: true };
+  const { gateway, seen, count } = await asked(reloading, reloading, { answer: { unknownTo: "g-1", wasStarted: false } }, last());
+  assert.deepEqual(await gateway.run(send), ENVELOPE);
+  assert.deepEqual([count("call"), count("news")], [2, 2]);
+  const ids = new Set(seen.map(([, { id }]) => id));
+  assert.equal(ids.size, 1);
+});
+
+test("call continues after a reload", async () => {
+  const reloading = { error: "reloaded", isLost: true, wasSent: true };
+  const { gateway, count } = await asked({ answer: { updates: [JSON.stringify(UPDATE)], next: 1 } }, reloading, last({ next: 1 }));
+  assert.deepEqual(await gateway.run(send, () => {}), ENVELOPE);
+  assert.deepEqual([count("call"), count("news")], [1, 2]);
 });
 
 test("refusal of a call is an error with its reason", async () => {

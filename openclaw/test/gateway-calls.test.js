@@ -89,6 +89,8 @@ test("call without requests for its news is stopped and forgotten", async (t) =>
   t.mock.timers.tick(30_000);
   assert.equal(call.canceled, 1);
   assert.equal(await calls.news(ID, 0, 0), undefined);
+  start();
+  assert.deepEqual([call.started, calls.wasStarted(ID)], [1, true]);
 });
 
 test("error of the library is the news of its call", async () => {

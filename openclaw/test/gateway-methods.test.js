@@ -60,11 +60,11 @@ test("settings name the credentials without a value, and no value", async () => 
   const token = (value) => ({ type: "bearer", token: value });
   const targets = [
     { alias: "one", baseUrl: "https://one.example", auth: token({ source: "env", provider: "default", id: "ONE_TOKEN" }) },
-    { alias: "two", baseUrl: "https://two.example", auth: token(SECRET), allowedAgents: ["writer"] },
+    { alias: "two", baseUrl: "https://two.example", auth: token(SECRET) },
   ];
   const [, settings] = await methods({ targets }).call("settings");
   assert.deepEqual(settings.unresolved, [{ path: "targets[0].auth.token", alias: "one", variable: "ONE_TOKEN" }]);
-  assert.deepEqual(settings.targets[1], { alias: "two", url: "https://two.example", allowedAgents: ["writer"] });
+  assert.deepEqual(settings.targets[1], { alias: "two", url: "https://two.example" });
   assert.equal(settings.isReady, false);
   assert.ok(!JSON.stringify(settings).includes(SECRET));
 });
@@ -104,8 +104,11 @@ test("request that is none is refused", async () => {
     const [ok, , error] = await methods({}, { lease }).call("call", params);
     assert.deepEqual([ok, error.code], [false, "INVALID_REQUEST"], JSON.stringify(params));
   }
-  assert.deepEqual(await methods({}, { lease }).call("news", { id: ID }), [true, { isUnknown: true }]);
-  assert.deepEqual(await methods({}).call("news", {}), [true, { isUnknown: true }]);
+  for (const params of [{ id: ID }, {}]) {
+    const { call } = methods({}, { lease });
+    const [, { gatewayId }] = await call("settings");
+    assert.deepEqual(await call("news", params), [true, { unknownTo: gatewayId, wasStarted: false }]);
+  }
   const [ok, , error] = await methods({}).call("call", message);
   assert.equal(ok, false);
   assert.match(error.message, /switched off/);
