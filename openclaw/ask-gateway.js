@@ -23,15 +23,13 @@ const MAX_REQUEST_BYTES = 24 << 20;
 export class GatewayRefusal extends Error {}
 
 /**
- * @typedef {{ answer: any, error?: undefined, unreachable?: undefined }
- *   | { answer?: undefined, error: string, unreachable?: undefined, isLost: boolean, wasSent: boolean }
- *   | { answer?: undefined, error?: undefined, unreachable: { url: string, urlSource: string }, isLost: true, wasSent: boolean }} Exchange
+ * An exchange with the gateway: its answer; or why it refuses, or may answer later (`isLost`); or the address at which no gateway
+ * answers. `wasSent` tells whether the gateway may have the request.
+ * @typedef {{ answer?: any, error?: string, unreachable?: { url: string, urlSource: string }, isLost?: boolean, isRefused?: boolean, wasSent?: boolean }} Exchange
  */
 
 /**
- * Sends a request to the running gateway. Returns `{ answer }`, `{ error }` if the gateway refuses, or `{ unreachable }` with
- * the tried address if no gateway responds. `isLost` tells that a later request may succeed: the connection failed, or the
- * gateway reloads the plugin. `wasSent` tells whether the gateway may have the request.
+ * Sends a request to the running gateway.
  * @param {string} method
  * @param {object} params
  * @returns {Promise<Exchange>}
@@ -41,12 +39,13 @@ export async function callGateway(method, params = {}, timeoutMs = 10_000) {
   try {
     return { answer: await callGatewayFromCli(method, { timeout: String(timeoutMs), json: true }, params, { progress: false }) };
   } catch (error) {
-    if (!isGatewayTransportError(error)) return { error: error.message, isLost: isGatewayClientRequestError(error) && error.gatewayCode === UNAVAILABLE, wasSent: true };
-    const wasSent = error.requestDispatched !== false;
-    // A busy gateway may time out, and one that refuses the token closes the connection. Both are running.
-    const isRefused = error.code === POLICY_VIOLATION;
-    if (error.kind === "timeout" || isRefused || !error.connectionDetails) return { error: error.message, isLost: !isRefused, wasSent };
-    return { unreachable: error.connectionDetails, isLost: true, wasSent };
+    const { message } = error;
+    if (isGatewayTransportError(error) && error.code === POLICY_VIOLATION) return { error: message, isRefused: true };
+    // A connection that is refused has no close code. A busy gateway may time out, and is running.
+    if (isGatewayTransportError(error) && error.kind === "closed") return { unreachable: error.connectionDetails, isLost: true, wasSent: error.code !== undefined };
+    const isRefused = isGatewayClientRequestError(error) && error.gatewayCode !== UNAVAILABLE;
+    const isLost = isGatewayTransportError(error) || isGatewayClientRequestError(error) || /^gateway (closed|timeout)/.test(message);
+    return { error: message, isRefused, isLost: isLost && !isRefused, wasSent: true };
   }
 }
 
@@ -97,7 +96,7 @@ export async function askGateway(_api, _host, call = callGateway) {
 async function whenLoaded(request) {
   for (const start = Date.now(); ; ) {
     const exchange = await request();
-    if (exchange.error === undefined || !exchange.isLost || Date.now() - start > LOST_MS) return exchange;
+    if (!exchange.error || !exchange.isLost || Date.now() - start > LOST_MS) return exchange;
     await sleep(RETRY_MS);
   }
 }
@@ -132,13 +131,13 @@ async function runCall(call, gatewayId, request, onUpdate, { agent_id: agent }) 
   try {
     const start = () => call("remoteAgent.call", params, EXCHANGE_MS);
     let exchange = await start();
-    if (exchange.error !== undefined && !exchange.isLost) throw new GatewayRefusal(refusalOf(exchange.error));
+    if (exchange.isRefused) throw new GatewayRefusal(refusalOf(exchange.error));
     if (exchange.answer === undefined && !exchange.wasSent) return lost(request, latest, false);
     let text = "";
     for (let after = 0, lostAt = 0; ; ) {
       /** @type {CallNews & { unknownTo?: string, wasStarted?: boolean } | undefined} */
       const news = exchange.answer;
-      if (exchange.error !== undefined && !exchange.isLost) return lost(request, latest, true);
+      if (exchange.isRefused) return lost(request, latest, true);
       if (news?.unknownTo) {
         // The gateway runs since before the call and never got it. It ignores a second call with the same id.
         if (news.unknownTo !== gatewayId || news.wasStarted) return lost(request, latest, true);

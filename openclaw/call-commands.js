@@ -191,11 +191,11 @@ async function call(context, request) {
     if (options.save && continuation) await writeFile(options.save, `${JSON.stringify(continuation)}\n`, { mode: 0o600 });
     if (options.json) return envelope.ok ? OK : exitOf(envelope.error?.reason);
     const target = alias ?? request.continuation?.target?.target_alias;
-    const exit = report(envelope, envelope.ok ? undefined : repairFor(envelope.error, target, place));
+    const exit = report(envelope, envelope.ok ? undefined : repairFor(envelope.error, target, place), options.agent);
     // An agent that refuses a message for a task may have ended the task.
     if (request.action === "send" && (request.task_id ?? request.continuation?.task) && envelope.error?.reason === "rpc_error") {
       const { ok, summary } = await place.run(stateOf(request), null, caller);
-      if (ok) printNextSteps(summary);
+      if (ok) printNextSteps(summary, options.agent);
     }
     return exit;
   });

@@ -172,7 +172,7 @@ async function checkAgents(add, where, place, shell) {
   }
 }
 
-const hasVariable = (config, { target_alias: alias }) => variablesIn({ targets: targetsIn(config).filter((one) => one.alias === alias) }).length > 0;
+const hasVariable = (/** @type {Settings} */ config, /** @type {ListedTarget} */ { target_alias: alias }) => variablesIn({ targets: targetsIn(config).filter((one) => one.alias === alias) }).length > 0;
 
 /** Lists the agents with the environment of this shell. */
 async function listedHere(shell, list) {

@@ -33,7 +33,11 @@ export function repairFor({ reason, details }, alias, place) {
 /** Returns the name of the file with the gateway's environment variables. */
 export const envFileName = (/** @type {string | undefined} */ file) => line(file ?? "the file .env of its state directory");
 
-/** Returns the repair for an environment variable that is missing where the call ran. */
+/**
+ * Returns the repair for an environment variable that is missing where the call ran.
+ * @param {string} variable
+ * @param {CallPlace} place
+ */
 function missingVariable(variable, { inGateway, envFile }) {
   const name = line(variable);
   if (!inGateway) return `Set the environment variable \`${name}\` in this shell; the gateway needs it too.`;

@@ -1,10 +1,10 @@
 // Prints an envelope: the agent's text on standard output, everything else on standard error.
 import EXIT_CODES from "./exit-codes.json" with { type: "json" };
 import { line, note, word } from "./text.js";
-/** @import {Envelope, EnvelopeError, Summary} from "./types.d.ts" */
 
 export { age, line, note, print, safe, word } from "./text.js";
 export { table } from "./table.js";
+/** @import {Envelope, EnvelopeError, Summary} from "./types.d.ts" */
 
 export const OK = 0;
 export const FAILED = 1;
@@ -33,14 +33,15 @@ export function exitOfEnvelope({ ok, error, summary }) {
  * Prints how a call ended, and returns its exit code. `hint` is what to do about its error.
  * @param {Envelope} envelope
  * @param {string} [hint]
+ * @param {string} [agent] the agent in whose name the call ran
  */
-export function report(envelope, hint) {
+export function report(envelope, hint, agent) {
   const summary = envelope.ok ? envelope.summary : envelope.error?.details?.latest_event_summary;
   if (envelope.error?.reason === "aborted") note(summary?.continuation?.task ? "stopped waiting; the task continues" : "stopped waiting; the agent may have received the message");
   else if (!envelope.ok) printError(envelope.error, hint);
   if (summary?.incomplete) note("part of the result may be missing");
   if (summary?.wait_expired) note("the wait ended before the task; `--timeout-ms` sets a longer one");
-  if (summary?.continuation) printNextSteps(summary);
+  if (summary?.continuation) printNextSteps(summary, agent);
   return exitOfEnvelope(envelope);
 }
 
@@ -75,12 +76,13 @@ export function hintFor(reason, details) {
 }
 
 /**
- * Prints the state of a task, and the commands that continue it or its conversation.
+ * Prints the state of a task, and the commands that continue it or its conversation, in the name of `agent`.
  * @param {Summary} summary
+ * @param {string} [agent]
  */
-export function printNextSteps({ continuation, status_message: said }) {
+export function printNextSteps({ continuation, status_message: said }, agent) {
   const { target, task, conversation } = continuation ?? {};
-  const to = `--target ${word(target?.target_alias ?? "")}`;
+  const to = `--target ${word(target?.target_alias ?? "")}${agent ? ` --agent ${word(agent)}` : ""}`;
   const converse = () => {
     if (conversation?.context_id) note(`to continue the conversation:\n  ${COMMAND} send ${to} --context ${word(conversation.context_id)} 'TEXT'`);
   };

@@ -41,11 +41,12 @@ function columns(cells) {
   return cells.map((row) => row.map((cell, column) => pad(cell, widths[column])).join(GAP).trimEnd().replaceAll("\n", `\n${indent}`)).join("\n");
 }
 
-function blocks([head, ...rows], width) {
+function blocks(/** @type {string[][]} */ cells, width) {
+  const [head = [], ...rows] = cells;
   const indent = Math.max(...head.map(widthOf)) + GAP.length;
   const room = Math.max(width - indent, MIN_WRAPPED_WIDTH);
-  const cell = (label, text) => pad(label, indent) + wrap(text, room).replaceAll("\n", `\n${" ".repeat(indent)}`);
-  return rows.map((row) => row.flatMap((text, column) => (isEmpty(text) ? [] : [cell(head[column], text)])).join("\n")).join("\n\n");
+  const labelled = (label, text) => pad(label, indent) + wrap(text, room).replaceAll("\n", `\n${" ".repeat(indent)}`);
+  return rows.map((row) => row.flatMap((text, column) => (isEmpty(text) ? [] : [labelled(head[column], text)])).join("\n")).join("\n\n");
 }
 
 /** Wraps a text for the terminal, each of its lines. */

@@ -31,7 +31,7 @@ test("gateway that refuses is named with what to do", async () => {
   for (const [error, expected] of [
     ["unknown method: remoteAgent.settings", /has not loaded this version of the plugin; run `openclaw gateway restart`/],
     ["unauthorized\u001b[2J", /refuses: unauthorized\[2J$/],
-  ]) await assert.rejects(askGateway({}, {}, async () => ({ error, isLost: false, wasSent: true })), expected);
+  ]) await assert.rejects(askGateway({}, {}, async () => ({ error, isRefused: true })), expected);
 });
 
 test("call shows its updates and returns its envelope", async () => {
@@ -101,7 +101,7 @@ test("call continues after a reload", async () => {
 });
 
 test("refusal of a call is an error with its reason", async () => {
-  const { gateway } = await asked({ error: "missing scope: operator.write", isLost: false, wasSent: true });
+  const { gateway } = await asked({ error: "missing scope: operator.write", isRefused: true });
   await assert.rejects(gateway.run(send), /refuses: missing scope/);
   const failed = await asked({ answer: { updates: [], next: 0, failure: "it broke" } });
   await assert.rejects(failed.gateway.run(send), /it broke/);
