@@ -1,15 +1,19 @@
 // `openclaw remote-agent …`: commands with the names and exit codes of `remote-agent`, on the settings of OpenClaw.
-import { createReadStream, existsSync } from "node:fs";
-import { readFile, writeFile } from "node:fs/promises";
+import { createReadStream } from "node:fs";
 import process from "node:process";
 import { createInterface } from "node:readline";
 
+import { callGateway, noGateway } from "./ask-gateway.js";
+import { registerCallCommands } from "./call-commands.js";
+import { CommandError, edit, positive } from "./command-support.js";
 import { settings, targetsIn } from "./config.js";
 import { addTarget, aliasFor, disallowTool, removeTarget } from "./configuration.js";
 import { openInstance } from "./instance.js";
-import { FAILED, OK, TIMEOUT, USAGE, age, printError, exitOf, printNextSteps, hintFor, line, note, print, report, safe, table, word } from "./report.js";
+import { withPlace } from "./place.js";
+import { FAILED, OK, TIMEOUT, age, printError, exitOf, hintFor, line, note, print, safe, table, word } from "./report.js";
+import { wrapped } from "./table.js";
 import { lastWord, selected, withAgentTasks } from "./tasks.js";
-/** @import {Api, CallRequest, Envelope, HostConfig, Settings, Target} from "./types.d.ts" */
+/** @import {Api, HostConfig, Settings, Target} from "./types.d.ts" */
 
 /** @typedef {{ api: Api, host: HostConfig, options: Record<string, any>, args: string[] }} Context */
 
@@ -21,17 +25,6 @@ const MAX_MISSES = 3;
 const MAX_REQUESTED_TEXTS = 8;
 const TEXT_TIMEOUT_MS = 5000;
 const STATES = ["submitted", "working", "input-required", "auth-required", "completed", "failed", "canceled", "rejected", "unknown"];
-
-// The WebSocket close code of a gateway that refuses a token.
-const POLICY_VIOLATION = 1008;
-
-/** A user error, or another reason to stop. */
-class CommandError extends Error {
-  constructor(message, exit = USAGE) {
-    super(message);
-    this.exit = exit;
-  }
-}
 
 /** Registers the commands below `program`. `config` is the configuration of the host. */
 export function registerCommands({ program, config: host }, api) {
@@ -56,19 +49,7 @@ export function registerCommands({ program, config: host }, api) {
     .option("--force", "Add it although its card cannot be read")
     .option("--wait [seconds]", "Wait until the running gateway has applied the change");
   command("remove [alias]", "Remove an agent", remove).option("--all", "Remove every agent, and the tool from the policy");
-  command("targets", "List the agents with the data of their cards", targets);
-  command("card [alias]", "Show the card of an agent", card);
-  followUp(command("send [text...]", "Send a message to an agent and print its answer", send))
-    .option("--follow", "Print the text of the agent while it works")
-    .option("--task-required", "Fail unless the agent creates a task")
-    .option("--context <id>", "Continue the conversation with this id")
-    .option("--save <file>", "Write the continuation to this file, for --continuation");
-  for (const [name, description] of [
-    ["watch", "Follow a task until it ends or requires input"],
-    ["status", "Print the state of a task"],
-    ["cancel", "Cancel a task"],
-  ])
-    followUp(command(name, description, (context) => taskAction(name, context))).allowExcessArguments(true);
+  registerCallCommands(command);
   command("tasks", "Show the tasks that the gateway delegated and those that agents list, the latest first", tasks)
     .option("--target <alias>", "Only tasks of this agent")
     .option("--state <states>", "Only tasks in these states, with commas between them")
@@ -78,15 +59,7 @@ export function registerCommands({ program, config: host }, api) {
   command("doctor", "Check settings, credentials and agents", doctor).option("--fix", "Repair what is safe to repair");
 }
 
-function followUp(command) {
-  return command
-    .option("--target <alias>", "The alias of the agent; the default agent without it")
-    .addOption(command.createOption("--alias <alias>", "The same").hideHelp())
-    .option("--task <id>", "Continue the task with this id")
-    .option("--continuation <file>", "Continue from the file that `send --save FILE` wrote")
-    .option("--timeout-ms <n>", "The timeout in milliseconds");
-}
-
+/** Runs a command. Prints its error and returns its exit code. */
 async function withErrorHandling(run) {
   try {
     return await run();
@@ -110,9 +83,6 @@ async function withInstance({ api, host }, use, change) {
     instance.close();
   }
 }
-
-/** @type {(api: Api, mutate: (draft: any) => void) => Promise<unknown>} */
-const edit = (api, mutate) => api.runtime.config.mutateConfigFile({ afterWrite: { mode: "auto" }, mutate });
 
 // ---- targets ------------------------------------------------------------------------------------------------------------
 
@@ -159,7 +129,7 @@ async function add({ api, host, options }, url) {
 async function applied(alias, seconds) {
   const deadline = Date.now() + seconds * 1000;
   for (let misses = 0; ; ) {
-    const { answer, error, unreachable } = await gateway("remoteAgent.targets");
+    const { answer, error, unreachable } = await callGateway("remoteAgent.targets");
     misses = unreachable ? misses + 1 : 0;
     if (unreachable && misses === MAX_MISSES) return note(`${noGateway(unreachable)}, with this agent`);
     if (answer?.targets?.some((target) => target.alias === alias)) return note("the running gateway has the agent");
@@ -187,171 +157,7 @@ async function remove({ api, options }, alias) {
   return OK;
 }
 
-/** @param {Context} context */
-async function listed(context) {
-  const envelope = await withInstance(context, (instance) => instance.run({ action: "list_targets" }));
-  if (!envelope.ok) printError(envelope.error);
-  return envelope;
-}
-
-/** @param {Context} context */
-async function targets(context) {
-  const envelope = await listed(context);
-  if (context.options.json) print(JSON.stringify(envelope));
-  if (!envelope.ok) return exitOf(envelope.error?.reason);
-  const all = envelope.summary.targets ?? [];
-  if (all.length === 0) throw new CommandError("no agents are configured; `openclaw remote-agent add URL` adds one");
-  if (!context.options.json) {
-    const row = (target) => [
-      `${target.target_alias}${target.default ? " (default)" : ""}`,
-      target.target_name ?? "?",
-      target.target_url,
-      { true: "yes", false: "no" }[target.streaming_supported] ?? "?",
-      target.last_refresh_error ? (target.target_name ? `old (${target.last_refresh_error.reason})` : target.last_refresh_error.reason) : "ok",
-    ];
-    print(table([["ALIAS", "NAME", "ADDRESS", "STREAMING", "CARD"], ...all.map(row)]));
-    for (const { target_alias: alias, last_refresh_error: error } of all) {
-      if (error) note(`\n${line(alias)}: ${line(error.message)}\nwhat to do: ${hintFor(error.reason, error.details) ?? "Check the address."}`);
-    }
-  }
-  const errors = all.map((target) => (target.target_name ? OK : exitOf(target.last_refresh_error?.reason)));
-  return errors.includes(OK) ? OK : Math.max(...errors);
-}
-
-/**
- * @param {Context} context
- * @param {string} [alias]
- */
-async function card(context, alias) {
-  const envelope = await listed(context);
-  if (!envelope.ok) return exitOf(envelope.error?.reason);
-  const all = envelope.summary.targets ?? [];
-  const target = alias ? all.find((one) => one.target_alias === alias) : (all.find((one) => one.default) ?? all[0]);
-  if (!target) throw new CommandError(alias ? `no agent is called \`${alias}\`; \`openclaw remote-agent targets\` lists them` : "no agents are configured; `openclaw remote-agent add URL` adds one");
-  if (target.last_refresh_error) {
-    printError(target.last_refresh_error);
-    return exitOf(target.last_refresh_error.reason);
-  }
-  print(safe(JSON.stringify(target, null, context.options.json ? 0 : 2)));
-  return OK;
-}
-
-// ---- calls --------------------------------------------------------------------------------------------------------------
-
-/**
- * @param {Context} context
- * @param {string[]} words
- */
-async function send(context, words) {
-  const { options } = context;
-  const text = words.length > 0 ? words.join(" ") : await standardInput();
-  if (!text.trim()) throw new CommandError("there is no message; write it as TEXT, or to standard input");
-  /** @type {CallRequest} */
-  const request = { action: "send", parts: [{ kind: "text", text }] };
-  if (options.follow) request.follow_updates = true;
-  if (options.taskRequired) request.task_requirement = "required";
-  if (options.context) request.context_id = options.context;
-  return call(context, request);
-}
-
-/**
- * @param {string} action
- * @param {Context} context
- */
-async function taskAction(action, context) {
-  const [given] = context.args;
-  if (given) {
-    const option = existsSync(given) ? "--continuation" : "--task";
-    throw new CommandError(`\`${line(given)}\` needs an option; write \`openclaw remote-agent ${action} ${option} ${word(given)}\``);
-  }
-  if (!context.options.task && !context.options.continuation) throw new CommandError(`${action} needs a task; name it with \`--task ID\` or \`--continuation FILE\``);
-  return call(context, { action });
-}
-
-/**
- * @param {Context} context
- * @param {CallRequest} request
- */
-async function call(context, request) {
-  const { options } = context;
-  const alias = options.target ?? options.alias;
-  if (alias) request.target_alias = alias;
-  if (options.task) request.task_id = options.task;
-  if (options.continuation) request.continuation = await readContinuation(options.continuation);
-  if (options.timeoutMs !== undefined) request.timeout_ms = positive(options.timeoutMs, "--timeout-ms");
-  const onUpdate = options.json ? (update) => print(JSON.stringify(update)) : undefined;
-  const [envelope, task] = await withInstance(context, async (instance) => {
-    const envelope = await instance.run(request, onUpdate);
-    return [envelope, !options.json && refusedByTask(request, envelope) ? await instance.run(stateOf(request)) : undefined];
-  });
-  if (options.save && envelope.summary?.continuation) await writeFile(options.save, `${JSON.stringify(envelope.summary.continuation)}\n`, { mode: 0o600 });
-  if (!options.json) {
-    const exit = report(envelope);
-    if (task?.ok) printNextSteps(task.summary);
-    return exit;
-  }
-  print(JSON.stringify(envelope));
-  return exitOfJson(envelope);
-}
-
-/** Returns whether an agent refused a message for a task, which may have ended. */
-const refusedByTask = (/** @type {CallRequest} */ { action, task_id: id, continuation }, /** @type {Envelope} */ { error }) => action === "send" && Boolean(id ?? continuation?.task) && error?.reason === "rpc_error";
-
-/** Returns the request for the state of the task that a message refers to. */
-const stateOf = (/** @type {CallRequest} */ { target_alias, task_id, continuation, timeout_ms }) => ({ action: "status", ...(target_alias && { target_alias }), ...(task_id && { task_id }), ...(continuation && { continuation }), ...(timeout_ms && { timeout_ms }) });
-
-const exitOfJson = (envelope) => (envelope.ok ? OK : exitOf(envelope.error?.reason));
-
-/** @param {string} file */
-async function readContinuation(file) {
-  try {
-    return JSON.parse(await readFile(file, "utf8"));
-  } catch (error) {
-    throw new CommandError(`cannot continue from \`${file}\`: ${error.message}; name a file that \`send --save FILE\` wrote`);
-  }
-}
-
-async function standardInput() {
-  if (process.stdin.isTTY) return "";
-  const chunks = [];
-  for await (const chunk of process.stdin) chunks.push(chunk);
-  return Buffer.concat(chunks).toString();
-}
-
-/**
- * @param {string} text
- * @param {string} option
- */
-function positive(text, option) {
-  const number = Number(text);
-  if (!Number.isInteger(number) || number < 1) throw new CommandError(`give \`${option}\` a number, 1 or more`);
-  return number;
-}
-
 // ---- the running gateway, the audit log, doctor -------------------------------------------------------------------------
-
-/**
- * Sends a request to the running gateway. Returns `{ answer }`, `{ error }` if the gateway refuses, or `{ unreachable }` with
- * the tried address if no gateway responds.
- * @returns {Promise<{ answer?: any, error?: string, unreachable?: { url: string, urlSource: string } }>}
- */
-async function gateway(method, params = {}) {
-  const { callGatewayFromCli, isGatewayTransportError } = await import("openclaw/plugin-sdk/gateway-runtime");
-  try {
-    return { answer: await callGatewayFromCli(method, { timeout: "10000", json: true }, params, { progress: false }) };
-  } catch (error) {
-    // A busy gateway may time out, and one that refuses the token closes the connection. Both are running.
-    const isAway = isGatewayTransportError(error) && error.kind !== "timeout" && error.code !== POLICY_VIOLATION;
-    return isAway && error.connectionDetails ? { unreachable: error.connectionDetails } : { error: error.message };
-  }
-}
-
-/** Returns a hint for a missing gateway. OpenClaw's message about the address ends with the place in the configuration. */
-function noGateway({ url, urlSource }) {
-  const port = process.env.OPENCLAW_GATEWAY_PORT ? "the environment variable `OPENCLAW_GATEWAY_PORT`" : "`gateway.port` of OpenClaw's configuration";
-  const source = urlSource === "local loopback" ? port : urlSource;
-  return `no gateway answers at ${line(url)} (${line(source)}); if it runs on another port, correct ${line(source)}; \`openclaw gateway run\` starts one`;
-}
 
 /**
  * Returns the filters of `tasks` from its options.
@@ -378,12 +184,12 @@ function duration(text, option) {
 /** @param {Context} context */
 async function tasks(context) {
   const wanted = filters(context.options);
-  const { answer, error, unreachable } = await gateway("remoteAgent.tasks");
+  const { answer, error, unreachable } = await callGateway("remoteAgent.tasks");
   if (error) throw new CommandError(`the gateway does not list tasks: ${line(error)}`, FAILED);
-  const [targets, all] = await withInstance(context, async (instance) => {
-    const listing = await instance.run({ action: "list_targets" }, null, { list_tasks: true });
+  const [targets, all] = await withPlace(context, async (place) => {
+    const listing = await place.run({ action: "list_targets" }, null, { list_tasks: true });
     const targets = listing.summary?.targets ?? [];
-    return [targets, await withLastTexts(instance, selected(withAgentTasks(answer?.tasks ?? [], targets), wanted))];
+    return [targets, await withLastTexts(place, selected(withAgentTasks(answer?.tasks ?? [], targets), wanted))];
   });
   for (const { target_alias: alias, tasks_error: problem } of targets) if (problem) note(`${line(alias)} does not list its tasks: ${line(problem.message)}`);
   if (unreachable && all.length === 0) throw new CommandError(`no agent lists tasks, and ${noGateway(unreachable)}`, exitOf("unreachable"));
@@ -446,7 +252,7 @@ async function doctor({ api, host, options }) {
     if (changes.length > 0) found = await diagnose({ host: fixed, api });
   }
   if (options.json) print(JSON.stringify({ ok: !found.some(isError), findings: found }));
-  else for (const { severity, message, fixHint } of found) print(`${{ info: "ok", warning: "warn" }[severity] ?? severity}: ${message}${fixHint ? `. ${fixHint}` : ""}`);
+  else for (const { severity, message, fixHint } of found) print(wrapped(`${{ info: "ok", warning: "warn" }[severity] ?? severity}: ${message}${fixHint ? `. ${fixHint}` : ""}`));
   return found.some(isError) ? FAILED : OK;
 }
 

@@ -1,20 +1,24 @@
-// Checks the settings, the library and the agents. OpenClaw's doctor and the commands print the findings.
+// Checks the settings, the library and the agents: in the running gateway, where agents run, or else in this process.
+import { readFileSync } from "node:fs";
 import process from "node:process";
 
+import { GatewayRefusal, askGateway } from "./ask-gateway.js";
 import { settings, targetsIn } from "./config.js";
 import { allowTool, misnamedTargets, toolIsAllowed } from "./configuration.js";
 import { openInstance } from "./instance.js";
+import { addressesOf } from "./gateway-methods.js";
+import { faultOf, isOfGateway, problemOf } from "./listing.js";
 import { loadLibrary } from "./native.js";
+import { REFUSALS, envFileName, repairFor, variablesIn } from "./repair.js";
 import { hintFor, line } from "./report.js";
 import { plaintextSecrets, resolveSecrets, secretPlaces, shortSecrets } from "./secrets.js";
-/** @import {EnvelopeError, Finding, HostConfig, ListedTarget} from "./types.d.ts" */
+/** @import {CallPlace} from "./repair.js" */
+/** @import {Api, Finding, HostConfig, ListedTarget, Settings} from "./types.d.ts" */
+/** @import {Gateway} from "./ask-gateway.js" */
 
 const CLOCK_REPAIR = "Synchronize the clock of this machine, for example with `timedatectl set-ntp true`; if it is right, the agent's operator has to. Tokens with an expiry fail until then.";
 
 /** @typedef {(check: string, severity: Finding["severity"], message: string, fixHint?: string, path?: string) => void} AddFinding */
-
-/** The errors that are normal when the doctor lists the tasks of a working agent: task lists are optional. */
-const OPTIONAL_LIST_REASONS = new Set(["rpc_error", "http_status", "invalid_response", "too_large"]);
 
 /** The latest time of a `Date`. */
 const MAX_TIME_MS = 8.64e15;
@@ -28,11 +32,11 @@ const REPAIRS = {
  * Checks the plugin with the host's configuration `host`. Returns `[{ check, severity, message, fixHint, path }]`, where
  * `severity` is "info", "warning" or "error". An "info" reports a passed check.
  */
-export async function diagnose({ host, api = {}, env = process.env, load = loadLibrary, open = openInstance, now = Date.now }) {
+export async function diagnose({ host, api = /** @type {any} */ ({}), env = process.env, load = loadLibrary, open = openInstance, ask = askGateway, resolve = resolveSecrets, now = Date.now }) {
   /** @type {Finding[]} */
   const found = [];
   /** @type {AddFinding} */
-  const add = (check, severity, message, fixHint, path) => void found.push({ check, severity, message, fixHint, path });
+  const add = (check, severity, message, fixHint, path) => void found.push({ check, severity, message: message.replace(/\.$/, ""), fixHint, path });
   const pluginConfig = host?.plugins?.entries?.["remote-agent"]?.config;
   const { config, place } = settings({ pluginConfig, config: host });
 
@@ -53,13 +57,10 @@ export async function diagnose({ host, api = {}, env = process.env, load = loadL
     const at = `${place}.${path}`;
     add("plaintext", "warning", `\`${at}\` is a secret in plain text`, `Run \`openclaw config set '${at}' --ref-provider default --ref-source env --ref-id NAME\`.`, at);
   }
-  const { resolved, unresolved } = await resolveSecrets(config, { host, env, place });
+  const { resolved, unresolved } = await resolve(config, { host, env, place });
   for (const path of shortSecrets(config, resolved)) {
     const at = `${place}.${path}`;
     add("short", "warning", `\`${at}\` has less than 6 bytes, and answers that repeat it show it`, "Use a longer secret.", at);
-  }
-  for (const { path, reason } of unresolved) {
-    add("secret", "error", `\`${path}\` is a reference without a value: ${line(reason)}`, "Set the secret where the gateway runs, or correct the reference.", path);
   }
   for (const { path, value } of secretPlaces(resolved)) {
     const expired = typeof value === "string" ? expiry(value) : undefined;
@@ -75,33 +76,136 @@ export async function diagnose({ host, api = {}, env = process.env, load = loadL
     add("library", "error", line(error.message), "Run `openclaw plugins install` with a package for this machine.");
     return found;
   }
-  let instance;
-  try {
-    instance = await open({ ...api, pluginConfig }, host);
-  } catch (error) {
-    add("settings", "error", line(error.message), "Correct the value.", place);
+  const gateway = await runningGateway(add, api, host, ask);
+  const shell = () => open({ ...api, pluginConfig }, host);
+  if (gateway) {
+    if (checkGateway(add, gateway, { config, place, env })) await checkAgents(add, gateway, { config, inGateway: true, envFile: gateway.settings().envFile }, shell);
     return found;
   }
+  for (const { path, reason } of unresolved) {
+    add("secret", "error", `\`${path}\` is a reference without a value: ${line(reason)}`, "Set the secret where the gateway runs, or correct the reference.", path);
+  }
   try {
-    const { ok, error, summary } = await instance.run({ action: "list_targets" }, null, { list_tasks: true });
-    if (!ok) add("cards", "error", line(error?.message), hintFor(error?.reason, error?.details));
-    for (const target of summary?.targets ?? []) checkCard(add, target);
-  } finally {
-    instance.close();
+    const instance = await shell();
+    try {
+      await checkAgents(add, instance, { config, inGateway: false });
+    } finally {
+      instance.close();
+    }
+  } catch (error) {
+    add("settings", "error", line(error.message), "Correct the value.", place);
   }
   return found;
 }
 
 /**
+ * Returns the running gateway. Reports if there is none, or none that answers.
+ * @param {AddFinding} add
+ * @param {Api} api
+ * @param {HostConfig} host
+ * @param {typeof askGateway} ask
+ */
+async function runningGateway(add, api, host, ask) {
+  try {
+    const gateway = await ask(api, host);
+    if (!gateway) add("running", "warning", "no gateway is running: checked with the environment and the secrets of this shell", "Run this again when the gateway runs; `openclaw gateway run` starts one.");
+    return gateway;
+  } catch (error) {
+    if (!(error instanceof GatewayRefusal)) throw error;
+    add("running", "error", `${error.message}; checked with the environment and the secrets of this shell`);
+    return undefined;
+  }
+}
+
+/**
+ * Checks the settings and the credentials of the running gateway. Returns whether it has the tool.
+ * @param {AddFinding} add
+ * @param {Gateway} gateway
+ * @param {{ config: Settings, place: string, env: Record<string, string | undefined> }} own
+ */
+function checkGateway(add, gateway, { config, place, env }) {
+  const { isReady, targets, unresolved, envFile } = gateway.settings();
+  for (const { path, variable } of unresolved) {
+    const at = `${place}.${path}`;
+    const lacks = `the gateway does not have ${line(variable)} for \`${at}\``;
+    if (!variable) add("secret", "error", `the gateway has no value for \`${at}\``, "Correct the reference, then run `openclaw secrets reload`.", at);
+    else if (names(envFile, variable)) add("secret", "error", `${lacks}; ${line(envFile)} has it`, "Restart the gateway: `openclaw gateway restart`.", at);
+    else add("secret", "error", `${lacks}${env[variable] === undefined ? "" : ", and this shell does"}`, `Add it to ${envFileName(envFile)} and restart the gateway (\`openclaw gateway restart\`).`, at);
+  }
+  if (JSON.stringify(targets) !== JSON.stringify(addressesOf(config))) add("running", "warning", "the gateway has not applied the targets of the settings yet", "Run this again; if it stays so, run `openclaw gateway restart`.", `${place}.targets`);
+  if (!isReady && config.enabled === true) add("running", "error", "the gateway has the plugin, but not the tool: it refuses the settings", "The gateway's log names the place; `openclaw logs` shows it.", place);
+  return isReady;
+}
+
+/** Returns whether a file of environment variables has this one. */
+function names(file, variable) {
+  try {
+    return readFileSync(file, "utf8").split("\n").some((text) => text.replace(/^\s*(export\s+)?/, "").split("=")[0].trim() === variable);
+  } catch {
+    // The gateway may be on another machine.
+    return false;
+  }
+}
+
+/**
+ * Lists the agents, and checks each of them.
+ * @param {AddFinding} add
+ * @param {Pick<Gateway, "run">} where
+ * @param {CallPlace} place
+ * @param {() => Promise<Pick<Gateway, "run" | "close">>} [shell] opens an instance with the environment of this shell
+ */
+async function checkAgents(add, where, place, shell) {
+  const list = (/** @type {Pick<Gateway, "run">} */ { run }) => run({ action: "list_targets" }, null, { list_tasks: true });
+  const { ok, error, summary } = await list(where);
+  if (!ok) return add("cards", "error", line(error?.message), hintFor(error?.reason, error?.details));
+  const fault = faultOf(summary.gateway);
+  if (fault) add("gateway", "error", fault, "Check that it runs, and `gateway.url` and `gateway.token` of the settings.");
+  const all = summary.targets ?? [];
+  const isRefused = (/** @type {ListedTarget} */ target) => REFUSALS.has(problemOf(target)?.reason ?? "") && hasVariable(place.config, target);
+  const here = shell && all.some(isRefused) ? await listedHere(shell, list) : [];
+  for (const target of all) {
+    if (fault && isOfGateway(target)) continue;
+    // The finding about the credential says it all.
+    if (place.inGateway && problemOf(target)?.reason === "credential_unresolved") continue;
+    const same = isRefused(target) ? here.find(({ target_alias: alias }) => alias === target.target_alias) : undefined;
+    checkAgent(add, target, place, same);
+  }
+}
+
+const hasVariable = (/** @type {Settings} */ config, /** @type {ListedTarget} */ { target_alias: alias }) => variablesIn({ targets: targetsIn(config).filter((one) => one.alias === alias) }).length > 0;
+
+/** Lists the agents with the environment of this shell. */
+async function listedHere(shell, list) {
+  const instance = await shell();
+  try {
+    return (await list(instance)).summary?.targets ?? [];
+  } finally {
+    instance.close();
+  }
+}
+
+/**
  * @param {AddFinding} add
  * @param {ListedTarget} target
+ * @param {CallPlace} place
+ * @param {ListedTarget} [here] the target, as this shell sees it
  */
-function checkCard(add, { target_alias: alias, target_url: url, last_refresh_error: error, tasks_error: refusal, clock_skew_seconds: skew }) {
+function checkAgent(add, target, place, here) {
+  const { target_alias: alias, target_url: url, allowed_agents: agents, clock_skew_seconds: skew } = target;
   const who = `\`${line(alias)}\` at ${line(url)}`;
-  const problem = (/** @type {string} */ check, /** @type {EnvelopeError} */ { message, reason, details }) => add(check, "error", `${who}: ${line(message)}`, hintFor(reason, details) ?? "Check the address.");
-  if (error) problem("card", error);
-  else if (refusal && !OPTIONAL_LIST_REASONS.has(refusal.reason ?? "")) problem("call", refusal);
-  else add("card", "info", `${who} answers`);
+  const error = problemOf(target);
+  const only = agents ? ` (only for: ${agents.map(line).join(", ")})` : "";
+  if (error && here && !problemOf(here)) {
+    const [variable] = variablesIn({ targets: targetsIn(place.config).filter((one) => one.alias === alias) });
+    add("call", "error", `${who} refuses ${line(variable)} of the gateway, and accepts that of this shell: the gateway has another value`, `Write the value to ${envFileName(place.envFile)} and restart the gateway (\`openclaw gateway restart\`).`);
+  } else if (error) {
+    const both = here && REFUSALS.has(problemOf(here)?.reason ?? "") ? ", also with the token of this shell" : "";
+    add(target.last_refresh_error ? "card" : "call", "error", `${who}: ${line(error.message).replace(/\.$/, "")}${both}`, repairFor(error, alias, place) ?? "Check the address.");
+  } else if (target.status === "offline") {
+    add("card", "warning", `${who} is offline`, "Start the agent and connect it to the gateway.");
+  } else {
+    add("card", "info", `${who} answers${only}`);
+  }
   if (skew) {
     const side = skew > 0 ? "ahead of" : "behind";
     add("clock", "warning", `${who}: its clock is ${Math.abs(skew)} s ${side} the clock of this machine`, CLOCK_REPAIR);

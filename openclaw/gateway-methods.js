@@ -1,26 +1,102 @@
-// Methods of the running gateway about targets and tasks, for the commands and Control UI.
-import { targetsIn } from "./config.js";
+// Methods of the running gateway about targets and tasks, and for calls of operators, for the commands and Control UI.
+import { join } from "node:path";
 
-/** @import {Api, Lease, Settings} from "./types.d.ts" */
+import { targetsIn } from "./config.js";
+import { CallError, gatewayCalls } from "./gateway-calls.js";
+import { unresolvedIn } from "./repair.js";
+import { line } from "./text.js";
+
+/** @import {Api, CallRequest, GatewaySettings, Lease, Settings} from "./types.d.ts" */
+
+/** @typedef {NonNullable<ReturnType<typeof import("./approval.js").approvalHook>>} Ask */
+
+/** The scopes of operators who may decide about approvals. */
+const APPROVER_SCOPES = ["operator.approvals", "operator.admin"];
+const MAX_NAME_CHARS = 100;
 
 /**
- * Registers `remoteAgent.targets` and `remoteAgent.tasks`, and returns functions that compute their results. `lease()`
- * returns the instance, or undefined while the tool is disabled: the manifest always declares the methods.
+ * Registers the methods, and returns functions that compute the results of `remoteAgent.targets` and `remoteAgent.tasks`.
+ * `lease()` returns the instance, or undefined while the tool is disabled; `ask()` the approval hook, if a target needs
+ * approval.
  * @param {Api} api
  * @param {Settings} config
  * @param {() => Lease | undefined} lease
+ * @param {() => Ask | undefined} ask
  */
-export function registerGatewayMethods(api, config, lease) {
-  /** @type {{ scope: "operator.read" }} */
-  const scope = { scope: "operator.read" };
+export function registerGatewayMethods(api, config, lease, ask = () => undefined, calls = gatewayCalls()) {
   const tasks = () => {
     const instance = lease();
-    return instance ? withFollowed(instance.tasks.list(), instance.followers.list()) : [];
+    const own = instance ? withFollowed(instance.tasks.list(), instance.followers.list()) : [];
+    return [...own, ...calls.tasks.list()];
   };
   const rows = { targets: () => targetsOf(config), tasks };
-  api.registerGatewayMethod?.("remoteAgent.targets", ({ respond }) => respond(true, { targets: rows.targets() }), scope);
-  api.registerGatewayMethod?.("remoteAgent.tasks", ({ respond }) => respond(true, { tasks: rows.tasks() }), scope);
+  /** @type {(name: string, scope: "operator.read" | "operator.write", run: (params: any, client: any) => unknown) => void} */
+  const method = (name, scope, run) => {
+    const handler = async ({ params, client, respond }) => {
+      try {
+        respond(true, await run(params ?? {}, client));
+      } catch (error) {
+        respond(false, undefined, { code: error instanceof CallError ? "INVALID_REQUEST" : "UNAVAILABLE", message: line(error?.message ?? error) });
+      }
+    };
+    api.registerGatewayMethod?.(`remoteAgent.${name}`, handler, { scope });
+  };
+  const ready = () => {
+    const instance = lease();
+    if (!instance) throw new CallError("the tool is switched off in the gateway, or its settings are not valid: see the gateway's log, or `openclaw remote-agent doctor`");
+    return instance;
+  };
+  const newsOf = async ({ id, after = 0, offset = 0 }) => (await calls.news(id, count(after), count(offset))) ?? { unknownTo: calls.gatewayId, wasStarted: calls.wasStarted(id) };
+  const stateDir = () => api.runtime?.state?.resolveStateDir?.();
+
+  method("targets", "operator.read", () => ({ targets: rows.targets() }));
+  method("tasks", "operator.read", () => ({ tasks: rows.tasks() }));
+  method("settings", "operator.read", () => ({ gatewayId: calls.gatewayId, ...settingsOf(config, lease() !== undefined, stateDir()) }));
+  method("list", "operator.read", async ({ agent, listTasks }, client) => {
+    const { agent: library, CancelToken } = ready();
+    const caller = { operator: operatorOf(client), agent_id: textIn(agent), list_tasks: listTasks === true };
+    return { envelope: JSON.parse(await library.execute('{"action":"list_targets"}', JSON.stringify(caller), new CancelToken(), null)) };
+  });
+  method("call", "operator.write", async ({ id, request, agent, updates }, client) => {
+    const instance = ready();
+    if (typeof id !== "string" || typeof request !== "object" || request === null) throw new CallError("`remoteAgent.call` needs `id` and `request`");
+    const approves = APPROVER_SCOPES.some((scope) => client?.connect?.scopes?.includes(scope));
+    if (!approves && ask()?.({ params: request })) throw new CallError(`an operator approves messages to this target, and this connection has none of the scopes ${APPROVER_SCOPES.join(", ")}; nothing was sent`);
+    const caller = { operator: operatorOf(client), agent_id: textIn(agent), state_dir: stateDir() };
+    calls.start(id, request, caller, updates === true, instance);
+    return await newsOf({ id });
+  });
+  method("news", "operator.write", newsOf);
+  method("stop", "operator.write", ({ id }) => (calls.stop(id), {}));
   return rows;
+}
+
+const textIn = (value) => (typeof value === "string" ? value : undefined);
+const count = (value) => (Number.isSafeInteger(value) && value > 0 ? value : 0);
+
+/** Returns the name of an operator for the audit log. */
+function operatorOf(client) {
+  const { authenticatedUserId, connect } = client ?? {};
+  return line(authenticatedUserId ?? connect?.client?.displayName ?? connect?.client?.id ?? "operator").slice(0, MAX_NAME_CHARS);
+}
+
+/**
+ * Returns the settings as this gateway has them, without values of credentials.
+ * @param {Settings} config
+ * @param {boolean} isReady
+ * @param {string} [stateDir]
+ * @returns {Omit<GatewaySettings, "gatewayId">}
+ */
+function settingsOf(config, isReady, stateDir) {
+  return { isReady, targets: addressesOf(config), unresolved: unresolvedIn(config), envFile: stateDir && join(stateDir, ".env") };
+}
+
+/**
+ * Returns the alias and the address of each target.
+ * @param {Settings} config
+ */
+export function addressesOf(config) {
+  return targetsIn(config).map(({ alias, baseUrl }) => ({ alias, url: withoutSecrets(baseUrl) }));
 }
 
 /** @param {Settings} config */

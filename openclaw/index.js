@@ -88,7 +88,9 @@ const plugin = {
     const { config, place } = settings(api);
     /** @type {Lease | undefined} */
     let lease;
-    const rows = registerGatewayMethods(api, config, () => lease);
+    /** @type {ReturnType<typeof approvalHook>} */
+    let ask;
+    const rows = registerGatewayMethods(api, config, () => lease, () => ask);
     if (config.enabled !== true) {
       // The plugin registers in other modes too, which would repeat the line.
       if (api.registrationMode === "full") api.logger.info(`remote_agent is switched off: ${place}.enabled is not true`);
@@ -108,7 +110,7 @@ const plugin = {
     // OpenClaw's state directory, which also contains the delegation of each session.
     const stateDir = api.runtime?.state?.resolveStateDir?.();
     const { name, parameters } = lease.definition;
-    const ask = approvalHook(lease.settings, parameters, { grants: new Grants(stateDir), tasks: lease.tasks, log: (level, text) => api.logger[level]?.(text) });
+    ask = approvalHook(lease.settings, parameters, { grants: new Grants(stateDir), tasks: lease.tasks, log: (level, text) => api.logger[level]?.(text) });
     if (ask) api.on?.("before_tool_call", ask, { matcher: [name] });
     registerHttpApi(api, lease, ask);
     // OpenClaw starts services only in its gateway, once.

@@ -38,7 +38,7 @@ export async function openInstance(api, host, change = (config) => config) {
      * @returns {Promise<Envelope>}
      */
     async run(request, onUpdate, more = {}) {
-      const caller = JSON.stringify({ state_dir: stateDir, ...more });
+      const caller = JSON.stringify({ operator: "shell", state_dir: stateDir, ...more });
       const token = new library.CancelToken();
       const cancel = () => token.cancel();
       process.once("SIGINT", cancel);

@@ -21,7 +21,7 @@ const slotKey = Symbol.for(`openclaw-remote-agent/${manifest.version}`);
  *
  * `wake(record, text)` wakes a session of the host. `mark(config)` returns the configuration for the library; an evaluation
  * that cannot mark the secrets shares the instance of one that can. The lease is `{ agent, api, CancelToken, definition,
- * followers, number, settings, tasks, release() }`.
+ * followers, number, settings, tasks, share(), release() }`; `share` returns another lease on the same instance.
  * @param {Settings} config
  * @param {{ [level: string]: any }} logger
  * @param {() => Library} load
@@ -73,7 +73,7 @@ function start(slot, config) {
     const settings = JSON.parse(library.parseConfig(config));
     const { notify, targets } = settings;
     const followers = new Followers(host, { ...notify, byDefault: targets?.some((target) => target.notify === true) });
-    return { agent, settings, definition: JSON.parse(agent.definition()), loggers, wakers, number, followers };
+    return { agent, settings, definition: JSON.parse(agent.definition()), leases: 0, loggers, wakers, number, followers };
   } catch (error) {
     agent.close();
     throw error;
@@ -83,9 +83,11 @@ function start(slot, config) {
 function lease(slot, key, instance, logger, wake) {
   const { agent, settings, definition, loggers, wakers, followers, number } = instance;
   // A wrapper, because two evaluations may share one logger.
-  const own = { write: (level, line) => logger[level]?.(`remote-agent: ${line}`) };
-  loggers.push(own);
+  const own = logger && { write: (level, line) => logger[level]?.(`remote-agent: ${line}`) };
+  if (own) loggers.push(own);
   if (wake) wakers.push(wake);
+  instance.leases += 1;
+  let isReleased = false;
   return {
     agent,
     settings,
@@ -95,12 +97,15 @@ function lease(slot, key, instance, logger, wake) {
     number,
     CancelToken: slot.library.CancelToken,
     api: { request: slot.library.apiRequest, response: slot.library.apiResponse, refusal: slot.library.apiRefusal },
+    // Without a logger, because the evaluation that has this one may end first.
+    share: () => lease(slot, key, instance),
     release() {
-      const at = loggers.indexOf(own);
-      if (at < 0) return;
-      loggers.splice(at, 1);
+      if (isReleased) return;
+      isReleased = true;
+      instance.leases -= 1;
+      if (own) loggers.splice(loggers.indexOf(own), 1);
       if (wake) wakers.splice(wakers.indexOf(wake), 1);
-      if (loggers.length > 0) return;
+      if (instance.leases > 0) return;
       slot.instances.delete(key);
       followers.close();
       agent.close();

@@ -31,6 +31,7 @@ export interface Target {
   cardUrl?: string;
   approval?: string;
   notify?: boolean;
+  allowedAgents?: string[];
   allowPrivateNetwork?: boolean;
   auth?: { type: string; token?: Secret };
   headers?: Record<string, Secret>;
@@ -102,6 +103,7 @@ export interface ContinuedTask {
 export interface Summary {
   continuation?: Continuation;
   targets?: ListedTarget[];
+  gateway?: ListedGateway;
   artifacts?: { parts?: Part[] }[];
   message_text?: string;
   status_message?: string;
@@ -115,7 +117,7 @@ export interface EnvelopeError {
   reason?: string;
   message?: string;
   retryable?: boolean;
-  details?: { hint?: string; http_status?: number; errors?: { instancePath?: string; message?: string }[]; latest_event_summary?: Summary };
+  details?: { hint?: string; http_status?: number; errors?: { instancePath?: string; message?: string }[]; latest_event_summary?: Summary; message_text?: string; delivered?: string };
 }
 
 /** An answer of the library. */
@@ -136,11 +138,23 @@ export interface ListedTarget {
   tasks?: { task_id: string; status: string; status_message?: string; updated_at?: string }[];
   tasks_error?: EnvelopeError;
   clock_skew_seconds?: number;
+  /** The agents that may use the target, for an operator. */
+  allowed_agents?: string[];
+  /** The state of an agent of the local gateway. */
+  status?: string;
+}
+
+/** The local gateway in a listing. */
+export interface ListedGateway {
+  url?: string;
+  state?: string;
+  last_error?: string;
 }
 
 /** The caller of a call, for the library. */
 export interface Caller {
   agent_id?: string;
+  operator?: string;
   session_key?: string;
   state_dir?: string;
   traceparent?: string;
@@ -166,7 +180,38 @@ export interface Lease {
   tasks: DelegatedTasks;
   /** The number of the instance. The tasks are those of all instances of the process. */
   number: number;
+  share(): Lease;
   release(): void;
+}
+
+/** News of a call in the gateway: updates, or a piece of its envelope, or why it has none. */
+export interface CallNews {
+  updates: string[];
+  /** The number of the next update. */
+  next: number;
+  piece?: string;
+  isLast?: boolean;
+  failure?: string;
+}
+
+/** The settings of the running gateway, as far as they matter to the commands. */
+export interface GatewaySettings {
+  /** Identifies the process of the gateway. */
+  gatewayId: string;
+  /** Whether the gateway has an instance of the tool. */
+  isReady: boolean;
+  targets: { alias: string; url: string }[];
+  unresolved: UnresolvedSecret[];
+  /** The file with environment variables that the gateway reads when it starts. */
+  envFile?: string;
+}
+
+/** A credential without a value: its path in the settings, and the environment variable that it refers to, if any. */
+export interface UnresolvedSecret {
+  path: string;
+  reason?: string;
+  alias?: string;
+  variable?: string;
 }
 
 export interface CancelToken {

@@ -17,6 +17,9 @@ pub struct Record<'a> {
     /// The host's agent that called, as the host reports it.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "short")]
     pub agent: Option<&'a str>,
+    /// The operator of the host who called, also in the name of `agent`.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "short")]
+    pub operator: Option<&'a str>,
     /// The host's session that called.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "short")]
     pub session: Option<&'a str>,

@@ -49,6 +49,7 @@ fn record(task_id: &str) -> Record<'_> {
         time: SystemTime::UNIX_EPOCH + Duration::from_millis(1500),
         trace_id: "0af7651916cd43dd8448eb211c80319c".to_owned(),
         agent: Some("main"),
+        operator: None,
         session: None,
         action: "send",
         target: Some("desk"),

@@ -37,7 +37,17 @@ pub(super) fn resolve(
     Ok(resolved)
 }
 
-/// Returns whether `caller` may see and use a configured target.
+/// Returns whether `caller` sees a configured target in a listing. An operator without an agent's name sees all.
+pub(super) fn may_see(target: &Target, caller: &Caller) -> bool {
+    sees_all(caller) || may_use(target, caller)
+}
+
+/// Returns whether `caller` is an operator who acts for no agent.
+pub(super) fn sees_all(caller: &Caller) -> bool {
+    caller.operator.is_some() && caller.agent_id.is_none()
+}
+
+/// Returns whether `caller` may use a configured target.
 pub(super) fn may_use(target: &Target, caller: &Caller) -> bool {
     let allowed = &target.allowed_agents;
     allowed.is_empty()
@@ -64,6 +74,7 @@ fn authorize(target: &Target, catalog: &Catalog, caller: &Caller) -> Result<(), 
     };
     let message = match &caller.agent_id {
         Some(_) => format!("{refused} is not for this agent"),
+        None if caller.operator.is_some() => format!("{refused} is for some agents only"),
         None => format!(
             "{refused} is for some agents only, and the host does not name the calling agent"
         ),

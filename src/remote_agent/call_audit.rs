@@ -125,6 +125,7 @@ impl<'a> CallAudit<'a> {
             time: self.time,
             trace_id: self.trace.id(),
             agent: self.caller.agent_id.as_deref(),
+            operator: self.caller.operator.as_deref(),
             session: self.caller.session_key.as_deref(),
             action: self.action,
             target: target.and_then(|target| target.alias.as_deref()),

@@ -17,6 +17,8 @@ const MAX_UPDATE_INTERVAL: Duration = Duration::from_hours(1);
 pub(super) struct Caller {
     /// The host's agent (`agent_id`).
     pub(super) agent_id: Option<String>,
+    /// The operator of the host, who calls without an agent or in the name of one (`operator`).
+    pub(super) operator: Option<String>,
     /// The host's session (`session_key`).
     pub(super) session_key: Option<String>,
     /// The message that the caller works on, if it was delegated (`chain`: `{"hop", "chain"?}`).
@@ -79,6 +81,7 @@ impl Caller {
         };
         let caller = Self {
             agent_id: text("agent_id"),
+            operator: text("operator"),
             session_key: text("session_key"),
             chain,
             state_dir: text("state_dir").map(PathBuf::from),

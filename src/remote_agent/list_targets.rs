@@ -13,7 +13,7 @@ use a2a::CardView;
 use peer::{CallOptions, PeerErrorKind};
 
 use super::RemoteAgent;
-use super::admission::may_use;
+use super::admission::{may_see, sees_all};
 use super::call;
 use super::caller::Caller;
 use super::deadline::Deadline;
@@ -30,7 +30,7 @@ const CARD_WAIT: Duration = Duration::from_secs(10);
 /// How many tasks of a peer the listing shows.
 const MAX_LISTED_TASKS: usize = 100;
 
-/// Lists every configured target that `caller` may use, with its tasks if the host requests them, and the agents of the
+/// Lists every configured target that `caller` may see, with its tasks if the host requests them, and the agents of the
 /// local gateway. Refreshes cards concurrently, as many as calls may run, without permits of the concurrency limiter, so
 /// that a busy target can be listed.
 pub(super) async fn list_targets(
@@ -40,7 +40,7 @@ pub(super) async fn list_targets(
 ) -> Result<String, ToolError> {
     let deadline = deadline.with_limit(CARD_WAIT);
     let targets = tool.catalog.targets().iter();
-    let targets: Vec<_> = targets.filter(|target| may_use(target, caller)).collect();
+    let targets: Vec<_> = targets.filter(|target| may_see(target, caller)).collect();
     let cards: Vec<_> = targets
         .iter()
         .map(async |target| {
@@ -61,12 +61,16 @@ pub(super) async fn list_targets(
         listing.add(tool, target, outcome, None)?;
         if let Some(shown) = listing.summary.last_mut() {
             tasks.merge_into(shown);
+            add_allowed_agents(shown, target, caller);
         }
     }
     let mut summary = object([]);
     if let Some(local) = local {
         for agent in local.agents {
             listing.add(tool, &agent.target, agent.card, Some(&agent.standing))?;
+            if let Some(shown) = listing.summary.last_mut() {
+                add_allowed_agents(shown, &agent.target, caller);
+            }
         }
         summary["gateway"] = local.gateway;
     }
@@ -76,6 +80,13 @@ pub(super) async fn list_targets(
         summary,
         listing.raw,
     ))
+}
+
+/// Tells an operator which agents may use a target. Agents see only targets that they may use.
+fn add_allowed_agents(shown: &mut Value, target: &Target, caller: &Caller) {
+    if sees_all(caller) && !target.allowed_agents.is_empty() {
+        shown["allowed_agents"] = json!(target.allowed_agents);
+    }
 }
 
 /// The targets in both forms of the result.

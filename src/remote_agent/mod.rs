@@ -89,7 +89,7 @@ pub type UpdateCallback<'a> = &'a (dyn Fn(&str) + Send + Sync);
 pub struct ToolCall<'a> {
     /// The request, as JSON.
     pub request: &'a str,
-    /// The caller as JSON (`{agent_id, session_key, chain, state_dir, traceparent, can_notify, list_tasks, update_interval_ms}`, each
+    /// The caller as JSON (`{agent_id, operator, session_key, chain, state_dir, traceparent, can_notify, list_tasks, update_interval_ms}`, each
     /// optional), where the host reports one.
     pub caller: Option<&'a str>,
     /// The callback for updates.

@@ -154,3 +154,29 @@ async fn target_without_agents_is_for_all_callers() {
         assert_eq!(envelope["ok"], true, "{caller} {envelope}");
     }
 }
+
+/// An operator sees restricted targets with their agents, and uses them in the name of an agent only.
+#[tokio::test]
+async fn operator_sees_the_agents_of_a_target() {
+    let peers = start_desk().await;
+    let fixture = fixture(&peers, &json!({}));
+    let list = json!({"action": "list_targets"});
+    for (caller, expected) in [
+        (json!({"operator": "cli"}), json!([["clerk"]])),
+        (
+            json!({"operator": "cli", "agent_id": "clerk"}),
+            json!([null]),
+        ),
+        (json!({"operator": "cli", "agent_id": "main"}), json!([])),
+        (json!({"agent_id": "clerk"}), json!([null])),
+        (json!({}), json!([])),
+    ] {
+        let envelope = call(&fixture, &caller, &list).await;
+        let targets = envelope["summary"]["targets"].as_array().unwrap();
+        let agents: Vec<_> = targets.iter().map(|one| &one["allowed_agents"]).collect();
+        assert_eq!(json!(agents), expected, "{caller}");
+    }
+    let operator = json!({"operator": "cli"});
+    let refused = call(&fixture, &operator, &send_request()).await;
+    assert_eq!(reason(&refused), "agent_not_allowed", "{refused}");
+}

@@ -283,3 +283,19 @@ fn audit_log_needs_a_file() {
     let error = plugin::parse_config(r#"{"audit": {"enabled": true}}"#).unwrap_err();
     assert_eq!(error.path, "/audit/path");
 }
+
+#[tokio::test]
+async fn call_of_an_operator_is_audited_with_the_operator() {
+    let (peers, folder) = (start_desk().await, Folder::new());
+    let fixture = fixture(&peers, &folder);
+    for caller in [
+        json!({"operator": "cli"}),
+        json!({"operator": "cli", "agent_id": "main"}),
+    ] {
+        call(&fixture, &caller, &send_request()).await;
+    }
+    let all = close_and_read_log(&fixture, &folder);
+    let callers = |line: &Value| json!([line["operator"], line["agent"]]);
+    let reported: Vec<_> = all.iter().map(callers).collect();
+    assert_eq!(json!(reported), json!([["cli", null], ["cli", "main"]]));
+}

@@ -91,6 +91,7 @@ fn check_audit_line(line: &Value, place: &str) {
         time: SystemTime::UNIX_EPOCH,
         trace_id: "0".repeat(32),
         agent: Some("a"),
+        operator: Some("o"),
         session: Some("s"),
         action: "send",
         target: Some("t"),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::remote_agent::RemoteAgent;
-use crate::remote_agent::admission::may_use;
+use crate::remote_agent::admission::may_see;
 use crate::remote_agent::call;
 use crate::remote_agent::caller::Caller;
 use crate::remote_agent::deadline::Deadline;
@@ -18,7 +18,7 @@ use peer::{Connection, LocalGateway, Member, MemberStatus, PeerError, PeerErrorK
 
 use super::card::object;
 
-/// The gateway, and those of its agents that the caller may use.
+/// The gateway, and those of its agents that the caller may see.
 pub(super) struct GatewayAgents {
     /// `summary.gateway`.
     pub(super) gateway: Value,
@@ -40,7 +40,7 @@ pub(super) struct AgentPresence {
     members: Vec<(String, MemberStatus)>,
 }
 
-/// Returns the agents of the local gateway; `None` where there is no gateway or `caller` may not use it. For an
+/// Returns the agents of the local gateway; `None` where there is no gateway or `caller` may not see it. For an
 /// unreachable gateway the result has the error, and the agents that the operator named.
 pub(super) async fn agents(
     tool: &RemoteAgent,
@@ -48,7 +48,7 @@ pub(super) async fn agents(
     deadline: &Deadline,
 ) -> Option<GatewayAgents> {
     let (local, gateway) = (tool.catalog.local()?, tool.gateway.as_ref()?);
-    if !may_use(local.gateway_target(), caller) {
+    if !may_see(local.gateway_target(), caller) {
         return None;
     }
     let (agents, error) = match members(&**gateway, local, deadline).await {

@@ -1,0 +1,115 @@
+// Prints the text of an agent on standard output as it arrives, and the state of its task on standard error.
+import { line, note, safe } from "./text.js";
+/** @import {Envelope, Part, Summary} from "./types.d.ts" */
+
+/** The states that are progress. The outcome contains any other state, and its status text. */
+const IN_PROGRESS = ["submitted", "working"];
+
+/** The output of one call: the artifacts, or the message if there are none. */
+export class AnswerWriter {
+  /** @type {(text: string) => void} */
+  #write;
+  /** The printed text of each artifact, by artifact id. */
+  #shown = new Map();
+  /** The artifact that the last printed text belongs to; undefined after any other output. */
+  #open;
+  #message;
+  #state = "";
+  #statusText;
+  #isStarted = false;
+  #isAtLineStart = true;
+
+  /** @param {(text: string) => void} write */
+  constructor(write = (text) => void process.stdout.write(text)) {
+    this.#write = write;
+  }
+
+  /** Prints an update. */
+  update({ raw: event, summary }) {
+    if (event?.kind === "artifact-update") return this.#chunk(event.artifact?.artifactId ?? "", textOf(event.artifact), event.append === true);
+    if (event?.kind === "message") return this.#printMessage(messageOf(event));
+    this.#printState(summary ?? {});
+    for (const artifact of event?.artifacts ?? []) this.#artifact(artifact);
+  }
+
+  /**
+   * Prints what no update contained.
+   * @param {Envelope} envelope
+   */
+  finish({ ok, summary, raw, error }) {
+    const latest = /** @type {Summary} */ ((ok ? summary : error?.details?.latest_event_summary) ?? {});
+    for (const artifact of latest.artifacts ?? []) this.#artifact(artifact);
+    const message = raw?.kind === "message" ? messageOf(raw) : (latest.message_text ?? error?.details?.message_text);
+    if (message && this.#shown.size === 0 && message !== this.#statusText) this.#printMessage(message);
+    this.#endLine();
+  }
+
+  #artifact(artifact) {
+    const id = artifact.artifactId ?? "";
+    const text = textOf(artifact);
+    const shown = this.#shown.get(id) ?? "";
+    if (!text.startsWith(shown)) return this.#chunk(id, text, false);
+    const rest = text.slice(shown.length);
+    if (rest || !this.#shown.has(id)) this.#chunk(id, rest, shown !== "");
+  }
+
+  #chunk(id, text, append) {
+    if (append && this.#open === id) {
+      this.#print(text);
+    } else {
+      this.#startBlock();
+      this.#print(text.replace(/^\n+/, ""));
+      this.#open = id;
+    }
+    this.#shown.set(id, (append ? (this.#shown.get(id) ?? "") : "") + text);
+  }
+
+  #printMessage(text) {
+    if (this.#message === text) return;
+    this.#startBlock();
+    this.#print(text);
+    this.#open = undefined;
+    this.#message = text;
+  }
+
+  #printState({ continuation, status_message: said }) {
+    const status = continuation?.task?.status;
+    if (!IN_PROGRESS.includes(status)) return;
+    const state = [status, said].filter(Boolean).map(line).join(": ");
+    if (state === this.#state) return;
+    note(state);
+    this.#state = state;
+    this.#statusText = said;
+  }
+
+  #startBlock() {
+    this.#endLine();
+    if (this.#isStarted) this.#write("\n");
+  }
+
+  #endLine() {
+    if (!this.#isAtLineStart) this.#write("\n");
+    this.#isAtLineStart = true;
+  }
+
+  #print(text) {
+    const shown = safe(text);
+    if (!shown) return;
+    this.#isStarted = true;
+    this.#isAtLineStart = shown.endsWith("\n");
+    this.#write(shown);
+  }
+}
+
+const textOf = (artifact) => (artifact?.parts ?? []).map(partText).join("");
+const messageOf = (message) => (message.parts ?? []).map((part) => partText(part).replace(/^\n+|\n+$/g, "")).join("\n");
+
+/**
+ * Returns a part as text. Many agents omit `kind`, so the content decides.
+ * @param {Part} part
+ */
+function partText({ kind, text, data, file }) {
+  if (typeof text === "string" || kind === "text") return text ?? "";
+  if (kind === "data" || data != null) return `\n${JSON.stringify(data, null, 2)}\n`;
+  return `\n[file: ${[file?.name, file?.mimeType, file?.uri].filter(Boolean).map(line).join(", ")}]\n`;
+}

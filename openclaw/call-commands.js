@@ -1,0 +1,220 @@
+// The commands of `openclaw remote-agent` that call agents.
+import { existsSync } from "node:fs";
+import { readFile, writeFile } from "node:fs/promises";
+import process from "node:process";
+
+import { AnswerWriter } from "./answer-writer.js";
+import { CommandError, positive } from "./command-support.js";
+import { faultOf, isOfGateway, problemOf, refusalOf } from "./listing.js";
+import { withPlace } from "./place.js";
+import { repairFor } from "./repair.js";
+import { OK, exitOf, line, note, print, printError, printNextSteps, report, safe, table, word } from "./report.js";
+import { wrapped } from "./table.js";
+/** @import {Context} from "./commands.js" */
+/** @import {CallPlace} from "./repair.js" */
+/** @import {CallRequest, Caller, Envelope, ListedGateway, ListedTarget} from "./types.d.ts" */
+
+const NO_TARGETS = "no agents are configured; `openclaw remote-agent add URL` adds one";
+
+/** @typedef {(words: string, description: string, run: (context: Context, ...values: any[]) => Promise<number>) => any} AddCommand */
+
+/**
+ * Registers the commands.
+ * @param {AddCommand} command
+ */
+export function registerCallCommands(command) {
+  const asAgent = (added) => added.option("--agent <name>", "Call in the name of this agent of OpenClaw, for a target with `allowedAgents`");
+  asAgent(command("targets", "List the agents with the data of their cards", targets));
+  asAgent(command("card [alias]", "Show the card of an agent", card));
+  const followUp = (added) =>
+    asAgent(added)
+      .option("--target <alias>", "The alias of the agent; the default agent without it")
+      .addOption(added.createOption("--alias <alias>", "The same").hideHelp())
+      .option("--task <id>", "Continue the task with this id")
+      .option("--continuation <file>", "Continue from the file that `send --save FILE` wrote")
+      .option("--timeout-ms <n>", "The timeout in milliseconds");
+  followUp(command("send [text...]", "Send a message to an agent and print its answer; `-` reads it from standard input", send))
+    .option("--follow", "Print the text of the agent while it works")
+    .option("--task-required", "Fail unless the agent creates a task")
+    .option("--context <id>", "Continue the conversation with this id")
+    .option("--save <file>", "Write the continuation to this file, for --continuation");
+  for (const [name, description] of [
+    ["watch", "Follow a task until it ends or requires input"],
+    ["status", "Print the state of a task"],
+    ["cancel", "Cancel a task"],
+  ])
+    followUp(command(name, description, (context) => taskAction(name, context))).allowExcessArguments(true);
+}
+
+/** @returns {Caller} */
+const callerOf = (/** @type {Context} */ { options }) => (options.agent ? { agent_id: options.agent } : {});
+
+// ---- targets ------------------------------------------------------------------------------------------------------------
+
+/**
+ * Lists the targets. The listing of an operator includes tasks, so the agents see the credentials.
+ * @param {Context} context
+ * @param {(envelope: Envelope, place: CallPlace) => number} show
+ */
+const withListing = (context, show) =>
+  withPlace(context, async (place) => {
+    const envelope = await place.run({ action: "list_targets" }, null, { ...callerOf(context), list_tasks: true });
+    if (!envelope.ok && !context.options.json) printError(envelope.error);
+    return show(envelope, place);
+  });
+
+/** @param {Context} context */
+const targets = (context) =>
+  withListing(context, (envelope, place) => {
+    const { agent, json } = context.options;
+    if (json) print(JSON.stringify(envelope));
+    if (!envelope.ok) return exitOf(envelope.error?.reason);
+    const { targets: all = [], gateway } = envelope.summary;
+    if (all.length === 0 && !gateway) throw new CommandError(agent ? `no target is for the agent \`${line(agent)}\`` : NO_TARGETS);
+    if (!json) showTargets(all, gateway, place);
+    const errors = all.map((target) => (problemOf(target) ? exitOf(problemOf(target)?.reason) : OK));
+    return errors.includes(OK) || errors.length === 0 ? OK : Math.max(...errors);
+  });
+
+/**
+ * @param {ListedTarget[]} all
+ * @param {ListedGateway | undefined} gateway
+ * @param {CallPlace} place
+ */
+function showTargets(all, gateway, place) {
+  const row = (/** @type {ListedTarget} */ target) => [
+    `${target.target_alias}${target.default ? " (default)" : ""}`,
+    target.target_name ?? "?",
+    target.target_url,
+    { true: "yes", false: "no" }[String(target.streaming_supported)] ?? "?",
+    cardState(target),
+    callState(target),
+    target.allowed_agents ? `only for: ${target.allowed_agents.join(", ")}` : "",
+  ];
+  const rows = [["ALIAS", "NAME", "ADDRESS", "STREAMING", "CARD", "CALLS", "AGENTS"], ...all.map(row)];
+  const isRestricted = all.some((target) => target.allowed_agents);
+  if (all.length > 0) print(table(rows.map((cells) => (isRestricted ? cells : cells.slice(0, -1)))));
+  const fault = faultOf(gateway);
+  if (fault) note(wrapped(`\n${fault}`));
+  for (const target of all) {
+    const error = problemOf(target);
+    if (error && !(fault && isOfGateway(target))) note(wrapped(`\n${line(target.target_alias)}: ${line(error.message)}\nwhat to do: ${repairFor(error, target.target_alias, place) ?? "Check the address."}`));
+  }
+}
+
+/** @param {ListedTarget} target */
+function cardState({ last_refresh_error: error, target_name: name, status }) {
+  if (error) return name ? `old (${error.reason})` : error.reason;
+  return status && status !== "online" ? status : "ok";
+}
+
+/**
+ * Returns whether the agent answered a request with the credential: for its tasks. `?` if its version of A2A has no such
+ * request.
+ * @param {ListedTarget} target
+ */
+function callState(target) {
+  return refusalOf(target)?.reason ?? (target.tasks ? "ok" : target.last_refresh_error ? "-" : "?");
+}
+
+/**
+ * @param {Context} context
+ * @param {string} [alias]
+ */
+const card = (context, alias) =>
+  withListing(context, (envelope, place) => {
+    if (!envelope.ok) return exitOf(envelope.error?.reason);
+    const all = envelope.summary.targets ?? [];
+    const target = alias ? all.find((one) => one.target_alias === alias) : (all.find((one) => one.default) ?? all[0]);
+    if (!target) throw new CommandError(alias ? `no agent is called \`${line(alias)}\`; \`openclaw remote-agent targets\` lists them` : NO_TARGETS);
+    if (target.allowed_agents) note(`only for: ${target.allowed_agents.map(line).join(", ")}; call it with \`--agent ${word(target.allowed_agents[0])}\``);
+    if (target.last_refresh_error) {
+      printError(target.last_refresh_error, repairFor(target.last_refresh_error, target.target_alias, place));
+      return exitOf(target.last_refresh_error.reason);
+    }
+    const { tasks, tasks_error, ...shown } = target;
+    print(safe(JSON.stringify(shown, null, context.options.json ? 0 : 2)));
+    return OK;
+  });
+
+// ---- calls --------------------------------------------------------------------------------------------------------------
+
+/**
+ * @param {Context} context
+ * @param {string[]} words
+ */
+async function send(context, words) {
+  const { options } = context;
+  const text = words.length === 1 && words[0] === "-" ? await standardInput() : words.join(" ");
+  if (!text.trim()) throw new CommandError("there is no message; write it as TEXT, or `-` to read standard input");
+  /** @type {CallRequest} */
+  const request = { action: "send", parts: [{ kind: "text", text }] };
+  if (options.follow) request.follow_updates = true;
+  if (options.taskRequired) request.task_requirement = "required";
+  if (options.context) request.context_id = options.context;
+  return call(context, request);
+}
+
+/**
+ * @param {string} action
+ * @param {Context} context
+ */
+async function taskAction(action, context) {
+  const [given] = context.args;
+  if (given) {
+    const option = existsSync(given) ? "--continuation" : "--task";
+    throw new CommandError(`\`${line(given)}\` needs an option; write \`openclaw remote-agent ${action} ${option} ${word(given)}\``);
+  }
+  if (!context.options.task && !context.options.continuation) throw new CommandError(`${action} needs a task; name it with \`--task ID\` or \`--continuation FILE\``);
+  return call(context, { action });
+}
+
+/**
+ * @param {Context} context
+ * @param {CallRequest} request
+ */
+async function call(context, request) {
+  const { options } = context;
+  const alias = options.target ?? options.alias;
+  if (alias) request.target_alias = alias;
+  if (options.task) request.task_id = options.task;
+  if (options.continuation) request.continuation = await readContinuation(options.continuation);
+  if (options.timeoutMs !== undefined) request.timeout_ms = positive(options.timeoutMs, "--timeout-ms");
+  const caller = callerOf(context);
+  const answer = new AnswerWriter();
+  const onUpdate = (update) => (options.json ? print(JSON.stringify(update)) : answer.update(update));
+  return await withPlace(context, async (place) => {
+    const envelope = await place.run(request, onUpdate, caller);
+    if (options.json) print(JSON.stringify(envelope));
+    else answer.finish(envelope);
+    const continuation = (envelope.ok ? envelope.summary : envelope.error?.details?.latest_event_summary)?.continuation;
+    if (options.save && continuation) await writeFile(options.save, `${JSON.stringify(continuation)}\n`, { mode: 0o600 });
+    if (options.json) return envelope.ok ? OK : exitOf(envelope.error?.reason);
+    const target = alias ?? request.continuation?.target?.target_alias;
+    const exit = report(envelope, envelope.ok ? undefined : repairFor(envelope.error, target, place), options.agent);
+    // An agent that refuses a message for a task may have ended the task.
+    if (request.action === "send" && (request.task_id ?? request.continuation?.task) && envelope.error?.reason === "rpc_error") {
+      const { ok, summary } = await place.run(stateOf(request), null, caller);
+      if (ok) printNextSteps(summary, options.agent);
+    }
+    return exit;
+  });
+}
+
+/** Returns the request for the state of the task that a message refers to. */
+const stateOf = (/** @type {CallRequest} */ { target_alias, task_id, continuation, timeout_ms }) => ({ action: "status", ...(target_alias && { target_alias }), ...(task_id && { task_id }), ...(continuation && { continuation }), ...(timeout_ms && { timeout_ms }) });
+
+/** @param {string} file */
+async function readContinuation(file) {
+  try {
+    return JSON.parse(await readFile(file, "utf8"));
+  } catch (error) {
+    throw new CommandError(`cannot continue from \`${file}\`: ${error.message}; name a file that \`send --save FILE\` wrote`);
+  }
+}
+
+async function standardInput() {
+  const chunks = [];
+  for await (const chunk of process.stdin) chunks.push(chunk);
+  return Buffer.concat(chunks).toString();
+}

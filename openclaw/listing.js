@@ -1,0 +1,33 @@
+// What a listing of targets tells about them.
+import { line } from "./text.js";
+/** @import {EnvelopeError, ListedGateway, ListedTarget} from "./types.d.ts" */
+
+/** The errors that are normal when an operator lists the tasks of a working agent: task lists are optional. */
+const OPTIONAL_LIST_REASONS = new Set(["rpc_error", "http_status", "invalid_response", "too_large"]);
+
+/**
+ * Returns why an agent does not answer calls, if the request for its tasks shows that.
+ * @param {ListedTarget} target
+ * @returns {EnvelopeError | undefined}
+ */
+export const refusalOf = ({ tasks_error: error }) => (OPTIONAL_LIST_REASONS.has(error?.reason ?? "") ? undefined : error);
+
+/**
+ * Returns the problem of a target: with its card, or with calls.
+ * @param {ListedTarget} target
+ */
+export const problemOf = (target) => target.last_refresh_error ?? refusalOf(target);
+
+/**
+ * Returns whether a target is an agent of the local gateway.
+ * @param {ListedTarget} target
+ */
+export const isOfGateway = ({ status }) => status !== undefined;
+
+/**
+ * Returns a sentence about a local gateway that cannot be used.
+ * @param {ListedGateway} [gateway]
+ */
+export function faultOf({ url, state, last_error: error } = {}) {
+  return error && state !== "OPEN" ? `the local gateway at ${line(url)} does not answer: ${line(error)}` : undefined;
+}

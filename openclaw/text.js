@@ -1,0 +1,27 @@
+// Text for terminals: text of agents must not move the cursor, change colors or hide other text.
+import process from "node:process";
+
+// Characters that control a terminal, reorder text or are invisible, except line feeds and tabs.
+const UNSAFE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\ufff9-\ufffb\p{Default_Ignorable_Code_Point}]/gu;
+
+/** Returns `value` as sanitized text. Serializes an object as JSON, because its `toString` is untrusted. */
+export const safe = (value) => (typeof value === "object" && value !== null ? JSON.stringify(value) : String(value ?? "")).replace(UNSAFE, "");
+/** Returns `text` on one line. */
+export const line = (text) => safe(text).replace(/\s+/g, " ").trim();
+export const print = (text) => process.stdout.write(`${text}\n`);
+export const note = (text) => process.stderr.write(`${text}\n`);
+
+/** Formats `ms` in the largest unit of which it has at least one; `-` if unknown. */
+export function age(ms) {
+  if (ms === undefined) return "-";
+  const seconds = Math.max(0, Math.round(ms / 1000));
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  return seconds < 86400 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86400)} d`;
+}
+
+/** Quotes `text` as one word of a shell. */
+export function word(text) {
+  const plain = line(text);
+  return /^[\w@%+=:,./-]+$/.test(plain) ? plain : `'${plain.replaceAll("'", "'\\''")}'`;
+}
