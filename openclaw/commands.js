@@ -6,21 +6,17 @@ import { createInterface } from "node:readline";
 import { callGateway, noGateway } from "./ask-gateway.js";
 import { registerCallCommands } from "./call-commands.js";
 import { CommandError, edit, positive } from "./command-support.js";
-import { settings, targetsIn } from "./config.js";
-import { addTarget, aliasFor, disallowTool, removeTarget } from "./configuration.js";
-import { openInstance } from "./instance.js";
+import { settings } from "./config.js";
 import { withPlace } from "./place.js";
-import { FAILED, OK, TIMEOUT, age, printError, exitOf, hintFor, line, note, print, safe, table, word } from "./report.js";
+import { FAILED, OK, age, exitOf, line, note, print, safe, table, word } from "./report.js";
+import { registerTargetCommands } from "./targets-commands.js";
 import { wrapped } from "./table.js";
 import { lastWord, selected, withAgentTasks } from "./tasks.js";
-/** @import {Api, HostConfig, Settings, Target} from "./types.d.ts" */
+/** @import {Api, HostConfig} from "./types.d.ts" */
 
 /** @typedef {{ api: Api, host: HostConfig, options: Record<string, any>, args: string[] }} Context */
 
 const PLACE = "plugins.entries.remote-agent.config";
-const POLL_MS = 250;
-/** The number of consecutive failed connections after which the command reports that no gateway is running. */
-const MAX_MISSES = 3;
 /** The maximum number of finished tasks without a text for which `tasks` requests the text from the agent. */
 const MAX_REQUESTED_TEXTS = 8;
 const TEXT_TIMEOUT_MS = 5000;
@@ -40,15 +36,7 @@ export function registerCommands({ program, config: host }, api) {
         process.exitCode = await withErrorHandling(() => run({ api, host, options, args }, ...values));
       });
 
-  command("add <url>", "Add an agent: check its card, configure it and allow the tool", add)
-    .option("--alias <alias>", "The alias of the agent; by default from the host name")
-    .option("--bearer-env <var>", "Send the bearer token in this environment variable of the gateway")
-    .option("--description <text>", "The purpose of the agent")
-    .option("--default", "Use it for requests without a target")
-    .option("--allow-private", "Allow an address that is not public")
-    .option("--force", "Add it although its card cannot be read")
-    .option("--wait [seconds]", "Wait until the running gateway has applied the change");
-  command("remove [alias]", "Remove an agent", remove).option("--all", "Remove every agent, and the tool from the policy");
+  registerTargetCommands(command);
   registerCallCommands(command);
   command("tasks", "Show the tasks that the gateway delegated and those that agents list, the latest first", tasks)
     .option("--target <alias>", "Only tasks of this agent")
@@ -67,94 +55,6 @@ async function withErrorHandling(run) {
     note(`error: ${safe(error?.message ?? error)}`);
     return error instanceof CommandError ? error.exit : FAILED;
   }
-}
-
-/**
- * @template T
- * @param {Pick<Context, "api" | "host">} context
- * @param {(instance: Awaited<ReturnType<typeof openInstance>>) => T | Promise<T>} use
- * @param {(config: Settings) => Settings} [change]
- */
-async function withInstance({ api, host }, use, change) {
-  const instance = await openInstance(api, host, change);
-  try {
-    return await use(instance);
-  } finally {
-    instance.close();
-  }
-}
-
-// ---- targets ------------------------------------------------------------------------------------------------------------
-
-/**
- * @param {Context} context
- * @param {string} url
- */
-async function add({ api, host, options }, url) {
-  if (!/^https?:\/\//i.test(url) || !URL.canParse(url)) throw new CommandError(`cannot add \`${url}\`: it is no http or https URL; try \`https://${url}\``);
-  const { config } = settings({ pluginConfig: api.pluginConfig, config: host });
-  const wait = typeof options.wait === "string" ? positive(options.wait, "--wait") : options.wait && 30;
-  /** @type {Target} */
-  const target = { alias: options.alias ?? aliasFor(url, targetsIn(config).map(({ alias }) => alias)), baseUrl: url };
-  if (options.description) target.description = options.description;
-  if (options.default) target.default = true;
-  if (options.allowPrivate) target.allowPrivateNetwork = true;
-  if (options.bearerEnv) target.auth = { type: "bearer", token: { source: "env", provider: "default", id: options.bearerEnv } };
-
-  const listing = await withInstance({ api, host }, (instance) => instance.run({ action: "list_targets" }), () => ({ enabled: true, targets: [target] }));
-  const seen = listing.summary?.targets?.[0];
-  const problem = listing.ok ? seen?.last_refresh_error : listing.error;
-  if (problem && !options.force) {
-    printError({ ...problem, details: { ...problem.details, hint: hintFor(problem.reason, problem.details) } });
-    note(`nothing was changed; \`openclaw remote-agent add ${word(url)} --force\` adds the agent all the same`);
-    return exitOf(problem.reason);
-  }
-  await edit(api, (draft) => void addTarget(draft, target));
-  const name = line(seen?.target_name ?? "an agent whose card cannot be read");
-  if (wait) await applied(target.alias, wait);
-  if (options.json) {
-    print(JSON.stringify({ target, name: seen?.target_name ?? null }));
-    return OK;
-  }
-  print(`added \`${line(target.alias)}\`: ${name} at ${line(url)}`);
-  note(`next: openclaw remote-agent send --target ${word(target.alias)} 'Hello'`);
-  return OK;
-}
-
-/**
- * Waits until the running gateway has applied the target `alias`. Reports if no gateway is running.
- * @param {string} alias
- * @param {number} seconds
- */
-async function applied(alias, seconds) {
-  const deadline = Date.now() + seconds * 1000;
-  for (let misses = 0; ; ) {
-    const { answer, error, unreachable } = await callGateway("remoteAgent.targets");
-    misses = unreachable ? misses + 1 : 0;
-    if (unreachable && misses === MAX_MISSES) return note(`${noGateway(unreachable)}, with this agent`);
-    if (answer?.targets?.some((target) => target.alias === alias)) return note("the running gateway has the agent");
-    if (Date.now() > deadline) {
-      const why = error ? `: ${line(error)}` : "";
-      throw new CommandError(`the running gateway has not applied the change after ${seconds} s${why}; run \`openclaw gateway restart\``, TIMEOUT);
-    }
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
-  }
-}
-
-/**
- * @param {Context} context
- * @param {string} [alias]
- */
-async function remove({ api, options }, alias) {
-  if (!alias && !options.all) throw new CommandError("remove needs an alias, or `--all`; `openclaw remote-agent targets` lists the agents");
-  await edit(api, (draft) => {
-    if (!options.all) return void removeTarget(draft, alias);
-    delete draft.plugins?.entries?.["remote-agent"]?.config;
-    disallowTool(draft);
-  });
-  if (options.json) print(JSON.stringify({ removed: alias ?? null }));
-  else print(alias && !options.all ? `removed \`${line(alias)}\`` : "removed every agent, and the tool from the policy");
-  return OK;
 }
 
 // ---- the running gateway, the audit log, doctor -------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 // Selects the effective settings: those under the plugin's own id, or else those of a predecessor.
 /** @import {HostConfig, Settings, Target} from "./types.d.ts" */
-const ID = "remote-agent";
-const LEGACY_ID = "openclaw-a2a-outbound";
+export const ID = "remote-agent";
+export const LEGACY_ID = "openclaw-a2a-outbound";
 
 /**
  * Returns the settings and their place in the host's configuration.

@@ -1,11 +1,10 @@
 // Edits a draft of the host's configuration.
 import { isIP } from "node:net";
 
-import { targetsIn } from "./config.js";
-/** @import {HostConfig, Target} from "./types.d.ts" */
+import { ID, LEGACY_ID, targetsIn } from "./config.js";
+/** @import {HostConfig, Settings, Target} from "./types.d.ts" */
 
 const TOOL = "remote_agent";
-const ID = "remote-agent";
 
 /** Returns the plugin's settings in `draft`; creates them if they are missing. */
 function own(draft) {
@@ -15,20 +14,29 @@ function own(draft) {
 }
 
 /**
- * Adds a target, enables the tool and allows it. The first target becomes the default.
+ * Adds a target, or replaces the one with its alias, enables the tool and allows it. The first target becomes the default.
  * @param {any} draft
  * @param {Target} target
  */
-export function addTarget(draft, target) {
+export function putTarget(draft, target) {
   const config = own(draft);
   const targets = (config.targets ??= []);
-  if (targets.some(({ alias }) => alias === target.alias)) throw new Error(`cannot add \`${target.alias}\`: a target has that alias. Name another with \`--alias\`.`);
   if (target.default) for (const other of targets) delete other.default;
-  const first = !targets.some((other) => other.default === true);
-  targets.push({ ...target, ...(first ? { default: true } : {}) });
+  const isDefault = !targets.some((other) => other.default === true && other.alias !== target.alias);
+  const next = { ...target, ...(isDefault ? { default: true } : {}) };
+  const at = targets.findIndex(({ alias }) => alias === target.alias);
+  if (at < 0) targets.push(next);
+  else targets[at] = next;
   config.enabled = true;
   allowTool(draft);
 }
+
+/**
+ * Returns the target `alias` of the plugin's settings in `draft`.
+ * @param {any} draft
+ * @param {string} alias
+ */
+export const targetIn = (draft, alias) => targetsIn(draft.plugins?.entries?.[ID]?.config).find((target) => target.alias === alias);
 
 /** Removes the target `alias`. */
 export function removeTarget(draft, alias) {
@@ -36,6 +44,51 @@ export function removeTarget(draft, alias) {
   const at = targets.findIndex((target) => target.alias === alias);
   if (at < 0) throw new Error(`cannot remove \`${alias}\`: no target has that alias. \`openclaw remote-agent targets\` lists them.`);
   targets.splice(at, 1);
+}
+
+/** Removes the plugin's settings, and the tool from the policy. */
+export function removeAll(draft) {
+  delete draft.plugins?.entries?.[ID]?.config;
+  disallowTool(draft);
+}
+
+/**
+ * Returns the settings `config` with those of the predecessor. The plugin's own values and aliases take precedence, and a
+ * target at a known address is the same agent.
+ * @param {Settings} config
+ * @param {Settings} legacy
+ * @returns {Settings}
+ */
+export function merged(config, legacy) {
+  const own = targetsIn(config);
+  const isKnown = ({ alias, baseUrl }) => own.some((target) => target.alias === alias || isSameAgent(target.baseUrl, baseUrl));
+  const hasDefault = own.some((target) => target.default === true);
+  const added = targetsIn(legacy).filter((target) => !isKnown(target));
+  for (const target of hasDefault ? added : []) delete target.default;
+  return { ...legacy, ...config, targets: [...own, ...added] };
+}
+
+/**
+ * Moves the settings of the predecessor to the plugin's own id. Returns the aliases that it adds; undefined if there are no
+ * such settings.
+ * @param {any} draft
+ */
+export function migrateSettings(draft) {
+  const entries = draft.plugins?.entries;
+  const legacy = entries?.[LEGACY_ID]?.config;
+  if (!legacy) return undefined;
+  const config = own(draft);
+  const before = new Set(targetsIn(config).map(({ alias }) => alias));
+  entries[ID].config = merged(config, legacy);
+  delete entries[LEGACY_ID];
+  allowTool(draft);
+  return targetsIn(entries[ID].config).flatMap(({ alias }) => (before.has(alias) ? [] : [alias]));
+}
+
+/** Returns whether two base URLs are the same agent: one origin and one path, without final slashes. */
+export function isSameAgent(left, right) {
+  const key = (url) => (URL.canParse(url) ? new URL(url).origin + new URL(url).pathname.replace(/\/+$/, "") : url);
+  return key(left) === key(right);
 }
 
 /**
@@ -68,15 +121,18 @@ export function disallowTool(draft) {
 }
 
 /**
- * Returns an alias for the agent at `url` that is not in `taken`: the first label of its host.
+ * Returns an alias for the agent at `url` that is not in `taken`: the first label of its host, or the address and the port
+ * where the host has no name.
  * @param {string} url
  * @param {string[]} taken
  */
 export function aliasFor(url, taken) {
-  const { hostname } = new URL(url);
-  const name = isIP(hostname.replace(/^\[|\]$/g, "")) ? "agent" : (hostname.split(".").find((label) => label !== "www") ?? "agent");
+  const { hostname, port } = new URL(url);
+  const address = hostname.replace(/^\[|\]$/g, "");
+  const hasName = !isIP(address) && address !== "localhost";
+  const name = hasName ? hostname.split(".").find((label) => label !== "www") : [address.replace(/:+/g, "-").replace(/^-+|-+$/g, ""), port].filter(Boolean).join("-");
   for (let number = 1; ; number += 1) {
-    const alias = number === 1 ? name : `${name}-${number}`;
+    const alias = number === 1 ? (name ?? "agent") : `${name ?? "agent"}-${number}`;
     if (!taken.includes(alias)) return alias;
   }
 }

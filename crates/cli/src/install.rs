@@ -11,12 +11,14 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
+    credentials::CredentialArgs,
     exit::{Exit, Failure},
     instance::Library,
     library,
     output::note,
     package::{self, Packaged},
-    text,
+    target,
+    text::{self, shell},
 };
 
 /// The timeout for the running gateway to apply the new configuration, in seconds.
@@ -25,11 +27,20 @@ const APPLY_SECONDS: &str = "60";
 /// The timeout of the request for the agent card, in milliseconds.
 const CARD_TIMEOUT_MS: u64 = 10_000;
 
+/// A task that no agent has.
+const CHECK_TASK: &str = "openclaw-remote-agent-check";
+
+/// The error reasons with which a working agent answers the request for an unknown task.
+const ANSWERS: [&str; 4] = ["rpc_error", "http_status", "invalid_response", "too_large"];
+
 /// A phrase in OpenClaw's error about a plugin that it did not install.
 const NOT_INSTALLED: &str = "is not associated with a tracked package install";
 
 /// The last sentence of an error that occurs before the first change.
 const NOTHING_INSTALLED: &str = "Nothing was installed.";
+
+/// The name of the tool in the policy.
+const TOOL: &str = "remote_agent";
 
 const MESSAGE: &str = "Hello. Reply with one short line that says what you can do.";
 
@@ -37,26 +48,27 @@ const INSTALL_EXAMPLES: &str = "\
 Examples:
   remote-agent install
   remote-agent install --url https://agent.example --bearer-env AGENT_TOKEN
+  remote-agent install --url https://agent.example --api-key-env X-API-Key=AGENT_KEY
   remote-agent install --url http://127.0.0.1:9000 --allow-private";
 
 /// Install the plugin into OpenClaw, configure an agent and send it a first message
 ///
 /// Packs the library that came with this command, installs the package and accepts the capabilities that its manifest
 /// lists, adds the agent and allows the tool, waits until the running gateway has applied the change, and sends a message.
+/// An agent whose address OpenClaw knows gets the given alias and credential; its other settings remain.
 #[derive(Debug, clap::Args)]
 #[command(after_help = INSTALL_EXAMPLES)]
 pub struct Args {
-    /// Add the agent at this URL
-    #[arg(long, value_name = "URL")]
+    /// Add the agent at this URL, or change the one that OpenClaw has at this URL
+    #[arg(long, value_name = "URL", value_parser = target::base_url)]
     url: Option<String>,
 
-    /// The alias of the agent [default: from the host name]
+    /// The alias of the agent [default: from the host]
     #[arg(long, value_name = "ALIAS", requires = "url")]
     alias: Option<String>,
 
-    /// Send the bearer token in this environment variable; set the variable for the gateway too
-    #[arg(long, value_name = "VAR", requires = "url")]
-    bearer_env: Option<String>,
+    #[command(flatten)]
+    credentials: CredentialArgs,
 
     /// Allow an address that is not public
     #[arg(long, requires = "url")]
@@ -117,7 +129,7 @@ pub async fn install(args: &Args, verbose: bool) -> Result<Exit, Failure> {
         "--force",
         "--accept-capabilities",
     ])?;
-    if openclaw.is_disabled() {
+    if openclaw.is_enabled() == Some(false) {
         openclaw.run(["plugins", "enable", "remote-agent"])?;
     }
     progress.done("installed");
@@ -127,37 +139,22 @@ pub async fn install(args: &Args, verbose: bool) -> Result<Exit, Failure> {
         return Ok(Exit::Ok);
     };
     progress.step("adding the agent");
-    let mut add = vec![
-        "remote-agent",
-        "add",
-        url,
-        "--json",
-        "--wait",
-        APPLY_SECONDS,
-    ];
-    for (option, value) in [("--alias", &args.alias), ("--bearer-env", &args.bearer_env)] {
-        add.extend(value.iter().flat_map(|value| [option, value.as_str()]));
-    }
-    if args.allow_private {
-        add.push("--allow-private");
-    }
-    let added = openclaw.run(&add)?;
-    note(last_lines(&added.stderr));
-    let added: Value = serde_json::from_slice(&added.stdout).unwrap_or_default();
-    let alias = added["target"]["alias"].as_str().unwrap_or_default();
-    let name = added["name"].as_str().unwrap_or("an agent");
-    progress.done(format!("added `{alias}`: {name}"));
-
+    let alias = args.add(url, &progress)?;
     progress.step("sending a first message");
     let sent = openclaw
-        .command(["remote-agent", "send", "--target", alias, MESSAGE])
+        .command(["remote-agent", "send", "--target", &alias, MESSAGE])
         .stdin(Stdio::null())
         .status()
         .map_err(|error| openclaw.start_error(&error))?;
-    progress.done("sent");
+    let alias = shell(&alias);
     if !sent.success() {
+        note(format_args!(
+            "the first message failed. The plugin is installed and `{alias}` is configured. Correct the fault and run `openclaw remote-agent \
+             send --target {alias} 'Hello'`, or run this command again with other options: it changes `{alias}`"
+        ));
         return Ok(exit_from_code(sent.code()));
     }
+    progress.done("sent");
     note(
         "next: ask an agent of OpenClaw to hand work to it; `openclaw remote-agent tasks` shows the work, \
          `openclaw remote-agent doctor` checks the settings, `remote-agent uninstall` removes the plugin",
@@ -166,49 +163,97 @@ pub async fn install(args: &Args, verbose: bool) -> Result<Exit, Failure> {
 }
 
 impl Args {
-    /// Reads the agent card in the same way as the plugin, and returns the agent's name.
+    /// Configures the agent with `openclaw remote-agent add`, and returns its alias.
+    fn add(&self, url: &str, progress: &Progress) -> Result<String, Failure> {
+        let mut options = self.credentials.clone().with_absolute_paths()?.arguments();
+        options.extend(
+            self.alias
+                .iter()
+                .flat_map(|alias| ["--alias".to_owned(), alias.clone()]),
+        );
+        if self.allow_private {
+            options.push("--allow-private".to_owned());
+        }
+        let command = ["remote-agent", "add", url].map(str::to_owned);
+        let command: Vec<String> = command.into_iter().chain(options).collect();
+        let wait = ["--json", "--wait", APPLY_SECONDS].map(str::to_owned);
+        let (output, failure) = self.openclaw.output(command.iter().chain(&wait))?;
+        let added: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let alias = added["target"]["alias"].as_str();
+        if let Some(failure) = failure {
+            let words: Vec<_> = command.iter().map(|word| shell(word)).collect();
+            let again = format!("`openclaw {}`", words.join(" "));
+            let stays = match alias {
+                Some(alias) => format!(
+                    "The plugin is installed, and `{}` is configured. Correct the fault, then run {again} to check again",
+                    text::line(alias)
+                ),
+                None => format!(
+                    "The plugin is installed, and the agent is not configured. Correct the fault, then run {again}, or this command again"
+                ),
+            };
+            let message = format!("{}\n{stays}", failure.message);
+            return Err(Failure {
+                exit: failure.exit,
+                ..Failure::new(message)
+            });
+        }
+        note(last_lines(&output.stderr));
+        let alias = alias.unwrap_or_default();
+        let name = added["name"].as_str().unwrap_or("an agent");
+        let verb = if added["changed"] == true {
+            "changed"
+        } else {
+            "added"
+        };
+        progress.done(format!("{verb} `{alias}`: {name}"));
+        Ok(alias.to_owned())
+    }
+
+    /// Checks the agent in the same way as `openclaw remote-agent add`, and returns the agent's name.
     async fn check_agent(&self, url: &str, verbose: bool) -> Result<String, Failure> {
-        let bearer = self.bearer_env.as_deref();
-        let unset_variable =
-            bearer.filter(|name| std::env::var(name).unwrap_or_default().is_empty());
-        if let Some(variable) = unset_variable {
+        if let Some((option, variable)) = self.credentials.unset_variables().first() {
             return Err(Failure::usage(format!(
-                "the environment variable `{variable}` of `--bearer-env` is not set; set it here and in the environment of the gateway, \
+                "the environment variable `{variable}` of `{option}` is not set; set it here and in the environment of the gateway, \
                  and start again. {NOTHING_INSTALLED}"
             )));
         }
         let mut target = json!({"alias": "agent", "baseUrl": url, "allowPrivateNetwork": self.allow_private, "timeoutMs": CARD_TIMEOUT_MS});
-        if let Some(variable) = bearer {
-            target["auth"] = json!({"type": "bearer", "token": {"source": "env", "id": variable}});
-        }
+        self.credentials.apply(&mut target);
+        let config = json!({"enabled": true, "targets": [target]});
         let library = Library::open(verbose)?;
-        let instance = library
-            .interactive_instance(&json!({"enabled": true, "targets": [target]}).to_string())?;
-        let request = json!({"action": "list_targets"});
-        let envelope = instance
-            .call(&request.to_string(), None, None::<fn(&str)>)
-            .await;
-        let envelope: Value = serde_json::from_str(&envelope).unwrap_or_default();
-        let target = &envelope["summary"]["targets"][0];
-        let error = match envelope["ok"] == true {
-            true => &target["last_refresh_error"],
-            false => &envelope["error"],
+        let instance = library.interactive_instance(&config.to_string())?;
+        let call = async |request: Value| {
+            let envelope = instance
+                .call(&request.to_string(), None, None::<fn(&str)>)
+                .await;
+            serde_json::from_str::<Value>(&envelope).unwrap_or_default()
         };
+        let listed = call(json!({"action": "list_targets"})).await;
+        let seen = &listed["summary"]["targets"][0];
+        let mut error = match listed["ok"] == true {
+            true => &seen["last_refresh_error"],
+            false => &listed["error"],
+        };
+        // Uses the address, the transport and the credential of a message, and changes nothing at the agent.
+        let status =
+            call(json!({"action": "status", "target_alias": "agent", "task_id": CHECK_TASK})).await;
+        let answer = status["error"]["reason"].as_str().unwrap_or_default();
+        if error.is_null() && !ANSWERS.contains(&answer) {
+            error = &status["error"];
+        }
         if error.is_null() {
-            return Ok(target["target_name"]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned());
+            let name = seen["target_name"].as_str().unwrap_or_default();
+            return Ok(format!("{name} at {url}"));
         }
         let reason = error["reason"].as_str();
-        let next = match reason {
-            Some("address_refused") => {
-                "add `--allow-private` if the agent may be at such an address"
-            }
-            Some("auth_required") => "give its token with `--bearer-env VAR`",
-            _ => {
-                "start the agent, or correct `--url`; `remote-agent targets --url URL` tries again"
-            }
+        let variable = self.credentials.variable();
+        let next = match (reason, variable) {
+            (Some("address_refused"), _) => "add `--allow-private` if the agent may be at such an address".to_owned(),
+            (Some("auth_required"), Some(variable)) => format!("check the value of `{variable}`: the agent refused it"),
+            (Some("auth_required"), None) => "give its credential, for example with `--bearer-env VAR`; `remote-agent install --help` lists the others".to_owned(),
+            (Some("card_malformed" | "card_unavailable"), _) => "correct `--url`: give the address before `/.well-known/agent-card.json`".to_owned(),
+            _ => "start the agent, or correct `--url`; `remote-agent targets --url URL` tries again".to_owned(),
         };
         Err(Failure {
             exit: Exit::from_reason(reason),
@@ -229,26 +274,28 @@ pub fn uninstall(args: &UninstallArgs) -> Result<Exit, Failure> {
     let mut progress = Progress::new(2);
     progress.step("removing the settings");
     // A disabled plugin does not register its command.
-    let removed = match openclaw.is_disabled() {
-        false => openclaw.run(["remote-agent", "remove", "--all"]).is_ok(),
-        true => false,
+    let is_active = matches!(openclaw.is_enabled(), Some(true));
+    let removed = is_active && openclaw.run(["remote-agent", "remove", "--all"]).is_ok();
+    // Uninstalling removes the settings with the plugin, and not the policy.
+    let disallowed = match removed {
+        true => Ok(()),
+        false => openclaw.disallow_tool(),
     };
-    progress.done(match removed {
-        true => "removed the agents and the entry in the tool policy",
-        false => "the plugin is not active, so only OpenClaw's own records are removed",
-    });
+    progress.done("removed the agents and the entry in the tool policy");
     progress.step("uninstalling the plugin");
-    match openclaw.run(["plugins", "uninstall", "remote-agent", "--force"]) {
+    let uninstalled = openclaw.run(["plugins", "uninstall", "remote-agent", "--force"]);
+    match uninstalled {
         Err(failure) if !removed && failure.message.contains(NOT_INSTALLED) => {
             progress.done("nothing to do: the plugin is not installed");
-            return Ok(Exit::Ok);
         }
-        uninstalled => uninstalled?,
-    };
-    // OpenClaw leaves a configuration entry that would disable a later installation.
-    openclaw.run(["config", "unset", "plugins.entries.remote-agent"])?;
-    progress.done("uninstalled");
-    Ok(Exit::Ok)
+        uninstalled => {
+            uninstalled?;
+            // OpenClaw leaves a configuration entry that would disable a later installation.
+            openclaw.run(["config", "unset", "plugins.entries.remote-agent"])?;
+            progress.done("uninstalled");
+        }
+    }
+    disallowed.map(|()| Exit::Ok)
 }
 
 impl OpenClaw {
@@ -263,11 +310,20 @@ impl OpenClaw {
         &self,
         arguments: impl IntoIterator<Item = I>,
     ) -> Result<Output, Failure> {
+        let (output, failure) = self.output(arguments)?;
+        failure.map_or(Ok(output), Err)
+    }
+
+    /// Runs a command like [`run`](Self::run), and returns its output also if it fails.
+    fn output<I: AsRef<OsStr>>(
+        &self,
+        arguments: impl IntoIterator<Item = I>,
+    ) -> Result<(Output, Option<Failure>), Failure> {
         let mut command = self.command(arguments);
         let output = command.stdin(Stdio::null()).output();
         let output = output.map_err(|error| self.start_error(&error))?;
         if output.status.success() {
-            return Ok(output);
+            return Ok((output, None));
         }
         let words: Vec<_> = command.get_args().map(OsStr::to_string_lossy).collect();
         let printed = [&*output.stdout, b"\n", &*output.stderr].concat();
@@ -278,21 +334,37 @@ impl OpenClaw {
             output.status,
             last_lines(&printed)
         );
-        Err(Failure {
+        let failure = Failure {
             exit: exit_from_code(output.status.code()),
             ..Failure::new(message)
-        })
+        };
+        Ok((output, Some(failure)))
     }
 
-    /// Returns whether the configuration disables the plugin.
-    fn is_disabled(&self) -> bool {
-        let enabled = self.run([
-            "config",
-            "get",
-            "plugins.entries.remote-agent.enabled",
-            "--json",
-        ]);
-        enabled.is_ok_and(|output| output.stdout.trim_ascii() == b"false")
+    /// Removes the tool from the policy for all agents without the plugin, whose command would do the same.
+    fn disallow_tool(&self) -> Result<(), Failure> {
+        for path in ["tools.allow", "tools.alsoAllow"] {
+            let Ok(output) = self.run(["config", "get", path, "--json"]) else {
+                continue;
+            };
+            let mut names: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap_or_default();
+            let count = names.len();
+            names.retain(|name| name != TOOL);
+            if names.is_empty() {
+                self.run(["config", "unset", path])?;
+            } else if names.len() < count {
+                let names = Value::from(names).to_string();
+                self.run(["config", "set", path, &names, "--strict-json"])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether the configuration enables the plugin. Returns `None` if it does not mention the plugin.
+    fn is_enabled(&self) -> Option<bool> {
+        let place = "plugins.entries.remote-agent.enabled";
+        let output = self.run(["config", "get", place, "--json"]).ok()?;
+        Some(output.stdout.trim_ascii() != b"false")
     }
 
     fn start_error(&self, error: &io::Error) -> Failure {

@@ -10,6 +10,7 @@ mod artifact_files;
 pub mod call;
 mod caller;
 pub mod config;
+mod credentials;
 
 pub mod conformance;
 

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     config::{self, ConfigArgs},
+    credentials::CredentialArgs,
     exit::Failure,
     gateway::embedded::Embedded,
     local::{self, LocalArgs},
@@ -27,12 +28,11 @@ pub(super) struct PeerArgs {
     config: ConfigArgs,
 
     /// Call the agent at this base URL, without a configuration; its alias is `target`
-    #[arg(long, value_name = "URL", conflicts_with = "config")]
+    #[arg(long, value_name = "URL", conflicts_with = "config", value_parser = base_url)]
     url: Option<String>,
 
-    /// Send the bearer token in this environment variable to the agent of --url
-    #[arg(long, value_name = "VAR", requires = "url")]
-    bearer_env: Option<String>,
+    #[command(flatten)]
+    credentials: CredentialArgs,
 
     /// Allow an address of the agent of --url that is not public; an IP address or localhost in --url itself is always
     /// allowed
@@ -92,10 +92,7 @@ impl PeerArgs {
             let url = url.trim_end_matches('/');
             target["cardUrl"] = json!(format!("{url}/.well-known/agent-card.json"));
         }
-        if let Some(variable) = &self.bearer_env {
-            let token = json!({"source": "env", "id": variable});
-            target["auth"] = json!({"type": "bearer", "token": token});
-        }
+        self.credentials.apply(&mut target);
         if self.allow_private {
             target["allowPrivateNetwork"] = json!(true);
         }
@@ -126,15 +123,13 @@ impl PeerArgs {
             |name: &str, value: &str| arguments.extend([name.to_owned(), value.to_owned()]);
         if let Some(url) = &self.url {
             push("--url", url);
-            if let Some(variable) = &self.bearer_env {
-                push("--bearer-env", variable);
-            }
             if let Some(transport) = &self.transport {
                 push("--transport", transport);
             }
             if self.allow_private {
                 arguments.push("--allow-private".to_owned());
             }
+            arguments.extend(self.credentials.clone().with_absolute_paths()?.arguments());
         } else if let Some(file) = self.config.file() {
             let path = std::path::absolute(&file).map_err(|error| {
                 Failure::usage(format!("cannot find `{}`: {error}", file.display()))
@@ -186,7 +181,8 @@ impl PeerArgs {
 
     /// Returns the environment variable with the token for the agent of `--url`, or for the gateway of `--gateway`.
     pub(super) fn token_variable(&self) -> Option<&str> {
-        self.bearer_env.as_deref().or(self.local.token_variable())
+        let credential = self.credentials.variable();
+        credential.or(self.local.token_variable())
     }
 
     /// Returns whether `--url` is the URL of a single agent of a server.
@@ -218,7 +214,6 @@ impl PeerArgs {
         let options = [
             ("--config", config.map(|file| file.display().to_string())),
             ("--url", self.url.clone()),
-            ("--bearer-env", self.bearer_env.clone()),
             ("--transport", self.transport.clone()),
             ("--agent", self.agent.clone()),
         ];
@@ -231,7 +226,7 @@ impl PeerArgs {
         if self.allow_private {
             line.push_str(" --allow-private");
         }
-        line
+        line + &self.credentials.options()
     }
 }
 
@@ -329,6 +324,16 @@ fn is_agent_url(url: &str) -> bool {
     matches!(segments.as_slice(), [.., "agents", _])
 }
 
+/// The paths of agent cards: the one of A2A, and the one before A2A 0.3.
+const CARD_PATHS: [&str; 2] = ["/.well-known/agent-card.json", "/.well-known/agent.json"];
+
+/// Returns the base URL of an agent, also for the URL of its card.
+#[allow(clippy::unnecessary_wraps, reason = "a parser of values")]
+pub(super) fn base_url(url: &str) -> Result<String, std::convert::Infallible> {
+    let bare = CARD_PATHS.iter().find_map(|path| url.strip_suffix(path));
+    Ok(bare.unwrap_or(url).to_owned())
+}
+
 /// Refuses a URL without a scheme, with an error that names the option.
 fn check_scheme(url: &str) -> Result<(), Failure> {
     let Some(whole) = with_presumed_scheme(url) else {
@@ -348,7 +353,7 @@ mod tests {
     fn ad_hoc() -> PeerArgs {
         PeerArgs {
             url: Some("https://desk.example".to_owned()),
-            bearer_env: Some("DESK_TOKEN".to_owned()),
+            credentials: CredentialArgs::bearer("DESK_TOKEN"),
             transport: Some("http+json".to_owned()),
             local: LocalArgs::default(),
             agent: Some("main".to_owned()),
@@ -368,6 +373,26 @@ mod tests {
             assert!(message.contains(&format!("`--url {whole}`")), "{message}");
         }
         assert!(check_scheme("http://desk.example").is_ok());
+    }
+
+    #[test]
+    fn url_of_a_card_is_that_of_its_agent() {
+        for (url, base) in [
+            (
+                "https://desk.example/a/.well-known/agent-card.json",
+                "https://desk.example/a",
+            ),
+            (
+                "https://desk.example/.well-known/agent.json",
+                "https://desk.example",
+            ),
+            (
+                "https://desk.example/agent.json",
+                "https://desk.example/agent.json",
+            ),
+        ] {
+            assert_eq!(base_url(url).unwrap(), base);
+        }
     }
 
     #[test]
@@ -421,7 +446,7 @@ mod tests {
         };
         assert_eq!(
             args.options_for(&json!({"target_alias": AD_HOC})),
-            " --url https://desk.example --bearer-env DESK_TOKEN --transport http+json --agent main --allow-private"
+            " --url https://desk.example --transport http+json --agent main --allow-private --bearer-env DESK_TOKEN"
         );
         assert_eq!(args.alias(None).as_deref(), Some(AD_HOC));
     }

@@ -1,0 +1,303 @@
+// The commands that change the configured agents: `add`, `remove` and `migrate`.
+import { isDeepStrictEqual } from "node:util";
+
+import { askGateway, callGateway, noGateway } from "./ask-gateway.js";
+import { CommandError, edit, positive } from "./command-support.js";
+import { LEGACY_ID, settings, targetsIn } from "./config.js";
+import { aliasFor, isSameAgent, merged, migrateSettings, putTarget, removeAll, removeTarget, targetIn, toolIsAllowed } from "./configuration.js";
+import { CREDENTIAL_OPTIONS, REPEATABLE, credentialsIn, fieldOf, nameOf } from "./credential-options.js";
+import { openInstance } from "./instance.js";
+import { missingVariable, repairFor, variablesIn } from "./repair.js";
+import { OK, TIMEOUT, exitOf, line, note, print, printError, word } from "./report.js";
+/** @import {Api, CallRequest, Caller, Envelope, EnvelopeError, HostConfig, Target} from "./types.d.ts" */
+
+/** @typedef {{ api: Api, host: HostConfig, options: Record<string, any>, args: string[] }} Context */
+/** @typedef {{ run(request: CallRequest, onUpdate?: null, more?: Caller): Promise<Envelope> }} Runner */
+
+/** The library and the gateway that the commands use; the tests have others. */
+const SURROUNDINGS = { open: openInstance, ask: askGateway, call: callGateway };
+
+const POLL_MS = 250;
+const APPLY_SECONDS = 30;
+const CHECK_TIMEOUT_MS = 10_000;
+
+/** The path of an agent card, and the one before A2A 0.3. */
+const CARD_PATH = /\/\.well-known\/(agent-card|agent)\.json$/;
+
+/** The id of a task that no agent has. */
+const CHECK_TASK = "openclaw-remote-agent-check";
+
+/** The error reasons with which a working agent answers the request for an unknown task. */
+const ANSWERS = new Set(["rpc_error", "http_status", "invalid_response", "too_large"]);
+
+/** The error reasons of a server without an agent card. */
+const NO_AGENT = new Set(["card_malformed", "card_unavailable"]);
+
+const MISSING_CREDENTIAL =
+  "The agent requires a credential. Give `--bearer-env VAR`, `--api-key-env NAME=VAR`, `--basic-env USER=VAR`, `--oauth2-env ID=VAR` or `--header-env NAME=VAR`; VAR is an environment variable.";
+
+const ADD_OPTIONS = [
+  ["--alias <alias>", "The alias of the agent; by default from the host"],
+  ...CREDENTIAL_OPTIONS,
+  ["--description <text>", "The purpose of the agent"],
+  ["--default", "Use it for requests without a target"],
+  ["--allow-private", "Allow an address that is not public"],
+];
+
+/** Registers the commands. `command(words, description, run)` creates one. */
+export function registerTargetCommands(command) {
+  let added = command("add <url>", "Add an agent, or change the one at this address: check it, configure it and allow the tool", (context, url) => add(context, url));
+  for (const [flags, description] of ADD_OPTIONS) {
+    const collect = (value, before = []) => [...before, value];
+    added = REPEATABLE.has(nameOf(flags)) ? added.option(flags, description, collect) : added.option(flags, description);
+  }
+  added.option("--force", "Add it although a check fails").option("--wait [seconds]", `How long to wait until the running gateway has applied the change (default: ${APPLY_SECONDS})`);
+  command("remove [alias]", "Remove an agent", (context, alias) => remove(context, alias)).option("--all", "Remove every agent, and the tool from the policy");
+  command("migrate", `Move the settings of ${LEGACY_ID} to this plugin`, (context) => migrate(context));
+}
+
+// ---- add ----------------------------------------------------------------------------------------------------------------
+
+/**
+ * @param {Context} context
+ * @param {string} given
+ */
+export async function add({ api, host, options }, given, surroundings = SURROUNDINGS) {
+  if (!/^https?:\/\//i.test(given) || !URL.canParse(given)) throw new CommandError(`cannot add \`${given}\`: it is no http or https URL; try \`https://${given}\``);
+  const url = given.replace(CARD_PATH, "");
+  const seconds = typeof options.wait === "string" ? positive(options.wait, "--wait") : APPLY_SECONDS;
+  const { config, place } = settings({ pluginConfig: api.pluginConfig, config: host });
+  const known = targetsIn(config);
+  const before = knownTarget(known, url, options);
+  const target = withOptions(before ?? { alias: options.alias ?? aliasFor(url, known.map(({ alias }) => alias)), baseUrl: url }, options);
+  if (url !== given) note(`\`${line(given)}\` is the address of a card; the agent is at ${line(url)}`);
+  if (before) note(`${line(url)} is already \`${line(before.alias)}\`; this changes it`);
+  for (const { alias } of known.filter((other) => other.alias !== target.alias && isSameAgent(other.baseUrl, url))) note(`\`${line(alias)}\` is at the same address; \`openclaw remote-agent remove ${word(alias)}\` removes it`);
+
+  const { name, problem } = await checkHere({ api, host }, target, surroundings);
+  if (problem) {
+    printProblem(problem, target);
+    if (!options.force) {
+      if (NO_AGENT.has(problem.reason ?? "")) note(`nothing was changed; there is no agent at ${line(url)}: give the address before \`/.well-known/agent-card.json\``);
+      else note(`nothing was changed; \`openclaw remote-agent add ${word(url)}${givenOptions(options)} --force\` adds the agent all the same`);
+      return exitOf(problem.reason);
+    }
+  }
+
+  const isInherited = place.includes(LEGACY_ID);
+  const isUnchanged = isDeepStrictEqual(target, before) && config.enabled === true && toolIsAllowed(host) && !isInherited;
+  const gateway = await runningGateway(surroundings);
+  if (!isUnchanged) {
+    /** @type {string[] | undefined} */
+    let moved;
+    await edit(api, (draft) => {
+      if (isInherited) moved = migrateSettings(draft);
+      // The file may have `${VARIABLE}` where the settings have its value.
+      const written = before && targetIn(draft, target.alias);
+      putTarget(draft, written ? withOptions(written, options) : target);
+    });
+    if (moved?.length) note(`the settings of \`${LEGACY_ID}\` are now those of \`remote-agent\`, with ${listed(moved)}`);
+    if (gateway.generation !== undefined) await applied(gateway.generation, seconds, surroundings);
+  }
+  const outcome = problem ? problem.reason : await checkThere({ api, host }, target, gateway, surroundings);
+  const verb = !before ? "added" : isUnchanged ? "unchanged:" : "changed";
+  if (options.json) print(JSON.stringify({ target, name: name ?? null, changed: before !== undefined, ...(outcome && { problem: outcome }) }));
+  else print(`${verb} \`${line(target.alias)}\`: ${line(name ?? "an agent that does not answer now")} at ${line(url)}`);
+  if (outcome) return exitOf(outcome);
+  if (!options.json) note(`next: openclaw remote-agent send --target ${word(target.alias)} 'Hello'`);
+  return OK;
+}
+
+/**
+ * Returns the target that `add` changes: the one of `--alias`, else the default or first one at this address.
+ * @param {Target[]} known
+ * @param {string} url
+ * @param {Record<string, any>} options
+ */
+function knownTarget(known, url, { alias, force }) {
+  const here = known.filter(({ baseUrl }) => isSameAgent(baseUrl, url));
+  if (!alias) return here.find((target) => target.default === true) ?? here[0];
+  const named = known.find((target) => target.alias === alias);
+  if (named && !here.includes(named)) throw new CommandError(`cannot add \`${line(alias)}\`: it is the agent at ${line(named.baseUrl)}. Name another alias, or first run \`openclaw remote-agent remove ${word(alias)}\``);
+  if (!named && here.length > 0 && !force) throw new CommandError(`${line(url)} is already \`${line(here[0].alias)}\`; without \`--alias\` this command changes it, with \`--force\` it adds a second target at this address`);
+  return named;
+}
+
+/**
+ * Returns a copy of the target with the settings of the options. Those that no option names remain.
+ * @param {Target} target
+ * @param {Record<string, any>} options
+ * @returns {Target}
+ */
+function withOptions(target, options) {
+  const { auth, headers, tls } = credentialsIn(options);
+  return {
+    ...target,
+    ...(options.description && { description: options.description }),
+    ...(options.default && { default: true }),
+    ...(options.allowPrivate && { allowPrivateNetwork: true }),
+    ...(auth && { auth }),
+    ...(headers && { headers: { ...target.headers, ...headers } }),
+    ...(tls && { tls }),
+  };
+}
+
+/** Returns the given options as the words of a command, each with a leading space. */
+function givenOptions(options) {
+  const words = ADD_OPTIONS.flatMap(([flags]) => {
+    const value = options[fieldOf(flags)];
+    if (value === undefined || value === false) return [];
+    return value === true ? [nameOf(flags)] : [value].flat().flatMap((one) => [nameOf(flags), word(one)]);
+  });
+  return words.map((text) => ` ${text}`).join("");
+}
+
+// ---- checks -------------------------------------------------------------------------------------------------------------
+
+/**
+ * Checks a target in this process: with the environment of this shell.
+ * @param {Pick<Context, "api" | "host">} context
+ * @param {Target} target
+ * @param {Pick<typeof SURROUNDINGS, "open">} surroundings
+ */
+async function checkHere({ api, host }, target, { open }) {
+  const only = { ...target, allowedAgents: undefined };
+  const instance = await open(api, host, ({ gateway, audit, ...config }) => ({ ...config, enabled: true, targets: [only] }));
+  try {
+    return await check(instance, only);
+  } finally {
+    instance.close();
+  }
+}
+
+/**
+ * Reads the card of a target, and requests a task that does not exist: this uses the address, the transport and the
+ * credential of a message, and changes nothing at the agent.
+ * @param {Runner} runner
+ * @param {Target} target
+ * @returns {Promise<{ name?: string, problem?: EnvelopeError }>}
+ */
+async function check(runner, { alias, allowedAgents }) {
+  const caller = allowedAgents?.length ? { agent_id: allowedAgents[0] } : {};
+  const listing = await runner.run({ action: "list_targets" }, null, caller);
+  const seen = listing.summary?.targets?.find((target) => target.target_alias === alias);
+  const name = seen?.target_name;
+  const problem = listing.ok ? seen?.last_refresh_error : listing.error;
+  if (problem) return { name, problem };
+  const status = await runner.run({ action: "status", target_alias: alias, task_id: CHECK_TASK, timeout_ms: CHECK_TIMEOUT_MS }, null, caller);
+  return status.ok || ANSWERS.has(status.error.reason ?? "") ? { name } : { name, problem: status.error };
+}
+
+/**
+ * Checks a target in the running gateway, where agents run. Returns the reason of a problem, and prints it.
+ * @param {Pick<Context, "api" | "host">} context
+ * @param {Target} target
+ * @param {Awaited<ReturnType<typeof runningGateway>>} running
+ * @param {Pick<typeof SURROUNDINGS, "ask">} surroundings
+ */
+async function checkThere({ api, host }, target, running, { ask }) {
+  const gateway = running.generation === undefined ? undefined : await ask(api, host);
+  if (!gateway) return void note(`${running.absent ?? "no gateway is running"}. This was checked with the environment of this shell only`);
+  const { unresolved, envFile } = gateway.settings();
+  const missing = unresolved.filter(({ alias }) => alias === target.alias);
+  for (const { path, variable } of missing) {
+    note(`error: agents cannot call \`${line(target.alias)}\`: the gateway has no value for \`${line(path)}\``);
+    if (variable) note(`what to do: ${missingVariable(variable, { inGateway: true, envFile })}`);
+  }
+  if (missing.length > 0) return "credential_unresolved";
+  const { problem } = await check(gateway, target);
+  if (!problem) return void note("the running gateway has the agent");
+  note("the check in this shell succeeded; in the gateway, where agents run:");
+  printProblem(problem, target, envFile);
+  const [variable] = variablesIn({ targets: [target] });
+  if (problem.reason === "auth_required" && variable) note(`Write the value of this shell into ${line(envFile)} and restart the gateway (\`openclaw gateway restart\`).`);
+  return problem.reason ?? "error";
+}
+
+/**
+ * Prints a problem of a check in this shell, or with `envFile` in the gateway.
+ * @param {EnvelopeError} problem
+ * @param {Target} target
+ * @param {string} [envFile]
+ */
+function printProblem(problem, target, envFile) {
+  const hasCredential = target.auth ?? Object.keys(target.headers ?? {}).length > 0;
+  const place = { config: { targets: [target] }, inGateway: envFile !== undefined, envFile };
+  const hint = problem.reason === "auth_required" && !hasCredential ? MISSING_CREDENTIAL : repairFor(problem, target.alias, place);
+  printError(problem, hint);
+}
+
+// ---- the running gateway ------------------------------------------------------------------------------------------------
+
+/**
+ * Returns the generation of the plugins in the running gateway, or why there is no gateway.
+ * @param {Pick<typeof SURROUNDINGS, "call">} surroundings
+ * @returns {Promise<{ generation?: number, absent?: string }>}
+ */
+async function runningGateway({ call }) {
+  const { answer, error, unreachable } = await call("plugins.list");
+  if (unreachable) return { absent: noGateway(unreachable) };
+  if (answer) return { generation: answer.generation };
+  throw new CommandError(`the running gateway does not answer: ${line(error)}`);
+}
+
+/**
+ * Waits until the running gateway has another generation of plugins than `generation`. It asks OpenClaw itself: a request to
+ * the plugin would meet an instance that is about to close.
+ * @param {number} generation
+ * @param {number} seconds
+ * @param {Pick<typeof SURROUNDINGS, "call">} surroundings
+ */
+async function applied(generation, seconds, { call }) {
+  const deadline = Date.now() + seconds * 1000;
+  for (;;) {
+    const { answer, error, unreachable } = await call("plugins.list");
+    if (answer && answer.generation !== generation) return;
+    if (Date.now() > deadline) {
+      const why = error ?? (unreachable && "it stopped");
+      throw new CommandError(`the settings are written, and the running gateway has not applied them after ${seconds} s${why ? `: ${line(why)}` : ""}; run \`openclaw gateway restart\``, TIMEOUT);
+    }
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+}
+
+// ---- remove, migrate ----------------------------------------------------------------------------------------------------
+
+/**
+ * @param {Context} context
+ * @param {string} [alias]
+ */
+export async function remove({ api, options }, alias) {
+  if (!alias && !options.all) throw new CommandError("remove needs an alias, or `--all`; `openclaw remote-agent targets` lists the agents");
+  const change = (draft) => {
+    if (options.all) return removeAll(draft);
+    if (Object.keys(api.pluginConfig ?? {}).length === 0) migrateSettings(draft);
+    removeTarget(draft, alias);
+  };
+  // Without this option OpenClaw refuses a change that halves the file.
+  await edit(api, change, { allowConfigSizeDrop: true });
+  if (options.json) print(JSON.stringify({ removed: alias ?? null }));
+  else print(alias && !options.all ? `removed \`${line(alias)}\`` : "removed every agent, and the tool from the policy");
+  return OK;
+}
+
+/** @param {Context} context */
+export async function migrate({ api, host, options }, { open } = SURROUNDINGS) {
+  const legacy = host.plugins?.entries?.[LEGACY_ID]?.config;
+  if (!legacy) {
+    if (options.json) print(JSON.stringify({ migrated: [] }));
+    else print(`nothing to migrate: there are no settings of \`${LEGACY_ID}\``);
+    return OK;
+  }
+  // The library reads the settings before anything changes.
+  const instance = await open(api, host, () => merged(structuredClone(api.pluginConfig ?? {}), structuredClone(legacy)));
+  instance.close();
+  /** @type {string[] | undefined} */
+  let moved;
+  await edit(api, (draft) => void (moved = migrateSettings(draft)), { allowConfigSizeDrop: true });
+  if (options.json) print(JSON.stringify({ migrated: moved ?? [] }));
+  else print(`the settings of \`${LEGACY_ID}\` are now those of \`remote-agent\`, with ${listed(moved ?? [])}`);
+  return OK;
+}
+
+const listed = (/** @type {string[]} */ aliases) => (aliases.length === 0 ? "no further agent" : aliases.map((alias) => `\`${line(alias)}\``).join(", "));
