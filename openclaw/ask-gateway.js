@@ -19,6 +19,9 @@ const UNAVAILABLE = "UNAVAILABLE";
 /** The maximum length of a request. The gateway closes a connection with a larger frame than 25 MiB. */
 const MAX_REQUEST_BYTES = 24 << 20;
 
+/** The address of a gateway for which the configuration has no token. */
+const NO_TOKEN = { url: "", urlSource: "" };
+
 /** A gateway that runs and does not answer a request, with the reason. */
 export class GatewayRefusal extends Error {}
 
@@ -40,6 +43,8 @@ export async function callGateway(method, params = {}, timeoutMs = 10_000) {
     return { answer: await callGatewayFromCli(method, { timeout: String(timeoutMs), json: true }, params, { progress: false }) };
   } catch (error) {
     const { message } = error;
+    // OpenClaw does not connect without a token, so it cannot know whether a gateway runs.
+    if (error.name === "GatewayCredentialsRequiredError") return { unreachable: NO_TOKEN, isLost: true, wasSent: false };
     if (isGatewayTransportError(error) && error.code === POLICY_VIOLATION) return { error: message, isRefused: true };
     // A connection that is refused has no close code. A busy gateway may time out, and is running.
     if (isGatewayTransportError(error) && error.kind === "closed") return { unreachable: error.connectionDetails, isLost: true, wasSent: error.code !== undefined };
@@ -51,6 +56,7 @@ export async function callGateway(method, params = {}, timeoutMs = 10_000) {
 
 /** Returns a hint for a missing gateway. OpenClaw's message about the address ends with the place in the configuration. */
 export function noGateway({ url, urlSource }) {
+  if (!url) return "no gateway is known: OpenClaw's configuration has no `gateway.auth.token`; `openclaw config set gateway.auth.token TOKEN` sets one, and a running gateway has to be restarted then";
   const port = process.env.OPENCLAW_GATEWAY_PORT ? "the environment variable `OPENCLAW_GATEWAY_PORT`" : "`gateway.port` of OpenClaw's configuration";
   const source = urlSource === "local loopback" ? port : urlSource;
   return `no gateway answers at ${line(url)} (${line(source)}); if it runs on another port, correct ${line(source)}; \`openclaw gateway run\` starts one`;

@@ -10,13 +10,8 @@ export class CommandError extends Error {
   }
 }
 
-/**
- * Changes OpenClaw's configuration file.
- * @param {Api} api
- * @param {(draft: any) => void} mutate
- * @param {Parameters<Api["runtime"]["config"]["mutateConfigFile"]>[0]["writeOptions"]} [writeOptions]
- */
-export const edit = (api, mutate, writeOptions) => api.runtime.config.mutateConfigFile({ afterWrite: { mode: "auto" }, writeOptions, mutate });
+/** @type {(api: Api, mutate: (draft: any) => void) => Promise<unknown>} */
+export const edit = (api, mutate) => api.runtime.config.mutateConfigFile({ afterWrite: { mode: "auto" }, mutate });
 
 /**
  * @param {string} text

@@ -14,8 +14,18 @@ import { OK, TIMEOUT, exitOf, line, note, print, printError, word } from "./repo
 /** @typedef {{ api: Api, host: HostConfig, options: Record<string, any>, args: string[] }} Context */
 /** @typedef {{ run(request: CallRequest, onUpdate?: null, more?: Caller): Promise<Envelope> }} Runner */
 
-/** The library and the gateway that the commands use; the tests have others. */
-const SURROUNDINGS = { open: openInstance, ask: askGateway, call: callGateway };
+/**
+ * Changes OpenClaw's configuration file, which may become much smaller. Without the option OpenClaw refuses a change that
+ * halves the file.
+ * @param {(draft: any) => void} mutate
+ */
+async function shrink(mutate) {
+  const { mutateConfigFile } = await import("openclaw/plugin-sdk/config-mutation");
+  await mutateConfigFile({ afterWrite: { mode: "auto" }, writeOptions: { allowConfigSizeDrop: true, skipOutputLogs: true }, mutate });
+}
+
+/** The library, the file and the gateway that the commands use; the tests have others. */
+const SURROUNDINGS = { open: openInstance, shrink, ask: askGateway, call: callGateway };
 
 const POLL_MS = 250;
 const APPLY_SECONDS = 30;
@@ -137,7 +147,7 @@ function withOptions(target, options) {
     ...(options.default && { default: true }),
     ...(options.allowPrivate && { allowPrivateNetwork: true }),
     ...(auth && { auth }),
-    ...(headers && { headers: { ...target.headers, ...headers } }),
+    ...(headers && { headers: { ...(target.headers ?? {}), ...headers } }),
     ...(tls && { tls }),
   };
 }
@@ -267,22 +277,21 @@ async function applied(generation, seconds, { call }) {
  * @param {Context} context
  * @param {string} [alias]
  */
-export async function remove({ api, options }, alias) {
+export async function remove({ api, options }, alias, { shrink } = SURROUNDINGS) {
   if (!alias && !options.all) throw new CommandError("remove needs an alias, or `--all`; `openclaw remote-agent targets` lists the agents");
   const change = (draft) => {
     if (options.all) return removeAll(draft);
     if (Object.keys(api.pluginConfig ?? {}).length === 0) migrateSettings(draft);
     removeTarget(draft, alias);
   };
-  // Without this option OpenClaw refuses a change that halves the file.
-  await edit(api, change, { allowConfigSizeDrop: true });
+  await shrink(change);
   if (options.json) print(JSON.stringify({ removed: alias ?? null }));
   else print(alias && !options.all ? `removed \`${line(alias)}\`` : "removed every agent, and the tool from the policy");
   return OK;
 }
 
 /** @param {Context} context */
-export async function migrate({ api, host, options }, { open } = SURROUNDINGS) {
+export async function migrate({ api, host, options }, { open, shrink } = SURROUNDINGS) {
   const legacy = host.plugins?.entries?.[LEGACY_ID]?.config;
   if (!legacy) {
     if (options.json) print(JSON.stringify({ migrated: [] }));
@@ -294,7 +303,7 @@ export async function migrate({ api, host, options }, { open } = SURROUNDINGS) {
   instance.close();
   /** @type {string[] | undefined} */
   let moved;
-  await edit(api, (draft) => void (moved = migrateSettings(draft)), { allowConfigSizeDrop: true });
+  await shrink((draft) => void (moved = migrateSettings(draft)));
   if (options.json) print(JSON.stringify({ migrated: moved ?? [] }));
   else print(`the settings of \`${LEGACY_ID}\` are now those of \`remote-agent\`, with ${listed(moved ?? [])}`);
   return OK;

@@ -35,6 +35,7 @@ export interface Target {
   allowPrivateNetwork?: boolean;
   auth?: { type: string; token?: Secret };
   headers?: Record<string, Secret>;
+  tls?: { caFile?: string };
 }
 
 /** A request of a model or a client: any field may be missing. */

@@ -19,11 +19,13 @@ async function run(t, command, values, { options = {}, entries = {}, agent = WOR
   const host = { plugins: { entries: structuredClone(entries) } };
   const generations = [1, 1, 2];
   let checked;
+  let isShrunk = false;
   const api = {
     pluginConfig: entries["remote-agent"]?.config ?? {},
-    runtime: { config: { mutateConfigFile: async ({ mutate, writeOptions }) => (mutate(host), (host.options = writeOptions)) } },
+    runtime: { config: { mutateConfigFile: async ({ mutate }) => mutate(host) } },
   };
   const surroundings = {
+    shrink: async (mutate) => ((isShrunk = true), mutate(host)),
     open: async (_api, _host, change) => ((checked = change({ audit: { enabled: true } })), runner(agent, () => checked.targets[0].alias)),
     ask: async () => gateway && { settings: () => ({ unresolved: gateway.unresolved ?? [], envFile: "/home/o/.openclaw/.env" }), ...runner(gateway.agent ?? WORKING, () => checked.targets[0].alias) },
     call: async () => (gateway ? { answer: { generation: generations.length > 1 ? generations.shift() : generations[0] } } : { unreachable: { url: "ws://127.0.0.1:1", urlSource: "local loopback" } }),
@@ -35,7 +37,7 @@ async function run(t, command, values, { options = {}, entries = {}, agent = WOR
   }
   try {
     const exit = await command({ api, host, options, args: values }, ...values, surroundings);
-    return { exit, text: printed.join(""), host, checked, targets: host.plugins.entries["remote-agent"]?.config?.targets };
+    return { exit, text: printed.join(""), host, checked, isShrunk, targets: host.plugins.entries["remote-agent"]?.config?.targets };
   } finally {
     t.mock.restoreAll();
   }
@@ -159,6 +161,6 @@ test("migrate moves the settings after the library has read them", async (t) => 
 });
 
 test("remove permits the file to shrink", async (t) => {
-  const { exit, host } = await run(t, (context) => remove(context), [], { options: { all: true }, entries: own(known("a")) });
-  assert.deepEqual([exit, host.plugins.entries["remote-agent"].config, host.options], [0, undefined, { allowConfigSizeDrop: true }]);
+  const { exit, host, isShrunk } = await run(t, (context, surroundings) => remove(context, undefined, surroundings), [], { options: { all: true }, entries: own(known("a")) });
+  assert.deepEqual([exit, host.plugins.entries["remote-agent"].config, isShrunk], [0, undefined, true]);
 });
