@@ -81,7 +81,8 @@ export async function add({ api, host, options }, given, surroundings = SURROUND
   const before = knownTarget(known, url, options);
   const target = withOptions(before ?? { alias: options.alias ?? aliasFor(url, known.map(({ alias }) => alias)), baseUrl: url }, options);
   if (url !== given) note(`\`${line(given)}\` is the address of a card; the agent is at ${line(url)}`);
-  if (before) note(`${line(url)} is already \`${line(before.alias)}\`; this changes it`);
+  const isChanged = !isDeepStrictEqual(target, before);
+  if (before) note(`${line(url)} is already \`${line(before.alias)}\`${isChanged ? "; this changes it" : ""}`);
   for (const { alias } of known.filter((other) => other.alias !== target.alias && isSameAgent(other.baseUrl, url))) note(`\`${line(alias)}\` is at the same address; \`openclaw remote-agent remove ${word(alias)}\` removes it`);
 
   const { name, problem } = await checkHere({ api, host }, target, surroundings);
@@ -95,7 +96,7 @@ export async function add({ api, host, options }, given, surroundings = SURROUND
   }
 
   const isInherited = place.includes(LEGACY_ID);
-  const isUnchanged = isDeepStrictEqual(target, before) && config.enabled === true && toolIsAllowed(host) && !isInherited;
+  const isUnchanged = !isChanged && config.enabled === true && toolIsAllowed(host) && !isInherited;
   const gateway = await runningGateway(surroundings);
   if (!isUnchanged) {
     /** @type {string[] | undefined} */
@@ -109,7 +110,7 @@ export async function add({ api, host, options }, given, surroundings = SURROUND
     if (moved?.length) note(`the settings of \`${LEGACY_ID}\` are now those of \`remote-agent\`, with ${listed(moved)}`);
     if (gateway.generation !== undefined) await applied(gateway.generation, seconds, surroundings);
   }
-  const outcome = problem ? problem.reason : await checkThere({ api, host }, target, gateway, surroundings);
+  const outcome = await checkThere({ api, host }, target, gateway, problem, surroundings);
   const verb = !before ? "added" : isUnchanged ? "unchanged:" : "changed";
   if (options.json) print(JSON.stringify({ target, name: name ?? null, changed: before !== undefined, ...(outcome && { problem: outcome }) }));
   else print(`${verb} \`${line(target.alias)}\`: ${line(name ?? "an agent that does not answer now")} at ${line(url)}`);
@@ -199,15 +200,20 @@ async function check(runner, { alias, allowedAgents }) {
 }
 
 /**
- * Checks a target in the running gateway, where agents run. Returns the reason of a problem, and prints it.
+ * Checks a target in the running gateway, where agents run. Returns the reason of a problem, and prints it. Without a
+ * gateway, `here` is the outcome: the problem in this shell.
  * @param {Pick<Context, "api" | "host">} context
  * @param {Target} target
  * @param {Awaited<ReturnType<typeof runningGateway>>} running
+ * @param {EnvelopeError | undefined} here
  * @param {Pick<typeof SURROUNDINGS, "ask">} surroundings
  */
-async function checkThere({ api, host }, target, running, { ask }) {
+async function checkThere({ api, host }, target, running, here, { ask }) {
   const gateway = running.generation === undefined ? undefined : await ask(api, host);
-  if (!gateway) return void note(`${running.absent ?? "no gateway is running"}. This was checked with the environment of this shell only`);
+  if (!gateway) {
+    note(`${running.absent ?? "no gateway is running"}. This was checked with the environment of this shell only`);
+    return here && (here.reason ?? "error");
+  }
   const { unresolved, envFile } = gateway.settings();
   const missing = unresolved.filter(({ alias }) => alias === target.alias);
   for (const { path, variable } of missing) {
@@ -217,10 +223,10 @@ async function checkThere({ api, host }, target, running, { ask }) {
   if (missing.length > 0) return "credential_unresolved";
   const { problem } = await check(gateway, target);
   if (!problem) return void note("the running gateway has the agent");
-  note("the check in this shell succeeded; in the gateway, where agents run:");
+  note(`${here ? "the check failed in this shell" : "the check succeeded in this shell"}; in the gateway, where agents run:`);
   printProblem(problem, target, envFile);
   const [variable] = variablesIn({ targets: [target] });
-  if (problem.reason === "auth_required" && variable) note(`Write the value of this shell into ${line(envFile)} and restart the gateway (\`openclaw gateway restart\`).`);
+  if (!here && problem.reason === "auth_required" && variable) note(`Write the value of this shell into ${line(envFile)} and restart the gateway (\`openclaw gateway restart\`).`);
   return problem.reason ?? "error";
 }
 

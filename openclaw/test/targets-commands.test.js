@@ -134,6 +134,17 @@ test("add asks the running gateway after it has applied the change", async (t) =
   assert.deepEqual([exit, text.includes("the running gateway has the agent")], [0, true], text);
 });
 
+test("add with force succeeds if the running gateway calls the agent", async (t) => {
+  for (const [gateway, exit] of [
+    [{}, 0],
+    [{ agent: withStatusError("auth_required") }, 4],
+    [undefined, 4],
+  ]) {
+    const result = await run(t, add, [URL_], { options: { bearerEnv: "KEY", force: true }, agent: withStatusError("auth_required"), gateway });
+    assert.deepEqual([result.exit, result.targets.length], [exit, 1], result.text);
+  }
+});
+
 test("add names what the running gateway lacks, with the repair", async (t) => {
   const options = { bearerEnv: "KEY" };
   const lacking = await run(t, add, [URL_], { options, gateway: { unresolved: [{ path: "targets[0].auth.token", alias: "support", variable: "KEY" }] } });
@@ -141,7 +152,7 @@ test("add names what the running gateway lacks, with the repair", async (t) => {
   assert.match(lacking.text, /agents cannot call `support`.*\nwhat to do: The gateway does not have KEY: add it to \/home\/o\/\.openclaw\/\.env and restart the gateway/);
   const stale = await run(t, add, [URL_], { options, gateway: { agent: withStatusError("auth_required") } });
   assert.equal(stale.exit, 4);
-  assert.match(stale.text, /in this shell succeeded; in the gateway.*\nerror.*\nwhat to do: Check the token in the environment variable `KEY` of the gateway.*\nWrite the value of this shell into \/home/);
+  assert.match(stale.text, /succeeded in this shell; in the gateway.*\nerror.*\nwhat to do: Check the token in the environment variable `KEY` of the gateway.*\nWrite the value of this shell into \/home/);
 });
 
 test("add carries over the settings of the predecessor", async (t) => {

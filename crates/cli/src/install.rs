@@ -182,7 +182,7 @@ impl Args {
         let alias = added["target"]["alias"].as_str();
         if let Some(failure) = failure {
             let words: Vec<_> = command.iter().map(|word| shell(word)).collect();
-            let again = format!("`openclaw {}`", words.join(" "));
+            let again = format!("`{} {}`", self.openclaw.program.display(), words.join(" "));
             let stays = match alias {
                 Some(alias) => format!(
                     "The plugin is installed, and `{}` is configured. Correct the fault, then run {again} to check again",
@@ -192,7 +192,9 @@ impl Args {
                     "The plugin is installed, and the agent is not configured. Correct the fault, then run {again}, or this command again"
                 ),
             };
-            let message = format!("{}\n{stays}", failure.message);
+            let said = last_lines(&output.stderr);
+            let said = if said.is_empty() { &failure.message } else { &said };
+            let message = format!("cannot add the agent ({}):\n{said}\n{stays}", output.status);
             return Err(Failure {
                 exit: failure.exit,
                 ..Failure::new(message)
