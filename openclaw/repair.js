@@ -38,7 +38,7 @@ export const envFileName = (/** @type {string | undefined} */ file) => line(file
  * @param {string} variable
  * @param {CallPlace} place
  */
-function missingVariable(variable, { inGateway, envFile }) {
+export function missingVariable(variable, { inGateway, envFile }) {
   const name = line(variable);
   if (!inGateway) return `Set the environment variable \`${name}\` in this shell; the gateway needs it too.`;
   return `The gateway does not have ${name}: add it to ${envFileName(envFile)} and restart the gateway (\`openclaw gateway restart\`).`;
