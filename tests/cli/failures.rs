@@ -4,6 +4,7 @@ use std::{fs, io::Write, process::Stdio};
 
 use serde_json::json;
 use testkit::conformance::peers::Peers;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 
 use crate::cli::{process::wait_for_output, support::*};
 
@@ -145,7 +146,37 @@ async fn usage_error_names_its_cause() {
         ),
         (
             &["targets", "--config", gateway],
-            "plugins.entries.remote-agent.config",
+            "no agents are configured",
+        ),
+        (
+            &["targets", "--openclaw=/nowhere/openclaw.json"],
+            "cannot read OpenClaw's configuration `/nowhere/openclaw.json`",
+        ),
+        (
+            &["send", "hi", "--openclaw", "--url", "http://a"],
+            "cannot be used with",
+        ),
+        (
+            &[
+                "send",
+                "hi",
+                "--url",
+                "http://127.0.0.1:1",
+                "--timeout-ms",
+                "5s",
+            ],
+            "try `--timeout 5s`",
+        ),
+        (
+            &[
+                "send",
+                "hi",
+                "--url",
+                "http://127.0.0.1:1",
+                "--timeout",
+                "5",
+            ],
+            "try `5s` for seconds",
         ),
         (&["send", "--config", from_file, "hi"], "source `env` only"),
         (
@@ -212,13 +243,13 @@ async fn usage_error_names_its_cause() {
 }
 
 #[tokio::test]
-async fn invalid_request_shows_its_error_once() {
+async fn invalid_request_is_reported_in_terms_of_its_option() {
     let peers = start_desk(json!({})).await;
     let output = run_subcommand(&peers, "send", &["--context", "", "hi"]).await;
     assert_exit_code(&output, 2);
     assert_contains(
         &output.stderr,
-        &["input validation failed", "/context_id must NOT have fewer"],
+        &["error: cannot use `--context`: it is empty\n"],
     );
 }
 
@@ -276,7 +307,7 @@ async fn silent_peer_times_out() {
     let peers = start_desk(json!({"message/send": [{"delay_ms": 3_600_000, "result": {}}]})).await;
     let output = run_subcommand(&peers, "send", &["hi", "--timeout-ms", "200"]).await;
     assert_exit_code(&output, 5);
-    assert_contains(&output.stderr, &["`--timeout-ms`", "`--task-required`"]);
+    assert_contains(&output.stderr, &["`--timeout`", "`--task-required`"]);
     assert!(!output.stderr.contains("timeout_ms"), "{output:?}");
 }
 
@@ -367,18 +398,73 @@ async fn url_option_ignores_configuration_of_environment() {
     assert_contains(&output.stderr, &["--allow-private"]);
 }
 
+#[tokio::test]
+async fn misspelled_option_leads_to_the_option_only() {
+    let output = run(&["send", "--ulr", "http://127.0.0.1:1", "hi"]).await;
+    assert_exit_code(&output, 2);
+    assert_contains(&output.stderr, &["unexpected argument '--ulr'", "'--url'"]);
+    assert!(!output.stderr.contains("as a value"), "{output:?}");
+}
+
 #[cfg(unix)]
 #[tokio::test]
 async fn interrupt_cancels_the_call_and_shows_its_outcome() {
     let peers = start_desk(json!({"message/send": [{"delay_ms": 3_600_000, "result": {}}]})).await;
-    let child = command(&["send", "hi", "--json", "--url", peers.origin("desk")])
-        .spawn()
-        .unwrap();
-    peers.wait_for("desk", 2).await;
-    interrupt(&child);
-    let output = wait_for_output(child).await;
-    assert_exit_code(&output, 1);
-    assert_eq!(json_lines(&output)[0]["error"]["reason"], "aborted");
+    for (option, shown) in [
+        ("--json", ""),
+        ("--task-required", "check before you send it again"),
+    ] {
+        let known = peers.log("desk").len();
+        let child = command(&["send", "hi", option, "--url", peers.origin("desk")])
+            .spawn()
+            .unwrap();
+        peers.wait_for("desk", known + 2).await;
+        interrupt(&child);
+        let output = wait_for_output(child).await;
+        assert_exit_code(&output, 130);
+        assert_contains(&output.stderr, &[shown]);
+        assert!(!output.stderr.contains("error:"), "{output:?}");
+        if option == "--json" {
+            assert_eq!(json_lines(&output)[0]["error"]["reason"], "aborted");
+        }
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn interrupt_leaves_the_task_and_shows_how_to_follow_it() {
+    let events = results([task("working", json!({}))]);
+    let stream = json!([{"sse": events, "end": "hang"}]);
+    let peers = start_desk(json!({"message/stream": stream, "tasks/resubscribe": stream})).await;
+    let url = peers.origin("desk");
+    for args in [
+        &["send", "--follow", "go", "--url", url][..],
+        &["watch", "--task", "task-1", "--url", url],
+    ] {
+        let mut child = tokio::process::Command::from(command(args))
+            .spawn()
+            .unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut shown = String::new();
+        while !shown.contains("working\n") {
+            assert_ne!(stderr.read_line(&mut shown).await.unwrap(), 0, "{shown}");
+        }
+        let id = child.id().unwrap().to_string();
+        let sent = std::process::Command::new("kill")
+            .args(["-INT", &id])
+            .status();
+        assert!(sent.unwrap().success());
+        stderr.read_to_string(&mut shown).await.unwrap();
+        assert_eq!(child.wait().await.unwrap().code(), Some(130), "{shown}");
+        let watch = format!("  remote-agent watch --url {url} --task task-1\n");
+        assert_contains(&shown, &["stopped waiting; the task goes on\n", &watch]);
+        assert!(!shown.contains("error:"), "{shown}");
+    }
+    let canceled = peers.log("desk").iter().any(|request| {
+        let body = request.body.as_ref();
+        body.is_some_and(|body| body["method"] == "tasks/cancel")
+    });
+    assert!(!canceled);
 }
 
 #[tokio::test]

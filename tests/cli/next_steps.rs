@@ -65,16 +65,6 @@ async fn task_without_an_option_names_the_option() {
 }
 
 #[tokio::test]
-async fn tasks_names_the_commands_that_list_tasks() {
-    let output = run(&["tasks", "--url", "http://127.0.0.1:9"]).await;
-    assert_exit_code(&output, 2);
-    assert_contains(
-        &output.stderr,
-        &["openclaw remote-agent tasks", "remote-agent serve tasks"],
-    );
-}
-
-#[tokio::test]
 async fn message_to_an_ended_task_shows_its_conversation() {
     let server = Server::scripted(&["--task-store", "memory"]);
     let output = run(&["send", "--url", server.url(), "--json", "echo Hello"]).await;
