@@ -399,6 +399,35 @@ async fn url_option_ignores_configuration_of_environment() {
 }
 
 #[tokio::test]
+async fn refused_secret_of_a_configuration_is_named() {
+    let peers = start_desk(json!({"message/send": [{"status": 401}]})).await;
+    let file = scratch("refused-secret").join("agents.json");
+    let token = json!({"source": "env", "id": "WORDS_REFUSED_TOKEN"});
+    let targets = json!([{"alias": "desk", "baseUrl": peers.origin("desk"), "auth": {"type": "bearer", "token": token}}]);
+    fs::write(&file, json!({ "targets": targets }).to_string()).unwrap();
+    let child = command(&["send", "hi", "--config", file.to_str().unwrap()])
+        .env("WORDS_REFUSED_TOKEN", "s3cret-token")
+        .spawn();
+    let output = wait_for_output(child.unwrap()).await;
+    assert_exit_code(&output, 4);
+    assert_contains(
+        &output.stderr,
+        &["`WORDS_REFUSED_TOKEN`: the agent refused it"],
+    );
+}
+
+#[tokio::test]
+async fn command_in_a_hint_has_the_options_of_the_failed_one() {
+    let gone = json!([{"error": {"code": -32002, "message": "it has ended"}}]);
+    let peers = start_desk(json!({"tasks/cancel": gone})).await;
+    let output = run_subcommand(&peers, "cancel", &["--task", "task-1"]).await;
+    assert_exit_code(&output, 1);
+    let url = peers.origin("desk");
+    let status = format!("`remote-agent status --url {url} --task task-1` shows how");
+    assert_contains(&output.stderr, &[&status]);
+}
+
+#[tokio::test]
 async fn misspelled_option_leads_to_the_option_only() {
     let output = run(&["send", "--ulr", "http://127.0.0.1:1", "hi"]).await;
     assert_exit_code(&output, 2);

@@ -45,7 +45,11 @@ async fn alias_option_means_the_target() {
     assert_exit_code(&output, 2);
     assert_contains(
         &output.stderr,
-        &["`--target ALIAS` (`desk`)", "`remote-agent targets`"],
+        &[
+            "error: no agent is called `dusk`\n",
+            "`--target ALIAS` (`desk`)",
+            &format!("`remote-agent targets --config {config}`"),
+        ],
     );
 }
 

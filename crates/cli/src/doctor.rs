@@ -207,7 +207,7 @@ fn check_agent(target: &Value, peers: &PeerArgs, findings: &mut Findings) {
         return;
     };
     let is_local = target["status"].is_string();
-    let hint = hints::target_hint(&part(&error["reason"]), peers, is_local);
+    let hint = hints::target_hint(&part(&error["reason"]), Some(&alias), peers, is_local);
     let hint = hint.unwrap_or_else(|| part(&error["details"]["hint"]));
     let message = format!("{alias}: {}", part(&error["message"]));
     findings.push("agent", Severity::Error, message, &hint);

@@ -18,17 +18,34 @@ pub(super) struct About<'a> {
     pub(super) alias: Option<&'a str>,
     /// The URL of the agent in the continuation file.
     pub(super) continued_url: Option<&'a str>,
+    /// The options that name the task of the command, with their agent.
+    pub(super) task_options: Option<&'a str>,
 }
 
-/// Returns a hint for a failed call.
+/// Returns a hint for a failed call. The commands in it have the options of this one, so that a user can paste them.
 pub(super) fn hint(envelope: &Value, peers: &PeerArgs, about: About<'_>) -> Option<String> {
+    let mut hint = general_hint(envelope, peers, about)?;
+    let of_agents = peers.options();
+    let of_task = about.task_options.unwrap_or_default();
+    for (command, options) in [
+        ("targets", &*of_agents),
+        ("status", of_task),
+        ("watch", of_task),
+    ] {
+        let command = format!("`remote-agent {command}");
+        hint = hint.replace(&format!("{command}`"), &format!("{command}{options}`"));
+    }
+    Some(hint)
+}
+
+fn general_hint(envelope: &Value, peers: &PeerArgs, about: About<'_>) -> Option<String> {
     let error = &envelope["error"];
     let details = &error["details"];
     let of_gateway = peers.uses_gateway() || details["gateway_code"].is_number();
     let is_delivered = matches!(details["delivered"].as_str(), Some("unknown" | "yes"));
     let hint_text = match error["reason"].as_str().unwrap_or_default() {
         "invalid_request" if lacks_target(details) && peers.uses_gateway() => {
-            "Name an agent of the gateway with `--target NAME`; `remote-agent targets` with the same `--gateway` shows them."
+            "Name an agent of the gateway with `--target NAME`; `remote-agent targets` shows them."
         }
         "invalid_request" if lacks_target(details) && !peers.aliases().is_empty() => {
             let known = alias_list(&peers.aliases());
@@ -63,7 +80,7 @@ pub(super) fn hint(envelope: &Value, peers: &PeerArgs, about: About<'_>) -> Opti
             _ => "Check the address of the agent: the server there does not accept this request.",
         },
         "card_unavailable" if peers.is_agent_url() => {
-            "The server has no agent of that name. `remote-agent targets` with the server's own address shows its card."
+            "The server has no agent of that name. `remote-agent targets --url URL` with the server's own address shows its card."
         }
         "invalid_request" => {
             let action = envelope["action"].as_str().unwrap_or_default();
@@ -114,17 +131,24 @@ pub(super) fn hint(envelope: &Value, peers: &PeerArgs, about: About<'_>) -> Opti
         "timeout" => "Try again with a larger `--timeout`.",
         "busy" => "Nothing was sent. Try again later, or with a larger `--timeout`.",
         reason => {
-            let hint_text = target_hint(reason, peers, of_gateway);
+            let alias = details["target_alias"].as_str().or(about.alias);
+            let hint_text = target_hint(reason, alias, peers, of_gateway);
             return hint_text.or(details["hint"].as_str().map(for_command));
         }
     };
     Some(hint_text.to_owned())
 }
 
-/// Returns a hint for an agent that cannot be called, if there is one. `of_gateway` means that the agent is behind the local
-/// gateway.
-pub(super) fn target_hint(reason: &str, peers: &PeerArgs, of_gateway: bool) -> Option<String> {
-    match (reason, peers.token_variable()) {
+/// Returns a hint for the agent `alias` that cannot be called, if there is one. `of_gateway` means that the agent is behind
+/// the local gateway.
+pub(super) fn target_hint(
+    reason: &str,
+    alias: Option<&str>,
+    peers: &PeerArgs,
+    of_gateway: bool,
+) -> Option<String> {
+    let configured = peers.secret_variable(alias);
+    match (reason, peers.token_variable().or(configured.as_deref())) {
         ("auth_required" | "auth_failed" | "token_expired", Some(variable)) if peers.uses_gateway() => Some(format!(
             "Check the token in the environment variable `{variable}`: the gateway refused it."
         )),
@@ -142,7 +166,7 @@ pub(super) fn target_hint(reason: &str, peers: &PeerArgs, of_gateway: bool) -> O
         // The library's own hint covers the settings of the gateway.
         ("auth_required" | "address_refused", _) if of_gateway => None,
         ("auth_required", Some(variable)) => Some(format!(
-            "Check the token in the environment variable `{variable}`: the agent refused it."
+            "Check the secret in the environment variable `{variable}`: the agent refused it."
         )),
         ("auth_required", None) if peers.reads_config() => {
             Some("Check targets[].auth of this agent in the configuration: the agent requires a credential, or refused the configured one.".to_owned())
@@ -178,7 +202,7 @@ pub(super) fn target_hint(reason: &str, peers: &PeerArgs, of_gateway: bool) -> O
 }
 
 /// What the library's hints say to the caller of the tool, and the words of this command for it.
-const WORDS: [(&str, &str); 16] = [
+const WORDS: [(&str, &str); 18] = [
     (
         "With follow_updates or task_requirement: required there is a task to ask about.",
         "With `--follow` or `--task-required` there is a task to ask about.",
@@ -227,6 +251,8 @@ const WORDS: [(&str, &str); 16] = [
     ("Send without context_id", "Send without `--context`"),
     ("send without context_id", "send without `--context`"),
     ("Leave out context_id", "Leave out `--context`"),
+    ("Call again", "Try again"),
+    ("call again", "try again"),
     (
         "Use JSONRPC or HTTP+JSON.",
         "Use `--transport JSONRPC` or `--transport HTTP+JSON`.",

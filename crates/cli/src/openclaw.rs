@@ -7,7 +7,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use common::config::Secret;
+use openclaw_server::config::local_gateway;
 use openclaw_server::openclaw_file::{self, Environment, Location, ReadError, substitute};
+use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 
 use super::{
@@ -157,6 +160,9 @@ pub(super) fn load(file: &Path) -> Result<Loaded, Failure> {
             *value = json!({"source": "resolved", "id": secret});
         }
     });
+    if resolved["gateway"]["enabled"] == true && resolved["gateway"]["url"].is_null() {
+        own_gateway(&mut resolved["gateway"], file, lookup);
+    }
     Ok(Loaded {
         written: written.to_string(),
         resolved: resolved.to_string(),
@@ -165,6 +171,29 @@ pub(super) fn load(file: &Path) -> Result<Loaded, Failure> {
             env: environment.file().to_owned(),
         }),
     })
+}
+
+/// Completes the `gateway` settings with the address and the token of the gateway of this OpenClaw. Leaves them if that
+/// gateway takes no token; its refusal then names the reason.
+fn own_gateway(gateway: &mut Value, file: &Path, lookup: impl Fn(&str) -> Option<String>) {
+    let of_openclaw = |name: &str| match name {
+        "OPENCLAW_CONFIG_PATH" => Some(file.into()),
+        name => variable(name).or_else(|| lookup(name).map(OsString::from)),
+    };
+    let Ok((url, token)) = local_gateway(None, of_openclaw) else {
+        return;
+    };
+    gateway["url"] = url.into();
+    let token = match token {
+        Some(Secret::Known(token) | Secret::Resolved(token)) => {
+            Some(token.expose_secret().to_owned())
+        }
+        Some(Secret::Unresolved { id, .. }) => lookup(&id),
+        None => None,
+    };
+    if let Some(token) = token.filter(|_| gateway["token"].is_null()) {
+        gateway["token"] = json!({"source": "resolved", "id": token});
+    }
 }
 
 fn env_reference(name: &str) -> Value {
@@ -295,6 +324,18 @@ mod tests {
         let plain = tokens(&settings.written);
         assert_eq!(plain.iter().filter(|token| token.is_string()).count(), 1);
         assert!(!settings.written.contains("of-"), "{}", settings.written);
+    }
+
+    #[test]
+    fn gateway_without_a_url_is_that_of_this_openclaw() {
+        let mut config = host(&json!({"gateway": {"enabled": true, "agents": ["main"]}}));
+        config["gateway"] = json!({"port": 28789, "auth": {"token": "${WORDS_GATE}"}});
+        let settings = loaded(&config, &[(".env", "WORDS_GATE=gate-token\n")]).unwrap();
+        let resolved: Value = serde_json::from_str(&settings.resolved).unwrap();
+        let gateway = &resolved["gateway"];
+        assert_eq!(gateway["url"], "ws://127.0.0.1:28789");
+        assert_eq!(gateway["token"], known("gate-token"));
+        assert!(!settings.written.contains("gate-token"));
     }
 
     #[test]

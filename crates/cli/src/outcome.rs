@@ -27,12 +27,13 @@ pub(super) struct Context<'a> {
 }
 
 impl Context<'_> {
-    fn about(&self) -> About<'_> {
+    fn about<'a>(&'a self, task_options: Option<&'a str>) -> About<'a> {
         let continuation = self.follow_up.continuation.as_ref();
         About {
             alias: self.target.named(),
             continued_url: continuation
                 .and_then(|continuation| continuation["target"]["target_url"].as_str()),
+            task_options,
         }
     }
 
@@ -118,7 +119,9 @@ pub(super) fn print_outcome(
     if is_stopped {
         print_stopped(envelope, context);
     } else if envelope["ok"] != true {
-        print_call_error(envelope, context.target.peers(), missing, context.about());
+        let task_options = context.follow_up_options();
+        let about = context.about(task_options.as_deref());
+        print_call_error(envelope, context.target.peers(), missing, about);
     }
     let Some(continuation) = continuation(envelope) else {
         return;

@@ -196,7 +196,7 @@ impl PeerArgs {
     }
 
     /// Returns these options as text for a suggested command.
-    fn options(&self) -> String {
+    pub(super) fn options(&self) -> String {
         let config = self.config.config.as_ref();
         let openclaw = match &self.config.openclaw {
             Some(Some(file)) => format!(" --openclaw={}", shell(&file.display().to_string())),

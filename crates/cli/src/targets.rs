@@ -249,7 +249,7 @@ fn card_problem(
             peers.unset_sentence(unset)
         )]));
     }
-    let hint = hints::target_hint(&reason, peers, is_local(target));
+    let hint = hints::target_hint(&reason, Some(&alias), peers, is_local(target));
     let hint = hint.unwrap_or_else(|| part(&error["details"]["hint"]));
     Some(paragraphs(&[
         format!("{alias}: {message}"),

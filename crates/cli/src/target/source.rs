@@ -133,4 +133,21 @@ impl PeerArgs {
             None => Some(("--config", self.config.file()?)),
         }
     }
+
+    /// Returns the environment variable with the credential of the agent `alias` of a configuration, or of its only agent.
+    pub(crate) fn secret_variable(&self, alias: Option<&str>) -> Option<String> {
+        if !self.reads_config() {
+            return None;
+        }
+        let config: Value = serde_json::from_str(&self.load().ok()?.written).ok()?;
+        let targets = config["targets"].as_array()?;
+        let target = match (alias, targets.as_slice()) {
+            (Some(alias), _) => targets.iter().find(|target| target["alias"] == alias)?,
+            (None, [only]) => only,
+            (None, _) => targets.iter().find(|target| target["default"] == true)?,
+        };
+        let secrets = target["auth"].as_object()?.values();
+        let mut variables = secrets.filter(|secret| secret["source"] == "env");
+        Some(variables.next()?["id"].as_str()?.to_owned())
+    }
 }
