@@ -7,6 +7,8 @@ mod embedded;
 mod failures;
 mod follow_up;
 mod gateway;
+#[cfg(unix)]
+mod interrupts;
 mod local_gateway;
 mod next_steps;
 mod openclaw;
