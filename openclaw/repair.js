@@ -36,7 +36,7 @@ export const envFileName = (/** @type {string | undefined} */ file) => line(file
 /**
  * Returns the repair for an environment variable that is missing where the call ran.
  * @param {string} variable
- * @param {CallPlace} place
+ * @param {Pick<CallPlace, "inGateway" | "envFile">} place
  */
 export function missingVariable(variable, { inGateway, envFile }) {
   const name = line(variable);

@@ -11,20 +11,24 @@ export const FAILED = 1;
 export const USAGE = 2;
 export const TIMEOUT = 5;
 
-const EXIT_CODES_BY_REASON = new Map(Object.entries(EXIT_CODES));
+// The exit codes by error reason and by state of a task.
+const EXIT_CODES_BY_NAME = new Map(Object.entries(EXIT_CODES));
 const COMMAND = "openclaw remote-agent";
 
 /** Returns the exit code of an error reason; 1 if the reason has no code. */
-export const exitOf = (reason = "") => EXIT_CODES_BY_REASON.get(reason) ?? FAILED;
+export const exitOf = (reason = "") => EXIT_CODES_BY_NAME.get(reason) ?? FAILED;
 
 /**
- * Returns the exit code of a call. A failed task is a failure, and so are a wait that timed out before its task ended, and an
- * incomplete result.
+ * Returns the exit code of a call. A task that failed, was canceled or waits for its caller is not done, and neither is a
+ * wait that timed out before its task ended, or an incomplete result. To cancel a task is a success.
  * @param {Envelope} envelope
  */
-export function exitOfEnvelope({ ok, error, summary }) {
+export function exitOfEnvelope({ ok, action, error, summary }) {
   if (!ok) return exitOf(error?.reason);
-  if (["failed", "rejected"].includes(summary?.continuation?.task?.status ?? "")) return FAILED;
+  const state = summary?.continuation?.task?.status ?? "";
+  if (state === "canceled" && action === "cancel") return OK;
+  const exit = EXIT_CODES_BY_NAME.get(state);
+  if (exit) return exit;
   if (summary?.wait_expired === true) return TIMEOUT;
   return summary?.incomplete === true ? FAILED : OK;
 }

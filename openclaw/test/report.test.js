@@ -16,6 +16,13 @@ test("an incomplete result is a failure, and an expired wait a timeout", () => {
   assert.deepEqual([{}, { incomplete: true }, { incomplete: true, wait_expired: true }].map(code), [0, 1, 5]);
 });
 
+test("a task that is not done has an exit code of its own, unless it was to be canceled", () => {
+  const code = ([action, status]) => exitOfEnvelope({ ok: true, action, summary: { continuation: { task: { status } } } });
+  const calls = [["send", "completed"], ["send", "working"], ["send", "input-required"], ["watch", "auth-required"], ["watch", "canceled"], ["cancel", "canceled"], ["send", "failed"], ["send", "rejected"]];
+  assert.deepEqual(calls.map(code), [0, 0, 6, 6, 7, 0, 1, 1]);
+  assert.equal(exitOf("aborted"), 130);
+});
+
 test("an object is shown as JSON", () => assert.equal(line({ toString: 5 }), '{"toString":5}'));
 
 test("a word of a command is quoted where a shell reads more", () => {

@@ -186,7 +186,7 @@ reasons! {
         "Read the agent's error in the message and change the request accordingly.";
     /// The peer's answer has the wrong shape.
     InvalidResponse = "invalid_response", Peer, HandlerError, false,
-        "The agent violates the protocol at the place named; report it to the agent's operator.";
+        "Check the address that the message names. If it is right, the agent violates the protocol: report it to the agent's operator.";
     /// The peer's answer exceeds the size limit.
     TooLarge = "too_large", Peer, HandlerError, false,
         "Ask for less (history_length), or ask the operator to raise limits.";

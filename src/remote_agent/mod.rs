@@ -31,6 +31,7 @@ mod read_stream;
 mod recovery;
 mod render;
 mod request;
+mod request_hint;
 mod resolve;
 mod rules;
 mod schema;
@@ -68,6 +69,7 @@ use caller::Caller;
 use concurrency_limiter::ConcurrencyLimiter;
 use deadline::Deadline;
 use request::{Action, Request};
+use request_hint::request_hint;
 use schema::RequestSchema;
 
 /// The limits of a request. Strings do not count.
@@ -355,9 +357,16 @@ impl RemoteAgent {
     }
 
     fn parse_request(&self, value: Value) -> Result<Box<Request>, ToolError> {
+        let invalid = |errors: Vec<Value>, more| {
+            let first = errors.first();
+            let hint = first.and_then(|first| request_hint(&value, first, &self.catalog));
+            let error = ToolError::invalid(errors, more);
+            hint.into_iter()
+                .fold(error, |error, hint| error.with("hint", hint))
+        };
         let (errors, more) = self.schema.violations(&value);
         if !errors.is_empty() {
-            return Err(ToolError::invalid(errors, more));
+            return Err(invalid(errors, more));
         }
         let errors = value
             .as_object()
@@ -365,7 +374,7 @@ impl RemoteAgent {
             .unwrap_or_default();
         if !errors.is_empty() {
             let (errors, more) = validation::first(errors);
-            return Err(ToolError::invalid(errors, more));
+            return Err(invalid(errors, more));
         }
         serde_json::from_value(value).map_err(|e| {
             let message = format!("the request cannot be read: {e}");

@@ -74,6 +74,7 @@ async fn followed_task_shows_states_and_artifact_once() {
             "task task-1 of target: completed\n",
         ],
     );
+    assert_eq!(output.stderr.matches("completed").count(), 1, "{output:?}");
 }
 
 #[tokio::test]

@@ -145,7 +145,37 @@ async fn usage_error_names_its_cause() {
         ),
         (
             &["targets", "--config", gateway],
-            "plugins.entries.remote-agent.config",
+            "no agents are configured",
+        ),
+        (
+            &["targets", "--openclaw=/nowhere/openclaw.json"],
+            "cannot read OpenClaw's configuration `/nowhere/openclaw.json`",
+        ),
+        (
+            &["send", "hi", "--openclaw", "--url", "http://a"],
+            "cannot be used with",
+        ),
+        (
+            &[
+                "send",
+                "hi",
+                "--url",
+                "http://127.0.0.1:1",
+                "--timeout-ms",
+                "5s",
+            ],
+            "try `--timeout 5s`",
+        ),
+        (
+            &[
+                "send",
+                "hi",
+                "--url",
+                "http://127.0.0.1:1",
+                "--timeout",
+                "5",
+            ],
+            "try `5s` for seconds",
         ),
         (&["send", "--config", from_file, "hi"], "source `env` only"),
         (
@@ -212,13 +242,13 @@ async fn usage_error_names_its_cause() {
 }
 
 #[tokio::test]
-async fn invalid_request_shows_its_error_once() {
+async fn invalid_request_is_reported_in_terms_of_its_option() {
     let peers = start_desk(json!({})).await;
     let output = run_subcommand(&peers, "send", &["--context", "", "hi"]).await;
     assert_exit_code(&output, 2);
     assert_contains(
         &output.stderr,
-        &["input validation failed", "/context_id must NOT have fewer"],
+        &["error: cannot use `--context`: it is empty\n"],
     );
 }
 
@@ -276,7 +306,7 @@ async fn silent_peer_times_out() {
     let peers = start_desk(json!({"message/send": [{"delay_ms": 3_600_000, "result": {}}]})).await;
     let output = run_subcommand(&peers, "send", &["hi", "--timeout-ms", "200"]).await;
     assert_exit_code(&output, 5);
-    assert_contains(&output.stderr, &["`--timeout-ms`", "`--task-required`"]);
+    assert_contains(&output.stderr, &["`--timeout`", "`--task-required`"]);
     assert!(!output.stderr.contains("timeout_ms"), "{output:?}");
 }
 
@@ -367,18 +397,41 @@ async fn url_option_ignores_configuration_of_environment() {
     assert_contains(&output.stderr, &["--allow-private"]);
 }
 
-#[cfg(unix)]
 #[tokio::test]
-async fn interrupt_cancels_the_call_and_shows_its_outcome() {
-    let peers = start_desk(json!({"message/send": [{"delay_ms": 3_600_000, "result": {}}]})).await;
-    let child = command(&["send", "hi", "--json", "--url", peers.origin("desk")])
-        .spawn()
-        .unwrap();
-    peers.wait_for("desk", 2).await;
-    interrupt(&child);
-    let output = wait_for_output(child).await;
+async fn refused_secret_of_a_configuration_is_named() {
+    let peers = start_desk(json!({"message/send": [{"status": 401}]})).await;
+    let file = scratch("refused-secret").join("agents.json");
+    let token = json!({"source": "env", "id": "WORDS_REFUSED_TOKEN"});
+    let targets = json!([{"alias": "desk", "baseUrl": peers.origin("desk"), "auth": {"type": "bearer", "token": token}}]);
+    fs::write(&file, json!({ "targets": targets }).to_string()).unwrap();
+    let child = command(&["send", "hi", "--config", file.to_str().unwrap()])
+        .env("WORDS_REFUSED_TOKEN", "s3cret-token")
+        .spawn();
+    let output = wait_for_output(child.unwrap()).await;
+    assert_exit_code(&output, 4);
+    assert_contains(
+        &output.stderr,
+        &["`WORDS_REFUSED_TOKEN`: the agent refused it"],
+    );
+}
+
+#[tokio::test]
+async fn command_in_a_hint_has_the_options_of_the_failed_one() {
+    let gone = json!([{"error": {"code": -32002, "message": "it has ended"}}]);
+    let peers = start_desk(json!({"tasks/cancel": gone})).await;
+    let output = run_subcommand(&peers, "cancel", &["--task", "task-1"]).await;
     assert_exit_code(&output, 1);
-    assert_eq!(json_lines(&output)[0]["error"]["reason"], "aborted");
+    let url = peers.origin("desk");
+    let status = format!("`remote-agent status --url {url} --task task-1` shows how");
+    assert_contains(&output.stderr, &[&status]);
+}
+
+#[tokio::test]
+async fn misspelled_option_leads_to_the_option_only() {
+    let output = run(&["send", "--ulr", "http://127.0.0.1:1", "hi"]).await;
+    assert_exit_code(&output, 2);
+    assert_contains(&output.stderr, &["unexpected argument '--ulr'", "'--url'"]);
+    assert!(!output.stderr.contains("as a value"), "{output:?}");
 }
 
 #[tokio::test]

@@ -24,7 +24,7 @@ async fn saved_continuation_is_private_and_reusable() {
     let path = file.to_str().unwrap();
 
     let first = run_subcommand(&peers, "send", &["--save", path, "Write it"]).await;
-    assert_exit_code(&first, 0);
+    assert_exit_code(&first, 6);
     assert_eq!(first.stdout, "Publish it?\n");
     let again = format!(
         "--url {} --continuation '{path}' 'YOUR ANSWER'",
@@ -41,13 +41,13 @@ async fn saved_continuation_is_private_and_reusable() {
     }
 
     // Only the file names the target.
-    for (subcommand, expected) in [
-        ("status", "Publish it?\n"),
-        ("watch", "over\n"),
-        ("cancel", ""),
+    for (subcommand, expected, code) in [
+        ("status", "Publish it?\n", 6),
+        ("watch", "over\n", 0),
+        ("cancel", "", 0),
     ] {
         let output = run(&[subcommand, "--continuation", path]).await;
-        assert_exit_code(&output, 0);
+        assert_exit_code(&output, code);
         assert_eq!(output.stdout, expected, "{subcommand}");
     }
     let shown = run(&["status", "--continuation", path]).await;
@@ -76,7 +76,7 @@ async fn question_of_a_followed_task_is_printed_once() {
     ];
     let peers = start_desk(json!({"message/stream": sse_stream(events)})).await;
     let output = run_subcommand(&peers, "send", &["--follow", "Write it"]).await;
-    assert_exit_code(&output, 0);
+    assert_exit_code(&output, 6);
     assert_eq!(output.stdout, "Publish it?\n");
     assert!(!output.stderr.contains("Publish it?"), "{output:?}");
 }
@@ -98,7 +98,7 @@ async fn foreign_continuation_is_refused_with_a_hint() {
     )
     .await;
     assert_exit_code(&output, 1);
-    assert_contains(&output.stderr, &["`--target ALIAS`"]);
+    assert_contains(&output.stderr, &["use `--url https://other.example/`"]);
 }
 
 #[tokio::test]

@@ -180,7 +180,8 @@ async fn missing_agent_is_unreachable() {
     ])
     .await;
     assert_exit_code(&output, 1);
-    assert_contains(&output.stderr, &["delta", "`remote-agent targets`"]);
+    let targets = format!("`remote-agent targets --gateway {}`", gateway.url());
+    assert_contains(&output.stderr, &["delta", &targets]);
 }
 
 #[tokio::test]

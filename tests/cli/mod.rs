@@ -7,10 +7,14 @@ mod embedded;
 mod failures;
 mod follow_up;
 mod gateway;
+#[cfg(unix)]
+mod interrupts;
 mod local_gateway;
 mod next_steps;
+mod openclaw;
 mod package;
 mod pages;
 mod recording;
+mod tasks;
 pub(crate) use crate::support::process;
 pub(crate) mod support;

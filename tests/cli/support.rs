@@ -17,9 +17,17 @@ pub(crate) fn command(args: &[&str]) -> Command {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    for variable in ["REMOTE_AGENT_LIBRARY", "REMOTE_AGENT_CONFIG", "NO_COLOR"] {
+    for variable in [
+        "REMOTE_AGENT_LIBRARY",
+        "REMOTE_AGENT_CONFIG",
+        "NO_COLOR",
+        "OPENCLAW_CONFIG_PATH",
+    ] {
         command.env_remove(variable);
     }
+    // The machine may have an OpenClaw, whose settings are the default.
+    let state_dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("no-openclaw");
+    command.env("OPENCLAW_STATE_DIR", state_dir);
     command
 }
 

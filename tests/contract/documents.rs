@@ -26,7 +26,7 @@ fn error_table_matches_the_codes() {
 }
 
 /// The condition of each exit code.
-const EXITS: [(Exit, &str); 6] = [
+const EXITS: [(Exit, &str); 9] = [
     (Exit::Ok, "done"),
     (Exit::Failed, "it failed for any other reason"),
     (
@@ -39,6 +39,22 @@ const EXITS: [(Exit, &str); 6] = [
     ),
     (Exit::Auth, "the agent requires credentials, or other ones"),
     (Exit::Timeout, "time ran out"),
+    (
+        Exit::InputRequired,
+        "the task waits for an answer (`input-required`) or a sign-in (`auth-required`)",
+    ),
+    (Exit::Canceled, "the task was `canceled`"),
+    (Exit::Interrupted, "Ctrl-C; a task of the agent goes on"),
+];
+
+/// The states of a task that has ended or waits for its client.
+const STATES: [&str; 6] = [
+    "completed",
+    "failed",
+    "rejected",
+    "canceled",
+    "input-required",
+    "auth-required",
 ];
 
 fn exit_codes() -> String {
@@ -69,7 +85,13 @@ fn plugin_has_the_exit_codes_of_the_command() {
         let exit = Exit::from_envelope(&RemoteAgent::failure("{}", *reason, "it failed"));
         (exit != Exit::Failed).then(|| (reason.as_str().to_owned(), (exit as u8).into()))
     };
-    let expected: serde_json::Map<String, Value> = Reason::ALL.iter().filter_map(code).collect();
+    let of_state = |state: &str| {
+        let exit = Exit::from_state(state);
+        (exit != Exit::Ok).then(|| (state.to_owned(), (exit as u8).into()))
+    };
+    let states = STATES.iter().filter_map(|state| of_state(state));
+    let expected: serde_json::Map<String, Value> =
+        Reason::ALL.iter().filter_map(code).chain(states).collect();
     assert_eq!(
         crate::contract::json("openclaw/exit-codes.json"),
         Value::Object(expected)
@@ -108,9 +130,11 @@ pub(crate) fn subcommands(help: &str) -> Vec<&str> {
 }
 
 const EXITS_MEAN: &str = "
-- 0 means that the call succeeded, not that the task is completed. `status` and `send` also exit with 0 if the task is `working`, `input-required`,
-  `auth-required` or `canceled`. With `--json`, `summary.continuation.task.status` has the state.
-- `send`, `watch` and `status` exit with 1 also if the task failed, and with 5 if the wait ended before the task. `call` exits by the envelope only.
+- 0 means that the call succeeded: the task is completed, or works on. `send --follow … && deploy` deploys only after a completed task. With `--json`,
+  `summary.continuation.task.status` has the state.
+- `send`, `watch` and `status` exit with 1 also if the task failed, with 5 if the wait ended before the task, and with 6 or 7 by the state of the task.
+  `cancel` exits with 0 if the task is canceled. `call` exits by the envelope only.
+- After Ctrl-C the command prints how to follow the task.
 - `targets` exits with 0 if it could read one card, else with the code of the worst reason.
 - If the [policy](../how-to/policy.md#addresses) refuses an address, the command exits with 3.
 ";

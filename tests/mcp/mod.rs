@@ -2,6 +2,7 @@
 
 mod api;
 mod bundle;
+mod files;
 mod host_config;
 mod http;
 #[cfg(feature = "real")]

@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use common::files::create_private_dir;
 use serde_json::Value;
 
 use super::exit::Failure;
@@ -58,6 +59,30 @@ pub(super) fn save(envelope: &Value, directory: &Path) -> Result<(), Failure> {
         note(format_args!("{more} more files were not saved"));
     }
     Ok(())
+}
+
+/// Saves one file of the task `task` below `directory`, in a directory of its own that only this user can read. Returns its
+/// absolute path.
+///
+/// # Errors
+/// The file cannot be written; a clause for the result.
+pub(super) fn save_one(
+    directory: &Path,
+    task: &str,
+    name: &str,
+    bytes: &[u8],
+) -> Result<PathBuf, String> {
+    let folder = safe_name(task).unwrap_or_else(|| "task".to_owned());
+    let name = safe_name(name).unwrap_or_else(|| "file".to_owned());
+    let save = || {
+        let directory = std::path::absolute(directory)?.join(folder);
+        create_private_dir(&directory)?;
+        if !fs::symlink_metadata(&directory)?.is_dir() {
+            return Err(io::Error::other("the directory of the task is a link"));
+        }
+        write_new(&directory, &name, bytes)
+    };
+    save().map_err(|error| format!("cannot save it: {error}"))
 }
 
 fn files_of(envelope: &Value) -> Vec<&Value> {
@@ -212,6 +237,16 @@ mod tests {
         assert_eq!(names(directory.path()), ["a-2.txt", "a.txt", "file-3"]);
         let stored = fs::read_to_string(directory.path().join("a.txt")).unwrap();
         assert_eq!(stored, "one");
+    }
+
+    #[test]
+    fn file_of_a_task_stays_below_its_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        let save = |task: &str, name: &str| save_one(directory.path(), task, name, b"x").unwrap();
+        assert_eq!(save("t-1", "a.txt"), directory.path().join("t-1/a.txt"));
+        assert_eq!(save("t-1", "a.txt"), directory.path().join("t-1/a.txt"));
+        let outside = save("../..", "../b.txt");
+        assert_eq!(outside, directory.path().join("task/b.txt"));
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub struct Args {
     request: Option<String>,
 
     /// Read operations as JSON Lines from standard input and answer in JSON Lines
-    #[arg(long, conflicts_with_all = ["request", "caller", "config"])]
+    #[arg(long, conflicts_with_all = ["request", "caller", "config", "openclaw"])]
     jsonl: bool,
 
     /// The caller: {"agent_id", "session_key", "chain": {"hop", "chain"}, "state_dir", "traceparent"}

@@ -1,12 +1,21 @@
 //! The configuration of the command: a file, and references to environment variables in it.
 
-use std::{borrow::Cow, env, fs, path::PathBuf, sync::Arc};
+use std::{
+    borrow::Cow,
+    env, fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use common::json::{self, Limits};
-use common::validation::escape;
 use serde_json::{Map, Value, json};
 
-use super::{exit::Failure, output::note};
+use super::{
+    exit::Failure,
+    openclaw::{self, Loaded},
+    output::note,
+    secret_places::{is_secret_place, visit},
+};
 
 /// The environment variable with the path of the configuration, used without `--config`.
 pub const VARIABLE: &str = "REMOTE_AGENT_CONFIG";
@@ -14,9 +23,15 @@ pub const VARIABLE: &str = "REMOTE_AGENT_CONFIG";
 /// The source of the configuration.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct ConfigArgs {
-    /// Read the plugin's configuration from this JSON file [default: the file that REMOTE_AGENT_CONFIG names]
+    /// Read the plugin's configuration from this JSON file, which may also be OpenClaw's openclaw.json [default: the file
+    /// that REMOTE_AGENT_CONFIG names]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+
+    /// Use the plugin's settings in OpenClaw's configuration [default file: OPENCLAW_CONFIG_PATH, or
+    /// ~/.openclaw/openclaw.json]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, conflicts_with = "config")]
+    pub openclaw: Option<Option<PathBuf>>,
 }
 
 impl ConfigArgs {
@@ -25,8 +40,22 @@ impl ConfigArgs {
     /// # Errors
     /// The file cannot be read, or does not contain a JSON object.
     pub fn read(&self) -> Result<String, Failure> {
+        self.load().map(|loaded| loaded.resolved)
+    }
+
+    /// Reads the configuration like [`read`](Self::read), also as it is written.
+    ///
+    /// # Errors
+    /// See [`read`](Self::read).
+    pub fn load(&self) -> Result<Loaded, Failure> {
+        if let Some(named) = &self.openclaw {
+            let file = named
+                .clone()
+                .map_or_else(|| Ok(openclaw::location()?.file), Ok)?;
+            return openclaw::load(&file);
+        }
         let Some(file) = self.file() else {
-            return Ok("{}".to_owned());
+            return Ok(Loaded::own("{}"));
         };
         let name = file.display();
         let bytes = fs::read(&file).map_err(|error| {
@@ -39,13 +68,15 @@ impl ConfigArgs {
         };
         let text = json::text(&bytes).map_err(invalid)?;
         match json::from_str::<Value>(&text, Limits::NONE) {
-            Ok(value) if value["plugins"]["entries"].is_object() => Err(Failure::usage(format!(
-                "`{name}` is a configuration of OpenClaw; use only the plugin's settings (plugins.entries.remote-agent.config)"
-            ))),
-            Ok(value) if value.is_object() => Ok(text.into_owned()),
+            Ok(value) if openclaw::is_host_config(&value) => openclaw::load(&file),
+            Ok(value) if value.is_object() => Ok(Loaded::own(&*text)),
             Ok(_) => Err(Failure::usage(format!(
                 "the configuration in `{name}` is not a JSON object"
             ))),
+            // OpenClaw's configuration may be JSON5.
+            Err(_) if file.file_name().is_some_and(|name| name == "openclaw.json") => {
+                openclaw::load(&file)
+            }
             Err(error) => Err(invalid(error)),
         }
     }
@@ -53,12 +84,15 @@ impl ConfigArgs {
     /// Returns whether a configuration exists.
     #[must_use]
     pub fn is_set(&self) -> bool {
-        self.file().is_some()
+        self.openclaw.is_some() || self.file().is_some()
     }
 
-    /// Returns the path of the configuration.
+    /// Returns the path of the configuration, unless it is OpenClaw's own by `--openclaw`.
     #[must_use]
     pub fn file(&self) -> Option<PathBuf> {
+        if self.openclaw.is_some() {
+            return None;
+        }
         let named = self.config.clone();
         named.or_else(|| env::var_os(VARIABLE).map(PathBuf::from))
     }
@@ -81,9 +115,19 @@ impl UnsetVariable {
     /// Returns an error message with a hint, as a sentence.
     #[must_use]
     pub fn sentence(&self) -> String {
+        self.sentence_with(None)
+    }
+
+    /// Returns an error message with a hint, as a sentence. `env_file` is OpenClaw's `.env`, where the settings are OpenClaw's.
+    #[must_use]
+    pub fn sentence_with(&self, env_file: Option<&Path>) -> String {
         let Self { variable, paths } = self;
+        let repair = match env_file {
+            Some(file) => format!("set it, or add it to `{}`", file.display()),
+            None => "set it and start again".to_owned(),
+        };
         format!(
-            "the secret at `{}` is read from the environment variable `{variable}`, which is not set; set it and start again",
+            "the secret at `{}` is read from the environment variable `{variable}`, which is not set; {repair}",
             paths.join("` and `")
         )
     }
@@ -116,28 +160,6 @@ impl UnsetVariables {
 /// Prints a warning about an unset variable on standard error.
 pub fn warn(unset: &UnsetVariable) {
     note(format_args!("warn: {}", unset.sentence()));
-}
-
-/// The settings that may hold a secret, or a reference to one, as JSON Pointers; `*` stands for any name or index.
-const SECRET_PLACES: [&str; 7] = [
-    "/targets/*/auth/token",
-    "/targets/*/auth/password",
-    "/targets/*/auth/value",
-    "/targets/*/auth/clientSecret",
-    "/targets/*/headers/*",
-    "/defaults/serviceParameters/*",
-    "/gateway/token",
-];
-
-/// Returns whether the setting at a JSON Pointer may hold a secret.
-pub fn is_secret_place(path: &str) -> bool {
-    SECRET_PLACES.iter().any(|place| {
-        place.split('/').count() == path.split('/').count()
-            && place
-                .split('/')
-                .zip(path.split('/'))
-                .all(|(expected, name)| expected == "*" || expected == name)
-    })
 }
 
 /// Replaces each `{"source": "env", "id": NAME}` in a configuration by `{"source": "resolved", "id": VALUE}`, which lets the
@@ -193,30 +215,6 @@ pub fn resolve(
         config.into()
     };
     Ok((config, UnsetVariables(missing.into())))
-}
-
-/// Calls `action` with each value inside `value` and its JSON Pointer.
-pub fn visit(value: &mut Value, path: &mut String, action: &mut impl FnMut(&mut Value, &str)) {
-    action(value, path);
-    let length = path.len();
-    let fields: Vec<_> = match value {
-        Value::Object(fields) => fields
-            .iter_mut()
-            .map(|(name, field)| (escape(name), field))
-            .collect(),
-        Value::Array(items) => items
-            .iter_mut()
-            .enumerate()
-            .map(|(index, item)| (index.to_string(), item))
-            .collect(),
-        _ => return,
-    };
-    for (name, field) in fields {
-        path.push('/');
-        path.push_str(&name);
-        visit(field, path, action);
-        path.truncate(length);
-    }
 }
 
 /// Returns the name of the variable if the object is an environment reference without other fields.
@@ -325,20 +323,6 @@ mod tests {
                     .contains("only for a secret")
             );
         }
-    }
-
-    #[test]
-    fn secret_places_are_those_of_the_manifest() {
-        let manifest: Value =
-            serde_json::from_str(include_str!("../../../openclaw/openclaw.plugin.json")).unwrap();
-        let inputs = &manifest["configContracts"]["secretInputs"]["paths"];
-        let declared: Vec<String> = inputs
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|input| format!("/{}", input["path"].as_str().unwrap().replace('.', "/")))
-            .collect();
-        assert_eq!(declared, SECRET_PLACES);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use super::{
     hints,
     instance::Library,
     library,
+    secret_places::{is_secret_place, visit},
     target::{NAME_AN_AGENT, PeerArgs},
     text,
 };
@@ -83,14 +84,15 @@ async fn check(
             return Ok(Exit::Failed);
         }
     };
-    if peers.is_empty() {
+    if !peers.is_known()? {
         let message = "no agent is configured".to_owned();
         let repair = format!("N{}.", &NAME_AN_AGENT[1..]);
         findings.push("agents", Severity::Error, message, &repair);
         return Ok(Exit::Usage);
     }
     let _gateway = peers.embed().await?;
-    let config = peers.config()?;
+    let loaded = peers.load()?;
+    let config = loaded.resolved;
     let resolved = match config::resolve(&config, |name| std::env::var(name).ok()) {
         Ok((resolved, _)) => resolved,
         Err(error) => {
@@ -120,7 +122,7 @@ async fn check(
             );
         }
     }
-    for (place, _) in secrets(&config) {
+    for (place, _) in secrets(&loaded.written) {
         let message = format!("`{place}` is a secret in plain text");
         let repair = "Put it into an environment variable and refer to it: {\"source\": \"env\", \"id\": \"NAME\"}.";
         findings.push("secrets", Severity::Warning, message, repair);
@@ -137,10 +139,14 @@ async fn check(
             return Ok(Exit::Usage);
         }
     };
-    let message = "the settings are valid".to_owned();
+    let message = match &loaded.openclaw {
+        Some(files) => format!("the settings in `{}` are valid", files.config.display()),
+        None => "the settings are valid".to_owned(),
+    };
     findings.push("configuration", Severity::Ok, message, "");
     for unset in instance.unset_variables().iter() {
-        findings.push("secrets", Severity::Error, unset.sentence(), "");
+        let message = peers.unset_sentence(unset);
+        findings.push("secrets", Severity::Error, message, "");
     }
     let request = json!({"action": "list_targets"}).to_string();
     let caller = json!({"agent_id": peers.agent(), "list_tasks": true}).to_string();
@@ -201,7 +207,7 @@ fn check_agent(target: &Value, peers: &PeerArgs, findings: &mut Findings) {
         return;
     };
     let is_local = target["status"].is_string();
-    let hint = hints::target_hint(&part(&error["reason"]), peers, is_local);
+    let hint = hints::target_hint(&part(&error["reason"]), Some(&alias), peers, is_local);
     let hint = hint.unwrap_or_else(|| part(&error["details"]["hint"]));
     let message = format!("{alias}: {}", part(&error["message"]));
     findings.push("agent", Severity::Error, message, &hint);
@@ -218,8 +224,8 @@ fn expiry(token: &str) -> Option<u64> {
 fn secrets(config: &str) -> Vec<(String, String)> {
     let mut config: Value = serde_json::from_str(config).unwrap_or_default();
     let mut secrets = Vec::new();
-    config::visit(&mut config, &mut String::new(), &mut |value, path| {
-        if !config::is_secret_place(path) {
+    visit(&mut config, &mut String::new(), &mut |value, path| {
+        if !is_secret_place(path) {
             return;
         }
         let is_header = path.contains("/headers/") || path.contains("/serviceParameters/");

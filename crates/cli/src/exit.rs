@@ -21,11 +21,15 @@ pub enum Exit {
     Auth = 4,
     /// A timeout expired.
     Timeout = 5,
+    /// The task waits for an answer or a sign-in.
+    InputRequired = 6,
+    /// The task was canceled.
+    Canceled = 7,
     /// Two members of the triad rejected the proposal.
     Rejected = 10,
     /// The triad rejected the proposal without consensus.
     NoConsensus = 11,
-    /// Ctrl-C, with the exit code that shells use.
+    /// Ctrl-C, with the exit code that shells use. A task goes on.
     Interrupted = 130,
 }
 
@@ -58,23 +62,36 @@ impl Exit {
         Self::from_reason(reason.as_deref())
     }
 
-    /// Returns the exit code for interactive commands. A successful call whose task failed or was rejected is a failure, and
-    /// so are a wait that expired before the task ended, and an incomplete result.
+    /// Returns the exit code for interactive commands. A call whose task failed, was rejected or canceled, or waits for its
+    /// caller, is not done, and neither is a wait that expired before the task ended, or an incomplete result. To cancel a
+    /// task is a success.
     #[must_use]
     pub fn from_outcome(text: &str) -> Self {
         let exit = Self::from_envelope(text);
+        if exit != Self::Ok {
+            return exit;
+        }
         let envelope: Value = serde_json::from_str(text).unwrap_or_default();
-        let state = envelope["summary"]["continuation"]["task"]["status"].as_str();
-        if exit == Self::Ok && matches!(state, Some("failed" | "rejected")) {
-            return Self::Failed;
+        let summary = &envelope["summary"];
+        let state = summary["continuation"]["task"]["status"].as_str();
+        match state.map(Self::from_state) {
+            Some(Self::Canceled) if envelope["action"] == "cancel" => Self::Ok,
+            Some(exit) if exit != Self::Ok => exit,
+            _ if summary["wait_expired"] == true => Self::Timeout,
+            _ if summary["incomplete"] == true => Self::Failed,
+            _ => Self::Ok,
         }
-        if exit == Self::Ok && envelope["summary"]["wait_expired"] == true {
-            return Self::Timeout;
+    }
+
+    /// Returns the code for the state of a task.
+    #[must_use]
+    pub fn from_state(state: &str) -> Self {
+        match state {
+            "failed" | "rejected" => Self::Failed,
+            "input-required" | "auth-required" => Self::InputRequired,
+            "canceled" => Self::Canceled,
+            _ => Self::Ok,
         }
-        if exit == Self::Ok && envelope["summary"]["incomplete"] == true {
-            return Self::Failed;
-        }
-        exit
     }
 
     /// Returns the exit code of `targets` when an agent card is missing: the code of the most severe reason. An unreachable
@@ -94,7 +111,12 @@ impl Exit {
             Self::Auth => 2,
             Self::Usage => 3,
             Self::Unreachable => 4,
-            Self::Failed | Self::Rejected | Self::NoConsensus | Self::Interrupted => 5,
+            Self::Failed
+            | Self::InputRequired
+            | Self::Canceled
+            | Self::Rejected
+            | Self::NoConsensus
+            | Self::Interrupted => 5,
         };
         let codes: Vec<Self> = targets.iter().map(exit_of).collect();
         if codes.contains(&Self::Ok) {
@@ -128,6 +150,7 @@ impl Exit {
                 | "permission_denied",
             ) => Self::Auth,
             Some("timeout" | "busy" | "connection_timeout" | "agent_busy") => Self::Timeout,
+            Some("aborted") => Self::Interrupted,
             _ => Self::Failed,
         }
     }
@@ -189,7 +212,7 @@ mod tests {
             "card_signature",
         ]
         .map(code_of);
-        assert_eq!(codes, [3, 3, 3, 3, 3, 4, 5, 2, 2, 1, 5, 1]);
+        assert_eq!(codes, [3, 3, 3, 3, 3, 4, 5, 2, 2, 130, 5, 1]);
         let of_a_gateway = [
             "connection_refused",
             "connection_reset",
@@ -207,23 +230,27 @@ mod tests {
     }
 
     #[test]
-    fn failed_task_exits_with_1_for_people_only() {
-        let codes = [
-            "completed",
-            "input-required",
-            "canceled",
-            "failed",
-            "rejected",
-        ]
-        .map(|state| {
+    fn state_of_the_task_decides_for_people_only() {
+        for (action, state, code) in [
+            ("send", "completed", 0),
+            ("send", "working", 0),
+            ("send", "input-required", 6),
+            ("watch", "auth-required", 6),
+            ("watch", "canceled", 7),
+            ("cancel", "canceled", 0),
+            ("send", "failed", 1),
+            ("cancel", "rejected", 1),
+        ] {
             let summary = serde_json::json!({"continuation": {"task": {"status": state}}});
-            let envelope = serde_json::json!({"ok": true, "summary": summary}).to_string();
-            (
+            let envelope = serde_json::json!({"ok": true, "action": action, "summary": summary});
+            let envelope = envelope.to_string();
+            assert_eq!(
                 Exit::from_outcome(&envelope) as u8,
-                Exit::from_envelope(&envelope) as u8,
-            )
-        });
-        assert_eq!(codes, [(0, 0), (0, 0), (0, 0), (1, 0), (1, 0)]);
+                code,
+                "{action} {state}"
+            );
+            assert_eq!(Exit::from_envelope(&envelope), Exit::Ok);
+        }
     }
 
     #[test]

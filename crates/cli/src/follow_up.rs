@@ -47,7 +47,8 @@ pub(super) struct FollowUp<'a> {
     pub(super) continuation: Option<Value>,
     /// The file.
     pub(super) file: Option<&'a Path>,
-    task: Option<&'a str>,
+    /// The task of `--task`.
+    pub(super) task: Option<&'a str>,
 }
 
 impl FollowUp<'_> {

@@ -11,15 +11,41 @@ const TASK_NOT_CANCELABLE: i64 = -32002;
 /// The maximum number of agents that a hint names. For more agents it only gives their number.
 const MAX_NAMED_AGENTS: usize = 5;
 
-/// Returns a hint for a failed call.
-pub(super) fn hint(envelope: &Value, peers: &PeerArgs) -> Option<String> {
+/// What a call was about.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct About<'a> {
+    /// The alias of `--target`.
+    pub(super) alias: Option<&'a str>,
+    /// The URL of the agent in the continuation file.
+    pub(super) continued_url: Option<&'a str>,
+    /// The options that name the task of the command, with their agent.
+    pub(super) task_options: Option<&'a str>,
+}
+
+/// Returns a hint for a failed call. The commands in it have the options of this one, so that a user can paste them.
+pub(super) fn hint(envelope: &Value, peers: &PeerArgs, about: About<'_>) -> Option<String> {
+    let mut hint = general_hint(envelope, peers, about)?;
+    let of_agents = peers.options();
+    let of_task = about.task_options.unwrap_or_default();
+    for (command, options) in [
+        ("targets", &*of_agents),
+        ("status", of_task),
+        ("watch", of_task),
+    ] {
+        let command = format!("`remote-agent {command}");
+        hint = hint.replace(&format!("{command}`"), &format!("{command}{options}`"));
+    }
+    Some(hint)
+}
+
+fn general_hint(envelope: &Value, peers: &PeerArgs, about: About<'_>) -> Option<String> {
     let error = &envelope["error"];
     let details = &error["details"];
     let of_gateway = peers.uses_gateway() || details["gateway_code"].is_number();
     let is_delivered = matches!(details["delivered"].as_str(), Some("unknown" | "yes"));
     let hint_text = match error["reason"].as_str().unwrap_or_default() {
         "invalid_request" if lacks_target(details) && peers.uses_gateway() => {
-            "Name an agent of the gateway with `--target NAME`; `remote-agent targets` with the same `--gateway` shows them."
+            "Name an agent of the gateway with `--target NAME`; `remote-agent targets` shows them."
         }
         "invalid_request" if lacks_target(details) && !peers.aliases().is_empty() => {
             let known = alias_list(&peers.aliases());
@@ -36,7 +62,7 @@ pub(super) fn hint(envelope: &Value, peers: &PeerArgs) -> Option<String> {
             "Write the message as TEXT, or add `--attach` or `--data`."
         }
         "invalid_request" if is_at(details, "/timeout_ms") => {
-            "Set `--timeout-ms` to a number of milliseconds, 1 or more."
+            "Set a timeout of at least a millisecond: `--timeout 5s`."
         }
         "rpc_error" if details["rpcCode"] == TASK_NOT_FOUND => {
             "Check the task id and the agent. `remote-agent send` starts a new task."
@@ -54,12 +80,18 @@ pub(super) fn hint(envelope: &Value, peers: &PeerArgs) -> Option<String> {
             _ => "Check the address of the agent: the server there does not accept this request.",
         },
         "card_unavailable" if peers.is_agent_url() => {
-            "The server has no agent of that name. `remote-agent targets` with the server's own address shows its card."
+            "The server has no agent of that name. `remote-agent targets --url URL` with the server's own address shows its card."
         }
         "invalid_request" => {
             let action = envelope["action"].as_str().unwrap_or_default();
             let action = action.replace("list_targets", "targets");
             return Some(format!("See `remote-agent help {action}`."));
+        }
+        "target_not_allowed" if let Some(url) = about.continued_url.filter(|_| peers.has_url()) => {
+            return Some(format!(
+                "The continuation is of the agent at another URL: use `--url {}`.",
+                text::shell(url)
+            ));
         }
         "target_not_allowed" | "ambiguous_target" if peers.is_empty() => {
             "Name the agent again: with `--url URL`, or by its configuration with `--config FILE`."
@@ -90,26 +122,33 @@ pub(super) fn hint(envelope: &Value, peers: &PeerArgs) -> Option<String> {
         }
         "stream_cut" => "Show the task later with `remote-agent status`.",
         "timeout" if details["latest_event_summary"]["continuation"]["task"].is_object() => {
-            "The task continues: show it with `remote-agent status`. `--timeout-ms` sets a longer wait."
+            "The task continues: show it with `remote-agent status`. `--timeout 10m` waits longer."
         }
         "timeout" if is_delivered => {
             "The agent may have received the message: check before you send it again. \
-             A larger `--timeout-ms` waits longer; `--task-required` returns a task at once."
+             A larger `--timeout` waits longer; `--task-required` returns a task at once."
         }
-        "timeout" => "Try again with a larger `--timeout-ms`.",
-        "busy" => "Nothing was sent. Try again later, or with a larger `--timeout-ms`.",
+        "timeout" => "Try again with a larger `--timeout`.",
+        "busy" => "Nothing was sent. Try again later, or with a larger `--timeout`.",
         reason => {
-            let hint_text = target_hint(reason, peers, of_gateway);
-            return hint_text.or(details["hint"].as_str().map(text::line));
+            let alias = details["target_alias"].as_str().or(about.alias);
+            let hint_text = target_hint(reason, alias, peers, of_gateway);
+            return hint_text.or(details["hint"].as_str().map(for_command));
         }
     };
     Some(hint_text.to_owned())
 }
 
-/// Returns a hint for an agent that cannot be called, if there is one. `of_gateway` means that the agent is behind the local
-/// gateway.
-pub(super) fn target_hint(reason: &str, peers: &PeerArgs, of_gateway: bool) -> Option<String> {
-    match (reason, peers.token_variable()) {
+/// Returns a hint for the agent `alias` that cannot be called, if there is one. `of_gateway` means that the agent is behind
+/// the local gateway.
+pub(super) fn target_hint(
+    reason: &str,
+    alias: Option<&str>,
+    peers: &PeerArgs,
+    of_gateway: bool,
+) -> Option<String> {
+    let configured = peers.secret_variable(alias);
+    match (reason, peers.token_variable().or(configured.as_deref())) {
         ("auth_required" | "auth_failed" | "token_expired", Some(variable)) if peers.uses_gateway() => Some(format!(
             "Check the token in the environment variable `{variable}`: the gateway refused it."
         )),
@@ -127,7 +166,7 @@ pub(super) fn target_hint(reason: &str, peers: &PeerArgs, of_gateway: bool) -> O
         // The library's own hint covers the settings of the gateway.
         ("auth_required" | "address_refused", _) if of_gateway => None,
         ("auth_required", Some(variable)) => Some(format!(
-            "Check the token in the environment variable `{variable}`: the agent refused it."
+            "Check the secret in the environment variable `{variable}`: the agent refused it."
         )),
         ("auth_required", None) if peers.reads_config() => {
             Some("Check targets[].auth of this agent in the configuration: the agent requires a credential, or refused the configured one.".to_owned())
@@ -144,11 +183,126 @@ pub(super) fn target_hint(reason: &str, peers: &PeerArgs, of_gateway: bool) -> O
             "If the agent may be at such an address, name it with `--url URL` and add `--allow-private`."
                 .to_owned(),
         ),
+        ("credential_unresolved", _) if peers.openclaw().is_some() => {
+            Some("Only OpenClaw reads this secret: use `openclaw remote-agent` for this agent, with the same arguments. This command reads the sources `env` and `file`.".to_owned())
+        }
+        ("tls", _) if peers.has_url() => Some(
+            "Check that the address begins with the right scheme. `--ca-file FILE` trusts the certificates in a file, as tls.caFile does in a configuration."
+                .to_owned(),
+        ),
+        ("tls", _) if !of_gateway => Some(
+            "Check that the address begins with the right scheme. Set targets[].tls.caFile to a file with the certificates to trust."
+                .to_owned(),
+        ),
         ("credential_unresolved", _) => {
             Some("The command resolves references with the source `env` only: set the secret in an environment variable and refer to it with `{\"source\": \"env\", \"id\": \"NAME\"}`.".to_owned())
         }
         _ => None,
     }
+}
+
+/// What the library's hints say to the caller of the tool, and the words of this command for it.
+const WORDS: [(&str, &str); 18] = [
+    (
+        "With follow_updates or task_requirement: required there is a task to ask about.",
+        "With `--follow` or `--task-required` there is a task to ask about.",
+    ),
+    (
+        "call status or watch with details.latest_event_summary.continuation",
+        "show it with `remote-agent status`, or follow it with `remote-agent watch`",
+    ),
+    (
+        "Call status for the current state of the task, or ask the operator to raise limits.eventBytes",
+        "Show the task with `remote-agent status`, or raise limits.eventBytes in the configuration",
+    ),
+    (
+        "Ask the user first, or the operator about the cause.",
+        "Look for the cause first.",
+    ),
+    (
+        "Ask the operator to set the secret, and use the tool through a running gateway.",
+        "Set the secret.",
+    ),
+    (
+        "Ask the agent for fewer artifacts, or the operator to raise",
+        "Ask the agent for fewer artifacts, or raise",
+    ),
+    (
+        "Ask the agent for less, or the operator to raise",
+        "Ask the agent for less, or raise",
+    ),
+    (
+        "Ask for less (history_length), or ask the operator to raise limits.",
+        "Raise `limits` in the configuration.",
+    ),
+    ("else ask the operator to correct", "else correct"),
+    (
+        "Use another agent, or ask the operator for",
+        "Use another agent, or get",
+    ),
+    (
+        "Call list_targets and use one of the gateway's agents it shows",
+        "`remote-agent targets` shows the agents of the gateway",
+    ),
+    (
+        "or use another one that list_targets shows as online",
+        "or use another one that `remote-agent targets` shows as online",
+    ),
+    ("Send without context_id", "Send without `--context`"),
+    ("send without context_id", "send without `--context`"),
+    ("Leave out context_id", "Leave out `--context`"),
+    ("Call again", "Try again"),
+    ("call again", "try again"),
+    (
+        "Use JSONRPC or HTTP+JSON.",
+        "Use `--transport JSONRPC` or `--transport HTTP+JSON`.",
+    ),
+];
+
+/// Returns a hint of the library on one line, in the words of this command. Its user is also the operator.
+fn for_command(hint: &str) -> String {
+    let mut hint = text::line(hint);
+    for (tool, command) in WORDS {
+        hint = hint.replace(tool, command);
+    }
+    let Some(rest) = hint.strip_prefix("Ask the operator to ") else {
+        return hint;
+    };
+    let mut letters = rest.chars();
+    let first = letters.next().map(|first| first.to_ascii_uppercase());
+    first.into_iter().chain(letters).collect()
+}
+
+/// Returns why the arguments make no request, from the violations of the request. `named` is the alias of `--target`.
+pub(super) fn invalid_arguments(details: &Value, named: Option<&str>) -> Option<String> {
+    let first = &details["errors"][0];
+    let message = first["message"].as_str()?;
+    let place = first["instancePath"].as_str()?;
+    Some(match (place, first["keyword"].as_str()?) {
+        ("/target_alias", "enum" | "anyOf" | "pattern") => match named {
+            Some(alias) => format!("no agent is called `{}`", text::line(alias)),
+            None => "no agent has this name".to_owned(),
+        },
+        ("", "anyOf") => "no agent is named, and none is the default".to_owned(),
+        ("", _) => text::line(message),
+        (place, keyword) => {
+            let option = match place.split('/').nth(1)? {
+                "context_id" => "`--context`",
+                "task_id" => "`--task`",
+                "timeout_ms" => "`--timeout`",
+                "continuation" => "`--continuation`",
+                "target_alias" => "`--target`",
+                "target_url" => "`--url`",
+                "parts" => "the message",
+                _ => return Some(text::line(&format!("{place} {message}"))),
+            };
+            let message = match keyword {
+                "minLength" | "minItems" => "it is empty".to_owned(),
+                _ => text::line(message),
+            };
+            format!("cannot use {option}: {message}")
+        }
+    })
 }
 
 /// Returns whether the request named no agent and there is no default, or named an unknown agent.
@@ -180,6 +334,8 @@ fn alias_list(aliases: &[String]) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use openclaw_remote_agent::remote_agent::{Reason, ToolError};
+    use peer::Delivered;
     use serde_json::json;
 
     use super::*;
@@ -187,7 +343,7 @@ mod tests {
     fn hint_text(reason: &str, details: &Value) -> String {
         let envelope =
             json!({"ok": false, "action": "send", "error": {"reason": reason, "details": details}});
-        hint(&envelope, &PeerArgs::default()).unwrap()
+        hint(&envelope, &PeerArgs::default(), About::default()).unwrap()
     }
 
     #[test]
@@ -197,14 +353,70 @@ mod tests {
             ("address_refused", "`--allow-private`"),
             ("message_returned", "`--task-required`"),
             ("stream_cut", "`remote-agent status`"),
-            ("timeout", "`--timeout-ms`"),
-            ("busy", "`--timeout-ms`"),
+            ("timeout", "`--timeout`"),
+            ("busy", "`--timeout`"),
+            ("tls", "targets[].tls.caFile"),
             ("target_not_allowed", "`--url URL`"),
             ("agent_not_allowed", "`--agent NAME`"),
             ("credential_unresolved", "`env` only"),
         ] {
             let hint = hint_text(reason, &json!({"hint": "Ask the operator."}));
             assert!(hint.contains(option), "{hint}");
+        }
+    }
+
+    #[test]
+    fn no_hint_has_words_of_the_tool() {
+        // These reasons need fields that the command does not send.
+        let of_fields = [
+            "contradiction",
+            "unknown_artifact",
+            "unknown_handle",
+            "expired_handle",
+        ];
+        let reasons = Reason::ALL
+            .iter()
+            .filter(|reason| !of_fields.contains(&reason.as_str()));
+        for reason in reasons {
+            for (delivered, has_task) in [
+                ("no", false),
+                ("unknown", false),
+                ("yes", false),
+                ("yes", true),
+            ] {
+                let delivered = match delivered {
+                    "no" => Delivered::No,
+                    "yes" => Delivered::Yes,
+                    _ => Delivered::Unknown,
+                };
+                let mut error = ToolError::new(*reason, "no").delivered(delivered);
+                if has_task {
+                    error = error.with(
+                        "latest_event_summary",
+                        json!({"continuation": {"task": {}}}),
+                    );
+                }
+                let error = error.for_send();
+                let mut details = Value::Object(error.details);
+                if details["hint"].is_null() {
+                    details["hint"] = reason.hint().into();
+                }
+                let hint = hint_text(reason.as_str(), &details);
+                for word in [
+                    "details.",
+                    "list_targets",
+                    "task_id",
+                    "context_id",
+                    "timeout_ms",
+                    "follow_updates",
+                    "task_requirement",
+                    "history_length",
+                    "sk the operator",
+                    "or the operator",
+                ] {
+                    assert!(!hint.contains(word), "{reason:?}: {hint}");
+                }
+            }
         }
     }
 
@@ -233,6 +445,6 @@ mod tests {
 
     #[test]
     fn falls_back_to_the_hint_of_the_library() {
-        assert_eq!(hint_text("tls", &json!({"hint": "Check it."})), "Check it.");
+        assert_eq!(hint_text("dns", &json!({"hint": "Check it."})), "Check it.");
     }
 }

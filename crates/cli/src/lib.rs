@@ -9,6 +9,7 @@
 mod artifact_files;
 pub mod call;
 mod caller;
+mod card;
 pub mod config;
 mod credentials;
 
@@ -30,11 +31,13 @@ pub mod jsonl;
 pub mod library;
 mod local;
 mod mcp;
+mod openclaw;
 mod outcome;
 pub mod output;
 pub mod package;
 mod parts;
 mod screen;
+mod secret_places;
 mod send;
 mod serve;
 mod shutdown;
@@ -42,12 +45,17 @@ mod table;
 mod target;
 mod targets;
 mod task;
+mod tasks;
 mod text;
+mod timeout;
 mod translate;
 
-use std::{io::ErrorKind, process::ExitCode};
+use std::{io, process::ExitCode};
 
-use clap::{Parser, Subcommand};
+use clap::{
+    CommandFactory as _, Parser, Subcommand,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
 
 use self::exit::{Exit, Failure};
 
@@ -57,7 +65,7 @@ const WORKER_THREADS: usize = 2;
 const HELP: &str = "\
 Start with `remote-agent demo`, then `remote-agent targets --url URL` to see the card of an agent.
 
-Exit codes: 0 ok, 1 failed (the call, the task, or an incomplete result), 2 wrong usage or configuration, 3 agent unreachable, 4 agent requires other credentials, 5 timeout, 130 demo interrupted.
+Exit codes: 0 ok, 1 failed (the call, the task, or an incomplete result), 2 wrong usage or configuration, 3 agent unreachable, 4 agent requires other credentials, 5 timeout, 6 the task requires input or a sign-in, 7 the task was canceled, 130 Ctrl-C (the task goes on).
 `call` ignores the state of the task; `targets` fails only if no agent is reachable, with the code of the worst reason.";
 
 /// Hands work to agents elsewhere, over A2A.
@@ -76,6 +84,7 @@ struct Cli {
 enum Command {
     Demo(demo::Args),
     Targets(targets::Args),
+    Card(card::Args),
     Send(send::Args),
     /// Follow a task until it ends or requires input
     #[command(after_help = task::Action::Watch.examples())]
@@ -86,6 +95,7 @@ enum Command {
     /// Cancel a task
     #[command(after_help = task::Action::Cancel.examples())]
     Cancel(task::Args),
+    Tasks(tasks::Args),
     Doctor(doctor::Args),
     Call(call::Args),
     Conformance(conformance::Args),
@@ -96,15 +106,7 @@ enum Command {
     Serve(Box<serve::Args>),
     Mcp(Box<mcp::Args>),
     Translate(translate::Args),
-    #[command(hide = true)]
-    Tasks {
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        _rest: Vec<String>,
-    },
 }
-
-const TASKS: &str = "cannot list tasks: `remote-agent` stores none. `openclaw remote-agent tasks` lists those that OpenClaw's agents handed on, \
-    `remote-agent serve tasks` those of the A2A server on this machine, and `remote-agent status --task ID` with `--url URL` shows one";
 
 /// Runs the command with the process arguments.
 #[must_use]
@@ -112,7 +114,7 @@ pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         // Invalid arguments, or a request for help or the version.
-        Err(message) => return print_message(&message),
+        Err(message) => return print_message(message),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKER_THREADS)
@@ -138,10 +140,17 @@ pub fn main() -> ExitCode {
 }
 
 /// Prints what clap says instead of parsed arguments.
-fn print_message(message: &clap::Error) -> ExitCode {
+fn print_message(mut message: clap::Error) -> ExitCode {
     let code = u8::try_from(message.exit_code()).unwrap_or(Exit::Usage as u8);
+    // A misspelled option is hardly meant as a value.
+    if message.kind() == ErrorKind::UnknownArgument {
+        message.remove(ContextKind::Suggested);
+        if let Some(option) = transposed_option(&message) {
+            message.insert(ContextKind::SuggestedArg, ContextValue::String(option));
+        }
+    }
     match message.print() {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             output::print_error(&format!("cannot write the message: {error}"));
             Exit::Failed.into()
         }
@@ -149,15 +158,40 @@ fn print_message(message: &clap::Error) -> ExitCode {
     }
 }
 
+/// Returns the option with the letters of an unknown one in another order. clap finds other similar options itself.
+fn transposed_option(message: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(unknown)) = message.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    if message.get(ContextKind::SuggestedArg).is_some() {
+        return None;
+    }
+    let sorted = |text: &str| {
+        let mut letters: Vec<char> = text.chars().collect();
+        letters.sort_unstable();
+        letters
+    };
+    let wanted = sorted(unknown.strip_prefix("--")?);
+    let mut command = &Cli::command();
+    for argument in std::env::args().skip(1) {
+        command = command.find_subcommand(&argument).unwrap_or(command);
+    }
+    let options = command.get_arguments().filter_map(clap::Arg::get_long);
+    let mut found = options.filter(|option| sorted(option) == wanted);
+    found.next().map(|option| format!("--{option}"))
+}
+
 async fn run(cli: Cli) -> Result<Exit, Failure> {
     let verbose = cli.verbose;
     match cli.command {
         Command::Demo(args) => demo::run(args, verbose).await,
         Command::Targets(args) => targets::run(args, verbose).await,
+        Command::Card(args) => card::run(args, verbose).await,
         Command::Send(args) => send::run(args, verbose).await,
         Command::Watch(args) => task::run(task::Action::Watch, args, verbose).await,
         Command::Status(args) => task::run(task::Action::Status, args, verbose).await,
         Command::Cancel(args) => task::run(task::Action::Cancel, args, verbose).await,
+        Command::Tasks(args) => tasks::run(args, verbose).await,
         Command::Doctor(args) => doctor::run(args, verbose).await,
         Command::Call(args) => call::run(args, verbose).await,
         Command::Conformance(args) => conformance::run(args, verbose).await,
@@ -168,6 +202,5 @@ async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Serve(args) => serve::run(*args, verbose).await,
         Command::Mcp(args) => mcp::run(*args, verbose).await,
         Command::Translate(args) => translate::run(args).await,
-        Command::Tasks { .. } => Err(Failure::usage(TASKS)),
     }
 }

@@ -24,7 +24,7 @@ pub(super) const EMBEDDED: &str = "embedded";
 pub(super) struct LocalArgs {
     /// Call the agents of the local gateway at this URL (ws://127.0.0.1:18789), without a configuration; --target
     /// names one of them. `embedded` runs a gateway of a2a-v1 in this process until the command ends
-    #[arg(long, value_name = "URL", conflicts_with_all = ["config", "url"])]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["config", "openclaw", "url"])]
     gateway: Option<String>,
 
     /// Send the token in this environment variable to the gateway of --gateway
@@ -141,9 +141,14 @@ pub(super) fn aliases(config: &Value) -> Vec<String> {
     named.map(|name| format!("{ALIAS}{name}")).collect()
 }
 
+/// Returns whether the origin of a continuation is an agent of a gateway.
+pub(super) fn is_origin(origin: &Value) -> bool {
+    origin["preferred_transports"] == json!(["GATEWAY"])
+}
+
 /// Returns the gateway address in the origin of a continuation.
 fn gateway_address(origin: &Value) -> Option<String> {
-    if origin["preferred_transports"] != json!(["GATEWAY"]) {
+    if !is_origin(origin) {
         return None;
     }
     let mut url = Url::parse(origin["target_url"].as_str()?).ok()?;

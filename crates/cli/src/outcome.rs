@@ -10,7 +10,7 @@ use super::{
     answer_writer::{AnswerWriter, render_message},
     config::UnsetVariables,
     follow_up::FollowUp,
-    hints,
+    hints::{self, About},
     output::{note, print_error},
     target::{PeerArgs, TargetArgs},
     text::{self, shell},
@@ -27,6 +27,33 @@ pub(super) struct Context<'a> {
 }
 
 impl Context<'_> {
+    fn about<'a>(&'a self, task_options: Option<&'a str>) -> About<'a> {
+        let continuation = self.follow_up.continuation.as_ref();
+        About {
+            alias: self.target.named(),
+            continued_url: continuation
+                .and_then(|continuation| continuation["target"]["target_url"].as_str()),
+            task_options,
+        }
+    }
+
+    /// Returns the options of this command for its task.
+    fn follow_up_options(&self) -> Option<String> {
+        let follow_up = self.follow_up;
+        let mut options = self.target.peer_options();
+        if let Some(alias) = self.target.named() {
+            options += &format!(" --target {}", shell(alias));
+        }
+        match (follow_up.file, follow_up.task) {
+            (Some(file), _) => {
+                let file = shell(&file.display().to_string());
+                Some(format!("{options} --continuation {file}"))
+            }
+            (None, Some(task)) => Some(format!("{options} --task {}", shell(task))),
+            (None, None) => None,
+        }
+    }
+
     /// Returns the file whose continuation has the same task as `continuation`, or the same conversation if there is no
     /// task.
     fn file(&self, continuation: &Value) -> Option<&Path> {
@@ -88,8 +115,13 @@ pub(super) fn print_outcome(
     missing: &UnsetVariables,
     shown: &AnswerWriter,
 ) {
-    if envelope["ok"] != true {
-        print_call_error(envelope, context.target.peers(), missing);
+    let is_stopped = envelope["error"]["reason"] == "aborted";
+    if is_stopped {
+        print_stopped(envelope, context);
+    } else if envelope["ok"] != true {
+        let task_options = context.follow_up_options();
+        let about = context.about(task_options.as_deref());
+        print_call_error(envelope, context.target.peers(), missing, about);
     }
     let Some(continuation) = continuation(envelope) else {
         return;
@@ -110,7 +142,7 @@ pub(super) fn print_outcome(
         _ => {}
     }
     if summary["wait_expired"] == true {
-        note("the wait ended before the task; `--timeout-ms` sets a longer one");
+        note("the wait ended before the task; `--timeout 10m` waits longer");
     }
     let status_text = summary["status_message"].as_str();
     let status_text = status_text.filter(|status_text| !shown.has_shown(status_text));
@@ -121,8 +153,33 @@ pub(super) fn print_outcome(
     print_next_steps(continuation, status_text, keeps_tasks, context);
 }
 
+/// Prints that Ctrl-C ended the call, and what became of its message or task.
+fn print_stopped(envelope: &Value, context: &Context<'_>) {
+    let details = &envelope["error"]["details"];
+    let has_continuation = continuation(envelope).is_some();
+    if envelope["action"] != "send" {
+        note("stopped waiting; the task goes on");
+        if !has_continuation && let Some(options) = context.follow_up_options() {
+            note(format_args!("  remote-agent watch{options}"));
+        }
+    } else if details["delivered"] == "no" {
+        note("stopped; nothing was sent");
+    } else if has_continuation {
+        note("stopped waiting; the task goes on");
+    } else {
+        note(
+            "stopped waiting; the agent may have the message and be working on it: check before you send it again. With `--follow` or `--task-required` there is a task to come back to",
+        );
+    }
+}
+
 /// Prints an error with its cause and a hint.
-pub(super) fn print_call_error(envelope: &Value, peers: &PeerArgs, missing: &UnsetVariables) {
+pub(super) fn print_call_error(
+    envelope: &Value,
+    peers: &PeerArgs,
+    missing: &UnsetVariables,
+    about: About<'_>,
+) {
     let error = &envelope["error"];
     let message = error["message"]
         .as_str()
@@ -130,19 +187,15 @@ pub(super) fn print_call_error(envelope: &Value, peers: &PeerArgs, missing: &Uns
     if error["reason"] == "credential_unresolved"
         && let Some(unset) = missing.named_in(message).next()
     {
-        return print_error(&unset.sentence());
+        return print_error(&peers.unset_sentence(unset));
     }
-    print_error(&text::line(message));
     let details = &error["details"];
-    for place in details["errors"].as_array().into_iter().flatten() {
-        let [path, message] = ["instancePath", "message"].map(|field| place[field].as_str());
-        note(text::line(&format!(
-            "  {} {}",
-            path.unwrap_or_default(),
-            message.unwrap_or_default()
-        )));
-    }
-    if let Some(hint) = hints::hint(envelope, peers) {
+    let invalid = match error["reason"].as_str() {
+        Some("invalid_request") => hints::invalid_arguments(details, about.alias),
+        _ => None,
+    };
+    print_error(&invalid.unwrap_or_else(|| text::line(message)));
+    if let Some(hint) = hints::hint(envelope, peers, about) {
         note(format_args!("what to do: {hint}"));
     }
 }
@@ -181,7 +234,7 @@ fn print_next_steps(
         ));
         if allows("can_cancel") && !ends_with_command && !keeps_tasks {
             note(
-                "the task continues, but this gateway stores no tasks: a later command cannot follow it. Send with `--follow` and a larger `--timeout-ms` to wait for the answer",
+                "the task continues, but this gateway stores no tasks: a later command cannot follow it. Send with `--follow` and a larger `--timeout` to wait for the answer",
             );
             return;
         }
@@ -211,7 +264,7 @@ fn print_next_steps(
     if let Some(id) = continuation["conversation"]["context_id"].as_str() {
         // A file that also has a task would address the task, which has ended.
         let from_file = from_file
-            .filter(|_| continuation["task"].is_null() && context.target.peers().is_empty());
+            .filter(|_| continuation["task"].is_null() && context.target.peers().names_nothing());
         let options = from_file.unwrap_or_else(|| format!("{to_target} --context {}", shell(id)));
         note("to continue the conversation:");
         command("send", &options, " 'TEXT'");

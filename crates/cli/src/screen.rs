@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use a2a::TaskState;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 
@@ -76,11 +77,16 @@ impl Screen {
             return;
         }
         if self.bar.is_hidden() {
-            if status_text.is_none() && !matches!(state.as_str(), "submitted" | "working") {
-                // The task is interrupted or terminal, so the agent's last line is complete.
+            let is_over = summary["continuation"]["task"]["status"]
+                .as_str()
+                .map(TaskState::from_name)
+                .is_some_and(|state| state.is_terminal_or_interrupted());
+            if is_over {
+                // The agent's last line is complete. The outcome names the state, after the text.
                 self.answer_writer.finish();
+            } else {
+                note(&state);
             }
-            note(&state);
             self.answer_writer.status_text = status_text.map(str::to_owned);
         } else {
             self.bar.set_message(state.clone());

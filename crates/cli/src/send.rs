@@ -14,6 +14,7 @@ use super::{
     output::standard_input,
     parts::PartArgs,
     target::TargetArgs,
+    timeout::TimeoutArgs,
 };
 
 const EXAMPLES: &str = "\
@@ -49,9 +50,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "ID", conflicts_with = "continuation")]
     context: Option<String>,
 
-    /// The timeout in milliseconds; a followed task continues after it
-    #[arg(long, value_name = "N")]
-    timeout_ms: Option<u64>,
+    #[command(flatten)]
+    timeout: TimeoutArgs,
 
     /// Write the continuation to this file, for --continuation
     #[arg(long, value_name = "FILE")]
@@ -89,7 +89,7 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
     let optional: [(&str, Option<Value>); 5] = [
         ("target_alias", alias.map(Value::from)),
         ("context_id", args.context.map(Value::from)),
-        ("timeout_ms", args.timeout_ms.map(Value::from)),
+        ("timeout_ms", args.timeout.milliseconds().map(Value::from)),
         ("follow_updates", args.follow.then_some(Value::Bool(true))),
         (
             "task_requirement",

@@ -1,6 +1,8 @@
 //! The options that select the known agents of an interactive command, and the agent that it calls.
 
-use std::borrow::Cow;
+mod source;
+
+use std::{borrow::Cow, sync::OnceLock};
 
 use serde_json::{Value, json};
 
@@ -10,12 +12,13 @@ use super::{
     exit::Failure,
     gateway::embedded::Embedded,
     local::{self, LocalArgs},
+    openclaw::Loaded,
     text::shell,
 };
 use common::config::with_presumed_scheme;
 
 /// The hint for a call without a known agent.
-pub(super) const NAME_AN_AGENT: &str = "name a configuration with `--config FILE`, an agent with `--url URL`, or the local gateway with `--gateway URL`";
+pub(super) const NAME_AN_AGENT: &str = "name a configuration with `--config FILE`, an agent with `--url URL`, or the local gateway with `--gateway URL`; `openclaw remote-agent add URL` adds one to OpenClaw's settings, which this command reads, too";
 
 /// The alias of the agent that `--url` names.
 pub(super) const AD_HOC: &str = "target";
@@ -28,7 +31,12 @@ pub(super) struct PeerArgs {
     config: ConfigArgs,
 
     /// Call the agent at this base URL, without a configuration; its alias is `target`
-    #[arg(long, value_name = "URL", conflicts_with = "config", value_parser = base_url)]
+    #[arg(
+        long,
+        value_name = "URL",
+        conflicts_with_all = ["config", "openclaw"],
+        value_parser = base_url
+    )]
     url: Option<String>,
 
     #[command(flatten)]
@@ -49,6 +57,10 @@ pub(super) struct PeerArgs {
     /// Call on behalf of this agent; a target may accept only some agents
     #[arg(long, value_name = "NAME", visible_alias = "as")]
     agent: Option<String>,
+
+    /// The settings of the OpenClaw on this machine, for a command that names no agents.
+    #[arg(skip)]
+    discovered: OnceLock<Option<Loaded>>,
 }
 
 /// The same, and which one is meant.
@@ -64,26 +76,6 @@ pub(super) struct TargetArgs {
 }
 
 impl PeerArgs {
-    /// Returns the configuration. With `--url` or `--gateway`, it contains only that agent or gateway.
-    ///
-    /// # Errors
-    /// No source of agents is given, the file cannot be read, or the URL is invalid.
-    pub(super) fn config(&self) -> Result<String, Failure> {
-        if self.is_empty() {
-            return Err(Failure::usage(format!(
-                "no agent is known; {NAME_AN_AGENT}"
-            )));
-        }
-        if let Some(gateway) = self.local.settings()? {
-            return Ok(json!({ "gateway": gateway }).to_string());
-        }
-        match &self.url {
-            Some(url) => check_scheme(url)?,
-            None => return self.config.read(),
-        }
-        Ok(json!({"targets": [self.ad_hoc()]}).to_string())
-    }
-
     fn ad_hoc(&self) -> Option<Value> {
         let url = self.url.as_ref()?;
         let mut target = json!({"alias": AD_HOC, "baseUrl": url});
@@ -130,14 +122,14 @@ impl PeerArgs {
                 arguments.push("--allow-private".to_owned());
             }
             arguments.extend(self.credentials.clone().with_absolute_paths()?.arguments());
-        } else if let Some(file) = self.config.file() {
+        } else if let Some((name, file)) = self.config_option() {
             let path = std::path::absolute(&file).map_err(|error| {
                 Failure::usage(format!("cannot find `{}`: {error}", file.display()))
             })?;
-            push("--config", &path.to_string_lossy());
+            arguments.push(format!("{name}={}", path.display()));
         } else {
             return Err(Failure::usage(
-                "name a configuration with `--config FILE`, or an agent with `--url URL`",
+                "name a configuration with `--config FILE` or `--openclaw`, or an agent with `--url URL`",
             ));
         }
         if let Some(agent) = &self.agent {
@@ -151,21 +143,12 @@ impl PeerArgs {
     /// # Errors
     /// See [`config::resolve`].
     pub(super) fn variables(&self) -> Result<Vec<String>, Failure> {
-        let config = self.config().unwrap_or_default();
+        let config = self.load().map(|loaded| loaded.written);
+        let config = config.unwrap_or_default();
         let (_, references) = config::resolve(&config, |_| None)
             .map_err(|error| Failure::usage(config::sentence(&error)))?;
         let names = references.iter().map(|unset| unset.name().to_owned());
         Ok(names.collect())
-    }
-
-    /// Returns whether neither the options nor the environment name an agent.
-    pub(super) fn is_empty(&self) -> bool {
-        self.url.is_none() && !self.local.is_set() && !self.config.is_set()
-    }
-
-    /// Returns whether the agents come from a configuration file.
-    pub(super) fn reads_config(&self) -> bool {
-        self.url.is_none() && !self.local.is_set() && self.config.is_set()
     }
 
     /// Returns the aliases of the known agents; empty if the configuration cannot be read.
@@ -190,6 +173,11 @@ impl PeerArgs {
         self.url.as_deref().is_some_and(is_agent_url)
     }
 
+    /// Returns whether the agent is that of `--url`.
+    pub(super) fn has_url(&self) -> bool {
+        self.url.is_some()
+    }
+
     /// Returns whether the agents are those behind the gateway of `--gateway`.
     pub(super) fn uses_gateway(&self) -> bool {
         self.local.is_set()
@@ -209,8 +197,13 @@ impl PeerArgs {
     }
 
     /// Returns these options as text for a suggested command.
-    fn options(&self) -> String {
+    pub(super) fn options(&self) -> String {
         let config = self.config.config.as_ref();
+        let openclaw = match &self.config.openclaw {
+            Some(Some(file)) => format!(" --openclaw={}", shell(&file.display().to_string())),
+            Some(None) => " --openclaw".to_owned(),
+            None => String::new(),
+        };
         let options = [
             ("--config", config.map(|file| file.display().to_string())),
             ("--url", self.url.clone()),
@@ -218,11 +211,12 @@ impl PeerArgs {
             ("--agent", self.agent.clone()),
         ];
         let local = self.local.options();
-        let mut line: String = options
+        let named: String = options
             .iter()
             .chain(&local)
             .filter_map(|(name, value)| Some(format!(" {name} {}", shell(value.as_ref()?))))
             .collect();
+        let mut line = openclaw + &named;
         if self.allow_private {
             line.push_str(" --allow-private");
         }
@@ -236,14 +230,19 @@ impl TargetArgs {
         self.peers.embed().await
     }
 
-    /// Returns the configuration. If neither the options nor the environment name one, it contains only the agent of the
-    /// `continuation`.
+    /// Returns the configuration. If neither the options nor the environment name one, and OpenClaw does not have the agent
+    /// of the `continuation`, it contains only this agent.
     ///
     /// # Errors
     /// The file cannot be read.
     pub(super) fn config(&self, continuation: Option<&Value>) -> Result<String, Failure> {
         let origin = continuation.map(|continuation| &continuation["target"]);
-        match origin.filter(|origin| self.peers.is_empty() && origin["target_url"].is_string()) {
+        let is_alone = |origin: &&Value| {
+            self.peers.names_nothing()
+                && origin["target_url"].is_string()
+                && !self.peers.discovers(origin)
+        };
+        match origin.filter(is_alone) {
             Some(origin) => Ok(match local::settings_from(origin) {
                 Some(gateway) => json!({ "gateway": gateway }).to_string(),
                 None => json!({"targets": [settings_from(origin)]}).to_string(),
@@ -258,8 +257,18 @@ impl TargetArgs {
             let local = self.peers.local.alias(target).map(Cow::Owned);
             return local.or(Some(target.into()));
         }
-        let implied = self.peers.url.as_ref().filter(|_| continuation.is_none());
-        implied.map(|_| AD_HOC.into())
+        if continuation.is_some() {
+            return None;
+        }
+        match &self.peers.url {
+            Some(_) => Some(AD_HOC.into()),
+            None => self.peers.only_alias().map(Cow::Owned),
+        }
+    }
+
+    /// Returns the alias of `--target`.
+    pub(super) fn named(&self) -> Option<&str> {
+        self.target.as_deref()
     }
 
     /// Returns the source of the known agents.
@@ -276,7 +285,7 @@ impl TargetArgs {
     pub(super) fn options_for(&self, origin: &Value) -> String {
         if let Some(url) = origin["target_url"]
             .as_str()
-            .filter(|_| self.peers.is_empty())
+            .filter(|_| self.peers.names_nothing() && !self.peers.discovers(origin))
         {
             if let Some(options) = local::options_for(origin) {
                 return options;

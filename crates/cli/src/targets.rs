@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 use super::{
     config::UnsetVariables,
     exit::{Exit, Failure},
-    hints,
+    hints::{self, About},
     instance::Library,
     outcome::print_call_error,
     output::LineWriter,
-    table::Table,
+    table::{Table, terminal_width, wrap},
     target::{NAME_AN_AGENT, PeerArgs},
     text,
 };
@@ -63,7 +63,7 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
             missing.warn_if_unresolved(&text);
             lines.write(text);
         }
-        None => print_call_error(&envelope, &args.peers, missing),
+        None => print_call_error(&envelope, &args.peers, missing, About::default()),
         Some([]) => {}
         Some(targets) => {
             let gateway = &envelope["summary"]["gateway"];
@@ -244,11 +244,28 @@ fn card_problem(
     if reason == "credential_unresolved"
         && let Some(unset) = missing.named_in(&message).next()
     {
-        return Some(format!("\n{alias}: {}", unset.sentence()));
+        return Some(paragraphs(&[format!(
+            "{alias}: {}",
+            peers.unset_sentence(unset)
+        )]));
     }
-    let hint = hints::target_hint(&reason, peers, is_local(target));
+    let hint = hints::target_hint(&reason, Some(&alias), peers, is_local(target));
     let hint = hint.unwrap_or_else(|| part(&error["details"]["hint"]));
-    Some(format!("\n{alias}: {message}\nwhat to do: {hint}"))
+    Some(paragraphs(&[
+        format!("{alias}: {message}"),
+        format!("what to do: {hint}"),
+    ]))
+}
+
+/// Returns an empty line and the paragraphs, wrapped to the width of the terminal.
+fn paragraphs(texts: &[String]) -> String {
+    let width = terminal_width();
+    let wrapped = texts.iter().map(|text| match width {
+        Some(width) => wrap(text, width),
+        None => text.clone(),
+    });
+    let lines: Vec<String> = wrapped.collect();
+    format!("\n{}", lines.join("\n"))
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use super::{
     outcome::Context,
     target::TargetArgs,
     text::shell,
+    timeout::TimeoutArgs,
 };
 
 /// An operation on a task.
@@ -36,9 +37,8 @@ pub(super) struct Args {
     #[command(flatten)]
     follow_up: FollowUpArgs,
 
-    /// The timeout in milliseconds; a followed task continues after it
-    #[arg(long, value_name = "N")]
-    timeout_ms: Option<u64>,
+    #[command(flatten)]
+    timeout: TimeoutArgs,
 
     #[command(flatten)]
     target: TargetArgs,
@@ -112,7 +112,7 @@ pub(super) async fn run(action: Action, args: Args, verbose: bool) -> Result<Exi
     if let Some(alias) = args.target.alias(follow_up.continuation.as_ref()) {
         request.insert("target_alias".to_owned(), json!(alias));
     }
-    if let Some(timeout) = args.timeout_ms {
+    if let Some(timeout) = args.timeout.milliseconds() {
         request.insert("timeout_ms".to_owned(), json!(timeout));
     }
     let library = Library::open(verbose)?;

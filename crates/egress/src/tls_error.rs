@@ -1,5 +1,6 @@
 //! Errors of TLS in words: a clause whose subject is the peer, with what to do.
 
+use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
 use rustls::pki_types::UnixTime;
@@ -77,15 +78,25 @@ fn certificate(error: &CertificateError) -> String {
             );
         }
         C::NotValidForName => {
-            "its certificate is for another name; use a name of the certificate in the URL, or create a certificate with this name"
+            "its certificate is for another name; use a name of the certificate in the URL, or create a certificate with this subjectAltName"
         }
         C::NotValidForNameContext {
             expected,
             presented,
         } => {
+            if presented.is_empty() {
+                let host = expected.to_str();
+                let kind = match host.parse::<IpAddr>() {
+                    Ok(_) => "IP",
+                    Err(_) => "DNS",
+                };
+                return format!(
+                    "its certificate names no host, and the common name does not count; create one with `-addext subjectAltName={kind}:{host}`"
+                );
+            }
             let names = names(presented);
             return format!(
-                "its certificate is not for `{}` but for {names}; use a name of the certificate in the URL, or create a certificate with this name",
+                "its certificate is not for `{}` but for {names}; use a name of the certificate in the URL, or create a certificate with this subjectAltName",
                 expected.to_str()
             );
         }
@@ -173,9 +184,6 @@ fn date(time: UnixTime) -> String {
 
 /// Lists the names of a certificate.
 fn names(presented: &[String]) -> String {
-    if presented.is_empty() {
-        return "no name".into();
-    }
     // rustls writes `DnsName("a.example")` or `IpAddress(127.0.0.1)`.
     let name = |text: &String| {
         let inner = text

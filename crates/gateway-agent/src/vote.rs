@@ -49,8 +49,14 @@ struct Answer {
 /// # Errors
 /// The text has another format. The error names the problem.
 pub(super) fn parse(text: &str) -> Result<Ballot, String> {
-    let answer: Answer = common::json::from_str(text.trim(), collective::FRAME_LIMITS)
-        .map_err(|error| format!("it is not the object: {error}"))?;
+    let text = text.trim();
+    let answer: Answer =
+        common::json::from_str(text, collective::FRAME_LIMITS).map_err(|error| {
+            match text.starts_with('{') {
+                true => format!("its JSON object cannot be read: {error}"),
+                false => "it is text around or instead of one JSON object".to_owned(),
+            }
+        })?;
     let vote = ["approve", "reject", "abstain"]
         .contains(&answer.vote.as_str())
         .then(|| Vote::from_name(&answer.vote))

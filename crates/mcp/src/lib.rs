@@ -33,6 +33,7 @@ mod call;
 mod caller;
 mod client_concurrency;
 mod elicitation;
+mod files;
 pub mod http;
 mod message;
 mod results;
@@ -41,6 +42,7 @@ mod stdio;
 mod task_id;
 mod tool;
 
+pub use files::FileStore;
 pub use server::{McpServer, Options};
 pub use stdio::serve_stdio;
 pub use task_id::TaskIdKey;

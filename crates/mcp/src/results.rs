@@ -6,6 +6,7 @@ use openclaw_remote_agent::http_api::{ApiError, failed_state};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject};
 use serde_json::{Value, json};
 
+use crate::files::{FileStore, take_files};
 use crate::tool::Tool;
 
 /// The key of a result's `_meta` with the tool's envelope.
@@ -14,10 +15,23 @@ pub(crate) const ENVELOPE_KEY: &str = "dev.remote-agent/envelope";
 const RESULT_SCHEMA: &str = include_str!("../../../schema/result.schema.json");
 
 /// Returns the result of a call. The text is the one that a model reads in OpenClaw: text of agents is fenced. Many hosts
-/// show a model the structured content instead of the text, so the envelope is in `_meta` unless `structured` is set.
-pub(crate) fn result(tool: &Tool, envelope: &str, structured: bool) -> CallToolResult {
+/// show a model the structured content instead of the text, so the envelope is in `_meta` unless `structured` is set. The
+/// text names the files, and the content has links to those in `store`.
+pub(crate) fn result(
+    tool: &Tool,
+    envelope: &str,
+    structured: bool,
+    store: Option<&FileStore>,
+) -> CallToolResult {
     let value: Value = serde_json::from_str(envelope).unwrap_or_default();
-    let content = vec![ContentBlock::text(tool.render(envelope))];
+    let mut shown = value.clone();
+    let links = take_files(&mut shown, store);
+    let text = match shown == value {
+        true => tool.render(envelope),
+        false => tool.render(&shown.to_string()),
+    };
+    let mut content = vec![ContentBlock::text(text)];
+    content.extend(links);
     let error = ApiError::of_envelope(&value);
     let mut result = if error.is_some() || (is_followed(&value) && failed_state(&value).is_some()) {
         CallToolResult::error(content)

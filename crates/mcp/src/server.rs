@@ -23,6 +23,7 @@ use crate::call::{Outcome, RunningCall, follow};
 use crate::caller;
 use crate::client_concurrency::{CallSlot, CallSlots};
 use crate::elicitation;
+use crate::files::FileStore;
 use crate::message;
 use crate::results;
 use crate::task_id::{self, TaskIdKey, TaskRef};
@@ -58,6 +59,8 @@ pub struct Options {
     pub chain: Option<Value>,
     /// The key that binds task ids to clients; needed where there are several.
     pub key: Option<TaskIdKey>,
+    /// The store of the files of results, if client and server share a file system.
+    pub files: Option<FileStore>,
 }
 
 /// The MCP server of one tool.
@@ -158,7 +161,11 @@ impl McpServer {
     }
 
     fn definition(&self) -> ToolDefinition {
-        let definition = self.tool.definition();
+        let mut definition = self.tool.definition();
+        // The server cannot wake a session of its host.
+        if let Some(fields) = definition.pointer_mut("/parameters/properties") {
+            fields.as_object_mut().map(|fields| fields.remove("notify"));
+        }
         let text = |member: &str| definition[member].as_str().unwrap_or_default().to_owned();
         let annotations = ToolAnnotations::new()
             .read_only(false)
@@ -235,7 +242,10 @@ impl McpServer {
     }
 
     fn result(&self, envelope: &str) -> CallToolResult {
-        results::result(&self.tool, envelope, self.options.structured)
+        let Options {
+            structured, files, ..
+        } = &*self.options;
+        results::result(&self.tool, envelope, *structured, files.as_ref())
     }
 
     fn task(&self, id: String, created: &str) -> Task {

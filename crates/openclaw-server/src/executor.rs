@@ -18,5 +18,4 @@ pub use command::{CommandExecutor, CommandSettings};
 pub(crate) use environment::{configured_secrets, environment_secrets, password};
 pub use gateway::{GatewayExecutor, GatewayRuns};
 pub use redacted::Redacted;
-pub(crate) use settings::expand_home;
-pub use settings::{RunMode, Thinking, UnknownThinking, state_dir};
+pub use settings::{RunMode, Thinking, UnknownThinking, expand_home, state_dir};

@@ -2,6 +2,7 @@
 //!
 //! - [`config`] reads `serve.json`, [`clients`] reads and changes the client file, and [`sessions`] maps contexts to
 //!   sessions.
+//! - [`openclaw_file`] reads OpenClaw's own configuration.
 //! - [`executor`] runs tasks with OpenClaw's gateway or with the command `openclaw agent`.
 //! - [`push_sender`] posts notifications to webhooks under the address policy.
 //! - [`assembly`] builds the server from these parts.
@@ -24,6 +25,7 @@ pub mod assembly;
 pub mod clients;
 pub mod config;
 pub mod executor;
+pub mod openclaw_file;
 pub mod push_sender;
 pub mod sessions;
 mod tracing_log;

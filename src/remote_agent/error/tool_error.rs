@@ -226,6 +226,17 @@ fn gateway_hint(reason: Reason) -> Option<&'static str> {
     })
 }
 
+/// Returns the hint for an error code of A2A (A2A 1.0 §5.4), where it says more than that the agent refused.
+fn rpc_hint(code: i64) -> Option<&'static str> {
+    Some(match code {
+        -32001 => {
+            "The agent knows no such task, or no longer: check task_id and the target. Send starts a new task."
+        }
+        -32002 => "The task has ended, so nothing is left to cancel: status shows how it ended.",
+        _ => return None,
+    })
+}
+
 impl From<PeerError> for ToolError {
     fn from(error: PeerError) -> Self {
         let mut result = Self::new(error.kind.into(), error.message);
@@ -234,6 +245,9 @@ impl From<PeerError> for ToolError {
         }
         if let Some(code) = error.rpc_code {
             result = result.with("rpcCode", code);
+            if let Some(hint) = rpc_hint(code) {
+                result = result.with("hint", hint);
+            }
         }
         if let Some(data) = error.rpc_data {
             result = result.with("rpcData", data);

@@ -171,6 +171,7 @@ pub(super) fn secret_variables(config: &BackendConfig) -> impl Iterator<Item = S
     let target = config.target.as_ref().map(|target| {
         let args = ConfigArgs {
             config: Some(target.config_file.clone()),
+            ..ConfigArgs::default()
         };
         // `open` reports a file that cannot be read or used.
         let plugin = args.read().unwrap_or_default();
@@ -205,6 +206,7 @@ pub(super) fn open(config: &BackendConfig, hidden: &[String]) -> Result<OpenedBa
     let (plugin, alias) = if let Some(target) = &config.target {
         let args = ConfigArgs {
             config: Some(target.config_file.clone()),
+            ..ConfigArgs::default()
         };
         (args.read()?, target.alias.clone())
     } else if let Some(openclaw) = &config.openclaw {

@@ -7,7 +7,7 @@ mod tool_source;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use mcp_server::{
-    McpServer, Options,
+    FileStore, McpServer, Options,
     http::{ApiLimits, router},
     serve_stdio,
 };
@@ -17,6 +17,7 @@ use serde_json::{Map, Value, json};
 
 use self::{host_config::Host, tool_source::ToolSource};
 use super::{
+    artifact_files::save_one,
     caller, config,
     exit::{Exit, Failure},
     instance::Library,
@@ -49,6 +50,16 @@ pub(super) struct Args {
     /// Let the user of the host answer questions of agents, if the host supports it; otherwise the model answers
     #[arg(long, help_heading = "Results")]
     ask_user: bool,
+
+    /// Save the files of results below this directory, and link them, over standard input and output [default:
+    /// openclaw-remote-agent/mcp/files in $XDG_STATE_HOME or ~/.local/state]
+    #[arg(
+        long,
+        value_name = "DIR",
+        help_heading = "Results",
+        conflicts_with = "listen"
+    )]
+    save_artifacts: Option<PathBuf>,
 
     /// Print the configuration for this host, and exit
     #[arg(long, value_name = "HOST", value_enum)]
@@ -158,11 +169,15 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
         agent: args.peers.agent().map(str::to_owned),
         chain: caller::delegation()?.map(|delegation| delegation.json()),
         key: None,
+        files: None,
     };
     match args.http.listen {
-        None => serve_stdio(McpServer::new(source.tool(), options), stop)
-            .await
-            .map_err(|error| Failure::new(format!("cannot serve the host: {error}")))?,
+        None => {
+            options.files = args.save_artifacts.or_else(default_files).map(file_store);
+            serve_stdio(McpServer::new(source.tool(), options), stop)
+                .await
+                .map_err(|error| Failure::new(format!("cannot serve the host: {error}")))?;
+        }
         Some(listen) => {
             serve::install_log(verbose);
             let config = args.http.config(listen)?;
@@ -185,9 +200,21 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
+/// Returns the directory for the files of results; `None` without a home.
+fn default_files() -> Option<PathBuf> {
+    let variable = |name: &str| std::env::var_os(name);
+    let directory = common::config::default_state_dir("mcp", variable);
+    let is_known = common::config::check_state_dir(&directory, "mcp", variable).is_ok();
+    is_known.then(|| directory.join("files"))
+}
+
+fn file_store(directory: PathBuf) -> FileStore {
+    FileStore::new(move |task, name, bytes| save_one(&directory, task, name, bytes))
+}
+
 /// Validates the agent configuration, so that a user does not set up a host with an invalid one.
 fn check(peers: &PeerArgs, verbose: bool) -> Result<(), Failure> {
-    if peers.is_empty() {
+    if peers.names_nothing() {
         return Ok(());
     }
     let checked = Library::open(verbose)?.parse_config(&peers.config()?);

@@ -10,7 +10,7 @@ use crate::{
     config,
     exit::Failure,
     instance::{Instance, Library},
-    target::PeerArgs,
+    target::{NAME_AN_AGENT, PeerArgs},
 };
 
 /// Opens the instance on first use.
@@ -65,6 +65,12 @@ impl ToolSource {
 
 impl Opened {
     fn open(&self) -> Result<Instance, Failure> {
+        // A host gets the agents of OpenClaw only if its user names them.
+        if self.peers.names_nothing() {
+            return Err(Failure::usage(format!(
+                "no agent is known; {NAME_AN_AGENT}"
+            )));
+        }
         let mut config = self.peers.config()?;
         if !self.peers.reads_config() {
             config = with_default(&config);

@@ -1,3 +1,5 @@
+#![allow(clippy::unwrap_used)]
+
 use rustls::{InvalidMessage, PeerIncompatible};
 
 use super::*;
@@ -18,7 +20,7 @@ fn description_has_no_debug_text() {
         let camel_case = text.split(|c: char| !c.is_alphanumeric()).any(|word| {
             word.chars().skip(1).any(char::is_uppercase) && word.chars().any(char::is_lowercase)
         });
-        let known = ["caFile", "serverAuth"]
+        let known = ["caFile", "serverAuth", "subjectAltName"]
             .iter()
             .any(|word| text.contains(word));
         assert!(!camel_case || known, "{text}");
@@ -34,11 +36,25 @@ fn names_of_a_certificate_are_bounded() {
                 .collect::<Vec<_>>(),
         )
     };
-    assert_eq!(listed(&[]), "no name");
     assert_eq!(listed(&["a"]), "`a`");
     assert_eq!(listed(&["a", "b"]), "`a` and `b`");
     assert_eq!(
         listed(&["a", "b", "c", "d", "e"]),
         "`a`, `b`, `c` and others"
     );
+}
+
+#[test]
+fn certificate_without_a_name_leads_to_the_option_that_adds_one() {
+    for (host, option) in [
+        ("127.0.0.1", "`-addext subjectAltName=IP:127.0.0.1`"),
+        ("desk.example", "`-addext subjectAltName=DNS:desk.example`"),
+    ] {
+        let error = CertificateError::NotValidForNameContext {
+            expected: host.try_into().unwrap(),
+            presented: Vec::new(),
+        };
+        let text = describe(&Error::InvalidCertificate(error));
+        assert!(text.contains(option), "{text}");
+    }
 }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::GatewayConfig;
-use crate::executor::{expand_home, state_dir};
+use crate::openclaw_file::{self, Location, ReadError, substitute};
 use common::config::{ConfigError, Secret};
 
 /// The port of a gateway if OpenClaw's configuration contains none.
@@ -48,6 +48,29 @@ struct Auth {
     mode: Option<String>,
     token: Value,
     password: Value,
+}
+
+/// Returns the gateway of the OpenClaw on this machine: its URL, and the token that it accepts if there is one. `token` is
+/// the configured token. `variable` returns the value of an environment variable.
+///
+/// # Errors
+/// OpenClaw's configuration cannot be read, or its gateway accepts no token that this process knows.
+pub fn local_gateway(
+    token: Option<Secret>,
+    variable: impl Fn(&str) -> Option<OsString>,
+) -> Result<(String, Option<Secret>), ConfigError> {
+    let mut gateway = GatewayConfig {
+        token,
+        ..GatewayConfig::default()
+    };
+    complete(&mut gateway, &variable)?;
+    let named = || Some(variable("OPENCLAW_GATEWAY_TOKEN")?.into_string().ok()?);
+    let named = || named().filter(|token| !token.trim().is_empty());
+    let url = gateway.url().into_owned();
+    let token = gateway
+        .token
+        .or_else(|| named().map(|token| Secret::Known(token.into())));
+    Ok((url, token))
 }
 
 /// Sets the URL and the token of a gateway without a URL. The values are those of OpenClaw's configuration, unless
@@ -98,35 +121,25 @@ pub(super) fn complete(
 }
 
 fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Gateway, ConfigError> {
-    let named = variable("OPENCLAW_CONFIG_PATH").filter(|path| !path.is_empty());
-    let is_named = named.is_some();
-    let named = named.and_then(|path| expand_home(path.into(), &variable));
-    let beside = || Some(state_dir(&variable)?.join("openclaw.json"));
-    let Some(file) = named.or_else(beside) else {
+    let Some(Location { file, is_named }) = openclaw_file::locate(&variable) else {
         return Ok(Gateway::default());
     };
-    let file_error = |cause: String| {
+    let file_error = |cause: &str| {
         let message = format!(
             "cannot read the gateway's port and token from `{}`: {cause}; correct the file, or name the gateway with `--gateway URL`",
             file.display()
         );
         ConfigError::at("/gateway", message)
     };
-    let text = match std::fs::read_to_string(&file) {
-        Ok(text) => text,
-        Err(error) if error.kind() == ErrorKind::NotFound && !is_named => {
+    let config = match openclaw_file::read(&file, &variable) {
+        Err(ReadError::Io(error)) if error.kind() == ErrorKind::NotFound && !is_named => {
             return Ok(Gateway::default());
         }
-        Err(error) => return Err(file_error(error.to_string())),
+        config => config.map_err(|error| file_error(&error.to_string()))?,
     };
-    // The error contains only the position, because the line may contain a secret.
-    let text = text.trim_start_matches('\u{feff}');
-    let config: OpenClawConfig = json5::from_str(text).map_err(|error| {
-        file_error(match error.position() {
-            Some(at) => format!("line {} is not valid", at.line + 1),
-            None => "it is not valid".to_owned(),
-        })
-    })?;
+    // The error of the parser quotes a value, which may be a secret.
+    let config: OpenClawConfig = serde_json::from_value(config)
+        .map_err(|_| file_error("`gateway` has values of other types than OpenClaw's"))?;
     Ok(config.gateway)
 }
 
@@ -166,41 +179,6 @@ fn token(
         ConfigError::at("/gateway", message)
     })?;
     Ok(Some(Secret::Known(text.into())))
-}
-
-/// Replaces each `${NAME}` by the value of the variable, and `$${NAME}` by `${NAME}`, as OpenClaw does in its configuration.
-///
-/// # Errors
-/// The name of the first variable that is not set.
-fn substitute(text: &str, variable: impl Fn(&str) -> Option<String>) -> Result<String, String> {
-    let mut substituted = String::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once("${") {
-        let reference = after.split_once('}');
-        let Some((name, tail)) = reference.filter(|(name, _)| is_variable(name)) else {
-            substituted.extend([before, "${"]);
-            rest = after;
-            continue;
-        };
-        match before.strip_suffix('$') {
-            Some(before) => substituted.extend([before, "${", name, "}"]),
-            None => {
-                let value = variable(name).ok_or_else(|| name.to_owned())?;
-                substituted.extend([before, &value]);
-            }
-        }
-        rest = tail;
-    }
-    Ok(substituted + rest)
-}
-
-/// Returns whether OpenClaw replaces a variable of this name.
-fn is_variable(name: &str) -> bool {
-    !name.is_empty()
-        && !name.starts_with(|first: char| first.is_ascii_digit())
-        && name
-            .bytes()
-            .all(|byte| matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'_'))
 }
 
 #[cfg(test)]

@@ -103,10 +103,7 @@ pub fn state_dir(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf>
 }
 
 /// Replaces a leading `~` by the home directory; `None` if `HOME` is not set.
-pub(crate) fn expand_home(
-    path: PathBuf,
-    variable: impl Fn(&str) -> Option<OsString>,
-) -> Option<PathBuf> {
+pub fn expand_home(path: PathBuf, variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     match path.strip_prefix("~") {
         Ok(below) => {
             let home = variable("HOME").filter(|home| !home.is_empty())?;

@@ -1,0 +1,368 @@
+//! `remote-agent tasks`: lists the tasks that agents know, and those that OpenClaw's gateway follows.
+
+use std::{
+    collections::HashMap,
+    fs,
+    path::Path,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use a2a::TaskState;
+use serde_json::{Value, json};
+
+use super::{
+    exit::{Exit, Failure},
+    hints::About,
+    instance::Library,
+    outcome::print_call_error,
+    output::{LineWriter, note},
+    table::{self, Table},
+    target::PeerArgs,
+    text,
+    timeout::duration,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  remote-agent tasks --url https://desk.example
+  remote-agent tasks --state working --since 2h
+  remote-agent tasks --config agents.json --target desk --json
+
+The tasks are those that the agents list for you, the last changed first. With the settings of OpenClaw there are also \
+those that its gateway follows to wake a session; `openclaw remote-agent tasks` knows all that the running gateway \
+delegated. `remote-agent serve tasks` lists the tasks of the A2A server on this machine.";
+
+/// The files of the tasks that OpenClaw's gateway follows, below its state directory. `openclaw/followers.js` writes them.
+const FOLLOWED: &str = "remote-agent/followed";
+const MAX_RECORDS: usize = 1000;
+const MAX_RECORD_BYTES: u64 = 64 * 1024;
+
+/// The maximum number of characters of a text in a row.
+const MAX_TEXT_CHARS: usize = 60;
+
+/// List the tasks of the agents
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// Only tasks in this state; may be given several times
+    #[arg(long, value_name = "STATE", value_parser = state)]
+    state: Vec<String>,
+
+    /// Only tasks of this agent
+    #[arg(long, value_name = "ALIAS", alias = "alias")]
+    target: Option<String>,
+
+    /// Only tasks that changed or began in this time: 30m, 2h, 7d
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    since: Option<Duration>,
+
+    /// The maximum number of tasks
+    #[arg(long, value_name = "NUMBER", default_value_t = 20)]
+    limit: usize,
+
+    #[command(flatten)]
+    peers: PeerArgs,
+
+    /// Print all of them as a line of JSON
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+}
+
+fn state(text: &str) -> Result<String, String> {
+    match TaskState::from_name(text).is_foreign() {
+        false => Ok(text.to_owned()),
+        true => Err(
+            "A2A has the states submitted, working, completed, failed, canceled, rejected, input-required and auth-required"
+                .to_owned(),
+        ),
+    }
+}
+
+/// A task of an agent.
+#[derive(Clone, Debug, Default)]
+struct Task {
+    target: String,
+    id: String,
+    state: Option<String>,
+    /// When it was delegated, by our record.
+    began: Option<SystemTime>,
+    /// The time of its state, by the agent.
+    changed: Option<SystemTime>,
+    last_word: Option<String>,
+    /// Whether it wakes a session of OpenClaw when it ends.
+    notifies: bool,
+}
+
+impl Task {
+    fn key(&self) -> (String, String) {
+        (self.target.clone(), self.id.clone())
+    }
+
+    /// Returns the latest known time.
+    fn latest(&self) -> Option<SystemTime> {
+        self.changed.max(self.began)
+    }
+
+    fn json(&self, now: SystemTime) -> Value {
+        let age = |since: Option<SystemTime>| {
+            let age = now.duration_since(since?).unwrap_or_default();
+            u64::try_from(age.as_millis()).ok()
+        };
+        json!({
+            "target": self.target, "taskId": self.id, "state": self.state, "ageMs": age(self.began),
+            "changedMsAgo": age(self.changed), "notify": self.notifies, "lastWord": self.last_word,
+        })
+    }
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// The library or the configuration cannot be used.
+pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> {
+    let library = Library::open(verbose)?;
+    let _gateway = args.peers.embed().await?;
+    let instance = library.interactive_instance(&args.peers.config()?)?;
+    let request = json!({"action": "list_targets"}).to_string();
+    let caller = json!({"agent_id": args.peers.agent(), "list_tasks": true}).to_string();
+    let text = instance
+        .call(&request, Some(&caller), None::<fn(&str)>)
+        .await;
+    let envelope: Value = serde_json::from_str(&text).unwrap_or_default();
+    let Some(targets) = envelope["summary"]["targets"].as_array() else {
+        let missing = instance.unset_variables();
+        print_call_error(&envelope, &args.peers, missing, About::default());
+        return Ok(Exit::from_envelope(&text));
+    };
+    let is_named = |alias: &str| args.target.as_deref().is_none_or(|named| named == alias);
+    let alias = |target: &Value| {
+        target["target_alias"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let targets: Vec<&Value> = targets.iter().filter(|one| is_named(&alias(one))).collect();
+    if let Some(named) = args.target.as_deref().filter(|_| targets.is_empty()) {
+        return Err(Failure::usage(format!(
+            "no agent is called `{}`; `remote-agent targets` lists the agents",
+            text::line(named)
+        )));
+    }
+    let followed = match args.peers.openclaw() {
+        Some(files) => followed(&files.env.with_file_name(FOLLOWED)),
+        None => Vec::new(),
+    };
+    let known = merge(&targets, followed);
+    for target in &targets {
+        if let Some(why) = missing_list(target) {
+            note(format_args!("{}: {why}", text::line(&alias(target))));
+        }
+    }
+    let now = SystemTime::now();
+    let fits = |task: &&Task| {
+        let state = task.state.as_deref().unwrap_or_default();
+        let is_recent = |since: Duration| {
+            let age = |at: SystemTime| now.duration_since(at).unwrap_or_default();
+            task.latest().is_some_and(|at| age(at) <= since)
+        };
+        is_named(&task.target)
+            && (args.state.is_empty() || args.state.iter().any(|named| named == state))
+            && args.since.is_none_or(is_recent)
+    };
+    let matching: Vec<&Task> = known.iter().filter(fits).collect();
+    show(&matching, &args, now);
+    let targets: Vec<Value> = targets.into_iter().cloned().collect();
+    Ok(match Exit::from_targets(&targets) {
+        _ if !known.is_empty() => Exit::Ok,
+        exit => exit,
+    })
+}
+
+/// Returns why a target has no list of tasks.
+fn missing_list(target: &Value) -> Option<String> {
+    let error = target
+        .get("tasks_error")
+        .or(target.get("last_refresh_error"));
+    match error {
+        Some(error) => Some(format!(
+            "its tasks cannot be listed: {}",
+            text::line(error["message"].as_str().unwrap_or_default())
+        )),
+        None if target["tasks"].is_array() => None,
+        None => Some(
+            "it has no list of tasks, as all agents before A2A 1.0; `remote-agent status --task ID` shows one".to_owned(),
+        ),
+    }
+}
+
+/// Returns the listed tasks and those of the gateway, the last changed first. The agent knows the state.
+fn merge(targets: &[&Value], followed: Vec<Task>) -> Vec<Task> {
+    let mut known: HashMap<_, _> = followed
+        .into_iter()
+        .map(|task| (task.key(), task))
+        .collect();
+    for target in targets {
+        for listed in target["tasks"].as_array().into_iter().flatten() {
+            let text = |field: &str| listed[field].as_str().map(str::to_owned);
+            let changed = text("updated_at");
+            let changed = changed.and_then(|time| humantime::parse_rfc3339_weak(&time).ok());
+            let task = Task {
+                target: target["target_alias"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned(),
+                id: text("task_id").unwrap_or_default(),
+                ..Task::default()
+            };
+            let task = known.entry(task.key()).or_insert(task);
+            task.state = text("status");
+            task.changed = changed;
+            task.last_word = text("status_message");
+        }
+    }
+    let mut tasks: Vec<Task> = known.into_values().collect();
+    tasks.sort_by(|a, b| {
+        b.latest()
+            .cmp(&a.latest())
+            .then_with(|| a.key().cmp(&b.key()))
+    });
+    tasks
+}
+
+/// Reads the tasks that OpenClaw's gateway follows. Ignores files of another form.
+fn followed(directory: &Path) -> Vec<Task> {
+    let Ok(entries) = fs::read_dir(directory) else {
+        return Vec::new();
+    };
+    let files = entries.flatten().map(|entry| entry.path());
+    let files = files.filter(|file| {
+        file.extension()
+            .is_some_and(|extension| extension == "json")
+    });
+    files
+        .take(MAX_RECORDS)
+        .filter_map(|file| record(&file))
+        .collect()
+}
+
+fn record(file: &Path) -> Option<Task> {
+    let metadata = fs::symlink_metadata(file).ok()?;
+    if !metadata.is_file() || metadata.len() > MAX_RECORD_BYTES {
+        return None;
+    }
+    let record: Value = serde_json::from_slice(&fs::read(file).ok()?).ok()?;
+    let (target, task) = (
+        &record["continuation"]["target"],
+        &record["continuation"]["task"],
+    );
+    let name = target["target_alias"]
+        .as_str()
+        .or(target["target_url"].as_str());
+    let since = record["since"].as_f64().filter(|since| *since >= 0.0)?;
+    let since = Duration::try_from_secs_f64(since / 1000.0).ok()?;
+    Some(Task {
+        target: name?.to_owned(),
+        id: task["task_id"].as_str()?.to_owned(),
+        state: record["state"].as_str().map(str::to_owned),
+        began: UNIX_EPOCH.checked_add(since),
+        notifies: true,
+        ..Task::default()
+    })
+}
+
+fn show(matching: &[&Task], args: &Args, now: SystemTime) {
+    let lines = LineWriter::default();
+    let shown = matching.iter().take(args.limit);
+    if args.json {
+        let tasks: Vec<Value> = shown.map(|task| task.json(now)).collect();
+        lines.write(json!({ "tasks": tasks }).to_string());
+        return;
+    }
+    if matching.is_empty() {
+        note("no matching tasks");
+        return;
+    }
+    let mut table = Table::new([
+        "TARGET",
+        "TASK",
+        "STATE",
+        "AGE",
+        "CHANGED",
+        "NOTIFY",
+        "LAST WORD",
+    ]);
+    let age = |since: Option<SystemTime>| {
+        let age = since.map(|since| now.duration_since(since).unwrap_or_default());
+        age.map_or_else(|| "-".to_owned(), table::age)
+    };
+    for task in shown {
+        let word = text::line(task.last_word.as_deref().unwrap_or_default());
+        table.add_row([
+            text::line(&task.target),
+            text::line(&task.id),
+            text::line(task.state.as_deref().unwrap_or("-")),
+            age(task.began),
+            age(task.changed),
+            if task.notifies { "yes" } else { "-" }.to_owned(),
+            word.chars().take(MAX_TEXT_CHARS).collect(),
+        ]);
+    }
+    lines.write(table.render());
+    if matching.len() > args.limit {
+        let more = matching.len() - args.limit;
+        note(format_args!(
+            "{more} more; `--limit {}` shows all of them",
+            matching.len()
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn at(seconds: u64) -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn age_is_since_the_delegation_and_not_since_the_last_state() {
+        let directory = tempfile::tempdir().unwrap();
+        let record = |id: &str, since: u64| {
+            json!({"continuation": {"target": {"target_alias": "desk", "target_url": "https://desk.example/"}, "task": {"task_id": id}},
+                "caller": {"session_key": "s"}, "since": since * 1000, "state": "submitted"})
+        };
+        for (name, text) in [
+            ("a.json", record("t-1", 10).to_string()),
+            ("b.json", "{".to_owned()),
+            ("c.json.1.waking", record("t-2", 10).to_string()),
+        ] {
+            fs::write(directory.path().join(name), text).unwrap();
+        }
+        let listed = json!({"target_alias": "desk", "tasks": [
+            {"task_id": "t-1", "status": "working", "updated_at": "1970-01-01T00:00:59Z"},
+            {"task_id": "t-3", "status": "completed", "updated_at": "1970-01-01T00:01:00Z", "status_message": "done"},
+            {"task_id": "t-4", "status": "completed", "updated_at": "yesterday"},
+        ]});
+        let tasks = merge(&[&listed], followed(directory.path()));
+        let ids: Vec<&str> = tasks.iter().map(|task| task.id.as_str()).collect();
+        assert_eq!(ids, ["t-3", "t-1", "t-4"]);
+        assert_eq!(
+            (tasks[1].began, tasks[1].changed),
+            (Some(at(10)), Some(at(59)))
+        );
+        assert_eq!(tasks[1].state.as_deref(), Some("working"));
+        assert_eq!(tasks[1].json(at(70))["ageMs"], 60_000);
+        assert_eq!(tasks[0].json(at(70))["ageMs"], Value::Null);
+    }
+
+    #[test]
+    fn agent_without_a_list_of_tasks_is_named() {
+        assert_eq!(missing_list(&json!({"tasks": []})), None);
+        assert!(missing_list(&json!({})).unwrap().contains("A2A 1.0"));
+        let refused = json!({"tasks_error": {"message": "no\nway"}});
+        assert!(missing_list(&refused).unwrap().ends_with("no way"));
+    }
+}

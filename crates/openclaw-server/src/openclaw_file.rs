@@ -1,0 +1,248 @@
+//! Reads OpenClaw's own configuration, `openclaw.json`, as OpenClaw does: JSON or JSON5, with `$include`. [`Environment`]
+//! has the variables that OpenClaw adds to those of its process.
+
+mod environment;
+mod substitution;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::fs;
+use std::io::{self, Read as _};
+use std::path::{Component, Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use crate::executor::state_dir;
+
+pub use crate::executor::expand_home;
+pub use environment::Environment;
+pub use substitution::substitute;
+
+const INCLUDE: &str = "$include";
+const MAX_INCLUDE_BYTES: u64 = 2 * 1024 * 1024;
+const MAX_DEPTH: usize = 10;
+
+/// The place of the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// The file.
+    pub file: PathBuf,
+    /// Whether `OPENCLAW_CONFIG_PATH` names it, so that it must exist.
+    pub is_named: bool,
+}
+
+/// Why the configuration cannot be read. It repeats no line of a file, because a line may contain a secret.
+#[derive(Debug)]
+pub enum ReadError {
+    /// The file itself cannot be read.
+    Io(io::Error),
+    /// The content of the file, or of a file that it includes, is not valid.
+    Invalid(String),
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => error.fmt(f),
+            Self::Invalid(message) => f.write_str(message),
+        }
+    }
+}
+
+/// Returns the place of the configuration: `OPENCLAW_CONFIG_PATH`, or else `openclaw.json` in the state directory. `variable`
+/// returns the value of an environment variable. Returns `None` if the environment names no home.
+pub fn locate(variable: impl Fn(&str) -> Option<OsString>) -> Option<Location> {
+    let named = variable("OPENCLAW_CONFIG_PATH").filter(|path| !path.is_empty());
+    let named = named.and_then(|path| expand_home(path.into(), &variable));
+    match named {
+        Some(file) => Some(Location {
+            file,
+            is_named: true,
+        }),
+        None => Some(Location {
+            file: state_dir(&variable)?.join("openclaw.json"),
+            is_named: false,
+        }),
+    }
+}
+
+/// Reads a configuration, with the files that it includes.
+///
+/// # Errors
+/// A file cannot be read, is not valid, or must not be included.
+pub fn read(file: &Path, variable: impl Fn(&str) -> Option<OsString>) -> Result<Value, ReadError> {
+    let text = fs::read_to_string(file).map_err(ReadError::Io)?;
+    let file = std::path::absolute(file).map_err(ReadError::Io)?;
+    let value = parse(&text).map_err(ReadError::Invalid)?;
+    let roots = roots(&file, variable);
+    let include = Include {
+        roots: &roots,
+        chain: vec![normalized(&file)],
+    };
+    include.resolve(value).map_err(ReadError::Invalid)
+}
+
+/// Parses JSON, or else JSON5. The error contains only the position.
+fn parse(text: &str) -> Result<Value, String> {
+    let text = text.trim_start_matches('\u{feff}');
+    if let Ok(value) = serde_json::from_str(text) {
+        return Ok(value);
+    }
+    json5::from_str(text).map_err(|error| match error.position() {
+        Some(at) => format!("line {} is not valid", at.line + 1),
+        None => "it is not valid".to_owned(),
+    })
+}
+
+/// Returns the directories that may contain included files: that of the configuration, and those of
+/// `OPENCLAW_INCLUDE_ROOTS`.
+fn roots(file: &Path, variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+    let more = variable("OPENCLAW_INCLUDE_ROOTS").unwrap_or_default();
+    let more = std::env::split_paths(&more).filter_map(|path| expand_home(path, &variable));
+    let own = file.parent().map(Path::to_owned);
+    own.into_iter()
+        .chain(more.filter(|path| path.is_absolute()))
+        .map(|path| normalized(&path))
+        .collect()
+}
+
+/// The files that include each other.
+struct Include<'a> {
+    roots: &'a [PathBuf],
+    /// The configuration, and the included files up to the current one.
+    chain: Vec<PathBuf>,
+}
+
+impl Include<'_> {
+    /// Replaces each `$include` in `value`.
+    fn resolve(&self, value: Value) -> Result<Value, String> {
+        match value {
+            Value::Array(items) => items
+                .into_iter()
+                .map(|item| self.resolve(item))
+                .collect::<Result<_, _>>()
+                .map(Value::Array),
+            Value::Object(mut fields) => {
+                let included = fields.remove(INCLUDE);
+                let own: Map<String, Value> = fields
+                    .into_iter()
+                    .map(|(name, field)| Ok((name, self.resolve(field)?)))
+                    .collect::<Result<_, String>>()?;
+                let Some(included) = included else {
+                    return Ok(Value::Object(own));
+                };
+                let mut merged = self.load_all(&included)?;
+                if !own.is_empty() {
+                    if !merged.is_object() {
+                        return Err(format!(
+                            "`{INCLUDE}` beside other settings includes no object"
+                        ));
+                    }
+                    merge(&mut merged, Value::Object(own));
+                }
+                Ok(merged)
+            }
+            other => Ok(other),
+        }
+    }
+
+    fn load_all(&self, included: &Value) -> Result<Value, String> {
+        match included {
+            Value::String(path) => self.load(path),
+            Value::Array(paths) => {
+                let mut merged = Value::Object(Map::new());
+                for path in paths {
+                    let path = path.as_str().ok_or_else(no_path)?;
+                    merge(&mut merged, self.load(path)?);
+                }
+                Ok(merged)
+            }
+            _ => Err(no_path()),
+        }
+    }
+
+    fn load(&self, path: &str) -> Result<Value, String> {
+        let failed = |cause: &str| format!("cannot include `{path}`: {cause}");
+        let beside = self.chain.last().and_then(|file| file.parent());
+        let file = normalized(&beside.unwrap_or(Path::new("")).join(path));
+        if self.chain.contains(&file) {
+            return Err(failed("it includes itself"));
+        }
+        if self.chain.len() > MAX_DEPTH {
+            return Err(failed("too many files include each other"));
+        }
+        // A symbolic link must not lead elsewhere either.
+        let real = fs::canonicalize(&file).map_err(|error| failed(&error.to_string()))?;
+        let is_inside = |root: &PathBuf| {
+            let real_root = fs::canonicalize(root).unwrap_or_else(|_| root.clone());
+            file.starts_with(root) && real.starts_with(real_root)
+        };
+        if !self.roots.iter().any(is_inside) {
+            return Err(failed(
+                "it is outside the directory of the configuration; OPENCLAW_INCLUDE_ROOTS allows others",
+            ));
+        }
+        let text = read_bounded(&real).map_err(|error| failed(&error.to_string()))?;
+        let value = parse(&text).map_err(|cause| failed(&cause))?;
+        let mut chain = self.chain.clone();
+        chain.push(file);
+        let nested = Include {
+            roots: self.roots,
+            chain,
+        };
+        nested.resolve(value)
+    }
+}
+
+fn no_path() -> String {
+    format!("`{INCLUDE}` is neither a path nor a list of paths")
+}
+
+fn read_bounded(file: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let file = fs::File::open(file)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    file.take(MAX_INCLUDE_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_INCLUDE_BYTES {
+        return Err(io::Error::other("it is larger than 2 MiB"));
+    }
+    Ok(text)
+}
+
+/// Merges `from` into `into`: joins lists, merges objects, and replaces everything else.
+fn merge(into: &mut Value, from: Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (name, value) in from {
+                match into.get_mut(&name) {
+                    Some(known) => merge(known, value),
+                    None => {
+                        into.insert(name, value);
+                    }
+                }
+            }
+        }
+        (Value::Array(into), Value::Array(from)) => into.extend(from),
+        (into, from) => *into = from,
+    }
+}
+
+/// Removes `.` and `..` from a path by its text.
+fn normalized(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                normal.pop();
+            }
+            other => normal.push(other),
+        }
+    }
+    normal
+}
+
+#[cfg(test)]
+mod tests;
