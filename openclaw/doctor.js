@@ -1,7 +1,7 @@
 // Checks the settings, the library and the agents. OpenClaw's doctor and the commands print the findings.
 import process from "node:process";
 
-import { settings, targetsIn } from "./config.js";
+import { settings, targetsIn, withOwnGateway } from "./config.js";
 import { allowTool, misnamedTargets, toolIsAllowed } from "./configuration.js";
 import { openInstance } from "./instance.js";
 import { loadLibrary } from "./native.js";
@@ -65,8 +65,8 @@ export async function diagnose({ host, api = {}, env = process.env, load = loadL
     const expired = typeof value === "string" ? expiry(value) : undefined;
     if (expired !== undefined && expired <= now()) add("token", "error", `the token of \`${place}.${path}\` expired at ${new Date(expired).toISOString()}`, "Get a new token.", `${place}.${path}`);
   }
-  if (config.gateway?.enabled === true && config.gateway.token === undefined) {
-    add("gateway", "warning", "the local gateway has no token", `Set \`${place}.gateway.token\` to a reference to \`gateway.auth.token\`.`, `${place}.gateway.token`);
+  if (config.gateway?.enabled === true && withOwnGateway(config, host, env).gateway?.token === undefined) {
+    add("gateway", "warning", "the local gateway has no token", `Set \`gateway.auth.token\` of OpenClaw, or \`${place}.gateway.token\` to a reference to \`gateway.auth.token\`.`, `${place}.gateway.token`);
   }
 
   try {
@@ -86,6 +86,8 @@ export async function diagnose({ host, api = {}, env = process.env, load = loadL
     const { ok, error, summary } = await instance.run({ action: "list_targets" }, null, { list_tasks: true });
     if (!ok) add("cards", "error", line(error?.message), hintFor(error?.reason, error?.details));
     for (const target of summary?.targets ?? []) checkCard(add, target);
+    const gateway = summary?.gateway;
+    if (gateway?.last_error) add("gateway", "error", `the gateway at ${line(gateway.url)}: ${line(gateway.last_error)}`, "Start the gateway, or correct the address and the token.", `${place}.gateway`);
   } finally {
     instance.close();
   }

@@ -28,6 +28,7 @@ mod interactive_call;
 pub mod jsonl;
 pub mod library;
 mod local;
+mod log;
 mod mcp;
 mod outcome;
 pub mod output;

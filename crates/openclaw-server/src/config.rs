@@ -21,6 +21,7 @@ use serde_json::Value;
 use url::Url;
 
 pub use limits::ServeLimits;
+pub use openclaw::local_gateway;
 pub use paths::{default_state_dir, names_directory};
 
 use super::executor::{RunMode, Thinking};

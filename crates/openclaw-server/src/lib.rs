@@ -26,4 +26,4 @@ pub mod config;
 pub mod executor;
 pub mod push_sender;
 pub mod sessions;
-mod tracing_log;
+pub mod tracing_log;

@@ -3,6 +3,7 @@
 use a2a::v1_0::{ListTasksRequest, SendMessageResponse, Task, TaskPushNotificationConfig};
 use serde_json::Value;
 
+use super::request_log::RequestLog;
 use super::{App, card};
 use crate::call_context::CallContext;
 use crate::service::{SendMessage, TaskPage, TaskUpdates};
@@ -55,16 +56,17 @@ pub(crate) enum Answer {
     Card(Value),
 }
 
-/// Executes a call. `base` returns the URL of this server for the agent card.
+/// Executes a call, and records it in the log. `base` returns the URL of this server for the agent card.
 pub(crate) async fn execute(
     app: &App,
-    caller: &CallContext,
+    (caller, log): (&CallContext, &RequestLog),
     dialect: Dialect,
     base: impl FnOnce() -> Result<String, A2aError>,
     call: Call,
 ) -> Result<Answer, A2aError> {
     let service = &app.service;
-    Ok(match call {
+    log.record_call(&call);
+    let answer = match call {
         Call::Send(send) => Answer::Sent(service.send(caller, *send).await?),
         Call::Stream(send) => Answer::Updates(service.stream(caller, *send).await?),
         Call::Get {
@@ -88,5 +90,7 @@ pub(crate) async fn execute(
             Answer::Deleted
         }
         Call::ExtendedCard => Answer::Card(card::extended(app, caller, dialect, &base()?).await?),
-    })
+    };
+    log.record_answer(&answer);
+    Ok(answer)
 }

@@ -22,6 +22,7 @@ use crate::push::Notifier;
 use crate::settings::Settings;
 use crate::store::{StoreError, TaskStore};
 use crate::task_record::{TaskChange, TaskRecord};
+use a2a::v1_0::TaskState;
 use a2a::{A2aError, ErrorReason};
 use common::environment::Environment;
 
@@ -134,6 +135,9 @@ impl Core {
     pub(super) fn changed(&self, record: &TaskRecord, change: &TaskChange) {
         if let TaskChange::Status(status) = change {
             self.metrics.record_state(&status.state);
+            if status.state != TaskState::Working {
+                super::status::log_change(record, status.message.as_ref());
+            }
             if record.is_terminal() {
                 self.release_quota(&record.owner, &record.task.id);
             }

@@ -348,6 +348,7 @@ impl TaskRunner {
         let created = self.core.store.create(&self.record).await;
         created.map_err(|error| to_a2a_error(error, id))?;
         self.core.metrics.record_state(&TaskState::Submitted);
+        status::log_change(&self.record, None);
         match push {
             Some((push, version)) => {
                 let owner = &self.record.owner;

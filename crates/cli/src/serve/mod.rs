@@ -2,7 +2,6 @@
 
 mod clients;
 mod flags;
-mod log;
 mod overrides;
 mod run;
 mod tasks;
@@ -12,11 +11,6 @@ use clap::Subcommand;
 use super::exit::{Exit, Failure};
 
 pub(crate) use run::failure as start_failure;
-
-/// Installs a logger that writes to standard error, in the human-readable format.
-pub(crate) fn install_log(verbose: bool) {
-    log::install(log::LogFormat::Human, verbose);
-}
 
 const EXAMPLES: &str = "\
 Examples:
@@ -68,7 +62,7 @@ enum Command {
 pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     match args.command {
         None => run::run(args.run, verbose).await,
-        Some(Command::Clients(args)) => clients::run(&args),
+        Some(Command::Clients(args)) => clients::run(&args).await,
         Some(Command::Tasks(args)) => tasks::run(args).await,
     }
 }

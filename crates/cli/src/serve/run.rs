@@ -5,9 +5,9 @@ use std::io::ErrorKind;
 use serde_json::json;
 
 use super::flags::ServeArgs;
-use super::log::{self, LogFormat};
 use crate::{
     exit::{Exit, Failure},
+    log::{self, LogArgs},
     output::{LineWriter, note},
     shutdown::{self, Shutdown},
 };
@@ -24,15 +24,8 @@ pub(super) struct RunArgs {
     #[arg(long, help_heading = "Output")]
     json: bool,
 
-    /// The format of log lines on standard error
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        value_enum,
-        default_value_t,
-        help_heading = "Output"
-    )]
-    log: LogFormat,
+    #[command(flatten)]
+    log: LogArgs,
 }
 
 /// Runs the server until Ctrl-C, or until the system stops it.
@@ -40,7 +33,7 @@ pub(super) struct RunArgs {
 /// # Errors
 /// The configuration is invalid, the port is taken, or the task store is unusable.
 pub(super) async fn run(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
-    log::install(args.log, verbose);
+    log::install(args.log.log, verbose);
     let config = args.serve.read()?;
     let ignored_flags = args.serve.ignored_flags(config.executor);
     if !ignored_flags.is_empty() {

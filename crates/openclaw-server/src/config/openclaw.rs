@@ -50,6 +50,29 @@ struct Auth {
     password: Value,
 }
 
+/// Returns the gateway of the OpenClaw on this machine: its URL, and the token that it accepts if there is one. `token` is
+/// the configured token. `variable` returns the value of an environment variable.
+///
+/// # Errors
+/// OpenClaw's configuration cannot be read, or its gateway accepts no token that this process knows.
+pub fn local_gateway(
+    token: Option<Secret>,
+    variable: impl Fn(&str) -> Option<OsString>,
+) -> Result<(String, Option<Secret>), ConfigError> {
+    let mut gateway = GatewayConfig {
+        token,
+        ..GatewayConfig::default()
+    };
+    complete(&mut gateway, &variable)?;
+    let named = || Some(variable("OPENCLAW_GATEWAY_TOKEN")?.into_string().ok()?);
+    let named = || named().filter(|token| !token.trim().is_empty());
+    let url = gateway.url().into_owned();
+    let token = gateway
+        .token
+        .or_else(|| named().map(|token| Secret::Known(token.into())));
+    Ok((url, token))
+}
+
 /// Sets the URL and the token of a gateway without a URL. The values are those of OpenClaw's configuration, unless
 /// `OPENCLAW_GATEWAY_PORT` and `OPENCLAW_GATEWAY_TOKEN` override them. `variable` returns the value of an environment
 /// variable.

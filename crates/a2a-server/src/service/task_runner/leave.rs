@@ -23,7 +23,10 @@ impl TaskRunner {
     /// Returns the end of a task whose run the server left: the next process reattaches to a run with a name.
     pub(super) async fn leave(&mut self) -> RunEnd {
         match self.is_named && self.core.store.outlives_process() {
-            true => self.flush().await.map_or_else(RunEnd::WriteError, |()| RunEnd::Left),
+            true => self
+                .flush()
+                .await
+                .map_or_else(RunEnd::WriteError, |()| RunEnd::Left),
             false => RunEnd::ServerStopped,
         }
     }
@@ -37,6 +40,8 @@ impl TaskRunner {
         if matches!(request, RunRequest::New { .. }) {
             self.pending.push(TaskChange::Run(NOT_STARTED.to_owned()));
         }
-        self.flush().await.map_or_else(RunEnd::WriteError, |()| RunEnd::Left)
+        self.flush()
+            .await
+            .map_or_else(RunEnd::WriteError, |()| RunEnd::Left)
     }
 }

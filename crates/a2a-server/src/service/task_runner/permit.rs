@@ -16,7 +16,10 @@ pub(super) struct RunPermit {
 
 impl TaskRunner {
     /// Waits for the permits.
-    pub(super) async fn acquire_permit(&mut self, waiting: QueueTicket) -> Result<RunPermit, RunEnd> {
+    pub(super) async fn acquire_permit(
+        &mut self,
+        waiting: QueueTicket,
+    ) -> Result<RunPermit, RunEnd> {
         let (slots, client) = (self.core.slots.clone(), self.record.owner.clone());
         let permit = async move {
             let turn = waiting.await?;

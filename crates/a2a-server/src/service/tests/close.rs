@@ -126,11 +126,7 @@ async fn close_answers_sender_with_the_task_it_left() {
 async fn close_ends_stream_of_left_task_without_terminal_event() {
     let mut harness = FailingStore::new().open().await;
     let task = start_named(&mut harness, "one").await.0;
-    let mut updates = harness
-        .service
-        .subscribe(&alice(), &task.id)
-        .await
-        .unwrap();
+    let mut updates = harness.service.subscribe(&alice(), &task.id).await.unwrap();
     harness.service.close(SECOND).await;
     while let Some(update) = updates.next().await {
         let event = event_text(&update.unwrap());
