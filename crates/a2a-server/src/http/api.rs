@@ -100,7 +100,14 @@ pub(super) async fn task(
     match operator.service.task(&id).await {
         Ok(record) => {
             let headers = [(header::CACHE_CONTROL, "no-store")];
-            (headers, Json(task_detail::json(&record))).into_response()
+            (
+                headers,
+                Json(task_detail::json(
+                    task_json(&Summary::new(&record)),
+                    &record,
+                )),
+            )
+                .into_response()
         }
         Err(error) => plain(&error),
     }

@@ -4,15 +4,15 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
-use a2a::ErrorReason;
-use a2a::v1_0::{SendMessageResponse, Task, TaskState};
+use a2a::v1_0::{Task, TaskState};
+use a2a::{ErrorReason, Operation};
 use axum::extract::Request;
 use axum::response::Response;
 use common::visible::visible;
 use http::{Extensions, Method, StatusCode};
 use parking_lot::Mutex;
 
-use super::operations::{Answer, Call};
+use crate::call_context::Version;
 use crate::store::state_name;
 
 /// The maximum length of a logged path, name or id, in characters.
@@ -66,45 +66,14 @@ impl RequestLog {
     }
 
     /// Records what a client requests.
-    pub(crate) fn record_call(&self, call: &Call) {
-        let (operation, task) = match call {
-            Call::Send(send) => ("SendMessage", send.request.message.task_id.as_deref()),
-            Call::Stream(send) => (
-                "SendStreamingMessage",
-                send.request.message.task_id.as_deref(),
-            ),
-            Call::Get { task_id, .. } => ("GetTask", Some(task_id.as_str())),
-            Call::List(_) => ("ListTasks", None),
-            Call::Cancel(task_id) => ("CancelTask", Some(task_id.as_str())),
-            Call::Subscribe(task_id) => ("SubscribeToTask", Some(task_id.as_str())),
-            Call::CreatePush(config) => (
-                "CreateTaskPushNotificationConfig",
-                Some(config.task_id.as_str()),
-            ),
-            Call::GetPush { task_id, .. } => {
-                ("GetTaskPushNotificationConfig", Some(task_id.as_str()))
-            }
-            Call::ListPushes(task_id) => {
-                ("ListTaskPushNotificationConfigs", Some(task_id.as_str()))
-            }
-            Call::DeletePush { task_id, .. } => {
-                ("DeleteTaskPushNotificationConfig", Some(task_id.as_str()))
-            }
-            Call::ExtendedCard => ("GetExtendedAgentCard", None),
-        };
+    pub(super) fn record_operation(&self, operation: Operation, task: Option<&str>) {
         let mut facts = self.0.lock();
-        facts.operation = Some(operation);
+        facts.operation = Some(operation.method(Version::V1_0));
         facts.task = task.map(short);
     }
 
     /// Records the task of an answer.
-    pub(crate) fn record_answer(&self, answer: &Answer) {
-        if let Answer::Sent(SendMessageResponse::Task(task)) | Answer::Task(task) = answer {
-            self.record_task(task);
-        }
-    }
-
-    fn record_task(&self, task: &Task) {
+    pub(super) fn record_task(&self, task: &Task) {
         let mut facts = self.0.lock();
         facts.task = Some(task.id.clone());
         facts.state = Some(task.status.state.clone());
@@ -143,6 +112,6 @@ impl Started {
 }
 
 /// Returns text of a client in the form for the log.
-pub(crate) fn short(text: &str) -> String {
+fn short(text: &str) -> String {
     visible(text).chars().take(MAX_CHARS).collect()
 }

@@ -3,8 +3,6 @@
 use a2a::v1_0::{Artifact, Message, Part, PartContent, Role};
 use serde_json::{Value, json};
 
-use super::api::task_json;
-use crate::store::Summary;
 use crate::task_record::TaskRecord;
 
 /// The maximum length of one text, in characters.
@@ -13,9 +11,8 @@ const MAX_TEXT_CHARS: usize = 20_000;
 /// The maximum number of messages and of artifacts, the newest.
 const MAX_ITEMS: usize = 100;
 
-/// Returns the JSON of a task with its messages and artifacts. Files are named with their sizes, without their contents.
-pub(super) fn json(record: &TaskRecord) -> Value {
-    let mut task = task_json(&Summary::new(record));
+/// Adds the messages and artifacts to the JSON of a task. Files are named with their sizes, without their contents.
+pub(super) fn json(mut task: Value, record: &TaskRecord) -> Value {
     let status = &record.task.status;
     let history = record.task.history.iter().flatten();
     // The history lacks the message of the current status.

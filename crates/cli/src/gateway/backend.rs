@@ -312,7 +312,7 @@ pub(super) fn check_not_own(config: &BackendConfig, address: SocketAddr) -> Resu
     match is_own {
         false => Ok(()),
         true => Err(Failure::usage(format!(
-            "its OpenClaw gateway `{url}` has the address of this gateway; let this gateway listen on another port (`--port`), or name OpenClaw's gateway with `url`"
+            "its OpenClaw gateway `{url}` is the address of this gateway; let this gateway listen on another port (`--port`), or name OpenClaw's gateway with `url`"
         ))),
     }
 }

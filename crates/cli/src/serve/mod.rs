@@ -33,8 +33,8 @@ For other machines, with a token for each client:
       a proxy on this machine secures connections
 
 A flag overrides the file. The server offers A2A 1.0 and 0.3 over JSON-RPC and HTTP+JSON, a page for the operator at `/`, and \
-`/healthz`, `/readyz` and `/metrics`. Ctrl-C stops it; tasks that still run fail as `interrupted`. The repository has a systemd unit \
-and a container file for it in `deploy/` (docs/how-to/deploy.md).
+`/healthz`, `/readyz` and `/metrics`. Ctrl-C stops it after running tasks had time to end; the next server on the same task store continues the others. The repository has systemd units \
+and a container file in `deploy/` (docs/how-to/deploy.md).
 
 Exit codes: 0 ended by Ctrl-C or SIGTERM, 1 cannot listen or store tasks, 2 wrong usage or configuration.";
 
