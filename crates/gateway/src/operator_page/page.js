@@ -25,10 +25,17 @@ function element(name, className, text) {
   return made;
 }
 
+// A generated id is cut. The whole id is in the title of its cell.
+function shortId(text) {
+  return text.replace(/^((?:client|sess|prop|msg)-[0-9a-f]{8})-[0-9a-f-]{27}$/, "$1…");
+}
+
 function row(className, cells) {
   const made = element("tr", className);
-  for (const [name, content, label] of cells) {
+  for (const [name, whole, label] of cells) {
     const cell = element("td", name);
+    const content = typeof whole === "string" ? shortId(whole) : whole;
+    if (content !== whole) cell.title = whole;
     // The label is visible where the table has no head. A cell without text has none.
     if (label && content !== "") cell.dataset.label = label;
     cell.append(content);
@@ -70,7 +77,9 @@ function runText(run) {
 function drawAgents() {
   const isAway = (name) => (agents.get(name).status || "offline") === "offline";
   const names = [...agents.keys()].sort((a, b) => isAway(a) - isAway(b) || (a < b ? -1 : 1));
-  const rows = names.map((name) => {
+  // The gateway also lists agents that it knows by name only.
+  const isUnused = (name) => isAway(name) && !agents.get(name).sessions && !agents.get(name).backend;
+  const rows = names.filter((name) => !isUnused(name)).map((name) => {
     const agent = agents.get(name);
     const status = agent.status || "offline";
     return row(status, [
@@ -82,6 +91,14 @@ function drawAgents() {
       ["number", agent.sessions === undefined ? "" : String(agent.sessions), "sessions"],
     ]);
   });
+  const unused = names.filter(isUnused);
+  if (unused.length > 0) {
+    const cell = element("td", "unused", "known, never connected: " + unused.join(", "));
+    cell.colSpan = 5;
+    const away = row("offline", [["where", element("span", "state", "offline")]]);
+    away.append(cell);
+    rows.push(away);
+  }
   byId("agent-rows").replaceChildren(...rows);
   const present = names.filter((name) => !isAway(name)).length;
   byId("shown").textContent = present + " of " + names.length + " connected";
