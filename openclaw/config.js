@@ -2,6 +2,7 @@
 /** @import {HostConfig, Settings, Target} from "./types.d.ts" */
 export const ID = "remote-agent";
 export const LEGACY_ID = "openclaw-a2a-outbound";
+const DEFAULT_GATEWAY_PORT = 18789;
 
 /**
  * Returns the settings and their place in the host's configuration.
@@ -27,6 +28,25 @@ export function settings({ pluginConfig, config: host }) {
  */
 export function targetsIn(config) {
   return Array.isArray(config?.targets) ? config.targets.filter((target) => typeof target === "object" && target !== null) : [];
+}
+
+/**
+ * Returns the settings with the URL and the token of the gateway in which the plugin runs, if the agents of a gateway are
+ * targets and no URL names another one. Only its port, its TLS and its token in the host's configuration count, or the
+ * variables that override them, as for OpenClaw's own clients.
+ * @param {Settings} config
+ * @param {HostConfig | undefined} host
+ * @param {Record<string, string | undefined>} env
+ * @returns {Settings}
+ */
+export function withOwnGateway(config, host, env) {
+  const { gateway } = config;
+  if (gateway?.enabled !== true || gateway.url !== undefined) return config;
+  const { port, tls, auth } = host?.gateway ?? {};
+  const url = `${tls?.enabled === true ? "wss" : "ws"}://127.0.0.1:${env.OPENCLAW_GATEWAY_PORT?.trim() || (port ?? DEFAULT_GATEWAY_PORT)}`;
+  const takesToken = (auth?.mode ?? "token") === "token";
+  const token = gateway.token ?? (takesToken ? env.OPENCLAW_GATEWAY_TOKEN?.trim() || auth?.token : undefined);
+  return { ...config, gateway: { ...gateway, url, ...(token === undefined ? {} : { token }) } };
 }
 
 function place(id) {

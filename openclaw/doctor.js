@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import process from "node:process";
 
 import { GatewayRefusal, askGateway } from "./ask-gateway.js";
-import { settings, targetsIn } from "./config.js";
+import { settings, targetsIn, withOwnGateway } from "./config.js";
 import { allowTool, misnamedTargets, toolIsAllowed } from "./configuration.js";
 import { openInstance } from "./instance.js";
 import { addressesOf } from "./gateway-methods.js";
@@ -66,8 +66,8 @@ export async function diagnose({ host, api = /** @type {any} */ ({}), env = proc
     const expired = typeof value === "string" ? expiry(value) : undefined;
     if (expired !== undefined && expired <= now()) add("token", "error", `the token of \`${place}.${path}\` expired at ${new Date(expired).toISOString()}`, "Get a new token.", `${place}.${path}`);
   }
-  if (config.gateway?.enabled === true && config.gateway.token === undefined) {
-    add("gateway", "warning", "the local gateway has no token", `Set \`${place}.gateway.token\` to a reference to \`gateway.auth.token\`.`, `${place}.gateway.token`);
+  if (config.gateway?.enabled === true && withOwnGateway(config, host, env).gateway?.token === undefined) {
+    add("gateway", "warning", "the local gateway has no token", `Set \`gateway.auth.token\` of OpenClaw, or \`${place}.gateway.token\` to a reference to \`gateway.auth.token\`.`, `${place}.gateway.token`);
   }
 
   try {

@@ -2,9 +2,10 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
+import process from "node:process";
 
 import { Grants, approvalHook } from "./approval.js";
-import { settings } from "./config.js";
+import { settings, withOwnGateway } from "./config.js";
 import { describeFailure } from "./failure.js";
 import { registerGatewayMethods } from "./gateway-methods.js";
 import { registerHttpApi } from "./http-api.js";
@@ -85,7 +86,8 @@ const plugin = {
     registerCommand(api);
     if (METADATA_MODES.has(api.registrationMode)) return;
     api.registerSecurityAuditCollector?.(auditFindings);
-    const { config, place } = settings(api);
+    const { config: own, place } = settings(api);
+    const config = withOwnGateway(own, api.config, process.env);
     /** @type {Lease | undefined} */
     let lease;
     /** @type {ReturnType<typeof approvalHook>} */

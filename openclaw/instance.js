@@ -1,7 +1,7 @@
 // A tool instance for one command, with resolved secrets.
 import process from "node:process";
 
-import { settings } from "./config.js";
+import { settings, withOwnGateway } from "./config.js";
 import { describeFailure } from "./failure.js";
 import { loadLibrary } from "./native.js";
 import { markResolved, resolveSecrets } from "./secrets.js";
@@ -16,7 +16,7 @@ import { markResolved, resolveSecrets } from "./secrets.js";
  */
 export async function openInstance(api, host, change = (config) => config) {
   const { config, place } = settings({ pluginConfig: api.pluginConfig, config: host });
-  const written = change(structuredClone(config));
+  const written = withOwnGateway(change(structuredClone(config)), host, process.env);
   const { resolved, unresolved } = await resolveSecrets(written, { host, env: process.env, place });
   const library = loadLibrary();
   let agent;

@@ -6,14 +6,23 @@ import { age } from "./report.js";
 const PATH = "/remote_agent/page";
 const RELOAD_SECONDS = 5;
 const MAX_CELL_CHARS = 200;
+const ENDED = new Set(["completed", "failed", "rejected", "canceled"]);
 
+// The colors, fonts and cards of Control UI.
 const STYLE = `
-:root { color-scheme: light dark; --line: light-dark(#d8dbe0, #383d46); --dim: light-dark(#5b626d, #9aa3b0); --bad: light-dark(#b3261e, #ff8a80); }
-body { margin: 0; padding: 1.5rem; font: 15px/1.45 system-ui, sans-serif; background: light-dark(#fff, #14171c); color: light-dark(#16191d, #e6e9ee); }
-h1 { font-size: 1.15rem; margin: 0 0 .75rem; } h1:not(:first-child) { margin-top: 2rem; }
-table { border-collapse: collapse; width: 100%; } th { text-align: left; font-weight: 600; color: var(--dim); }
-th, td { padding: .4rem .9rem .4rem 0; border-bottom: 1px solid var(--line); vertical-align: top; overflow-wrap: anywhere; }
-.failed, .rejected, .auth-required { color: var(--bad); } p, .dim { color: var(--dim); } th, td.age { white-space: nowrap; } td:first-child { min-width: 7rem; }`;
+:root { color-scheme: light dark; --card: light-dark(#fff, #161920); --line: light-dark(#e8e4dc, #1e2028); --text: light-dark(#403c35, #bcbcc0); --strong: light-dark(#211e1a, #f4f4f5); --dim: light-dark(#6e6960, #8b8b94); --ok: light-dark(#166534, #22c55e); --work: light-dark(#1d4ed8, #60a5fa); --ask: light-dark(#92400e, #f59e0b); --bad: light-dark(#b91c1c, #f87171); }
+* { box-sizing: border-box; }
+body { margin: 0; padding: 1.5rem; font: 14px/1.5 "Instrument Sans", -apple-system, BlinkMacSystemFont, "Segoe UI", Roboto, sans-serif; background: light-dark(#faf9f7, #0e1015); color: var(--text); }
+h1 { font-size: 1.05rem; margin: 0 0 .75rem; color: var(--strong); }
+section { margin-bottom: 1.25rem; padding: 1rem 1.25rem; background: var(--card); border: 1px solid var(--line); border-radius: 14px; }
+table { border-collapse: collapse; width: 100%; } th { text-align: left; font-weight: 500; font-size: .8rem; color: var(--dim); }
+th, td { padding: .5rem .9rem .5rem 0; border-bottom: 1px solid var(--line); vertical-align: top; overflow-wrap: anywhere; }
+tr:last-child td { border-bottom: 0; }
+td:first-child { color: var(--strong); } p, .dim { color: var(--dim); margin: 0; } td.age, th { white-space: nowrap; }
+code { font: .85em/1.5 "JetBrains Mono", ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; color: var(--dim); user-select: all; }
+.state::before { content: "\\25cf\\a0"; } .state { color: var(--work); white-space: nowrap; } .submitted, .input-required, .auth-required { color: var(--ask); }
+.completed { color: var(--ok); } .failed, .rejected { color: var(--bad); } .canceled { color: var(--dim); }
+@media (max-width: 46rem) { body { padding: .75rem; } section { padding: .9rem 1rem; } thead { display: none; } table, tbody, tr, td { display: block; } td { padding: .1rem 0; border: 0; } td:empty { display: none; } tr { padding: .6rem 0; border-bottom: 1px solid var(--line); } tr:last-child { border-bottom: 0; } td[data-label]::before { content: attr(data-label) " "; color: var(--dim); } }`;
 
 const HEADERS = {
   "content-type": "text/html; charset=utf-8",
@@ -66,19 +75,21 @@ export function page(targets, tasks) {
   const targetRows = targets.map(({ alias, url, description, default: isDefault }) => [cell(isDefault ? `${alias} (default)` : alias), cell(url), cell(description)]);
   const taskRows = tasks.map(({ target, taskId, state, ageMs, lastWord, notify }) => [
     cell(target),
-    cell(taskId),
-    `<td class="${/^[a-z-]+$/.test(state ?? "") ? state : ""}">${escaped(state)}${notify ? ' <span class="dim">wakes the session</span>' : ""}</td>`,
-    `<td class="age">${escaped(age(ageMs))}</td>`,
-    cell(lastWord),
+    `<td><span class="state ${/^[a-z-]+$/.test(state ?? "") ? state : ""}">${escaped(state || "unknown")}</span>${notify ? ' <span class="dim">wakes the session</span>' : ""}</td>`,
+    `<td class="age" data-label="Age">${escaped(age(ageMs))}</td>`,
+    cell(lastWord, "Last words"),
+    `<td data-label="Task">${escaped(taskId)}${ENDED.has(state ?? "") ? "" : cancelCommand(target, taskId)}</td>`,
   ]);
   return `<!doctype html>
 <html lang="en">
-<head><meta charset="utf-8"><meta http-equiv="refresh" content="${RELOAD_SECONDS}"><title>Remote agents</title><style>${STYLE}</style></head>
+<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><meta http-equiv="refresh" content="${RELOAD_SECONDS}"><title>Remote agents</title><style>${STYLE}</style></head>
 <body>
-<h1>Tasks</h1>
-${table(["Target", "Task", "State", "Age", "Last word"], taskRows, "No task of this gateway is on record.")}
-<h1>Targets</h1>
+<section><h1>Tasks</h1>
+${table(["Target", "State", "Age", "Last words", "Task, and how to cancel it"], taskRows, "No task of this gateway is on record.")}
+</section>
+<section><h1>Targets</h1>
 ${table(["Alias", "URL", "Description"], targetRows, "No target is configured. Add one with: openclaw remote-agent add URL")}
+</section>
 </body>
 </html>
 `;
@@ -90,8 +101,15 @@ function table(heads, rows, empty) {
   return `<table><thead><tr>${head}</tr></thead><tbody>${rows.map((cells) => `<tr>${cells.join("")}</tr>`).join("\n")}</tbody></table>`;
 }
 
-function cell(text) {
-  return `<td>${escaped(text)}</td>`;
+function cell(text, label) {
+  return `<td${label && text ? ` data-label="${label}"` : ""}>${escaped(text)}</td>`;
+}
+
+/** Returns the HTML of the command that cancels a task; empty for one that would have to be cut. */
+function cancelCommand(target, taskId) {
+  const quoted = (text) => (/^[\w.:@/-]+$/.test(text) ? text : `'${String(text).replaceAll("'", "'\\''")}'`);
+  const command = `openclaw remote-agent cancel --target ${quoted(target)} --task ${quoted(taskId)}`;
+  return command.length > MAX_CELL_CHARS ? "" : `<br><code>${escaped(command)}</code>`;
 }
 
 const ENTITIES = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };

@@ -12,7 +12,7 @@ export interface Settings {
   defaults?: { cardPath?: string };
   notify?: { maxTasks?: number; maxAgeMs?: number };
   policy?: { allowTargetUrlOverride?: boolean; allowPrivateTargetUrls?: boolean; normalizeBaseUrl?: boolean };
-  gateway?: { enabled?: boolean; token?: Secret; allowRemote?: boolean; tokenInQuery?: boolean };
+  gateway?: { enabled?: boolean; url?: string; token?: Secret; allowRemote?: boolean; tokenInQuery?: boolean };
   audit?: { enabled?: boolean; path?: string };
 }
 

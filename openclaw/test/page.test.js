@@ -42,6 +42,12 @@ test("page shows targets and tasks with their age", () => {
   for (const text of ["desk (default)", "https://desk.example/", "t-1", "working", "1 min", "reading"]) assert.ok(html.includes(text), text);
 });
 
+test("open task has the command that cancels it", () => {
+  const html = page([], [{ ...TASK, taskId: "t 1" }, { ...TASK, taskId: "t-2", state: "completed" }]);
+  assert.ok(html.includes("openclaw remote-agent cancel --target desk --task &#39;t 1&#39;"), html);
+  assert.ok(!html.includes("--task t-2"));
+});
+
 test("empty page names the next step", () => {
   const html = page([], []);
   assert.match(html, /No task of this gateway is on record/);
@@ -82,5 +88,5 @@ test("page refuses a caller that may not read", async () => {
 
 test("text that is cut is cut at whole characters", () => {
   const html = page([], [{ ...TASK, lastWord: `${"\u{1f600}".repeat(250)}x` }]);
-  assert.ok(html.includes(`<td>${"\u{1f600}".repeat(200)}</td>`));
+  assert.ok(html.includes(`>${"\u{1f600}".repeat(200)}</td>`));
 });

@@ -10,7 +10,13 @@ use std::time::{Duration, Instant};
 use crate::contract::text;
 use testkit::support::root;
 
-const UNITS: [&str; 2] = ["remote-agent-gateway.service", "remote-agent-serve.service"];
+const UNITS: [&str; 3] = [
+    "remote-agent-gateway.service",
+    "remote-agent-serve.service",
+    USER_UNIT,
+];
+/// A unit of a user, who has no state directory of systemd: the commands find the default one.
+const USER_UNIT: &str = "user/remote-agent-serve.service";
 const BINARY: &str = env!("CARGO_BIN_EXE_remote-agent");
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -29,7 +35,11 @@ fn value<'a>(unit: &'a str, directive: &str) -> &'a str {
 fn unit_arguments(name: &str) -> Vec<String> {
     let unit = unit(name);
     let mut arguments = value(&unit, "ExecStart").split(' ');
-    assert_eq!(arguments.next(), Some("/usr/local/bin/remote-agent"));
+    let program = match name == USER_UNIT {
+        true => "%h/.local/bin/remote-agent",
+        false => "/usr/local/bin/remote-agent",
+    };
+    assert_eq!(arguments.next(), Some(program));
     arguments.map(str::to_owned).collect()
 }
 
@@ -79,11 +89,18 @@ fn systemd_accepts_the_units() {
         // The programs must exist where the unit is verified.
         let text = unit(name)
             .replace("/usr/local/bin/remote-agent", BINARY)
+            .replace("%h/.local/bin/remote-agent", BINARY)
             .replace("/usr/bin/curl", BINARY);
+        let manager = match name == USER_UNIT {
+            true => "--user",
+            false => "--system",
+        };
         let file = folder.path().join(name);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
         std::fs::write(&file, text).unwrap();
         let checked = Command::new("systemd-analyze")
-            .args(["verify", "--man=no"])
+            .args([manager, "verify", "--man=no"])
+            .env("XDG_RUNTIME_DIR", folder.path())
             .arg(&file)
             .output()
             .unwrap();
@@ -98,8 +115,10 @@ fn units_name_only_known_sections_and_one_state_directory() {
         let unit = unit(name);
         let sections: Vec<_> = unit.lines().filter(|line| line.starts_with('[')).collect();
         assert_eq!(sections, ["[Unit]", "[Service]", "[Install]"], "{name}");
-        let directory = format!("%S/{}", value(&unit, "StateDirectory"));
-        assert!(value(&unit, "ExecStart").contains(&directory), "{name}");
+        if name != USER_UNIT {
+            let directory = format!("%S/{}", value(&unit, "StateDirectory"));
+            assert!(value(&unit, "ExecStart").contains(&directory), "{name}");
+        }
     }
 }
 

@@ -27,6 +27,7 @@ const FLAGS: &[(&str, &[&str])] = &[
     ("agentId", &["--agent-id"]),
     ("thinking", &["--thinking"]),
     ("timeout", &["--timeout"]),
+    ("drain", &["--drain"]),
     ("openclawPath", &["--openclaw-path"]),
     ("workingDirectory", &["--working-directory"]),
     ("envVars", &["--env-var"]),

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::serve::http_client::{command, exchange, send};
+use crate::serve::http_client::{client, command, exchange, send};
 use testkit::support::serve::Server;
 
 /// Returns the exit code and the output of the command with these flags.
@@ -142,6 +142,52 @@ fn token_is_printed_once() {
     assert_eq!(run(&["add", "ada"]).status.code(), Some(1));
     assert!(run(&["remove", "ada"]).status.success());
     assert_eq!(run(&["remove", "ada"]).status.code(), Some(1));
+}
+
+#[test]
+fn log_has_a_line_per_request_and_task_without_contents() {
+    let state = tempfile::tempdir().unwrap();
+    let ada = client(state.path(), "ada", &[]);
+    let folder = state.path().to_str().unwrap();
+    let server = Server::scripted(&["--state-dir", folder, "--log-format", "json"]);
+    assert_eq!(send(&server, "ask secret question", &[&ada]).status, 200);
+    exchange(&server, "GET /x\u{1b}[31m", &[&ada], "");
+    let log = server.stop().log;
+    assert!(
+        !log.contains("secret question") && !log.contains('\u{1b}'),
+        "{log}"
+    );
+    let lines: Vec<Value> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let find = |message: &str, field: &str, value: &str| {
+        let mut fields = lines.iter().map(|line| &line["fields"]);
+        fields.find(|fields| fields["message"] == message && fields[field] == value)
+    };
+    let request = find("request", "method", "SendMessage");
+    let request = request.unwrap_or_else(|| panic!("{log}"));
+    assert_eq!(request["client"], "ada", "{request}");
+    assert_eq!(request["status"], 200, "{request}");
+    assert!(request["ms"].is_u64(), "{request}");
+    let task = find("task", "state", "input-required");
+    let task = task.unwrap_or_else(|| panic!("{log}"));
+    assert_eq!(task["task"], request["task"], "{task}");
+    assert_eq!(task["client"], "ada", "{task}");
+}
+
+#[test]
+fn client_commands_name_a_server_that_started_without_clients() {
+    let state = tempfile::tempdir().unwrap();
+    let folder = state.path().to_str().unwrap();
+    let server = Server::scripted(&["--state-dir", folder]);
+    for arguments in [&["add", "ada"][..], &["rotate", "ada"], &["remove", "ada"]] {
+        let output =
+            command(&[&["serve", "clients"], arguments, &["--state-dir", folder]].concat());
+        let text = String::from_utf8(output.stderr).unwrap();
+        let expected = format!("the server at {}/ started without clients", server.url());
+        assert!(text.contains(&expected), "{arguments:?}: {text}");
+    }
 }
 
 #[test]

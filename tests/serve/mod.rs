@@ -10,6 +10,8 @@ mod collective;
 #[cfg(feature = "real")]
 mod collective_sdk;
 mod crash;
+#[cfg(unix)]
+mod drain;
 mod openclaw_config;
 #[cfg(target_os = "linux")]
 mod resource_limits;

@@ -107,6 +107,27 @@ fn stream_of_removed_client_ends_with_an_error() {
 }
 
 #[test]
+fn client_sees_that_its_task_ends_with_its_token() {
+    let fixture = ClientsFixture::start();
+    let (_, token) = fixture.ada.split_once("Bearer ").unwrap();
+    let mut sending = Command::new(env!("CARGO_BIN_EXE_remote-agent"));
+    sending
+        .args(["send", "slow", "--follow", "--url", fixture.server.url()])
+        .args(["--bearer-env", "ADA_TOKEN"])
+        .env("ADA_TOKEN", token)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let sending = sending.spawn().unwrap();
+    fixture.wait_for_state("working");
+    fixture.clients_command(&["remove", "ada"]);
+    let output = sending.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("the task may have ended"), "{text}");
+    assert!(!text.contains("the task continues"), "{text}");
+}
+
+#[test]
 fn run_of_removed_client_is_canceled_with_reason() {
     let fixture = ClientsFixture::start();
     assert_eq!(send(&fixture.server, "slow", &[&fixture.ada]).status, 200);

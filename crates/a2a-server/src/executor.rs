@@ -43,6 +43,11 @@ pub trait Executor: Send + Sync + 'static {
     /// The executor cannot run agents. The error contains the cause.
     fn ready(&self) -> BoxFuture<'_, Result<(), ExecutorError>>;
 
+    /// Changes what dropping the future of a run does: the run continues, so that another process can reattach to it.
+    /// The server calls this once, when it stops and another process can have its tasks. The default does nothing, for
+    /// an executor whose runs end with the process.
+    fn detach(&self) {}
+
     /// Disconnects within about a second. The server calls this once, after the last run.
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {})

@@ -22,10 +22,12 @@ mod etag;
 mod list;
 pub(crate) mod operations;
 mod request;
+pub(crate) mod request_log;
 mod rest;
 mod route;
 mod rpc;
 mod sse;
+mod task_detail;
 mod version;
 mod write;
 

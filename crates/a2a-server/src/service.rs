@@ -2,14 +2,12 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use a2a::v1_0::{
     ListTaskPushNotificationConfigsResponse, ListTasksRequest, SendMessageRequest,
     SendMessageResponse, StreamResponse, Task, TaskPushNotificationConfig, TaskState,
 };
 use futures_util::stream::BoxStream;
-use tokio::time::{Instant, timeout_at};
 
 use crate::call_context::{CallContext, Version};
 use crate::executor::{Agent, Executor};
@@ -34,6 +32,7 @@ mod pushes;
 mod run_slots;
 mod running;
 mod send;
+mod shutdown;
 mod size;
 mod status;
 mod submit;
@@ -47,6 +46,7 @@ mod view;
 pub use self::agents::AGENT;
 use self::agents::AgentList;
 pub use self::page::TaskPage;
+pub use self::shutdown::Closed;
 pub(crate) use self::size::json_bytes;
 pub use self::status::{
     CLIENT_REMOVED, INTERRUPTED, NO_ROOM, REASON, STORE, TIMEOUT, TOO_LARGE, UNANSWERED,
@@ -242,6 +242,7 @@ impl Service {
             subscription,
             view,
             self.core.metrics.record_stream(),
+            self.core.ending_streams.clone(),
         ))
     }
 
@@ -359,43 +360,13 @@ impl Service {
     /// # Errors
     /// The executor or the store is not ready. The error contains the cause.
     pub async fn ready(&self) -> Result<(), String> {
-        if self.core.closing.is_cancelled() {
-            return Err("the server is shutting down".to_owned());
+        if self.is_stopping() {
+            return Err("the server is stopping".to_owned());
         }
         let store = self.core.store.ready().await;
         store.map_err(|error| format!("the task store: {error}"))?;
         let executor = self.core.executor.ready().await;
         executor.map_err(|error| format!("the executor: {error}"))
-    }
-
-    /// Shuts down within `timeout`: rejects new messages, stops the runs and marks their tasks, delivers or drops the
-    /// notifications, and closes the store.
-    pub async fn close(&self, timeout: Duration) {
-        let core = &self.core;
-        let until = Instant::now() + timeout;
-        core.closing.cancel();
-        core.tasks.close();
-        // The last fifth of the timeout is reserved for runs that do not stop, for notifications, and for closing the
-        // store.
-        if timeout_at(until - timeout / 5, core.tasks.wait())
-            .await
-            .is_err()
-        {
-            core.dropping.cancel();
-            if timeout_at(until, core.tasks.wait()).await.is_err() {
-                tracing::error!(
-                    tasks = core.tasks.len(),
-                    "not all background tasks have stopped"
-                );
-            }
-        }
-        core.notifier
-            .close(until.saturating_duration_since(Instant::now()))
-            .await;
-        core.executor.close().await;
-        if let Err(error) = core.store.close().await {
-            tracing::error!(%error, "the task store did not close");
-        }
     }
 
     fn view(&self, history_length: Option<i32>) -> Result<View, A2aError> {

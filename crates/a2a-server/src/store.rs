@@ -156,6 +156,11 @@ pub trait TaskStore: Send + Sync + 'static {
         forget: bool,
     ) -> BoxFuture<'a, Result<bool, StoreError>>;
 
+    /// Returns whether another process can have the tasks after this one. The default is `true`.
+    fn outlives_process(&self) -> bool {
+        true
+    }
+
     /// Checks that the store accepts writes.
     fn ready(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 

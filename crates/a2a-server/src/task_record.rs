@@ -25,7 +25,8 @@ pub struct TaskRecord {
     pub session: String,
     /// The version of the request that created the task.
     pub version: Version,
-    /// The name of the run in the executor, for reattaching after a restart.
+    /// The name of the run in the executor, for reattaching after a restart. [`NOT_STARTED`] if a stopped server left
+    /// the task before its run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
     /// The time of the first message, in milliseconds since 1970.
@@ -35,6 +36,9 @@ pub struct TaskRecord {
     /// The number of changes since the creation.
     pub revision: u64,
 }
+
+/// The name of a run that has not started.
+pub const NOT_STARTED: &str = "";
 
 /// A change of a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

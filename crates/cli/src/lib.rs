@@ -30,6 +30,7 @@ mod interactive_call;
 pub mod jsonl;
 pub mod library;
 mod local;
+mod log;
 mod mcp;
 mod openclaw;
 mod outcome;

@@ -126,6 +126,12 @@ pub(super) fn print_outcome(
     let Some(continuation) = continuation(envelope) else {
         return;
     };
+    if envelope["error"]["reason"] == "auth_required" && continuation["task"]["can_cancel"] == true
+    {
+        // The agent may have canceled the tasks of a client that it no longer accepts.
+        note("the task may have ended: the agent accepts this token no longer");
+        return;
+    }
     let summary = summary(envelope);
     let state = continuation["task"]["status"].as_str();
     let unknown = state.filter(|state| TaskState::from_name(state).is_foreign());

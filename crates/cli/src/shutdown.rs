@@ -4,38 +4,61 @@ use tokio_util::sync::CancellationToken;
 
 use crate::exit::Failure;
 
+/// The tokens that signals cancel.
+pub(super) struct Shutdown {
+    /// Cancelled by the first Ctrl-C or SIGTERM: stop.
+    pub(super) stop: CancellationToken,
+    /// Cancelled by the second one: end at once.
+    pub(super) force: CancellationToken,
+}
+
 /// Returns a token that Ctrl-C or SIGTERM cancels.
+///
+/// # Errors
+/// The system refuses a handler.
+pub(super) fn on_signal() -> Result<CancellationToken, Failure> {
+    Ok(on_signals()?.stop)
+}
+
+/// Returns the tokens that Ctrl-C and SIGTERM cancel.
 ///
 /// The handlers are installed when this returns. A command calls this before it listens, so that no signal after its
 /// first answer ends the process without a clean stop.
 ///
 /// # Errors
 /// The system refuses a handler.
-pub(super) fn on_signal() -> Result<CancellationToken, Failure> {
+pub(super) fn on_signals() -> Result<Shutdown, Failure> {
     let failed =
         |error: std::io::Error| Failure::new(format!("cannot install a signal handler: {error}"));
-    let token = CancellationToken::new();
-    let shutdown = token.clone();
+    let shutdown = Shutdown {
+        stop: CancellationToken::new(),
+        force: CancellationToken::new(),
+    };
+    let tokens = [shutdown.stop.clone(), shutdown.force.clone()];
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
         let mut interrupted = signal(SignalKind::interrupt()).map_err(failed)?;
         let mut terminated = signal(SignalKind::terminate()).map_err(failed)?;
         tokio::spawn(async move {
-            tokio::select! {
-                _ = interrupted.recv() => {}
-                _ = terminated.recv() => {}
+            for token in tokens {
+                tokio::select! {
+                    _ = interrupted.recv() => {}
+                    _ = terminated.recv() => {}
+                }
+                token.cancel();
             }
-            shutdown.cancel();
         });
     }
     #[cfg(windows)]
     {
         let mut interrupted = tokio::signal::windows::ctrl_c().map_err(failed)?;
         tokio::spawn(async move {
-            interrupted.recv().await;
-            shutdown.cancel();
+            for token in tokens {
+                interrupted.recv().await;
+                token.cancel();
+            }
         });
     }
-    Ok(token)
+    Ok(shutdown)
 }

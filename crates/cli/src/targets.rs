@@ -137,7 +137,13 @@ fn remote_row(target: &Value) -> [String; 6] {
 
 fn local_row(target: &Value) -> [String; 5] {
     let [status, role] = status_and_role(target);
-    let (alias, streaming, card) = (alias(target), streaming(target).to_owned(), card(target));
+    let (alias, streaming) = (alias(target), streaming(target).to_owned());
+    let is_away = matches!(&*status, "offline" | "error" | "unknown");
+    // The gateway describes an agent that does not answer, so its card says nothing about a call.
+    let card = match is_away && target["last_refresh_error"].is_null() {
+        true => "-".to_owned(),
+        false => card(target),
+    };
     [alias, status, streaming, card, role]
 }
 

@@ -64,7 +64,9 @@ impl BridgedGateway {
     async fn all(&self, wait: ListPurpose) -> Result<Vec<Member>, PeerError> {
         let link = self.connector.link_now().await?;
         let mut members = link.members(wait).await?;
-        members.push(members::triad(&members, self.settings()));
+        if link.has_triad() || members::can_decide(&members, self.settings()) {
+            members.push(members::triad(&members, self.settings()));
+        }
         members.retain(|member| self.settings().allows(&member.name));
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         *seen = members
@@ -122,10 +124,14 @@ impl BridgedGateway {
         if names.is_empty() {
             return Ok(members::card(name, None, self.settings()));
         }
-        unknown(format!(
-            "the gateway has no agent `{name}`; it has {}",
-            names.join(", ")
-        ))
+        let names = names.join(", ");
+        if name == TRIAD {
+            let voters = self.settings().triad.members.join(", ");
+            return unknown(format!(
+                "the gateway has no triad: it has {names}, and the triad needs {voters}; name three of its agents in `gateway.triad.members`"
+            ));
+        }
+        unknown(format!("the gateway has no agent `{name}`; it has {names}"))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Agents behind a gateway, as results show them.
 
 use a2a::{Capabilities, Card, CardView, Interface, Security, Transport};
+use collective::{MAJORITY, Quorum};
 use peer::{Member, MemberStatus};
 
 use super::TRIAD;
@@ -30,6 +31,19 @@ pub(crate) fn member(
         card: card(name, description.as_deref().or(role.as_deref()), settings),
         role,
     }
+}
+
+/// Returns whether enough voters are among the agents of a gateway to approve a proposal. A gateway that lists no agent
+/// may still have them.
+pub(super) fn can_decide(known: &[Member], settings: &Settings) -> bool {
+    let triad = &settings.triad;
+    let is_known = |name: &&String| known.iter().any(|member| member.name == **name);
+    let voters = triad.members.iter().filter(is_known).count();
+    let needed = match triad.quorum {
+        Quorum::Majority => MAJORITY,
+        Quorum::All => triad.members.len(),
+    };
+    known.is_empty() || voters >= needed
 }
 
 /// Returns the triad. The status of its members is taken from `known`.
@@ -132,6 +146,23 @@ mod tests {
             S::Offline
         );
         assert_eq!(status(&[("dora", S::Online)]), S::Unknown);
+    }
+
+    #[test]
+    fn triad_needs_voters_among_the_agents() {
+        let settings = settings();
+        for (names, expected) in [
+            (&["main", "coder"][..], false),
+            (&["main", "alpha"], false),
+            (&["main", "alpha", "charlie"], true),
+            (&[], true),
+        ] {
+            let known: Vec<_> = names
+                .iter()
+                .map(|name| member(name, None, None, MemberStatus::Online, &settings))
+                .collect();
+            assert_eq!(can_decide(&known, &settings), expected, "{names:?}");
+        }
     }
 
     #[test]

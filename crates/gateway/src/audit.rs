@@ -85,14 +85,21 @@ fn serialize_kind<S: Serializer>(kind: &Option<Kind>, to: S) -> Result<S::Ok, S:
     to.serialize_str(kind.map_or("", Kind::as_str))
 }
 
-impl Serialize for Outcome {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(match self {
+impl Outcome {
+    /// Returns the name of the outcome, or that of the error.
+    pub fn name(self) -> &'static str {
+        match self {
             Self::Delivered => "delivered",
             Self::Done => "done",
             Self::Dropped => "dropped",
             Self::Refused(code) => code.name(),
-        })
+        }
+    }
+}
+
+impl Serialize for Outcome {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.name())
     }
 }
 

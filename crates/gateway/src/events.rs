@@ -61,8 +61,8 @@ pub(super) struct GatewayEvent<'a> {
 }
 
 impl<'a> GatewayEvent<'a> {
-    /// Creates an event. `kind` is `message`, `reply`, `request`, `broadcast`, `proposal`, `vote`, `decision` or
-    /// `refused`.
+    /// Creates an event. `kind` is `message`, `reply`, `request`, `broadcast`, `proposal`, `vote`,
+    /// `late-vote`, `decision` or `refused`.
     pub(super) fn new(kind: &str) -> Self {
         let mut fields = Map::new();
         fields.insert("happened".to_owned(), kind.into());

@@ -4,13 +4,15 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, UNIX_EPOCH};
 
+use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use collective::{Envelope, ErrorCode};
+use collective::{Envelope, ErrorCode, Kind};
 use common::environment::Environment;
-use common::log::Log;
+use common::log::{Level, Log};
+use common::visible::visible;
 use egress::HttpClient;
 use http_server::failed_logins::FailedLogins;
 
@@ -29,6 +31,9 @@ use super::services::{self, ServiceCatalog};
 use super::sessions::Sessions;
 use super::shares::{Shares, Totals};
 use super::timeouts::Timeouts;
+
+/// The maximum length of a name or id in the log, in characters.
+const MAX_LOGGED_CHARS: usize = 200;
 
 /// The maximum number of concurrent session operations. Each uses a thread and the disk.
 const MAX_CONCURRENT_MANAGEMENT: usize = 4;
@@ -263,7 +268,46 @@ impl GatewayState {
         self.events.publish(event, self.now_millis());
     }
 
-    /// Writes the outcome of a message to the audit log. Also publishes an event if the gateway refused the message.
+    /// Logs a message without its content: a refused one at the level `info`, others at `debug`, because the audit log has
+    /// them. A client above its limits must not fill the log.
+    fn log_message(
+        &self,
+        client: &Client,
+        context: Option<&ReplyContext>,
+        from: &str,
+        outcome: Outcome,
+    ) {
+        let kind = context.map(|context| context.kind);
+        let level = match outcome {
+            Outcome::Refused(code) if code != ErrorCode::AgentBusy => Level::Info,
+            _ => Level::Debug,
+        };
+        if !self.log.enabled(level) {
+            return;
+        }
+        let identity = client.identity().map(|identity| identity.name.as_str());
+        let to = context.and_then(|context| context.destination.as_deref());
+        let id = context.and_then(|context| context.id.as_deref());
+        let fields = [
+            ("type", kind.map(Kind::as_str)),
+            ("client", identity),
+            ("from", Some(from)),
+            ("to", to),
+            ("id", id),
+            ("outcome", Some(outcome.name())),
+        ];
+        let mut line = "message".to_owned();
+        for (name, value) in fields {
+            if let Some(value) = value {
+                let value: String = visible(value).chars().take(MAX_LOGGED_CHARS).collect();
+                // As JSON, so that a value cannot look like another field.
+                line += &format!(" {name}={}", Value::String(value));
+            }
+        }
+        self.log.log(level, &line);
+    }
+
+    /// Writes the outcome of a message to the log and to the audit log. Also publishes an event if the gateway refused the message.
     pub(super) fn record(
         &self,
         client: &Client,
@@ -285,6 +329,7 @@ impl GatewayState {
                 .with("code", code.number());
             self.publish(event.live_only());
         }
+        self.log_message(client, context, &name, outcome);
         if !self.config.audit.enabled {
             return;
         }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use a2a_server::http::api::Operator;
 use a2a_server::http::app;
 use a2a_server::http::{self as wire, App, CardFacts, Router};
-use a2a_server::service::{Service, ServiceComponents};
+use a2a_server::service::{Closed, Service, ServiceComponents};
 use a2a_server::settings::Settings;
 use common::environment::SystemEnvironment;
 use tokio_util::sync::CancellationToken;
@@ -111,21 +111,31 @@ impl Server {
         self.service.ready().await
     }
 
-    /// Serves clients until `shutdown` is cancelled. Then stops the runs and marks their tasks, ends streams and
-    /// responses, and sends the queued notifications, all within the configured timeout.
-    pub async fn run(self, shutdown: CancellationToken) {
-        let service = self.service.clone();
-        let drain_timeout = self.frontend.connections.drain_timeout;
+    /// Serves clients until `shutdown` is cancelled. Then drains: rejects new messages while running tasks may end.
+    /// After that leaves or ends the others, ends streams and responses, and sends the queued notifications. Each of the
+    /// two steps ends within its configured time, and both at once when `force` is cancelled.
+    pub async fn run(self, shutdown: CancellationToken, force: CancellationToken) -> Closed {
+        let (watched, service) = (self.service.clone(), self.service);
+        let drain = Duration::from_secs(self.frontend.config.drain);
+        let close_timeout = self.frontend.connections.drain_timeout;
+        let stop_listening = CancellationToken::new();
         let serving = self
             .frontend
-            .serve(self.app, shutdown.clone(), move |clients| {
-                service.retain_clients(clients.names());
+            .serve(self.app, stop_listening.clone(), move |clients| {
+                watched.retain_clients(clients.names());
             });
         let closing = async {
             shutdown.cancelled().await;
-            self.service.close(drain_timeout).await;
+            let tasks = service.active_task_count();
+            if tasks > 0 {
+                tracing::info!(tasks, "draining for up to {} s", drain.as_secs());
+            }
+            force.run_until_cancelled(service.drain(drain)).await;
+            stop_listening.cancel();
+            service.close_until(close_timeout, &force).await
         };
-        tokio::join!(serving, closing);
+        let (_, closed) = tokio::join!(force.run_until_cancelled(serving), closing);
+        closed
     }
 }
 

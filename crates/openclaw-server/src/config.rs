@@ -80,6 +80,9 @@ pub struct ServeConfig {
     /// The timeout of a turn, in seconds.
     #[serde(deserialize_with = "validation::integer")]
     pub timeout: u64,
+    /// How long running tasks may take to end when the server stops, in seconds.
+    #[serde(deserialize_with = "validation::integer")]
+    pub drain: u64,
     /// The path or the name of the command `openclaw`.
     pub openclaw_path: PathBuf,
     /// The working directory of the command.
@@ -279,6 +282,7 @@ impl Default for ServeConfig {
             agent_id: None,
             thinking: None,
             timeout: 300,
+            drain: 5,
             openclaw_path: "openclaw".into(),
             working_directory: None,
             env_vars: SecretMap::default(),

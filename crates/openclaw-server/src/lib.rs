@@ -28,4 +28,4 @@ pub mod executor;
 pub mod openclaw_file;
 pub mod push_sender;
 pub mod sessions;
-mod tracing_log;
+pub mod tracing_log;

@@ -4,7 +4,7 @@ use common::log::{Level, Log};
 
 /// Forwards log lines to `tracing`.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct TracingLog;
+pub struct TracingLog;
 
 impl Log for TracingLog {
     fn log(&self, level: Level, line: &str) {

@@ -120,6 +120,26 @@ async fn command_model_and_a2a_agent_decide_a_proposal() {
     );
 }
 
+#[tokio::test]
+async fn gateway_does_not_use_itself_as_openclaw() {
+    let folder = scratch("gateway-itself");
+    let port = testkit::support::free_port();
+    let url = format!("ws://127.0.0.1:{port}");
+    let agents = json!([{"name": "charlie", "role": "Member", "backend": {"openclaw": {"agent": "main", "url": url}}}]);
+    let config = json!({"listen": format!("127.0.0.1:{port}"), "agents": agents});
+    std::fs::write(folder.join("gateway.json"), config.to_string()).unwrap();
+    let output = run(&["gateway", "--state-dir", folder.to_str().unwrap()]).await;
+    assert_exit_code(&output, 2);
+    assert_contains(
+        &output.stderr,
+        &[
+            "cannot start the agent `charlie`",
+            &url,
+            "is the address of this gateway",
+        ],
+    );
+}
+
 /// Returns the command that calls another agent and prints its answer or the error.
 fn request_command(agent: &str, url: &str) -> String {
     let binary = env!("CARGO_BIN_EXE_remote-agent");

@@ -56,6 +56,31 @@ async fn proposal_votes_and_decision_arrive_in_order() {
 }
 
 #[tokio::test]
+async fn late_vote_is_an_event_of_its_own() {
+    let gateway = Gateway::start(json!({})).await;
+    let mut members = Vec::new();
+    for name in ["alpha", "beta", "charlie"] {
+        members.push(gateway.serving_client(&[name]).await);
+    }
+    let mut watcher = gateway.client().await;
+    watcher.request(subscribe(false)).await;
+    let mut client = gateway.client().await;
+    let proposal = json!({"type": "proposal", "id": "p-1", "content": {"proposal": "plan"}});
+    client.send(proposal).await;
+    let vote = json!({"type": "vote", "content": {"proposalId": "p-1", "vote": "reject"}});
+    for member in &mut members {
+        member.recv().await;
+        member.send(vote.clone()).await;
+    }
+    // Two votes decide, and the gateway may read them in any order.
+    let late = event(&mut watcher, "late-vote").await;
+    assert_eq!(
+        (&late["proposalId"], &late["vote"]),
+        (&json!("p-1"), &json!("reject"))
+    );
+}
+
+#[tokio::test]
 async fn subscriber_catches_up_after_its_cursor() {
     let gateway = Gateway::start(json!({})).await;
     let _alpha = gateway.serving_client(&["alpha"]).await;

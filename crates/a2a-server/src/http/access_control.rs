@@ -21,6 +21,7 @@ use url::Url;
 
 use super::clients::{self, ClientRegistry};
 use super::error;
+use super::request_log::RequestLog;
 use a2a::{A2aError, ErrorReason};
 
 pub use super::clients::Principal;
@@ -175,11 +176,23 @@ impl RequestContext {
     }
 }
 
-/// Returns the middleware that applies the access control to a request.
+/// Returns the middleware that applies the access control to a request, and logs it.
 pub async fn control(
     State(access): State<Arc<AccessControl>>,
     mut request: Request,
     next: Next,
+) -> Response {
+    let started = RequestLog::start(&mut request);
+    let response = checked(&access, request, next, started.log()).await;
+    started.finish(&response);
+    response
+}
+
+async fn checked(
+    access: &AccessControl,
+    mut request: Request,
+    next: Next,
+    log: &RequestLog,
 ) -> Response {
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let refused = |error: A2aError| error::respond_at(&method, uri.path(), &error);
@@ -198,10 +211,15 @@ pub async fn control(
             if let Err(error) = limiter.check_rate(&RateLimitKey::address(remote.ip())) {
                 return refused(limit_error(error));
             }
+            log.record_client(&remote.ip().to_string());
             tracing::info!(client = %remote.ip(), reason = error.reason.name(), "rejected a request: {error}");
             return refused(error);
         }
     };
+    match &context.principal {
+        Ok(principal) => log.record_client(&principal.name),
+        Err(_) => log.record_client(&context.client.to_string()),
+    }
     let key = context.rate_limit_key();
     let opened = limiter
         .check_rate(&key)

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::error::plain;
-use super::etag;
+use super::{etag, task_detail};
 use crate::metrics::CONTENT_TYPE;
 use crate::service::Service;
 use crate::store::{Cursor, Filter, Summary};
@@ -90,6 +90,27 @@ pub(super) async fn tasks(
         (header::CACHE_CONTROL, "no-store".to_owned()),
     ];
     (headers, body).into_response()
+}
+
+/// Returns a task of any client with its messages and artifacts.
+pub(super) async fn task(
+    State(operator): State<Arc<Operator>>,
+    Path(id): Path<String>,
+) -> Response {
+    match operator.service.task(&id).await {
+        Ok(record) => {
+            let headers = [(header::CACHE_CONTROL, "no-store")];
+            (
+                headers,
+                Json(task_detail::json(
+                    task_json(&Summary::new(&record)),
+                    &record,
+                )),
+            )
+                .into_response()
+        }
+        Err(error) => plain(&error),
+    }
 }
 
 /// Cancels a task of any client.

@@ -6,7 +6,7 @@ use axum::Router;
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
-use axum::routing::{delete, get, post};
+use axum::routing::{get, post};
 
 use super::access_control::{AccessControl, RequestContext, control};
 use super::api::{self, Operator};
@@ -23,7 +23,7 @@ pub fn router(wire: Router, operator: Operator, access: Arc<AccessControl>) -> R
     let shown = get(move || async move { page.response() }).layer(from_fn(require_direct));
     let api = Router::new()
         .route("/api/tasks", get(api::tasks))
-        .route("/api/tasks/{id}", delete(api::delete))
+        .route("/api/tasks/{id}", get(api::task).delete(api::delete))
         .route("/api/tasks/{id}/cancel", post(api::cancel))
         .layer(from_fn(require_operator));
     let health = Router::new()

@@ -198,6 +198,8 @@ fn answer(status: StatusCode, error: &A2aError, body: impl Serialize) -> Respons
     let body = serde_json::to_vec(&body).unwrap_or_default();
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = status;
+    // For the log.
+    response.extensions_mut().insert(error.reason);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
     if error.reason == ErrorReason::Unauthenticated {

@@ -3,11 +3,12 @@
 use a2a::v1_0::{ListTasksRequest, SendMessageResponse, Task, TaskPushNotificationConfig};
 use serde_json::Value;
 
+use super::request_log::RequestLog;
 use super::{App, card};
 use crate::call_context::CallContext;
 use crate::service::{SendMessage, TaskPage, TaskUpdates};
 use a2a::A2aError;
-use a2a::Dialect;
+use a2a::{Dialect, Operation};
 
 /// A request of the protocol.
 #[derive(Debug)]
@@ -35,6 +36,29 @@ pub(crate) enum Call {
 }
 
 impl Call {
+    /// Returns the operation, and the task that the call names.
+    fn operation(&self) -> (Operation, Option<&str>) {
+        match self {
+            Self::Send(send) => (
+                Operation::SendMessage,
+                send.request.message.task_id.as_deref(),
+            ),
+            Self::Stream(send) => (
+                Operation::SendStreamingMessage,
+                send.request.message.task_id.as_deref(),
+            ),
+            Self::Get { task_id, .. } => (Operation::GetTask, Some(task_id)),
+            Self::List(_) => (Operation::ListTasks, None),
+            Self::Cancel(task_id) => (Operation::CancelTask, Some(task_id)),
+            Self::Subscribe(task_id) => (Operation::SubscribeToTask, Some(task_id)),
+            Self::CreatePush(config) => (Operation::CreatePushConfig, Some(&config.task_id)),
+            Self::GetPush { task_id, .. } => (Operation::GetPushConfig, Some(task_id)),
+            Self::ListPushes(task_id) => (Operation::ListPushConfigs, Some(task_id)),
+            Self::DeletePush { task_id, .. } => (Operation::DeletePushConfig, Some(task_id)),
+            Self::ExtendedCard => (Operation::GetExtendedCard, None),
+        }
+    }
+
     /// Makes the call return before the work of its message ends, for a client that reads no answer.
     pub(crate) fn return_immediately(&mut self) {
         if let Self::Send(send) | Self::Stream(send) = self {
@@ -55,16 +79,18 @@ pub(crate) enum Answer {
     Card(Value),
 }
 
-/// Executes a call. `base` returns the URL of this server for the agent card.
+/// Executes a call, and records it in the log. `base` returns the URL of this server for the agent card.
 pub(crate) async fn execute(
     app: &App,
-    caller: &CallContext,
+    (caller, log): (&CallContext, &RequestLog),
     dialect: Dialect,
     base: impl FnOnce() -> Result<String, A2aError>,
     call: Call,
 ) -> Result<Answer, A2aError> {
     let service = &app.service;
-    Ok(match call {
+    let (operation, task) = call.operation();
+    log.record_operation(operation, task);
+    let answer = match call {
         Call::Send(send) => Answer::Sent(service.send(caller, *send).await?),
         Call::Stream(send) => Answer::Updates(service.stream(caller, *send).await?),
         Call::Get {
@@ -88,5 +114,9 @@ pub(crate) async fn execute(
             Answer::Deleted
         }
         Call::ExtendedCard => Answer::Card(card::extended(app, caller, dialect, &base()?).await?),
-    })
+    };
+    if let Answer::Sent(SendMessageResponse::Task(task)) | Answer::Task(task) = &answer {
+        log.record_task(task);
+    }
+    Ok(answer)
 }

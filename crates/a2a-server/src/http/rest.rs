@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 
 use super::error::Failure;
 use super::operations::{self, Answer, Call};
+use super::request_log::RequestLog;
 use super::sse::{self, Binding};
 use super::write::{DialectAnswer, json};
 use super::{App, body, list, request, version};
@@ -54,8 +55,9 @@ pub(crate) async fn serve(
         agent,
     };
     let base = || request::base_url(app, &parts);
+    let log = RequestLog::get(&parts.extensions);
     Ok(
-        match operations::execute(app, &caller, dialect, base, call).await? {
+        match operations::execute(app, (&caller, &log), dialect, base, call).await? {
             Answer::Updates(updates) => {
                 let updates = sse::until_revoked(updates, &parts);
                 sse::response(updates, dialect, Binding::Rest, app.keep_alive)

@@ -16,6 +16,7 @@ use super::access_control::Principal;
 use super::envelope::{Id, Request, Success};
 use super::error::{self, Failure};
 use super::operations::{self, Answer};
+use super::request_log::RequestLog;
 use super::sse::{self, Binding};
 use super::write::{DialectAnswer, json};
 use super::{App, body, list, request, version};
@@ -133,6 +134,7 @@ async fn answer(
         agent,
     };
     let base = || request::base_url(app, parts);
-    let answer = operations::execute(app, &caller, dialect, base, call).await?;
+    let log = RequestLog::get(&parts.extensions);
+    let answer = operations::execute(app, (&caller, &log), dialect, base, call).await?;
     Ok((answer, dialect))
 }

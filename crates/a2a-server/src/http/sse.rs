@@ -21,6 +21,10 @@ use a2a::A2aError;
 use a2a::Dialect;
 use a2a::v0_3::{self, is_terminal_or_interrupted};
 
+/// The comment at the end of a stream whose task continues, for example because the server stops. Clients ignore
+/// comments; people who read the stream do not.
+const TASK_CONTINUES: &str = "the task has not ended; subscribe to it again";
+
 /// The binding of a response.
 #[derive(Debug)]
 pub(crate) enum Binding {
@@ -97,7 +101,10 @@ fn events(
             let event = event(&next, state.dialect, &state.binding);
             return Some((Ok(event), state));
         }
-        let update = state.updates.as_mut()?.next().await?;
+        let Some(update) = state.updates.as_mut()?.next().await else {
+            state.updates = None;
+            return Some((Ok(Event::default().comment(TASK_CONTINUES)), state));
+        };
         let event = match &update {
             Ok(update) => event(update, state.dialect, &state.binding),
             Err(error) => error_event(error, state.dialect, &state.binding),

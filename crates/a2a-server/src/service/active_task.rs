@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use a2a::v1_0::Message;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::task_record::TaskRecord;
@@ -186,29 +186,49 @@ pub(super) fn lost() -> A2aError {
 
 /// All active tasks by id.
 #[derive(Debug, Default)]
-pub(super) struct ActiveTasks(Mutex<HashMap<String, Arc<ActiveTask>>>);
+pub(super) struct ActiveTasks {
+    tasks: Mutex<HashMap<String, Arc<ActiveTask>>>,
+    /// Notified when the last task has been removed.
+    empty: Notify,
+}
 
 impl ActiveTasks {
     pub(super) fn get(&self, task_id: &str) -> Option<Arc<ActiveTask>> {
-        self.0.lock().get(task_id).cloned()
+        self.tasks.lock().get(task_id).cloned()
     }
 
     pub(super) fn insert(&self, task_id: &str, active: Arc<ActiveTask>) {
-        self.0.lock().insert(task_id.to_owned(), active);
+        self.tasks.lock().insert(task_id.to_owned(), active);
     }
 
     /// Removes the entry, unless a later run of the same task has replaced it.
     pub(super) fn remove(&self, task_id: &str, active: &Arc<ActiveTask>) {
-        let mut all = self.0.lock();
+        let mut all = self.tasks.lock();
         if all
             .get(task_id)
             .is_some_and(|known| Arc::ptr_eq(known, active))
         {
             all.remove(task_id);
+            if all.is_empty() {
+                self.empty.notify_waiters();
+            }
         }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.0.lock().len()
+        self.tasks.lock().len()
+    }
+
+    /// Waits until no task is active.
+    pub(super) async fn wait_empty(&self) {
+        loop {
+            let mut empty = std::pin::pin!(self.empty.notified());
+            // Wait for the notification before the check, so that it is not missed in between.
+            empty.as_mut().enable();
+            if self.len() == 0 {
+                return;
+            }
+            empty.await;
+        }
     }
 }

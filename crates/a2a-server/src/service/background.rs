@@ -11,7 +11,7 @@ use super::core::{Core, to_a2a_error};
 use super::status;
 use super::task_runner::{RunRequest, TaskRunner, WriteError};
 use crate::store::{StoreError, before_ms};
-use crate::task_record::{TaskChange, TaskRecord, is_interrupted};
+use crate::task_record::{NOT_STARTED, TaskChange, TaskRecord, is_interrupted};
 use a2a::A2aError;
 
 /// The maximum time between two deletions of old tasks.
@@ -56,7 +56,7 @@ impl Core {
         Ok(())
     }
 
-    /// Reattaches to the run of a task, or marks the task as interrupted.
+    /// Reattaches to the run of a task, starts one that has not started, or marks the task as interrupted.
     async fn resume_task(self: &Arc<Self>, record: TaskRecord) {
         let mut runner = TaskRunner::new(self.clone(), Arc::new(ActiveTask::new()), record);
         runner.has_visible_event = true;
@@ -70,8 +70,13 @@ impl Core {
                 Err(error) => Box::pin(std::future::ready(Err(error))),
             };
             self.active_tasks.insert(id, runner.active.clone());
-            self.tasks
-                .spawn(runner.run_to_end(waiting, RunRequest::Reattach(run)));
+            let request = match run.as_str() {
+                NOT_STARTED => RunRequest::New {
+                    delegation: runner.delegation(),
+                },
+                _ => RunRequest::Reattach(run),
+            };
+            self.tasks.spawn(runner.run_to_end(waiting, request));
             return;
         }
         let status = status::interrupted(&*self.env, &runner.record);

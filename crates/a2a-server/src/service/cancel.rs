@@ -9,6 +9,7 @@ use futures_util::StreamExt;
 use super::active_task::{CancelReason, TaskEnd};
 use super::core::{Core, to_a2a_error};
 use super::status;
+use super::submit::stopping;
 use crate::store::StoreError;
 use crate::task_record::{TaskChange, TaskRecord};
 use a2a::{A2aError, ErrorReason};
@@ -41,6 +42,9 @@ impl Core {
                     TaskEnd::Message(_) => return Err(A2aError::task_not_found(&id)),
                     TaskEnd::Error(error) => return Err(error),
                 }
+            } else if self.closing.is_cancelled() && !record.is_interrupted() {
+                // This process has left the task, and the next one can abort its run.
+                return Err(stopping());
             } else {
                 // With a shared store, another server may run the task.
                 if !record.is_interrupted() && self.store.recovery_interval().is_some() {

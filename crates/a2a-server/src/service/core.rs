@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -21,6 +22,7 @@ use crate::push::Notifier;
 use crate::settings::Settings;
 use crate::store::{StoreError, TaskStore};
 use crate::task_record::{TaskChange, TaskRecord};
+use a2a::v1_0::TaskState;
 use a2a::{A2aError, ErrorReason};
 use common::environment::Environment;
 
@@ -41,8 +43,15 @@ pub(super) struct Core {
     pub(super) value_quota: ValueQuota,
     /// The slots of the concurrent runs.
     pub(super) slots: Arc<RunSlots>,
-    /// Cancelled when the shutdown begins: the server rejects messages and stops the runs.
+    /// Cancelled when the shutdown begins: the server rejects messages, and runs may still end.
+    pub(super) draining: CancellationToken,
+    /// Cancelled after the drain: the server leaves or stops the runs.
     pub(super) closing: CancellationToken,
+    /// Cancelled once all tasks are left or ended: the streams end.
+    pub(super) ending_streams: CancellationToken,
+    /// The tasks that the shutdown left to another process, and those that it failed.
+    pub(super) left: AtomicUsize,
+    pub(super) failed: AtomicUsize,
     /// Cancelled late in the shutdown: the server drops the runs that have not stopped.
     pub(super) dropping: CancellationToken,
     /// Tracks the background tasks, so that the shutdown can wait for them.
@@ -82,7 +91,11 @@ impl Core {
             dedup: MessageDedup::default(),
             value_quota: ValueQuota::default(),
             slots,
+            draining: CancellationToken::new(),
             closing: CancellationToken::new(),
+            ending_streams: CancellationToken::new(),
+            left: AtomicUsize::new(0),
+            failed: AtomicUsize::new(0),
             dropping: CancellationToken::new(),
             tasks: TaskTracker::new(),
             prune: Notify::new(),
@@ -122,6 +135,9 @@ impl Core {
     pub(super) fn changed(&self, record: &TaskRecord, change: &TaskChange) {
         if let TaskChange::Status(status) = change {
             self.metrics.record_state(&status.state);
+            if status.state != TaskState::Working {
+                super::status::log_change(record, status.message.as_ref());
+            }
             if record.is_terminal() {
                 self.release_quota(&record.owner, &record.task.id);
             }

@@ -20,13 +20,21 @@ impl Service {
         listed.map_err(|error| to_a2a_error(error, ""))
     }
 
+    /// Returns a task of any client.
+    ///
+    /// # Errors
+    /// The task does not exist, or the store failed.
+    pub async fn task(&self, task_id: &str) -> Result<TaskRecord, A2aError> {
+        let record = self.any(task_id).await?;
+        record.ok_or_else(|| A2aError::task_not_found(task_id))
+    }
+
     /// Cancels a task of any client and returns it.
     ///
     /// # Errors
     /// The task does not exist, or is in another terminal state.
     pub async fn stop(&self, task_id: &str) -> Result<Task, A2aError> {
-        let record = self.any(task_id).await?;
-        let record = record.ok_or_else(|| A2aError::task_not_found(task_id))?;
+        let record = self.task(task_id).await?;
         canceled(
             self.core
                 .cancel_task(record, CancelReason::Requested)

@@ -119,7 +119,12 @@ impl Core {
             core.dedup.remove(&client, &message_id, &task_id);
         })
         .filter_map(|()| std::future::ready(None));
-        let updates = updates(subscription, view, self.metrics.record_stream());
+        let updates = updates(
+            subscription,
+            view,
+            self.metrics.record_stream(),
+            self.ending_streams.clone(),
+        );
         Ok(updates.chain(finished).boxed())
     }
 
@@ -167,7 +172,8 @@ impl Core {
                 }
             }
         };
-        // After the timeout, return the task as it is. Its run continues.
+        let follow = self.ending_streams.run_until_cancelled(follow);
+        // After the timeout, or when this server stops, return the task as it is. Its run continues.
         let _ = tokio::time::timeout(self.settings.timeout + END_GRACE, follow).await;
         Ok(TaskEnd::Task(Arc::new(record)))
     }

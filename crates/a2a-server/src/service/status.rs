@@ -6,8 +6,10 @@ use std::time::Duration;
 use a2a::v1_0::{Message, Part, Role, TaskState, TaskStatus};
 
 use super::active_task::CancelReason;
+use crate::store::state_name;
 use crate::task_record::TaskRecord;
 use common::environment::Environment;
+use common::visible::visible;
 
 /// The metadata key of a status message for the reason of a failure, one word.
 pub const REASON: &str = "openclaw-remote-agent/reason";
@@ -34,6 +36,22 @@ pub const NO_ROOM: &str = "no_room";
 
 /// The client did not answer the question of the agent in time.
 pub const UNANSWERED: &str = "unanswered";
+
+/// Logs the state of a task: after its message arrived, at its end, and when it waits for its client. Never contents.
+pub(super) fn log_change(record: &TaskRecord, message: Option<&Message>) {
+    let metadata = message.and_then(|message| message.metadata.as_ref());
+    let reason = metadata.and_then(|metadata| metadata.get(REASON)?.as_str());
+    let agent = record.agent.as_deref().map(visible);
+    tracing::info!(
+        task = record.task.id,
+        client = record.owner,
+        agent = agent.as_deref(),
+        state = state_name(&record.task.status.state),
+        reason,
+        ms = record.changed_ms - record.created_ms,
+        "task"
+    );
+}
 
 /// Creates a message of the agent.
 pub(super) fn message(env: &dyn Environment, record: &TaskRecord, parts: Vec<Part>) -> Message {

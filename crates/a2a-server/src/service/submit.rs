@@ -73,7 +73,7 @@ impl Core {
         send: SendMessage,
         follow: bool,
     ) -> Result<Accepted, A2aError> {
-        if self.closing.is_cancelled() {
+        if self.draining.is_cancelled() {
             return Err(stopping());
         }
         self.check(&send.request.message)?;
@@ -223,8 +223,8 @@ impl Core {
     }
 
     async fn admit(self: &Arc<Self>, new: Submission) -> Result<QueuedTask, A2aError> {
-        // Check again: `close` waits for this tokio task before it closes the store.
-        if self.closing.is_cancelled() {
+        // Check again: the shutdown waits for this tokio task before it closes the store.
+        if self.draining.is_cancelled() {
             return Err(stopping());
         }
         let message = &new.send.request.message;
@@ -348,6 +348,7 @@ impl TaskRunner {
         let created = self.core.store.create(&self.record).await;
         created.map_err(|error| to_a2a_error(error, id))?;
         self.core.metrics.record_state(&TaskState::Submitted);
+        status::log_change(&self.record, None);
         match push {
             Some((push, version)) => {
                 let owner = &self.record.owner;
@@ -441,10 +442,11 @@ fn maybe_accepted() -> A2aError {
     )
 }
 
-fn stopping() -> A2aError {
+/// Returns the error of a request that the next process can serve.
+pub(super) fn stopping() -> A2aError {
     let mut refusal = A2aError::new(
         ErrorReason::Unavailable,
-        "the server is shutting down and accepts no messages; try again in a moment",
+        "the server is stopping; send the request again in a moment",
     );
     refusal.retry_after_s = Some(5);
     refusal

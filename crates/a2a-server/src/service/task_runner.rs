@@ -4,6 +4,7 @@
 //! status that the store accepts is final: a canceled task stays canceled whatever the run reports later.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use a2a::v1_0::{Message, Part, TaskState};
@@ -12,17 +13,18 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::active_task::{ActiveTask, TaskEnd};
 use super::core::{Core, to_a2a_error};
-use super::run_slots::RunSlot;
 use super::running::Running;
 use super::size::json_bytes;
 use super::status;
 use super::value_quota::ValuePermit;
 use crate::executor::{ExecutionEvent, Outcome};
-use crate::store::{QueuePermit, QueueTicket, StoreError};
+use crate::store::QueueTicket;
 use crate::task_record::{TaskChange, TaskRecord};
-use a2a::{A2aError, ErrorReason};
+use a2a::A2aError;
 
+mod leave;
 mod panicked;
+mod permit;
 mod persist;
 mod size_limit;
 mod start;
@@ -69,6 +71,8 @@ pub(super) struct TaskRunner {
     unloaded: bool,
     /// Whether the message answers an interrupted task.
     continued: bool,
+    /// Whether the executor has named the run, so that another process can reattach to it.
+    is_named: bool,
 }
 
 /// Why the server ends a run.
@@ -80,8 +84,10 @@ enum RunEnd {
     TooLarge,
     /// The client's storage is full.
     NoRoom,
-    /// The server shuts down.
+    /// The server stops before the run has ended.
     ServerStopped,
+    /// The server stops, and another process continues the task.
+    Left,
     /// A write failed.
     WriteError(WriteError),
 }
@@ -90,12 +96,6 @@ impl From<WriteError> for RunEnd {
     fn from(lost: WriteError) -> Self {
         Self::WriteError(lost)
     }
-}
-
-/// The permits that a run needs: the head of the session's queue, and one of the concurrent runs.
-struct RunPermit {
-    _turn: QueuePermit,
-    _slot: RunSlot,
 }
 
 impl TaskRunner {
@@ -114,6 +114,7 @@ impl TaskRunner {
             weight: None,
             unloaded: false,
             continued: false,
+            is_named: false,
         }
     }
 
@@ -124,11 +125,16 @@ impl TaskRunner {
         let permit = self.reload().await.map_err(RunEnd::WriteError).and(permit);
         let ending = match permit {
             Ok(permit) => {
+                self.is_named = matches!(request, RunRequest::Reattach(_));
                 let (running, events) = self.start(request);
                 let (ending, running) = self.forward_run_events(running, events).await;
                 still_running = Some((Some(permit), running));
-                ending
+                match ending {
+                    RunEnd::ServerStopped => self.leave().await,
+                    ending => ending,
+                }
             }
+            Err(RunEnd::ServerStopped) => self.leave_queued(&request).await,
             Err(RunEnd::Canceled) if matches!(request, RunRequest::Reattach(_)) => {
                 // The earlier run may continue outside of this process, so reattach to it in order to cancel it.
                 still_running = Some((None, Some(self.start(request).0)));
@@ -136,6 +142,7 @@ impl TaskRunner {
             }
             Err(ending) => ending,
         };
+        let is_left = matches!(ending, RunEnd::Left);
         let end = self.end(ending).await;
         // Remove the task before waking its waiters, so that they do not find it active.
         self.core
@@ -144,7 +151,7 @@ impl TaskRunner {
         self.active.finish(end);
         // Keep the permit until the run has stopped, so that the next message of the session waits.
         if let Some((permit, running)) = still_running {
-            if let Some(running) = running {
+            if let Some(running) = running.filter(|_| !is_left) {
                 running
                     .stop(&self.core.dropping, &self.record.task.id)
                     .await;
@@ -154,55 +161,6 @@ impl TaskRunner {
         if self.unstored.is_some() {
             self.persist_until_stored().await;
         }
-    }
-
-    async fn acquire_permit(&mut self, waiting: QueueTicket) -> Result<RunPermit, RunEnd> {
-        let (slots, client) = (self.core.slots.clone(), self.record.owner.clone());
-        let permit = async move {
-            let turn = waiting.await?;
-            let slot = slots
-                .acquire(&client)
-                .await
-                .ok_or_else(|| StoreError::Failed("the server starts no more runs".to_owned()))?;
-            Ok(RunPermit {
-                _turn: turn,
-                _slot: slot,
-            })
-        };
-        tokio::pin!(permit);
-        let quiet = sleep(QUIET_PERIOD);
-        tokio::pin!(quiet);
-        loop {
-            tokio::select! {
-                biased;
-                () = self.active.canceled.cancelled() => return Err(RunEnd::Canceled),
-                () = self.core.closing.cancelled() => return Err(RunEnd::ServerStopped),
-                permit = &mut permit => {
-                    let permit = permit.map_err(|error: StoreError| {
-                        RunEnd::WriteError(WriteError::Store(to_a2a_error(error, &self.record.task.id)))
-                    })?;
-                    return match self.core.make_room(&self.record.owner, 0, true).await {
-                        Err(error) if error.reason == ErrorReason::ResourceExhausted => {
-                            Err(RunEnd::NoRoom)
-                        }
-                        // If the store fails here, the first write of the run reports the error.
-                        _ => Ok(permit),
-                    };
-                }
-                () = &mut quiet, if !quiet.is_elapsed() => {
-                    self.active.mark_visible();
-                    self.unload();
-                }
-            }
-        }
-    }
-
-    /// Drops the body of a waiting task from memory, because many tasks may wait while few run.
-    fn unload(&mut self) {
-        let task = &mut self.record.task;
-        (task.history, task.artifacts, task.metadata) = (None, None, None);
-        self.unloaded = true;
-        self.weight = None;
     }
 
     /// Applies the events of a run until it ends. Returns the run if it may not have ended.
@@ -225,14 +183,17 @@ impl TaskRunner {
         tokio::pin!(closing);
         loop {
             if let Some(ending) = self.interruption(until) {
+                let ending = self.apply_before(ending, &mut events).await;
                 return (ending, Some(running));
             }
             let event = tokio::select! {
                 biased;
                 Some(event) = events.recv() => event,
                 outcome = running.outcome() => {
-                    if let Some(ending) = self.interruption(until) {
-                        return (ending, None);
+                    match self.interruption(until) {
+                        // The run has ended in time.
+                        None | Some(RunEnd::ServerStopped) => {}
+                        Some(ending) => return (ending, None),
                     }
                     let apply_rest = async {
                         self.apply_waiting(&mut events).await?;
@@ -247,7 +208,10 @@ impl TaskRunner {
                     return (ending.unwrap_or(RunEnd::Outcome(outcome)), None);
                 }
                 () = &mut canceled => return (RunEnd::Canceled, Some(running)),
-                () = &mut closing => return (RunEnd::ServerStopped, Some(running)),
+                () = &mut closing => {
+                    let ending = self.apply_before(RunEnd::ServerStopped, &mut events).await;
+                    return (ending, Some(running));
+                }
                 () = &mut deadline => return (RunEnd::TimedOut, Some(running)),
                 () = &mut quiet, if !quiet.is_elapsed() => {
                     self.ensure_working();
@@ -299,7 +263,10 @@ impl TaskRunner {
     /// Adds the changes of an event to the pending ones.
     async fn apply_event(&mut self, event: ExecutionEvent) -> Result<(), RunEnd> {
         match event {
-            ExecutionEvent::Run(run) => self.pending.push(TaskChange::Run(run)),
+            ExecutionEvent::Run(run) => {
+                self.is_named = true;
+                self.pending.push(TaskChange::Run(run));
+            }
             ExecutionEvent::Metadata(more) => self.pending.push(TaskChange::Metadata(more)),
             ExecutionEvent::Working(None) => {
                 self.has_visible_event = true;
@@ -392,7 +359,12 @@ impl TaskRunner {
                 )))
                 .await
             }
+            RunEnd::Left => {
+                self.core.left.fetch_add(1, Ordering::Relaxed);
+                self.flush().await
+            }
             RunEnd::ServerStopped => {
+                self.core.failed.fetch_add(1, Ordering::Relaxed);
                 let status = status::interrupted(self.env(), &self.record);
                 self.write(TaskChange::Status(status)).await
             }

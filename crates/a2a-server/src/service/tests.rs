@@ -102,6 +102,7 @@ impl TestService {
             runs: sender,
             live_runs,
             agents: Mutex::new(Ok(vec![agent("main"), agent("other")])),
+            detached: false.into(),
         });
         let clock = Arc::new(TestClock::new());
         let service = Service::start(ServiceComponents {

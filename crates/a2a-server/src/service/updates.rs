@@ -1,11 +1,13 @@
 //! The updates of a task for a client.
 
 use std::collections::HashMap;
+use std::pin::Pin;
 
 use a2a::v1_0::{StreamResponse, TaskArtifactUpdateEvent, TaskStatusUpdateEvent};
 use futures_util::stream::{self, BoxStream};
 use futures_util::{StreamExt, future};
 use serde_json::Value;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::TaskUpdates;
 use super::view::View;
@@ -13,11 +15,13 @@ use crate::metrics::OpenStream;
 use crate::store::{TaskSubscription, TaskUpdate};
 use crate::task_record::{TaskChange, is_interrupted};
 
-/// Returns the task and its updates until it is terminal or interrupted (A2A 1.0 §3.1.2).
+/// Returns the task and its updates until it is terminal or interrupted (A2A 1.0 §3.1.2), or until `ending` is
+/// cancelled.
 pub(super) fn updates(
     subscription: TaskSubscription,
     view: View,
     listening: OpenStream,
+    ending: CancellationToken,
 ) -> TaskUpdates {
     let TaskSubscription { record, updates } = subscription;
     let state = UpdateStream {
@@ -27,6 +31,7 @@ pub(super) fn updates(
         updates,
         view,
         excess: false,
+        ending: Box::pin(ending.cancelled_owned()),
         _listening: listening,
     };
     let first = StreamResponse::Task(view.apply(record.task));
@@ -46,13 +51,20 @@ struct UpdateStream {
     updates: BoxStream<'static, TaskUpdate>,
     view: View,
     excess: bool,
+    /// Resolves when the server stops.
+    ending: Pin<Box<WaitForCancellationFutureOwned>>,
     _listening: OpenStream,
 }
 
 impl UpdateStream {
     async fn next(&mut self) -> Option<StreamResponse> {
         while !self.excess {
-            let update = match self.updates.next().await? {
+            let update = tokio::select! {
+                biased;
+                update = self.updates.next() => update?,
+                () = &mut self.ending => return None,
+            };
+            let update = match update {
                 TaskUpdate::Snapshot(record) => {
                     self.excess = record.is_terminal() || record.is_interrupted();
                     self.metadata = record.task.metadata.clone().unwrap_or_default();

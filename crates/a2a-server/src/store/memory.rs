@@ -432,6 +432,10 @@ impl TaskStore for MemoryStore {
         done(Ok(!ids.is_empty()))
     }
 
+    fn outlives_process(&self) -> bool {
+        false
+    }
+
     fn ready(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         done(Ok(()))
     }

@@ -1,5 +1,6 @@
 //! Backends of agents, from options or from the configuration of a gateway.
 
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use gateway_agent::{
     AgentBackend, AgentSettings, CommandBackend, ModelBackend, ModelSettings, ToolBackend,
 };
 use gateway_server::config::{BackendConfig, ModelConfig, OpenClawConfig, TargetConfig};
+use openclaw_server::config::{GatewayConfig, local_gateway};
 use openclaw_server::executor::state_dir;
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -68,11 +70,11 @@ pub(super) struct BackendArgs {
     #[arg(long, value_name = "AGENT", group = "backend", conflicts_with_all = ["vote", "reason", "confidence", "delay_ms", "reply"])]
     openclaw: Option<String>,
 
-    /// The URL of OpenClaw's gateway
-    #[arg(long, value_name = "URL", requires = "openclaw", default_value = BackendConfig::OPENCLAW_URL)]
-    openclaw_url: String,
+    /// The URL of OpenClaw's gateway [default: the port in OpenClaw's openclaw.json, else ws://127.0.0.1:18789]
+    #[arg(long, value_name = "URL", requires = "openclaw")]
+    openclaw_url: Option<String>,
 
-    /// Send the token in this environment variable to OpenClaw's gateway
+    /// Send the token in this environment variable to OpenClaw's gateway [default: OPENCLAW_GATEWAY_TOKEN, else the token in openclaw.json; with --openclaw-url none]
     #[arg(long, value_name = "VAR", requires = "openclaw")]
     openclaw_token_env: Option<String>,
 
@@ -179,9 +181,18 @@ pub(super) fn secret_variables(config: &BackendConfig) -> impl Iterator<Item = S
         let names = variables.iter().map(|variable| variable.name().to_owned());
         names.collect::<Vec<_>>()
     });
+    let is_found = config
+        .openclaw
+        .as_ref()
+        .is_some_and(|openclaw| openclaw.url.is_none() && openclaw.token.is_none());
+    let usual = is_found.then(|| Secret::Unresolved {
+        source: "env".to_owned(),
+        id: "OPENCLAW_GATEWAY_TOKEN".to_owned(),
+    });
     let own = key
         .into_iter()
         .chain(token)
+        .chain(usual)
         .filter_map(|secret| match secret {
             Secret::Unresolved { id, .. } => Some(id),
             Secret::Known(_) | Secret::Resolved(_) => None,
@@ -237,10 +248,9 @@ fn openclaw_url(plugin: &str, alias: &str) -> Option<String> {
     let gateway = &config["gateway"];
     let dialect = gateway["dialect"].as_str().unwrap_or("auto");
     let may_be_openclaw = matches!(dialect, "openclaw" | "auto");
-    let url = gateway["url"]
-        .as_str()
-        .unwrap_or(BackendConfig::OPENCLAW_URL);
-    (alias.starts_with(GATEWAY_ALIAS) && may_be_openclaw).then(|| url.to_owned())
+    let is_openclaw = alias.starts_with(GATEWAY_ALIAS) && may_be_openclaw;
+    let url = gateway["url"].as_str().map(str::to_owned);
+    is_openclaw.then(|| url.unwrap_or_else(|| GatewayConfig::default().url().into_owned()))
 }
 
 fn model(config: &ModelConfig) -> Result<ModelBackend, Failure> {
@@ -274,14 +284,50 @@ fn system(file: &PathBuf) -> Result<String, Failure> {
     fs::read_to_string(file).map_err(failed)
 }
 
+/// Returns the URL and the token of the OpenClaw that a backend uses.
+///
+/// # Errors
+/// OpenClaw's configuration cannot be used.
+fn openclaw_gateway(config: &OpenClawConfig) -> Result<(String, Option<Secret>), Failure> {
+    match &config.url {
+        Some(url) => Ok((url.clone(), config.token.clone())),
+        None => local_gateway(config.token.clone(), |name| env::var_os(name))
+            .map_err(|error| Failure::usage(error.message)),
+    }
+}
+
+/// Checks that a backend does not use the gateway at `address` itself as its OpenClaw.
+///
+/// # Errors
+/// The backend would connect to its own gateway.
+pub(super) fn check_not_own(config: &BackendConfig, address: SocketAddr) -> Result<(), Failure> {
+    let Some(openclaw) = &config.openclaw else {
+        return Ok(());
+    };
+    let (url, _) = openclaw_gateway(openclaw)?;
+    let ip = address.ip();
+    let is_own = gateway_url(&url).is_ok_and(|url| {
+        (ip.is_loopback() || ip.is_unspecified())
+            && is_this_machine(&url)
+            && url.port_or_known_default() == Some(address.port())
+    });
+    match is_own {
+        false => Ok(()),
+        true => Err(Failure::usage(format!(
+            "its OpenClaw gateway `{url}` is the address of this gateway; let this gateway listen on another port (`--port`), or name OpenClaw's gateway with `url`"
+        ))),
+    }
+}
+
 /// Returns a plugin configuration for OpenClaw's gateway.
 fn openclaw(config: &OpenClawConfig) -> Result<String, Failure> {
-    let url = gateway_url(&config.url)
+    let (url, token) = openclaw_gateway(config)?;
+    let url = gateway_url(&url)
         .map_err(|error| Failure::usage(format!("the URL of OpenClaw's gateway {error}")))?;
     let mut gateway = json!({
         "enabled": true, "url": url.as_str(), "dialect": "openclaw", "allowRemote": !is_this_machine(&url),
     });
-    if let Some(token) = &config.token {
+    if let Some(token) = &token {
         use secrecy::ExposeSecret as _;
         gateway["token"] = secret(token)?.expose_secret().into();
     }

@@ -13,6 +13,7 @@ use super::backend::{self, OpenedBackend};
 use super::gateway_args::FileArgs;
 use crate::{
     exit::{Exit, Failure},
+    log::{self, LogArgs, LogFormat},
     output::{LineWriter, note},
     shutdown, text,
 };
@@ -24,6 +25,7 @@ use gateway_server::{
     config::{AgentConfig, Fsync, PORT},
     sessions::SessionError,
 };
+use openclaw_server::tracing_log::TracingLog;
 use testkit::conformance::gateways::{Gateways, PROFILES, profile};
 
 /// The profile name of the reference gateway with `strict` enabled.
@@ -47,6 +49,9 @@ pub(super) struct RunArgs {
     /// Print the address of the gateway as a line of JSON
     #[arg(long, help_heading = "Output")]
     json: bool,
+
+    #[command(flatten)]
+    log: LogArgs,
 
     #[command(flatten)]
     files: FileArgs,
@@ -108,7 +113,13 @@ async fn run_gateway(
         if config.strict { ", strict" } else { "" },
         config.state_dir.join("agents").display()
     );
-    let log: Arc<dyn Log> = Arc::new(StandardError { verbose });
+    let log: Arc<dyn Log> = match args.log.log {
+        LogFormat::Human => Arc::new(StandardError { verbose }),
+        LogFormat::Json => {
+            log::install(LogFormat::Json, verbose);
+            Arc::new(TracingLog)
+        }
+    };
     let configured = config.agents.clone();
     let shutdown = shutdown::on_signal()?;
     let server = Server::bind(config, Arc::new(SystemEnvironment), Arc::clone(&log)).await;
@@ -149,7 +160,9 @@ fn supervisor(
     let mut supervisor = Supervisor::new(log);
     let mut all = Vec::new();
     for (name, config) in with_backend() {
-        let opened = backend::open(&config, &hidden).map_err(|failure| Failure {
+        let opened = backend::check_not_own(&config, server.address())
+            .and_then(|()| backend::open(&config, &hidden));
+        let opened = opened.map_err(|failure| Failure {
             message: format!("cannot start the agent `{name}`: {}", failure.message),
             exit: failure.exit,
         })?;
@@ -163,6 +176,9 @@ fn supervisor(
 /// Returns a hint about the command line, if the error message has none.
 fn start_hint(error: &StartError) -> &'static str {
     match error {
+        StartError::Taken { address, .. } if address.port() == PORT => {
+            "; it is also the default port of OpenClaw's gateway: `--port` names another, and `--port 0` selects a free one"
+        }
         StartError::Taken { .. } => "; `--port` names another, and `--port 0` selects a free one",
         StartError::Sessions(SessionError::Locked(..)) => {
             ", or choose another directory with `--state-dir`"
@@ -190,7 +206,7 @@ impl Log for StandardError {
     }
 
     fn enabled(&self, level: Level) -> bool {
-        self.verbose || level >= Level::Warn
+        self.verbose || level >= Level::Info
     }
 }
 

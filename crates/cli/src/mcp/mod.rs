@@ -21,6 +21,7 @@ use super::{
     caller, config,
     exit::{Exit, Failure},
     instance::Library,
+    log::{self, LogArgs},
     output::{LineWriter, note},
     serve, shutdown,
     target::PeerArgs,
@@ -100,6 +101,9 @@ struct HttpArgs {
     /// End a call over /remote_agent/write after this time
     #[arg(long, value_name = "MS", default_value_t = default_timeout_ms(Route::Write), requires = "listen", value_parser = clap::value_parser!(u64).range(1..))]
     write_timeout_ms: u64,
+
+    #[command(flatten)]
+    log: LogArgs,
 }
 
 fn default_timeout_ms(route: Route) -> u64 {
@@ -179,7 +183,7 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
                 .map_err(|error| Failure::new(format!("cannot serve the host: {error}")))?;
         }
         Some(listen) => {
-            serve::install_log(verbose);
+            log::install(args.http.log.log, verbose);
             let config = args.http.config(listen)?;
             options.key = Some(key::read_or_create(&args.http.state_dir()?)?);
             let body_bytes = config.limits.body_bytes;

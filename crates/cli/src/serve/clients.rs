@@ -5,12 +5,16 @@ use secrecy::ExposeSecret as _;
 use serde_json::json;
 
 use super::flags::FileArgs;
+use super::tasks::running::RunningServer;
 use crate::{
     exit::{Exit, Failure},
     output::{LineWriter, note},
     table::Table,
 };
+use a2a_server::store::sqlite;
 use openclaw_server::clients::{ClientFile, ClientFileError};
+use openclaw_server::config::{ServeConfig, TaskStoreKind};
+use url::Url;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -20,8 +24,8 @@ Examples:
   remote-agent serve clients rotate ada
   remote-agent serve clients remove ada
 
-A running server applies changes within a second. A server that started without clients requires no token until \
-it restarts.";
+A server that started with clients applies changes within a second. A server that started without clients \
+requires no token until it restarts.";
 
 /// Add, list, rotate and remove the clients of a server
 #[derive(Debug, clap::Args)]
@@ -76,11 +80,14 @@ enum Command {
     },
 }
 
+/// What holds without clients.
+const NO_CLIENTS: &str = "no clients are left; a server that starts now requires no token and listens only on this machine; a server that started with clients still requires a token";
+
 /// Runs the subcommand.
 ///
 /// # Errors
 /// A sentence with the failed action, the cause and a hint.
-pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
+pub(super) async fn run(args: &Args) -> Result<Exit, Failure> {
     let lines = LineWriter::default();
     let failed = |error: ClientFileError| Failure::new(error.to_string());
     match &args.command {
@@ -90,7 +97,8 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
             json,
             files,
         } => {
-            let file = ClientFile::in_directory(&files.read()?.state_dir);
+            let config = files.read()?;
+            let file = ClientFile::in_directory(&config.state_dir);
             let token = file.add(name, *operator).map_err(failed)?;
             let token = token.expose_secret();
             if *json {
@@ -98,9 +106,10 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
                 lines.write(line.to_string());
             } else {
                 note(format_args!(
-                    "token of `{name}`, printed only once; {} stores its hash\n  send it as `Authorization: Bearer TOKEN`, or with `remote-agent send --url URL --bearer-env VARIABLE`\n  restart a server that started without clients; until then it requires no token",
+                    "token of `{name}`, printed only once; {} stores its hash\n  send it as `Authorization: Bearer TOKEN`, or with `remote-agent send --url URL --bearer-env VARIABLE`",
                     file.path().display()
                 ));
+                warn_about_open_server(&config).await;
                 lines.write(token.to_owned());
             }
         }
@@ -130,29 +139,57 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
                 }
                 lines.write(table.render());
             } else {
-                note(
-                    "no clients; a server that starts now requires no token and listens only on this machine; a running server still requires a token",
-                );
+                note(NO_CLIENTS);
+                warn_about_open_server(&config).await;
             }
         }
         Command::Rotate { name, files } => {
-            let file = ClientFile::in_directory(&files.read()?.state_dir);
+            let config = files.read()?;
+            let file = ClientFile::in_directory(&config.state_dir);
             let token = file.rotate(name).map_err(failed)?;
             let token = token.ok_or_else(|| unknown_client(name, &file))?;
             note(format_args!(
-                "new token of `{name}`, printed only once; the old token is revoked"
+                "new token of `{name}`, printed only once; it replaces the old token"
             ));
+            warn_about_open_server(&config).await;
             lines.write(token.expose_secret().to_owned());
         }
         Command::Remove { name, files } => {
-            let file = ClientFile::in_directory(&files.read()?.state_dir);
+            let config = files.read()?;
+            let file = ClientFile::in_directory(&config.state_dir);
             if !file.remove(name).map_err(failed)? {
                 return Err(unknown_client(name, &file));
             }
-            note(format_args!("removed `{name}`"));
+            let is_last = config.clients.is_empty() && file.read().map_err(failed)?.is_empty();
+            match is_last {
+                true => note(format_args!("removed `{name}`; {NO_CLIENTS}")),
+                false => note(format_args!("removed `{name}`")),
+            }
+            warn_about_open_server(&config).await;
         }
     }
     Ok(Exit::Ok)
+}
+
+/// Says so if the running server on this directory started without clients, because it then accepts every request.
+async fn warn_about_open_server(config: &ServeConfig) {
+    let Ok(TaskStoreKind::Directory(path)) = config.store(|name| std::env::var(name).ok()) else {
+        // The store does not name its server.
+        note("a server that started without clients requires no token until it restarts");
+        return;
+    };
+    let Ok(Some(holder)) = sqlite::holder(&path) else {
+        return;
+    };
+    let url = holder.and_then(|holder| Url::parse(&holder.url?).ok());
+    let server = url.and_then(|url| Some((url.clone(), RunningServer::new(url, None).ok()?)));
+    if let Some((url, server)) = server
+        && server.is_open().await
+    {
+        note(format_args!(
+            "warning: the server at {url} started without clients: it requires no token until you restart it"
+        ));
+    }
 }
 
 fn unknown_client(name: &str, file: &ClientFile) -> Failure {

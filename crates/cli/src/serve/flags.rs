@@ -135,6 +135,10 @@ struct ExecutorArgs {
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
 
+    /// How long running tasks may take to end when the server stops, in seconds; the next server on the same task store continues the others [default: 5]
+    #[arg(long, value_name = "SECONDS")]
+    drain: Option<u64>,
+
     /// The command of OpenClaw, for the executor command [default: openclaw, in PATH]
     #[arg(long, value_name = "FILE")]
     openclaw_path: Option<PathBuf>,
@@ -340,6 +344,7 @@ impl ServeArgs {
         overrides.put("sessionId", executor.session_id.as_deref());
         overrides.put("thinking", executor.thinking.as_deref());
         overrides.put("timeout", executor.timeout);
+        overrides.put("drain", executor.drain);
         overrides.put(
             "openclawPath",
             executor.openclaw_path.as_deref().map(command),

@@ -2,7 +2,6 @@
 
 mod clients;
 mod flags;
-mod log;
 mod overrides;
 mod run;
 mod tasks;
@@ -12,11 +11,6 @@ use clap::Subcommand;
 use super::exit::{Exit, Failure};
 
 pub(crate) use run::failure as start_failure;
-
-/// Installs a logger that writes to standard error, in the human-readable format.
-pub(crate) fn install_log(verbose: bool) {
-    log::install(log::LogFormat::Human, verbose);
-}
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,8 +33,8 @@ For other machines, with a token for each client:
       a proxy on this machine secures connections
 
 A flag overrides the file. The server offers A2A 1.0 and 0.3 over JSON-RPC and HTTP+JSON, a page for the operator at `/`, and \
-`/healthz`, `/readyz` and `/metrics`. Ctrl-C stops it; tasks that still run fail as `interrupted`. The repository has a systemd unit \
-and a container file for it in `deploy/` (docs/how-to/deploy.md).
+`/healthz`, `/readyz` and `/metrics`. Ctrl-C stops it after running tasks had time to end; the next server on the same task store continues the others. The repository has systemd units \
+and a container file in `deploy/` (docs/how-to/deploy.md).
 
 Exit codes: 0 ended by Ctrl-C or SIGTERM, 1 cannot listen or store tasks, 2 wrong usage or configuration.";
 
@@ -68,7 +62,7 @@ enum Command {
 pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     match args.command {
         None => run::run(args.run, verbose).await,
-        Some(Command::Clients(args)) => clients::run(&args),
+        Some(Command::Clients(args)) => clients::run(&args).await,
         Some(Command::Tasks(args)) => tasks::run(args).await,
     }
 }

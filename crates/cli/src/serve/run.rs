@@ -5,12 +5,13 @@ use std::io::ErrorKind;
 use serde_json::json;
 
 use super::flags::ServeArgs;
-use super::log::{self, LogFormat};
 use crate::{
     exit::{Exit, Failure},
+    log::{self, LogArgs},
     output::{LineWriter, note},
-    shutdown,
+    shutdown::{self, Shutdown},
 };
+use a2a_server::service::Closed;
 use openclaw_server::assembly::{Server, StartError};
 
 /// The options of `serve`.
@@ -23,15 +24,8 @@ pub(super) struct RunArgs {
     #[arg(long, help_heading = "Output")]
     json: bool,
 
-    /// The format of log lines on standard error
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        value_enum,
-        default_value_t,
-        help_heading = "Output"
-    )]
-    log: LogFormat,
+    #[command(flatten)]
+    log: LogArgs,
 }
 
 /// Runs the server until Ctrl-C, or until the system stops it.
@@ -39,7 +33,7 @@ pub(super) struct RunArgs {
 /// # Errors
 /// The configuration is invalid, the port is taken, or the task store is unusable.
 pub(super) async fn run(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
-    log::install(args.log, verbose);
+    log::install(args.log.log, verbose);
     let config = args.serve.read()?;
     let ignored_flags = args.serve.ignored_flags(config.executor);
     if !ignored_flags.is_empty() {
@@ -48,18 +42,36 @@ pub(super) async fn run(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
             ignored_flags.join(", ")
         ));
     }
-    let shutdown = shutdown::on_signal()?;
+    let Shutdown { stop, force } = shutdown::on_signals()?;
     let server = Server::bind(config).await.map_err(failure)?;
     let lines = LineWriter::default();
     print_started(&server, args.json, &lines);
     if let Err(reason) = server.ready().await {
         tracing::warn!("the server listens, but its executor is not ready: {reason}");
     }
-    server.run(shutdown).await;
+    let closed = server.run(stop, force).await;
     if !args.json {
-        note("server stopped; tasks that still ran failed as `interrupted`");
+        note(stopped_text(closed));
     }
     Ok(Exit::Ok)
+}
+
+/// Returns a sentence about the tasks that had not ended.
+fn stopped_text(closed: Closed) -> String {
+    let mut text = "server stopped".to_owned();
+    if closed.left > 0 {
+        text += &format!(
+            "; unfinished tasks: {}, which the next server on this task store continues",
+            closed.left
+        );
+    }
+    if closed.failed > 0 {
+        text += &format!(
+            "; failed as `interrupted`, because no server can continue them: {}",
+            closed.failed
+        );
+    }
+    text
 }
 
 fn print_started(server: &Server, as_json: bool, lines: &LineWriter) {

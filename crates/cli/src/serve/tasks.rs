@@ -1,6 +1,6 @@
 //! `remote-agent serve tasks`: manages the stored tasks of all clients of a server.
 
-mod running;
+pub(super) mod running;
 mod salvage;
 mod source;
 mod stored;

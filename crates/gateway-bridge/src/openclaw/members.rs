@@ -53,7 +53,6 @@ impl OpenClaw {
             .into_iter()
             .filter(|agent| agent["kind"] != "system")
             .filter_map(|agent| member(agent, busy.as_ref()))
-            .filter(|member| self.settings.allows(&member.name))
             .collect())
     }
 

@@ -232,6 +232,10 @@ fn write_event(f: &mut fmt::Formatter<'_>, event: &Value) -> fmt::Result {
                 write!(f, " (confidence {confidence})")?;
             }
         }
+        "late-vote" => {
+            let (id, member, vote) = (field("proposalId"), field("from"), field("vote"));
+            write!(f, "{id} {member} {vote}, after the decision")?;
+        }
         "decision" => {
             write!(f, "{} {}", field("proposalId"), field("result"))?;
             if event["consensus"] == false {

@@ -68,10 +68,10 @@ pub struct TargetConfig {
 pub struct OpenClawConfig {
     /// Its name.
     pub agent: String,
-    /// The URL of OpenClaw's gateway.
-    #[serde(default = "openclaw_url")]
-    pub url: String,
-    /// The token of OpenClaw's gateway.
+    /// The URL of OpenClaw's gateway; `None` for the gateway of the OpenClaw on this machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// The token of OpenClaw's gateway; `None` for that of the OpenClaw on this machine if no URL is set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<Secret>,
 }
@@ -81,8 +81,6 @@ impl BackendConfig {
     pub const TIMEOUT_MS: u64 = 120_000;
     /// The default of [`concurrency`](Self::concurrency).
     pub const CONCURRENCY: NonZeroUsize = NonZeroUsize::new(4).unwrap();
-    /// The default URL of OpenClaw's gateway.
-    pub const OPENCLAW_URL: &str = "ws://127.0.0.1:18789";
 
     /// Returns the kinds of backends that are set; a valid configuration has one.
     pub fn kinds(&self) -> impl Iterator<Item = &'static str> {
@@ -114,8 +112,4 @@ fn timeout_ms() -> u64 {
 
 fn concurrency() -> NonZeroUsize {
     BackendConfig::CONCURRENCY
-}
-
-fn openclaw_url() -> String {
-    BackendConfig::OPENCLAW_URL.to_owned()
 }

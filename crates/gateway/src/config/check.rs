@@ -108,8 +108,9 @@ fn check_backend(backend: &BackendConfig, place: &str) -> Result<(), ConfigError
             ConfigError::at(format!("{place}/model/url"), format!("the URL {reason}"))
         })?;
     }
-    if let Some(openclaw) = &backend.openclaw {
-        gateway_url(&openclaw.url).map_err(|reason| {
+    let url = backend.openclaw.as_ref();
+    if let Some(url) = url.and_then(|openclaw| openclaw.url.as_deref()) {
+        gateway_url(url).map_err(|reason| {
             ConfigError::at(format!("{place}/openclaw/url"), format!("the URL {reason}"))
         })?;
     }

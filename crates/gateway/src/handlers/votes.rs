@@ -226,6 +226,12 @@ impl GatewayState {
             VoteOutcome::Counted(listeners, decided) => (listeners, decided),
             VoteOutcome::Unknown => return invalid("unknown proposal; check `content.proposalId`"),
             VoteOutcome::VoteRejection(VoteRejection::Late) => {
+                self.publish(
+                    GatewayEvent::new("late-vote")
+                        .with("proposalId", &**id)
+                        .with("from", member)
+                        .with("vote", vote.as_str()),
+                );
                 return invalid("the proposal is decided already; the vote does not count");
             }
             VoteOutcome::VoteRejection(VoteRejection::SecondVote) => {

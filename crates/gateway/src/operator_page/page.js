@@ -15,6 +15,7 @@ let socket = null;
 let cursor = null;
 let wait = FIRST_WAIT;
 let number = 0;
+let lateVoter = null;
 let key = sessionStorage.getItem("gateway-key");
 
 function element(name, className, text) {
@@ -24,10 +25,19 @@ function element(name, className, text) {
   return made;
 }
 
+// A generated id is cut. The whole id is in the title of its cell.
+function shortId(text) {
+  return text.replace(/^((?:client|sess|prop|msg)-[0-9a-f]{8})-[0-9a-f-]{27}$/, "$1…");
+}
+
 function row(className, cells) {
   const made = element("tr", className);
-  for (const [name, content] of cells) {
+  for (const [name, whole, label] of cells) {
     const cell = element("td", name);
+    const content = typeof whole === "string" ? shortId(whole) : whole;
+    if (content !== whole) cell.title = whole;
+    // The label is visible where the table has no head. A cell without text has none.
+    if (label && content !== "") cell.dataset.label = label;
     cell.append(content);
     made.append(cell);
   }
@@ -45,7 +55,7 @@ function trouble(text) {
 }
 
 function clock(ms) {
-  return new Date(ms).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+  return new Date(ms).toLocaleString([], { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit" });
 }
 
 function send(type, content) {
@@ -58,7 +68,7 @@ function send(type, content) {
 // How the gateway runs an agent: restarts, the wait for the next start, and the last exit.
 function runText(run) {
   if (!run) return "";
-  const parts = [String(run.restarts)];
+  const parts = [run.restarts === 1 ? "1 restart" : run.restarts + " restarts"];
   if (run.startsInMs !== undefined) parts.push("starts in " + Math.ceil(run.startsInMs / 1000) + " s");
   if (run.lastExit) parts.push("ended last: " + run.lastExit);
   return parts.join(", ");
@@ -67,18 +77,28 @@ function runText(run) {
 function drawAgents() {
   const isAway = (name) => (agents.get(name).status || "offline") === "offline";
   const names = [...agents.keys()].sort((a, b) => isAway(a) - isAway(b) || (a < b ? -1 : 1));
-  const rows = names.map((name) => {
+  // The gateway also lists agents that it knows by name only.
+  const isUnused = (name) => isAway(name) && !agents.get(name).sessions && !agents.get(name).backend;
+  const rows = names.filter((name) => !isUnused(name)).map((name) => {
     const agent = agents.get(name);
     const status = agent.status || "offline";
     return row(status, [
       ["where", element("span", "state", status)],
       ["name", name],
       ["role", agent.role || ""],
-      ["agent", agent.backend || "a client"],
-      ["asked", runText(agent.run)],
-      ["number", agent.sessions === undefined ? "" : String(agent.sessions)],
+      ["agent", agent.backend || (status === "offline" ? "" : "a client"), "runs in"],
+      ["run", runText(agent.run)],
+      ["number", agent.sessions === undefined ? "" : String(agent.sessions), "sessions"],
     ]);
   });
+  const unused = names.filter(isUnused);
+  if (unused.length > 0) {
+    const cell = element("td", "unused", "known, never connected: " + unused.join(", "));
+    cell.colSpan = 5;
+    const away = row("offline", [["where", element("span", "state", "offline")]]);
+    away.append(cell);
+    rows.push(away);
+  }
   byId("agent-rows").replaceChildren(...rows);
   const present = names.filter((name) => !isAway(name)).length;
   byId("shown").textContent = present + " of " + names.length + " connected";
@@ -92,13 +112,14 @@ function drawProposals() {
       line.append(element("span", "state", member + " " + vote));
       votes.append(line);
     }
+    for (const [member, vote] of proposal.late) votes.append(element("div", "late", member + " " + vote + ", after the decision"));
     const named = element("div");
     if (proposal.text) named.append(element("div", "text", proposal.text));
     named.append(element("code", "id", proposal.id));
     return row(proposal.state, [
       ["where", element("span", "state", proposal.state)],
       ["asked", named],
-      ["client", proposal.by],
+      ["client", proposal.by, "by"],
       ["votes", votes],
       ["since", clock(proposal.time)],
     ]);
@@ -110,7 +131,7 @@ function onProposal(event) {
   const id = event.proposalId;
   if (!id) return;
   if (!proposals.has(id)) {
-    proposals.set(id, { id, by: "", time: event.time, votes: new Map(), state: "open" });
+    proposals.set(id, { id, by: "", time: event.time, votes: new Map(), late: new Map(), state: "open" });
     if (proposals.size > MAX_PROPOSALS) proposals.delete(proposals.keys().next().value);
   }
   const proposal = proposals.get(id);
@@ -119,29 +140,42 @@ function onProposal(event) {
     proposal.text = event.text;
   }
   if (event.happened === "vote") proposal.votes.set(event.from, event.vote);
+  if (event.happened === "late-vote" && !proposal.votes.has(event.from)) proposal.late.set(event.from, event.vote);
   if (event.happened === "decision") proposal.state = event.result;
   drawProposals();
 }
 
+function eventText(event) {
+  if (event.happened === "late-vote") return event.vote + ": the vote of " + event.from + " came after the decision and does not count";
+  if (event.happened === "refused") return [event.type, event.error].filter(Boolean).join(": ");
+  return event.text || event.error || event.vote || event.result || "";
+}
+
 function onEvent(event) {
   cursor = event.cursor || cursor;
-  if (["proposal", "vote", "decision"].includes(event.happened)) onProposal(event);
+  if (["proposal", "vote", "late-vote", "decision"].includes(event.happened)) onProposal(event);
+  if (event.happened === "late-vote") lateVoter = event.from;
+  // The gateway also refuses a late vote. The row of the vote has said so.
+  const isLateVote = event.happened === "refused" && event.type === "vote" && event.from === lateVoter;
+  if (event.happened !== "late-vote") lateVoter = null;
+  if (isLateVote) return;
   const missed = event.missed ? event.missed + " events are missing before this one. " : "";
   const rows = byId("event-rows");
   rows.prepend(row(event.happened, [
     ["since", clock(event.time)],
-    ["name", event.happened],
-    ["client", event.from || ""],
-    ["agent", event.to || event.proposalId || ""],
-    ["agent", event.sessionId || ""],
-    ["asked", missed + (event.text || event.error || event.vote || event.result || "")],
+    ["name", event.happened === "late-vote" ? "vote" : event.happened],
+    ["client", event.from || "", "from"],
+    ["agent", event.to || event.proposalId || "", event.to ? "to" : "proposal"],
+    ["agent", event.sessionId || "", "session"],
+    ["asked", missed + eventText(event)],
   ]));
   while (rows.children.length > MAX_EVENTS) rows.lastChild.remove();
 }
 
 function subscribe() {
   const content = { channel: "gateway:events", content: byId("texts").checked };
-  if (cursor) content.after = cursor;
+  // Without a known cursor, the gateway sends the recent events.
+  content.after = cursor || "none";
   send("subscribe", content);
 }
 
@@ -185,7 +219,7 @@ function onMessage(message) {
       if (content.channel === "gateway:events") onEvent(content);
       break;
     case "subscribe":
-      cursor = content.cursor || cursor;
+      if (cursor) cursor = content.cursor || cursor;
       break;
     case "error":
       if (content.code === 5001 || content.code === 5002 || content.code === 5003) refuse(content.error || content.message);

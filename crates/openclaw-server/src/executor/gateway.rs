@@ -13,6 +13,7 @@ mod event_forwarder;
 mod outcome;
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -41,7 +42,6 @@ use self::collective::Proposal;
 use super::delegated::DelegationWriter;
 use super::parts;
 use super::settings::Thinking;
-use abort::{AbortGuard, AbortRequest};
 use event_forwarder::EventForwarder;
 
 /// How long the readiness check of the gateway may take.
@@ -81,6 +81,8 @@ struct Runs {
     env: Arc<dyn Environment>,
     /// The name of the default agent, once it is known.
     default: Mutex<Option<String>>,
+    /// Whether runs continue when their futures are dropped.
+    detached: AtomicBool,
 }
 
 impl GatewayExecutor {
@@ -104,11 +106,16 @@ impl GatewayExecutor {
             delegated: DelegationWriter::new(state_dir, Arc::clone(&env), log),
             env,
             default: Mutex::default(),
+            detached: AtomicBool::new(false),
         })))
     }
 }
 
 impl Executor for GatewayExecutor {
+    fn detach(&self) {
+        self.0.detached.store(true, Ordering::Relaxed);
+    }
+
     fn close(&self) -> BoxFuture<'_, ()> {
         self.0.gateway.close()
     }
@@ -460,33 +467,6 @@ impl RunHandle {
             }
         }
         Err(last.map_or_else(outcome::interrupted, |error| outcome::outcome(&error)))
-    }
-
-    /// Polls `work` until it ends. Aborts the run at the gateway if `cancel` resolves or this future is dropped.
-    async fn until_canceled(
-        &self,
-        work: impl Future<Output = Outcome>,
-        cancel: &CancellationToken,
-    ) -> Outcome {
-        let mut abort_guard = AbortGuard::new(self.abort_request());
-        let canceled = tokio::select! {
-            outcome = work => {
-                drop(abort_guard.take());
-                return outcome;
-            }
-            () = cancel.cancelled() => abort_guard.take(),
-        };
-        if let Some(abort_request) = canceled {
-            abort_request.abort().await;
-        }
-        Outcome::Failed {
-            reason: "canceled",
-            text: "the run was aborted on request".into(),
-        }
-    }
-
-    fn abort_request(&self) -> AbortRequest {
-        AbortRequest::new(self.peer(), self.run.clone())
     }
 }
 

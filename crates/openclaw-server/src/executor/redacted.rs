@@ -109,6 +109,10 @@ impl Executor for Redacted {
         })
     }
 
+    fn detach(&self) {
+        self.inner.detach();
+    }
+
     fn close(&self) -> BoxFuture<'_, ()> {
         self.inner.close()
     }

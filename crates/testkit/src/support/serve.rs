@@ -88,7 +88,8 @@ impl Server {
         self.signal("-KILL");
     }
 
-    fn signal(&self, signal: &str) {
+    /// Sends it a signal, such as `-TERM`.
+    pub fn signal(&self, signal: &str) {
         let sent = Command::new("kill")
             .args([signal, &self.id().to_string()])
             .status();

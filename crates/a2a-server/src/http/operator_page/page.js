@@ -76,29 +76,92 @@ function formatDuration(task) {
 }
 
 function formatTime(ms) {
-  const date = new Date(ms);
-  const today = date.toDateString() === new Date().toDateString();
-  const time = date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" });
-  return today ? time : date.toLocaleDateString([], { day: "numeric", month: "short" }) + ", " + time;
+  return new Date(ms).toLocaleString([], { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit" });
+}
+
+function sizeText(bytes) {
+  return bytes < 1024 ? bytes + " B" : bytes < 1 << 20 ? (bytes / 1024).toFixed(1) + " KiB" : (bytes / (1 << 20)).toFixed(1) + " MiB";
+}
+
+function partNode({ text, data, file, type, bytes, url }) {
+  if (text !== undefined) return createElement("div", "whole", text);
+  if (data !== undefined) return createElement("code", "whole", data);
+  const what = [file || "a file", type, bytes === undefined ? url : sizeText(bytes)];
+  return createElement("div", "whole", what.filter(Boolean).join(" · "));
+}
+
+function section(title, parts) {
+  const made = createElement("div", "part");
+  made.appendChild(createElement("h3", "", title));
+  for (const part of parts) made.appendChild(partNode(part));
+  return made;
+}
+
+// What a row opens to: the messages in order, the artifacts, and the times.
+function detailNodes(task) {
+  const times = "asked " + formatTime(task.createdMs) + " · " + task.state.replace("-", " ") + " since " + formatTime(task.statusMs || task.changedMs);
+  const messages = task.messages.map(({ from, parts }) => section(from === "client" ? "From the client" : "From the agent", parts));
+  const artifacts = task.artifacts.map(({ name, parts }) => section("Artifact " + name, parts));
+  const empty = messages.length + artifacts.length > 0 ? [] : [createElement("p", "", "The task has no messages.")];
+  return [...messages, ...artifacts, ...empty, createElement("p", "times", times)];
+}
+
+async function loadDetail(id) {
+  const parts = rows.get(id);
+  if (!parts || !parts.more) return;
+  parts.loadedAt = parts.changedAt;
+  let nodes;
+  try {
+    const response = await sendRequest("GET", "/api/tasks/" + encodeURIComponent(id));
+    nodes = response.ok ? detailNodes(await response.json()) : [createElement("p", "", "Cannot show the task: " + (await errorMessage(response)))];
+  } catch {
+    nodes = [createElement("p", "", "Cannot show the task: the connection failed.")];
+  }
+  if (parts.more) parts.more.firstChild.replaceChildren(...nodes);
+}
+
+function toggle(id) {
+  const parts = rows.get(id);
+  if (!parts) return;
+  if (parts.more) {
+    parts.more.remove();
+    parts.more = null;
+  } else {
+    parts.more = createElement("tr", "more");
+    const cell = parts.more.appendChild(createElement("td", "", "loading"));
+    cell.colSpan = 7;
+    parts.row.after(parts.more);
+    loadDetail(id);
+  }
+  parts.open.setAttribute("aria-expanded", String(parts.more !== null));
+  setText(parts.open, parts.more ? "Close" : "Open");
 }
 
 function createRow(id) {
   const row = createElement("tr");
   row.dataset.task = id;
-  const cell = (className) => row.appendChild(createElement("td", className));
+  const cell = (className, label) => {
+    const made = row.appendChild(createElement("td", className));
+    if (label) made.dataset.label = label;
+    return made;
+  };
   const state = cell("where").appendChild(createElement("span", "state"));
   const asked = cell("asked");
   const parts = { row, state, asked: asked.appendChild(createElement("div", "text")) };
   parts.says = asked.appendChild(createElement("div", "says text"));
   asked.appendChild(createElement("code", "id", id));
-  parts.agent = cell("agent");
-  parts.client = cell("client");
+  parts.agent = cell("agent", "agent");
+  parts.client = cell("client", "client");
   parts.since = cell("since");
   parts.took = cell("took number");
+  parts.more = null;
   const actions = cell("do");
+  parts.open = actions.appendChild(createElement("button", "open-task", "Open"));
+  parts.open.setAttribute("aria-expanded", "false");
+  parts.open.addEventListener("click", () => toggle(id));
   parts.cancel = actions.appendChild(createElement("button", "cancel", "Cancel"));
   parts.remove = actions.appendChild(createElement("button", "delete", "Delete"));
-  for (const button of [parts.cancel, parts.remove]) button.type = "button";
+  for (const button of [parts.open, parts.cancel, parts.remove]) button.type = "button";
   parts.cancel.addEventListener("click", () => runAction(id, "cancel"));
   parts.remove.addEventListener("click", () => confirmDelete(id));
   return parts;
@@ -119,6 +182,8 @@ function updateRow(parts, task) {
   const label = (task.asked || task.id).slice(0, 60);
   parts.cancel.setAttribute("aria-label", "Cancel: " + label);
   parts.remove.setAttribute("aria-label", "Delete: " + label);
+  parts.changedAt = task.changedMs + task.state;
+  if (parts.more && parts.loadedAt !== parts.changedAt) loadDetail(task.id);
 }
 
 function render() {
@@ -129,15 +194,19 @@ function render() {
     if (visibleIds.has(id)) continue;
     if (parts.row.contains(document.activeElement)) byId("tasks").focus();
     parts.row.remove();
+    if (parts.more) parts.more.remove();
     rows.delete(id);
   }
   const body = byId("rows");
-  shown.forEach((task, i) => {
+  const nodes = shown.flatMap((task) => {
     let parts = rows.get(task.id);
     if (!parts) rows.set(task.id, (parts = createRow(task.id)));
     updateRow(parts, task);
+    return parts.more ? [parts.row, parts.more] : [parts.row];
+  });
+  nodes.forEach((node, i) => {
     // Move a row only if its position changed, because a move takes the focus from its buttons.
-    if (body.children[i] !== parts.row) body.insertBefore(parts.row, body.children[i] || null);
+    if (body.children[i] !== node) body.insertBefore(node, body.children[i] || null);
   });
   for (const button of byId("filters").children) {
     const [id, , matches] = FILTERS.find(([name]) => name === button.dataset.group);

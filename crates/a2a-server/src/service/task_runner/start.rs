@@ -25,6 +25,12 @@ impl TaskRunner {
         (running, received)
     }
 
+    /// Returns the position of the client's newest message in a chain of delegations.
+    pub(in crate::service) fn delegation(&self) -> Option<serde_json::Value> {
+        let mut history = self.record.task.history.iter().flatten();
+        delegation(history.rfind(|message| message.role == Role::User)?)
+    }
+
     /// Returns the function that starts the run. A large message moves into the run, and the runner loads it again
     /// afterwards.
     fn start_fn(&mut self, request: RunRequest) -> Start {
@@ -53,8 +59,7 @@ impl TaskRunner {
                 Box::new(move |events, cancel| executor.run(input, events, cancel))
             }
             RunRequest::Reattach(run) => {
-                let metadata = message.metadata.as_ref();
-                let delegation = metadata.and_then(|metadata| metadata.get(DELEGATION).cloned());
+                let delegation = delegation(&message);
                 let input = input(&self.record, message, delegation);
                 Box::new(move |events, cancel| {
                     let again = executor.reattach(input, run, events, cancel);
@@ -68,6 +73,11 @@ impl TaskRunner {
             }
         }
     }
+}
+
+/// Returns the position of a message in a chain of delegations.
+fn delegation(message: &Message) -> Option<serde_json::Value> {
+    message.metadata.as_ref()?.get(DELEGATION).cloned()
 }
 
 /// Creates the input of the executor.

@@ -1,6 +1,6 @@
 //! An executor that the test controls, and the other components of a service.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use uuid::Uuid;
 
@@ -45,6 +45,7 @@ pub(super) struct ControlledExecutor {
     /// The names of the runs that `reattach` finds.
     pub(super) live_runs: Vec<String>,
     pub(super) agents: Mutex<Result<Vec<Agent>, ExecutorError>>,
+    pub(super) detached: AtomicBool,
 }
 
 impl ControlledExecutor {
@@ -99,6 +100,10 @@ impl Executor for ControlledExecutor {
 
     fn ready(&self) -> BoxFuture<'_, Result<(), ExecutorError>> {
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn detach(&self) {
+        self.detached.store(true, Ordering::SeqCst);
     }
 }
 

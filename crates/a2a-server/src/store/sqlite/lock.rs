@@ -123,7 +123,7 @@ fn in_use(directory: &Path, holder: Option<&Holder>) -> StoreError {
         None => "another process".to_owned(),
     };
     StoreError::Failed(format!(
-        "the task store `{}` is in use by {by}; stop that server, or give this one a directory of its own",
+        "the task store `{}` is in use by {by}; stop that server, or give this one a directory of its own with `--state-dir`",
         directory.display()
     ))
 }

@@ -17,14 +17,14 @@ use egress::{
 /// The maximum size of a response. A page of 200 tasks with excerpts is much smaller.
 const MAX_RESPONSE_BYTES: usize = 4 << 20;
 
-pub(super) struct RunningServer {
+pub(in crate::serve) struct RunningServer {
     net: ReqwestClient,
     url: Url,
     headers: HeaderMap,
 }
 
 impl RunningServer {
-    pub(super) fn new(url: Url, token: Option<String>) -> Result<Self, Failure> {
+    pub(in crate::serve) fn new(url: Url, token: Option<String>) -> Result<Self, Failure> {
         if !matches!(url.scheme(), "http" | "https") || url.cannot_be_a_base() {
             return Err(Failure::usage("write the URL of --url as http://HOST:PORT"));
         }
@@ -65,6 +65,11 @@ impl RunningServer {
         };
         let next = answer["next"].as_str().map(str::to_owned);
         Ok(Page { tasks, next })
+    }
+
+    /// Returns whether the server answers requests without a token.
+    pub(in crate::serve) async fn is_open(&self) -> bool {
+        self.page(None).await.is_ok()
     }
 
     pub(super) async fn delete(&self, id: &str) -> Result<bool, Failure> {

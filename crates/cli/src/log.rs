@@ -1,4 +1,4 @@
-//! The server's log, on standard error.
+//! The log of the servers, on standard error.
 
 use clap::ValueEnum;
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -8,7 +8,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// The format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(super) enum LogFormat {
+pub(crate) enum LogFormat {
     /// For people
     #[default]
     Human,
@@ -16,8 +16,23 @@ pub(super) enum LogFormat {
     Json,
 }
 
+/// The options of the log.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct LogArgs {
+    /// The format of log lines on standard error
+    #[arg(
+        long,
+        visible_alias = "log-format",
+        value_name = "FORMAT",
+        value_enum,
+        default_value_t,
+        help_heading = "Output"
+    )]
+    pub(crate) log: LogFormat,
+}
+
 /// Installs a logger that writes to standard error. Does nothing if a logger is already installed.
-pub(super) fn install(form: LogFormat, verbose: bool) {
+pub(crate) fn install(form: LogFormat, verbose: bool) {
     let level = if verbose {
         LevelFilter::DEBUG
     } else {

@@ -1,0 +1,117 @@
+//! One line in the log for each request: who requested what, and how it ended. Never contents or credentials.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Instant;
+
+use a2a::v1_0::{Task, TaskState};
+use a2a::{ErrorReason, Operation};
+use axum::extract::Request;
+use axum::response::Response;
+use common::visible::visible;
+use http::{Extensions, Method, StatusCode};
+use parking_lot::Mutex;
+
+use crate::call_context::Version;
+use crate::store::state_name;
+
+/// The maximum length of a logged path, name or id, in characters.
+const MAX_CHARS: usize = 200;
+
+/// The paths that monitors and the operator's page request continually.
+const POLLED: [&str; 5] = ["/", "/healthz", "/readyz", "/metrics", "/api/tasks"];
+
+/// The facts of one request, as an extension of the request.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RequestLog(Arc<Mutex<Facts>>);
+
+#[derive(Debug, Default)]
+struct Facts {
+    /// The operation of A2A.
+    operation: Option<&'static str>,
+    client: Option<String>,
+    task: Option<String>,
+    state: Option<TaskState>,
+}
+
+/// The start of a request.
+pub(super) struct Started {
+    log: RequestLog,
+    at: Instant,
+    method: Method,
+    path: String,
+}
+
+impl RequestLog {
+    /// Adds a log to a request.
+    pub(super) fn start(request: &mut Request) -> Started {
+        let log = Self::default();
+        request.extensions_mut().insert(log.clone());
+        Started {
+            log,
+            at: Instant::now(),
+            method: request.method().clone(),
+            path: request.uri().path().to_owned(),
+        }
+    }
+
+    /// Returns the log of a request.
+    pub(super) fn get(extensions: &Extensions) -> Self {
+        extensions.get::<Self>().cloned().unwrap_or_default()
+    }
+
+    /// Records the client: its name, or its address if it has none.
+    pub(super) fn record_client(&self, client: &str) {
+        self.0.lock().client = Some(short(client));
+    }
+
+    /// Records what a client requests.
+    pub(super) fn record_operation(&self, operation: Operation, task: Option<&str>) {
+        let mut facts = self.0.lock();
+        facts.operation = Some(operation.method(Version::V1_0));
+        facts.task = task.map(short);
+    }
+
+    /// Records the task of an answer.
+    pub(super) fn record_task(&self, task: &Task) {
+        let mut facts = self.0.lock();
+        facts.task = Some(task.id.clone());
+        facts.state = Some(task.status.state.clone());
+    }
+}
+
+impl Started {
+    pub(super) fn log(&self) -> &RequestLog {
+        &self.log
+    }
+
+    /// Writes the line.
+    pub(super) fn finish(self, response: &Response) {
+        let facts = std::mem::take(&mut *self.log.0.lock());
+        let method = match facts.operation {
+            Some(operation) => Cow::Borrowed(operation),
+            None => Cow::Owned(format!("{} {}", self.method, short(&self.path))),
+        };
+        let status = response.status();
+        let client = facts.client.as_deref();
+        let task = facts.task.as_deref();
+        let state = facts.state.as_ref().map(state_name);
+        let reason = response.extensions().get::<ErrorReason>();
+        let reason = reason.map(|reason| reason.name());
+        let ms = u64::try_from(self.at.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let (method, status) = (&*method, status.as_u16());
+        // A client above its limit must not fill the log, and monitors must not either.
+        let is_frequent = status == StatusCode::TOO_MANY_REQUESTS.as_u16()
+            || (self.method == Method::GET && POLLED.contains(&&*self.path));
+        if is_frequent {
+            tracing::debug!(client, method, task, state, status, reason, ms, "request");
+        } else {
+            tracing::info!(client, method, task, state, status, reason, ms, "request");
+        }
+    }
+}
+
+/// Returns text of a client in the form for the log.
+fn short(text: &str) -> String {
+    visible(text).chars().take(MAX_CHARS).collect()
+}
