@@ -142,6 +142,9 @@ fn prefix(url: &Url) -> Result<String, StoreError> {
         Some(prefix) if prefix.is_empty() || prefix.len() > 100 => Err(invalid_url(
             "has a `prefix` that is empty or longer than 100 bytes",
         )),
+        Some(prefix) if prefix.contains(char::is_control) => {
+            Err(invalid_url("has a `prefix` with control characters"))
+        }
         Some(prefix) => Ok(prefix),
         None => Ok(DEFAULT_PREFIX.to_owned()),
     }

@@ -167,7 +167,9 @@ impl PubSubListener {
             }
             match decode_update(payload) {
                 Some((revision, change)) => self.events.publish(task_id, revision, &change),
-                None => self.events.forget(task_id),
+                None if payload == b"gone" => self.events.forget(task_id),
+                // Written by another program, or by a later version of this one.
+                None => self.events.resync(task_id),
             }
         } else if let Some(place) = payload.strip_prefix(b"turn ") {
             if let Ok(place) = std::str::from_utf8(place) {

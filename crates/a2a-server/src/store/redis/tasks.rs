@@ -3,6 +3,8 @@
 //! `task:ID` is a hash, and `log:ID` a list of changes. The cost of an append does not grow with the task. Loading a
 //! task with many changes compacts them.
 
+use redis::{FromRedisValue, ParsingError};
+
 use super::inner::Inner;
 use crate::store::{Phase, StoreError, Summary, SummaryChange, body, parse_state, state_name};
 use crate::task_record::{TaskChange, TaskRecord};
@@ -108,10 +110,12 @@ impl Inner {
                 self.mark_ended(task_id);
                 Err(StoreError::Terminal)
             }
-            _ => {
+            "gone" => {
                 self.mark_ended(task_id);
                 Err(StoreError::NotFound)
             }
+            "damaged" => Err(self.unreadable(task_id, "fields are missing or have other types")),
+            _ => Err(self.connection.unexpected_answer()),
         }
     }
 
@@ -139,10 +143,20 @@ impl Inner {
         if matches!(&found, redis::Value::Array(parts) if parts.is_empty()) {
             return Ok(None);
         }
-        let (base, from, log): (Vec<u8>, u64, Vec<Vec<u8>>) = redis::from_redis_value(found)
-            .map_err(|error| self.unreadable(task_id, &error.to_string()))?;
+        let (base, from, owner, log): (Vec<u8>, u64, Vec<u8>, Vec<Vec<u8>>) =
+            // The error contains the value.
+            redis::from_redis_value(found)
+                .map_err(|_| self.unreadable(task_id, "fields are missing or have other types"))?;
         let mut record =
             body::decode_record(&base).map_err(|error| self.unreadable(task_id, &error))?;
+        let is_consistent = record.task.id == task_id
+            && record.owner.as_bytes() == owner
+            && record.revision == from
+            // Redis counts revisions, too.
+            && i64::try_from(from).is_ok_and(|from| from < i64::MAX / 2);
+        if !is_consistent {
+            return Err(self.unreadable(task_id, "its record has another id, owner or revision"));
+        }
         let many = log.len() >= body::MAX_CHANGES;
         for entry in log {
             let (at_ms, change) = entry_of(&entry)
@@ -186,7 +200,8 @@ impl Inner {
         match reply.as_str() {
             // A terminal task needs no cancel request.
             "ok" | "settled" => Ok(()),
-            _ => Err(StoreError::NotFound),
+            "gone" => Err(StoreError::NotFound),
+            _ => Err(self.connection.unexpected_answer()),
         }
     }
 
@@ -199,19 +214,18 @@ impl Inner {
     }
 }
 
+/// A text of a summary, in which another program may have written any bytes.
+pub(super) struct Text(String);
+
+impl FromRedisValue for Text {
+    fn from_redis_value(value: redis::Value) -> Result<Self, ParsingError> {
+        let bytes: Vec<u8> = redis::from_redis_value(value)?;
+        Ok(Self(String::from_utf8_lossy(&bytes).into_owned()))
+    }
+}
+
 /// A summary in the form that the scripts return.
-pub(super) type Row = (
-    String,
-    i64,
-    String,
-    String,
-    String,
-    String,
-    String,
-    i64,
-    String,
-    String,
-);
+pub(super) type Row = (Text, i64, Text, Text, Text, Text, Text, Text, Text, Text);
 
 /// Converts a row to a summary.
 pub(super) fn summary(row: Row) -> Summary {
@@ -227,15 +241,15 @@ pub(super) fn summary(row: Row) -> Summary {
         request_excerpt,
         status_excerpt,
     ) = row;
-    let some = |text: String| Some(text).filter(|text| !text.is_empty());
+    let some = |Text(text): Text| Some(text).filter(|text| !text.is_empty());
     Summary {
-        id,
-        context_id,
-        owner,
+        id: id.0,
+        context_id: context_id.0,
+        owner: owner.0,
         agent: some(agent),
-        state: parse_state(&state),
-        since_us: since_us.parse().ok(),
-        created_ms,
+        state: parse_state(&state.0),
+        since_us: since_us.0.parse().ok(),
+        created_ms: created_ms.0.parse().unwrap_or(changed_ms),
         changed_ms,
         request_excerpt: some(request_excerpt),
         status_excerpt: some(status_excerpt),
@@ -245,7 +259,7 @@ pub(super) fn summary(row: Row) -> Summary {
 /// Decodes a message of a task's channel: a revision and its change.
 pub(super) fn decode_update(payload: &[u8]) -> Option<(u64, TaskChange)> {
     let (revision, change) = entry_of(payload)?;
-    let change = serde_json::from_slice(change).ok()?;
+    let change = body::decode_change(change).ok()?;
     Some((u64::try_from(revision).ok()?, change))
 }
 

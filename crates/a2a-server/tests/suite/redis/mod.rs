@@ -3,6 +3,8 @@
 mod connection_errors;
 mod death;
 mod followers;
+mod foreign_data;
+mod lies;
 mod losses;
 mod outage;
 mod proxy;

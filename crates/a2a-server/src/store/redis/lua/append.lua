@@ -4,6 +4,8 @@ local asked, says = ARGV[12], ARGV[13]
 local key = P .. 'task:' .. id
 local is = redis.call('HMGET', key, 'revision', 'settled', 'state', 'owner', 'context', 'server', 'token')
 if not is[1] then
+  -- Its subscribers may wait, if Redis lost it.
+  redis.call('PUBLISH', C .. 'task:' .. id, 'gone')
   return 'gone'
 end
 if is[7] == token then
@@ -19,6 +21,9 @@ if mine == '1' and is[6] ~= me then
 end
 if is[1] ~= revision then
   return 'conflict'
+end
+if not (is[3] and is[4] and is[5] and holds(P .. 'log:' .. id, 'list')) then
+  return 'damaged'
 end
 local bytes = 0
 -- The changes are the other arguments.
