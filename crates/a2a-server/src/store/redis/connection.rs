@@ -129,10 +129,6 @@ impl RedisConnection {
         error::to_store_error(error, &self.display_address)
     }
 
-    pub(super) fn client(&self) -> &Client {
-        &self.client
-    }
-
     pub(super) fn display_address(&self) -> &str {
         &self.display_address
     }

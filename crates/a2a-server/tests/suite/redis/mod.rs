@@ -2,6 +2,8 @@
 
 mod connection_errors;
 mod death;
+#[cfg(target_os = "linux")]
+mod floods;
 mod followers;
 mod foreign_data;
 mod lies;

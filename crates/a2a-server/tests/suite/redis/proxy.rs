@@ -16,7 +16,10 @@ enum Mode {
     LoseNextReply,
     Silent,
     /// Each reply becomes these bytes, but the first of a connection, which confirms its settings.
-    Replace(Vec<u8>),
+    Replace {
+        reply: Vec<u8>,
+        is_used: bool,
+    },
 }
 
 /// A proxy that forwards until a test makes it fail.
@@ -76,7 +79,18 @@ impl Proxy {
 
     /// Replaces all replies.
     pub(crate) fn replace_replies(&self, reply: &[u8]) {
-        self.set(Mode::Replace(reply.to_vec()));
+        self.set(Mode::Replace {
+            reply: reply.to_vec(),
+            is_used: false,
+        });
+    }
+
+    /// Returns whether a reply was replaced.
+    pub(crate) fn has_replaced_reply(&self) -> bool {
+        matches!(
+            *self.mode.lock().unwrap(),
+            Mode::Replace { is_used: true, .. }
+        )
     }
 
     /// Forwards all replies again.
@@ -100,16 +114,18 @@ async fn forward_replies(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mode: 
         let current = {
             let mut mode = mode.lock().unwrap();
             let current = mode.clone();
-            if current == Mode::LoseNextReply {
-                *mode = Mode::Open;
+            match &mut *mode {
+                Mode::LoseNextReply => *mode = Mode::Open,
+                Mode::Replace { is_used, .. } => *is_used |= !is_first,
+                Mode::Open | Mode::Silent => {}
             }
             current
         };
         let reply = match &current {
             Mode::LoseNextReply => return,
             Mode::Silent => continue,
-            Mode::Replace(reply) if !is_first => reply,
-            Mode::Open | Mode::Replace(_) => &buffer[..count],
+            Mode::Replace { reply, .. } if !is_first => reply,
+            Mode::Open | Mode::Replace { .. } => &buffer[..count],
         };
         if to.write_all(reply).await.is_err() {
             return;
