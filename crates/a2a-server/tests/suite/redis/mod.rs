@@ -6,6 +6,7 @@ mod death;
 mod floods;
 mod followers;
 mod foreign_data;
+mod foreign_messages;
 mod lies;
 mod losses;
 mod outage;

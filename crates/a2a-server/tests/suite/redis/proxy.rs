@@ -9,13 +9,16 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
+/// The number of replies of a line each with which Redis confirms the settings of a connection.
+const SETUP_LINES: usize = 2;
+
 /// What happens to the replies of Redis.
 #[derive(Clone, PartialEq)]
 enum Mode {
     Open,
     LoseNextReply,
     Silent,
-    /// Each reply becomes these bytes, but the first of a connection, which confirms its settings.
+    /// Each reply becomes these bytes, except for those that confirm the settings of a connection.
     Replace {
         reply: Vec<u8>,
         is_used: bool,
@@ -109,14 +112,15 @@ async fn forward_requests(mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
 
 async fn forward_replies(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mode: Arc<Mutex<Mode>>) {
     let mut buffer = vec![0; 64 * 1024];
-    let mut is_first = true;
+    // The lines of the replies that confirm the settings of the connection.
+    let mut setup_lines = SETUP_LINES;
     while let Ok(count @ 1..) = from.read(&mut buffer).await {
         let current = {
             let mut mode = mode.lock().unwrap();
             let current = mode.clone();
             match &mut *mode {
                 Mode::LoseNextReply => *mode = Mode::Open,
-                Mode::Replace { is_used, .. } => *is_used |= !is_first,
+                Mode::Replace { is_used, .. } => *is_used |= setup_lines == 0,
                 Mode::Open | Mode::Silent => {}
             }
             current
@@ -124,13 +128,14 @@ async fn forward_replies(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mode: 
         let reply = match &current {
             Mode::LoseNextReply => return,
             Mode::Silent => continue,
-            Mode::Replace { reply, .. } if !is_first => reply,
+            Mode::Replace { reply, .. } if setup_lines == 0 => reply,
             Mode::Open | Mode::Replace { .. } => &buffer[..count],
         };
         if to.write_all(reply).await.is_err() {
             return;
         }
-        is_first = false;
+        let lines = buffer[..count].iter().filter(|byte| **byte == b'\n');
+        setup_lines = setup_lines.saturating_sub(lines.count());
     }
 }
 
