@@ -48,9 +48,11 @@ pub(crate) async fn refused(options: &Options) -> String {
 
 /// Opens a separate connection.
 pub(crate) async fn client(redis: &RedisServer) -> redis::aio::MultiplexedConnection {
+    // On a busy machine a large value takes longer than the default of half a second.
+    let config = redis::AsyncConnectionConfig::new().set_response_timeout(None);
     redis::Client::open(redis.url())
         .unwrap()
-        .get_multiplexed_async_connection()
+        .get_multiplexed_async_connection_with_config(&config)
         .await
         .unwrap()
 }
