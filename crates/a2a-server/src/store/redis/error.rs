@@ -92,9 +92,9 @@ fn message(error: &RedisError, text: &str, address: &str) -> String {
         ErrorKind::Io if contains("certificate") || contains("Certificate") => format!(
             "the certificate of Redis at {address} is not trusted ({text}); give the certificate that signed it"
         ),
-        ErrorKind::Io => format!(
-            "Redis at {address} does not answer ({text}); nothing was stored. The server reconnects by itself"
-        ),
+        ErrorKind::Io => {
+            format!("Redis at {address} does not answer ({text}); the server reconnects by itself")
+        }
         ErrorKind::Parse => format!(
             "Redis at {address} does not answer in the protocol of Redis; check that the address names a Redis, and use \
              `rediss://` if it requires TLS"

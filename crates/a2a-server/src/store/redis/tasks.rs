@@ -3,6 +3,8 @@
 //! `task:ID` is a hash, and `log:ID` a list of changes. The cost of an append does not grow with the task. Loading a
 //! task with many changes compacts them.
 
+use std::collections::BTreeMap;
+
 use redis::{FromRedisValue, ParsingError};
 
 use super::inner::Inner;
@@ -143,7 +145,7 @@ impl Inner {
         if matches!(&found, redis::Value::Array(parts) if parts.is_empty()) {
             return Ok(None);
         }
-        let (base, from, owner, log): (Vec<u8>, u64, Vec<u8>, Vec<Vec<u8>>) =
+        let (base, from, owner, revision, log): (Vec<u8>, u64, Vec<u8>, u64, Vec<Vec<u8>>) =
             // The error contains the value.
             redis::from_redis_value(found)
                 .map_err(|_| self.unreadable(task_id, "fields are missing or have other types"))?;
@@ -152,26 +154,29 @@ impl Inner {
         let is_consistent = record.task.id == task_id
             && record.owner.as_bytes() == owner
             && record.revision == from
+            && revision >= from
             // Redis counts revisions, too.
             && i64::try_from(from).is_ok_and(|from| from < i64::MAX / 2);
         if !is_consistent {
             return Err(self.unreadable(task_id, "its record has another id, owner or revision"));
         }
-        let many = log.len() >= body::MAX_CHANGES;
-        for entry in log {
-            let (at_ms, change) = entry_of(&entry)
-                .ok_or_else(|| self.unreadable(task_id, "an entry of its log has no time"))?;
-            body::apply(&mut record, at_ms, change)
+        let changes = changes_of(&log, from)
+            .ok_or_else(|| self.unreadable(task_id, "an entry of its log has no time"))?;
+        for (_, (at_ms, change)) in changes.range(from + 1..revision.saturating_add(1)) {
+            body::apply(&mut record, *at_ms, change)
                 .map_err(|error| self.unreadable(task_id, &error))?;
         }
-        if many {
-            self.compact(&record, from).await;
+        if record.revision != revision {
+            return Err(self.unreadable(task_id, "its log lacks changes"));
+        }
+        if log.len() >= body::MAX_CHANGES {
+            self.compact(&record, from, log.len()).await;
         }
         Ok(Some(record))
     }
 
-    /// Replaces the record at revision `from` and the changes up to `record` by `record`.
-    async fn compact(&self, record: &TaskRecord, from: u64) {
+    /// Replaces the record at revision `from` and the first `entries` of the log by `record`.
+    async fn compact(&self, record: &TaskRecord, from: u64, entries: usize) {
         let Ok(encoded) = body::encode(record) else {
             return;
         };
@@ -182,7 +187,8 @@ impl Inner {
             .arg(&record.task.id)
             .arg(from)
             .arg(record.revision)
-            .arg(encoded);
+            .arg(encoded)
+            .arg(entries);
         // A failure loses no data: the next load tries again.
         let _: Result<i64, StoreError> = self.connection.call(&call).await;
     }
@@ -263,6 +269,26 @@ pub(super) fn decode_update(payload: &[u8]) -> Option<(u64, TaskChange)> {
     Some((u64::try_from(revision).ok()?, change))
 }
 
+/// Returns the changes of a log whose record has the revision `from`, by their revision, with their time. Redis may repeat
+/// entries after a kill; the last one of a revision is the stored one.
+fn changes_of(log: &[Vec<u8>], from: u64) -> Option<BTreeMap<u64, (i64, &[u8])>> {
+    let mut changes = BTreeMap::new();
+    let mut last = from;
+    for entry in log {
+        let (number, rest) = entry_of(entry)?;
+        let (revision, change) = if rest.starts_with(b"{") {
+            // Earlier versions stored no revision.
+            (last.checked_add(1)?, (number, rest))
+        } else {
+            (u64::try_from(number).ok()?, entry_of(rest)?)
+        };
+        changes.insert(revision, change);
+        last = revision;
+    }
+    Some(changes)
+}
+
+/// Splits a number from what follows it.
 fn entry_of(entry: &[u8]) -> Option<(i64, &[u8])> {
     let space = entry.iter().position(|byte| *byte == b' ')?;
     let (number, rest) = entry.split_at(space);

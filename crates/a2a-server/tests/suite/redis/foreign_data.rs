@@ -325,9 +325,15 @@ async fn odd_revisions_and_entries_are_damaged() {
         ("HDEL ~task:t", b"base_revision"),
         ("RPUSH ~log:t", b"secret"),
         ("RPUSH ~log:t", b"99999999999999999999 {}"),
-        ("RPUSH ~log:t", b"1 {\"status\":"),
+        ("HSET ~task:t revision", b"secret"),
+        ("HSET ~task:t revision", b"0 "),
+        ("HSET ~task:t revision", b"2"),
+        ("LSET ~log:t 0", b"1 1 {\"status\":"),
+        ("LSET ~log:t 0", b"1 {\"status\":"),
+        ("LSET ~log:t 0", b"-1 1 {}"),
     ] {
-        create(&store, "t").await;
+        let mut task = create(&store, "t").await;
+        append(&store, &mut task, chunk("x")).await;
         run(&mut other, damage, Some(last)).await;
         let Err(StoreError::Damaged(error)) = store.load("t").await else {
             panic!("{damage}");

@@ -15,7 +15,7 @@ use testkit::support::redis_server::RedisServer;
 pub(crate) const SHORT_LEASE: Duration = Duration::from_millis(400);
 
 /// How long to wait for an expected event.
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Starts a server on `redis` with the default lease.
 pub(crate) async fn server(redis: &RedisServer) -> RedisStore {

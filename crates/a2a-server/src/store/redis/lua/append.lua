@@ -25,17 +25,18 @@ end
 if not (is[3] and is[4] and is[5] and holds(P .. 'log:' .. id, 'list')) then
   return 'damaged'
 end
-local bytes = 0
+local bytes, last = 0, revision
 -- The changes are the other arguments.
 for i = 14, #ARGV do
-  local entry = at .. ' ' .. ARGV[i]
+  last = string.format('%.0f', tonumber(revision) + i - 13)
+  local entry = last .. ' ' .. at .. ' ' .. ARGV[i]
   bytes = bytes + #entry
-  local next = redis.call('HINCRBY', key, 'revision', 1)
   redis.call('RPUSH', P .. 'log:' .. id, entry)
-  redis.call('PUBLISH', C .. 'task:' .. id, next .. ' ' .. ARGV[i])
+  redis.call('PUBLISH', C .. 'task:' .. id, last .. ' ' .. ARGV[i])
 end
+-- From here on the entries count.
+redis.call('HSET', key, 'revision', last, 'token', token)
 weigh(id, is[4], bytes)
-redis.call('HSET', key, 'token', token)
 if state ~= '' then
   if state ~= is[3] then
     redis.call('ZREM', P .. 'state:' .. is[3], id)

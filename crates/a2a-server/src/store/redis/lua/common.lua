@@ -2,6 +2,9 @@
 -- because Redis shares channels among databases), ARGV[3] the calling server.
 local P, C, me = ARGV[1], ARGV[2], ARGV[3]
 
+-- Each write has an absolute result, such as `HSET` instead of `HINCRBY`. Redis 7.0 applies the beginning of a script
+-- again, at its second start, if it was killed while it wrote the script to its append-only file.
+
 -- Another program may have written to keys under the prefix. A script therefore checks what it needs before it writes.
 
 -- Returns whether a key is missing or of this type.
@@ -82,7 +85,7 @@ local function head(queue)
     if server and alive(server) then
       return place, server
     end
-    redis.call('LPOP', list)
+    redis.call('LREM', list, 0, place)
     if server then
       redis.call('HDEL', P .. 'places:' .. server, place)
     end

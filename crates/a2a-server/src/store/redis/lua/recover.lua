@@ -20,7 +20,7 @@ for _, server in ipairs(redis.call('SMEMBERS', P .. 'servers')) do
     if redis.call('EXISTS', P .. 'running:' .. server) == 0 then
       local places = redis.call('HGETALL', P .. 'places:' .. server)
       for i = 1, #places, 2 do
-        redis.call('LREM', P .. 'queue:' .. places[i + 1], 1, places[i])
+        redis.call('LREM', P .. 'queue:' .. places[i + 1], 0, places[i])
         wake(places[i + 1])
       end
       redis.call('DEL', P .. 'places:' .. server, P .. 'claims:' .. server, P .. 'cancels:' .. server)
