@@ -193,7 +193,11 @@ impl Args {
                 ),
             };
             let said = last_lines(&output.stderr);
-            let said = if said.is_empty() { &failure.message } else { &said };
+            let said = if said.is_empty() {
+                &failure.message
+            } else {
+                &said
+            };
             let message = format!("cannot add the agent ({}):\n{said}\n{stays}", output.status);
             return Err(Failure {
                 exit: failure.exit,

@@ -2,6 +2,8 @@
 //!
 //! Parsed JSON takes up to a hundred times the memory of its text, so stores parse a task only when the server uses it.
 
+use common::json::{self, Limits};
+
 use crate::store::StoreError;
 use crate::task_record::{TaskChange, TaskRecord};
 
@@ -11,6 +13,12 @@ pub(crate) const MAX_CHANGES: usize = 64;
 /// The number of tasks that a store loads at once. A loaded task may be large, and the requests of one client may be many:
 /// its answers count against the limit of unread answers only once they are written.
 pub(crate) const MAX_LOADS: usize = 4;
+
+/// What the JSON of a task may be: no server stores more, but another program may have.
+const LIMITS: Limits = Limits {
+    memory: 1 << 30,
+    ..Limits::NONE
+};
 
 /// Encodes a record or a change.
 ///
@@ -27,15 +35,22 @@ pub(crate) fn encode(value: &impl serde::Serialize) -> Result<Vec<u8>, StoreErro
 
 /// Decodes a record.
 pub(crate) fn decode_record(json: &[u8]) -> Result<TaskRecord, String> {
-    serde_json::from_slice(json).map_err(|error| error_location(&error))
+    decode(json)
+}
+
+/// Decodes a change.
+pub(crate) fn decode_change(json: &[u8]) -> Result<TaskChange, String> {
+    decode(json)
 }
 
 /// Decodes a change and applies it to a record.
 pub(crate) fn apply(record: &mut TaskRecord, at_ms: i64, json: &[u8]) -> Result<(), String> {
-    let change: TaskChange =
-        serde_json::from_slice(json).map_err(|error| error_location(&error))?;
-    record.apply(change, at_ms);
+    record.apply(decode_change(json)?, at_ms);
     Ok(())
+}
+
+fn decode<T: serde::de::DeserializeOwned>(json: &[u8]) -> Result<T, String> {
+    json::from_slice(json, LIMITS).map_err(|error| format!("the JSON of a task: {error}"))
 }
 
 /// Describes the location of a JSON error. The description contains no text, because that may be a client's.

@@ -101,18 +101,19 @@ impl RedisStore {
         let (requests, request_receiver) = mpsc::unbounded_channel();
         let listener = PubSubListener {
             inner: inner.clone(),
+            client: address.subscriber,
             events: events.clone(),
             notifiers: notifiers.clone(),
             requests: request_receiver,
             is_open: is_listening.clone(),
             tasks: HashSet::new(),
         };
-        let halves = listener.connect().await?;
+        let connection = listener.connect().await?;
         let (released, released_receiver) = mpsc::unbounded_channel();
         let (cancel_sender, cancellations) = mpsc::channel(CANCELLATION_CAPACITY);
 
         let mut background = JoinSet::new();
-        background.spawn(listener.listen(halves));
+        background.spawn(listener.listen(connection));
         background.spawn(queue::release_slots(inner.clone(), released_receiver));
         background.spawn(lease::renew_lease(inner.clone()));
         background.spawn(lease::forward_cancellations(

@@ -66,6 +66,13 @@ impl TaskEvents {
         }
     }
 
+    /// Makes the subscribers of a task load a snapshot.
+    pub fn resync(&self, task_id: &str) {
+        if let Some(sender) = self.senders.lock().get(task_id) {
+            let _ = sender.send(None);
+        }
+    }
+
     /// Returns whether the task has subscribers.
     pub fn has_listeners(&self, task_id: &str) -> bool {
         self.senders.lock().contains_key(task_id)

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, TlsCertificates};
+use redis::{
+    Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, TlsCertificates,
+};
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
@@ -54,6 +56,8 @@ impl fmt::Debug for Options {
 /// A parsed address.
 pub(super) struct Address {
     pub(super) client: Client,
+    /// The client of the subscribing connection.
+    pub(super) subscriber: Client,
     /// The prefix of keys.
     pub(super) prefix: String,
     /// The prefix of channels. It contains the database, because all databases of a Redis share channels.
@@ -97,8 +101,14 @@ impl Address {
         let database = info.redis_settings().db();
         let display_address = format!("{}/{database}", host_and_port(info.addr()));
         let channels = format!("{prefix}@{database}:");
+        // Only RESP3 delivers messages on a connection that applies backpressure.
+        let resp3 = info.redis_settings().clone();
+        let subscriber = info
+            .clone()
+            .set_redis_settings(resp3.set_protocol(ProtocolVersion::RESP3));
         Ok(Self {
             client: client(info, options.roots.clone())?,
+            subscriber: client(subscriber, options.roots.clone())?,
             prefix,
             channels,
             display_address,
@@ -142,6 +152,9 @@ fn prefix(url: &Url) -> Result<String, StoreError> {
         Some(prefix) if prefix.is_empty() || prefix.len() > 100 => Err(invalid_url(
             "has a `prefix` that is empty or longer than 100 bytes",
         )),
+        Some(prefix) if prefix.contains(char::is_control) => {
+            Err(invalid_url("has a `prefix` with control characters"))
+        }
         Some(prefix) => Ok(prefix),
         None => Ok(DEFAULT_PREFIX.to_owned()),
     }

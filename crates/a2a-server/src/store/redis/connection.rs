@@ -5,11 +5,12 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind,
+    Value,
 };
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::error::{self, is_unavailable};
+use super::error::{self, is_temporary, is_unavailable};
 use super::scripts::Call;
 use crate::store::StoreError;
 
@@ -27,6 +28,9 @@ pub(super) struct RedisConnection {
     display_address: String,
     slot: Mutex<Slot>,
 }
+
+/// The number of a connection, and an answer that it received.
+type Answer = (u64, Value);
 
 #[derive(Default)]
 struct Slot {
@@ -53,11 +57,11 @@ impl RedisConnection {
 
     /// Calls a script, and calls it once more if the connection broke. All scripts are idempotent.
     pub(super) async fn call<T: FromRedisValue>(&self, call: &Call<'_>) -> Result<T, StoreError> {
-        match self.call_once(call).await {
+        let answer = match self.call_once(call).await {
             Err(error) if is_retryable(&error) => self.call_once(call).await,
             done => done,
-        }
-        .map_err(|error| self.store_error(&error))
+        };
+        self.decode(answer).await
     }
 
     /// Calls a script, and retries for at most `timeout` while Redis is unavailable.
@@ -70,29 +74,54 @@ impl RedisConnection {
         let mut pause = RECONNECT_DELAY;
         loop {
             match self.call_once(call).await {
-                Err(error) if is_unavailable(&error) && Instant::now() + pause < end => {
+                Err(error) if is_temporary(&error) && Instant::now() + pause < end => {
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(Duration::from_secs(1));
                 }
-                done => return done.map_err(|error| self.store_error(&error)),
+                done => return self.decode(done).await,
             }
         }
     }
 
     /// Sends a command, and sends it once more if the connection broke.
     pub(super) async fn query<T: FromRedisValue>(&self, cmd: &Cmd) -> Result<T, StoreError> {
-        match self.send(cmd).await {
+        let answer = match self.send(cmd).await {
             Err(error) if is_retryable(&error) => self.send(cmd).await,
             done => done,
-        }
-        .map_err(|error| self.store_error(&error))
+        };
+        self.decode(answer).await
     }
 
-    async fn send<T: FromRedisValue>(&self, cmd: &Cmd) -> Result<T, RedisError> {
+    async fn send(&self, cmd: &Cmd) -> Result<Answer, RedisError> {
         let (number, mut connection) = self.connection().await?;
         let answer = cmd.query_async(&mut connection).await;
         self.discard_broken(number, &answer).await;
-        answer
+        Ok((number, answer?))
+    }
+
+    /// Decodes an answer. One of another type may belong to another request, so its connection is not used again.
+    async fn decode<T: FromRedisValue>(
+        &self,
+        answer: Result<Answer, RedisError>,
+    ) -> Result<T, StoreError> {
+        let (number, value) = answer.map_err(|error| self.store_error(&error))?;
+        match redis::from_redis_value(value) {
+            Ok(decoded) => Ok(decoded),
+            // The error contains the value.
+            Err(_) => {
+                self.discard(number).await;
+                Err(self.unexpected_answer())
+            }
+        }
+    }
+
+    /// Returns the error of an answer that no script gives.
+    pub(super) fn unexpected_answer(&self) -> StoreError {
+        StoreError::Failed(format!(
+            "Redis at {} gave an unexpected answer; check that the address names a Redis and not another server, and that \
+             no other program writes under the prefix",
+            self.display_address
+        ))
     }
 
     /// Converts an error of Redis to an error of the store.
@@ -100,15 +129,11 @@ impl RedisConnection {
         error::to_store_error(error, &self.display_address)
     }
 
-    pub(super) fn client(&self) -> &Client {
-        &self.client
-    }
-
     pub(super) fn display_address(&self) -> &str {
         &self.display_address
     }
 
-    async fn call_once<T: FromRedisValue>(&self, call: &Call<'_>) -> Result<T, RedisError> {
+    async fn call_once(&self, call: &Call<'_>) -> Result<Answer, RedisError> {
         let (number, mut connection) = self.connection().await?;
         let mut answer = call.cmd.query_async(&mut connection).await;
         if matches!(&answer, Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript))
@@ -119,7 +144,7 @@ impl RedisConnection {
             };
         }
         self.discard_broken(number, &answer).await;
-        answer
+        Ok((number, answer?))
     }
 
     async fn connection(&self) -> Result<(u64, MultiplexedConnection), RedisError> {
@@ -154,10 +179,14 @@ impl RedisConnection {
     /// Drops the connection if the error shows that it is broken.
     async fn discard_broken<T>(&self, number: u64, answer: &Result<T, RedisError>) {
         if matches!(answer, Err(error) if is_unavailable(error)) {
-            let mut slot = self.slot.lock().await;
-            if slot.number == number {
-                slot.connection = None;
-            }
+            self.discard(number).await;
+        }
+    }
+
+    async fn discard(&self, number: u64) {
+        let mut slot = self.slot.lock().await;
+        if slot.number == number {
+            slot.connection = None;
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use a2a::v1_0::TaskPushNotificationConfig;
+use common::json::{self, Limits};
 use redis::Cmd;
 use serde::{Deserialize, Serialize};
 
@@ -63,7 +64,8 @@ impl Inner {
         let reply: String = self.connection.call(&call).await?;
         match reply.as_str() {
             "ok" => Ok(()),
-            _ => Err(StoreError::NotFound),
+            "gone" => Err(StoreError::NotFound),
+            _ => Err(self.connection.unexpected_answer()),
         }
     }
 
@@ -77,7 +79,7 @@ impl Inner {
             .await?;
         let mut found = Vec::with_capacity(entries.len());
         for entry in &entries {
-            found.push(read(entry).ok_or_else(|| self.unreadable_push(task_id))?);
+            found.push(read(entry, task_id).ok_or_else(|| self.unreadable_push(task_id))?);
         }
         found.sort_by_key(|(position, _)| *position);
         Ok(found
@@ -110,9 +112,10 @@ impl Inner {
     }
 }
 
-fn read(entry: &[u8]) -> Option<(u64, Push)> {
+fn read(entry: &[u8], task_id: &str) -> Option<(u64, Push)> {
     let space = entry.iter().position(|byte| *byte == b' ')?;
     let (position, push) = entry.split_at(space);
     let position = std::str::from_utf8(position).ok()?.parse().ok()?;
-    Some((position, serde_json::from_slice(push).ok()?))
+    let push: Push = json::from_slice(push, Limits::NONE).ok()?;
+    (push.config.task_id == task_id).then_some((position, push))
 }

@@ -57,13 +57,16 @@ pub(super) async fn forward_cancellations(
 async fn forward_batch(inner: &Inner, key: &str, to: &Sender<String>) -> Result<bool, StoreError> {
     let mut range = redis::cmd("LRANGE");
     range.arg(key).arg(0).arg(CANCEL_BATCH - 1);
-    let task_ids: Vec<String> = inner.connection.query(&range).await?;
+    let task_ids: Vec<Vec<u8>> = inner.connection.query(&range).await?;
     let found = !task_ids.is_empty();
     for task_id in task_ids {
         // Removed only after forwarding, so that a request may arrive twice but is never lost.
         let mut done = redis::cmd("LREM");
         done.arg(key).arg(0).arg(&task_id);
-        let _ = to.send(task_id).await;
+        // No server wrote bytes that are no text.
+        if let Ok(task_id) = String::from_utf8(task_id) {
+            let _ = to.send(task_id).await;
+        }
         let _: usize = inner.connection.query(&done).await?;
     }
     Ok(found)
@@ -73,7 +76,7 @@ async fn forward_batch(inner: &Inner, key: &str, to: &Sender<String>) -> Result<
 #[derive(Default)]
 pub(super) struct RecoveryState {
     /// Tasks whose recovery Redis has not confirmed.
-    unconfirmed: HashSet<String>,
+    unconfirmed: HashSet<Vec<u8>>,
     /// Tasks whose cancellation was requested from a dead server. The next call requests it again, once this server
     /// runs them.
     canceled: Vec<String>,
@@ -100,7 +103,7 @@ impl Inner {
         recovery: &Mutex<RecoveryState>,
     ) -> Result<Vec<Summary>, StoreError> {
         while let Some(task_id) = { recovery.lock().canceled.pop() } {
-            // All other errors mean that the task is deleted or terminal, so it needs no cancel request.
+            // All other errors mean that the task is deleted, terminal or damaged, so it needs no cancel request.
             if let Err(StoreError::Failed(error)) = self.request_cancel(&task_id).await {
                 recovery.lock().canceled.push(task_id);
                 return Err(StoreError::Failed(error));
@@ -115,16 +118,20 @@ impl Inner {
             .call()
             .arg(self.lease_ms())
             .arg(RECOVERY_BATCH);
-        let (task_ids, canceled): (Vec<String>, Vec<String>) = self.connection.call(&call).await?;
+        let (task_ids, canceled): (Vec<Vec<u8>>, Vec<Vec<u8>>) =
+            self.connection.call(&call).await?;
         if task_ids.is_empty() {
             return Ok(Vec::new());
         }
         let (mut tasks, mut done) = (Vec::new(), Vec::new());
-        for task_id in task_ids {
-            if !recovery.lock().unconfirmed.contains(&task_id) {
-                match self.load(&task_id).await {
+        for id in task_ids {
+            // No server created a task whose id is no text.
+            if let Ok(task_id) = std::str::from_utf8(&id)
+                && !recovery.lock().unconfirmed.contains(&id)
+            {
+                match self.load(task_id).await {
                     Ok(Some(record)) if !record.is_terminal() => {
-                        self.mark_running(&task_id);
+                        self.mark_running(task_id);
                         tasks.push(Summary::new(&record));
                     }
                     Ok(_) => {}
@@ -135,7 +142,7 @@ impl Inner {
                     }
                 }
             }
-            done.push(task_id);
+            done.push(id);
         }
         let call = done
             .iter()
@@ -147,6 +154,7 @@ impl Inner {
         recovery.canceled.extend(
             canceled
                 .into_iter()
+                .filter_map(|id| String::from_utf8(id).ok())
                 .filter(|id| tasks.iter().any(|task| task.id == *id)),
         );
         match confirmed {

@@ -71,10 +71,15 @@ impl Inner {
                 .arg("LIMIT")
                 .arg(0)
                 .arg(skip.saturating_add(limit));
-            let found: Vec<(String, i64)> = self.connection.query(&range).await?;
-            waiting.extend(found.into_iter().map(|(id, changed_ms)| (changed_ms, id)));
+            let found: Vec<(Vec<u8>, f64)> = self.connection.query(&range).await?;
+            let ids = found
+                .into_iter()
+                .map(|(id, changed_ms)| Some((changed_ms, String::from_utf8(id).ok()?)));
+            waiting.extend(ids.flatten());
         }
-        waiting.sort_unstable();
+        waiting.sort_unstable_by(|one, other| {
+            one.0.total_cmp(&other.0).then_with(|| one.1.cmp(&other.1))
+        });
         let ids = waiting.into_iter().skip(skip).take(limit);
         Ok(ids.map(|(_, id)| id).collect())
     }

@@ -5,16 +5,16 @@
 //! receives a snapshot after a reconnect.
 
 use std::collections::HashSet;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use redis::aio::{PubSubSink, PubSubStream};
-use redis::{Msg, Value};
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, PushInfo, PushKind, RedisError, Value};
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::sync::oneshot;
-use tokio::time::{Instant, timeout};
+use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
 
 use super::connection::{CONNECT_TIMEOUT, RESPONSE_TIMEOUT};
 use super::inner::Inner;
@@ -43,6 +43,7 @@ pub(super) enum SubscriptionRequest {
 /// The tokio task that owns the subscribing connection.
 pub(super) struct PubSubListener {
     pub(super) inner: Arc<Inner>,
+    pub(super) client: Client,
     pub(super) events: TaskEvents,
     pub(super) notifiers: Arc<Notifiers>,
     pub(super) requests: UnboundedReceiver<SubscriptionRequest>,
@@ -52,7 +53,21 @@ pub(super) struct PubSubListener {
     pub(super) tasks: HashSet<String>,
 }
 
-type PubSubHalves = (PubSubSink, PubSubStream);
+/// A connection with subscriptions.
+pub(super) struct SubscribedConnection {
+    connection: MultiplexedConnection,
+    /// Notified when the connection breaks.
+    broken: Arc<Notify>,
+}
+
+/// Handles the messages of Redis. It runs on the task that receives them, so a flood of messages waits in Redis and not
+/// in this process.
+struct MessageHandler {
+    /// The prefix of channels.
+    channels: String,
+    events: TaskEvents,
+    notifiers: Arc<Notifiers>,
+}
 
 /// The reason why the listener stops using a connection.
 enum ListenEnd {
@@ -64,35 +79,55 @@ enum ListenEnd {
 
 impl PubSubListener {
     /// Connects and subscribes to the channels of all tasks in `tasks`.
-    pub(super) async fn connect(&self) -> Result<PubSubHalves, StoreError> {
-        let connected = async {
-            let pubsub = self.inner.connection.client().get_async_pubsub().await?;
-            let (mut sink, stream) = pubsub.split();
-            let own = format!("{}server:{}", self.inner.channels, self.inner.server);
-            let tasks = self.tasks.iter().map(|id| self.channel(id));
-            let channels: Vec<String> = std::iter::once(own).chain(tasks).collect();
-            sink.subscribe(&channels).await?;
-            Ok((sink, stream))
+    pub(super) async fn connect(&self) -> Result<SubscribedConnection, StoreError> {
+        let broken = Arc::new(Notify::new());
+        let handler = MessageHandler {
+            channels: self.inner.channels.clone(),
+            events: self.events.clone(),
+            notifiers: self.notifiers.clone(),
         };
-        match timeout(CONNECT_TIMEOUT + RESPONSE_TIMEOUT, connected).await {
-            Ok(connected) => connected.map_err(|error| self.inner.connection.store_error(&error)),
-            Err(_) => Err(self.unavailable()),
-        }
+        let breaks = broken.clone();
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(CONNECT_TIMEOUT))
+            .set_response_timeout(Some(RESPONSE_TIMEOUT))
+            .set_push_sender(move |push: PushInfo| {
+                match push.kind {
+                    PushKind::Message => handler.handle(&push.data),
+                    PushKind::Disconnection => breaks.notify_one(),
+                    _ => {}
+                }
+                Ok::<(), Infallible>(())
+            });
+        let own = format!("{}server:{}", self.inner.channels, self.inner.server);
+        let tasks = self.tasks.iter().map(|id| self.channel(id));
+        let channels: Vec<String> = std::iter::once(own).chain(tasks).collect();
+        let connected = async {
+            let mut connection = self
+                .client
+                .get_multiplexed_async_connection_with_config(&config)
+                .await?;
+            connection.subscribe(&channels).await?;
+            Ok(connection)
+        };
+        let connection = connected
+            .await
+            .map_err(|error: RedisError| self.inner.connection.store_error(&error))?;
+        Ok(SubscribedConnection { connection, broken })
     }
 
-    /// Runs until the store is closed, first with the connection `halves`.
-    pub(super) async fn listen(mut self, halves: PubSubHalves) {
-        let mut halves = Some(halves);
+    /// Runs until the store is closed, first with `connection`.
+    pub(super) async fn listen(mut self, connection: SubscribedConnection) {
+        let mut connection = Some(connection);
         let mut pause = RECONNECT_BASE_DELAY;
         loop {
-            let error = match halves.take() {
-                Some(halves) => {
+            let error = match connection.take() {
+                Some(connection) => {
                     pause = RECONNECT_BASE_DELAY;
                     self.is_open.store(true, Ordering::Relaxed);
                     // Messages before this point may have been lost.
                     self.events.resync_all();
                     self.notifiers.notify_all();
-                    let end = self.process_messages(halves).await;
+                    let end = self.process_requests(connection).await;
                     self.is_open.store(false, Ordering::Relaxed);
                     if matches!(end, ListenEnd::StoreClosed) {
                         return;
@@ -109,7 +144,7 @@ impl PubSubListener {
                             redis = self.inner.connection.display_address(),
                             "subscribed to Redis again"
                         );
-                        halves = Some(connected);
+                        connection = Some(connected);
                         continue;
                     }
                     Err(error) => error,
@@ -125,63 +160,41 @@ impl PubSubListener {
         }
     }
 
-    async fn process_messages(&mut self, (mut sink, mut stream): PubSubHalves) -> ListenEnd {
+    /// Sends requests until the connection breaks.
+    async fn process_requests(&mut self, connection: SubscribedConnection) -> ListenEnd {
+        let SubscribedConnection {
+            mut connection,
+            broken,
+        } = connection;
         let mut ping = tokio::time::interval_at(Instant::now() + PING_INTERVAL, PING_INTERVAL);
         ping.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut requests = Vec::new();
         loop {
             tokio::select! {
-                message = stream.next() => match message {
-                    Some(message) => self.handle_message(&message),
-                    None => return ListenEnd::Broken,
-                },
+                () = broken.notified() => return ListenEnd::Broken,
                 taken = self.requests.recv_many(&mut requests, MAX_BATCH) => {
                     if taken == 0 {
                         return ListenEnd::StoreClosed;
                     }
-                    if let Err(error) = self.apply_requests(&mut sink, &mut requests).await {
+                    if let Err(error) = self.apply_requests(&mut connection, &mut requests).await {
                         tracing::debug!(%error, "cannot subscribe to a task");
                         return ListenEnd::Broken;
                     }
                 }
                 _ = ping.tick() => {
-                    if !matches!(timeout(RESPONSE_TIMEOUT, sink.ping::<Value>()).await, Ok(Ok(_))) {
+                    let pong: Result<Value, RedisError> = redis::cmd("PING").query_async(&mut connection).await;
+                    if pong.is_err() {
                         return ListenEnd::Broken;
                     }
                 }
             }
-        }
-    }
-
-    fn handle_message(&self, message: &Msg) {
-        let Some(name) = message
-            .get_channel_name()
-            .strip_prefix(self.inner.channels.as_str())
-        else {
-            return;
-        };
-        let payload = message.get_payload_bytes();
-        if let Some(task_id) = name.strip_prefix("task:") {
-            if !self.events.has_listeners(task_id) {
-                return;
-            }
-            match decode_update(payload) {
-                Some((revision, change)) => self.events.publish(task_id, revision, &change),
-                None => self.events.forget(task_id),
-            }
-        } else if let Some(place) = payload.strip_prefix(b"turn ") {
-            if let Ok(place) = std::str::from_utf8(place) {
-                self.notifiers.notify_slot(place);
-            }
-        } else {
-            self.notifiers.cancels.notify_one();
         }
     }
 
     /// Sends a batch of requests to Redis.
     async fn apply_requests(
         &mut self,
-        sink: &mut PubSubSink,
+        connection: &mut MultiplexedConnection,
         requests: &mut Vec<SubscriptionRequest>,
     ) -> Result<(), StoreError> {
         let mut begin = Vec::new();
@@ -207,17 +220,16 @@ impl PubSubListener {
         // A task whose subscriber came and left is in both lists, so unsubscribe last.
         let changes = async {
             if !begin.is_empty() {
-                sink.subscribe(&begin).await?;
+                connection.subscribe(&begin).await?;
             }
             if !end.is_empty() {
-                sink.unsubscribe(&end).await?;
+                connection.unsubscribe(&end).await?;
             }
             Ok(())
         };
-        let outcome = match timeout(RESPONSE_TIMEOUT, changes).await {
-            Ok(outcome) => outcome.map_err(|error| self.inner.connection.store_error(&error)),
-            Err(_) => Err(self.unavailable()),
-        };
+        let outcome = changes
+            .await
+            .map_err(|error: RedisError| self.inner.connection.store_error(&error));
         for reply in waiting {
             // The send fails if the caller was dropped.
             let _ = reply.send(outcome.clone());
@@ -253,5 +265,37 @@ impl PubSubListener {
             "Redis at {} does not answer; the server reconnects by itself",
             self.inner.connection.display_address()
         ))
+    }
+}
+
+impl MessageHandler {
+    /// Handles a message: its channel and its payload.
+    fn handle(&self, message: &[Value]) {
+        let [Value::BulkString(channel), Value::BulkString(payload)] = message else {
+            return;
+        };
+        let Some(name) = channel
+            .strip_prefix(self.channels.as_bytes())
+            .and_then(|name| std::str::from_utf8(name).ok())
+        else {
+            return;
+        };
+        if let Some(task_id) = name.strip_prefix("task:") {
+            if !self.events.has_listeners(task_id) {
+                return;
+            }
+            match decode_update(payload) {
+                Some((revision, change)) => self.events.publish(task_id, revision, &change),
+                None if payload == b"gone" => self.events.forget(task_id),
+                // Written by another program, or by a later version of this one.
+                None => self.events.resync(task_id),
+            }
+        } else if let Some(place) = payload.strip_prefix(b"turn ") {
+            if let Ok(place) = std::str::from_utf8(place) {
+                self.notifiers.notify_slot(place);
+            }
+        } else {
+            self.notifiers.cancels.notify_one();
+        }
     }
 }

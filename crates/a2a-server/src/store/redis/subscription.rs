@@ -84,12 +84,16 @@ pub(super) async fn subscribe(
     }))
 }
 
-/// Loads a task for a subscriber that fell behind. Retries until Redis responds.
+/// Loads a task for a subscriber that fell behind. Retries until Redis responds. An unreadable task ends the subscription.
 fn reload(inner: Arc<Inner>, task_id: String) -> BoxFuture<'static, Option<TaskRecord>> {
     async move {
         loop {
             match inner.load(&task_id).await {
                 Ok(found) => return found,
+                Err(StoreError::Damaged(cause)) => {
+                    tracing::warn!(task_id, cause, "a subscription to a damaged task ends");
+                    return None;
+                }
                 Err(_) => tokio::time::sleep(RECONNECT_BASE_DELAY).await,
             }
         }

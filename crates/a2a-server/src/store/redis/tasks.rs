@@ -3,6 +3,10 @@
 //! `task:ID` is a hash, and `log:ID` a list of changes. The cost of an append does not grow with the task. Loading a
 //! task with many changes compacts them.
 
+use std::collections::BTreeMap;
+
+use redis::{FromRedisValue, ParsingError};
+
 use super::inner::Inner;
 use crate::store::{Phase, StoreError, Summary, SummaryChange, body, parse_state, state_name};
 use crate::task_record::{TaskChange, TaskRecord};
@@ -108,10 +112,12 @@ impl Inner {
                 self.mark_ended(task_id);
                 Err(StoreError::Terminal)
             }
-            _ => {
+            "gone" => {
                 self.mark_ended(task_id);
                 Err(StoreError::NotFound)
             }
+            "damaged" => Err(self.unreadable(task_id, "fields are missing or have other types")),
+            _ => Err(self.connection.unexpected_answer()),
         }
     }
 
@@ -139,25 +145,38 @@ impl Inner {
         if matches!(&found, redis::Value::Array(parts) if parts.is_empty()) {
             return Ok(None);
         }
-        let (base, from, log): (Vec<u8>, u64, Vec<Vec<u8>>) = redis::from_redis_value(found)
-            .map_err(|error| self.unreadable(task_id, &error.to_string()))?;
+        let (base, from, owner, revision, log): (Vec<u8>, u64, Vec<u8>, u64, Vec<Vec<u8>>) =
+            // The error contains the value.
+            redis::from_redis_value(found)
+                .map_err(|_| self.unreadable(task_id, "fields are missing or have other types"))?;
         let mut record =
             body::decode_record(&base).map_err(|error| self.unreadable(task_id, &error))?;
-        let many = log.len() >= body::MAX_CHANGES;
-        for entry in log {
-            let (at_ms, change) = entry_of(&entry)
-                .ok_or_else(|| self.unreadable(task_id, "an entry of its log has no time"))?;
-            body::apply(&mut record, at_ms, change)
+        let is_consistent = record.task.id == task_id
+            && record.owner.as_bytes() == owner
+            && record.revision == from
+            && revision >= from
+            // Redis counts revisions, too.
+            && i64::try_from(from).is_ok_and(|from| from < i64::MAX / 2);
+        if !is_consistent {
+            return Err(self.unreadable(task_id, "its record has another id, owner or revision"));
+        }
+        let changes = changes_of(&log, from)
+            .ok_or_else(|| self.unreadable(task_id, "an entry of its log has no time"))?;
+        for (_, (at_ms, change)) in changes.range(from + 1..revision.saturating_add(1)) {
+            body::apply(&mut record, *at_ms, change)
                 .map_err(|error| self.unreadable(task_id, &error))?;
         }
-        if many {
-            self.compact(&record, from).await;
+        if record.revision != revision {
+            return Err(self.unreadable(task_id, "its log lacks changes"));
+        }
+        if log.len() >= body::MAX_CHANGES {
+            self.compact(&record, from, log.len()).await;
         }
         Ok(Some(record))
     }
 
-    /// Replaces the record at revision `from` and the changes up to `record` by `record`.
-    async fn compact(&self, record: &TaskRecord, from: u64) {
+    /// Replaces the record at revision `from` and the first `entries` of the log by `record`.
+    async fn compact(&self, record: &TaskRecord, from: u64, entries: usize) {
         let Ok(encoded) = body::encode(record) else {
             return;
         };
@@ -168,7 +187,8 @@ impl Inner {
             .arg(&record.task.id)
             .arg(from)
             .arg(record.revision)
-            .arg(encoded);
+            .arg(encoded)
+            .arg(entries);
         // A failure loses no data: the next load tries again.
         let _: Result<i64, StoreError> = self.connection.call(&call).await;
     }
@@ -186,7 +206,8 @@ impl Inner {
         match reply.as_str() {
             // A terminal task needs no cancel request.
             "ok" | "settled" => Ok(()),
-            _ => Err(StoreError::NotFound),
+            "gone" => Err(StoreError::NotFound),
+            _ => Err(self.connection.unexpected_answer()),
         }
     }
 
@@ -199,19 +220,18 @@ impl Inner {
     }
 }
 
+/// A text of a summary, in which another program may have written any bytes.
+pub(super) struct Text(String);
+
+impl FromRedisValue for Text {
+    fn from_redis_value(value: redis::Value) -> Result<Self, ParsingError> {
+        let bytes: Vec<u8> = redis::from_redis_value(value)?;
+        Ok(Self(String::from_utf8_lossy(&bytes).into_owned()))
+    }
+}
+
 /// A summary in the form that the scripts return.
-pub(super) type Row = (
-    String,
-    i64,
-    String,
-    String,
-    String,
-    String,
-    String,
-    i64,
-    String,
-    String,
-);
+pub(super) type Row = (Text, i64, Text, Text, Text, Text, Text, Text, Text, Text);
 
 /// Converts a row to a summary.
 pub(super) fn summary(row: Row) -> Summary {
@@ -227,15 +247,15 @@ pub(super) fn summary(row: Row) -> Summary {
         request_excerpt,
         status_excerpt,
     ) = row;
-    let some = |text: String| Some(text).filter(|text| !text.is_empty());
+    let some = |Text(text): Text| Some(text).filter(|text| !text.is_empty());
     Summary {
-        id,
-        context_id,
-        owner,
+        id: id.0,
+        context_id: context_id.0,
+        owner: owner.0,
         agent: some(agent),
-        state: parse_state(&state),
-        since_us: since_us.parse().ok(),
-        created_ms,
+        state: parse_state(&state.0),
+        since_us: since_us.0.parse().ok(),
+        created_ms: created_ms.0.parse().unwrap_or(changed_ms),
         changed_ms,
         request_excerpt: some(request_excerpt),
         status_excerpt: some(status_excerpt),
@@ -245,10 +265,30 @@ pub(super) fn summary(row: Row) -> Summary {
 /// Decodes a message of a task's channel: a revision and its change.
 pub(super) fn decode_update(payload: &[u8]) -> Option<(u64, TaskChange)> {
     let (revision, change) = entry_of(payload)?;
-    let change = serde_json::from_slice(change).ok()?;
+    let change = body::decode_change(change).ok()?;
     Some((u64::try_from(revision).ok()?, change))
 }
 
+/// Returns the changes of a log whose record has the revision `from`, by their revision, with their time. Redis may repeat
+/// entries after a kill; the last one of a revision is the stored one.
+fn changes_of(log: &[Vec<u8>], from: u64) -> Option<BTreeMap<u64, (i64, &[u8])>> {
+    let mut changes = BTreeMap::new();
+    let mut last = from;
+    for entry in log {
+        let (number, rest) = entry_of(entry)?;
+        let (revision, change) = if rest.starts_with(b"{") {
+            // Earlier versions stored no revision.
+            (last.checked_add(1)?, (number, rest))
+        } else {
+            (u64::try_from(number).ok()?, entry_of(rest)?)
+        };
+        changes.insert(revision, change);
+        last = revision;
+    }
+    Some(changes)
+}
+
+/// Splits a number from what follows it.
 fn entry_of(entry: &[u8]) -> Option<(i64, &[u8])> {
     let space = entry.iter().position(|byte| *byte == b' ')?;
     let (number, rest) = entry.split_at(space);

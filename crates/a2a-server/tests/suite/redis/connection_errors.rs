@@ -92,6 +92,7 @@ async fn invalid_url_is_not_repeated() {
             "unknown parameter",
         ),
         ("redis://:hunter2@localhost/?prefix=", "empty"),
+        ("redis://:hunter2@localhost/?prefix=a%0Ab", "control"),
         ("rediss://:hunter2@localhost/#insecure", "fragment"),
     ] {
         let error = refused(&Options::new(options)).await;
@@ -135,7 +136,7 @@ async fn foreign_key_is_reported() {
             .await
             .err(),
     ] {
-        let Some(StoreError::Failed(error)) = refused else {
+        let Some(StoreError::Damaged(error)) = refused else {
             panic!("{refused:?}");
         };
         assert!(error.contains("another program"), "{error}");

@@ -97,3 +97,31 @@ async fn load_compacts_task_with_many_changes() {
     append(&store, &mut task, chunk("more")).await;
     assert_eq!(store.load("t").await, Ok(Some(task)));
 }
+
+#[tokio::test]
+async fn changes_of_earlier_version_are_read() {
+    let redis = RedisServer::start();
+    let store = server(&redis).await;
+    let mut task = create(&store, "t").await;
+    for text in ["one", "two", "three"] {
+        append(&store, &mut task, chunk(text)).await;
+    }
+    let mut client = client(&redis).await;
+    for n in 0..2 {
+        let entry: String = redis::cmd("LINDEX")
+            .arg("remote-agent:log:t")
+            .arg(n)
+            .query_async(&mut client)
+            .await
+            .unwrap();
+        let (_revision, entry) = entry.split_once(' ').unwrap();
+        redis::cmd("LSET")
+            .arg("remote-agent:log:t")
+            .arg(n)
+            .arg(entry)
+            .exec_async(&mut client)
+            .await
+            .unwrap();
+    }
+    assert_eq!(store.load("t").await, Ok(Some(task)));
+}

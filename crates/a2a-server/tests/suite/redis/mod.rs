@@ -2,7 +2,12 @@
 
 mod connection_errors;
 mod death;
+#[cfg(target_os = "linux")]
+mod floods;
 mod followers;
+mod foreign_data;
+mod foreign_messages;
+mod lies;
 mod losses;
 mod outage;
 mod proxy;

@@ -15,7 +15,7 @@ use testkit::support::redis_server::RedisServer;
 pub(crate) const SHORT_LEASE: Duration = Duration::from_millis(400);
 
 /// How long to wait for an expected event.
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Starts a server on `redis` with the default lease.
 pub(crate) async fn server(redis: &RedisServer) -> RedisStore {
@@ -48,9 +48,11 @@ pub(crate) async fn refused(options: &Options) -> String {
 
 /// Opens a separate connection.
 pub(crate) async fn client(redis: &RedisServer) -> redis::aio::MultiplexedConnection {
+    // On a busy machine a large value takes longer than the default of half a second.
+    let config = redis::AsyncConnectionConfig::new().set_response_timeout(None);
     redis::Client::open(redis.url())
         .unwrap()
-        .get_multiplexed_async_connection()
+        .get_multiplexed_async_connection_with_config(&config)
         .await
         .unwrap()
 }

@@ -4,6 +4,8 @@ local asked, says = ARGV[12], ARGV[13]
 local key = P .. 'task:' .. id
 local is = redis.call('HMGET', key, 'revision', 'settled', 'state', 'owner', 'context', 'server', 'token')
 if not is[1] then
+  -- Its subscribers may wait, if Redis lost it.
+  redis.call('PUBLISH', C .. 'task:' .. id, 'gone')
   return 'gone'
 end
 if is[7] == token then
@@ -20,17 +22,21 @@ end
 if is[1] ~= revision then
   return 'conflict'
 end
-local bytes = 0
+if not (is[3] and is[4] and is[5] and holds(P .. 'log:' .. id, 'list')) then
+  return 'damaged'
+end
+local bytes, last = 0, revision
 -- The changes are the other arguments.
 for i = 14, #ARGV do
-  local entry = at .. ' ' .. ARGV[i]
+  last = string.format('%.0f', tonumber(revision) + i - 13)
+  local entry = last .. ' ' .. at .. ' ' .. ARGV[i]
   bytes = bytes + #entry
-  local next = redis.call('HINCRBY', key, 'revision', 1)
   redis.call('RPUSH', P .. 'log:' .. id, entry)
-  redis.call('PUBLISH', C .. 'task:' .. id, next .. ' ' .. ARGV[i])
+  redis.call('PUBLISH', C .. 'task:' .. id, last .. ' ' .. ARGV[i])
 end
+-- From here on the entries count.
+redis.call('HSET', key, 'revision', last, 'token', token)
 weigh(id, is[4], bytes)
-redis.call('HSET', key, 'token', token)
 if state ~= '' then
   if state ~= is[3] then
     redis.call('ZREM', P .. 'state:' .. is[3], id)

@@ -2,6 +2,32 @@
 -- because Redis shares channels among databases), ARGV[3] the calling server.
 local P, C, me = ARGV[1], ARGV[2], ARGV[3]
 
+-- Each write has an absolute result, such as `HSET` instead of `HINCRBY`. Redis 7.0 applies the beginning of a script
+-- again, at its second start, if it was killed while it wrote the script to its append-only file.
+
+-- Another program may have written to keys under the prefix. A script therefore checks what it needs before it writes.
+
+-- Returns whether a key is missing or of this type.
+local function holds(key, kind)
+  local is = redis.call('TYPE', key)['ok']
+  return is == kind or is == 'none'
+end
+
+-- Returns a stored counter. Text that is no counter counts as zero.
+local function count(value)
+  if value and #value <= 16 and string.match(value, '^%-?%d+$') then
+    return tonumber(value)
+  end
+  return 0
+end
+
+-- Adds to a counter in a hash, which restarts at zero if it is no counter.
+local function add(key, field, more)
+  local sum = count(redis.call('HGET', key, field)) + more
+  redis.call('HSET', key, field, string.format('%.0f', sum))
+  return sum
+end
+
 local function indexes(owner, context, state)
   return {
     P .. 'all',
@@ -25,10 +51,18 @@ local function summary(key, agent, asked, says)
   end
 end
 
--- Returns what lists show of a task that last changed at `at`.
+-- Returns a score as a time that Rust can read.
+local function time(score)
+  return math.floor(math.max(-2 ^ 53, math.min(2 ^ 53, tonumber(score))))
+end
+
+-- Returns what lists show of a task that last changed at `at`; nil if the task does not exist.
 local function listed(id, at)
-  local is = redis.call('HMGET', P .. 'task:' .. id, 'context', 'owner', 'agent', 'state', 'since', 'created', 'asked', 'says')
-  local task = { id, at }
+  local is = redis.pcall('HMGET', P .. 'task:' .. id, 'context', 'owner', 'agent', 'state', 'since', 'created', 'asked', 'says')
+  if is.err or not is[2] then
+    return nil
+  end
+  local task = { id, string.format('%.0f', time(at)) }
   for field = 1, 8 do
     task[field + 2] = is[field] or ''
   end
@@ -48,11 +82,13 @@ local function head(queue)
       return nil
     end
     local server = string.match(place, '^[^/]+')
-    if alive(server) then
+    if server and alive(server) then
       return place, server
     end
-    redis.call('LPOP', list)
-    redis.call('HDEL', P .. 'places:' .. server, place)
+    redis.call('LREM', list, 0, place)
+    if server then
+      redis.call('HDEL', P .. 'places:' .. server, place)
+    end
   end
 end
 
@@ -87,9 +123,9 @@ end
 
 -- Adds to the bytes of a task, of its client and of all. `bytes` has a field for every client with a task.
 local function weigh(id, owner, more)
-  redis.call('HINCRBY', P .. 'task:' .. id, 'bytes', more)
-  redis.call('INCRBY', P .. 'total', more)
-  if redis.call('HINCRBY', P .. 'bytes', owner, more) <= 0 then
+  add(P .. 'task:' .. id, 'bytes', more)
+  redis.call('SET', P .. 'total', string.format('%.0f', count(redis.call('GET', P .. 'total')) + more))
+  if add(P .. 'bytes', owner, more) <= 0 then
     redis.call('HDEL', P .. 'bytes', owner)
   end
 end
@@ -102,16 +138,19 @@ end
 
 local function forget(id)
   local key = P .. 'task:' .. id
-  local was = redis.call('HMGET', key, 'owner', 'context', 'state', 'server', 'bytes')
-  if not was[1] then
+  if redis.call('EXISTS', key) == 0 then
     return 0
+  end
+  local was = redis.call('HMGET', key, 'owner', 'context', 'state', 'server', 'bytes')
+  for field = 1, 3 do
+    was[field] = was[field] or ''
   end
   for _, index in ipairs(indexes(was[1], was[2], was[3])) do
     redis.call('ZREM', index, id)
   end
   redis.call('ZREM', P .. 'settled', id)
   redis.call('ZREM', P .. 'settled:owner:' .. was[1], id)
-  weigh(id, was[1], -tonumber(was[5] or 0))
+  weigh(id, was[1], -count(was[5]))
   if was[4] then
     redis.call('SREM', P .. 'running:' .. was[4], id)
   end

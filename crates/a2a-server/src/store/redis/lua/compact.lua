@@ -1,19 +1,24 @@
-local id, from, to, record = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
+-- Replaces the record at revision `from` and the first `first` entries of the log by the record at revision `to`.
+local id, from, to, record, first = ARGV[4], ARGV[5], ARGV[6], ARGV[7], tonumber(ARGV[8])
 local key = P .. 'task:' .. id
 local log = P .. 'log:' .. id
 -- Another server may have compacted it meanwhile.
-if redis.call('HGET', key, 'base_revision') ~= from then
+if redis.call('HGET', key, 'base_revision') ~= from or not redis.call('HGET', key, 'owner') then
   return 0
 end
-redis.call('HSET', key, 'base', record, 'base_revision', to)
-redis.call('LTRIM', log, tonumber(to) - tonumber(from), -1)
+local was = redis.call('HMGET', key, 'owner', 'bytes')
 local bytes = #record
-for _, entry in ipairs(redis.call('LRANGE', log, 0, -1)) do
+local later = redis.call('LRANGE', log, first, -1)
+for _, entry in ipairs(later) do
   bytes = bytes + #entry
 end
 for _, entry in ipairs(redis.call('HVALS', P .. 'push:' .. id)) do
   bytes = bytes + #entry
 end
-local was = redis.call('HMGET', key, 'owner', 'bytes')
-weigh(id, was[1], bytes - tonumber(was[2]))
+redis.call('HSET', key, 'base', record, 'base_revision', to)
+redis.call('DEL', log)
+for _, entry in ipairs(later) do
+  redis.call('RPUSH', log, entry)
+end
+weigh(id, was[1], bytes - count(was[2]))
 return 1

@@ -5,9 +5,9 @@ local owner, state, since = ARGV[8], ARGV[9], ARGV[10]
 local asks = owner ~= '' or state ~= '' or since ~= ''
 
 local function takes(id)
-  local is = redis.call('HMGET', P .. 'task:' .. id, 'owner', 'state', 'since')
-  return is[1] and (owner == '' or is[1] == owner) and (state == '' or is[2] == state)
-    and (since == '' or (is[3] ~= '' and tonumber(is[3]) >= tonumber(since)))
+  local is = redis.pcall('HMGET', P .. 'task:' .. id, 'owner', 'state', 'since')
+  return not is.err and is[1] and (owner == '' or is[1] == owner) and (state == '' or is[2] == state)
+    and (since == '' or count(is[3]) >= tonumber(since) and is[3] ~= '')
 end
 
 -- Compares bytes, as Redis does; `<` of Lua uses the locale.
@@ -25,13 +25,13 @@ local function past(id, at)
   if score == '' then
     return true
   end
-  local a, b = tonumber(at), tonumber(score)
+  local a, b = time(at), tonumber(score)
   return a < b or (a == b and below(id, last))
 end
 
-local total, ids, more = 0, {}, 0
+local total, ids, more, lost = 0, {}, 0, {}
 -- A filter has to see all tasks to count them.
-local max = (asks or score == '') and '+inf' or score
+local max = (asks or score == '' or tonumber(score) >= 2 ^ 53) and '+inf' or score
 if not asks then
   total = redis.call('ZCARD', index)
 end
@@ -47,7 +47,12 @@ while more == 0 or asks do
       if #ids == size then
         more = (more == 1 or past(id, at)) and 1 or 0
       elseif past(id, at) then
-        ids[#ids + 1] = { id, at }
+        local task = listed(id, at)
+        if task then
+          ids[#ids + 1] = task
+        else
+          lost[#lost + 1] = id
+        end
       end
     end
   end
@@ -56,7 +61,8 @@ while more == 0 or asks do
   end
   offset = offset + step
 end
-for i, task in ipairs(ids) do
-  ids[i] = listed(task[1], task[2])
+-- Redis evicted these tasks, or another program added them.
+for _, id in ipairs(lost) do
+  redis.call('ZREM', index, id)
 end
-return { total, more, ids }
+return { asks and total or total - #lost, more, ids }

@@ -1,11 +1,8 @@
 -- Returns whether `bytes` more of an owner fit. Deletes the owner's oldest ended tasks if that makes room and the
 -- caller allows it. Deletes none if others fill the total.
 local owner, bytes, own, total = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
-local function kept(value)
-  return tonumber(value or 0) or 0
-end
-local lacks = math.max(0, kept(redis.call('HGET', P .. 'bytes', owner)) + bytes - math.min(own, total))
-if kept(redis.call('GET', P .. 'total')) + bytes - total > lacks then
+local lacks = math.max(0, count(redis.call('HGET', P .. 'bytes', owner)) + bytes - math.min(own, total))
+if count(redis.call('GET', P .. 'total')) + bytes - total > lacks then
   return 0
 end
 if lacks <= 0 then
@@ -16,8 +13,10 @@ for _, id in ipairs(redis.call('ZRANGE', P .. 'settled:owner:' .. owner, 0, -1))
   if lacks <= 0 then
     break
   end
-  oldest[#oldest + 1] = id
-  lacks = lacks - kept(redis.call('HGET', P .. 'task:' .. id, 'bytes'))
+  if holds(P .. 'task:' .. id, 'hash') then
+    oldest[#oldest + 1] = id
+    lacks = lacks - count(redis.call('HGET', P .. 'task:' .. id, 'bytes'))
+  end
 end
 if lacks > 0 then
   return 0

@@ -1,7 +1,7 @@
 redis.call('DEL', P .. 'lease:' .. me)
 local places = redis.call('HGETALL', P .. 'places:' .. me)
 for i = 1, #places, 2 do
-  redis.call('LREM', P .. 'queue:' .. places[i + 1], 1, places[i])
+  redis.call('LREM', P .. 'queue:' .. places[i + 1], 0, places[i])
   wake(places[i + 1])
 end
 redis.call('DEL', P .. 'places:' .. me)
