@@ -14,6 +14,12 @@ const EXCHANGE_MS = 30_000;
 /** How long the command looks for a gateway that it has lost, and the pause between two attempts. */
 const LOST_MS = 10_000;
 const RETRY_MS = 500;
+/**
+ * The pause between requests for the news of an agent that writes, and the time after which it writes no more. Then the gateway
+ * waits for news. It logs each request that takes longer than 50 ms, so an agent that writes must not make it wait.
+ */
+const PAUSE_MS = 150;
+const IDLE_MS = 2000;
 /** The code of a gateway that reloads the plugin. */
 const UNAVAILABLE = "UNAVAILABLE";
 /** The maximum length of a request. The gateway closes a connection with a larger frame than 25 MiB. */
@@ -140,7 +146,7 @@ async function runCall(call, gatewayId, request, onUpdate, { agent_id: agent }) 
     if (exchange.isRefused) throw new GatewayRefusal(refusalOf(exchange.error));
     if (exchange.answer === undefined && !exchange.wasSent) return lost(request, latest, false);
     let text = "";
-    for (let after = 0, lostAt = 0; ; ) {
+    for (let after = 0, lostAt = 0, wroteAt = 0; ; ) {
       /** @type {CallNews & { unknownTo?: string, wasStarted?: boolean } | undefined} */
       const news = exchange.answer;
       if (exchange.isRefused) return lost(request, latest, true);
@@ -157,13 +163,15 @@ async function runCall(call, gatewayId, request, onUpdate, { agent_id: agent }) 
         if (news.failure !== undefined) throw new GatewayRefusal(news.failure);
         text += news.piece ?? "";
         if (news.isLast) return JSON.parse(text);
+        if (news.updates.length > 0) wroteAt = Date.now();
+        if (Date.now() - wroteAt < IDLE_MS && news.piece === undefined) await sleep(PAUSE_MS);
       } else {
         lostAt ||= Date.now();
         if (Date.now() - lostAt > LOST_MS) return lost(request, latest, true);
         await sleep(RETRY_MS);
       }
       // The gateway knows the call by its id, so a repeated request for news repeats no message.
-      exchange = await call("remoteAgent.news", { id, after, offset: text.length }, EXCHANGE_MS);
+      exchange = await call("remoteAgent.news", { id, after, offset: text.length, wait: Date.now() - wroteAt >= IDLE_MS }, EXCHANGE_MS);
     }
   } finally {
     process.removeListener("SIGINT", stop);

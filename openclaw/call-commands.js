@@ -5,10 +5,10 @@ import process from "node:process";
 
 import { AnswerWriter } from "./answer-writer.js";
 import { CommandError, positive } from "./command-support.js";
-import { faultOf, isOfGateway, problemOf, refusalOf } from "./listing.js";
+import { callState, cardState, faultOf, isOfGateway, problemOf, refusalOf } from "./listing.js";
 import { withPlace } from "./place.js";
 import { repairFor } from "./repair.js";
-import { OK, exitOf, line, note, print, printError, printNextSteps, report, safe, table, word } from "./report.js";
+import { OK, exitOf, exitOfEnvelope, line, note, print, printError, printNextSteps, report, safe, table, word } from "./report.js";
 import { wrapped } from "./table.js";
 /** @import {Context} from "./commands.js" */
 /** @import {CallPlace} from "./repair.js" */
@@ -72,7 +72,7 @@ const targets = (context) =>
     const { targets: all = [], gateway } = envelope.summary;
     if (all.length === 0 && !gateway) throw new CommandError(agent ? `no target is for the agent \`${line(agent)}\`` : NO_TARGETS);
     if (!json) showTargets(all, gateway, place);
-    const errors = all.map((target) => (problemOf(target) ? exitOf(problemOf(target)?.reason) : OK));
+    const errors = all.map((target) => (target.target_name && !refusalOf(target) ? OK : exitOf(problemOf(target)?.reason)));
     return errors.includes(OK) || errors.length === 0 ? OK : Math.max(...errors);
   });
 
@@ -100,21 +100,6 @@ function showTargets(all, gateway, place) {
     const error = problemOf(target);
     if (error && !(fault && isOfGateway(target))) note(wrapped(`\n${line(target.target_alias)}: ${line(error.message)}\nwhat to do: ${repairFor(error, target.target_alias, place) ?? "Check the address."}`));
   }
-}
-
-/** @param {ListedTarget} target */
-function cardState({ last_refresh_error: error, target_name: name, status }) {
-  if (error) return name ? `old (${error.reason})` : error.reason;
-  return status && status !== "online" ? status : "ok";
-}
-
-/**
- * Returns whether the agent answered a request with the credential: for its tasks. `?` if its version of A2A has no such
- * request.
- * @param {ListedTarget} target
- */
-function callState(target) {
-  return refusalOf(target)?.reason ?? (target.tasks ? "ok" : target.last_refresh_error ? "-" : "?");
 }
 
 /**
@@ -189,7 +174,7 @@ async function call(context, request) {
     else answer.finish(envelope);
     const continuation = (envelope.ok ? envelope.summary : envelope.error?.details?.latest_event_summary)?.continuation;
     if (options.save && continuation) await writeFile(options.save, `${JSON.stringify(continuation)}\n`, { mode: 0o600 });
-    if (options.json) return envelope.ok ? OK : exitOf(envelope.error?.reason);
+    if (options.json) return exitOfEnvelope(envelope);
     const target = alias ?? request.continuation?.target?.target_alias;
     const exit = report(envelope, envelope.ok ? undefined : repairFor(envelope.error, target, place), options.agent);
     // An agent that refuses a message for a task may have ended the task.

@@ -103,7 +103,7 @@ export class GatewayCalls {
 
   /**
    * Returns the news of a call: its updates from the one with the number `after`, or else a piece of its result from
-   * `offset`. Waits for news. Returns undefined for an unknown call.
+   * `offset`. Waits up to `waitMs` for news. Returns undefined for an unknown call.
    * @param {string} id
    * @param {number} after
    * @param {number} offset
@@ -114,7 +114,7 @@ export class GatewayCalls {
     if (!call) return undefined;
     for (; call.first < after && call.updates.length > 0; call.first += 1) call.waiting -= call.updates.shift()?.length ?? 0;
     const isDone = () => call.envelope !== undefined || call.failure !== undefined;
-    if (call.updates.length === 0 && !isDone()) {
+    if (call.updates.length === 0 && !isDone() && waitMs > 0) {
       call.wake = Promise.withResolvers();
       clearTimeout(call.timer);
       await withTimeout(call.wake.promise, waitMs);

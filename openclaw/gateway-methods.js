@@ -46,7 +46,7 @@ export function registerGatewayMethods(api, config, lease, ask = () => undefined
     if (!instance) throw new CallError("the tool is switched off in the gateway, or its settings are not valid: see the gateway's log, or `openclaw remote-agent doctor`");
     return instance;
   };
-  const newsOf = async ({ id, after = 0, offset = 0 }) => (await calls.news(id, count(after), count(offset))) ?? { unknownTo: calls.gatewayId, wasStarted: calls.wasStarted(id) };
+  const newsOf = async ({ id, after = 0, offset = 0, wait = true }) => (await calls.news(id, count(after), count(offset), wait === false ? 0 : undefined)) ?? { unknownTo: calls.gatewayId, wasStarted: calls.wasStarted(id) };
   const stateDir = () => api.runtime?.state?.resolveStateDir?.();
 
   method("targets", "operator.read", () => ({ targets: rows.targets() }));

@@ -31,3 +31,21 @@ export const isOfGateway = ({ status }) => status !== undefined;
 export function faultOf({ url, state, last_error: error } = {}) {
   return error && state !== "OPEN" ? `the local gateway at ${line(url)} does not answer: ${line(error)}` : undefined;
 }
+
+/**
+ * Returns the state of a card, for a table.
+ * @param {ListedTarget} target
+ */
+export function cardState({ last_refresh_error: error, target_name: name, status }) {
+  if (error) return name ? `old (${error.reason})` : error.reason;
+  return status && status !== "online" ? status : "ok";
+}
+
+/**
+ * Returns whether an agent accepts calls, for a table: whether it answered the request for its tasks, which has the credential.
+ * `?` if its version of A2A has no such request.
+ * @param {ListedTarget} target
+ */
+export function callState(target) {
+  return refusalOf(target)?.reason ?? (target.tasks ? "ok" : target.last_refresh_error ? "-" : "?");
+}

@@ -9,15 +9,16 @@ import { note } from "./report.js";
 /** @typedef {Pick<Awaited<ReturnType<typeof openInstance>>, "run" | "close"> & CallPlace} Place */
 
 /**
- * Uses the place where agents run: the running gateway, or else an instance in this process, with a note.
+ * Uses the place where agents run: the running gateway, or else an instance in this process, with the note `without`.
  * @template T
  * @param {{ api: Api, host: HostConfig }} context
  * @param {(place: Place) => T | Promise<T>} use
+ * @param {string} without
  */
-export async function withPlace({ api, host }, use) {
+export async function withPlace({ api, host }, use, without = "no gateway is running: this uses the environment and the secrets of this shell") {
   const { config } = settings({ pluginConfig: api.pluginConfig, config: host });
   const gateway = await askGateway(api, host);
-  if (!gateway) note("no gateway is running: this uses the environment and the secrets of this shell");
+  if (!gateway && without) note(without);
   const place = gateway ?? (await openInstance(api, host));
   try {
     return await use({ run: place.run, close: place.close, config, inGateway: gateway !== undefined, envFile: gateway?.settings().envFile });

@@ -46,7 +46,7 @@ test("call shows its updates and returns its envelope", async () => {
   assert.deepEqual(updates, [UPDATE]);
   const [[, { id, ...first }], [, second], [, third]] = seen;
   assert.deepEqual(first, { request: send, agent: "writer", updates: true });
-  assert.deepEqual([second, third], [{ id, after: 1, offset: 0 }, { id, after: 1, offset: 9 }]);
+  assert.deepEqual([second, third], [{ id, after: 1, offset: 0, wait: false }, { id, after: 1, offset: 9, wait: false }]);
 });
 
 test("listing needs one request", async () => {

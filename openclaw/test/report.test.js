@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { age, exitOf, exitOfEnvelope, line, safe, table, word } from "../report.js";
+import { age, exitOf, exitOfEnvelope, line, safe, table, word, report } from "../report.js";
 
 test("characters that are not shown are removed", () => {
   assert.equal(safe("a\u061c\u200b\u2060\u3164\ufe0f\u{e0041}\u202e\ufff9\u001bb\n\tc"), "ab\n\tc");
@@ -33,3 +33,35 @@ test("a word of a command is quoted where a shell reads more", () => {
 test("a table of a great many rows is shown", () => assert.equal(table(Array.from({ length: 300_000 }, () => ["a", "b"])).length, 5 * 300_000 - 1));
 
 test("a reason is no property of every object", () => assert.deepEqual(["constructor", "__proto__", "toString", undefined, "timeout"].map(exitOf), [1, 1, 1, 1, 5]));
+
+/** Reports an envelope, and returns what went to standard error. */
+function reported(t, envelope, ...more) {
+  const notes = [];
+  const { write } = process.stderr;
+  t.mock.method(process.stderr, "write", (text, ...rest) => (typeof text === "string" ? notes.push(text) > 0 : write.call(process.stderr, text, ...rest)));
+  try {
+    report(envelope, ...more);
+  } finally {
+    t.mock.restoreAll();
+  }
+  return notes.join("");
+}
+
+const working = { continuation: { target: { target_alias: "desk" }, task: { task_id: "t-1", status: "working", can_cancel: true } } };
+
+test("commands that continue a task name its agent, and the agent that calls", (t) => {
+  assert.match(reported(t, { ok: true, summary: working }), / openclaw remote-agent watch --target desk --task t-1\n/);
+  assert.match(reported(t, { ok: true, summary: working }, undefined, "the writer"), / watch --target desk --agent 'the writer' --task t-1\n/);
+});
+
+test("interrupted wait is no error", (t) => {
+  const aborted = (details) => ({ ok: false, error: { reason: "aborted", message: "the caller cancelled the call", details } });
+  assert.match(reported(t, aborted({ latest_event_summary: working })), /^stopped waiting; the task continues\n(.|\n)* watch /);
+  assert.equal(reported(t, aborted({})), "stopped waiting; the agent may have received the message\n");
+});
+
+test("error has the hint of its caller", (t) => {
+  const envelope = { ok: false, error: { reason: "auth_required", message: "no" } };
+  assert.equal(reported(t, envelope, "Do this."), "error: no\nwhat to do: Do this.\n");
+  assert.match(reported(t, envelope), /`--bearer-env VAR`/);
+});

@@ -25,6 +25,7 @@ mod javascript;
 mod mcp;
 mod model;
 mod notify;
+mod operator;
 mod peer;
 mod plugin_fixture;
 mod process;
@@ -409,7 +410,7 @@ fn main() -> ExitCode {
     let for_gateway = Arc::clone(&installed);
     let for_pair = Arc::clone(&installed);
     let for_commands = Arc::clone(&installed);
-    let for_notify = Arc::clone(&installed);
+    let (for_notify, for_operator) = (Arc::clone(&installed), Arc::clone(&installed));
     let for_mcp = Arc::clone(&installed);
     let plugin_fixture = Arc::new(LazyLock::new(move || {
         PluginFixture::start(Arc::clone(&for_plugin))
@@ -488,6 +489,17 @@ fn main() -> ExitCode {
         })
     }));
     drop(notify_fixture);
+    let operator_fixture = Arc::new(LazyLock::new(move || {
+        operator::OperatorFixture::start(Arc::clone(&for_operator))
+    }));
+    trials.extend(operator::TESTS.iter().map(|(name, test)| {
+        let fixture = Arc::clone(&operator_fixture);
+        Trial::test(format!("operator::{name}"), move || {
+            test(&fixture);
+            Ok(())
+        })
+    }));
+    drop(operator_fixture);
     trials.push(Trial::test(
         "mcp::agent_turns_call_the_tool_over_mcp",
         move || {

@@ -208,12 +208,11 @@ impl CredentialArgs {
     /// # Errors
     /// The working directory is unknown.
     pub(super) fn with_absolute_paths(mut self) -> Result<Self, Failure> {
-        for file in [&mut self.cert_file, &mut self.key_file, &mut self.ca_file] {
-            if let Some(path) = file {
-                let absolute = std::path::absolute(Path::new(path.as_str()))
-                    .map_err(|error| Failure::usage(format!("cannot find `{path}`: {error}")))?;
-                *path = absolute.to_string_lossy().into_owned();
-            }
+        let files = [&mut self.cert_file, &mut self.key_file, &mut self.ca_file];
+        for path in files.into_iter().flatten() {
+            let absolute = std::path::absolute(Path::new(path.as_str()))
+                .map_err(|error| Failure::usage(format!("cannot find `{path}`: {error}")))?;
+            *path = absolute.to_string_lossy().into_owned();
         }
         Ok(self)
     }

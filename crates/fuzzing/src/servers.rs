@@ -60,7 +60,7 @@ static SERVE: LazyLock<SocketAddr> = LazyLock::new(|| {
             .await
             .unwrap();
         let address = server.address();
-        tokio::spawn(server.run(CancellationToken::new()));
+        tokio::spawn(server.run(CancellationToken::new(), CancellationToken::new()));
         address
     })
 });
