@@ -155,3 +155,35 @@ async fn doctor_finds_a_reference_outside_a_secret() {
         &["error    configuration", "`/targets/0/baseUrl`", "repair: "],
     );
 }
+
+#[tokio::test]
+async fn agent_that_allows_only_some_callers_is_named() {
+    let peers = start_desk().await;
+    let file = scratch("restricted").join("agents.json");
+    let target = |alias: &str, more: Value| {
+        let mut target = json!({"alias": alias, "baseUrl": peers.origin("desk")});
+        target
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        target
+    };
+    let targets = [
+        target("desk", json!({})),
+        target("shop", json!({"allowedAgents": ["writer"]})),
+    ];
+    std::fs::write(&file, json!({ "targets": targets }).to_string()).unwrap();
+    let config = ["--config", file.to_str().unwrap()];
+    for subcommand in ["targets", "doctor"] {
+        let output = run(&[&[subcommand], &config[..]].concat()).await;
+        assert_exit_code(&output, 0);
+        let printed = output.stdout + &output.stderr;
+        assert_contains(
+            &printed,
+            &["shop: only for `writer`; name one with `--agent NAME`"],
+        );
+        let output = run(&[&[subcommand, "--agent", "writer"], &config[..]].concat()).await;
+        let printed = output.stdout + &output.stderr;
+        assert!(!printed.contains("only for"), "{printed}");
+    }
+}

@@ -165,6 +165,9 @@ async fn check(
     for target in targets {
         check_agent(target, peers, findings);
     }
+    for hidden in peers.restricted(targets) {
+        findings.push("agent", Severity::Ok, format!("{hidden} to check it"), "");
+    }
     if targets.is_empty() {
         let message = "no target allows the calling agent".to_owned();
         let repair = "Add one to `targets`, or name the caller with `--agent NAME`.";

@@ -8,7 +8,7 @@ use super::{
     hints::{self, About},
     instance::Library,
     outcome::print_call_error,
-    output::LineWriter,
+    output::{LineWriter, note},
     table::{Table, terminal_width, wrap},
     target::{NAME_AN_AGENT, PeerArgs},
     text,
@@ -68,6 +68,9 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
         Some(targets) => {
             let gateway = &envelope["summary"]["gateway"];
             show(targets, gateway, &lines, &args.peers, missing);
+            for hidden in args.peers.restricted(targets) {
+                note(hidden);
+            }
         }
     }
     if targets.is_some_and(<[Value]>::is_empty) {

@@ -10,6 +10,7 @@ use crate::{
     exit::Failure,
     local,
     openclaw::{self, Loaded, OpenClawFiles},
+    text,
 };
 
 impl PeerArgs {
@@ -149,5 +150,27 @@ impl PeerArgs {
         let secrets = target["auth"].as_object()?.values();
         let mut variables = secrets.filter(|secret| secret["source"] == "env");
         Some(variables.next()?["id"].as_str()?.to_owned())
+    }
+
+    /// Returns why agents of a configuration are not among those that a call `listed`: they allow only some callers.
+    pub(crate) fn restricted(&self, listed: &[Value]) -> Vec<String> {
+        let config = self.config().unwrap_or_default();
+        let config: Value = serde_json::from_str(&config).unwrap_or_default();
+        let targets = config["targets"].as_array().into_iter().flatten();
+        let is_listed = |alias: &str| listed.iter().any(|one| one["target_alias"] == alias);
+        let reason = |target: &Value| {
+            let alias = target["alias"].as_str().filter(|alias| !is_listed(alias))?;
+            let callers = target["allowedAgents"].as_array()?.iter();
+            let callers: Vec<String> = callers
+                .filter_map(Value::as_str)
+                .map(|caller| format!("`{}`", text::line(caller)))
+                .collect();
+            Some(format!(
+                "{}: only for {}; name one with `--agent NAME`",
+                text::line(alias),
+                callers.join(", ")
+            ))
+        };
+        targets.filter_map(reason).collect()
     }
 }

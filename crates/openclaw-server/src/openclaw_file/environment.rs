@@ -100,6 +100,8 @@ fn unquoted(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     #[test]
@@ -122,8 +124,8 @@ mod tests {
 
     #[test]
     fn dotenv_takes_precedence_over_the_configuration() {
-        let scratch = tempfile::tempdir().expect("a directory");
-        fs::write(scratch.path().join(".env"), "A=file\n").expect("written");
+        let scratch = tempfile::tempdir().unwrap();
+        fs::write(scratch.path().join(".env"), "A=file\n").unwrap();
         let config = serde_json::json!({"env": {"A": "config", "B": "own", "vars": {"C": "vars", "D": "${E}"}, "shellEnv": {}}});
         let file = scratch.path().join("openclaw.json");
         let read = Environment::read(&file, &config, |_| None);
