@@ -102,6 +102,7 @@ export interface ContinuedTask {
 export interface Summary {
   continuation?: Continuation;
   targets?: ListedTarget[];
+  gateway?: { url?: string; last_error?: string };
   artifacts?: { parts?: Part[] }[];
   message_text?: string;
   status_message?: string;

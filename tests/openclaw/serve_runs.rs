@@ -281,7 +281,7 @@ fn run_continues_after_a_stop_of_the_server(_: &PluginFixture, pair: &OpenClawPa
             std::thread::sleep(Duration::from_millis(50));
         }
     };
-    wait(&|task| task_text(task).contains("word1"));
+    wait(&|task| task["artifacts"].to_string().contains("word1"));
     assert!(server.stop().status.success());
     let _next = pair.start_server(address, state.path());
     let ended = wait(&|task| {
