@@ -270,6 +270,7 @@ fn health_paths_of_the_files_are_those_of_the_servers() {
             "18789/healthz",
             "9000/readyz",
             "18789/healthz",
+            "9000/healthz",
             "9000/healthz"
         ]
     );

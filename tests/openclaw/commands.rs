@@ -44,7 +44,7 @@ pub const TESTS: &[Test] = tests![
     tasks_without_a_gateway_names_the_tried_port
     audit_without_log_explains_how_to_enable_it
     doctor_repairs_the_tool_policy
-    doctor_reports_a_gateway_without_a_token
+    commands_use_the_gateway_of_openclaw
     doctor_reports_clock_skew
     doctor_reports_a_library_of_another_platform
     remove_drops_the_agent
@@ -365,15 +365,25 @@ fn doctor_output(fixture: &CommandsFixture, change: impl FnOnce(&mut Value)) -> 
     stdout + &stderr
 }
 
-fn doctor_reports_a_gateway_without_a_token(fixture: &CommandsFixture) {
-    let output = doctor_output(fixture, |settings| {
-        settings["gateway"] = json!({"enabled": true});
+/// Settings without an address select OpenClaw's own gateway, which has no triad.
+fn commands_use_the_gateway_of_openclaw(fixture: &CommandsFixture) {
+    let before = fixture.host.config();
+    fixture.host.edit_config(|config| {
+        config["plugins"]["entries"]["remote-agent"]["config"]["gateway"] =
+            json!({"enabled": true});
     });
-    println!("{output}");
+    let (_, doctor, doctor_errors) = decode_output(&fixture.openclaw(&["doctor"]));
+    let (_, targets, errors) = decode_output(&fixture.openclaw(&["targets", "--json"]));
+    fixture.host.edit_config(|config| *config = before);
+    println!("{doctor}{doctor_errors}{targets}{errors}");
+    let doctor = doctor + &doctor_errors;
     assert!(
-        output.contains("warn: the local gateway has no token"),
-        "{output}"
+        !doctor.contains("the local gateway has no token")
+            && !doctor.contains("error: the gateway"),
+        "{doctor}"
     );
+    assert!(targets.contains("gateway:main"), "{targets}{errors}");
+    assert!(!targets.contains("gateway:triad"), "{targets}");
 }
 
 fn doctor_reports_clock_skew(fixture: &CommandsFixture) {

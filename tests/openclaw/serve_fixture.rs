@@ -116,8 +116,19 @@ impl OpenClawPair {
 
     /// Calls a method of that server and returns its result.
     pub fn call(&self, method: &str, params: Value) -> Value {
+        Self::call_at(self.server, method, params)
+    }
+
+    /// Starts another server in front of the other OpenClaw, with its tasks in `state` and no time to drain.
+    pub fn start_server(&self, address: SocketAddr, state: &Path) -> Server {
+        let flags = ["--state-dir", state.to_str().unwrap(), "--drain", "0"];
+        start_server_with(address, &self._gateway, &self.host, &flags)
+    }
+
+    /// Calls a method of the server at `address` and returns its result.
+    pub fn call_at(address: SocketAddr, method: &str, params: Value) -> Value {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-        let (status, answer) = http::post(self.server, "/a2a", TOKEN, &body.to_string());
+        let (status, answer) = http::post(address, "/a2a", TOKEN, &body.to_string());
         let mut answer: Value = serde_json::from_str(&answer).unwrap();
         assert!(
             status == 200 && answer["result"].is_object(),
@@ -205,6 +216,10 @@ pub async fn run_turn(executor: &dyn Executor, input: RunInput) -> (Outcome, Vec
 
 /// Starts `remote-agent serve` in front of an OpenClaw.
 fn start_server(address: SocketAddr, gateway: &Gateway, host: &Host) -> Server {
+    start_server_with(address, gateway, host, &["--task-store", "memory"])
+}
+
+fn start_server_with(address: SocketAddr, gateway: &Gateway, host: &Host, more: &[&str]) -> Server {
     let mut variables = host.variables();
     variables.push(("GATEWAY".to_owned(), TOKEN.to_owned()));
     let (port, url) = (
@@ -213,12 +228,13 @@ fn start_server(address: SocketAddr, gateway: &Gateway, host: &Host) -> Server {
     );
     let flags = [
         &["--port", &port, "--gateway", &url][..],
-        &["--gateway-token-env", "GATEWAY", "--task-store", "memory"],
+        &["--gateway-token-env", "GATEWAY"],
+        more,
     ];
     Server::start(&flags.concat(), &variables)
 }
 
 /// Returns free addresses for servers.
-fn free_addresses() -> [SocketAddr; 2] {
+pub fn free_addresses() -> [SocketAddr; 2] {
     [(); 2].map(|()| (Ipv4Addr::LOCALHOST, free_port()).into())
 }

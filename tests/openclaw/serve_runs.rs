@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     OpenClawPair, PluginFixture, fence_content,
     model::tool_result,
-    serve_fixture::{run_input, run_turn},
+    serve_fixture::{free_addresses, run_input, run_turn},
 };
 
 type Test = (&'static str, fn(&PluginFixture, &OpenClawPair));
@@ -34,6 +34,7 @@ pub const TESTS: &[Test] = tests![
     command_like_text_keeps_the_conversation
     canceled_task_aborts_the_run_at_the_gateway
     run_is_found_by_name
+    run_continues_after_a_stop_of_the_server
 ];
 
 fn send_to_other(text: &str) -> Value {
@@ -258,6 +259,41 @@ fn run_is_found_by_name(_: &PluginFixture, pair: &OpenClawPair) {
         let words: Vec<_> = (0..20).map(|n| format!("word{n}")).collect();
         assert_eq!(text.split_whitespace().collect::<Vec<_>>(), words);
     });
+}
+
+fn run_continues_after_a_stop_of_the_server(_: &PluginFixture, pair: &OpenClawPair) {
+    let state = tempfile::tempdir().unwrap();
+    let [address, _] = free_addresses();
+    let server = pair.start_server(address, state.path());
+    let message = json!({"kind": "message", "role": "user", "messageId": "m-1",
+        "parts": [{"kind": "text", "text": "SLOW 30"}]});
+    let params = json!({"message": message, "configuration": {"blocking": false}});
+    let task = OpenClawPair::call_at(address, "message/send", params);
+    let get = || OpenClawPair::call_at(address, "tasks/get", json!({"id": task["id"]}));
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let wait = |done: &dyn Fn(&Value) -> bool| {
+        loop {
+            let task = get();
+            if done(&task) {
+                return task;
+            }
+            assert!(Instant::now() < deadline, "{task:#}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    wait(&|task| task["artifacts"].to_string().contains("word1"));
+    assert!(server.stop().status.success());
+    let _next = pair.start_server(address, state.path());
+    let ended = wait(&|task| {
+        let state = task["status"]["state"].as_str();
+        !matches!(state, Some("submitted" | "working"))
+    });
+    assert_eq!(ended["status"]["state"], "completed", "{ended:#}");
+    let words: Vec<_> = (0..30).map(|n| format!("word{n}")).collect();
+    assert_eq!(
+        task_text(&ended).split_whitespace().collect::<Vec<_>>(),
+        words
+    );
 }
 
 // ---- one OpenClaw delegates to the other ------------------------------------------------------------------------------

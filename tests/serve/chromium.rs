@@ -184,6 +184,24 @@ impl Browser {
         }
     }
 
+    /// Checks that the page needs no horizontal scrolling on phones, in both color schemes.
+    ///
+    /// # Panics
+    /// It is wider than the screen.
+    pub fn assert_fits_phones(&mut self) {
+        for (width, scheme) in [(360, "light"), (360, "dark"), (390, "light"), (390, "dark")] {
+            let metrics =
+                json!({"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": true});
+            self.call("Emulation.setDeviceMetricsOverride", metrics);
+            let feature = json!({"name": "prefers-color-scheme", "value": scheme});
+            self.call("Emulation.setEmulatedMedia", json!({"features": [feature]}));
+            let excess = self.evaluate("document.documentElement.scrollWidth - innerWidth");
+            assert_eq!(excess, 0, "{width} pixels, {scheme}");
+        }
+        self.call("Emulation.clearDeviceMetricsOverride", json!({}));
+        self.call("Emulation.setEmulatedMedia", json!({"features": []}));
+    }
+
     /// Takes a screenshot (PNG), and stores it in `target/` under this name.
     pub fn screenshot(&mut self, name: &str) -> Vec<u8> {
         let screenshot = self.call("Page.captureScreenshot", json!({"format": "png"}));

@@ -167,3 +167,62 @@ fn second_signal_ends_the_server_at_once() {
     while exchange(&server, "GET /readyz", &[], "").status != 503 {}
     assert!(server.stop().status.success());
 }
+
+/// Follows 50 tasks with an official client through an end of the server by `signal`. Returns how its streams ended, and
+/// the last states after it has subscribed again.
+#[cfg(feature = "real")]
+fn official_client(mut command: std::process::Command, signal: &str) -> [Value; 2] {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::process::Stdio;
+
+    let folder = tempfile::tempdir().unwrap();
+    let port = testkit::support::free_port().to_string();
+    let state = folder.path().to_str().unwrap();
+    let flags = ["--executor", "scripted", "--port", &port, "--drain", "0"];
+    let flags = [&flags[..], &["--state-dir", state, "--limit", "runs=50"]].concat();
+    let server = Server::start(&flags, &[]);
+    command.args([server.url(), &TASKS.to_string(), "resume 5000"]);
+    let client = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut client = client.spawn().unwrap();
+    let mut lines = BufReader::new(client.stdout.take().unwrap()).lines();
+    let mut next = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
+    assert_eq!(next()["started"], TASKS);
+    server.signal(signal);
+    server.wait_for_exit();
+    let _server = Server::start(&flags, &[]);
+    let ends = next()["ends"].take();
+    client.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    let states = next()["states"].take();
+    assert!(client.wait().unwrap().success());
+    [ends, states]
+}
+
+#[cfg(feature = "real")]
+#[test]
+fn official_clients_continue_after_the_end_of_a_server() {
+    use std::process::Command;
+    use testkit::support::sdk::{self, Sdk};
+
+    let program = |name: &str| crate::serve::root("tests/serve").join(name);
+    let python = || {
+        let mut command = Command::new(sdk::home(Sdk::Py13).join("bin/python"));
+        command.arg(program("restart_client.py"));
+        command
+    };
+    let node = || {
+        let mut command = Command::new("node");
+        command.arg(program("restart_client.mjs"));
+        command.arg(sdk::home(Sdk::Js13));
+        command
+    };
+    let completed = json!({"completed": TASKS});
+    for command in [python(), node()] {
+        let [ends, states] = official_client(command, "-TERM");
+        assert_eq!((ends, states), (json!({"clean": TASKS}), completed.clone()));
+    }
+    for command in [python(), node()] {
+        let [ends, states] = official_client(command, "-KILL");
+        assert!(ends["clean"].is_null(), "{ends}");
+        assert_eq!(states, completed);
+    }
+}

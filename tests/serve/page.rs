@@ -37,6 +37,31 @@ fn click_cancels_a_running_task() {
 }
 
 #[test]
+fn row_opens_to_the_answer_and_fits_phones() {
+    let server = Server::scripted(&["--task-store", "memory"]);
+    let mut browser = Browser::start("open");
+    let answer = format!("the answer {} <b>bold</b>", "x".repeat(300));
+    assert_eq!(send(&server, &format!("task {answer}"), &[]).status, 200);
+    assert_eq!(send(&server, "gift", &[]).status, 200);
+    browser.open(server.url());
+    browser.wait_until("document.querySelectorAll('.completed').length === 2");
+    browser.evaluate("document.querySelectorAll('.open-task').forEach((button) => button.click())");
+    let shown = "document.querySelector('#rows').innerText.includes";
+    for text in [&*answer, "a.bin · application/octet-stream · 7 B", "asked "] {
+        browser.wait_until(&format!("{shown}({text:?})"));
+    }
+    assert_eq!(
+        browser.evaluate("document.querySelectorAll('#rows b').length"),
+        0
+    );
+    browser.assert_fits_phones();
+    browser.screenshot("serve-page-open.png");
+    browser.click(".open-task");
+    browser.wait_until("document.querySelectorAll('.more').length === 1");
+    assert!(browser.errors.is_empty(), "{:?}", browser.errors);
+}
+
+#[test]
 fn keyboard_deletes_task_after_confirmation() {
     let server = Server::scripted(&["--task-store", "memory"]);
     let mut browser = Browser::start("delete");
@@ -83,6 +108,7 @@ fn page_requests_the_operator_token() {
         0
     );
     browser.screenshot("serve-page-token.png");
+    browser.assert_fits_phones();
     let token = operator.rsplit(' ').next().unwrap();
     browser.evaluate(&format!(
         "document.querySelector('#token').value = {token:?}"

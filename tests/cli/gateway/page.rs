@@ -83,6 +83,39 @@ async fn page_shows_agents_votes_and_messages_without_texts() {
 }
 
 #[tokio::test]
+async fn new_page_shows_earlier_proposals_and_late_votes() {
+    let folder = scratch("gateway-page-late");
+    let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
+    let mut watch = GatewayProcess::start(&["gateway", "watch", "--json", "--url", &url]);
+    let _members =
+        ["alpha", "beta"].map(|name| GatewayProcess::agent(&url, name, &["--vote", "approve"]));
+    let _charlie =
+        GatewayProcess::agent(&url, "charlie", &["--vote", "reject", "--delay-ms", "1500"]);
+    for _ in 0..3 {
+        watch.wait_for_event(|event| event["status"] == "online");
+    }
+    assert!(run_gateway_command(&url, &["vote", "Ship", "--id", "release-8"]).await);
+    watch.wait_for("late-vote");
+    let mut browser = Browser::start("gateway-late");
+    browser.open(&page_url(&url));
+    browser.wait_until(&format!(
+        "{}?.includes('charlie reject, after the decision')",
+        row_text("proposal-rows", "release-8")
+    ));
+    browser.wait_until(&format!(
+        "{} !== undefined",
+        row_text("event-rows", "the vote of charlie came after the decision")
+    ));
+    let text = browser.evaluate("document.querySelector('main').textContent");
+    assert!(
+        !text.as_str().unwrap().contains("INVALID_CONTENT"),
+        "{text}"
+    );
+    browser.assert_fits_phones();
+    assert!(browser.errors.is_empty(), "{:?}", browser.errors);
+}
+
+#[tokio::test]
 async fn page_shows_how_the_gateway_runs_an_agent() {
     use gateway_server::client_library::{Connector, Endpoint};
 
@@ -104,7 +137,7 @@ async fn page_shows_how_the_gateway_runs_an_agent() {
     let mut browser = Browser::start("gateway-run");
     browser.open(&page_url(&url));
     browser.wait_until(&format!(
-        "{}?.includes('1, ended last: ')",
+        "{}?.includes('1 restart, ended last: ')",
         row_text("agent-rows", "coder")
     ));
     assert!(browser.errors.is_empty(), "{:?}", browser.errors);
