@@ -18,6 +18,7 @@ use serde::Serialize;
 
 use crate::config::Limits;
 use a2a::{Artifact, Task};
+use common::json;
 use common::redact::Secrets;
 
 use super::error::{Reason, ToolError};
@@ -189,7 +190,7 @@ impl Artifacts {
                 changes.push((at, None));
                 continue;
             }
-            let added_bytes = json_len(&shown);
+            let added_bytes = counted_bytes(&shown);
             bytes = bytes + added_bytes - current.map_or(0, |entry| entry.bytes);
             changes.push((at, Some((shown, added_bytes))));
             if self.entries.len() - replaced_count + changes.len() > self.max_artifacts {
@@ -303,6 +304,12 @@ impl ArtifactEntry {
 fn keeps_order(changes: &[SnapshotChange], len: usize) -> bool {
     let mut changes = changes.iter().enumerate();
     changes.all(|(i, (at, _))| at.map_or(i >= len, |at| at == i))
+}
+
+/// Returns the bytes that an artifact counts against the limit, like a piece of the same values.
+fn counted_bytes(artifact: &Artifact) -> usize {
+    let memory = artifact.values().map(json::memory).sum();
+    json::counted_bytes(json_len(artifact), memory)
 }
 
 /// Returns the length of `value` as JSON, in bytes.

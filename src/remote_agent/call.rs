@@ -199,19 +199,13 @@ impl<'a> Call<'a> {
         Ok(())
     }
 
-    /// Adds a snapshot that came in `bytes` bytes, where that is known. Sends an update if it adds anything, and returns
-    /// whether it does.
+    /// Adds a snapshot. Sends an update if it adds anything, and returns whether it does.
     ///
     /// # Errors
     /// As [`add_event`](Self::add_event).
-    pub(super) fn add_snapshot(
-        &mut self,
-        task: Task,
-        source: Source,
-        bytes: Option<usize>,
-    ) -> Result<bool, ToolError> {
+    pub(super) fn add_snapshot(&mut self, task: Task, source: Source) -> Result<bool, ToolError> {
         self.release_update();
-        let changed = self.collected.apply_snapshot(task, source, bytes)?;
+        let changed = self.collected.apply_snapshot(task, source)?;
         if changed && self.updates.is_some() {
             self.notify();
         }

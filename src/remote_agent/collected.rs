@@ -1,16 +1,19 @@
 //! Everything that a peer has answered so far in one call.
 //!
-//! Work per event is constant and memory is bounded: artifacts grow in place, and only the newest events are kept.
+//! Work per event is constant and memory is bounded: artifacts grow in place, and only the newest events are kept. An event
+//! counts by the memory of its parsed values, which take up to 320 times that of their text.
 
 use std::collections::{HashMap, VecDeque};
 
-use serde_json::{Map, Value, json};
+use serde::ser::{Serialize, SerializeMap as _, Serializer};
+use serde_json::Value;
 
 use crate::config::Limits;
 use a2a::{Artifact, Event, Message, Task, TaskState, text_at, texts_mut};
+use common::json;
 use common::redact::{MARK, Secrets};
 
-use super::artifacts::{Artifacts, Gap, Source, json_len};
+use super::artifacts::{Artifacts, Gap, Source};
 use super::error::ToolError;
 use super::update_redaction::MAX_SHOWN_PREFIX_BYTES;
 
@@ -29,10 +32,32 @@ pub(super) struct Collected {
     /// The kind of answer so far.
     pub(super) kind: Option<Kind>,
     artifacts: Artifacts,
+    /// The newest events, each with its memory in bytes.
     log: VecDeque<(Value, usize)>,
     log_bytes: usize,
     count: usize,
     limits: Limits,
+}
+
+/// `raw` of a result that followed a task. Its last event may be large, so it is written twice, and not copied.
+#[derive(Debug)]
+pub(super) struct RawEvents {
+    dropped: usize,
+    events: Vec<Value>,
+}
+
+impl Serialize for RawEvents {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut raw = serializer.serialize_map(None)?;
+        if self.dropped > 0 {
+            raw.serialize_entry("dropped_events", &self.dropped)?;
+        }
+        raw.serialize_entry("events", &self.events)?;
+        if let Some(last) = self.events.last() {
+            raw.serialize_entry("finalEvent", last)?;
+        }
+        raw.end()
+    }
 }
 
 /// The kind of a peer's answer (`summary.response_kind`).
@@ -66,7 +91,7 @@ impl Collected {
         self.count
     }
 
-    /// Returns the size of what was collected, in bytes of JSON.
+    /// Returns the size of what was collected, in bytes: the memory of the events, and the JSON of the artifacts.
     pub(super) fn bytes(&self) -> usize {
         self.log_bytes + self.artifacts.bytes()
     }
@@ -128,7 +153,7 @@ impl Collected {
             }
             Event::Unknown(_) => Ok(()),
         };
-        self.push_event(event.into_json(), bytes);
+        self.push_event(event.into_json());
         fits
     }
 
@@ -139,23 +164,17 @@ impl Collected {
         }
     }
 
-    /// Adds a snapshot, and returns whether it adds anything. `bytes` is its length, where that is known.
+    /// Adds a snapshot, and returns whether it adds anything.
     ///
     /// # Errors
     /// As [`apply`](Self::apply).
-    pub(super) fn apply_snapshot(
-        &mut self,
-        task: Task,
-        source: Source,
-        bytes: Option<usize>,
-    ) -> Result<bool, ToolError> {
+    pub(super) fn apply_snapshot(&mut self, task: Task, source: Source) -> Result<bool, ToolError> {
         let first = self.kind != Some(Kind::Task);
         let changed = self.apply_task(&task, source)? || first;
         if changed {
             self.kind = Some(Kind::Task);
             self.count += 1;
-            let bytes = bytes.unwrap_or_else(|| json_len(task.json()));
-            self.push_event(task.into_json(), bytes);
+            self.push_event(task.into_json());
         }
         Ok(changed)
     }
@@ -185,7 +204,8 @@ impl Collected {
         set_id(&mut self.context_id, context_id);
     }
 
-    fn push_event(&mut self, event: Value, bytes: usize) {
+    fn push_event(&mut self, event: Value) {
+        let bytes = json::memory(&event);
         self.log.push_back((event, bytes));
         self.log_bytes += bytes;
         while self.log.len() > self.limits.stream_events
@@ -272,21 +292,11 @@ impl Collected {
     }
 
     /// Returns `raw` of a result that followed a task. Without events it has no final event.
-    pub(super) fn take_raw(&mut self) -> Value {
-        let dropped = self.count - self.log.len();
-        let last = self.last_event().cloned();
-        let mut raw = Map::new();
-        raw.insert(
-            "events".into(),
-            self.log.drain(..).map(|(event, _)| event).collect(),
-        );
-        if let Some(last) = last {
-            raw.insert("finalEvent".into(), last);
+    pub(super) fn take_raw(&mut self) -> RawEvents {
+        RawEvents {
+            dropped: self.count - self.log.len(),
+            events: self.log.drain(..).map(|(event, _)| event).collect(),
         }
-        if dropped > 0 {
-            raw.insert("dropped_events".into(), json!(dropped));
-        }
-        Value::Object(raw)
     }
 
     /// Returns `raw` of a result that had one answer.

@@ -178,7 +178,7 @@ async fn fetch_missed(call: &mut Call<'_>, peer: &dyn Peer) -> Result<(), ToolEr
         let answer = timeout(call.poll_intervals().idle, call.get_task(peer, &task_id));
         let pause = match call.deadline.run(answer).await? {
             Ok(Ok(task)) => {
-                call.add_snapshot(task, Source::Polled, None)?;
+                call.add_snapshot(task, Source::Polled)?;
                 return Ok(());
             }
             _ if gap != Gap::Open => return Ok(()),

@@ -43,7 +43,7 @@ pub(super) async fn poll(
                 // The known state may be stale.
                 call.collected.open_gap(Gap::Open);
                 let is_foreign = task.state().is_foreign();
-                let changed = call.add_snapshot(task, Source::Polled, None)?;
+                let changed = call.add_snapshot(task, Source::Polled)?;
                 if call.collected.is_terminal_or_interrupted() {
                     return Ok(ConnectionEnd::Ended);
                 }

@@ -87,7 +87,7 @@ pub(super) async fn read_stream(
             StreamStep::Ended(task) => {
                 if let Some(task) = task {
                     call.collected.open_gap(Gap::Open);
-                    call.add_snapshot(task, Source::Polled, None)?;
+                    call.add_snapshot(task, Source::Polled)?;
                 }
                 return Ok(ConnectionEnd::Ended);
             }
@@ -170,11 +170,9 @@ fn add_event(
     first: Option<FirstEvent>,
 ) -> Result<bool, ToolError> {
     match (event, first) {
-        (Event::Task(task), Some(FirstEvent::Resumed)) => {
-            call.add_snapshot(task, Source::Streamed, Some(bytes))
-        }
+        (Event::Task(task), Some(FirstEvent::Resumed)) => call.add_snapshot(task, Source::Streamed),
         (Event::Task(task), Some(FirstEvent::Known(known))) if task == known => {
-            call.add_snapshot(task, Source::Streamed, Some(bytes))
+            call.add_snapshot(task, Source::Streamed)
         }
         (event, _) => call.add_event(event, bytes, true).map(|()| true),
     }

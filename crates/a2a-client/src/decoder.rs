@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use a2a::{Dialect, Event, Reply, ShapeError, Transport};
 use common::json::{self, Limits};
-use peer::{PeerError, PeerErrorKind, excerpt};
+use peer::{PeerError, PeerErrorKind, excerpt, is_keep_alive};
 
 use super::error_body::{MAX_ERROR_DATA, code, kind_of, parse, reason_in};
 use super::peer_secrets::PeerSecrets;
@@ -67,7 +67,7 @@ impl Decoder {
         let mut event: Value = json::from_str(data, limits)
             .map_err(|error| unreadable("an event of the stream", &error))?;
         secrets.scrub_response(&mut event);
-        if is_keep_alive(&event) {
+        if names_keep_alive(&event) {
             return Ok(None);
         }
         // Some servers omit the envelope of JSON-RPC.
@@ -81,19 +81,12 @@ impl Decoder {
     }
 }
 
-/// The names under which servers send events that keep a connection open.
-const KEEP_ALIVES: [&str; 5] = ["ping", "pong", "heartbeat", "keepalive", "keep-alive"];
-
 /// Returns whether an event names itself as one that keeps the connection open.
-fn is_keep_alive(event: &Value) -> bool {
+fn names_keep_alive(event: &Value) -> bool {
     let named = ["type", "event", "kind"]
         .into_iter()
         .find_map(|member| event.get(member)?.as_str());
-    named.is_some_and(|name| {
-        KEEP_ALIVES
-            .iter()
-            .any(|known| name.eq_ignore_ascii_case(known))
-    })
+    named.is_some_and(is_keep_alive)
 }
 
 /// Unwraps a JSON-RPC response (JSON-RPC 2.0 §5). Does not check the id of an event, which belongs to the request of its

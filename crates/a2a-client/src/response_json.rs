@@ -5,16 +5,13 @@ use serde_json::Value;
 use common::json::{self, JsonError, JsonErrorKind, Limits};
 use peer::{PeerError, PeerErrorKind};
 
-/// The memory that a response may take, as a multiple of the maximum response size.
-const MAX_RATIO: usize = 8;
-
 /// The memory that is always allowed, in bytes.
 const MIN_ALLOWED_BYTES: usize = 16 << 20;
 
 /// Returns the limits for a maximum response size of `answer_bytes`. The parser itself limits the depth.
 pub(super) fn limits(answer_bytes: usize) -> Limits {
     let memory = answer_bytes
-        .saturating_mul(MAX_RATIO)
+        .saturating_mul(json::MAX_MEMORY_RATIO)
         .max(MIN_ALLOWED_BYTES);
     Limits {
         depth: usize::MAX,
@@ -41,10 +38,9 @@ pub(super) fn unreadable(subject: &str, error: &JsonError) -> PeerError {
     }
 }
 
-/// Returns the bytes that JSON counts against a limit: its length, or more if it consists of many small values.
+/// Returns the bytes that a text counts against a limit.
 pub(super) fn size(text: &str) -> usize {
-    let memory = json::Structure::of(text.as_bytes()).memory;
-    text.len().max(memory / MAX_RATIO)
+    json::counted_bytes(text.len(), json::Structure::of(text.as_bytes()).memory)
 }
 
 #[cfg(test)]

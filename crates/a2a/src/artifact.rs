@@ -63,6 +63,17 @@ impl Artifact {
         &self.parts
     }
 
+    /// Returns the values of its parts and of its other members.
+    pub fn values(&self) -> impl Iterator<Item = &Value> {
+        let members = [
+            &self.name,
+            &self.description,
+            &self.metadata,
+            &self.extensions,
+        ];
+        self.parts.iter().chain(members.into_iter().flatten())
+    }
+
     /// Returns whether it ends with the parts of `other` from the one at `from` on, unchanged or, for text, joined.
     pub fn ends_with(&self, other: &Artifact, from: usize) -> bool {
         let end = other.parts.get(from..).unwrap_or_default();

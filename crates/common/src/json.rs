@@ -25,6 +25,9 @@ pub const ARRAY_BYTES: usize = 128;
 /// The estimated memory of an object that is not empty, in bytes: its first node has room for eleven entries.
 pub const OBJECT_BYTES: usize = 640;
 
+/// The memory that the parsed values of a text may take under a limit on its length, as a multiple of that limit.
+pub const MAX_MEMORY_RATIO: usize = 8;
+
 /// The largest whole number up to which a double expresses every one.
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
@@ -221,6 +224,35 @@ pub fn from_slice<T: DeserializeOwned>(bytes: &[u8], limits: Limits) -> Result<T
 pub fn from_str<T: DeserializeOwned>(text: &str, limits: Limits) -> Result<T, JsonError> {
     check(text.as_bytes(), limits)?;
     parse(&repaired(text.strip_prefix('\u{feff}').unwrap_or(text)))
+}
+
+/// Returns the estimated memory of a parsed value with its strings, in bytes.
+#[must_use]
+pub fn memory(value: &Value) -> usize {
+    VALUE_BYTES
+        + match value {
+            Value::Array(items) if !items.is_empty() => {
+                ARRAY_BYTES + items.iter().map(memory).sum::<usize>()
+            }
+            Value::Object(fields) if !fields.is_empty() => {
+                let entries = fields.iter().map(|(key, value)| entry_memory(key, value));
+                OBJECT_BYTES + entries.sum::<usize>()
+            }
+            Value::String(text) => text.len(),
+            _ => 0,
+        }
+}
+
+/// Returns the bytes that JSON counts against a limit on its length: its length, or more if it consists of many small values.
+#[must_use]
+pub fn counted_bytes(length: usize, memory: usize) -> usize {
+    length.max(memory / MAX_MEMORY_RATIO)
+}
+
+/// Returns the estimated memory of an entry of an object, in bytes.
+#[must_use]
+pub fn entry_memory(key: &str, value: &Value) -> usize {
+    KEY_BYTES + key.len() + memory(value)
 }
 
 /// Returns the value of a whole number that is not negative. Some programs write all numbers as doubles, as in `1.0`: such a
@@ -432,6 +464,19 @@ mod tests {
         assert_eq!((structure.depth, structure.memory), (2, memory));
         let dense = "{\"a\":0},".repeat(1000);
         assert!(Structure::of(dense.as_bytes()).memory > 80 * dense.len());
+    }
+
+    #[test]
+    fn parsed_values_weigh_about_as_much_as_their_text_says() {
+        for text in ["0", "[]", "{}", "[0,[1]]", r#"{"":{"":[null,{}]}}"#] {
+            let of_text = Structure::of(text.as_bytes()).memory;
+            let of_value = memory(&read(text.as_bytes()));
+            assert!((of_text..2 * of_text).contains(&of_value), "{text}");
+        }
+        assert_eq!(
+            memory(&json!({"key": "text"})),
+            memory(&json!({"": ""})) + 7
+        );
     }
 
     #[test]

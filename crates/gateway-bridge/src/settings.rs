@@ -167,7 +167,6 @@ impl fmt::Debug for Settings {
 
 /// Returns whether a text frame is only a sign of life. Some gateways and proxies send such frames, which no protocol defines.
 pub(crate) fn is_keep_alive(frame: &str) -> bool {
-    const SIGNS: [&str; 6] = ["", "{}", "ping", "pong", "heartbeat", "keepalive"];
     let text = frame.trim().trim_matches('"');
-    SIGNS.iter().any(|sign| text.eq_ignore_ascii_case(sign))
+    matches!(text, "" | "{}") || peer::is_keep_alive(text)
 }

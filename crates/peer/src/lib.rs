@@ -22,6 +22,7 @@
 mod config;
 mod error;
 mod excerpt;
+mod keep_alive;
 mod local;
 mod options;
 
@@ -35,6 +36,7 @@ use common::redact::Secrets;
 pub use config::{CardKeys, CardLocation, NegotiatedProtocol, PeerConfig};
 pub use error::{Delivered, PeerError, PeerErrorKind, Transports};
 pub use excerpt::excerpt;
+pub use keep_alive::is_keep_alive;
 pub use local::{Connection, ConnectionState, LocalGateway, Member, MemberStatus};
 pub use options::{CallOptions, HostSession};
 

@@ -167,7 +167,7 @@ fn changing_snapshots_reach_the_limits() {
     };
     for (limits, reason) in [
         (limits(4, 10_000), Reason::TooManyArtifacts),
-        (limits(100, 400), Reason::ArtifactsTooLarge),
+        (limits(100, 500), Reason::ArtifactsTooLarge),
     ] {
         let mut all = Artifacts::new(&limits);
         assert_eq!(many(&mut all).unwrap_err().reason, reason);

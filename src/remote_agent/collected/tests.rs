@@ -1,4 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
+use serde_json::json;
+
 use super::*;
 use crate::remote_agent::error::Reason;
 
@@ -62,7 +64,7 @@ fn stale_poll_does_not_reopen_a_terminal_task() {
     let Event::Task(question) = question else {
         panic!("{question:?}")
     };
-    let changed = all.apply_snapshot(question, Source::Polled, None).unwrap();
+    let changed = all.apply_snapshot(question, Source::Polled).unwrap();
     assert!(!changed);
     assert_eq!(all.state.as_ref().unwrap().as_str(), "completed");
 }
@@ -103,10 +105,55 @@ fn newest_events_are_kept_and_all_counted() {
         all.apply(chunk("a", &i.to_string(), true), 1).unwrap();
     }
     assert_eq!(all.text().unwrap(), "01234");
-    let raw = all.take_raw();
+    let raw = json!(all.take_raw());
     assert_eq!(raw["dropped_events"], 3);
     assert_eq!(raw["events"].as_array().unwrap().len(), 2);
     assert_eq!(raw["finalEvent"], raw["events"][1]);
+}
+
+/// An event whose data are `count` numbers, as a task or as a piece that replaces the artifact.
+fn numbers(artifact_id: &str, count: usize, is_task: bool) -> Event {
+    let parts = json!([{"kind": "data", "data": vec![0; count]}]);
+    let artifact = json!({"artifactId": artifact_id, "parts": parts});
+    if is_task {
+        return task(json!({"artifacts": [artifact]}));
+    }
+    Event::read(json!({"kind": "artifact-update", "taskId": "t", "artifact": artifact})).unwrap()
+}
+
+#[test]
+fn events_count_by_the_memory_of_their_values() {
+    let mut all = Collected::new(&Limits {
+        response_bytes: 1 << 20,
+        ..Limits::default()
+    });
+    for is_task in [false, true] {
+        for _ in 0..100 {
+            all.apply(numbers("a", 5000, is_task), 30_000).unwrap();
+            assert!(all.log_bytes <= 1 << 20, "{}", all.log_bytes);
+            let memory: usize = all
+                .log
+                .iter()
+                .map(|(event, _)| common::json::memory(event))
+                .sum();
+            assert_eq!(memory, all.log_bytes);
+        }
+    }
+    assert!(all.count - all.log.len() > 190);
+}
+
+#[test]
+fn artifacts_of_snapshots_count_by_the_memory_of_their_values() {
+    let mut all = Collected::new(&Limits {
+        response_bytes: 1 << 20,
+        ..Limits::default()
+    });
+    let too_large = (0..100).find_map(|n| {
+        let event = numbers(&n.to_string(), 50_000, true);
+        all.apply(event, 300_000).err()
+    });
+    assert_eq!(too_large.unwrap().reason, Reason::ArtifactsTooLarge);
+    assert!(all.artifacts().count() <= 4, "{}", all.artifacts().count());
 }
 
 #[test]

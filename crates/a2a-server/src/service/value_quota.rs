@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use a2a::v1_0::{Message, PartContent};
-use common::json::{ARRAY_BYTES, KEY_BYTES, OBJECT_BYTES, VALUE_BYTES};
+use common::json;
 use serde_json::Value;
 
 use a2a::{A2aError, ErrorReason};
@@ -82,11 +82,13 @@ impl Drop for ValuePermit {
 fn memory(message: &Message) -> usize {
     let metadata = |metadata: Option<&HashMap<String, Value>>| -> usize {
         let entries = metadata.into_iter().flatten();
-        entries.map(|(key, value)| entry(key, value)).sum()
+        entries
+            .map(|(key, value)| json::entry_memory(key, value))
+            .sum()
     };
     let parts = message.parts.iter().map(|part| {
         let data = match &part.content {
-            PartContent::Data(data) => within(data),
+            PartContent::Data(data) => json::memory(data),
             _ => 0,
         };
         data + metadata(part.metadata.as_ref())
@@ -94,29 +96,11 @@ fn memory(message: &Message) -> usize {
     parts.sum::<usize>() + metadata(message.metadata.as_ref())
 }
 
-fn entry(key: &str, value: &Value) -> usize {
-    KEY_BYTES + key.len() + within(value)
-}
-
-fn within(value: &Value) -> usize {
-    VALUE_BYTES
-        + match value {
-            Value::Array(items) if !items.is_empty() => {
-                ARRAY_BYTES + items.iter().map(within).sum::<usize>()
-            }
-            Value::Object(fields) if !fields.is_empty() => {
-                let entries = fields.iter().map(|(key, value)| entry(key, value));
-                OBJECT_BYTES + entries.sum::<usize>()
-            }
-            Value::String(text) => text.len(),
-            _ => 0,
-        }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use a2a::v1_0::{Part, Role};
+    use common::json::{ARRAY_BYTES, VALUE_BYTES};
 
     use super::*;
 

@@ -267,7 +267,7 @@ async fn h_04_fifth_invalid_message_closes_the_connection() {
     wait_until_idle().await;
     assert_eq!(harness.warnings().len(), 4);
     assert!(!resend.is_finished());
-    for sign in ["", "ping", "{}", "\"heartbeat\""] {
+    for sign in ["", "ping", "{}", "Keep-Alive", "\"heartbeat\""] {
         connection.send_text(sign).await;
     }
     wait_until_idle().await;
