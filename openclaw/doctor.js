@@ -1,6 +1,7 @@
 // Checks the settings, the library and the agents: in the running gateway, where agents run, or else in this process.
 import { readFileSync } from "node:fs";
 import process from "node:process";
+import { setTimeout as sleep } from "node:timers/promises";
 
 import { GatewayRefusal, askGateway } from "./ask-gateway.js";
 import { settings, targetsIn, withOwnGateway } from "./config.js";
@@ -20,6 +21,10 @@ const CLOCK_REPAIR = "Synchronize the clock of this machine, for example with `t
 
 /** @typedef {(check: string, severity: Finding["severity"], message: string, fixHint?: string, path?: string) => void} AddFinding */
 
+/** How long the doctor waits until the gateway has applied an edit of the targets, and the pause between two looks. */
+const APPLY_MS = 5000;
+const LOOK_MS = 500;
+
 /** The latest time of a `Date`. */
 const MAX_TIME_MS = 8.64e15;
 
@@ -32,7 +37,7 @@ const REPAIRS = {
  * Checks the plugin with the host's configuration `host`. Returns `[{ check, severity, message, fixHint, path }]`, where
  * `severity` is "info", "warning" or "error". An "info" reports a passed check.
  */
-export async function diagnose({ host, api = /** @type {any} */ ({}), env = process.env, load = loadLibrary, open = openInstance, ask = askGateway, resolve = resolveSecrets, now = Date.now }) {
+export async function diagnose({ host, api = /** @type {any} */ ({}), env = process.env, load = loadLibrary, open = openInstance, ask = askGateway, resolve = resolveSecrets, applyMs = APPLY_MS, now = Date.now }) {
   /** @type {Finding[]} */
   const found = [];
   /** @type {AddFinding} */
@@ -76,7 +81,7 @@ export async function diagnose({ host, api = /** @type {any} */ ({}), env = proc
     add("library", "error", line(error.message), "Run `openclaw plugins install` with a package for this machine.");
     return found;
   }
-  const gateway = await runningGateway(add, api, host, ask);
+  const gateway = await runningGateway(add, () => ask(api, host), config, applyMs);
   const shell = () => open({ ...api, pluginConfig }, host);
   if (gateway) {
     if (checkGateway(add, gateway, { config, place, env })) await checkAgents(add, gateway, { config, inGateway: true, envFile: gateway.settings().envFile }, shell);
@@ -99,15 +104,16 @@ export async function diagnose({ host, api = /** @type {any} */ ({}), env = proc
 }
 
 /**
- * Returns the running gateway. Reports if there is none, or none that answers.
+ * Returns the running gateway, once it has the targets of the settings. Reports if there is none, or none that answers.
  * @param {AddFinding} add
- * @param {Api} api
- * @param {HostConfig} host
- * @param {typeof askGateway} ask
+ * @param {() => ReturnType<typeof askGateway>} ask
+ * @param {Settings} config
+ * @param {number} applyMs
  */
-async function runningGateway(add, api, host, ask) {
+async function runningGateway(add, ask, config, applyMs) {
   try {
-    const gateway = await ask(api, host);
+    let gateway = await ask();
+    for (const start = Date.now(); gateway && !hasTargets(gateway, config) && Date.now() - start < applyMs; gateway = await ask()) await sleep(LOOK_MS);
     if (!gateway) add("running", "warning", "no gateway is running: checked with the environment and the secrets of this shell", "Run this again when the gateway runs; `openclaw gateway run` starts one.");
     return gateway;
   } catch (error) {
@@ -124,7 +130,7 @@ async function runningGateway(add, api, host, ask) {
  * @param {{ config: Settings, place: string, env: Record<string, string | undefined> }} own
  */
 function checkGateway(add, gateway, { config, place, env }) {
-  const { isReady, targets, unresolved, envFile } = gateway.settings();
+  const { isReady, unresolved, envFile } = gateway.settings();
   for (const { path, variable } of unresolved) {
     const at = `${place}.${path}`;
     const lacks = `the gateway does not have ${line(variable)} for \`${at}\``;
@@ -132,10 +138,12 @@ function checkGateway(add, gateway, { config, place, env }) {
     else if (names(envFile, variable)) add("secret", "error", `${lacks}; ${line(envFile)} has it`, "Restart the gateway: `openclaw gateway restart`.", at);
     else add("secret", "error", `${lacks}${env[variable] === undefined ? "" : ", and this shell does"}`, `Add it to ${envFileName(envFile)} and restart the gateway (\`openclaw gateway restart\`).`, at);
   }
-  if (JSON.stringify(targets) !== JSON.stringify(addressesOf(config))) add("running", "warning", "the gateway has not applied the targets of the settings yet", "Run this again; if it stays so, run `openclaw gateway restart`.", `${place}.targets`);
+  if (!hasTargets(gateway, config)) add("running", "warning", "the gateway has not applied the targets of the settings yet", "Run this again; if it stays so, run `openclaw gateway restart`.", `${place}.targets`);
   if (!isReady && config.enabled === true) add("running", "error", "the gateway has the plugin, but not the tool: it refuses the settings", "The gateway's log names the place; `openclaw logs` shows it.", place);
   return isReady;
 }
+
+const hasTargets = (/** @type {Gateway} */ gateway, /** @type {Settings} */ config) => JSON.stringify(gateway.settings().targets) === JSON.stringify(addressesOf(config));
 
 /** Returns whether a file of environment variables has this one. */
 function names(file, variable) {

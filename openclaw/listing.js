@@ -43,9 +43,10 @@ export function cardState({ last_refresh_error: error, target_name: name, status
 
 /**
  * Returns whether an agent accepts calls, for a table: whether it answered the request for its tasks, which has the credential.
- * `?` if its version of A2A has no such request.
+ * `?` if its answer does not show that.
  * @param {ListedTarget} target
  */
 export function callState(target) {
-  return refusalOf(target)?.reason ?? (target.tasks ? "ok" : target.last_refresh_error ? "-" : "?");
+  const answered = target.tasks ?? target.tasks_error?.reason === "rpc_error";
+  return refusalOf(target)?.reason ?? (answered ? "ok" : target.last_refresh_error ? "-" : "?");
 }

@@ -626,6 +626,10 @@ export interface ListedTarget {
    */
   clock_skew_seconds?: number;
   /**
+   * The host's agents that may use a restricted target. Only for an operator.
+   */
+  allowed_agents?: string[];
+  /**
    * The newest tasks that the agent lists for this client. Only where the host asks for them, of agents of A2A 1.0.
    */
   tasks?: {

@@ -168,8 +168,14 @@ test("gateway that refuses is reported, and the shell is checked", async () => {
 });
 
 test("gateway with other settings is reported", async () => {
-  assert.deepEqual(await checks({ enabled: true, targets: [target] }, { ask: gateway({}) }), ["running"]);
+  assert.deepEqual(await checks({ enabled: true, targets: [target] }, { ask: gateway({}), applyMs: 0 }), ["running"]);
   assert.deepEqual(await checks({ enabled: true, targets: [target] }, { ask: gateway({ targets: [target] }, [], { isReady: false }) }), ["running"]);
+});
+
+test("edit of the targets is checked once the gateway has applied it", async () => {
+  const config = { enabled: true, targets: [target] };
+  const answers = [gateway({}), gateway(config)];
+  assert.deepEqual(await checks(config, { ask: () => (answers.length > 1 ? answers.shift() : answers[0])() }), []);
 });
 
 test("local gateway that does not answer is one error", async () => {

@@ -10,8 +10,9 @@ test("table tells a card from calls", () => {
     [{ target_name: "Desk", tasks: [] }, "ok", "ok"],
     [{ target_name: "Desk" }, "ok", "?"],
     [{ target_name: "Desk", tasks_error: error("auth_required") }, "ok", "auth_required"],
-    // The agent has no list of tasks.
-    [{ target_name: "Desk", tasks_error: error("rpc_error") }, "ok", "?"],
+    // The agent has no list of tasks, or not the task that was requested instead.
+    [{ target_name: "Desk", tasks_error: error("rpc_error") }, "ok", "ok"],
+    [{ target_name: "Desk", tasks_error: error("http_status") }, "ok", "?"],
     [{ target_name: "Desk", last_refresh_error: error("timeout") }, "old (timeout)", "-"],
     [{ last_refresh_error: error("dns") }, "dns", "-"],
     [{ target_name: "alpha", status: "offline" }, "offline", "?"],

@@ -30,6 +30,9 @@ const CARD_WAIT: Duration = Duration::from_secs(10);
 /// How many tasks of a peer the listing shows.
 const MAX_LISTED_TASKS: usize = 100;
 
+/// A task that no peer has. A peer that lists no tasks shows with its answer whether it accepts the credential.
+const UNKNOWN_TASK: &str = "00000000-0000-0000-0000-000000000000";
+
 /// Lists every configured target that `caller` may see, with its tasks if the host requests them, and the agents of the
 /// local gateway. Refreshes cards concurrently, as many as calls may run, without permits of the concurrency limiter, so
 /// that a busy target can be listed.
@@ -164,8 +167,8 @@ impl Tasks {
     }
 }
 
-/// Requests the tasks that the client of a peer may see. Returns neither tasks nor an error if its protocol has no such
-/// list.
+/// Requests the tasks that the client of a peer may see. If its protocol has no such list, requests an unknown task instead,
+/// whose error shows whether the peer accepts calls.
 async fn tasks(
     tool: &RemoteAgent,
     target: &Target,
@@ -180,7 +183,10 @@ async fn tasks(
         let tasks = deadline.run(peer.list_tasks()).await;
         let secrets = peer.secrets();
         let tasks = match tasks? {
-            Err(error) if error.kind == PeerErrorKind::UnsupportedVersion => return Ok(None),
+            Err(error) if error.kind == PeerErrorKind::UnsupportedVersion => {
+                deadline.run(peer.get_task(UNKNOWN_TASK, None)).await??;
+                return Ok(None);
+            }
             tasks => tasks?,
         };
         let shown = tasks.iter().take(MAX_LISTED_TASKS).map(|task| {

@@ -101,6 +101,14 @@ async fn doctor_finds_a_credential_that_the_agent_refuses() {
     assert_contains(&found, &["error    agent", "401", "repair: "]);
 }
 
+/// Version 0.3 has no list of tasks, so the doctor requests an unknown task.
+#[tokio::test]
+async fn doctor_finds_a_credential_that_an_agent_of_0_3_refuses() {
+    let routes = json!({"POST /a2a/jsonrpc": {"status": 401, "body": ""}});
+    let found = diagnosis(json!({"card": card(), "routes": routes}), &[], 1).await;
+    assert_contains(&found, &["error    agent", "401", "repair: "]);
+}
+
 #[tokio::test]
 async fn doctor_names_a_private_address_and_its_option() {
     let mut card = card();
