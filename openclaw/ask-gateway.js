@@ -71,14 +71,17 @@ export function noGateway({ url, urlSource }) {
 /** @typedef {NonNullable<Awaited<ReturnType<typeof askGateway>>>} Gateway */
 
 /**
- * Returns the running gateway, or undefined if no gateway runs. The methods of the result throw a {@link GatewayRefusal} if
+ * Returns the running gateway, or undefined if no gateway runs, after `absent` has received the reason. The methods of the result throw a {@link GatewayRefusal} if
  * the gateway refuses.
  * @param {Api} _api
  * @param {HostConfig} _host
  */
-export async function askGateway(_api, _host, call = callGateway) {
+export async function askGateway(_api, _host, call = callGateway, absent = (/** @type {string} */ _reason) => {}) {
   const { answer, error, unreachable } = await whenLoaded(() => call("remoteAgent.settings"));
-  if (unreachable) return undefined;
+  if (unreachable) {
+    absent(unreachable.url ? "no gateway is running" : noGateway(unreachable));
+    return undefined;
+  }
   if (error !== undefined) throw new GatewayRefusal(refusalOf(error));
   /** @type {GatewaySettings} */
   const settings = answer;

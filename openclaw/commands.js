@@ -90,7 +90,7 @@ async function tasks(context) {
     const listing = await place.run({ action: "list_targets" }, null, { list_tasks: true });
     const targets = listing.summary?.targets ?? [];
     return [targets, await withLastTexts(place, selected(withAgentTasks(answer?.tasks ?? [], targets), wanted))];
-  }, "");
+  }, unreachable !== undefined);
   for (const { target_alias: alias, tasks_error: problem } of targets) if (problem) note(`${line(alias)} does not list its tasks: ${line(problem.message)}`);
   if (unreachable && all.length === 0) throw new CommandError(`no agent lists tasks, and ${noGateway(unreachable)}`, exitOf("unreachable"));
   if (unreachable) note(`${noGateway(unreachable)}. These are the tasks that the agents list:`);

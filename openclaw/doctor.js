@@ -81,7 +81,7 @@ export async function diagnose({ host, api = /** @type {any} */ ({}), env = proc
     add("library", "error", line(error.message), "Run `openclaw plugins install` with a package for this machine.");
     return found;
   }
-  const gateway = await runningGateway(add, () => ask(api, host), config, applyMs);
+  const gateway = await runningGateway(add, (absent) => ask(api, host, undefined, absent), config, applyMs);
   const shell = () => open({ ...api, pluginConfig }, host);
   if (gateway) {
     if (checkGateway(add, gateway, { config, place, env })) await checkAgents(add, gateway, { config, inGateway: true, envFile: gateway.settings().envFile }, shell);
@@ -106,19 +106,20 @@ export async function diagnose({ host, api = /** @type {any} */ ({}), env = proc
 /**
  * Returns the running gateway, once it has the targets of the settings. Reports if there is none, or none that answers.
  * @param {AddFinding} add
- * @param {() => ReturnType<typeof askGateway>} ask
+ * @param {(absent?: (reason: string) => void) => ReturnType<typeof askGateway>} ask
  * @param {Settings} config
  * @param {number} applyMs
  */
 async function runningGateway(add, ask, config, applyMs) {
   try {
-    let gateway = await ask();
+    let reason = "no gateway is running";
+    let gateway = await ask((why) => void (reason = why));
     for (const start = Date.now(); gateway && !hasTargets(gateway, config) && Date.now() - start < applyMs; gateway = await ask()) await sleep(LOOK_MS);
-    if (!gateway) add("running", "warning", "no gateway is running: checked with the environment and the secrets of this shell", "Run this again when the gateway runs; `openclaw gateway run` starts one.");
+    if (!gateway) add("running", "warning", `${reason}. This was checked with the environment and the secrets of this shell only`, "Run this again when the gateway runs; `openclaw gateway run` starts one.");
     return gateway;
   } catch (error) {
     if (!(error instanceof GatewayRefusal)) throw error;
-    add("running", "error", `${error.message}; checked with the environment and the secrets of this shell`);
+    add("running", "error", `${error.message}. This was checked with the environment and the secrets of this shell only`);
     return undefined;
   }
 }

@@ -9,16 +9,15 @@ import { note } from "./report.js";
 /** @typedef {Pick<Awaited<ReturnType<typeof openInstance>>, "run" | "close"> & CallPlace} Place */
 
 /**
- * Uses the place where agents run: the running gateway, or else an instance in this process, with the note `without`.
+ * Uses the place where agents run: the running gateway, or else an instance in this process, with a note about that unless `isQuiet`.
  * @template T
  * @param {{ api: Api, host: HostConfig }} context
  * @param {(place: Place) => T | Promise<T>} use
- * @param {string} without
+ * @param {boolean} isQuiet
  */
-export async function withPlace({ api, host }, use, without = "no gateway is running: this uses the environment and the secrets of this shell") {
+export async function withPlace({ api, host }, use, isQuiet = false) {
   const { config } = settings({ pluginConfig: api.pluginConfig, config: host });
-  const gateway = await askGateway(api, host);
-  if (!gateway && without) note(without);
+  const gateway = await askGateway(api, host, undefined, (reason) => void (isQuiet || note(`${reason}. This uses the environment and the secrets of this shell`)));
   const place = gateway ?? (await openInstance(api, host));
   try {
     return await use({ run: place.run, close: place.close, config, inGateway: gateway !== undefined, envFile: gateway?.settings().envFile });

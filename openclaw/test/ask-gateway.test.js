@@ -24,7 +24,13 @@ async function asked(...exchanges) {
 }
 
 test("without a gateway there is nothing to ask", async () => {
-  assert.equal(await askGateway({}, {}, async () => AWAY), undefined);
+  const reasons = [];
+  for (const url of [AWAY.unreachable.url, ""]) {
+    const exchange = { ...AWAY, unreachable: { url, urlSource: "local loopback" } };
+    assert.equal(await askGateway({}, {}, async () => exchange, (reason) => reasons.push(reason)), undefined);
+  }
+  assert.equal(reasons[0], "no gateway is running");
+  assert.match(reasons[1], /^no gateway is known: .*`gateway\.auth\.token`/);
 });
 
 test("gateway that refuses is named with what to do", async () => {

@@ -157,7 +157,7 @@ test("agent that requires a credential and has none is reported with the option"
 test("check without a gateway says so, and uses the shell", async () => {
   const found = await findings({ enabled: true, targets: [target] }, { ask: async () => undefined, open: listing(refused) });
   assert.deepEqual(found.map(({ check, severity }) => [check, severity]), [["running", "warning"], ["call", "error"]]);
-  assert.match(found[0].message, /no gateway is running: checked with the environment and the secrets of this shell/);
+  assert.match(found[0].message, /no gateway is running\. This was checked with the environment and the secrets of this shell only$/);
 });
 
 test("gateway that refuses is reported, and the shell is checked", async () => {

@@ -302,8 +302,7 @@ fn killed_gateway_leaves_the_commands_for_the_task(fixture: &OperatorFixture) {
 fn check_without_a_gateway_is_one_of_the_shell(fixture: &OperatorFixture) {
     let printed = fixture.run_with_token(&["doctor"]);
     assert_eq!(printed.code, Some(0), "{printed:?}");
-    let line =
-        "warn: no gateway is running: checked with the environment and the secrets of this shell";
+    let line = "warn: no gateway is running. This was checked with the environment and the secrets of this shell only";
     assert!(printed.stdout.contains(line), "{printed:?}");
     assert!(printed.stdout.contains("ok: `secured` at "), "{printed:?}");
 }
