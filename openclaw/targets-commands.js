@@ -21,7 +21,7 @@ import { OK, TIMEOUT, exitOf, line, note, print, printError, word } from "./repo
  */
 async function shrink(mutate) {
   const { mutateConfigFile } = await import("openclaw/plugin-sdk/config-mutation");
-  await mutateConfigFile({ afterWrite: { mode: "auto" }, writeOptions: { allowConfigSizeDrop: true, skipOutputLogs: true }, mutate });
+  return await mutateConfigFile({ afterWrite: { mode: "auto" }, writeOptions: { allowConfigSizeDrop: true, skipOutputLogs: true }, mutate });
 }
 
 /** The library, the file and the gateway that the commands use; the tests have others. */
@@ -101,19 +101,20 @@ export async function add({ api, host, options }, given, surroundings = SURROUND
   if (!isUnchanged) {
     /** @type {string[] | undefined} */
     let moved;
-    await edit(api, (draft) => {
+    const written = await edit(api, (draft) => {
       if (isInherited) moved = migrateSettings(draft);
       // The file may have `${VARIABLE}` where the settings have its value.
-      const written = before && targetIn(draft, target.alias);
-      putTarget(draft, written ? withOptions(written, options) : target);
+      const inFile = before && targetIn(draft, target.alias);
+      putTarget(draft, inFile ? withOptions(inFile, options) : target);
     });
-    if (moved?.length) note(`the settings of \`${LEGACY_ID}\` are now those of \`remote-agent\`, with ${listed(moved)}`);
+    if (moved) note(movedText(moved));
+    if (moved) noteKeptEntry(written);
     if (gateway.generation !== undefined) await applied(gateway.generation, seconds, surroundings);
   }
   const outcome = await checkThere({ api, host }, target, gateway, problem, surroundings);
-  const verb = !before ? "added" : isUnchanged ? "unchanged:" : "changed";
-  if (options.json) print(JSON.stringify({ target, name: name ?? null, changed: before !== undefined, ...(outcome && { problem: outcome }) }));
-  else print(`${verb} \`${line(target.alias)}\`: ${line(name ?? "an agent that does not answer now")} at ${line(url)}`);
+  const change = !before ? "added" : isUnchanged ? "unchanged" : "changed";
+  if (options.json) print(JSON.stringify({ target, name: name ?? null, change, ...(outcome && { problem: outcome }) }));
+  else print(`${change} \`${line(target.alias)}\`: ${line(name ?? "an agent that does not answer now")} at ${line(url)}`);
   if (outcome) return exitOf(outcome);
   if (!options.json) note(`next: openclaw remote-agent send --target ${word(target.alias)} 'Hello'`);
   return OK;
@@ -309,10 +310,22 @@ export async function migrate({ api, host, options }, { open, shrink } = SURROUN
   instance.close();
   /** @type {string[] | undefined} */
   let moved;
-  await shrink((draft) => void (moved = migrateSettings(draft)));
+  const written = await shrink((draft) => void (moved = migrateSettings(draft)));
   if (options.json) print(JSON.stringify({ migrated: moved ?? [] }));
-  else print(`the settings of \`${LEGACY_ID}\` are now those of \`remote-agent\`, with ${listed(moved ?? [])}`);
+  else print(movedText(moved ?? []));
+  if (!noteKeptEntry(written) && !options.json) note(`next: openclaw plugins uninstall ${LEGACY_ID} --force, if it is installed`);
   return OK;
 }
 
-const listed = (/** @type {string[]} */ aliases) => (aliases.length === 0 ? "no further agent" : aliases.map((alias) => `\`${line(alias)}\``).join(", "));
+const movedText = (/** @type {string[]} */ aliases) => `the settings of \`${LEGACY_ID}\` are now those of \`remote-agent\`${aliases.length > 0 ? `, with ${aliases.map((alias) => `\`${line(alias)}\``).join(", ")}` : ""}`;
+
+/**
+ * Says how to remove the predecessor's entry if OpenClaw has kept it: it keeps the settings of a plugin that it expects to
+ * upgrade them, and such a plugin has to be installed.
+ * @param {any} written
+ */
+function noteKeptEntry(written) {
+  const isKept = written?.persistedSourceConfig?.plugins?.entries?.[LEGACY_ID]?.config !== undefined;
+  if (isKept) note(`OpenClaw keeps the entry \`${LEGACY_ID}\`, and warns of it, because that plugin is not installed. To end this, install it again, stop the gateway, run \`openclaw doctor --fix\`, then \`openclaw plugins uninstall ${LEGACY_ID} --force\``);
+  return isKept;
+}

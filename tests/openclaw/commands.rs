@@ -17,6 +17,7 @@ use crate::{
     http,
     node::Installed,
     server::Server,
+    target_commands::*,
 };
 
 type Test = (&'static str, fn(&CommandsFixture));
@@ -29,6 +30,7 @@ macro_rules! tests {
 pub const TESTS: &[Test] = tests![
     install_stops_at_the_operators_policy
     install_adds_agent_and_sends_message
+    installation_meets_no_closing_plugin
     targets_shows_the_card
     send_prints_the_reply
     unknown_alias_exits_with_usage_code
@@ -37,6 +39,8 @@ pub const TESTS: &[Test] = tests![
     expired_wait_exits_with_timeout_code
     unreachable_agent_is_not_added
     agent_that_requires_a_token_exits_with_auth_code
+    add_changes_the_known_agent_and_finds_what_the_gateway_lacks
+    add_of_a_web_page_proposes_no_force
     http_api_calls_behind_the_token_of_the_gateway
     mcp_client_finds_the_tool
     tasks_shows_what_the_gateway_delegated
@@ -47,6 +51,7 @@ pub const TESTS: &[Test] = tests![
     commands_use_the_gateway_of_openclaw
     doctor_reports_clock_skew
     doctor_reports_a_library_of_another_platform
+    migrate_moves_the_settings_and_leaves_no_warning
     remove_drops_the_agent
     uninstall_restores_the_configuration
     second_uninstall_changes_nothing
@@ -55,9 +60,9 @@ pub const TESTS: &[Test] = tests![
 
 /// An OpenClaw without the plugin, its running gateway, and an A2A server.
 pub struct CommandsFixture {
-    host: Host,
-    gateway: Gateway,
-    peer: Server,
+    pub host: Host,
+    pub gateway: Gateway,
+    pub peer: Server,
 }
 
 impl CommandsFixture {
@@ -87,14 +92,14 @@ impl CommandsFixture {
     }
 
     /// Runs `openclaw remote-agent`.
-    fn openclaw(&self, arguments: &[&str]) -> Output {
+    pub fn openclaw(&self, arguments: &[&str]) -> Output {
         let all_arguments = [&["remote-agent"], arguments].concat();
         self.host.command(&all_arguments).output().unwrap()
     }
 }
 
 /// Returns the exit code, standard output and standard error.
-fn decode_output(output: &Output) -> (Option<i32>, String, String) {
+pub fn decode_output(output: &Output) -> (Option<i32>, String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (
         output.status.code(),
@@ -134,7 +139,15 @@ fn install_stops_at_the_operators_policy(fixture: &CommandsFixture) {
 }
 
 fn install_adds_agent_and_sends_message(fixture: &CommandsFixture) {
-    let install = ["install", "--url", fixture.peer.url(), "--allow-private"];
+    let url = fixture.peer.url();
+    let install = [
+        "install",
+        "--url",
+        url,
+        "--alias",
+        "agent",
+        "--allow-private",
+    ];
     let (code, stdout, stderr) = decode_output(&fixture.remote_agent(&install));
     println!("{stderr}{stdout}");
     assert_eq!(code, Some(0), "{stderr}");
@@ -436,7 +449,12 @@ fn remove_drops_the_agent(fixture: &CommandsFixture) {
     assert!(stderr.contains("no target has that alias"), "{stderr}");
 }
 
+/// OpenClaw refuses changes that halve the file, unless they ask for it.
 fn uninstall_restores_the_configuration(fixture: &CommandsFixture) {
+    fixture.host.edit_config(|config| {
+        let target = |n: usize| json!({"alias": format!("agent-{n}"), "baseUrl": format!("https://agent-{n}.example"), "description": "x".repeat(200)});
+        config["plugins"]["entries"]["remote-agent"]["config"]["targets"] = (0..8).map(target).collect();
+    });
     let (code, _, stderr) = decode_output(&fixture.remote_agent(&["uninstall"]));
     assert_eq!(code, Some(0), "{stderr}");
     let config = fixture.host.config();
@@ -445,6 +463,10 @@ fn uninstall_restores_the_configuration(fixture: &CommandsFixture) {
         (&json!({}), None),
         "{config}"
     );
+    let folder = fixture.host.state();
+    let files = fs::read_dir(folder.parent().unwrap()).unwrap();
+    let mut names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    assert_eq!(names.find(|name| name.contains("rejected")), None);
 }
 
 fn second_uninstall_changes_nothing(fixture: &CommandsFixture) {

@@ -32,6 +32,7 @@ mod process;
 mod serve_fixture;
 mod serve_runs;
 mod surfaces;
+mod target_commands;
 
 use std::{
     process::ExitCode,

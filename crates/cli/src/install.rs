@@ -207,12 +207,8 @@ impl Args {
         note(last_lines(&output.stderr));
         let alias = alias.unwrap_or_default();
         let name = added["name"].as_str().unwrap_or("an agent");
-        let verb = if added["changed"] == true {
-            "changed"
-        } else {
-            "added"
-        };
-        progress.done(format!("{verb} `{alias}`: {name}"));
+        let change = added["change"].as_str().unwrap_or("added");
+        progress.done(format!("{change} `{alias}`: {name}"));
         Ok(alias.to_owned())
     }
 
@@ -287,7 +283,9 @@ pub fn uninstall(args: &UninstallArgs) -> Result<Exit, Failure> {
         true => Ok(()),
         false => openclaw.disallow_tool(),
     };
-    progress.done("removed the agents and the entry in the tool policy");
+    if disallowed.is_ok() {
+        progress.done("no agent and no entry in the tool policy is left");
+    }
     progress.step("uninstalling the plugin");
     let uninstalled = openclaw.run(["plugins", "uninstall", "remote-agent", "--force"]);
     match uninstalled {
