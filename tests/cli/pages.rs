@@ -40,7 +40,7 @@ const PAGES: [(&str, Needs); 6] = [
 ];
 
 /// A text that identifies a block, and the test that runs its commands instead.
-const RUN_ELSEWHERE: [(&str, &str); 15] = [
+const RUN_ELSEWHERE: [(&str, &str); 16] = [
     ("cargo run -- demo", ".ci/run"),
     ("remote-agent install", "tests/openclaw/commands.rs"),
     ("openclaw remote-agent", "tests/openclaw/commands.rs"),
@@ -51,6 +51,7 @@ const RUN_ELSEWHERE: [(&str, &str); 15] = [
     ),
     ("openclaw plugins uninstall", "tests/openclaw"),
     ("remote-agent uninstall", "tests/openclaw/commands.rs"),
+    ("mkdir empty", "tests/openclaw/target_commands.rs"),
     ("/tools/invoke", "tests/openclaw"),
     ("--tls-cert cert.pem", "tests/serve"),
     ("remote-agent conformance", "tests/conformance_command.rs"),
