@@ -210,7 +210,13 @@ async function check(runner, { alias, allowedAgents }) {
  * @param {Pick<typeof SURROUNDINGS, "ask">} surroundings
  */
 async function checkThere({ api, host }, target, running, here, { ask }) {
-  const gateway = running.generation === undefined ? undefined : await ask(api, host);
+  let gateway;
+  try {
+    gateway = running.generation === undefined ? undefined : await ask(api, host);
+  } catch (error) {
+    note(`error: the settings are written; ${line(error.message)}`);
+    return "error";
+  }
   if (!gateway) {
     note(`${running.absent ?? "no gateway is running"}. This was checked with the environment of this shell only`);
     return here && (here.reason ?? "error");
@@ -254,8 +260,7 @@ function printProblem(problem, target, envFile) {
 async function runningGateway({ call }) {
   const { answer, error, unreachable } = await call("plugins.list");
   if (unreachable) return { absent: noGateway(unreachable) };
-  if (answer) return { generation: answer.generation };
-  throw new CommandError(`the running gateway does not answer: ${line(error)}`);
+  return answer ? { generation: answer.generation } : { absent: `the running gateway refuses this command: ${line(error)}` };
 }
 
 /**
@@ -267,9 +272,11 @@ async function runningGateway({ call }) {
  */
 async function applied(generation, seconds, { call }) {
   const deadline = Date.now() + seconds * 1000;
-  for (;;) {
+  for (let hasStopped = false; ; ) {
     const { answer, error, unreachable } = await call("plugins.list");
-    if (answer && answer.generation !== generation) return;
+    // A gateway that restarts counts from the start.
+    if (answer && (hasStopped || answer.generation !== generation)) return;
+    hasStopped ||= unreachable !== undefined;
     if (Date.now() > deadline) {
       const why = error ?? (unreachable && "it stopped");
       throw new CommandError(`the settings are written, and the running gateway has not applied them after ${seconds} s${why ? `: ${line(why)}` : ""}; run \`openclaw gateway restart\``, TIMEOUT);

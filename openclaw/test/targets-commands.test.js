@@ -27,7 +27,7 @@ async function run(t, command, values, { options = {}, entries = {}, agent = WOR
   const surroundings = {
     shrink: async (mutate) => ((isShrunk = true), mutate(host)),
     open: async (_api, _host, change) => ((checked = change({ audit: { enabled: true } })), runner(agent, () => checked.targets[0].alias)),
-    ask: async () => gateway && { settings: () => ({ unresolved: gateway.unresolved ?? [], envFile: "/home/o/.openclaw/.env" }), ...runner(gateway.agent ?? WORKING, () => checked.targets[0].alias) },
+    ask: async () => gateway?.refusal ? Promise.reject(new Error(gateway.refusal)) : gateway && { settings: () => ({ unresolved: gateway.unresolved ?? [], envFile: "/home/o/.openclaw/.env" }), ...runner(gateway.agent ?? WORKING, () => checked.targets[0].alias) },
     call: async () => (gateway ? { answer: { generation: generations.length > 1 ? generations.shift() : generations[0] } } : { unreachable: { url: "ws://127.0.0.1:1", urlSource: "local loopback" } }),
   };
   const printed = [];
@@ -132,6 +132,12 @@ test("add checks only the new target, without an audit log", async (t) => {
 test("add asks the running gateway after it has applied the change", async (t) => {
   const { exit, text } = await run(t, add, [URL_], { gateway: {} });
   assert.deepEqual([exit, text.includes("the running gateway has the agent")], [0, true], text);
+});
+
+test("add says that the settings are written if the gateway cannot check them", async (t) => {
+  const { exit, text, targets } = await run(t, add, [URL_], { gateway: { refusal: "run `openclaw gateway restart`" } });
+  assert.deepEqual([exit, targets.length], [1, 1]);
+  assert.match(text, /error: the settings are written; run `openclaw gateway restart`/);
 });
 
 test("add with force succeeds if the running gateway calls the agent", async (t) => {
