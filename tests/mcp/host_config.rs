@@ -98,3 +98,21 @@ fn credentials_in_a_url_are_not_printed() {
     let output = format!("{refused:?}");
     assert!(!output.contains("s3cret"), "{output}");
 }
+
+#[test]
+fn settings_of_openclaw_are_named_by_their_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let reference = |id: &str| json!({"source": "env", "id": id});
+    let target = |alias: &str, id: &str| json!({"alias": alias, "baseUrl": "https://desk.example", "auth": {"type": "bearer", "token": reference(id)}});
+    let settings = json!({"targets": [target("a", "OF_THE_HOST"), target("b", "OF_DOTENV")]});
+    let host = json!({"plugins": {"entries": {"remote-agent": {"config": settings}}}});
+    let file = folder.path().join("openclaw.json");
+    std::fs::write(&file, host.to_string()).unwrap();
+    std::fs::write(folder.path().join(".env"), "OF_DOTENV=s3cret\n").unwrap();
+    let named = format!("--openclaw={}", file.display());
+    let config = print_config("claude-code", &[&named]);
+    let config: Value = serde_json::from_str(&config).unwrap();
+    let entry = &config["mcpServers"]["a2a"];
+    assert_eq!(entry["args"], json!(["mcp", named]));
+    assert_eq!(entry["env"], json!({"OF_THE_HOST": "${OF_THE_HOST}"}));
+}

@@ -3,7 +3,7 @@
 use std::{
     env,
     ffi::OsString,
-    fs,
+    fmt, fs,
     path::{Path, PathBuf},
 };
 
@@ -26,7 +26,7 @@ const LEGACY_ENTRY: &str = "openclaw-a2a-outbound";
 const MAX_SECRETS_BYTES: u64 = 1024 * 1024;
 
 /// A configuration that was read.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Loaded {
     /// The configuration, with references to secrets as they are written.
     pub written: String,
@@ -48,13 +48,23 @@ impl Loaded {
     }
 }
 
+impl fmt::Debug for Loaded {
+    /// Omits the configuration, which may have secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let openclaw = &self.openclaw;
+        f.debug_struct("Loaded")
+            .field("openclaw", openclaw)
+            .finish_non_exhaustive()
+    }
+}
+
 /// The files of an OpenClaw.
 #[derive(Clone, Debug)]
 pub struct OpenClawFiles {
     /// The configuration.
     pub config: PathBuf,
-    /// The `.env` file whose variables OpenClaw adds to its environment.
-    pub env: PathBuf,
+    /// The variables that OpenClaw adds to its environment, from `.env` and the configuration.
+    pub environment: Environment,
 }
 
 fn variable(name: &str) -> Option<OsString> {
@@ -168,7 +178,7 @@ pub(super) fn load(file: &Path) -> Result<Loaded, Failure> {
         resolved: resolved.to_string(),
         openclaw: Some(OpenClawFiles {
             config: file.to_owned(),
-            env: environment.file().to_owned(),
+            environment,
         }),
     })
 }

@@ -7,7 +7,7 @@ use std::{borrow::Cow, sync::OnceLock};
 use serde_json::{Value, json};
 
 use super::{
-    config::{self, ConfigArgs},
+    config::{self, ConfigArgs, UnsetVariable},
     credentials::CredentialArgs,
     exit::Failure,
     gateway::embedded::Embedded,
@@ -126,7 +126,11 @@ impl PeerArgs {
             let path = std::path::absolute(&file).map_err(|error| {
                 Failure::usage(format!("cannot find `{}`: {error}", file.display()))
             })?;
-            arguments.push(format!("{name}={}", path.display()));
+            match name {
+                // Its value is optional.
+                "--openclaw" => arguments.push(format!("{name}={}", path.display())),
+                name => push(name, &path.to_string_lossy()),
+            }
         } else {
             return Err(Failure::usage(
                 "name a configuration with `--config FILE` or `--openclaw`, or an agent with `--url URL`",
@@ -138,17 +142,23 @@ impl PeerArgs {
         Ok(arguments)
     }
 
-    /// Returns the environment variables that the configuration refers to.
+    /// Returns the environment variables that the configuration refers to, without those that OpenClaw's files set.
     ///
     /// # Errors
     /// See [`config::resolve`].
     pub(super) fn variables(&self) -> Result<Vec<String>, Failure> {
-        let config = self.load().map(|loaded| loaded.written);
-        let config = config.unwrap_or_default();
-        let (_, references) = config::resolve(&config, |_| None)
+        let loaded = self.load().unwrap_or_else(|_| Loaded::own(""));
+        let (_, references) = config::resolve(&loaded.written, |_| None)
             .map_err(|error| Failure::usage(config::sentence(&error)))?;
-        let names = references.iter().map(|unset| unset.name().to_owned());
-        Ok(names.collect())
+        let openclaw = loaded.openclaw.as_ref();
+        let is_added = |name: &str| {
+            openclaw
+                .and_then(|files| files.environment.get(name))
+                .is_some()
+        };
+        let names = references.iter().map(UnsetVariable::name);
+        let names = names.filter(|name| !is_added(name));
+        Ok(names.map(str::to_owned).collect())
     }
 
     /// Returns the aliases of the known agents; empty if the configuration cannot be read.

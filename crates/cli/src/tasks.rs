@@ -149,7 +149,7 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
         )));
     }
     let followed = match args.peers.openclaw() {
-        Some(files) => followed(&files.env.with_file_name(FOLLOWED)),
+        Some(files) => followed(&files.environment.file().with_file_name(FOLLOWED)),
         None => Vec::new(),
     };
     let known = merge(&targets, followed);

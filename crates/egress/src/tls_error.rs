@@ -157,7 +157,7 @@ fn alert(alert: AlertDescription) -> String {
             "it supports neither TLS 1.2 nor TLS 1.3; enable one of them on the agent"
         }
         A::HandshakeFailure | A::InsufficientSecurity => {
-            "it has no algorithm in common with this client, or requires a client certificate"
+            "it has no algorithm in common with this client, or requires a client certificate; of its keys, this client supports RSA, ECDSA P-256 and P-384, and Ed25519"
         }
         A::UnrecognisedName => "it does not serve this host name; check the host in the URL",
         other => {

@@ -108,7 +108,7 @@ impl PeerArgs {
     /// Returns the error for a variable that is not set.
     pub(crate) fn unset_sentence(&self, unset: &UnsetVariable) -> String {
         let files = self.openclaw();
-        unset.sentence_with(files.as_ref().map(|files| &*files.env))
+        unset.sentence_with(files.as_ref().map(|files| files.environment.file()))
     }
 
     /// Returns the alias of the only agent of a configuration without a default.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -13,7 +14,7 @@ use crate::executor::expand_home;
 const MAX_BYTES: u64 = 1024 * 1024;
 
 /// The variables of `.env` and of `env` in the configuration. A variable of the process takes precedence over both.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Environment {
     file: PathBuf,
     added: HashMap<String, String>,
@@ -54,6 +55,15 @@ impl Environment {
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.added.get(name).map(String::as_str)
+    }
+}
+
+impl fmt::Debug for Environment {
+    /// Omits the values, which may be secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Environment")
+            .field("file", &self.file)
+            .finish_non_exhaustive()
     }
 }
 
@@ -131,6 +141,7 @@ mod tests {
         let read = Environment::read(&file, &config, |_| None);
         let found = ["A", "B", "C", "D"].map(|name| read.get(name));
         assert_eq!(found, [Some("file"), Some("own"), Some("vars"), None]);
+        assert!(!format!("{read:?}").contains("vars"), "{read:?}");
         let elsewhere = Environment::read(&file, &config, |name| {
             (name == "OPENCLAW_STATE_DIR").then(|| "/nowhere".into())
         });
