@@ -122,7 +122,7 @@ fn with_server(test: impl AsyncFnOnce(SocketAddr)) {
         let config = ServeConfig::parse(&config.to_string()).unwrap();
         let server = Server::bind(config).await.unwrap();
         let (address, stop) = (server.address(), CancellationToken::new());
-        let serving = tokio::spawn(server.run(stop.clone()));
+        let serving = tokio::spawn(server.run(stop.clone(), stop.clone()));
         test(address).await;
         stop.cancel();
         let _ = timeout(DEADLINE, serving).await.expect("the server stops");

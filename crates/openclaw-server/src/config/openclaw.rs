@@ -64,7 +64,7 @@ pub fn local_gateway(
         ..GatewayConfig::default()
     };
     complete(&mut gateway, &variable)?;
-    let named = || Some(variable("OPENCLAW_GATEWAY_TOKEN")?.into_string().ok()?);
+    let named = || variable("OPENCLAW_GATEWAY_TOKEN")?.into_string().ok();
     let named = || named().filter(|token| !token.trim().is_empty());
     let url = gateway.url().into_owned();
     let token = gateway
