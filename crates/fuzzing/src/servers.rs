@@ -60,7 +60,8 @@ static SERVE: LazyLock<SocketAddr> = LazyLock::new(|| {
             .await
             .unwrap();
         let address = server.address();
-        tokio::spawn(server.run(CancellationToken::new(), CancellationToken::new()));
+        let (stop, force) = (CancellationToken::new(), CancellationToken::new());
+        tokio::spawn(server.run(stop, force));
         address
     })
 });

@@ -93,7 +93,7 @@ function drawAgents() {
   });
   const unused = names.filter(isUnused);
   if (unused.length > 0) {
-    const cell = element("td", "unused", "known, never connected: " + unused.join(", "));
+    const cell = element("td", "unused", "known by name, not connected: " + unused.join(", "));
     cell.colSpan = 5;
     const away = row("offline", [["where", element("span", "state", "offline")]]);
     away.append(cell);
