@@ -16,8 +16,8 @@ const MAX_GROWTH_KB: u64 = 150 * 1024;
 /// The memory for an answer with 32 MB of artifacts. The result contains them as artifacts and as text.
 const MAX_GROWTH_CARRYING_KB: u64 = 256 * 1024;
 
-/// The memory for artifacts of mostly structure, which may take eight times their counted bytes.
-const MAX_GROWTH_DENSE_KB: u64 = 8 * 32 * 1024 + MAX_GROWTH_KB;
+/// The memory for events and artifacts of mostly structure, which may each take eight times their counted bytes.
+const MAX_GROWTH_DENSE_KB: u64 = (8 + 8) * 32 * 1024 + MAX_GROWTH_KB;
 
 const MEGABYTE: usize = 1 << 20;
 

@@ -14,7 +14,7 @@ use common::environment::Environment;
 use common::log::{Level, Log};
 use common::visible::visible;
 use egress::HttpClient;
-use http_server::failed_logins::FailedLogins;
+use http_server::auth_limit::AuthLimiter;
 
 use super::access::{Authenticated, Keyring, Operation};
 use super::audit::{Audit, AuditRecord, Outcome};
@@ -38,6 +38,12 @@ const MAX_LOGGED_CHARS: usize = 200;
 /// The maximum number of concurrent session operations. Each uses a thread and the disk.
 const MAX_CONCURRENT_MANAGEMENT: usize = 4;
 
+/// The number of different wrong tokens that an address may send at once.
+const MAX_GUESSES: u32 = 10;
+
+/// The time after which an address may send one more wrong token.
+const GUESS_INTERVAL: Duration = Duration::from_secs(2);
+
 /// The state that all connections share.
 pub(super) struct GatewayState {
     pub(super) config: ServerConfig,
@@ -52,7 +58,7 @@ pub(super) struct GatewayState {
     pub(super) management: Semaphore,
     pub(super) queue_budget: Arc<ByteBudget>,
     pub(super) shares: Shares,
-    pub(super) failed_logins: FailedLogins,
+    pub(super) auth_limiter: AuthLimiter,
     pub(super) net: Arc<dyn HttpClient>,
     pub(super) env: Arc<dyn Environment>,
     pub(super) log: Arc<dyn Log>,
@@ -87,7 +93,7 @@ impl GatewayState {
                     queue_bytes: config.limits.total_queue_bytes,
                 },
             ),
-            failed_logins: FailedLogins::default(),
+            auth_limiter: AuthLimiter::new(MAX_GUESSES, GUESS_INTERVAL),
             registry: RwLock::new(Registry::new(&config.agents, parts.keyring.is_required())),
             origin_check: OriginCheck::new(&config),
             triad: Triad::new(&config.triad, parts.keyring.is_required()),

@@ -6,7 +6,6 @@
 //! - [`host`] checks `Host` and `Origin`, and [`forwarded`] reads the headers of trusted proxies.
 //! - [`request_limit`] limits requests: [`rate_limit`] their rate, [`open_requests`] their concurrency, and
 //!   [`byte_budget`] the bytes of their bodies and of unread responses.
-//! - [`failed_logins`] limits the rate at which an address guesses credentials.
 //! - [`auth_limit`] limits how fast an address can guess credentials.
 //! - [`content`] reads what the headers say about a body.
 //! - [`operator_html`] builds the pages for the operator of a server.
@@ -46,7 +45,6 @@ pub mod auth_limit;
 pub mod byte_budget;
 pub mod connection_limit;
 pub mod content;
-pub mod failed_logins;
 pub mod forwarded;
 mod guarded_body;
 pub mod host;

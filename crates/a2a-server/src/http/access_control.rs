@@ -5,6 +5,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode, header};
@@ -25,6 +26,12 @@ use super::request_log::RequestLog;
 use a2a::{A2aError, ErrorReason};
 
 pub use super::clients::Principal;
+
+/// The number of failed authentications of an address that have no consequence.
+const MAX_AUTH_FAILURES: u32 = 20;
+
+/// The time after which the server forgets one of them.
+const AUTH_FAILURE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The rules that requests have to satisfy.
 #[derive(Debug, Clone)]
@@ -69,7 +76,7 @@ impl AccessControl {
     pub fn new(rules: AccessRules, clients: Arc<ClientRegistry>) -> Arc<Self> {
         Arc::new(Self {
             limiter: RequestLimiter::new(rules.limits),
-            auth_limiter: AuthLimiter::default(),
+            auth_limiter: AuthLimiter::new(MAX_AUTH_FAILURES, AUTH_FAILURE_INTERVAL),
             public_origin: rules
                 .public_url
                 .as_ref()
@@ -144,12 +151,14 @@ impl AccessControl {
         context: &RequestContext,
         headers: &HeaderMap,
     ) -> Result<(), LimitError> {
+        let now = tokio::time::Instant::now().into_std();
         let checked = match &context.principal {
             Ok(principal) if principal.authenticated => {
-                self.auth_limiter.succeed(context.client, &principal.name)
+                self.auth_limiter
+                    .succeed(context.client, &principal.name, now)
             }
             Err(_) if headers.contains_key(header::AUTHORIZATION) => {
-                self.auth_limiter.fail(context.client)
+                self.auth_limiter.fail(context.client, now)
             }
             _ => Ok(()),
         };

@@ -55,7 +55,7 @@ impl GatewayState {
         }
         let token = envelope.content_str("token").unwrap_or_default();
         if let Some(address) = client.address() {
-            let checked = self.failed_logins.check(address, self.env.now());
+            let checked = self.auth_limiter.check(address, self.env.now());
             checked.map_err(|wait| {
                 let message = format!(
                     "too many wrong credentials from this address; try again in {} s",
@@ -73,8 +73,8 @@ impl GatewayState {
                     && error.code == ErrorCode::AuthFailed
                 {
                     let now = self.env.now();
-                    self.failed_logins
-                        .record_failure(address, token.as_bytes(), now);
+                    self.auth_limiter
+                        .record_guess(address, token.as_bytes(), now);
                 }
             })?;
         match client.identity() {
