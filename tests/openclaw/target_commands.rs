@@ -79,7 +79,7 @@ fn install_predecessor(fixture: &CommandsFixture) {
     }
     fixture.host.install(directory.to_str().unwrap());
     let target = json!({"alias": "old", "baseUrl": "https://old.example"});
-    configure(fixture, |config| {
+    fixture.host.edit_config(|config| {
         config["plugins"]["entries"][LEGACY] =
             json!({"enabled": true, "config": {"targets": [target]}});
     });
