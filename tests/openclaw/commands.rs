@@ -51,7 +51,7 @@ pub const TESTS: &[Test] = tests![
     commands_use_the_gateway_of_openclaw
     doctor_reports_clock_skew
     doctor_reports_a_library_of_another_platform
-    migrate_moves_the_settings_and_leaves_no_warning
+    migrate_moves_the_settings_of_an_installed_predecessor
     remove_drops_the_agent
     uninstall_restores_the_configuration
     second_uninstall_changes_nothing

@@ -85,7 +85,7 @@ fn install_predecessor(fixture: &CommandsFixture) {
     });
 }
 
-pub fn migrate_moves_the_settings_and_leaves_no_warning(fixture: &CommandsFixture) {
+pub fn migrate_moves_the_settings_of_an_installed_predecessor(fixture: &CommandsFixture) {
     install_predecessor(fixture);
     let (code, stdout, stderr) = decode_output(&fixture.openclaw(&["migrate"]));
     assert_eq!(code, Some(0), "{stdout}{stderr}");
