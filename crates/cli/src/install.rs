@@ -48,7 +48,8 @@ const INSTALL_EXAMPLES: &str = "\
 Examples:
   remote-agent install
   remote-agent install --url https://agent.example --bearer-env AGENT_TOKEN
-  remote-agent install --url https://agent.example --api-key-env X-API-Key=AGENT_KEY
+  remote-agent install --url https://agent.example \\
+    --api-key-env X-API-Key=AGENT_KEY
   remote-agent install --url http://127.0.0.1:9000 --allow-private";
 
 /// Install the plugin into OpenClaw, configure an agent and send it a first message
