@@ -31,6 +31,7 @@ mod plugin_fixture;
 mod process;
 mod serve_fixture;
 mod serve_runs;
+mod settings;
 mod surfaces;
 mod target_commands;
 
@@ -49,10 +50,16 @@ use javascript::{javascript_checks_pass, javascript_has_no_type_errors};
 use libtest_mimic::{Arguments, Trial};
 use notify::NotifyFixture;
 use peer::{PeerEvent, answer_text};
-use plugin_fixture::{PluginFixture, plugin_settings};
+use plugin_fixture::PluginFixture;
 use remote_agent_cli::package;
 use serde_json::{Value, json};
 use serve_fixture::OpenClawPair;
+use settings::{
+    directory_installs_over_the_tarball, edited_settings_apply_and_keep_one_image,
+    edited_settings_keep_handles_and_tasks, invalid_settings_are_logged_with_their_place,
+    reload_keeps_one_image_and_leaves_no_thread, settings_of_the_legacy_id_apply,
+    tool_is_absent_unless_enabled,
+};
 use testkit::support::{host, http, journal, node, sdk, serve as server, socket};
 
 const OPENCLAW_PACKAGE: &str = "openclaw@2026.9.6";
@@ -268,135 +275,6 @@ fn abort_ends_the_call_at_the_peer(fixture: &PluginFixture) {
         |event| matches!(event, PeerEvent::Disconnected(text) if text == "hold the line"),
     );
     assert_eq!(fixture.socket.end_of(&run)["summary"], "aborted");
-}
-
-// ---- reloads and other configurations ---------------------------------------------------------------------------------
-
-fn reload_keeps_one_image_and_leaves_no_thread(fixture: &PluginFixture) {
-    let pid = fixture.gateway.pid();
-    fixture.gateway.envelope(send("before the reload"));
-    assert!(process::plugin_threads(pid) > 0);
-    fixture.socket.request(
-        "plugins.reload",
-        json!({"plugins": [{"pluginId": "remote-agent"}]}),
-    );
-    process::wait_for_no_plugin_thread(pid);
-    fixture.gateway.envelope(send("after the reload"));
-    assert_eq!(process::images(pid), 1);
-}
-
-fn edited_settings_apply_and_keep_one_image(fixture: &PluginFixture) {
-    let pid = fixture.gateway.pid();
-    let mut settings = plugin_settings(&fixture.peer);
-    settings["targets"][0]["alias"] = json!("renamed");
-    fixture.gateway.envelope(send("before the edit"));
-    fixture.settings(&settings);
-    process::wait_for_no_plugin_thread(pid);
-    let envelope = fixture.gateway.envelope(json!({"action": "list_targets"}));
-    assert_eq!(
-        envelope["summary"]["targets"][0]["target_alias"], "renamed",
-        "{envelope}"
-    );
-    assert_eq!(process::images(pid), 1);
-}
-
-fn edited_settings_keep_handles_and_tasks(fixture: &PluginFixture) {
-    let mut settings = plugin_settings(&fixture.peer);
-    settings["targets"][0]["description"] = json!("before the edit");
-    fixture.settings(&settings);
-    let mut request = send("later, after an edit");
-    request["timeout_ms"] = json!(500);
-    let sent = fixture.gateway.envelope(request);
-    let task = &sent["summary"]["continuation"]["task"];
-    let handle = task["task_handle"].as_str().unwrap();
-    settings["targets"][0]["description"] = json!("after the edit");
-    fixture.settings(&settings);
-    let status = json!({"action": "status", "task_handle": handle});
-    let envelope = fixture.gateway.envelope(status);
-    assert_eq!(
-        envelope["summary"]["continuation"]["task"]["task_id"], task["task_id"],
-        "{envelope}"
-    );
-    let listed = fixture.socket.request("remoteAgent.tasks", json!({}));
-    let tasks = listed["tasks"].as_array().unwrap();
-    assert!(
-        tasks
-            .iter()
-            .any(|listed| listed["taskId"] == task["task_id"]),
-        "{listed}"
-    );
-}
-
-fn tool_is_absent_unless_enabled(fixture: &PluginFixture) {
-    let mut settings = plugin_settings(&fixture.peer);
-    settings["enabled"] = json!(false);
-    let from = fixture.gateway.output.len();
-    fixture.settings(&settings);
-    let line = fixture
-        .gateway
-        .output
-        .wait_from(from, "the reason to be logged", |line| {
-            line.contains("remote_agent is switched off")
-        });
-    assert!(
-        line.contains("plugins.entries.remote-agent.config.enabled is not true"),
-        "{line}"
-    );
-    let (status, answer) = fixture.gateway.invoke(json!({"action": "list_targets"}));
-    assert_eq!(status, 404, "{answer}");
-    process::wait_for_no_plugin_thread(fixture.gateway.pid());
-}
-
-fn invalid_settings_are_logged_with_their_place(fixture: &PluginFixture) {
-    let mut settings = plugin_settings(&fixture.peer);
-    let duplicate = settings["targets"][0].clone();
-    settings["targets"].as_array_mut().unwrap().push(duplicate);
-    let from = fixture.gateway.output.len();
-    fixture.settings(&settings);
-    let line = fixture
-        .gateway
-        .output
-        .wait_from(from, "the error to be logged", |line| {
-            line.contains("remote_agent is not available")
-        });
-    assert!(
-        line.contains("plugins.entries.remote-agent.config is not valid")
-            && line.contains("/targets/1/alias"),
-        "{line}"
-    );
-    assert_eq!(
-        fixture.gateway.invoke(json!({"action": "list_targets"})).0,
-        404
-    );
-}
-
-fn settings_of_the_legacy_id_apply(fixture: &PluginFixture) {
-    let settings =
-        json!({"enabled": true, "targets": [{"alias": "legacy", "baseUrl": fixture.peer.url()}]});
-    fixture.configure(|entries| {
-        *entries = json!({"openclaw-a2a-outbound": {"enabled": true, "config": settings}, "remote-agent": {"enabled": true}});
-    });
-    let envelope = fixture.gateway.envelope(json!({"action": "list_targets"}));
-    assert_eq!(
-        envelope["summary"]["targets"][0]["target_alias"], "legacy",
-        "{envelope}"
-    );
-}
-
-fn directory_installs_over_the_tarball(fixture: &PluginFixture) {
-    fixture.settings(&plugin_settings(&fixture.peer));
-    fixture
-        .host
-        .install(fixture.packaged.directory.to_str().unwrap());
-    assert!(
-        fixture
-            .host
-            .state()
-            .join("extensions/remote-agent/index.js")
-            .is_file()
-    );
-    let envelope = fixture.gateway.envelope(send("from the directory"));
-    assert_eq!(envelope["ok"], true, "{envelope}");
 }
 
 fn main() -> ExitCode {
