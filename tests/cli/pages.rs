@@ -40,7 +40,7 @@ const PAGES: [(&str, Needs); 6] = [
 ];
 
 /// A text that identifies a block, and the test that runs its commands instead.
-const RUN_ELSEWHERE: [(&str, &str); 16] = [
+const RUN_ELSEWHERE: [(&str, &str); 17] = [
     ("cargo run -- demo", ".ci/run"),
     ("remote-agent install", "tests/openclaw/commands.rs"),
     ("openclaw remote-agent", "tests/openclaw/commands.rs"),
@@ -50,6 +50,10 @@ const RUN_ELSEWHERE: [(&str, &str); 16] = [
         "tests/openclaw",
     ),
     ("openclaw plugins uninstall", "tests/openclaw"),
+    (
+        "openclaw config set 'plugins",
+        "tests/openclaw/target_commands.rs",
+    ),
     ("remote-agent uninstall", "tests/openclaw/commands.rs"),
     ("mkdir empty", "tests/openclaw/target_commands.rs"),
     ("/tools/invoke", "tests/openclaw"),

@@ -52,6 +52,7 @@ pub const TESTS: &[Test] = tests![
     doctor_reports_clock_skew
     doctor_reports_a_library_of_another_platform
     migrate_moves_the_settings_of_an_installed_predecessor
+    setting_of_one_target_is_changed
     remove_drops_the_agent
     uninstall_restores_the_configuration
     second_uninstall_changes_nothing
@@ -439,14 +440,6 @@ fn doctor_reports_a_library_of_another_platform(fixture: &CommandsFixture) {
         stdout.contains("a package built for this machine"),
         "{stdout}"
     );
-}
-
-fn remove_drops_the_agent(fixture: &CommandsFixture) {
-    let (code, _, stderr) = decode_output(&fixture.openclaw(&["remove", "agent"]));
-    assert_eq!(code, Some(0), "{stderr}");
-    let (code, _, stderr) = decode_output(&fixture.openclaw(&["remove", "agent"]));
-    assert_eq!(code, Some(1), "{stderr}");
-    assert!(stderr.contains("no target has that alias"), "{stderr}");
 }
 
 /// OpenClaw refuses changes that halve the file, unless they ask for it.

@@ -102,3 +102,19 @@ pub fn migrate_moves_the_settings_of_an_installed_predecessor(fixture: &Commands
         .host
         .cli(&["config", "unset", &format!("plugins.entries.{LEGACY}")]);
 }
+
+pub fn setting_of_one_target_is_changed(fixture: &CommandsFixture) {
+    let place = "plugins.entries.remote-agent.config.targets[0].approval";
+    let set = ["config", "set", place, "\"first\"", "--strict-json"];
+    let output = fixture.host.command(&set).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(targets(fixture)[0]["approval"], "first");
+}
+
+pub fn remove_drops_the_agent(fixture: &CommandsFixture) {
+    let (code, _, stderr) = decode_output(&fixture.openclaw(&["remove", "agent"]));
+    assert_eq!(code, Some(0), "{stderr}");
+    let (code, _, stderr) = decode_output(&fixture.openclaw(&["remove", "agent"]));
+    assert_eq!(code, Some(1), "{stderr}");
+    assert!(stderr.contains("no target has that alias"), "{stderr}");
+}
