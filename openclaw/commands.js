@@ -91,7 +91,7 @@ async function tasks(context) {
     const targets = listing.summary?.targets ?? [];
     return [targets, await withLastTexts(place, selected(withAgentTasks(answer?.tasks ?? [], targets), wanted))];
   }, unreachable !== undefined);
-  for (const { target_alias: alias, tasks_error: problem } of targets) if (problem) note(`${line(alias)} does not list its tasks: ${line(problem.message)}`);
+  for (const { target_alias: alias, tasks_error: problem } of targets) if (problem) note(problem.reason === "rpc_error" ? `${line(alias)} has no list of tasks` : `${line(alias)} does not list its tasks: ${line(problem.message)}`);
   if (unreachable && all.length === 0) throw new CommandError(`no agent lists tasks, and ${noGateway(unreachable)}`, exitOf("unreachable"));
   if (unreachable) note(`${noGateway(unreachable)}. These are the tasks that the agents list:`);
   if (context.options.json) print(JSON.stringify({ tasks: all }));

@@ -241,10 +241,11 @@ fn schema_and_type_agree_on_defaults() {
         Some(known.collect())
     }
     let schema: Value = serde_json::from_str(SCHEMA).unwrap();
-    assert_eq!(
-        serde_json::to_value(Config::default()).ok(),
-        defaults(&schema)
-    );
+    let mut of_type = serde_json::to_value(Config::default()).unwrap();
+    // OpenClaw writes the defaults of the schema into the settings, and there the address is that of its own gateway.
+    let gateway = of_type["gateway"].as_object_mut().unwrap();
+    assert!(gateway.remove("url").is_some());
+    assert_eq!(Some(of_type), defaults(&schema));
 }
 
 #[test]

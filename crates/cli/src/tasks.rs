@@ -183,7 +183,8 @@ fn missing_list(target: &Value) -> Option<String> {
     let error = target
         .get("tasks_error")
         .or(target.get("last_refresh_error"));
-    match error {
+    // The listing sends an agent without a list another request, and its answer is such an error.
+    match error.filter(|error| error["reason"] != "rpc_error") {
         Some(error) => Some(format!(
             "its tasks cannot be listed: {}",
             text::line(error["message"].as_str().unwrap_or_default())

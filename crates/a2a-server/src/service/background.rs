@@ -10,15 +10,21 @@ use super::active_task::{ActiveTask, CancelReason};
 use super::core::{Core, to_a2a_error};
 use super::status;
 use super::task_runner::{RunRequest, TaskRunner, WriteError};
-use crate::store::{StoreError, before_ms};
+use crate::store::{StoreError, Summary, before_ms};
 use crate::task_record::{NOT_STARTED, TaskChange, TaskRecord, is_interrupted};
-use a2a::A2aError;
+use a2a::{A2aError, TaskState};
 
 /// The maximum time between two deletions of old tasks.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The maximum number of unanswered tasks that one query returns.
 const UNANSWERED_BATCH: usize = 100;
+
+/// Returns the key by which tasks of dead servers are resumed.
+fn resumption_order(task: &Summary) -> impl Ord + '_ {
+    let is_queued = task.state == TaskState::Submitted;
+    (task.created_ms, is_queued, task.since_us, &task.id)
+}
 
 impl Core {
     /// Recovers the tasks that no live server runs.
@@ -28,9 +34,9 @@ impl Core {
             .recover()
             .await
             .map_err(|error| to_a2a_error(error, ""))?;
-        // Sort by creation, so that runs of one session resume in order.
-        unfinished
-            .sort_by(|one, other| (one.created_ms, &one.id).cmp(&(other.created_ms, &other.id)));
+        // Sort by creation, so that runs of one session resume in order. Of two messages of one millisecond, only the first
+        // can have been started, or else its status is older.
+        unfinished.sort_by(|one, other| resumption_order(one).cmp(&resumption_order(other)));
         for task in unfinished {
             if task.is_terminal() || self.active_tasks.get(&task.id).is_some() {
                 continue;
