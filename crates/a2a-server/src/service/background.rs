@@ -12,7 +12,7 @@ use super::status;
 use super::task_runner::{RunRequest, TaskRunner, WriteError};
 use crate::store::{StoreError, Summary, before_ms};
 use crate::task_record::{NOT_STARTED, TaskChange, TaskRecord, is_interrupted};
-use a2a::{A2aError, TaskState};
+use a2a::{A2aError, v1_0::TaskState};
 
 /// The maximum time between two deletions of old tasks.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(60);
