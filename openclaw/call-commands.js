@@ -8,7 +8,7 @@ import { CommandError, positive } from "./command-support.js";
 import { callState, cardState, faultOf, isOfGateway, problemOf, refusalOf } from "./listing.js";
 import { withPlace } from "./place.js";
 import { repairFor } from "./repair.js";
-import { OK, exitOf, exitOfEnvelope, line, note, print, printError, printNextSteps, report, safe, table, word } from "./report.js";
+import { FAILED, OK, exitOf, exitOfEnvelope, line, note, print, printError, printNextSteps, report, safe, table, word } from "./report.js";
 import { wrapped } from "./table.js";
 /** @import {Context} from "./commands.js" */
 /** @import {CallPlace} from "./repair.js" */
@@ -173,8 +173,8 @@ async function call(context, request) {
     if (options.json) print(JSON.stringify(envelope));
     else answer.finish(envelope);
     const continuation = (envelope.ok ? envelope.summary : envelope.error?.details?.latest_event_summary)?.continuation;
-    if (options.save && continuation) await writeFile(options.save, `${JSON.stringify(continuation)}\n`, { mode: 0o600 });
-    if (options.json) return exitOfEnvelope(envelope);
+    const isSaved = !options.save || !continuation || (await saved(options.save, continuation));
+    if (options.json) return exitOfEnvelope(envelope) || (isSaved ? OK : FAILED);
     const target = alias ?? request.continuation?.target?.target_alias;
     const exit = report(envelope, envelope.ok ? undefined : repairFor(envelope.error, target, place), options.agent);
     // An agent that refuses a message for a task may have ended the task.
@@ -182,8 +182,19 @@ async function call(context, request) {
       const { ok, summary } = await place.run(stateOf(request), null, caller);
       if (ok) printNextSteps(summary, options.agent);
     }
-    return exit;
+    return exit || (isSaved ? OK : FAILED);
   });
+}
+
+/** Writes a continuation to a file. Returns false and says so if that fails: the call is over, and its output has to follow. */
+async function saved(file, continuation) {
+  try {
+    await writeFile(file, `${JSON.stringify(continuation)}\n`, { mode: 0o600 });
+    return true;
+  } catch (error) {
+    note(`error: cannot save the continuation: ${line(error.message)}`);
+    return false;
+  }
 }
 
 /** Returns the request for the state of the task that a message refers to. */

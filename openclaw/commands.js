@@ -8,7 +8,7 @@ import { registerCallCommands } from "./call-commands.js";
 import { CommandError, edit, positive } from "./command-support.js";
 import { settings } from "./config.js";
 import { withPlace } from "./place.js";
-import { FAILED, OK, age, exitOf, line, note, print, safe, table, word } from "./report.js";
+import { FAILED, OK, age, exitOf, line, note, print, printError, safe, table, word } from "./report.js";
 import { registerTargetCommands } from "./targets-commands.js";
 import { wrapped } from "./table.js";
 import { lastWord, selected, withAgentTasks } from "./tasks.js";
@@ -89,6 +89,7 @@ async function tasks(context) {
   const [targets, all] = await withPlace(context, async (place) => {
     const listing = await place.run({ action: "list_targets" }, null, { list_tasks: true });
     const targets = listing.summary?.targets ?? [];
+    if (!listing.ok) printError(listing.error);
     return [targets, await withLastTexts(place, selected(withAgentTasks(answer?.tasks ?? [], targets), wanted))];
   }, unreachable !== undefined);
   for (const { target_alias: alias, tasks_error: problem } of targets) if (problem) note(problem.reason === "rpc_error" ? `${line(alias)} has no list of tasks` : `${line(alias)} does not list its tasks: ${line(problem.message)}`);
@@ -105,10 +106,13 @@ async function tasks(context) {
  */
 async function withLastTexts(instance, tasks) {
   const withoutText = tasks.filter(({ lastWord: word, state }) => !word && state === "completed").slice(0, MAX_REQUESTED_TEXTS);
-  const ask = async ({ target, taskId }) => lastWord((await instance.run({ action: "status", target_alias: target, task_id: taskId, timeout_ms: TEXT_TIMEOUT_MS })).summary ?? {});
+  const ask = async ({ target, taskId }) => lastWord((await instance.run({ action: "status", target_alias: target, task_id: taskId, timeout_ms: TEXT_TIMEOUT_MS }).catch(withoutResult)).summary ?? {});
   const words = new Map(await Promise.all(withoutText.map(async (task) => [task, await ask(task)])));
   return tasks.map((task) => (words.has(task) ? { ...task, lastWord: words.get(task) } : task));
 }
+
+/** A gateway that refuses the request, for example because the operator may only read, leaves the task without a text. */
+const withoutResult = () => ({ summary: undefined });
 
 const truncated = (text) => (line(text).length > 60 ? `${line(text).slice(0, 59)}…` : line(text));
 

@@ -48,7 +48,10 @@ export function removeTarget(draft, alias) {
 
 /** Removes the plugin's settings, and the tool from the policy. */
 export function removeAll(draft) {
-  delete draft.plugins?.entries?.[ID]?.config;
+  const { [ID]: own, [LEGACY_ID]: legacy } = draft.plugins?.entries ?? {};
+  // Without settings of its own, the plugin would use those of the predecessor.
+  if (legacy?.config && legacy.enabled !== false) draft.plugins.entries[ID] = { ...own, config: { enabled: false } };
+  else delete own?.config;
   disallowTool(draft);
 }
 

@@ -20,6 +20,9 @@ const MAX_WAITING_CHARS = 4 << 20;
 /** The maximum length of a piece of the result, so that each answer fits into a frame of the gateway (25 MiB). */
 const PIECE_CHARS = 1 << 20;
 
+/** The maximum number of calls with those that ended and were not yet forgotten. */
+const MAX_KEPT = 256;
+
 /** The number of ended calls whose ids are remembered, so that no call starts twice. */
 const MAX_ENDED = 10_000;
 
@@ -52,7 +55,8 @@ export class GatewayCalls {
   start(id, request, caller, withUpdates, lease) {
     if (!ID.test(id)) throw new CallError("`id` is not a UUID");
     if (this.wasStarted(id)) return;
-    if (this.#calls.size >= MAX_CALLS) throw new CallError(`the gateway runs ${MAX_CALLS} calls of operators already; nothing was sent. Try again later`);
+    const running = [...this.#calls.values()].filter((call) => call.envelope === undefined && call.failure === undefined);
+    if (running.length >= MAX_CALLS || this.#calls.size >= MAX_KEPT) throw new CallError(`the gateway runs ${MAX_CALLS} calls of operators already; nothing was sent. Try again later`);
     const token = new lease.CancelToken();
     /** @type {GatewayCall} */
     const call = { token, updates: [], first: 0, waiting: 0, wake: Promise.withResolvers() };
@@ -68,7 +72,10 @@ export class GatewayCalls {
     };
     shared.agent.execute(JSON.stringify(request), JSON.stringify(caller), token, onUpdate).then(
       (envelope) => {
-        this.tasks.observe(JSON.parse(envelope));
+        const result = JSON.parse(envelope);
+        // Another action on a task that no call here sent does not make it one of these calls.
+        const taskId = result.summary?.continuation?.task?.task_id;
+        if (request.action === "send" || this.tasks.urlsOf(taskId).length > 0) this.tasks.observe(result);
         done({ envelope });
       },
       (error) => done({ failure: line(error?.message ?? error) }),

@@ -27,7 +27,7 @@ export function registerGatewayMethods(api, config, lease, ask = () => undefined
   const tasks = () => {
     const instance = lease();
     const own = instance ? withFollowed(instance.tasks.list(), instance.followers.list()) : [];
-    return [...own, ...calls.tasks.list()];
+    return withOperators(own, calls.tasks.list());
   };
   const rows = { targets: () => targetsOf(config), tasks };
   /** @type {(name: string, scope: "operator.read" | "operator.write", run: (params: any, client: any) => unknown) => void} */
@@ -109,6 +109,18 @@ function withoutSecrets(url) {
   if (!URL.canParse(url)) return "";
   const { origin, pathname } = new URL(url);
   return pathname === "/" && !url.endsWith("/") ? origin : origin + pathname;
+}
+
+/** Adds the tasks of operators to those of agents. A task of both has the state of the latest result. */
+function withOperators(tasks, ofOperators) {
+  const keyOf = ({ target, taskId }) => JSON.stringify([target, taskId]);
+  const all = new Map(tasks.map((task) => [keyOf(task), task]));
+  for (const task of ofOperators) {
+    const known = all.get(keyOf(task)) ?? task;
+    const isNewer = task.updatedMs <= (known.updatedMs ?? Infinity);
+    all.set(keyOf(task), isNewer ? { ...task, ...known, state: task.state, updatedMs: task.updatedMs, lastWord: task.lastWord ?? known.lastWord } : known);
+  }
+  return [...all.values()];
 }
 
 /** Marks the tasks that wake a session when they end, and adds those that an earlier gateway started. */

@@ -2,15 +2,15 @@
 import { line } from "./text.js";
 /** @import {EnvelopeError, ListedGateway, ListedTarget} from "./types.d.ts" */
 
-/** The errors that are normal when an operator lists the tasks of a working agent: task lists are optional. */
-const OPTIONAL_LIST_REASONS = new Set(["rpc_error", "http_status", "invalid_response", "too_large"]);
+/** The reasons of the errors with which a working agent answers a request for tasks: task lists are optional. */
+export const ANSWER_REASONS = new Set(["rpc_error", "http_status", "invalid_response", "too_large"]);
 
 /**
  * Returns why an agent does not answer calls, if the request for its tasks shows that.
  * @param {ListedTarget} target
  * @returns {EnvelopeError | undefined}
  */
-export const refusalOf = ({ tasks_error: error }) => (OPTIONAL_LIST_REASONS.has(error?.reason ?? "") ? undefined : error);
+export const refusalOf = ({ tasks_error: error }) => (ANSWER_REASONS.has(error?.reason ?? "") ? undefined : error);
 
 /**
  * Returns the problem of a target: with its card, or with calls.

@@ -7,6 +7,7 @@ import { LEGACY_ID, settings, targetsIn } from "./config.js";
 import { aliasFor, isSameAgent, merged, migrateSettings, putTarget, removeAll, removeTarget, targetIn, toolIsAllowed } from "./configuration.js";
 import { CREDENTIAL_OPTIONS, REPEATABLE, credentialsIn, fieldOf, nameOf } from "./credential-options.js";
 import { openInstance } from "./instance.js";
+import { ANSWER_REASONS } from "./listing.js";
 import { missingVariable, repairFor, variablesIn } from "./repair.js";
 import { OK, TIMEOUT, exitOf, line, note, print, printError, word } from "./report.js";
 /** @import {Api, CallRequest, Caller, Envelope, EnvelopeError, HostConfig, Target} from "./types.d.ts" */
@@ -36,9 +37,6 @@ const CARD_PATH = /\/\.well-known\/(agent-card|agent)\.json$/;
 
 /** The id of a task that no agent has. */
 const CHECK_TASK = "openclaw-remote-agent-check";
-
-/** The error reasons with which a working agent answers the request for an unknown task. */
-const ANSWERS = new Set(["rpc_error", "http_status", "invalid_response", "too_large"]);
 
 /** The error reasons of a server without an agent card. */
 const NO_AGENT = new Set(["card_malformed", "card_unavailable"]);
@@ -97,6 +95,10 @@ export async function add({ api, host, options }, given, surroundings = SURROUND
 
   const isInherited = place.includes(LEGACY_ID);
   const isUnchanged = !isChanged && config.enabled === true && toolIsAllowed(host) && !isInherited;
+  const change = !before ? "added" : isUnchanged ? "unchanged" : "changed";
+  // Without the settings of the target, which contain resolved secrets.
+  const shown = { alias: target.alias, baseUrl: target.baseUrl, default: target.default === true };
+  const printChange = (/** @type {string | undefined} */ found) => options.json && print(JSON.stringify({ target: shown, name: name ?? null, change, ...(found && { problem: found }) }));
   const gateway = await runningGateway(surroundings);
   if (!isUnchanged) {
     /** @type {string[] | undefined} */
@@ -105,15 +107,19 @@ export async function add({ api, host, options }, given, surroundings = SURROUND
       if (isInherited) moved = migrateSettings(draft);
       // The file may have `${VARIABLE}` where the settings have its value.
       const inFile = before && targetIn(draft, target.alias);
-      putTarget(draft, inFile ? withOptions(inFile, options) : target);
+      putTarget(draft, inFile ? withOptions(inFile, options) : before ? withOptions({ alias: target.alias, baseUrl: target.baseUrl }, options) : target);
     });
     if (moved) note(movedText(moved));
     if (moved) noteKeptEntry(written);
-    if (gateway.generation !== undefined) await applied(gateway.generation, seconds, surroundings);
+    try {
+      if (gateway.generation !== undefined) await applied(gateway.generation, seconds, surroundings);
+    } catch (error) {
+      printChange("timeout");
+      throw error;
+    }
   }
   const outcome = await checkThere({ api, host }, target, gateway, problem, surroundings);
-  const change = !before ? "added" : isUnchanged ? "unchanged" : "changed";
-  if (options.json) print(JSON.stringify({ target, name: name ?? null, change, ...(outcome && { problem: outcome }) }));
+  if (options.json) printChange(outcome);
   else print(`${change} \`${line(target.alias)}\`: ${line(name ?? "an agent that does not answer now")} at ${line(url)}`);
   if (outcome) return exitOf(outcome);
   if (!options.json) note(`next: openclaw remote-agent send --target ${word(target.alias)} 'Hello'`);
@@ -197,7 +203,7 @@ async function check(runner, { alias, allowedAgents }) {
   const problem = listing.ok ? seen?.last_refresh_error : listing.error;
   if (problem) return { name, problem };
   const status = await runner.run({ action: "status", target_alias: alias, task_id: CHECK_TASK, timeout_ms: CHECK_TIMEOUT_MS }, null, caller);
-  return status.ok || ANSWERS.has(status.error.reason ?? "") ? { name } : { name, problem: status.error };
+  return status.ok || ANSWER_REASONS.has(status.error.reason ?? "") ? { name } : { name, problem: status.error };
 }
 
 /**
@@ -291,14 +297,19 @@ async function applied(generation, seconds, { call }) {
  * @param {Context} context
  * @param {string} [alias]
  */
-export async function remove({ api, options }, alias, { shrink } = SURROUNDINGS) {
+export async function remove({ api, host, options }, alias, { shrink } = SURROUNDINGS) {
   if (!alias && !options.all) throw new CommandError("remove needs an alias, or `--all`; `openclaw remote-agent targets` lists the agents");
+  const { place } = settings({ pluginConfig: api.pluginConfig, config: host });
+  /** @type {string[] | undefined} */
+  let moved;
   const change = (draft) => {
     if (options.all) return removeAll(draft);
-    if (Object.keys(api.pluginConfig ?? {}).length === 0) migrateSettings(draft);
+    if (place.includes(LEGACY_ID)) moved = migrateSettings(draft);
     removeTarget(draft, alias);
   };
-  await shrink(change);
+  const written = await shrink(change);
+  if (moved) note(movedText(moved));
+  if (moved) noteKeptEntry(written);
   if (options.json) print(JSON.stringify({ removed: alias ?? null }));
   else print(alias && !options.all ? `removed \`${line(alias)}\`` : "removed every agent, and the tool from the policy");
   return OK;

@@ -3,6 +3,7 @@ import { test } from "node:test";
 
 import { GatewayCalls } from "../gateway-calls.js";
 import { registerGatewayMethods } from "../gateway-methods.js";
+import { DelegatedTasks } from "../tasks.js";
 
 const SECRET = "secret-token";
 
@@ -112,4 +113,16 @@ test("request that is none is refused", async () => {
   const [ok, , error] = await methods({}).call("call", message);
   assert.equal(ok, false);
   assert.match(error.message, /switched off/);
+});
+
+test("task of an agent that an operator looks at stays one task of the agent", async () => {
+  const delegated = new DelegatedTasks();
+  const continuation = { target: { target_alias: "one", target_url: "https://one.example" }, task: { task_id: "t-1", status: "working" } };
+  delegated.observe({ ok: true, action: "send", summary: { continuation } });
+  const envelope = { ok: true, summary: { continuation: { ...continuation, task: { task_id: "t-1", status: "completed" } } } };
+  const lease = { ...fakeLease(envelope), tasks: delegated, followers: { list: () => [{ target: "one", taskId: "t-1", since: new Date().toISOString() }] } };
+  const { call } = methods({}, { lease });
+  await call("call", { id: ID, request: { action: "status", target_alias: "one", task_id: "t-1" } });
+  const [, { tasks }] = await call("tasks");
+  assert.deepEqual(tasks.map(({ taskId, state, notify }) => [taskId, state, notify]), [["t-1", "working", true]]);
 });

@@ -181,3 +181,17 @@ test("remove permits the file to shrink", async (t) => {
   const { exit, host, isShrunk } = await run(t, (context, surroundings) => remove(context, undefined, surroundings), [], { options: { all: true }, entries: own(known("a")) });
   assert.deepEqual([exit, host.plugins.entries["remote-agent"].config, isShrunk], [0, undefined, true]);
 });
+
+test("add prints no settings of the target, which contain resolved secrets", async (t) => {
+  const before = known("desk", { default: true, auth: { type: "bearer", token: "s3cret-value" }, headers: { "x-key": "s3cret-header" } });
+  const { text } = await run(t, add, [URL_], { entries: own(before), options: { json: true, description: "Desk" } });
+  assert.match(text, /"target":\{"alias":"desk","baseUrl":"[^"]+","default":true\}/);
+  assert.doesNotMatch(text, /s3cret/);
+});
+
+test("remove of every agent does not bring back those of the predecessor", async (t) => {
+  const legacy = { enabled: true, targets: [{ alias: "old", baseUrl: "https://old.example" }] };
+  const entries = { ...own(known("a")), [LEGACY]: { enabled: true, config: legacy } };
+  const { host } = await run(t, (context, surroundings) => remove(context, undefined, surroundings), [], { options: { all: true }, entries });
+  assert.deepEqual(host.plugins.entries["remote-agent"].config, { enabled: false });
+});

@@ -40,6 +40,9 @@ pub struct TaskRecord {
 /// The name of a run that has not started.
 pub const NOT_STARTED: &str = "";
 
+/// The change of [`NOT_STARTED`] when the run starts: the run has no name yet.
+pub const STARTED: &str = "\0";
+
 /// A change of a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -79,7 +82,7 @@ impl TaskRecord {
             TaskChange::Metadata(more) => {
                 self.task.metadata.get_or_insert_default().extend(more);
             }
-            TaskChange::Run(run) => self.run = Some(run),
+            TaskChange::Run(run) => self.run = (run != STARTED).then_some(run),
         }
     }
 

@@ -102,7 +102,8 @@ impl Started {
         let (method, status) = (&*method, status.as_u16());
         // A client above its limit must not fill the log, and monitors must not either.
         let is_frequent = status == StatusCode::TOO_MANY_REQUESTS.as_u16()
-            || (self.method == Method::GET && POLLED.contains(&&*self.path));
+            || (self.method == Method::GET
+                && (POLLED.contains(&&*self.path) || self.path.starts_with("/api/tasks/")));
         if is_frequent {
             tracing::debug!(client, method, task, state, status, reason, ms, "request");
         } else {

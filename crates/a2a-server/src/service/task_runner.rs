@@ -122,7 +122,12 @@ impl TaskRunner {
     async fn run(mut self, waiting: QueueTicket, request: RunRequest) {
         let mut still_running = None;
         let permit = self.acquire_permit(waiting).await;
-        let permit = self.reload().await.map_err(RunEnd::WriteError).and(permit);
+        let mut permit = self.reload().await.map_err(RunEnd::WriteError).and(permit);
+        if permit.is_ok()
+            && let Err(error) = self.mark_started().await
+        {
+            permit = Err(RunEnd::WriteError(error));
+        }
         let ending = match permit {
             Ok(permit) => {
                 self.is_named = matches!(request, RunRequest::Reattach(_));

@@ -66,6 +66,21 @@ async fn successor_starts_queued_task() {
 }
 
 #[tokio::test]
+async fn queued_task_is_started_by_one_successor() {
+    let store = FailingStore::new();
+    let mut harness = store.open().await;
+    let (_, _run) = start_named(&mut harness, "one").await;
+    let queued = harness.send_in_context("two").await;
+    harness.service.close(10 * SECOND).await;
+    let mut next = successor(&store, &["one"]).await;
+    next.run().await.done();
+    let _run = next.run().await;
+    let after_kill = successor(&store, &[]).await;
+    let ended = after_kill.ended(&queued.id).await;
+    assert_eq!(ended.status.state, TaskState::Failed);
+}
+
+#[tokio::test]
 async fn close_fails_what_no_successor_can_continue() {
     let durable = FailingStore::new().open().await;
     let memory = harness().await;
