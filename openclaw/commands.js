@@ -97,7 +97,7 @@ async function tasks(context) {
   if (unreachable) note(`${noGateway(unreachable)}. These are the tasks that the agents list:`);
   if (context.options.json) print(JSON.stringify({ tasks: all }));
   else if (all.length === 0) note("no such task is on record, and no agent lists one");
-  else print(table([["TARGET", "TASK", "STATE", "AGE", "NEWS", "NOTIFY", "LAST WORD"], ...all.map((task) => [task.target, task.taskId, task.state, age(task.ageMs), age(task.updatedMs), task.notify ? "yes" : "-", truncated(task.lastWord)])]));
+  else print(table([["TARGET", "TASK", "STATE", "AGE", "CHANGED", "NOTIFY", "LAST WORD"], ...all.map((task) => [task.target, task.taskId, task.state, age(task.ageMs), age(task.updatedMs), task.notify ? "yes" : "-", truncated(task.lastWord)])]));
   return OK;
 }
 

@@ -38,7 +38,7 @@ async fn tasks_are_listed_by_state_age_and_number() {
     assert_eq!(tasks[0]["taskId"], completed.as_str());
     // The agent gives the time of the state, and no other.
     assert_eq!(tasks[0]["ageMs"], Value::Null);
-    assert!(tasks[0]["changedMsAgo"].is_u64(), "{tasks}");
+    assert!(tasks[0]["updatedMs"].is_u64(), "{tasks}");
 
     let limited = list(&["--limit", "1"]).await;
     assert_eq!(limited.stdout.lines().count(), 2, "{limited:?}");

@@ -1,4 +1,4 @@
-//! `remote-agent tasks`: lists the tasks that agents know, and those that OpenClaw's gateway follows.
+//! `remote-agent tasks`: lists the tasks that agents know, and those on the record of OpenClaw's gateway.
 
 use std::{
     collections::HashMap,
@@ -29,12 +29,14 @@ Examples:
   remote-agent tasks --config agents.json --target desk --json
 
 The tasks are those that the agents list for you, the last changed first. With the settings of OpenClaw there are also \
-those that its gateway follows to wake a session; `openclaw remote-agent tasks` knows all that the running gateway \
-delegated. `remote-agent serve tasks` lists the tasks of the A2A server on this machine.";
+those on its gateway's record: the latest that agents delegated, and those that wake a session. `remote-agent serve tasks` lists the tasks of the A2A server on this machine.";
 
 /// The files of the tasks that OpenClaw's gateway follows, below its state directory. `openclaw/followers.js` writes them.
 const FOLLOWED: &str = "remote-agent/followed";
+/// The file of the tasks that agents of OpenClaw delegated, below its state directory. `openclaw/tasks.js` writes it.
+const DELEGATED: &str = "remote-agent/tasks.json";
 const MAX_RECORDS: usize = 1000;
+const MAX_DELEGATED_BYTES: u64 = 4 * 1024 * 1024;
 const MAX_RECORD_BYTES: u64 = 64 * 1024;
 
 /// The maximum number of characters of a text in a row.
@@ -57,7 +59,7 @@ pub(super) struct Args {
     since: Option<Duration>,
 
     /// The maximum number of tasks
-    #[arg(long, value_name = "NUMBER", default_value_t = 20)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 50)]
     limit: usize,
 
     #[command(flatten)]
@@ -110,7 +112,7 @@ impl Task {
         };
         json!({
             "target": self.target, "taskId": self.id, "state": self.state, "ageMs": age(self.began),
-            "changedMsAgo": age(self.changed), "notify": self.notifies, "lastWord": self.last_word,
+            "updatedMs": age(self.changed), "notify": self.notifies, "lastWord": self.last_word,
         })
     }
 }
@@ -148,11 +150,16 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
             text::line(named)
         )));
     }
-    let followed = match args.peers.openclaw() {
-        Some(files) => followed(&files.environment.file().with_file_name(FOLLOWED)),
+    let recorded = match args.peers.openclaw() {
+        Some(files) => {
+            let file = files.environment.file();
+            let mut recorded = delegated(&file.with_file_name(DELEGATED));
+            recorded.extend(followed(&file.with_file_name(FOLLOWED)));
+            recorded
+        }
         None => Vec::new(),
     };
-    let known = merge(&targets, followed);
+    let known = merge(&targets, recorded);
     for target in &targets {
         if let Some(why) = missing_list(target) {
             note(format_args!("{}: {why}", text::line(&alias(target))));
@@ -197,11 +204,14 @@ fn missing_list(target: &Value) -> Option<String> {
 }
 
 /// Returns the listed tasks and those of the gateway, the last changed first. The agent knows the state.
-fn merge(targets: &[&Value], followed: Vec<Task>) -> Vec<Task> {
-    let mut known: HashMap<_, _> = followed
-        .into_iter()
-        .map(|task| (task.key(), task))
-        .collect();
+fn merge(targets: &[&Value], recorded: Vec<Task>) -> Vec<Task> {
+    let mut known: HashMap<(String, String), Task> = HashMap::new();
+    for task in recorded {
+        match known.get_mut(&task.key()) {
+            Some(delegated) => delegated.notifies |= task.notifies,
+            None => drop(known.insert(task.key(), task)),
+        }
+    }
     for target in targets {
         for listed in target["tasks"].as_array().into_iter().flatten() {
             let text = |field: &str| listed[field].as_str().map(str::to_owned);
@@ -217,8 +227,8 @@ fn merge(targets: &[&Value], followed: Vec<Task>) -> Vec<Task> {
             };
             let task = known.entry(task.key()).or_insert(task);
             task.state = text("status");
-            task.changed = changed;
-            task.last_word = text("status_message");
+            task.changed = changed.or(task.changed);
+            task.last_word = text("status_message").or(task.last_word.take());
         }
     }
     let mut tasks: Vec<Task> = known.into_values().collect();
@@ -246,12 +256,42 @@ fn followed(directory: &Path) -> Vec<Task> {
         .collect()
 }
 
-fn record(file: &Path) -> Option<Task> {
+/// Reads the tasks that agents of OpenClaw delegated. Ignores values of another form.
+fn delegated(file: &Path) -> Vec<Task> {
+    let Some(Value::Array(records)) = read_json(file, MAX_DELEGATED_BYTES) else {
+        return Vec::new();
+    };
+    let task = |record: &Value| {
+        let text = |field: &str| record[field].as_str().map(str::to_owned);
+        Some(Task {
+            target: text("target")?,
+            id: text("taskId")?,
+            state: text("state"),
+            began: time(&record["since"]),
+            changed: time(&record["updated"]),
+            last_word: text("lastWord"),
+            notifies: false,
+        })
+    };
+    records.iter().take(MAX_RECORDS).filter_map(task).collect()
+}
+
+fn read_json(file: &Path, max_bytes: u64) -> Option<Value> {
     let metadata = fs::symlink_metadata(file).ok()?;
-    if !metadata.is_file() || metadata.len() > MAX_RECORD_BYTES {
+    if !metadata.is_file() || metadata.len() > max_bytes {
         return None;
     }
-    let record: Value = serde_json::from_slice(&fs::read(file).ok()?).ok()?;
+    serde_json::from_slice(&fs::read(file).ok()?).ok()
+}
+
+/// Returns the time of milliseconds since 1970.
+fn time(ms: &Value) -> Option<SystemTime> {
+    let ms = ms.as_f64().filter(|ms| *ms >= 0.0)?;
+    UNIX_EPOCH.checked_add(Duration::try_from_secs_f64(ms / 1000.0).ok()?)
+}
+
+fn record(file: &Path) -> Option<Task> {
+    let record = read_json(file, MAX_RECORD_BYTES)?;
     let (target, task) = (
         &record["continuation"]["target"],
         &record["continuation"]["task"],
@@ -259,13 +299,12 @@ fn record(file: &Path) -> Option<Task> {
     let name = target["target_alias"]
         .as_str()
         .or(target["target_url"].as_str());
-    let since = record["since"].as_f64().filter(|since| *since >= 0.0)?;
-    let since = Duration::try_from_secs_f64(since / 1000.0).ok()?;
+    let since = time(&record["since"])?;
     Some(Task {
         target: name?.to_owned(),
         id: task["task_id"].as_str()?.to_owned(),
         state: record["state"].as_str().map(str::to_owned),
-        began: UNIX_EPOCH.checked_add(since),
+        began: Some(since),
         notifies: true,
         ..Task::default()
     })
@@ -365,5 +404,24 @@ mod tests {
         assert!(missing_list(&json!({})).unwrap().contains("A2A 1.0"));
         let refused = json!({"tasks_error": {"message": "no\nway"}});
         assert!(missing_list(&refused).unwrap().ends_with("no way"));
+    }
+
+    #[test]
+    fn delegated_tasks_are_on_record() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tasks.json");
+        let written = json!([
+            {"target": "desk", "taskId": "t-1", "state": "working", "since": 10_000, "updated": 20_000, "lastWord": "half"},
+            {"target": "desk"}, null,
+        ]);
+        fs::write(&file, written.to_string()).unwrap();
+        let tasks = delegated(&file);
+        assert_eq!(tasks.len(), 1);
+        let shown = tasks[0].json(at(70));
+        assert_eq!(
+            (&shown["ageMs"], &shown["updatedMs"]),
+            (&json!(60_000), &json!(50_000))
+        );
+        assert_eq!(shown["lastWord"], "half");
     }
 }
