@@ -24,6 +24,8 @@ async fn start_named(harness: &mut TestService, run_name: &str) -> (Task, Run) {
     let task = harness.send_in_context(run_name).await;
     let run = harness.run().await;
     run.report(ExecutionEvent::Run(run_name.to_owned())).await;
+    // A later message has a later time.
+    harness.clock.advance(Duration::from_millis(1));
     (task, run)
 }
 
