@@ -119,16 +119,20 @@ fn control_ui(fixture: &NotifyFixture, path: &str) -> Browser {
     browser
 }
 
-/// Runs JavaScript in the frame of the page. The frame has an origin of its own.
+/// Runs JavaScript in the frame of the page. The frame has an origin of its own, and its page reloads itself: null if it did
+/// so meanwhile.
 fn run_in_frame(browser: &mut Browser, script: &str) -> Value {
     let tree = browser.call("Page.getFrameTree", json!({}));
     let frame = &tree["frameTree"]["childFrames"][0]["frame"];
     let world = json!({"frameId": frame["id"]});
-    let world = browser.call("Page.createIsolatedWorld", world);
+    let Ok(world) = browser.try_call("Page.createIsolatedWorld", world) else {
+        return Value::Null;
+    };
     let script = json!({
         "expression": script, "contextId": world["executionContextId"], "returnByValue": true,
     });
-    browser.call("Runtime.evaluate", script)["result"]["value"].take()
+    let evaluated = browser.try_call("Runtime.evaluate", script);
+    evaluated.map_or(Value::Null, |mut result| result["result"]["value"].take())
 }
 
 /// Control UI has the tab, and frames the page without a token in its URL.

@@ -88,6 +88,12 @@ impl Browser {
 
     /// Calls a method of the protocol, and waits for its result.
     pub fn call(&mut self, method: &str, params: Value) -> Value {
+        self.try_call(method, params)
+            .unwrap_or_else(|message| panic!("{method}: {message}"))
+    }
+
+    /// Calls a method like [`call`](Self::call). Returns the message with an error.
+    pub fn try_call(&mut self, method: &str, params: Value) -> Result<Value, Value> {
         self.sent += 1;
         let mut request = json!({"id": self.sent, "method": method, "params": params});
         if let Some(session) = &self.session {
@@ -102,8 +108,10 @@ impl Browser {
             assert_eq!(message.pop(), Some(0), "the browser has ended");
             let message: Value = serde_json::from_slice(&message).unwrap();
             if message["id"] == self.sent {
-                assert!(message["error"].is_null(), "{method}: {message}");
-                return message["result"].clone();
+                return match message["error"].is_null() {
+                    true => Ok(message["result"].clone()),
+                    false => Err(message),
+                };
             }
             self.record_error(&message);
         }
