@@ -3,9 +3,9 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
 import { argumentCleaner } from "./arguments.js";
-import { targetsIn } from "./config.js";
-import { line } from "./report.js";
+import { sameUrl, targetsIn } from "./config.js";
 import { replaceFile } from "./state-files.js";
+import { line } from "./text.js";
 /** @import {CallRequest, Route, Schema, Settings, Target} from "./types.d.ts" */
 /** @import {DelegatedTasks} from "./tasks.js" */
 
@@ -216,19 +216,6 @@ function hostOf(name) {
 
 function originOf(url) {
   return URL.canParse(url) ? new URL(url).origin : line(url);
-}
-
-/** Returns whether both URLs are the same target. Like the library, ignores the query and trailing slashes. */
-function sameUrl(one, other) {
-  if (!URL.canParse(one) || !URL.canParse(other)) return false;
-  const [a, b] = [new URL(one), new URL(other)];
-  return a.origin === b.origin && pathOf(a) === pathOf(b);
-}
-
-function pathOf({ pathname }) {
-  let end = pathname.length;
-  while (pathname[end - 1] === "/") end -= 1;
-  return pathname.slice(0, end);
 }
 
 /**

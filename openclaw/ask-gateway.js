@@ -4,7 +4,7 @@ import process from "node:process";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { line } from "./text.js";
-/** @import {Api, CallNews, CallRequest, Caller, Envelope, GatewaySettings, HostConfig, Summary} from "./types.d.ts" */
+/** @import {CallNews, CallRequest, Caller, Envelope, GatewaySettings, Summary} from "./types.d.ts" */
 
 // The WebSocket close code of a gateway that refuses a token.
 const POLICY_VIOLATION = 1008;
@@ -71,12 +71,10 @@ export function noGateway({ url, urlSource }) {
 /** @typedef {NonNullable<Awaited<ReturnType<typeof askGateway>>>} Gateway */
 
 /**
- * Returns the running gateway, or undefined if no gateway runs, after `absent` has received the reason. The methods of the result throw a {@link GatewayRefusal} if
- * the gateway refuses.
- * @param {Api} _api
- * @param {HostConfig} _host
+ * Returns the running gateway, or undefined if no gateway runs, after `absent` has received the reason. The methods of the
+ * result throw a {@link GatewayRefusal} if the gateway refuses.
  */
-export async function askGateway(_api, _host, call = callGateway, absent = (/** @type {string} */ _reason) => {}) {
+export async function askGateway(call = callGateway, absent = (/** @type {string} */ _reason) => {}) {
   const { answer, error, unreachable } = await whenLoaded(() => call("remoteAgent.settings"));
   if (unreachable) {
     absent(unreachable.url ? "no gateway is running" : noGateway(unreachable));

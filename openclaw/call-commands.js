@@ -8,8 +8,9 @@ import { CommandError, positive } from "./command-support.js";
 import { callState, cardState, faultOf, isOfGateway, problemOf, refusalOf } from "./listing.js";
 import { withPlace } from "./place.js";
 import { repairFor } from "./repair.js";
-import { FAILED, OK, exitOf, exitOfEnvelope, line, note, print, printError, printNextSteps, report, safe, table, word } from "./report.js";
-import { wrapped } from "./table.js";
+import { FAILED, OK, exitOf, exitOfEnvelope, printError, printNextSteps, report } from "./report.js";
+import { table, wrapped } from "./table.js";
+import { line, note, print, safe, word } from "./text.js";
 /** @import {Context} from "./commands.js" */
 /** @import {CallPlace} from "./repair.js" */
 /** @import {CallRequest, Caller, Envelope, ListedGateway, ListedTarget} from "./types.d.ts" */

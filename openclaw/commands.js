@@ -8,10 +8,11 @@ import { registerCallCommands } from "./call-commands.js";
 import { CommandError, edit, positive } from "./command-support.js";
 import { settings } from "./config.js";
 import { withPlace } from "./place.js";
-import { FAILED, OK, age, exitOf, line, note, print, printError, safe, table, word } from "./report.js";
+import { FAILED, OK, exitOf, printError } from "./report.js";
 import { registerTargetCommands } from "./targets-commands.js";
-import { wrapped } from "./table.js";
+import { table, wrapped } from "./table.js";
 import { lastWord, selected, withAgentTasks } from "./tasks.js";
+import { age, line, note, print, safe } from "./text.js";
 /** @import {Api, HostConfig} from "./types.d.ts" */
 
 /** @typedef {{ api: Api, host: HostConfig, options: Record<string, any>, args: string[] }} Context */

@@ -49,6 +49,19 @@ export function withOwnGateway(config, host, env) {
   return { ...config, gateway: { ...gateway, url, ...(token === undefined ? {} : { token }) } };
 }
 
+/** Returns whether both URLs are the same target. Like the library, ignores the query and trailing slashes. */
+export function sameUrl(one, other) {
+  if (!URL.canParse(one) || !URL.canParse(other)) return false;
+  const [a, b] = [new URL(one), new URL(other)];
+  return a.origin === b.origin && pathOf(a) === pathOf(b);
+}
+
+function pathOf({ pathname }) {
+  let end = pathname.length;
+  while (pathname[end - 1] === "/") end -= 1;
+  return pathname.slice(0, end);
+}
+
 function place(id) {
   return `plugins.entries.${id}.config`;
 }

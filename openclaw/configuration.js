@@ -1,7 +1,7 @@
 // Edits a draft of the host's configuration.
 import { isIP } from "node:net";
 
-import { ID, LEGACY_ID, targetsIn } from "./config.js";
+import { ID, LEGACY_ID, sameUrl, targetsIn } from "./config.js";
 /** @import {HostConfig, Settings, Target} from "./types.d.ts" */
 
 const TOOL = "remote_agent";
@@ -89,10 +89,7 @@ export function migrateSettings(draft) {
 }
 
 /** Returns whether two base URLs are the same agent: one origin and one path, without final slashes. */
-export function isSameAgent(left, right) {
-  const key = (url) => (URL.canParse(url) ? new URL(url).origin + new URL(url).pathname.replace(/\/+$/, "") : url);
-  return key(left) === key(right);
-}
+export const isSameAgent = (left, right) => left === right || sameUrl(left, right);
 
 /**
  * Returns whether the policy for all agents allows the tool.

@@ -10,11 +10,12 @@ import { openInstance } from "./instance.js";
 import { addressesOf } from "./gateway-methods.js";
 import { faultOf, isOfGateway, problemOf } from "./listing.js";
 import { loadLibrary } from "./native.js";
-import { REFUSALS, envFileName, repairFor, variablesIn } from "./repair.js";
-import { hintFor, line } from "./report.js";
+import { REFUSALS, envFileName, repairFor, variablesOf } from "./repair.js";
+import { hintFor } from "./report.js";
 import { plaintextSecrets, resolveSecrets, secretPlaces, shortSecrets } from "./secrets.js";
+import { line } from "./text.js";
 /** @import {CallPlace} from "./repair.js" */
-/** @import {Api, Finding, HostConfig, ListedTarget, Settings} from "./types.d.ts" */
+/** @import {Finding, ListedTarget, Settings} from "./types.d.ts" */
 /** @import {Gateway} from "./ask-gateway.js" */
 
 const CLOCK_REPAIR = "Synchronize the clock of this machine, for example with `timedatectl set-ntp true`; if it is right, the agent's operator has to. Tokens with an expiry fail until then.";
@@ -81,7 +82,7 @@ export async function diagnose({ host, api = /** @type {any} */ ({}), env = proc
     add("library", "error", line(error.message), "Run `openclaw plugins install` with a package for this machine.");
     return found;
   }
-  const gateway = await runningGateway(add, (absent) => ask(api, host, undefined, absent), config, applyMs);
+  const gateway = await runningGateway(add, (absent) => ask(undefined, absent), config, applyMs);
   const shell = () => open({ ...api, pluginConfig }, host);
   if (gateway) {
     if (checkGateway(add, gateway, { config, place, env })) await checkAgents(add, gateway, { config, inGateway: true, envFile: gateway.settings().envFile }, shell);
@@ -170,7 +171,7 @@ async function checkAgents(add, where, place, shell) {
   const fault = faultOf(summary.gateway);
   if (fault) add("gateway", "error", fault, "Check that it runs, and `gateway.url` and `gateway.token` of the settings.");
   const all = summary.targets ?? [];
-  const isRefused = (/** @type {ListedTarget} */ target) => REFUSALS.has(problemOf(target)?.reason ?? "") && hasVariable(place.config, target);
+  const isRefused = (/** @type {ListedTarget} */ target) => REFUSALS.has(problemOf(target)?.reason ?? "") && variablesIn(place.config, target).length > 0;
   const here = shell && all.some(isRefused) ? await listedHere(shell, list) : [];
   for (const target of all) {
     if (fault && isOfGateway(target)) continue;
@@ -181,7 +182,8 @@ async function checkAgents(add, where, place, shell) {
   }
 }
 
-const hasVariable = (/** @type {Settings} */ config, /** @type {ListedTarget} */ { target_alias: alias }) => variablesIn({ targets: targetsIn(config).filter((one) => one.alias === alias) }).length > 0;
+/** Returns the environment variables of a listed target. */
+const variablesIn = (/** @type {Settings} */ config, /** @type {ListedTarget} */ { target_alias: alias }) => variablesOf(targetsIn(config).find((one) => one.alias === alias));
 
 /** Lists the agents with the environment of this shell. */
 async function listedHere(shell, list) {
@@ -205,7 +207,7 @@ function checkAgent(add, target, place, here) {
   const error = problemOf(target);
   const only = agents ? ` (only for: ${agents.map(line).join(", ")})` : "";
   if (error && here && !problemOf(here)) {
-    const [variable] = variablesIn({ targets: targetsIn(place.config).filter((one) => one.alias === alias) });
+    const [variable] = variablesIn(place.config, target);
     add("call", "error", `${who} refuses ${line(variable)} of the gateway, and accepts that of this shell: the gateway has another value`, `Write the value to ${envFileName(place.envFile)} and restart the gateway (\`openclaw gateway restart\`).`);
   } else if (error) {
     const both = here && REFUSALS.has(problemOf(here)?.reason ?? "") ? ", also with the token of this shell" : "";

@@ -7,8 +7,8 @@ import { existsSync, readdirSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
 
-import { line } from "./report.js";
 import { readSmall, replaceFile } from "./state-files.js";
+import { line } from "./text.js";
 /** @import {CallRequest, Caller, Envelope, FollowHost, FollowedRecord} from "./types.d.ts" */
 
 const FOLDER = ["remote-agent", "followed"];

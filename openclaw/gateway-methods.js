@@ -4,9 +4,10 @@ import { join } from "node:path";
 import { targetsIn } from "./config.js";
 import { CallError, gatewayCalls } from "./gateway-calls.js";
 import { unresolvedIn } from "./repair.js";
+import { keyOf } from "./tasks.js";
 import { line } from "./text.js";
 
-/** @import {Api, CallRequest, GatewaySettings, Lease, Settings} from "./types.d.ts" */
+/** @import {Api, GatewaySettings, Lease, Settings} from "./types.d.ts" */
 
 /** @typedef {NonNullable<ReturnType<typeof import("./approval.js").approvalHook>>} Ask */
 
@@ -113,7 +114,6 @@ function withoutSecrets(url) {
 
 /** Adds the tasks of operators to those of agents. A task of both has the state of the latest result. */
 function withOperators(tasks, ofOperators) {
-  const keyOf = ({ target, taskId }) => JSON.stringify([target, taskId]);
   const all = new Map(tasks.map((task) => [keyOf(task), task]));
   for (const task of ofOperators) {
     const known = all.get(keyOf(task)) ?? task;
@@ -125,9 +125,9 @@ function withOperators(tasks, ofOperators) {
 
 /** Marks the tasks that wake a session when they end, and adds those that an earlier gateway started. */
 function withFollowed(tasks, followed) {
-  const marked = new Map(tasks.map((task) => [JSON.stringify([task.target, task.taskId]), task]));
+  const marked = new Map(tasks.map((task) => [keyOf(task), task]));
   for (const { target, taskId, state, since } of followed) {
-    const key = JSON.stringify([target, taskId]);
+    const key = keyOf({ target, taskId });
     const ageMs = Date.now() - Date.parse(since);
     marked.set(key, { target, taskId, ageMs, ...marked.get(key), ...(state ? { state } : {}), notify: true });
   }

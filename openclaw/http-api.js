@@ -1,6 +1,6 @@
 // The HTTP API on the gateway's port: `POST /remote_agent/read` and `/remote_agent/write`, with the gateway's
 // authentication.
-import { line } from "./report.js";
+import { line } from "./text.js";
 
 /** @import {Api, ApiAnswer, Lease} from "./types.d.ts" */
 /** @import {IncomingMessage, ServerResponse} from "node:http" */

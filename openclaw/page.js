@@ -1,6 +1,6 @@
 // A tab of Control UI with the targets and the delegated tasks. The page has no script; it reloads itself.
 
-import { age } from "./report.js";
+import { age } from "./text.js";
 /** @import {Api} from "./types.d.ts" */
 
 const PATH = "/remote_agent/page";

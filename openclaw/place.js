@@ -2,7 +2,7 @@
 import { askGateway } from "./ask-gateway.js";
 import { settings } from "./config.js";
 import { openInstance } from "./instance.js";
-import { note } from "./report.js";
+import { note } from "./text.js";
 /** @import {Api, HostConfig} from "./types.d.ts" */
 /** @import {CallPlace} from "./repair.js" */
 
@@ -17,7 +17,7 @@ import { note } from "./report.js";
  */
 export async function withPlace({ api, host }, use, isQuiet = false) {
   const { config } = settings({ pluginConfig: api.pluginConfig, config: host });
-  const gateway = await askGateway(api, host, undefined, (reason) => void (isQuiet || note(`${reason}. This uses the environment and the secrets of this shell`)));
+  const gateway = await askGateway(undefined, (reason) => void (isQuiet || note(`${reason}. This uses the environment and the secrets of this shell`)));
   const place = gateway ?? (await openInstance(api, host));
   try {
     return await use({ run: place.run, close: place.close, config, inGateway: gateway !== undefined, envFile: gateway?.settings().envFile });

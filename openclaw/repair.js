@@ -1,8 +1,9 @@
 // What to do about an error, in terms of the settings and of the place where the call ran.
 import { targetsIn } from "./config.js";
-import { hintFor, line, word } from "./report.js";
+import { hintFor } from "./report.js";
 import { secretPlaces } from "./secrets.js";
-/** @import {EnvelopeError, Settings, UnresolvedSecret} from "./types.d.ts" */
+import { line, word } from "./text.js";
+/** @import {EnvelopeError, Settings, Target, UnresolvedSecret} from "./types.d.ts" */
 
 /** The reasons of an agent that refuses a credential, or the lack of one. */
 export const REFUSALS = new Set(["auth_required", "auth_failed", "token_expired"]);
@@ -21,7 +22,7 @@ export const REFUSALS = new Set(["auth_required", "auth_failed", "token_expired"
 export function repairFor({ reason, details }, alias, place) {
   const targets = targetsIn(place.config);
   const target = targets.find((one) => one.alias === alias) ?? (alias ? undefined : targets.find((one) => one.default === true));
-  const variables = target ? variablesIn({ targets: [target] }) : [];
+  const variables = variablesOf(target);
   const where = place.inGateway ? " of the gateway" : "";
   if (reason === "agent_not_allowed" && target?.allowedAgents?.length) return `Call in the name of an agent that may use it: \`--agent ${word(target.allowedAgents[0])}\`.`;
   if (reason === "credential_unresolved" && variables.length > 0) return missingVariable(variables[0], place);
@@ -45,12 +46,12 @@ export function missingVariable(variable, { inGateway, envFile }) {
 }
 
 /**
- * Returns the environment variables that the credentials of settings refer to.
- * @param {Settings} config
+ * Returns the environment variables that the credentials of a target refer to.
+ * @param {Target} [target]
  * @returns {string[]}
  */
-export function variablesIn(config) {
-  return secretPlaces(config).flatMap(({ value }) => variableOf(value) ?? []);
+export function variablesOf(target) {
+  return target ? secretPlaces({ targets: [target] }).flatMap(({ value }) => variableOf(value) ?? []) : [];
 }
 
 /** Returns the environment variable that a setting refers to, if any. */

@@ -2,8 +2,6 @@
 import EXIT_CODES from "./exit-codes.json" with { type: "json" };
 import { line, note, word } from "./text.js";
 
-export { age, line, note, print, safe, word } from "./text.js";
-export { table } from "./table.js";
 /** @import {Envelope, EnvelopeError, Summary} from "./types.d.ts" */
 
 export const OK = 0;

@@ -8,8 +8,9 @@ import { aliasFor, isSameAgent, merged, migrateSettings, putTarget, removeAll, r
 import { CREDENTIAL_OPTIONS, REPEATABLE, credentialsIn, fieldOf, nameOf } from "./credential-options.js";
 import { openInstance } from "./instance.js";
 import { ANSWER_REASONS } from "./listing.js";
-import { missingVariable, repairFor, variablesIn } from "./repair.js";
-import { OK, TIMEOUT, exitOf, line, note, print, printError, word } from "./report.js";
+import { missingVariable, repairFor, variablesOf } from "./repair.js";
+import { OK, TIMEOUT, exitOf, printError } from "./report.js";
+import { line, note, print, word } from "./text.js";
 /** @import {Api, CallRequest, Caller, Envelope, EnvelopeError, HostConfig, Target} from "./types.d.ts" */
 
 /** @typedef {{ api: Api, host: HostConfig, options: Record<string, any>, args: string[] }} Context */
@@ -218,7 +219,7 @@ async function check(runner, { alias, allowedAgents }) {
 async function checkThere({ api, host }, target, running, here, { ask }) {
   let gateway;
   try {
-    gateway = running.generation === undefined ? undefined : await ask(api, host);
+    gateway = running.generation === undefined ? undefined : await ask();
   } catch (error) {
     note(`error: the settings are written; ${line(error.message)}`);
     return "error";
@@ -238,7 +239,7 @@ async function checkThere({ api, host }, target, running, here, { ask }) {
   if (!problem) return void note("the running gateway has the agent");
   note(`${here ? "the check failed in this shell" : "the check succeeded in this shell"}; in the gateway, where agents run:`);
   printProblem(problem, target, envFile);
-  const [variable] = variablesIn({ targets: [target] });
+  const [variable] = variablesOf(target);
   if (!here && problem.reason === "auth_required" && variable) note(`Write the value of this shell into ${line(envFile)} and restart the gateway (\`openclaw gateway restart\`).`);
   return problem.reason ?? "error";
 }

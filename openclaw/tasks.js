@@ -68,7 +68,7 @@ export class DelegatedTasks {
     const { target, task } = continuation ?? {};
     if (!target || !task?.task_id || task.task_id.length > MAX_ID_CHARS) return;
     const name = target.target_alias ?? target.target_url ?? "";
-    const key = keyOf(name, task.task_id);
+    const key = keyOf({ target: name, taskId: task.task_id });
     const now = this.#now();
     const { since = now, handles = new Map() } = this.#tasks.get(key) ?? {};
     if (task.task_handle) handles.set(task.task_handle, instance);
@@ -142,7 +142,7 @@ export class DelegatedTasks {
       if (error.code !== "ENOENT") this.#warn(`the tasks of an earlier gateway cannot be read from "${this.#file}": ${error instanceof SyntaxError ? "it is not JSON" : error.message}`);
       return tasks;
     }
-    for (const { target, taskId, state, action, since, updated, lastWord } of Array.isArray(stored) ? stored.filter(isTask) : []) tasks.set(keyOf(target, taskId), { target, taskId, state, action, since, updated, lastWord });
+    for (const { target, taskId, state, action, since, updated, lastWord } of Array.isArray(stored) ? stored.filter(isTask) : []) tasks.set(keyOf({ target, taskId }), { target, taskId, state, action, since, updated, lastWord });
     return tasks;
   }
 
@@ -162,10 +162,8 @@ export class DelegatedTasks {
   }
 }
 
-/** @param {string} target @param {string} taskId */
-function keyOf(target, taskId) {
-  return JSON.stringify([target, taskId]);
-}
+/** Returns the same key for the same task. */
+export const keyOf = (/** @type {{ target?: string, taskId: string }} */ { target, taskId }) => JSON.stringify([target, taskId]);
 
 /** Returns whether a stored value has the fields of a task. */
 function isTask(value) {
@@ -175,16 +173,15 @@ function isTask(value) {
 
 /** Merges `tasks` with the tasks in `targets`, which agents listed. A state from an agent's list takes precedence. */
 export function withAgentTasks(tasks, targets, now = Date.now()) {
-  const key = ({ target, taskId }) => keyOf(target, taskId);
-  const all = new Map(tasks.map((task) => [key(task), task]));
+  const all = new Map(tasks.map((task) => [keyOf(task), task]));
   for (const { target_alias: target, tasks: listed = [] } of targets) {
     for (const { task_id: taskId, status: state, status_message: said, updated_at: updated } of listed) {
       const task = { target, taskId, state, lastWord: excerpt(said) };
       // The time of the state. A2A has no time for the beginning of a task.
       const updatedMs = Math.max(0, now - Date.parse(updated));
       if (Number.isFinite(updatedMs)) task.updatedMs = updatedMs;
-      const known = all.get(key(task));
-      all.set(key(task), known ? { ...known, state, ...(Number.isFinite(updatedMs) && { updatedMs }) } : task);
+      const known = all.get(keyOf(task));
+      all.set(keyOf(task), known ? { ...known, state, ...(Number.isFinite(updatedMs) && { updatedMs }) } : task);
     }
   }
   return [...all.values()];

@@ -18,7 +18,7 @@ async function asked(...exchanges) {
     seen.push([method, params]);
     return exchanges[Math.min(seen.length, exchanges.length) - 1];
   };
-  const gateway = await askGateway({}, {}, call);
+  const gateway = await askGateway(call);
   const count = (method) => seen.filter(([name]) => name === `remoteAgent.${method}`).length;
   return { gateway, seen, count };
 }
@@ -27,7 +27,7 @@ test("without a gateway there is nothing to ask", async () => {
   const reasons = [];
   for (const url of [AWAY.unreachable.url, ""]) {
     const exchange = { ...AWAY, unreachable: { url, urlSource: "local loopback" } };
-    assert.equal(await askGateway({}, {}, async () => exchange, (reason) => reasons.push(reason)), undefined);
+    assert.equal(await askGateway(async () => exchange, (reason) => reasons.push(reason)), undefined);
   }
   assert.equal(reasons[0], "no gateway is running");
   assert.match(reasons[1], /^no gateway is known: .*`gateway\.auth\.token`/);
@@ -37,7 +37,7 @@ test("gateway that refuses is named with what to do", async () => {
   for (const [error, expected] of [
     ["unknown method: remoteAgent.settings", /has not loaded this version of the plugin; run `openclaw gateway restart`/],
     ["unauthorized\u001b[2J", /refuses: unauthorized\[2J$/],
-  ]) await assert.rejects(askGateway({}, {}, async () => ({ error, isRefused: true })), expected);
+  ]) await assert.rejects(askGateway(async () => ({ error, isRefused: true })), expected);
 });
 
 test("call shows its updates and returns its envelope", async () => {
@@ -132,7 +132,7 @@ test("interrupt stops the wait in the gateway", async () => {
     return { answer: { updates: [], next: 0 } };
   };
   const listeners = process.listenerCount("SIGINT");
-  const gateway = await askGateway({}, {}, call);
+  const gateway = await askGateway(call);
   assert.deepEqual(await gateway.run(send), ENVELOPE);
   assert.equal(process.listenerCount("SIGINT"), listeners);
 });

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { age, exitOf, exitOfEnvelope, line, safe, table, word, report } from "../report.js";
+import { exitOf, exitOfEnvelope, report } from "../report.js";
+import { table } from "../table.js";
+import { age, line, safe, word } from "../text.js";
 
 test("characters that are not shown are removed", () => {
   assert.equal(safe("a\u061c\u200b\u2060\u3164\ufe0f\u{e0041}\u202e\ufff9\u001bb\n\tc"), "ab\n\tc");
