@@ -40,9 +40,6 @@ pub struct TaskRecord {
 /// The name of a run that has not started.
 pub const NOT_STARTED: &str = "";
 
-/// The change of [`NOT_STARTED`] when the run starts: the run has no name yet.
-pub const STARTED: &str = "\0";
-
 /// A change of a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -64,6 +61,8 @@ pub enum TaskChange {
     Metadata(HashMap<String, Value>),
     /// The name of the run in the executor.
     Run(String),
+    /// A run that an earlier process left before its start has started, and has no name yet.
+    Started,
 }
 
 impl TaskRecord {
@@ -82,7 +81,8 @@ impl TaskRecord {
             TaskChange::Metadata(more) => {
                 self.task.metadata.get_or_insert_default().extend(more);
             }
-            TaskChange::Run(run) => self.run = (run != STARTED).then_some(run),
+            TaskChange::Run(run) => self.run = Some(run),
+            TaskChange::Started => self.run = None,
         }
     }
 

@@ -39,7 +39,8 @@ impl PushPayload {
             TaskChange::Artifact { .. }
             | TaskChange::Message(_)
             | TaskChange::Metadata(_)
-            | TaskChange::Run(_) => {
+            | TaskChange::Run(_)
+            | TaskChange::Started => {
                 return None;
             }
         };

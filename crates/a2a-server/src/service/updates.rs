@@ -111,7 +111,7 @@ impl UpdateStream {
                 self.metadata.extend(more);
                 None
             }
-            TaskChange::Message(_) | TaskChange::Run(_) => None,
+            TaskChange::Message(_) | TaskChange::Run(_) | TaskChange::Started => None,
         }
     }
 }

@@ -4,7 +4,7 @@ use tokio::sync::mpsc::Receiver;
 
 use super::{RunEnd, RunRequest, TaskRunner, WriteError};
 use crate::executor::ExecutionEvent;
-use crate::task_record::{NOT_STARTED, STARTED, TaskChange};
+use crate::task_record::{NOT_STARTED, TaskChange};
 
 impl TaskRunner {
     /// Applies the events that are in the channel if the server stops: they happened before, and one of them may name
@@ -34,7 +34,7 @@ impl TaskRunner {
     /// Stores that a run starts which an earlier process left, so that no later process starts it again.
     pub(super) async fn mark_started(&mut self) -> Result<(), WriteError> {
         match self.record.run.as_deref() {
-            Some(NOT_STARTED) => self.write(TaskChange::Run(STARTED.to_owned())).await,
+            Some(NOT_STARTED) => self.write(TaskChange::Started).await,
             _ => Ok(()),
         }
     }

@@ -4,10 +4,11 @@ use std::collections::HashSet;
 
 use a2a::v1_0::TaskState;
 use a2a_server::store::redis::Options;
-use a2a_server::store::{Filter, StoreError, Summary, TaskStore, TaskUpdate};
+use a2a_server::store::{StoreError, Summary, TaskStore, TaskUpdate};
 use a2a_server::task_record::TaskChange;
 use futures_util::StreamExt;
 
+use crate::redis::foreign_data::everything;
 use crate::redis::rig::{append, chunk, connect, corrupt_task, create, in_time, server, set_state};
 use testkit::support::redis_server::RedisServer;
 
@@ -159,8 +160,8 @@ async fn databases_and_prefixes_are_separate() {
         other.delete("t").await.unwrap();
         assert_eq!(in_time(subscription.updates.next()).await, None);
     }
-    assert_eq!(one.list(&all()).await.unwrap().total, 1);
-    assert_eq!(elsewhere.list(&all()).await.unwrap().total, 0);
+    assert_eq!(one.list(&everything()).await.unwrap().total, 1);
+    assert_eq!(elsewhere.list(&everything()).await.unwrap().total, 0);
 }
 
 #[tokio::test]
@@ -170,22 +171,11 @@ async fn unreadable_task_can_be_listed_and_deleted() {
     create(&store, "broken").await;
     let whole = create(&store, "whole").await;
     corrupt_task(&redis, "broken").await;
-    assert_eq!(store.list(&all()).await.unwrap().total, 2);
+    assert_eq!(store.list(&everything()).await.unwrap().total, 2);
     assert!(store.load("broken").await.is_err());
     assert_eq!(store.delete("broken").await, Ok(true));
     assert_eq!(
-        store.list(&all()).await.unwrap().tasks,
+        store.list(&everything()).await.unwrap().tasks,
         [Summary::new(&whole)]
     );
-}
-
-fn all() -> Filter {
-    Filter {
-        owner: None,
-        context_id: None,
-        state: None,
-        changed_after: None,
-        page_size: 10,
-        after: None,
-    }
 }
