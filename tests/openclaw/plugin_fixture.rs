@@ -80,6 +80,15 @@ impl PluginFixture {
             });
     }
 
+    /// Sets the plugin's settings like [`settings`](Self::settings), and returns the line that the gateway then logs about them.
+    pub fn settings_until(&self, settings: &Value, text: &str) -> String {
+        let from = self.gateway.output.len();
+        self.settings(settings);
+        let is_logged = |line: &String| line.contains(text);
+        let output = &self.gateway.output;
+        output.wait_from(from, "the line about the settings", is_logged)
+    }
+
     /// Sets the plugin's settings, only under its id.
     pub fn settings(&self, settings: &Value) {
         self.configure(|entries| {

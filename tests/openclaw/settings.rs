@@ -65,14 +65,7 @@ pub fn edited_settings_keep_handles_and_tasks(fixture: &PluginFixture) {
 pub fn tool_is_absent_unless_enabled(fixture: &PluginFixture) {
     let mut settings = plugin_settings(&fixture.peer);
     settings["enabled"] = json!(false);
-    let from = fixture.gateway.output.len();
-    fixture.settings(&settings);
-    let line = fixture
-        .gateway
-        .output
-        .wait_from(from, "the reason to be logged", |line| {
-            line.contains("remote_agent is switched off")
-        });
+    let line = fixture.settings_until(&settings, "remote_agent is switched off");
     assert!(
         line.contains("plugins.entries.remote-agent.config.enabled is not true"),
         "{line}"
@@ -86,14 +79,7 @@ pub fn invalid_settings_are_logged_with_their_place(fixture: &PluginFixture) {
     let mut settings = plugin_settings(&fixture.peer);
     let duplicate = settings["targets"][0].clone();
     settings["targets"].as_array_mut().unwrap().push(duplicate);
-    let from = fixture.gateway.output.len();
-    fixture.settings(&settings);
-    let line = fixture
-        .gateway
-        .output
-        .wait_from(from, "the error to be logged", |line| {
-            line.contains("remote_agent is not available")
-        });
+    let line = fixture.settings_until(&settings, "remote_agent is not available");
     assert!(
         line.contains("plugins.entries.remote-agent.config is not valid")
             && line.contains("/targets/1/alias"),

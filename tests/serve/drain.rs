@@ -87,26 +87,25 @@ fn end(server: &Server, id: &str) -> String {
     }
 }
 
-#[test]
-fn stopped_server_leaves_running_and_queued_tasks_to_the_next() {
-    let seen = interrupt("-TERM", "resume 2000", &["--limit", "runs=25"]);
-    let expected = Seen {
+/// What the clients see of tasks that the next server continues.
+fn left_to_the_next() -> Seen {
+    Seen {
         unfinished: TASKS,
         completed_later: TASKS,
         ..Seen::default()
-    };
-    assert_eq!(seen, expected);
+    }
+}
+
+#[test]
+fn stopped_server_leaves_running_and_queued_tasks_to_the_next() {
+    let seen = interrupt("-TERM", "resume 2000", &["--limit", "runs=25"]);
+    assert_eq!(seen, left_to_the_next());
 }
 
 #[test]
 fn killed_server_leaves_running_tasks_to_the_next() {
     let seen = interrupt("-KILL", "resume 2000", &["--limit", "runs=50"]);
-    let expected = Seen {
-        unfinished: TASKS,
-        completed_later: TASKS,
-        ..Seen::default()
-    };
-    assert_eq!(seen, expected);
+    assert_eq!(seen, left_to_the_next());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `remote-agent card`: prints the card of an agent.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{
     exit::{Exit, Failure},
@@ -40,12 +40,8 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
     let library = Library::open(verbose)?;
     let _gateway = args.peers.embed().await?;
     let instance = library.interactive_instance(&args.peers.config()?)?;
-    let request = json!({"action": "list_targets"}).to_string();
     let caller = args.peers.caller();
-    let text = instance
-        .call(&request, caller.as_deref(), None::<fn(&str)>)
-        .await;
-    let envelope: Value = serde_json::from_str(&text).unwrap_or_default();
+    let (text, envelope) = instance.list_targets(caller.as_deref()).await;
     let missing = instance.unset_variables();
     let Some(targets) = envelope["summary"]["targets"].as_array() else {
         print_call_error(&envelope, &args.peers, missing, About::default());

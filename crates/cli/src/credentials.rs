@@ -163,41 +163,30 @@ impl CredentialArgs {
 
     /// Returns the environment variable with the secret of the authentication.
     pub(super) fn variable(&self) -> Option<&str> {
-        let pairs = [&self.api_key_env, &self.basic_env, &self.oauth2_env];
-        let pair = pairs.into_iter().flatten().next();
-        self.bearer_env
-            .as_deref()
-            .or(pair.map(|pair| pair.variable.as_str()))
+        let (_, variable) = self.secret_of_auth()?;
+        Some(variable)
+    }
+
+    /// Returns the option of the authentication with the environment variable of its secret.
+    fn secret_of_auth(&self) -> Option<(&'static str, &str)> {
+        let pairs = [
+            ("--api-key-env", &self.api_key_env),
+            ("--basic-env", &self.basic_env),
+            ("--oauth2-env", &self.oauth2_env),
+        ];
+        let bearer = self.bearer_env.as_deref();
+        let bearer = bearer.map(|variable| ("--bearer-env", variable));
+        let mut pairs = pairs
+            .into_iter()
+            .filter_map(|(option, pair)| Some((option, pair.as_ref()?.variable.as_str())));
+        bearer.or_else(|| pairs.next())
     }
 
     /// Returns the unset environment variables that the options name, each with its option.
     pub(super) fn unset_variables(&self) -> Vec<(&'static str, &str)> {
-        let bearer = self
-            .bearer_env
-            .iter()
-            .map(|variable| ("--bearer-env", variable));
-        let api_key = self
-            .api_key_env
-            .iter()
-            .map(|pair| ("--api-key-env", &pair.variable));
-        let basic = self
-            .basic_env
-            .iter()
-            .map(|pair| ("--basic-env", &pair.variable));
-        let oauth2 = self
-            .oauth2_env
-            .iter()
-            .map(|pair| ("--oauth2-env", &pair.variable));
-        let headers = self
-            .header_env
-            .iter()
-            .map(|pair| ("--header-env", &pair.variable));
-        let named = bearer
-            .chain(api_key)
-            .chain(basic)
-            .chain(oauth2)
-            .chain(headers);
-        let named = named.map(|(option, variable)| (option, variable.as_str()));
+        let headers = self.header_env.iter();
+        let headers = headers.map(|header| ("--header-env", header.variable.as_str()));
+        let named = self.secret_of_auth().into_iter().chain(headers);
         named
             .filter(|(_, name)| std::env::var(name).unwrap_or_default().is_empty())
             .collect()

@@ -148,12 +148,8 @@ async fn check(
         let message = peers.unset_sentence(unset);
         findings.push("secrets", Severity::Error, message, "");
     }
-    let request = json!({"action": "list_targets"}).to_string();
     let caller = json!({"agent_id": peers.agent(), "list_tasks": true}).to_string();
-    let envelope = instance
-        .call(&request, Some(&caller), None::<fn(&str)>)
-        .await;
-    let listing: Value = serde_json::from_str(&envelope).unwrap_or_default();
+    let (envelope, listing) = instance.list_targets(Some(&caller)).await;
     let Some(targets) = listing["summary"]["targets"].as_array() else {
         let error = &listing["error"];
         let message = error["message"].as_str().map(text::line);

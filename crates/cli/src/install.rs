@@ -226,21 +226,17 @@ impl Args {
         let config = json!({"enabled": true, "targets": [target]});
         let library = Library::open(verbose)?;
         let instance = library.interactive_instance(&config.to_string())?;
-        let call = async |request: Value| {
-            let envelope = instance
-                .call(&request.to_string(), None, None::<fn(&str)>)
-                .await;
-            serde_json::from_str::<Value>(&envelope).unwrap_or_default()
-        };
-        let listed = call(json!({"action": "list_targets"})).await;
+        let (_, listed) = instance.list_targets(None).await;
         let seen = &listed["summary"]["targets"][0];
         let mut error = match listed["ok"] == true {
             true => &seen["last_refresh_error"],
             false => &listed["error"],
         };
         // Uses the address, the transport and the credential of a message, and changes nothing at the agent.
-        let status =
-            call(json!({"action": "status", "target_alias": "agent", "task_id": CHECK_TASK})).await;
+        let request =
+            json!({"action": "status", "target_alias": "agent", "task_id": CHECK_TASK}).to_string();
+        let status = instance.call(&request, None, None::<fn(&str)>).await;
+        let status: Value = serde_json::from_str(&status).unwrap_or_default();
         let answer = status["error"]["reason"].as_str().unwrap_or_default();
         if error.is_null() && !ANSWERS.contains(&answer) {
             error = &status["error"];

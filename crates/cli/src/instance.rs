@@ -7,6 +7,7 @@ use openclaw_remote_agent_interface::{
 };
 
 use gateway_bridge::delegation::Delegation;
+use serde_json::{Value, json};
 
 use super::{
     caller,
@@ -165,6 +166,14 @@ impl Instance {
         running
             .run_until(async { tokio::signal::ctrl_c().await.is_ok() })
             .await
+    }
+
+    /// Lists the targets: the envelope as text, and parsed.
+    pub(super) async fn list_targets(&self, caller: Option<&str>) -> (String, Value) {
+        let request = json!({"action": "list_targets"}).to_string();
+        let text = self.call(&request, caller, None::<fn(&str)>).await;
+        let envelope = serde_json::from_str(&text).unwrap_or_default();
+        (text, envelope)
     }
 }
 

@@ -1,6 +1,6 @@
 //! `remote-agent targets`: lists the known agents.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
     config::UnsetVariables,
@@ -45,12 +45,8 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
     let library = Library::open(verbose)?;
     let _gateway = args.peers.embed().await?;
     let instance = library.interactive_instance(&args.peers.config()?)?;
-    let request = json!({"action": "list_targets"}).to_string();
     let caller = args.peers.caller();
-    let text = instance
-        .call(&request, caller.as_deref(), None::<fn(&str)>)
-        .await;
-    let envelope: Value = serde_json::from_str(&text).unwrap_or_default();
+    let (text, envelope) = instance.list_targets(caller.as_deref()).await;
     let targets = envelope["summary"]["targets"].as_array().map(Vec::as_slice);
     let exit = match targets {
         Some(targets) => Exit::from_targets(targets),
@@ -279,6 +275,8 @@ fn paragraphs(texts: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

@@ -125,12 +125,8 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
     let library = Library::open(verbose)?;
     let _gateway = args.peers.embed().await?;
     let instance = library.interactive_instance(&args.peers.config()?)?;
-    let request = json!({"action": "list_targets"}).to_string();
     let caller = json!({"agent_id": args.peers.agent(), "list_tasks": true}).to_string();
-    let text = instance
-        .call(&request, Some(&caller), None::<fn(&str)>)
-        .await;
-    let envelope: Value = serde_json::from_str(&text).unwrap_or_default();
+    let (text, envelope) = instance.list_targets(Some(&caller)).await;
     let Some(targets) = envelope["summary"]["targets"].as_array() else {
         let missing = instance.unset_variables();
         print_call_error(&envelope, &args.peers, missing, About::default());

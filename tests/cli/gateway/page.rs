@@ -19,6 +19,13 @@ fn row_text(table: &str, text: &str) -> String {
     )
 }
 
+/// Waits until the row that contains `text` also contains `expected`.
+#[track_caller]
+fn wait_for_row(browser: &mut Browser, table: &str, text: &str, expected: &str) {
+    let row = row_text(table, text);
+    browser.wait_until(&format!("{row}?.includes({expected:?})"));
+}
+
 async fn run_gateway_command(url: &str, args: &[&str]) -> bool {
     let output = run(&[&["gateway"], args, &["--url", url]].concat()).await;
     output.status.success()
@@ -30,27 +37,15 @@ async fn page_shows_agents_votes_and_messages_without_texts() {
     let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
     let mut browser = Browser::start("gateway");
     browser.open(&page_url(&url));
-    browser.wait_until(&format!(
-        "{}?.includes('offline')",
-        row_text("agent-rows", "alpha")
-    ));
+    wait_for_row(&mut browser, "agent-rows", "alpha", "offline");
     let _members = ["alpha", "beta", "charlie"]
         .map(|name| GatewayProcess::agent(&url, name, &["--vote", "approve", "--delay-ms", "50"]));
     let _coder = GatewayProcess::agent(&url, "coder", &["--reply", HOSTILE]);
-    browser.wait_until(&format!(
-        "{}?.includes('online')",
-        row_text("agent-rows", "alpha")
-    ));
+    wait_for_row(&mut browser, "agent-rows", "alpha", "online");
     assert!(run_gateway_command(&url, &["request", "--to", "coder", HOSTILE]).await);
     assert!(run_gateway_command(&url, &["vote", "Ship", "it", "--id", "release-7"]).await);
-    browser.wait_until(&format!(
-        "{}?.includes('approved')",
-        row_text("proposal-rows", "release-7")
-    ));
-    browser.wait_until(&format!(
-        "{}?.includes('approve')",
-        row_text("event-rows", "vote")
-    ));
+    wait_for_row(&mut browser, "proposal-rows", "release-7", "approved");
+    wait_for_row(&mut browser, "event-rows", "vote", "approve");
     let text = browser.evaluate("document.querySelector('main').textContent");
     assert!(!text.as_str().unwrap().contains("onerror"), "{text}");
     browser.click("#texts");
@@ -98,10 +93,12 @@ async fn new_page_shows_earlier_proposals_and_late_votes() {
     watch.wait_for("late-vote");
     let mut browser = Browser::start("gateway-late");
     browser.open(&page_url(&url));
-    browser.wait_until(&format!(
-        "{}?.includes('charlie reject, after the decision')",
-        row_text("proposal-rows", "release-8")
-    ));
+    wait_for_row(
+        &mut browser,
+        "proposal-rows",
+        "release-8",
+        "charlie reject, after the decision",
+    );
     browser.wait_until(&format!(
         "{} !== undefined",
         row_text("event-rows", "the vote of charlie came after the decision")
@@ -136,10 +133,12 @@ async fn page_shows_how_the_gateway_runs_an_agent() {
     watch.wait_for_status("coder", "online");
     let mut browser = Browser::start("gateway-run");
     browser.open(&page_url(&url));
-    browser.wait_until(&format!(
-        "{}?.includes('1 restart, ended last: ')",
-        row_text("agent-rows", "coder")
-    ));
+    wait_for_row(
+        &mut browser,
+        "agent-rows",
+        "coder",
+        "1 restart, ended last: ",
+    );
     assert!(browser.errors.is_empty(), "{:?}", browser.errors);
 }
 
