@@ -9,6 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rmcp::model::{ContentBlock, Resource};
 use serde_json::Value;
+use url::Url;
 
 /// The maximum number of files of one result that are saved.
 const MAX_SAVED_FILES: usize = 20;
@@ -97,37 +98,22 @@ fn take_file(
     match save(task, name, &bytes) {
         Ok(path) => {
             let link = link(&path, fields.get("mimeType"), bytes.len());
-            if !links.contains(&link) {
-                links.push(link);
-            }
+            links.extend(link.filter(|link| !links.contains(link)));
             fields.insert("path".into(), path.to_string_lossy().into());
         }
         Err(why) => drop(fields.insert("error".into(), why.into())),
     }
 }
 
-fn link(path: &Path, media_type: Option<&Value>, size: usize) -> ContentBlock {
+/// Returns a link to a file; `None` if its path is not absolute.
+fn link(path: &Path, media_type: Option<&Value>, size: usize) -> Option<ContentBlock> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let mut resource = Resource::new(uri(path), name);
+    let mut resource = Resource::new(Url::from_file_path(path).ok()?, name);
     if let Some(media_type) = media_type.and_then(Value::as_str) {
         resource = resource.with_mime_type(media_type);
     }
     resource.size = u64::try_from(size).ok();
-    ContentBlock::resource_link(resource)
-}
-
-/// Returns the `file` URL of a path.
-fn uri(path: &Path) -> String {
-    let mut uri = "file://".to_owned();
-    for byte in path.to_string_lossy().bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' => {
-                uri.push(char::from(byte));
-            }
-            _ => uri += &format!("%{byte:02X}"),
-        }
-    }
-    uri
+    Some(ContentBlock::resource_link(resource))
 }
 
 #[cfg(test)]
