@@ -110,7 +110,8 @@ fn corrected_configuration_applies_to_the_next_call() {
 fn progress_grows_and_ends_before_the_result() {
     let server = Server::scripted(&["--task-store", "memory"]);
     let mut host = Host::with_version("2025-11-25", &["--url", server.url()]);
-    let mut call = call_params(send_request("stream 20 40"));
+    // Three seconds, so that a busy host also leaves time for two notifications.
+    let mut call = call_params(send_request("stream 60 50"));
     call["arguments"]["follow_updates"] = true.into();
     call["_meta"] = json!({"progressToken": "p"});
     let started_at = Instant::now();

@@ -165,15 +165,15 @@ pub fn control_ui_shows_call_and_approval(fixture: &NotifyFixture) {
     let mut browser = control_ui(fixture, "/chat?session=agent:main:main");
     let text = "the price list for next year";
     approval::request_approval(fixture, text);
-    browser.wait_until("document.body.innerText.includes('Allow once')");
-    let page_text = browser.evaluate("document.body.innerText");
-    let page_text = page_text.as_str().unwrap();
-    println!("the approval request in Control UI: {page_text}");
     let expected = format!(
         "Agent main sends to supervised at {}: {text}",
         fixture.peer.url()
     );
-    assert!(page_text.contains(&expected), "{page_text}");
+    for part in [expected.as_str(), "Allow once"] {
+        browser.wait_until(&format!("document.body.innerText.includes({part:?})"));
+    }
+    let page_text = browser.evaluate("document.body.innerText");
+    println!("the approval request in Control UI: {page_text}");
     let [light, _] = capture_color_schemes(&mut browser, "control-ui-approval");
     update_docs_image("control-ui-approval.png", &light);
     browser.click(".btn.primary");

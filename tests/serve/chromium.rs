@@ -141,22 +141,35 @@ impl Browser {
     }
 
     /// Evaluates JavaScript in the page.
+    #[track_caller]
     pub fn evaluate(&mut self, script: &str) -> Value {
-        let params = json!({"expression": script, "returnByValue": true, "awaitPromise": true});
-        let mut result = self.call("Runtime.evaluate", params);
-        assert!(result["exceptionDetails"].is_null(), "{script}: {result}");
-        result["result"]["value"].take()
+        self.try_evaluate(script)
+            .unwrap_or_else(|error| panic!("{script}: {error}"))
     }
 
-    /// Waits until a JavaScript expression is true in the page.
+    /// Evaluates JavaScript like [`evaluate`](Self::evaluate). Returns the exception, or the error of a page that was left meanwhile.
+    fn try_evaluate(&mut self, script: &str) -> Result<Value, Value> {
+        let params = json!({"expression": script, "returnByValue": true, "awaitPromise": true});
+        let mut result = self.try_call("Runtime.evaluate", params)?;
+        match result["exceptionDetails"].is_null() {
+            true => Ok(result["result"]["value"].take()),
+            false => Err(result),
+        }
+    }
+
+    /// Waits until a JavaScript expression is true in the page. A page that is loading may throw an exception until then.
     #[track_caller]
     pub fn wait_until(&mut self, script: &str) {
         let deadline = Instant::now() + WAIT_TIMEOUT;
-        while self.evaluate(script) != true {
+        loop {
+            let result = self.try_evaluate(script);
+            if result == Ok(Value::Bool(true)) {
+                return;
+            }
             if Instant::now() > deadline {
-                let body = self.evaluate("document.body.innerText");
+                let body = self.try_evaluate("document.body.innerText");
                 panic!(
-                    "the condition did not become true: {script}\n{body}\n{:?}",
+                    "the condition did not become true: {script}: {result:?}\n{body:?}\n{:?}",
                     self.errors
                 );
             }
