@@ -189,14 +189,20 @@ impl Browser {
 
     /// Clicks the element that a selector finds, once the element does not move and no other element covers it.
     pub fn click(&mut self, selector: &str) {
+        // The page may draw the element anew while this waits, so each look finds it again.
         let script = format!(
             "(async () => {{ const frame = () => new Promise(requestAnimationFrame); \
-             const element = document.querySelector({selector:?}); element.scrollIntoView({{block: 'center'}}); \
-             let previous = []; \
-             for (;;) {{ await frame(); await frame(); const box = element.getBoundingClientRect(); \
+             const end = performance.now() + {}; let previous; \
+             while (performance.now() < end) {{ await frame(); await frame(); \
+             const element = document.querySelector({selector:?}); \
+             if (!element) continue; \
+             element.scrollIntoView({{block: 'center'}}); \
+             const box = element.getBoundingClientRect(); \
              const center = [box.x + box.width / 2, box.y + box.height / 2]; \
-             if (String(center) === String(previous) && element.contains(document.elementFromPoint(...center))) return center; \
-             previous = center; }} }})()"
+             if (String(center) === previous && element.contains(document.elementFromPoint(...center))) return center; \
+             previous = String(center); }} \
+             throw new Error('no such element can be clicked'); }})()",
+            WAIT_TIMEOUT.as_millis()
         );
         let center = self.evaluate(&script);
         for kind in ["mousePressed", "mouseReleased"] {

@@ -12,6 +12,7 @@ mod collective_sdk;
 mod crash;
 #[cfg(unix)]
 mod drain;
+mod earlier_state;
 mod openclaw_config;
 #[cfg(target_os = "linux")]
 mod resource_limits;
