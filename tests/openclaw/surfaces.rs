@@ -81,7 +81,7 @@ pub fn page_shows_a_task_from_start_to_end(fixture: &NotifyFixture) {
     browser.call("Network.setExtraHTTPHeaders", json!({"headers": headers}));
     browser.open(&url);
     browser.wait_until("document.body?.innerText.includes('working') === true");
-    capture_color_schemes(&mut browser, "openclaw-page");
+    browser.assert_fits_screens("openclaw-page");
     fixture.peer.finish(text);
     fixture.wait_for_wake(text);
     // The page reloads itself.
@@ -154,6 +154,7 @@ pub fn control_ui_tab_shows_the_page(fixture: &NotifyFixture) {
         thread::sleep(Duration::from_millis(50));
     };
     println!("the page in the tab of Control UI: {page_text}");
+    browser.assert_fits_screens("control-ui-tab");
     let [_, dark] = capture_color_schemes(&mut browser, "control-ui-tab");
     update_docs_image("control-ui-tab.png", &dark);
     fixture.peer.finish(text);

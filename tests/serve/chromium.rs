@@ -211,19 +211,24 @@ impl Browser {
         }
     }
 
-    /// Checks that the page needs no horizontal scrolling on phones, in both color schemes.
+    /// Takes screenshots on screens of three widths, in both color schemes. Checks that the page needs no horizontal scrolling.
     ///
     /// # Panics
-    /// It is wider than the screen.
-    pub fn assert_fits_phones(&mut self) {
-        for (width, scheme) in [(360, "light"), (360, "dark"), (390, "light"), (390, "dark")] {
-            let metrics =
-                json!({"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": true});
+    /// It is wider than a screen.
+    pub fn assert_fits_screens(&mut self, name: &str) {
+        for (width, scheme) in [360, 390, 1280]
+            .into_iter()
+            .flat_map(|width| ["light", "dark"].map(|scheme| (width, scheme)))
+        {
+            let metrics = json!({
+                "width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 1000,
+            });
             self.call("Emulation.setDeviceMetricsOverride", metrics);
             let feature = json!({"name": "prefers-color-scheme", "value": scheme});
             self.call("Emulation.setEmulatedMedia", json!({"features": [feature]}));
             let excess = self.evaluate("document.documentElement.scrollWidth - innerWidth");
             assert_eq!(excess, 0, "{width} pixels, {scheme}");
+            self.screenshot(&format!("{name}-{width}-{scheme}.png"));
         }
         self.call("Emulation.clearDeviceMetricsOverride", json!({}));
         self.call("Emulation.setEmulatedMedia", json!({"features": []}));

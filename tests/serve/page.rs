@@ -28,6 +28,7 @@ fn click_cancels_a_running_task() {
         0
     );
     assert_ne!(browser.evaluate("document.title"), "taken");
+    browser.assert_fits_screens("serve-page");
     let screenshot = browser.screenshot("serve-page.png");
     browser.click(".working .cancel");
     browser.wait_until(&format!("{} === 'canceled'", state_of(text)));
@@ -54,8 +55,7 @@ fn row_opens_to_the_answer_and_fits_phones() {
         browser.evaluate("document.querySelectorAll('#rows b').length"),
         0
     );
-    browser.assert_fits_phones();
-    browser.screenshot("serve-page-open.png");
+    browser.assert_fits_screens("serve-page-open");
     browser.click(".open-task");
     browser.wait_until("document.querySelectorAll('.more').length === 1");
     assert!(browser.errors.is_empty(), "{:?}", browser.errors);
@@ -82,7 +82,7 @@ fn keyboard_deletes_task_after_confirmation() {
     browser.press_key("Enter", 13);
     browser.wait_until("document.querySelector('#none-title').textContent === 'No tasks yet'");
     browser.wait_until("!document.querySelector('#none').hidden");
-    browser.screenshot("serve-page-empty.png");
+    browser.assert_fits_screens("serve-page-empty");
 }
 
 #[test]
@@ -107,8 +107,7 @@ fn page_requests_the_operator_token() {
         browser.evaluate("document.querySelectorAll('#rows tr').length"),
         0
     );
-    browser.screenshot("serve-page-token.png");
-    browser.assert_fits_phones();
+    browser.assert_fits_screens("serve-page-token");
     let token = operator.rsplit(' ').next().unwrap();
     browser.evaluate(&format!(
         "document.querySelector('#token').value = {token:?}"

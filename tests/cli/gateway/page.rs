@@ -60,6 +60,7 @@ async fn page_shows_agents_votes_and_messages_without_texts() {
         0
     );
     assert_ne!(browser.evaluate("document.title"), "taken");
+    browser.assert_fits_screens("gateway-page");
     let files = [
         ("light", "gateway-page.png"),
         ("dark", "gateway-page-dark.png"),
@@ -108,7 +109,7 @@ async fn new_page_shows_earlier_proposals_and_late_votes() {
         !text.as_str().unwrap().contains("INVALID_CONTENT"),
         "{text}"
     );
-    browser.assert_fits_phones();
+    browser.assert_fits_screens("gateway-page-late");
     assert!(browser.errors.is_empty(), "{:?}", browser.errors);
 }
 
