@@ -75,6 +75,6 @@ fn retry_context(env: Arc<dyn Environment>) -> RetryContext {
     let random = Arc::clone(&env);
     RetryContext {
         wall: Arc::new(move || env.system_time()),
-        random: Arc::new(move || random.uuid().as_u64_pair().0 as f64 / u64::MAX as f64),
+        random: Arc::new(move || random.random()),
     }
 }

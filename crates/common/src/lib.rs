@@ -5,7 +5,7 @@
 //! - [`config`]: secrets and URLs in settings; [`validation`] reports faults of a JSON Schema with their places.
 //! - [`redact`]: removal of secrets from texts and JSON; [`confusables`] recognizes look-alike characters, [`visible`]
 //!   removes hidden ones.
-//! - [`blocking`]: work that must not hold up other tasks.
+//! - [`backoff`]: delays between attempts; [`blocking`]: work that must not hold up other tasks.
 //! - [`json`]: JSON that other programs wrote, with limits.
 //! - [`plural`]: numbers with their nouns.
 //! - [`jws`]: signatures (RFC 7515); [`files`]: private files and durable renames.
@@ -24,6 +24,7 @@
 #![forbid(unsafe_code)]
 
 pub mod audit;
+pub mod backoff;
 pub mod blocking;
 pub mod config;
 pub mod confusables;

@@ -1,22 +1,27 @@
 //! The single connection of an instance: opened on demand, shared by all calls, and replaced when it is lost.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::Shared;
 use tokio::time::timeout_at;
 
 use collective::ErrorCode;
+use common::backoff::Backoff;
 use common::environment::Environment;
 use common::log::{Level, Log};
 use egress::HttpClient;
 use peer::{BoxFuture, Connection, ConnectionState, PeerError, PeerErrorKind};
 
-use super::backoff::ConnectAttempts;
 use super::dial::{self, Greeting, dial, failed};
 use super::pending_tasks::PendingTasks;
 use super::settings::{DialectChoice, Settings};
 use super::{GatewayLink, a2a_v1, heretek_js, openclaw};
+
+/// The maximum number of attempts of a call to connect, and the delays between them.
+const MAX_ATTEMPTS: u32 = 5;
+const RECONNECT_DELAY: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
 
 type Attempt = Shared<BoxFuture<'static, Result<Arc<dyn GatewayLink>, PeerError>>>;
 
@@ -41,12 +46,29 @@ struct State {
     last_error: Option<String>,
 }
 
-/// The remaining attempts of one call to connect.
+/// The attempts of one call to connect. A call that is still waiting after the last one makes one more, after the longest
+/// pause.
 #[derive(Debug, Default)]
 pub(super) struct ConnectBudget {
-    attempts: ConnectAttempts,
+    attempts: u32,
     /// The number of the connection that the gateway had dismissed when the call began.
     dismissed: Option<u64>,
+}
+
+impl ConnectBudget {
+    /// Returns the pause before the next attempt, or `None` after the last one. The first attempt has no pause.
+    fn next_pause(&mut self, env: &dyn Environment) -> Option<Duration> {
+        let failed = self.attempts;
+        if failed == MAX_ATTEMPTS {
+            self.attempts -= 1;
+            return None;
+        }
+        self.attempts += 1;
+        Some(match failed {
+            0 => Duration::ZERO,
+            failed => RECONNECT_DELAY.jittered(failed, env.random()),
+        })
+    }
 }
 
 impl Connector {
@@ -74,7 +96,7 @@ impl Connector {
     /// Returns the budget of a new call.
     pub(super) fn budget(&self) -> ConnectBudget {
         ConnectBudget {
-            attempts: ConnectAttempts::default(),
+            attempts: 0,
             dismissed: self.state().dismissed(),
         }
     }
@@ -100,7 +122,7 @@ impl Connector {
                 return Ok(link);
             }
             self.check_not_dismissed(budget)?;
-            let Some(pause) = budget.attempts.next(&*self.env) else {
+            let Some(pause) = budget.next_pause(&*self.env) else {
                 return Err(last.unwrap_or_else(|| self.unreachable_error()));
             };
             tokio::time::sleep(pause).await;
@@ -311,4 +333,34 @@ fn is_transient(error: &PeerError) -> bool {
 
 fn shutdown_error() -> PeerError {
     failed(ErrorCode::ConnectionRefused, "the plugin was shut down")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use common::environment::SystemEnvironment;
+
+    #[test]
+    fn h_47_call_tries_five_times_first_at_once() {
+        let mut budget = ConnectBudget::default();
+        let pauses: Vec<_> = std::iter::from_fn(|| budget.next_pause(&SystemEnvironment)).collect();
+        assert_eq!((pauses.len(), pauses[0]), (5, Duration::ZERO));
+        for (pause, whole) in pauses[1..]
+            .iter()
+            .zip([2, 4, 8, 16].map(Duration::from_secs))
+        {
+            assert!((whole / 2..=whole).contains(pause), "{pauses:?}");
+        }
+    }
+
+    #[test]
+    fn each_call_after_exhausted_retries_tries_once() {
+        let mut budget = ConnectBudget::default();
+        while budget.next_pause(&SystemEnvironment).is_some() {}
+        for _ in 0..3 {
+            let pause = budget.next_pause(&SystemEnvironment);
+            assert!(pause >= Some(Duration::from_secs(8)), "{pause:?}");
+            assert_eq!(budget.next_pause(&SystemEnvironment), None);
+        }
+    }
 }

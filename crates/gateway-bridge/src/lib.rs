@@ -33,7 +33,6 @@
 #![forbid(unsafe_code)]
 
 mod a2a_v1;
-mod backoff;
 mod connector;
 pub mod delegation;
 mod dial;

@@ -190,7 +190,9 @@ impl PushDispatcher {
                     ));
                 }
                 AttemptOutcome::Retry(cause, retry_after) => {
-                    let delay = self.retry_policy.delay(tried, retry_after, self.random());
+                    let delay = self
+                        .retry_policy
+                        .delay(tried, retry_after, self.env.random());
                     tracing::debug!(
                         task = %next.delivery.config.task_id, webhook = %next.delivery.origin, %cause,
                         "retrying a notification in {} ms", delay.as_millis()
@@ -232,10 +234,5 @@ impl PushDispatcher {
             webhook = %delivery.origin,
             "cannot notify a webhook: {cause}"
         );
-    }
-
-    /// Returns a random number in `0.0..1.0`.
-    fn random(&self) -> f64 {
-        f64::from(self.env.uuid().as_fields().0) / (f64::from(u32::MAX) + 1.0)
     }
 }

@@ -12,6 +12,7 @@ mod collective;
 mod event_forwarder;
 mod outcome;
 
+use std::iter;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use ::collective::SUBPROTOCOL;
 use a2a::SendRequest;
+use common::backoff::Backoff;
 use common::environment::Environment;
 use common::log::Log;
 use egress::ReqwestClient;
@@ -47,9 +49,10 @@ use event_forwarder::EventForwarder;
 /// How long the readiness check of the gateway may take.
 const READY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The delays, in seconds, before the attempts to find a run again after the connection broke. They cover a restart of
-/// the gateway.
-const RECONNECT_DELAYS_S: [u64; 8] = [0, 1, 2, 4, 8, 15, 15, 15];
+/// The number of attempts to find a run again after the connection broke, and the delays before all but the first. They
+/// cover a restart of the gateway.
+const MAX_RECONNECTS: usize = 8;
+const RECONNECT_DELAY: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(15));
 
 /// The delay before the executor sends a proposal again.
 const REPEAT_DELAY: Duration = Duration::from_secs(1);
@@ -443,8 +446,9 @@ impl RunHandle {
     /// Subscribes to the run again. `error` is the one that ended the connection.
     async fn resubscribe(&self, error: Option<PeerError>) -> Result<Box<dyn EventStream>, Outcome> {
         let mut last = error;
-        for delay in RECONNECT_DELAYS_S {
-            tokio::time::sleep(Duration::from_secs(delay)).await;
+        let delays = iter::once(Duration::ZERO).chain(RECONNECT_DELAY.delays());
+        for delay in delays.take(MAX_RECONNECTS) {
+            tokio::time::sleep(delay).await;
             let opened = match &self.proposal {
                 Some(proposal) if proposal.has_expired(&*self.runs.env) => {
                     return Err(collective::undecided_outcome());
