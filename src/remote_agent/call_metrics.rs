@@ -7,9 +7,9 @@ use serde_json::Value;
 use tracing::{Instrument as _, debug_span};
 
 use a2a::{Event, Reply, SendRequest, Task, TaskState, Transport};
+use common::json::encoded_bytes;
 use peer::{EventStream, Peer, PeerError};
 
-use super::artifacts::json_len;
 use super::collected::set_id;
 
 /// The metrics of one call. The call records them; the audit log reads them, also if the call is dropped.
@@ -190,5 +190,5 @@ impl CallMetrics {
 }
 
 fn length(value: &Value) -> u64 {
-    json_len(value) as u64
+    encoded_bytes(value) as u64
 }

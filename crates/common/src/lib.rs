@@ -7,7 +7,7 @@
 //!   removes hidden ones.
 //! - [`backoff`]: delays between attempts; [`blocking`]: work that must not hold up other tasks.
 //! - [`json`]: JSON that other programs wrote, with limits.
-//! - [`plural`]: numbers with their nouns.
+//! - [`text`]: texts for messages, cut and on one line.
 //! - [`jws`]: signatures (RFC 7515); [`files`]: private files and durable renames.
 //!
 //! # Examples
@@ -34,7 +34,7 @@ pub mod json;
 pub mod jws;
 pub mod log;
 pub mod panics;
-pub mod plural;
 pub mod redact;
+pub mod text;
 pub mod validation;
 pub mod visible;

@@ -18,6 +18,7 @@ use collective::FRAME_LIMITS;
 use common::backoff::Backoff;
 use common::json::{self, JsonErrorKind};
 use common::redact::Secrets;
+use common::text::first_chars;
 use common::visible::visible;
 use egress::{
     AddressPolicy, HttpClient, NetFault, Request, ReqwestClient, Response, address_policy,
@@ -239,7 +240,7 @@ impl ModelBackend {
 
     fn redact(&self, text: &str) -> String {
         let text = self.redact_visible(text.trim());
-        text.chars().take(MAX_DETAIL_CHARS).collect()
+        first_chars(&text, MAX_DETAIL_CHARS).to_owned()
     }
 
     /// Redacts the key. A text that contains it also loses what is hidden, which interrupts a key on purpose.

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use collective::Vote;
+use common::text::first_chars;
 use gateway_server::client_library::Ballot;
 
 use super::backend::Proposal;
@@ -30,7 +31,7 @@ pub(super) fn request(agent: &str, proposer: &str, proposal: &Proposal) -> Strin
 
 /// Builds the second request, after an invalid answer.
 pub(super) fn request_again(request: &str, error: &str) -> String {
-    let error = truncate(error);
+    let error = first_chars(error, MAX_ERROR_CHARS);
     format!("{request}\n\nYour last answer was not usable: {error}.")
 }
 
@@ -80,17 +81,11 @@ pub(super) fn parse(text: &str) -> Result<Ballot, String> {
     })
 }
 
-/// Returns the first [`MAX_ERROR_CHARS`] characters.
-fn truncate(text: &str) -> &str {
-    let end = text.char_indices().nth(MAX_ERROR_CHARS);
-    end.map_or(text, |(end, _)| &text[..end])
-}
-
 /// Creates the abstention of an agent whose backend returned no vote.
 pub(super) fn abstention(reason: &str) -> Ballot {
     Ballot {
         vote: Vote::Abstain,
-        reasoning: format!("No usable vote: {}", truncate(reason)),
+        reasoning: format!("No usable vote: {}", first_chars(reason, MAX_ERROR_CHARS)),
         confidence: None,
     }
 }

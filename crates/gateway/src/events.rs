@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use collective::Envelope;
+use common::text::shortened;
 
 use super::connected_client::Client;
 use super::error::RequestError;
@@ -77,7 +78,7 @@ impl<'a> GatewayEvent<'a> {
     pub(super) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         let value = match value.into() {
             Value::Null => return self,
-            Value::String(text) => Value::String(excerpt(&text, MAX_ID_CHARS)),
+            Value::String(text) => Value::String(shortened(&text, MAX_ID_CHARS)),
             other => other,
         };
         self.fields.insert(name.to_owned(), value);
@@ -259,20 +260,13 @@ fn frame(fields: Map<String, Value>) -> Utf8Bytes {
 /// Returns the text of a message or of its parts, truncated to [`MAX_TEXT_CHARS`].
 fn text_of(content: &Value) -> String {
     if let Value::String(text) = content {
-        return excerpt(text, MAX_TEXT_CHARS);
+        return shortened(text, MAX_TEXT_CHARS);
     }
     let parts = content["parts"].as_array().into_iter().flatten();
     let texts: Vec<&str> = parts.filter_map(|part| part["text"].as_str()).collect();
     match texts.is_empty() {
-        true => excerpt(&content.to_string(), MAX_TEXT_CHARS),
-        false => excerpt(&texts.join("\n"), MAX_TEXT_CHARS),
-    }
-}
-
-fn excerpt(text: &str, max_chars: usize) -> String {
-    match text.char_indices().nth(max_chars) {
-        None => text.to_owned(),
-        Some((end, _)) => format!("{}…", &text[..end]),
+        true => shortened(&content.to_string(), MAX_TEXT_CHARS),
+        false => shortened(&texts.join("\n"), MAX_TEXT_CHARS),
     }
 }
 
@@ -296,8 +290,8 @@ mod tests {
 
     #[test]
     fn long_text_is_cut_at_a_character() {
-        assert_eq!(excerpt("äöü", 3), "äöü");
-        assert_eq!(excerpt("äöü", 2), "äö…");
+        assert_eq!(shortened("äöü", 3), "äöü");
+        assert_eq!(shortened("äöü", 2), "äö…");
         let long = json!("x".repeat(1 << 20));
         assert_eq!(text_of(&long).chars().count(), MAX_TEXT_CHARS + 1);
     }

@@ -21,7 +21,6 @@
 
 mod config;
 mod error;
-mod excerpt;
 mod keep_alive;
 mod local;
 mod options;
@@ -33,9 +32,9 @@ use std::sync::Arc;
 use a2a::{Card, Event, Reply, SendRequest, Task};
 use common::redact::Secrets;
 
+pub use common::text::excerpt;
 pub use config::{CardKeys, CardLocation, NegotiatedProtocol, PeerConfig};
 pub use error::{Delivered, PeerError, PeerErrorKind, Transports};
-pub use excerpt::excerpt;
 pub use keep_alive::is_keep_alive;
 pub use local::{Connection, ConnectionState, LocalGateway, Member, MemberStatus};
 pub use options::{CallOptions, HostSession};

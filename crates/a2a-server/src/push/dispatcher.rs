@@ -186,7 +186,7 @@ impl PushDispatcher {
                 {
                     return Err(format!(
                         "{cause}, {}",
-                        common::plural::counted(tried, "time", "times")
+                        common::text::counted(tried, "time", "times")
                     ));
                 }
                 AttemptOutcome::Retry(cause, retry_after) => {

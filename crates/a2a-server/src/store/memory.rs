@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use a2a::v1_0::TaskPushNotificationConfig;
 use chrono::{DateTime, Utc};
+use common::json::encoded_bytes;
 use futures_util::FutureExt;
 use futures_util::future::{self, BoxFuture};
 
@@ -49,7 +50,7 @@ struct StoredTask {
 impl StoredTask {
     fn bytes(&self) -> usize {
         let log = self.log.iter().map(|(_, change)| change.len());
-        let pushes = self.pushes.iter().map(|(config, _)| push_bytes(config));
+        let pushes = self.pushes.iter().map(|(config, _)| encoded_bytes(config));
         self.base.len() + log.sum::<usize>() + pushes.sum::<usize>()
     }
 
@@ -62,10 +63,6 @@ impl StoredTask {
             pushes: Vec::new(),
         })
     }
-}
-
-fn push_bytes(config: &TaskPushNotificationConfig) -> usize {
-    serde_json::to_vec(config).map_or(0, |json| json.len())
 }
 
 #[derive(Debug)]

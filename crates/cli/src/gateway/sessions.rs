@@ -331,7 +331,7 @@ fn show(operation: Operation, answer: &Value, as_json: bool, lines: &LineWriter)
         Operation::Delete => format!("deleted {session} of {agent}"),
         Operation::Import | Operation::Export => {
             let entries = answer["entries"].as_u64().unwrap_or_default();
-            let entries = common::plural::counted(entries, "entry", "entries");
+            let entries = common::text::counted(entries, "entry", "entries");
             format!("{session} of {agent}: {entries}")
         }
     });

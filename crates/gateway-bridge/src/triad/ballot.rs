@@ -108,10 +108,7 @@ fn strip_fence(text: &str) -> &str {
 }
 
 fn truncate(text: &str) -> String {
-    let mut end = text.len().min(MAX_REASONING_BYTES);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
+    let end = text.floor_char_boundary(MAX_REASONING_BYTES);
     let cut = if end < text.len() { "…" } else { "" };
     format!("{}{cut}", text[..end].trim())
 }

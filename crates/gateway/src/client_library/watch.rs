@@ -219,7 +219,7 @@ fn write_event(f: &mut fmt::Formatter<'_>, event: &Value) -> fmt::Result {
             f,
             "{:<10} {}: this client read too slowly",
             "missed",
-            common::plural::counted(missed, "event", "events")
+            common::text::counted(missed, "event", "events")
         )?;
     }
     write!(f, "{happened:<10} ")?;
