@@ -5,7 +5,7 @@
 
 use std::{
     mem, ptr,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 
@@ -18,6 +18,7 @@ use napi::{
     },
 };
 use napi_derive::napi;
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -388,10 +389,7 @@ struct CallPromise {
 
 impl Drop for CallPromise {
     fn drop(&mut self) {
-        let deferred = self
-            .deferred
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
+        let deferred = self.deferred.get_mut();
         let (Some(deferred), Some(answer)) = (deferred.take(), self.answer.take()) else {
             return;
         };

@@ -1,8 +1,7 @@
 //! The metrics of a call: spans around its exchanges with the peer, and numbers and ids for the audit log, without
 //! content.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tracing::{Instrument as _, debug_span};
 
@@ -50,7 +49,7 @@ impl CallMetrics {
 
     /// Locks the recorded values.
     pub(super) fn recorded(&self) -> MutexGuard<'_, RecordedMetrics> {
-        self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
+        self.recorded.lock()
     }
 
     /// Records the transport of `peer`.

@@ -1,8 +1,9 @@
 //! Limits on concurrent calls.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 use crate::config::Limits;
@@ -110,7 +111,7 @@ impl ConcurrencyLimiter {
     }
 
     fn register(&self, target: &Arc<str>) -> (Registration<'_>, Arc<Semaphore>) {
-        let mut targets = self.targets();
+        let mut targets = self.targets.lock();
         let entry = targets
             .entry(Arc::clone(target))
             .or_insert_with(|| TargetSemaphore {
@@ -124,10 +125,6 @@ impl ConcurrencyLimiter {
         };
         (registration, Arc::clone(&entry.permits))
     }
-
-    fn targets(&self) -> MutexGuard<'_, HashMap<Arc<str>, TargetSemaphore>> {
-        self.targets.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// A call's registration at its target's semaphore.
@@ -139,7 +136,7 @@ struct Registration<'a> {
 
 impl Drop for Registration<'_> {
     fn drop(&mut self) {
-        let mut targets = self.concurrency_limiter.targets();
+        let mut targets = self.concurrency_limiter.targets.lock();
         if let Some(entry) = targets.get_mut(&self.target) {
             entry.registrations -= 1;
             if entry.registrations == 0 {
@@ -291,15 +288,15 @@ mod tests {
             .acquire(&named("b"), &seconds(0))
             .await
             .unwrap_err();
-        assert_eq!(concurrency_limiter.targets().len(), 1);
+        assert_eq!(concurrency_limiter.targets.lock().len(), 1);
         drop(running);
-        assert!(concurrency_limiter.targets().is_empty());
+        assert!(concurrency_limiter.targets.lock().is_empty());
         for i in 0..100 {
             concurrency_limiter
                 .acquire(&named(&i.to_string()), &seconds(1))
                 .await
                 .unwrap();
         }
-        assert!(concurrency_limiter.targets().is_empty());
+        assert!(concurrency_limiter.targets.lock().is_empty());
     }
 }

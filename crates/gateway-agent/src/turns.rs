@@ -7,10 +7,11 @@ use std::convert::Infallible;
 use std::future::pending;
 use std::hash::RandomState;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use lru::LruCache;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -324,8 +325,7 @@ impl Turns {
 
     /// Returns whether to report an overload now. True at most once per [`OVERLOAD_INTERVAL`].
     fn reports_overload(&self) -> bool {
-        let reported = self.overload_reported.lock();
-        let mut reported = reported.unwrap_or_else(PoisonError::into_inner);
+        let mut reported = self.overload_reported.lock();
         let is_due = reported.is_none_or(|at| at.elapsed() >= OVERLOAD_INTERVAL);
         if is_due {
             *reported = Some(Instant::now());

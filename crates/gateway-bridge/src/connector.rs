@@ -1,10 +1,11 @@
 //! The single connection of an instance: opened on demand, shared by all calls, and replaced when it is lost.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::Shared;
+use parking_lot::Mutex;
 use tokio::time::timeout_at;
 
 use collective::ErrorCode;
@@ -89,21 +90,17 @@ impl Connector {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns the budget of a new call.
     pub(super) fn budget(&self) -> ConnectBudget {
         ConnectBudget {
             attempts: 0,
-            dismissed: self.state().dismissed(),
+            dismissed: self.state.lock().dismissed(),
         }
     }
 
     /// Returns the open connection, if any.
     pub(super) fn open(&self) -> Option<Arc<dyn GatewayLink>> {
-        let state = self.state();
+        let state = self.state.lock();
         state.link.as_ref().filter(|link| link.is_open()).cloned()
     }
 
@@ -128,7 +125,7 @@ impl Connector {
             tokio::time::sleep(pause).await;
             match self.attempt().await {
                 Ok(link) => return Ok(link),
-                Err(error) if is_transient(&error) && self.state().connection_count > 0 => {
+                Err(error) if is_transient(&error) && self.state.lock().connection_count > 0 => {
                     last = Some(error)
                 }
                 Err(error) => return Err(error),
@@ -148,7 +145,7 @@ impl Connector {
     }
 
     fn check_not_dismissed(&self, budget: &ConnectBudget) -> Result<(), PeerError> {
-        match self.state().dismissed() {
+        match self.state.lock().dismissed() {
             dismissed if dismissed.is_none() || dismissed == budget.dismissed => Ok(()),
             _ => Err(failed(
                 ErrorCode::ConnectionReset,
@@ -172,7 +169,7 @@ impl Connector {
 
     /// Returns the current attempt, or starts one. It continues even if the caller stops waiting.
     fn attempt(self: &Arc<Self>) -> Attempt {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if let Some(attempt) = &state.attempt {
             return attempt.clone();
         }
@@ -182,7 +179,7 @@ impl Connector {
         let this = Arc::clone(self);
         let connecting = tokio::spawn(async move {
             let mut connected = this.connect().await;
-            let closing = this.state().closing;
+            let closing = this.state.lock().closing;
             if let Ok(link) = connected.as_ref()
                 && closing
             {
@@ -205,7 +202,7 @@ impl Connector {
     }
 
     fn record_attempt(&self, result: &Result<Arc<dyn GatewayLink>, PeerError>) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.attempt = None;
         match result {
             Ok(link) => {
@@ -271,7 +268,7 @@ impl Connector {
 
     /// Returns the state of the connection.
     pub(super) fn connection(&self) -> Connection {
-        let state = self.state();
+        let state = self.state.lock();
         let open = state.link.as_ref().filter(|link| link.is_open());
         let now = match (open, &state.attempt) {
             _ if state.closing && open.is_some() => ConnectionState::Closing,
@@ -300,7 +297,7 @@ impl Connector {
     /// Disconnects and closes.
     pub(super) async fn close(&self) {
         let link = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             state.closing = true;
             state.link.clone()
         };

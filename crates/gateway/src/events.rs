@@ -2,9 +2,10 @@
 
 use std::cell::LazyCell;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
@@ -110,14 +111,10 @@ impl EventFeed {
         }
     }
 
-    fn feed(&self) -> MutexGuard<'_, Feed> {
-        self.feed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Sends an event to the subscribers. A subscriber with a full outbox misses the event. The next event it receives
     /// contains the number of missed events.
     pub(super) fn publish(&self, event: GatewayEvent<'_>, now: u64) {
-        let mut feed = self.feed();
+        let mut feed = self.feed.lock();
         feed.last += 1;
         let number = feed.last;
         let mut fields = event.fields;
@@ -166,7 +163,7 @@ impl EventFeed {
     /// # Errors
     /// 3003 if there are [`MAX_SUBSCRIBERS`] others, or [`MAX_SUBSCRIBERS_PER_IDENTITY`] others of its identity.
     pub(super) fn reserve(&self, client: &Arc<Client>) -> Result<(), RequestError> {
-        let mut feed = self.feed();
+        let mut feed = self.feed.lock();
         feed.remove_closed();
         let is_known = |one: &Subscriber| Weak::ptr_eq(&one.client, &Arc::downgrade(client));
         if feed.subscribers.iter().any(is_known) {
@@ -202,13 +199,13 @@ impl EventFeed {
 
     /// Returns the cursor of the last event.
     pub(super) fn last_cursor(&self) -> String {
-        self.cursor(self.feed().last)
+        self.cursor(self.feed.lock().last)
     }
 
     /// Subscribes a client and sends it the recent events after `cursor`, or all recent events if the cursor is unknown.
     /// Counts the events that do not fit into its outbox as missed. Replaces an earlier subscription of the client.
     pub(super) fn subscribe(&self, client: &Arc<Client>, cursor: &str, content: bool) {
-        let mut feed = self.feed();
+        let mut feed = self.feed.lock();
         let after = self.number(cursor).unwrap_or(0);
         let recent = feed.recent.iter().filter(|(number, _)| *number > after);
         let mut missed = 0;
@@ -224,7 +221,7 @@ impl EventFeed {
     }
 
     pub(super) fn unsubscribe(&self, client: &Client) {
-        remove(&mut self.feed().subscribers, client);
+        remove(&mut self.feed.lock().subscribers, client);
     }
 
     fn cursor(&self, number: u64) -> String {

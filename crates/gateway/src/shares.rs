@@ -1,10 +1,11 @@
 //! The share of one identity in the limits that all clients share.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use http_server::open_requests::{OpenRequestGuard, OpenRequests};
 use http_server::rate_limit::RateLimitKey;
+use parking_lot::Mutex;
 
 use super::outbox::ByteBudget;
 
@@ -71,7 +72,7 @@ impl Shares {
         if !self.is_required {
             return None;
         }
-        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queues = self.queues.lock();
         if let Some(queue) = queues.get(identity).and_then(Weak::upgrade) {
             return Some(queue);
         }

@@ -1,9 +1,10 @@
 //! The state that all connections share.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, UNIX_EPOCH};
 
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -115,13 +116,11 @@ impl GatewayState {
     }
 
     pub(super) fn registry(&self) -> RwLockReadGuard<'_, Registry> {
-        self.registry.read().unwrap_or_else(PoisonError::into_inner)
+        self.registry.read()
     }
 
     pub(super) fn registry_mut(&self) -> RwLockWriteGuard<'_, Registry> {
-        self.registry
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.registry.write()
     }
 
     /// Returns the time of day, in milliseconds since 1970.

@@ -1,8 +1,9 @@
 //! Shares of the tool for the clients of a server.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Limits the calls of each client that run at once.
@@ -30,7 +31,7 @@ impl CallSlots {
     }
 
     fn slots_of(&self, client: &str) -> Arc<Semaphore> {
-        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut clients = self.clients.lock();
         if let Some(slots) = clients.get(client).and_then(Weak::upgrade) {
             return slots;
         }
@@ -64,6 +65,6 @@ mod tests {
         for client in ["a", "b", "c"] {
             drop(slots.acquire(client).now_or_never());
         }
-        assert_eq!(slots.clients.lock().unwrap().len(), 1);
+        assert_eq!(slots.clients.lock().len(), 1);
     }
 }

@@ -17,7 +17,7 @@ mod writer;
 
 use std::future::Future;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use common::environment::Environment;
 use common::log::Log;
@@ -179,10 +179,6 @@ impl Drop for Inner {
     fn drop(&mut self) {
         let _ = self.store.flush();
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -14,14 +14,15 @@ mod outcome;
 
 use std::iter;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use a2a_server::executor::{
     Agent, ExecutionEvent, ExecutionEvents, Executor, ExecutorError, Outcome, RunInput,
 };
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -224,7 +225,7 @@ impl Runs {
             })
             .collect();
         let first = agents.first().map(|agent| agent.name.clone());
-        *self.default.lock().unwrap_or_else(PoisonError::into_inner) = first;
+        *self.default.lock() = first;
         Ok(agents)
     }
 
@@ -264,11 +265,7 @@ impl Runs {
             }
             return Ok(name.clone());
         }
-        let known = self
-            .default
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let known = self.default.lock().clone();
         if let Some(known) = known {
             return Ok(known);
         }
