@@ -19,7 +19,7 @@ use serde_json::Value;
 pub use audit::Audit;
 pub use auth::{Auth, ClientAuth, KeyPlace};
 pub use common::config::{ConfigError, Secret, SecretMap, card_url, gateway_url, normal_url};
-pub use gateway::{Dialect, Gateway, GatewayTls, Quorum, Triad};
+pub use gateway::{Gateway, GatewayTls, Triad};
 pub use limits::Limits;
 pub use policy::Policy;
 pub use target::{Approval, ProtocolVersion, TargetConfig, TlsFiles};

@@ -261,18 +261,6 @@ pub(crate) fn before_ms(now: DateTime<Utc>, age: Duration) -> i64 {
     now.timestamp_millis().saturating_sub(age)
 }
 
-/// When SQLite writes a change to the disk. In every mode, changes survive a crash of the process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Fsync {
-    /// Before the store acknowledges the change, which then survives a loss of power.
-    Always,
-    /// About a second later. A loss of power loses at most that second.
-    #[default]
-    Interval,
-    /// When the operating system writes it. A loss of power loses the changes since then and may damage the file.
-    Never,
-}
-
 /// An error of a store.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum StoreError {

@@ -11,6 +11,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 
 use chrono::{DateTime, Utc};
+use common::files::Fsync;
 use rusqlite::Connection;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::spawn_blocking;
@@ -18,7 +19,7 @@ use tokio::task::spawn_blocking;
 use super::queues::Queues;
 use super::task_events::TaskEvents;
 use super::usage::Usage;
-use super::{Fsync, StoreError, body};
+use super::{StoreError, body};
 use crate::task_record::TaskRecord;
 
 mod database;
@@ -57,7 +58,7 @@ impl Options {
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self {
             directory: directory.into(),
-            fsync: Fsync::default(),
+            fsync: Fsync::Interval,
         }
     }
 }

@@ -18,11 +18,12 @@ use crate::{
     shutdown, text,
 };
 use common::environment::SystemEnvironment;
+use common::files::Fsync;
 use common::log::{Level, Log};
 use gateway_agent::Supervisor;
 use gateway_server::{
     Server, StartError,
-    config::{AgentConfig, Fsync, PORT},
+    config::{AgentConfig, PORT},
     sessions::SessionError,
 };
 use openclaw_server::tracing_log::TracingLog;

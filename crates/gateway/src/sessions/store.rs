@@ -17,10 +17,10 @@ use super::queue::Queue;
 use super::quota::Quota;
 use super::scan::SessionMeta;
 use super::{AGENTS, SessionError};
-use crate::config::{Fsync, ServerConfig};
+use crate::config::ServerConfig;
 use crate::shares::share;
 use common::environment::Environment;
-use common::files;
+use common::files::{self, Fsync};
 use common::log::{Level, Log};
 
 /// The maximum number of sessions whose metadata stays in memory, at about 300 bytes each.

@@ -19,8 +19,8 @@ use super::queue::{PendingLine, Reply};
 use super::quota::FILE_BYTES;
 use super::scan::SessionMeta;
 use super::store::Store;
-use crate::config::Fsync;
 use common::files;
+use common::files::Fsync;
 use common::log::Level;
 
 /// The maximum number of sessions in one batch.

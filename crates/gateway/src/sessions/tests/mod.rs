@@ -15,9 +15,10 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::*;
-use crate::config::{Fsync, Limits};
+use crate::config::Limits;
 use collective::{Envelope, ErrorCode};
 use common::environment::{Clock, IdGenerator};
+use common::files::Fsync;
 use common::log::Recorder;
 
 /// The start time of a test, in milliseconds since 1970.
