@@ -6,6 +6,7 @@
 //! - [`redact`]: removal of secrets from texts and JSON; [`confusables`] recognizes look-alike characters, [`visible`]
 //!   removes hidden ones.
 //! - [`backoff`]: delays between attempts; [`blocking`]: work that must not hold up other tasks.
+//! - [`keyed_budget`] and [`keyed_semaphore`]: shares of each client, target or queue.
 //! - [`json`]: JSON that other programs wrote, with limits.
 //! - [`text`]: texts for messages, cut and on one line.
 //! - [`jws`]: signatures (RFC 7515); [`files`]: private files and durable renames.
@@ -32,6 +33,8 @@ pub mod environment;
 pub mod files;
 pub mod json;
 pub mod jws;
+pub mod keyed_budget;
+pub mod keyed_semaphore;
 pub mod log;
 pub mod panics;
 pub mod redact;

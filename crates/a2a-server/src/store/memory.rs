@@ -9,15 +9,15 @@ use std::sync::Arc;
 use a2a::v1_0::TaskPushNotificationConfig;
 use chrono::{DateTime, Utc};
 use common::json::encoded_bytes;
+use common::keyed_semaphore::KeyedSemaphore;
 use futures_util::FutureExt;
 use futures_util::future::{self, BoxFuture};
 
-use super::queues::Queues;
 use super::task_events::TaskEvents;
 use super::usage::{Usage, length, oldest};
 use super::{
     Budget, Context, Filter, QueueTicket, Retention, StoreError, Summary, SummaryPage, TaskStore,
-    TaskSubscription, body,
+    TaskSubscription, body, enqueue,
 };
 use crate::call_context::Version;
 use crate::task_record::{TaskChange, TaskRecord, is_interrupted};
@@ -27,7 +27,7 @@ use crate::task_record::{TaskChange, TaskRecord, is_interrupted};
 pub struct MemoryStore {
     state: Arc<Mutex<MemoryState>>,
     events: TaskEvents,
-    queues: Queues,
+    queues: KeyedSemaphore<String>,
     usage: Usage,
 }
 
@@ -306,7 +306,7 @@ impl TaskStore for MemoryStore {
         queue: &'a str,
         _task_id: &'a str,
     ) -> BoxFuture<'a, Result<QueueTicket, StoreError>> {
-        done(Ok(self.queues.enqueue(queue)))
+        done(Ok(enqueue(&self.queues, queue)))
     }
 
     fn recover(&self) -> BoxFuture<'_, Result<Vec<Summary>, StoreError>> {

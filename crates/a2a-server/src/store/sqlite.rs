@@ -12,11 +12,11 @@ use std::thread;
 
 use chrono::{DateTime, Utc};
 use common::files::Fsync;
+use common::keyed_semaphore::KeyedSemaphore;
 use rusqlite::Connection;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::spawn_blocking;
 
-use super::queues::Queues;
 use super::task_events::TaskEvents;
 use super::usage::Usage;
 use super::{StoreError, body};
@@ -74,7 +74,7 @@ struct Shared {
     commands: mpsc::Sender<Command>,
     readers: Mutex<Readers>,
     events: TaskEvents,
-    queues: Queues,
+    queues: KeyedSemaphore<String>,
     usage: Usage,
     last_error: LastError,
     /// The ids of the tasks with push notification configurations.
@@ -136,7 +136,7 @@ impl SqliteStore {
                 commands,
                 readers: Mutex::default(),
                 events: TaskEvents::default(),
-                queues: Queues::default(),
+                queues: KeyedSemaphore::default(),
                 usage,
                 last_error,
                 with_pushes: Arc::new(Mutex::new(with_pushes)),

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use http_server::open_requests::OpenRequestGuard;
 use http_server::serve::Connection;
 use parking_lot::Mutex;
 
 use super::access::{Authenticated, Identity};
 use super::outbox::Outbox;
+use super::shares::Share;
 
 pub(super) use pending::{InsertError, PendingRequest, PendingRequests};
 
@@ -29,7 +29,7 @@ pub(super) struct Client {
     pub(super) open_requests: AtomicUsize,
     identity: OnceLock<Identity>,
     /// The name by which the shares of the identity are counted, and the connection that it counts.
-    share: OnceLock<(Arc<str>, OpenRequestGuard)>,
+    share: OnceLock<(Arc<str>, Share)>,
     /// The address of the client; `None` for an agent in the gateway's own process.
     address: Option<IpAddr>,
     /// The unauthenticated connection; `None` after authentication. The connection counts as unauthenticated until it is
@@ -90,7 +90,7 @@ impl Client {
     }
 
     /// Counts the connection towards the share of its identity.
-    pub(super) fn set_share(&self, key: Arc<str>, connection: OpenRequestGuard) {
+    pub(super) fn set_share(&self, key: Arc<str>, connection: Share) {
         // Only the first identity counts.
         let _ = self.share.set((key, connection));
     }
