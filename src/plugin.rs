@@ -23,8 +23,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::config::{Config, ConfigError};
 use crate::remote_agent::{PollIntervals, Reason, RemoteAgent, ToolCall};
-use common::log::{Level, Log};
-use common::panics::{self, Panicked};
+use base::log::{Level, Log};
+use base::panics::{self, Panicked};
 
 pub use assembly::{assemble, assemble_with_network};
 

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use base::validation;
 use collective::Quorum;
-use common::validation;
 use gateway_bridge::DialectChoice;
 
 use super::Secret;

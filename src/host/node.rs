@@ -25,8 +25,8 @@ use tokio_util::sync::CancellationToken;
 use super::pieces;
 use crate::http_api::{ApiError, ApiRequest, ApiResponse, Route};
 use crate::plugin::{self, CallInput, Plugin, UpdateCallback};
-use common::log::{Level, Log, Silent};
-use common::{blocking, panics};
+use base::log::{Level, Log, Silent};
+use base::{blocking, panics};
 
 /// A JavaScript function that any thread may queue a call of. It takes no error argument, and it is weak: it does not
 /// keep the process alive.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::config::{Config, ConfigError};
 use crate::remote_agent::{PollIntervals, RemoteAgent};
 use a2a_client::A2aPeerProvider;
-use common::environment::{Environment, SystemEnvironment};
-use common::log::Log;
+use base::environment::{Environment, SystemEnvironment};
+use base::log::Log;
 use egress::{
     HttpClient, ReqwestClient,
     proxy::{Proxies, ProxySettings},

@@ -15,8 +15,8 @@ use std::collections::HashMap;
 
 use crate::config::Limits;
 use a2a::{Artifact, Task};
-use common::json;
-use common::redact::Secrets;
+use base::json;
+use base::redact::Secrets;
 
 use super::error::{Reason, ToolError};
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tracing::{Instrument as _, debug_span};
 
 use a2a::{Event, Reply, SendRequest, Task, TaskState, Transport};
-use common::json::encoded_bytes;
+use base::json::encoded_bytes;
 use peer::{EventStream, Peer, PeerError};
 
 use super::collected::set_id;

@@ -6,7 +6,7 @@ use futures_util::FutureExt as _;
 use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
 
 use crate::config::Limits;
-use common::keyed_semaphore::{KeyedPermit, KeyedSemaphore};
+use base::keyed_semaphore::{KeyedPermit, KeyedSemaphore};
 use peer::Delivered;
 
 use super::deadline::Deadline;

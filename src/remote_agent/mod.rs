@@ -53,10 +53,10 @@ use crate::config::{Config, ConfigError, Limits, MAX_CALL_TIMEOUT, Policy, ToolS
 use crate::handles::{Handle, Handles, NewHandle};
 use crate::targets::{Callbacks, CardCache, Catalog, Target};
 use crate::trace::{self, Spans};
-use common::environment::Environment;
-use common::json;
-use common::log::{Level, Log};
-use common::validation::{self, violation};
+use base::environment::Environment;
+use base::json;
+use base::log::{Level, Log};
+use base::validation::{self, violation};
 use peer::{BoxFuture, LocalGateway, PeerProvider};
 
 pub use definition::TOOL_NAME;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use common::backoff::Backoff;
+use base::backoff::Backoff;
 
 /// How many times as long as `idle` the silence of a stream before a further poll may be.
 const MAX_IDLE_FACTOR: u32 = 8;

@@ -8,7 +8,7 @@ use lru::LruCache;
 use parking_lot::Mutex;
 
 use a2a::Card;
-use common::environment::Environment;
+use base::environment::Environment;
 use peer::{CallOptions, CardEtag, Discovered, PeerError, PeerErrorKind, PeerProvider};
 
 use super::Target;

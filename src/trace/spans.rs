@@ -13,8 +13,8 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::Interest;
 use tracing::{Dispatch, Event, Metadata, Subscriber};
 
-use common::environment::Environment;
-use common::log::{Level, Log};
+use base::environment::Environment;
+use base::log::{Level, Log};
 
 /// The spans of one instance. Each span is logged to the instance's own log when it ends. A call carries the dispatcher
 /// with its future, so nothing is global.
@@ -173,8 +173,8 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use common::environment::{Clock, IdGenerator};
-    use common::log::{Recorder, Silent};
+    use base::environment::{Clock, IdGenerator};
+    use base::log::{Recorder, Silent};
 
     /// An environment in which no time passes.
     struct Still(Instant);

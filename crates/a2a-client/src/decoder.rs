@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use a2a::{Dialect, Event, Reply, ShapeError, Transport};
-use common::json::{self, Limits, encoded_bytes};
+use base::json::{self, Limits, encoded_bytes};
 use peer::{PeerError, PeerErrorKind, excerpt, is_keep_alive};
 
 use super::error_body::{MAX_ERROR_DATA, code, kind_of, parse, reason_in};

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use a2a::ErrorReason;
-use common::json::encoded_bytes;
+use base::json::encoded_bytes;
 use peer::{PeerError, PeerErrorKind, excerpt};
 
 use super::peer_secrets::PeerSecrets;

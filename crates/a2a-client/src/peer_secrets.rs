@@ -10,7 +10,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
 
 use a2a::texts_mut;
-use common::redact;
+use base::redact;
 use egress::credential::Credential;
 use peer::PeerConfig;
 

@@ -15,7 +15,7 @@ use crate::metrics::Metrics;
 use crate::push::PushSender;
 use crate::store::{Cursor, Filter, TaskStore};
 use a2a::{A2aError, ErrorReason};
-use common::environment::Environment;
+use base::environment::Environment;
 
 mod accepted_media_types;
 mod active_task;

@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use a2a::v1_0::TaskPushNotificationConfig;
+use base::keyed_semaphore::KeyedSemaphore;
 use chrono::{DateTime, Utc};
-use common::keyed_semaphore::KeyedSemaphore;
 use futures_util::future::{self, BoxFuture};
 use futures_util::stream::{self, BoxStream};
 use futures_util::{FutureExt as _, StreamExt as _};

@@ -13,7 +13,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use common::json::{self, Limits};
+use base::json::{self, Limits};
 use parking_lot::Mutex;
 use serde_json::{json, value::RawValue};
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};

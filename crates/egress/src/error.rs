@@ -1,6 +1,6 @@
 //! Errors of the network.
 
-use common::text::one_line;
+use base::text::one_line;
 use http::StatusCode;
 use url::Url;
 

@@ -16,9 +16,9 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::credential::{ClientAuth, OAuth2, Token, TokenError, Trust, sensitive};
-use common::json::{self, Limits};
-use common::redact::Secrets;
-use common::text::first_chars;
+use base::json::{self, Limits};
+use base::redact::Secrets;
+use base::text::first_chars;
 
 use super::error::place;
 use super::{

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use common::backoff::Backoff;
+use base::backoff::Backoff;
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, StatusCode};
 use tokio::time::Instant;

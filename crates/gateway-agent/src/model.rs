@@ -14,12 +14,12 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
+use base::backoff::Backoff;
+use base::json::{self, JsonErrorKind};
+use base::redact::Secrets;
+use base::text::first_chars;
+use base::visible::visible;
 use collective::FRAME_LIMITS;
-use common::backoff::Backoff;
-use common::json::{self, JsonErrorKind};
-use common::redact::Secrets;
-use common::text::first_chars;
-use common::visible::visible;
 use egress::{
     AddressPolicy, HttpClient, NetFault, Request, ReqwestClient, Response, address_policy,
     body::{read_error, read_response},

@@ -8,10 +8,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use common::backoff::Backoff;
-use common::environment::{IdGenerator as _, SystemEnvironment};
-use common::log::{Level, Log};
-use common::panics;
+use base::backoff::Backoff;
+use base::environment::{IdGenerator as _, SystemEnvironment};
+use base::log::{Level, Log};
+use base::panics;
 use gateway_server::client_library::{AgentEvent, Endpoint};
 use gateway_server::{LocalAgent, Server};
 

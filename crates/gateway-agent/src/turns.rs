@@ -18,9 +18,9 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use base::environment::Environment;
+use base::panics;
 use collective::{Envelope, ErrorCode, Kind, MAX_FRAME_BYTES};
-use common::environment::Environment;
-use common::panics;
 use gateway_bridge::delegation::{Delegation, METADATA_KEY};
 use gateway_server::client_library::{AgentEvent, Ballot, MessageSender, message_text};
 

@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use serde_json::json;
 
+use base::text::first_chars;
 use collective::Vote;
-use common::text::first_chars;
 use gateway_server::client_library::Ballot;
 
 use super::backend::Proposal;
@@ -51,13 +51,12 @@ struct Answer {
 /// The text has another format. The error names the problem.
 pub(super) fn parse(text: &str) -> Result<Ballot, String> {
     let text = text.trim();
-    let answer: Answer =
-        common::json::from_str(text, collective::FRAME_LIMITS).map_err(|error| {
-            match text.starts_with('{') {
-                true => format!("its JSON object cannot be read: {error}"),
-                false => "it is text around or instead of one JSON object".to_owned(),
-            }
-        })?;
+    let answer: Answer = base::json::from_str(text, collective::FRAME_LIMITS).map_err(|error| {
+        match text.starts_with('{') {
+            true => format!("its JSON object cannot be read: {error}"),
+            false => "it is text around or instead of one JSON object".to_owned(),
+        }
+    })?;
     let vote = ["approve", "reject", "abstain"]
         .contains(&answer.vote.as_str())
         .then(|| Vote::from_name(&answer.vote))

@@ -8,10 +8,10 @@ use futures_util::future::Shared;
 use parking_lot::Mutex;
 use tokio::time::timeout_at;
 
+use base::backoff::Backoff;
+use base::environment::Environment;
+use base::log::{Level, Log};
 use collective::ErrorCode;
-use common::backoff::Backoff;
-use common::environment::Environment;
-use common::log::{Level, Log};
 use egress::HttpClient;
 use peer::{BoxFuture, Connection, ConnectionState, PeerError, PeerErrorKind};
 
@@ -335,7 +335,7 @@ fn shutdown_error() -> PeerError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use common::environment::SystemEnvironment;
+    use base::environment::SystemEnvironment;
 
     #[test]
     fn h_47_call_tries_five_times_first_at_once() {

@@ -8,9 +8,9 @@ use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
 
 use a2a::Card;
+use base::environment::Environment;
+use base::log::Log;
 use collective::ErrorCode;
-use common::environment::Environment;
-use common::log::Log;
 use egress::HttpClient;
 use peer::{
     BoxFuture, CallOptions, CardEtag, CardLocation, Connection, Discovered, LocalGateway, Member,

@@ -1,8 +1,8 @@
 //! Agents behind a gateway, as results show them.
 
 use a2a::{Capabilities, Card, CardView, Interface, Security, Transport};
+use base::text::{first_chars, one_line};
 use collective::{MAJORITY, Quorum};
-use common::text::{first_chars, one_line};
 use peer::{Member, MemberStatus};
 
 use super::TRIAD;

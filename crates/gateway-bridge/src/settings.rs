@@ -9,8 +9,8 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
+use base::redact::Secrets;
 use collective::{DELIBERATION_MS, MAX_FRAME_BYTES, Quorum, SUBPROTOCOL};
-use common::redact::Secrets;
 use egress::credential::Trust;
 
 use super::TRIAD;

@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
+use base::text::shortened;
 use collective::Envelope;
-use common::text::shortened;
 
 use super::connected_client::Client;
 use super::error::RequestError;

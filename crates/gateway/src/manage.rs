@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 
 use super::sessions::{SessionError, Sessions, Summary};
+use base::json::encoded_bytes;
 use collective::ErrorCode;
-use common::json::encoded_bytes;
 
 /// The minimum size of a session's entry in a list.
 const MIN_SUMMARY_BYTES: usize = 64;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-use common::keyed_budget::{KeyedBudget, Reservation};
+use base::keyed_budget::{KeyedBudget, Reservation};
 use parking_lot::Mutex;
 
 use super::outbox::ByteBudget;

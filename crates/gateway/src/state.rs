@@ -10,10 +10,10 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use base::environment::Environment;
+use base::log::{Level, Log};
+use base::visible::visible;
 use collective::{Envelope, ErrorCode, Kind};
-use common::environment::Environment;
-use common::log::{Level, Log};
-use common::visible::visible;
 use egress::HttpClient;
 use http_server::auth_limit::AuthLimiter;
 

@@ -3,7 +3,7 @@
 use http_server::tls::{self, TlsFiles};
 use tokio_rustls::TlsAcceptor;
 
-use common::config::ConfigError;
+use base::config::ConfigError;
 
 /// Creates the TLS acceptor. Requests client certificates if `files` names client authorities.
 ///

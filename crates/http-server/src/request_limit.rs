@@ -12,7 +12,7 @@ use http::{HeaderMap, StatusCode};
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
 
-use common::keyed_budget::{BudgetError, KeyedBudget, Reservation};
+use base::keyed_budget::{BudgetError, KeyedBudget, Reservation};
 
 use crate::guarded_body::GuardedBody;
 use crate::rate_limit::{RateLimitKey, RateLimiter};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use axum::http::request::Parts;
+use base::keyed_semaphore::{KeyedPermit, KeyedSemaphore};
 use chrono::{SecondsFormat, Utc};
-use common::keyed_semaphore::{KeyedPermit, KeyedSemaphore};
 use openclaw_remote_agent::http_api::{ApiError, failed_state};
 use openclaw_remote_agent::remote_agent::TOOL_NAME;
 use rmcp::handler::server::ServerHandler;

@@ -26,10 +26,10 @@ pub use openclaw::local_gateway;
 pub use paths::{default_state_dir, names_directory};
 
 use super::executor::{RunMode, Thinking};
-use common::config::{ConfigError, Secret, SecretMap};
-use common::files::Fsync;
-use common::json::Limits;
-use common::validation;
+use base::config::{ConfigError, Secret, SecretMap};
+use base::files::Fsync;
+use base::json::Limits;
+use base::validation;
 
 /// The JSON Schema of the configuration.
 pub const SCHEMA: &str = include_str!("../../../schema/serve.schema.json");
@@ -396,7 +396,7 @@ fn urls<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<Url>, D
 }
 
 fn value(json: &str) -> Result<Value, ConfigError> {
-    common::json::from_str(json, Limits::NONE)
+    base::json::from_str(json, Limits::NONE)
         .map_err(|e| ConfigError::at("", format!("the configuration is not JSON: {e}")))
 }
 

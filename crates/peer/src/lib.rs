@@ -30,9 +30,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use a2a::{Card, Event, Reply, SendRequest, Task};
-use common::redact::Secrets;
+use base::redact::Secrets;
 
-pub use common::text::excerpt;
+pub use base::text::excerpt;
 pub use config::{CardKeys, CardLocation, NegotiatedProtocol, PeerConfig};
 pub use error::{Delivered, PeerError, PeerErrorKind, Transports};
 pub use keep_alive::is_keep_alive;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use common::text::first_chars;
+use base::text::first_chars;
 
 use super::sanitize::sanitize;
 use super::text::{length, share_out};

@@ -1,7 +1,7 @@
 //! The result of a call to one target: an answer, a task, a page of an artifact, or an update.
 
 use a2a::TaskState;
-use common::text::first_chars;
+use base::text::first_chars;
 
 use super::next_step::{self, next_step};
 use super::parts::{self, MessageParts};

@@ -1,6 +1,6 @@
 //! Counts and cuts text. A character is a Unicode scalar value.
 
-use common::text::first_chars;
+use base::text::first_chars;
 
 pub(super) fn length(text: &str) -> usize {
     text.chars().count()

@@ -1,6 +1,6 @@
 //! Reads the parts of a request that both bindings have.
 
-use common::text::first_chars;
+use base::text::first_chars;
 use http::StatusCode;
 use http::request::Parts;
 

@@ -8,8 +8,8 @@ use a2a::v1_0::{Task, TaskState};
 use a2a::{ErrorReason, Operation};
 use axum::extract::Request;
 use axum::response::Response;
-use common::text::first_chars;
-use common::visible::visible;
+use base::text::first_chars;
+use base::visible::visible;
 use http::{Extensions, Method, StatusCode};
 use parking_lot::Mutex;
 

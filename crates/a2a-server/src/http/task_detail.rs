@@ -1,7 +1,7 @@
 //! The messages and artifacts of a task, bounded for the operator's page.
 
 use a2a::v1_0::{Artifact, Message, Part, PartContent, Role};
-use common::text::shortened;
+use base::text::shortened;
 use serde_json::{Value, json};
 
 use crate::task_record::TaskRecord;

@@ -11,7 +11,7 @@ use tokio_util::task::TaskTracker;
 use crate::call_context::Version;
 use crate::metrics::{Metrics, PushResult};
 use crate::store::{StoreError, TaskStore};
-use common::environment::Environment;
+use base::environment::Environment;
 
 use super::PushSender;
 use super::clients::ClientCancellations;
@@ -186,7 +186,7 @@ impl PushDispatcher {
                 {
                     return Err(format!(
                         "{cause}, {}",
-                        common::text::counted(tried, "time", "times")
+                        base::text::counted(tried, "time", "times")
                     ));
                 }
                 AttemptOutcome::Retry(cause, retry_after) => {

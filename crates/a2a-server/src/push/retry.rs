@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use base::backoff::Backoff;
 use chrono::{DateTime, Utc};
-use common::backoff::Backoff;
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, Response, StatusCode};
 

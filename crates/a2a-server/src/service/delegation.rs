@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 
 use a2a::{A2aError, ErrorReason};
-use common::json;
+use base::json;
 use serde_json::{Value, json};
 
 use super::SendMessage;
 use super::task_runner::DELEGATION;
-use common::json::encoded_bytes;
+use base::json::encoded_bytes;
 
 /// The maximum size of a delegation as JSON, in bytes.
 const MAX_BYTES: usize = 1024;

@@ -6,7 +6,7 @@ use super::SendMessage;
 use super::core::{Core, to_a2a_error};
 use crate::call_context::{CallContext, Version};
 use a2a::{A2aError, ErrorReason};
-use common::json::encoded_bytes;
+use base::json::encoded_bytes;
 
 /// The id under which a client of 0.3 finds a webhook that it registered without an id.
 const DEFAULT_ID: &str = "default";

@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use std::sync::Arc;
 
 use a2a::v1_0::{Message, Task, TaskPushNotificationConfig, TaskState};
-use common::panics::catch_async;
+use base::panics::catch_async;
 use futures_util::FutureExt as _;
 use tokio::sync::oneshot;
 
@@ -20,7 +20,7 @@ use crate::call_context::{CallContext, Version};
 use crate::store::{QueueTicket, TaskSubscription};
 use crate::task_record::{TaskChange, TaskRecord};
 use a2a::{A2aError, ErrorReason};
-use common::json::encoded_bytes;
+use base::json::encoded_bytes;
 
 /// An accepted message.
 pub(super) enum Accepted {

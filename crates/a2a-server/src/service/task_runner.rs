@@ -20,7 +20,7 @@ use crate::executor::{ExecutionEvent, Outcome};
 use crate::store::QueueTicket;
 use crate::task_record::{TaskChange, TaskRecord};
 use a2a::A2aError;
-use common::json::encoded_bytes;
+use base::json::encoded_bytes;
 
 mod leave;
 mod panicked;
@@ -464,7 +464,7 @@ impl TaskRunner {
         self.write(TaskChange::Status(status)).await
     }
 
-    fn env(&self) -> &dyn common::environment::Environment {
+    fn env(&self) -> &dyn base::environment::Environment {
         &*self.core.env
     }
 }

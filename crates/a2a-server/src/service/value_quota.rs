@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use a2a::v1_0::{Message, PartContent};
-use common::json;
-use common::keyed_budget::{KeyedBudget, Reservation};
+use base::json;
+use base::keyed_budget::{KeyedBudget, Reservation};
 use serde_json::Value;
 
 use a2a::{A2aError, ErrorReason};
@@ -81,7 +81,7 @@ fn memory(message: &Message) -> usize {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use a2a::v1_0::{Part, Role};
-    use common::json::{ARRAY_BYTES, VALUE_BYTES};
+    use base::json::{ARRAY_BYTES, VALUE_BYTES};
 
     use super::*;
 

@@ -7,9 +7,9 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use a2a::v1_0::TaskPushNotificationConfig;
+use base::json::encoded_bytes;
+use base::keyed_semaphore::KeyedSemaphore;
 use chrono::{DateTime, Utc};
-use common::json::encoded_bytes;
-use common::keyed_semaphore::KeyedSemaphore;
 use futures_util::FutureExt;
 use futures_util::future::{self, BoxFuture};
 

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::thread;
 
+use base::files::Fsync;
+use base::keyed_semaphore::KeyedSemaphore;
 use chrono::{DateTime, Utc};
-use common::files::Fsync;
-use common::keyed_semaphore::KeyedSemaphore;
 use rusqlite::Connection;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::spawn_blocking;

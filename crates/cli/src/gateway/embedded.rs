@@ -10,9 +10,9 @@ use uuid::Uuid;
 
 use super::gateway_args::failure;
 use crate::{exit::Failure, output::note};
-use common::environment::SystemEnvironment;
-use common::files::Fsync;
-use common::log::Silent;
+use base::environment::SystemEnvironment;
+use base::files::Fsync;
+use base::log::Silent;
 use gateway_server::client_library::{AgentEvent, Connector, Endpoint, Script};
 use gateway_server::{
     Server,

@@ -17,9 +17,9 @@ use crate::{
     output::{LineWriter, note},
     shutdown, text,
 };
-use common::environment::SystemEnvironment;
-use common::files::Fsync;
-use common::log::{Level, Log};
+use base::environment::SystemEnvironment;
+use base::files::Fsync;
+use base::log::{Level, Log};
 use gateway_agent::Supervisor;
 use gateway_server::{
     Server, StartError,

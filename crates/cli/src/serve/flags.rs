@@ -54,7 +54,7 @@ impl FileArgs {
         })?;
         if self.state_dir.is_none() {
             let variable = |name: &str| std::env::var_os(name);
-            common::config::check_state_dir(&config.state_dir, "serve", variable)
+            base::config::check_state_dir(&config.state_dir, "serve", variable)
                 .map_err(Failure::usage)?;
         }
         Ok(config)

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use common::log::{Level, Log};
+use base::log::{Level, Log};
 use parking_lot::Mutex;
 
 use super::Delegation;

@@ -10,8 +10,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
+use base::json::{self, Limits};
 use collective::{CloseCode, ErrorCode};
-use common::json::{self, Limits};
 use egress::websocket::Sender;
 use peer::{PeerError, PeerErrorKind, excerpt};
 

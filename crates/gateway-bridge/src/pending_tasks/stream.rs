@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 use a2a::Event;
-use common::json::encoded_bytes;
+use base::json::encoded_bytes;
 use peer::{BoxFuture, EventStream, NextEvent, PeerError, PeerErrorKind};
 
 use super::task::{PendingTask, TaskProgress};

@@ -52,7 +52,7 @@ impl Ballot {
     /// # Errors
     /// The answer is not a vote. The error is a clause that a member can act on.
     pub(super) fn read(answer: &str) -> Result<Self, String> {
-        let value: Value = common::json::from_str(strip_fence(answer.trim()), FRAME_LIMITS)
+        let value: Value = base::json::from_str(strip_fence(answer.trim()), FRAME_LIMITS)
             .map_err(|error| format!("it is not one JSON object and nothing else ({error})"))?;
         let Value::Object(fields) = value else {
             return Err("it is JSON, but not an object".into());

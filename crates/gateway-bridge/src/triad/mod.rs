@@ -20,9 +20,9 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::delegation;
 use a2a::{Reply, SendRequest, Task};
+use base::environment::Environment;
+use base::log::{Level, Log};
 use collective::{ErrorCode, Tally};
-use common::environment::Environment;
-use common::log::{Level, Log};
 use peer::{BoxFuture, EventStream, PeerError, PeerErrorKind};
 
 use super::proposal::{self, Proposal};

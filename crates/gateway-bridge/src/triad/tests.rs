@@ -12,9 +12,9 @@ use url::Url;
 
 use crate::ListPurpose;
 use a2a::{Event, Part};
+use base::environment::SystemEnvironment;
+use base::log::Silent;
 use collective::Quorum;
-use common::environment::SystemEnvironment;
-use common::log::Silent;
 use peer::{Delivered, Member, NextEvent};
 
 use super::*;

@@ -5,8 +5,8 @@ use std::fmt;
 use serde::Deserialize;
 
 use super::{BackendConfig, Permissions};
+use base::validation;
 use collective::{DELIBERATION_MS, Quorum};
-use common::validation;
 
 /// A configured agent. The gateway lists it even before it connects.
 #[derive(Debug, Clone, Deserialize)]

@@ -26,10 +26,10 @@ pub use paths::default_state_dir;
 
 use std::collections::BTreeMap;
 
-use common::config::ConfigError;
-use common::files::Fsync;
-use common::json::{self, Limits as JsonLimits};
-use common::validation;
+use base::config::ConfigError;
+use base::files::Fsync;
+use base::json::{self, Limits as JsonLimits};
+use base::validation;
 
 /// The schema of the gateway's configuration, as shipped.
 pub const SCHEMA: &str = include_str!("../../../../schema/gateway.schema.json");

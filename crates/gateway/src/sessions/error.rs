@@ -4,8 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use base::text::first_chars;
 use collective::ErrorCode;
-use common::text::first_chars;
 
 use super::name::SessionKey;
 

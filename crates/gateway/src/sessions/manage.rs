@@ -10,8 +10,8 @@ use super::line::{self, Event, Reader, Scanner};
 use super::name::{ACTIVE, ARCHIVE, EXTENSION, SessionKey, file_stem, is_agent_name};
 use super::store::for_each_name;
 use super::{Entry, SessionError, Sessions};
-use common::files;
-use common::json::{self, Limits};
+use base::files;
+use base::json::{self, Limits};
 
 /// Metadata of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -19,8 +19,8 @@ use std::future::Future;
 use std::io;
 use std::sync::Arc;
 
-use common::environment::Environment;
-use common::log::Log;
+use base::environment::Environment;
+use base::log::Log;
 
 pub use error::SessionError;
 pub use line::{Entry, Reader};

@@ -19,9 +19,9 @@ use super::scan::SessionMeta;
 use super::{AGENTS, SessionError};
 use crate::config::ServerConfig;
 use crate::shares::share;
-use common::environment::Environment;
-use common::files::{self, Fsync};
-use common::log::{Level, Log};
+use base::environment::Environment;
+use base::files::{self, Fsync};
+use base::log::{Level, Log};
 
 /// The maximum number of sessions whose metadata stays in memory, at about 300 bytes each.
 const CACHED_SESSIONS: NonZeroUsize = NonZeroUsize::new(32_768).unwrap();

@@ -19,9 +19,9 @@ use super::queue::{PendingLine, Reply};
 use super::quota::FILE_BYTES;
 use super::scan::SessionMeta;
 use super::store::Store;
-use common::files;
-use common::files::Fsync;
-use common::log::Level;
+use base::files;
+use base::files::Fsync;
+use base::log::Level;
 
 /// The maximum number of sessions in one batch.
 const MAX_BATCH: usize = 64;

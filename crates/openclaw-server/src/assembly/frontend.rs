@@ -19,7 +19,7 @@ use url::Url;
 use super::StartError;
 use crate::clients::{ClientFile, ClientFileWatch, registered_clients};
 use crate::config::ServeConfig;
-use common::config::ConfigError;
+use base::config::ConfigError;
 
 /// A bound listener with the clients, limits and certificates of a configuration.
 pub struct Frontend {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use a2a_server::store::memory::MemoryStore;
 use a2a_server::store::sqlite::{self, SqliteStore};
 use a2a_server::store::{TaskStore, redis};
-use common::environment::{Clock as _, SystemEnvironment};
+use base::environment::{Clock as _, SystemEnvironment};
 
 use super::error::StartError;
 use crate::config::{ServeConfig, TaskStoreKind};

@@ -29,9 +29,9 @@ use tokio_util::sync::CancellationToken;
 
 use ::collective::SUBPROTOCOL;
 use a2a::SendRequest;
-use common::backoff::Backoff;
-use common::environment::Environment;
-use common::log::Log;
+use base::backoff::Backoff;
+use base::environment::Environment;
+use base::log::Log;
 use egress::ReqwestClient;
 use gateway_bridge::delegation;
 use gateway_bridge::session_key;

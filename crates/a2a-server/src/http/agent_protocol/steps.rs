@@ -14,7 +14,7 @@ use super::{Failure, InputBody, invalid_input};
 use crate::call_context::CallContext;
 use crate::service::{AGENT, DELEGATION, SendMessage};
 use crate::store::Summary;
-use common::json::encoded_bytes;
+use base::json::encoded_bytes;
 
 /// The metadata key of a message for the additional input of a task or step.
 const ADDITIONAL_INPUT: &str = "openclaw-remote-agent/additional-input";

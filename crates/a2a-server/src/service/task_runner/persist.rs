@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::backoff::Backoff;
+use base::backoff::Backoff;
 use tokio::time::sleep;
 
 use super::super::active_task::TaskEnd;

@@ -4,7 +4,7 @@ use a2a::v1_0::{Artifact, Part};
 
 use super::{RunEnd, TaskRunner};
 use crate::executor::Outcome;
-use common::json::encoded_bytes;
+use base::json::encoded_bytes;
 
 impl TaskRunner {
     /// Returns the size of all artifacts including this one, in bytes of JSON.

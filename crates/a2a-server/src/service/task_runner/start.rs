@@ -8,7 +8,7 @@ use super::super::status;
 use super::{DELEGATION, RunRequest, TaskRunner, UNLOAD_BYTES};
 use crate::executor::{ExecutionEvent, Outcome, RunInput};
 use crate::task_record::TaskRecord;
-use common::json::encoded_bytes;
+use base::json::encoded_bytes;
 
 /// The capacity of the channel of events.
 const EVENT_CAPACITY: usize = 16;

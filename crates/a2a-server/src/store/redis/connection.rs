@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use common::backoff::Backoff;
+use base::backoff::Backoff;
 use redis::aio::MultiplexedConnection;
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind,

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use common::files::{self, Fsync};
+use base::files::{self, Fsync};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::store::StoreError;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use common::files::Fsync;
+use base::files::Fsync;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use a2a::Version;
 use a2a_server::store::sqlite::{Options, SqliteStore};
 use a2a_server::store::{StoreError, TaskStore};
-use common::files::Fsync;
+use base::files::Fsync;
 
 use super::script;
 

@@ -16,10 +16,10 @@ use uuid::Uuid;
 
 use super::*;
 use crate::config::Limits;
+use base::environment::{Clock, IdGenerator};
+use base::files::Fsync;
+use base::log::Recorder;
 use collective::{Envelope, ErrorCode};
-use common::environment::{Clock, IdGenerator};
-use common::files::Fsync;
-use common::log::Recorder;
 
 /// The start time of a test, in milliseconds since 1970.
 const START: u64 = 1_711_843_200_000;

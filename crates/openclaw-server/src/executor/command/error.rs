@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{CommandSettings, RunMode};
-use common::text::first_chars;
-use process::Finished;
+use base::process::Finished;
+use base::text::first_chars;
 
 /// The maximum length of a text of OpenClaw in an error, in characters.
 const MAX_TEXT_CHARS: usize = 1000;

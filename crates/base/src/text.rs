@@ -19,7 +19,7 @@ pub fn first_chars(text: &str, max_chars: usize) -> &str {
 /// # Examples
 ///
 /// ```
-/// use openclaw_remote_agent_common::text::shortened;
+/// use openclaw_remote_agent_base::text::shortened;
 ///
 /// assert_eq!(shortened("äöü", 3), "äöü");
 /// assert_eq!(shortened("äöü", 2), "äö…");
@@ -48,7 +48,7 @@ pub fn excerpt(text: &str) -> String {
 /// # Examples
 ///
 /// ```
-/// use openclaw_remote_agent_common::text::counted;
+/// use openclaw_remote_agent_base::text::counted;
 ///
 /// assert_eq!(counted(1, "agent", "agents"), "1 agent");
 /// assert_eq!(counted(0, "entry", "entries"), "0 entries");

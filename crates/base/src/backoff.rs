@@ -8,7 +8,7 @@ use std::time::Duration;
 /// # Examples
 ///
 /// ```
-/// use openclaw_remote_agent_common::backoff::Backoff;
+/// use openclaw_remote_agent_base::backoff::Backoff;
 /// use std::time::Duration;
 ///
 /// const RECONNECT: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(2));

@@ -39,7 +39,7 @@ const PARSER_DEPTH: usize = 127;
 /// # Examples
 ///
 /// ```
-/// use openclaw_remote_agent_common::json::{self, Limits};
+/// use openclaw_remote_agent_base::json::{self, Limits};
 ///
 /// let limits = Limits { depth: 2, ..Limits::NONE };
 /// assert_eq!(json::from_slice::<Vec<u8>>(b"\xEF\xBB\xBF[1]", limits).unwrap(), [1]);

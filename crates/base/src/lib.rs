@@ -10,11 +10,12 @@
 //! - [`json`]: JSON that other programs wrote, with limits.
 //! - [`text`]: texts for messages, cut and on one line.
 //! - [`jws`]: signatures (RFC 7515); [`files`]: private files and durable renames.
+//! - `process`, with the feature of that name: child processes in a process group of their own.
 //!
 //! # Examples
 //!
 //! ```
-//! use openclaw_remote_agent_common::redact::Secrets;
+//! use openclaw_remote_agent_base::redact::Secrets;
 //!
 //! let secrets = Secrets::in_all_forms(["s3cret-token".into()]);
 //! assert_eq!(secrets.redact("Bearer s3cret-token"), "Bearer [redacted]");
@@ -37,6 +38,8 @@ pub mod keyed_budget;
 pub mod keyed_semaphore;
 pub mod log;
 pub mod panics;
+#[cfg(feature = "process")]
+pub mod process;
 pub mod redact;
 pub mod text;
 pub mod validation;
