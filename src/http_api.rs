@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::remote_agent::{ApiCode, REQUEST_LIMITS, Reason};
-use common::json;
+use base::json;
 
 /// The largest body of a request, in bytes.
 pub const MAX_BODY_BYTES: usize = 1 << 20;

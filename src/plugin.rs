@@ -9,11 +9,12 @@ use std::{
     io, mem,
     num::NonZeroUsize,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
+    sync::{Arc, mpsc},
     task::Poll,
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::{
     runtime::{Builder, Handle, Runtime},
     sync::oneshot,
@@ -22,8 +23,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::config::{Config, ConfigError};
 use crate::remote_agent::{PollIntervals, Reason, RemoteAgent, ToolCall};
-use common::log::{Level, Log};
-use common::panics::{self, Panicked};
+use base::log::{Level, Log};
+use base::panics::{self, Panicked};
 
 pub use assembly::{assemble, assemble_with_network};
 
@@ -228,7 +229,7 @@ impl Plugin {
 
     /// Ends the instance. The receiver disconnects when the plugin has disconnected from the local gateway.
     fn shut_down(&self) -> Option<mpsc::Receiver<()>> {
-        let state = mem::replace(&mut *self.lock(), RuntimeState::Closed);
+        let state = mem::replace(&mut *self.runtime.lock(), RuntimeState::Closed);
         self.closing.cancel();
         self.calls.close();
         // An answered call can still count as running, and its host may end the process now.
@@ -299,7 +300,7 @@ impl Plugin {
     }
 
     fn runtime_handle(&self) -> Result<Handle, StartError> {
-        let mut state = self.lock();
+        let mut state = self.runtime.lock();
         match &*state {
             RuntimeState::Running(runtime) => Ok(runtime.handle().clone()),
             RuntimeState::Closed => Err(StartError::Closed),
@@ -315,11 +316,6 @@ impl Plugin {
                 Ok(handle)
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, RuntimeState> {
-        // A panic under this lock leaves the value consistent.
-        self.runtime.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::log::Silent;
+use base::log::Silent;
 use futures_util::future::join_all;
 use openclaw_remote_agent::plugin::assemble;
 use openclaw_remote_agent::remote_agent::{PollIntervals, RemoteAgent, ToolCall, UpdateCallback};

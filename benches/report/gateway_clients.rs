@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::log::Silent;
+use base::log::Silent;
 use futures_util::{
     SinkExt as _, StreamExt as _,
     stream::{SplitSink, SplitStream},

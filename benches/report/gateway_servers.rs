@@ -2,9 +2,9 @@
 
 use std::{path::Path, sync::Arc};
 
+use base::environment::SystemEnvironment;
+use base::log::Silent;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use common::environment::SystemEnvironment;
-use common::log::Silent;
 use futures_util::{SinkExt as _, StreamExt as _};
 use gateway_server::{Server, config::ServerConfig};
 use serde_json::json;

@@ -11,9 +11,10 @@ use std::{
 
 use a2a::Version;
 use a2a::v1_0::{Artifact, Message, Part, Role, Task, TaskState, TaskStatus};
-use a2a_server::store::{Filter, Fsync, TaskStore, redis, sqlite};
+use a2a_server::store::{Filter, TaskStore, redis, sqlite};
 use a2a_server::task_record::{TaskChange, TaskRecord};
-use common::environment::SystemEnvironment;
+use base::environment::SystemEnvironment;
+use base::files::Fsync;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use testkit::support::{redis_server::RedisServer, target};

@@ -5,9 +5,9 @@ mod record;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use common::log::Log;
+use base::log::Log;
 
-use common::audit::Lines;
+use base::audit::Lines;
 pub use record::Record;
 
 /// The audit log of one instance.

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Serialize, Serializer};
 
-use common::audit::fields::{short, time};
+use base::audit::fields::{short, time};
 
 /// The members of one line. Unknown ones are omitted.
 #[derive(Debug, Clone, Serialize)]

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 
 use super::*;
-use common::log::Level;
+use base::log::Level;
 use testkit::folder::Folder;
 
 /// The audit log of a test.

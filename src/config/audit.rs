@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use common::validation;
+use base::validation;
 
 /// The audit log: caller, time, target and outcome of each call, never its content.
 #[derive(Debug, Clone, Deserialize, Serialize)]

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use common::validation;
+use base::validation;
+use collective::Quorum;
+use gateway_bridge::DialectChoice;
 
 use super::Secret;
 
@@ -17,7 +19,7 @@ pub struct Gateway {
     /// Its address, ws or wss.
     pub url: String,
     /// Its protocol.
-    pub dialect: Dialect,
+    pub dialect: DialectChoice,
     /// The WebSocket subprotocol that is offered.
     pub protocol: String,
     /// The shared token, API key or JWT.
@@ -48,7 +50,7 @@ impl Default for Gateway {
         Self {
             enabled: false,
             url: "ws://127.0.0.1:18789".into(),
-            dialect: Dialect::default(),
+            dialect: DialectChoice::default(),
             protocol: "a2a-v1".into(),
             token: None,
             timeout_ms: 30_000,
@@ -78,22 +80,6 @@ pub struct GatewayTls {
     pub key_file: Option<PathBuf>,
 }
 
-/// The protocol of a gateway.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Dialect {
-    /// Detected from the gateway's first frame.
-    #[default]
-    Auto,
-    /// The OpenClaw gateway's protocol.
-    #[serde(rename = "openclaw")]
-    OpenClaw,
-    /// `a2a-v1`.
-    A2aV1,
-    /// The protocol of the JavaScript gateway.
-    HeretekJs,
-}
-
 /// Three agents that vote.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -115,15 +101,4 @@ impl Default for Triad {
             quorum: Quorum::default(),
         }
     }
-}
-
-/// When a proposal is decided.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Quorum {
-    /// As soon as no missing vote can change the outcome.
-    #[default]
-    Majority,
-    /// When all have voted.
-    All,
 }

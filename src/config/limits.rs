@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use common::validation;
+use base::validation;
 
 /// Limits on a peer's answers, on concurrent calls and on waiting.
 #[derive(Debug, Clone, Deserialize, Serialize)]

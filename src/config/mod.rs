@@ -18,13 +18,13 @@ use serde_json::Value;
 
 pub use audit::Audit;
 pub use auth::{Auth, ClientAuth, KeyPlace};
-pub use common::config::{ConfigError, Secret, SecretMap, card_url, gateway_url, normal_url};
-pub use gateway::{Dialect, Gateway, GatewayTls, Quorum, Triad};
+pub use base::config::{ConfigError, Secret, SecretMap, card_url, gateway_url, normal_url};
+pub use gateway::{Gateway, GatewayTls, Triad};
 pub use limits::Limits;
 pub use policy::Policy;
 pub use target::{Approval, ProtocolVersion, TargetConfig, TlsFiles};
 
-use common::{json, validation};
+use base::{json, validation};
 
 pub const SCHEMA: &str = include_str!("../../schema/config.schema.json");
 

@@ -1,7 +1,7 @@
 //! Limits on what requests may set.
 use serde::{Deserialize, Serialize};
 
-use common::validation;
+use base::validation;
 
 /// Limits on what requests may set.
 #[derive(Debug, Clone, Deserialize, Serialize)]

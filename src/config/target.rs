@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use common::validation;
+use base::validation;
 
 use super::{Auth, Secret, SecretMap};
 

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
-use common::config::with_presumed_scheme;
+use base::config::with_presumed_scheme;
 use serde_json::json;
 
 fn refused(config: &Value) -> String {

@@ -20,8 +20,8 @@ use tokio_util::sync::CancellationToken;
 use crate::config::ConfigError;
 use crate::plugin::{self, CallInput, Plugin, UpdateCallback};
 use crate::remote_agent::{Reason, RemoteAgent};
-use common::log::{Level, Log, Silent};
-use common::panics::{self, Panicked};
+use base::log::{Level, Log, Silent};
+use base::panics::{self, Panicked};
 
 /// Returns the module that [`load`](openclaw_remote_agent_interface::load) finds in the library.
 #[export_root_module]

@@ -9,7 +9,7 @@ pub mod abi;
 pub mod node;
 mod pieces;
 
-use common::panics::Panicked;
+use base::panics::Panicked;
 
 /// Returns the error for a panic while a configuration is parsed, in the shape of a configuration error.
 fn config_panicked(panicked: &Panicked) -> String {

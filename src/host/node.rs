@@ -5,7 +5,7 @@
 
 use std::{
     mem, ptr,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 
@@ -18,14 +18,15 @@ use napi::{
     },
 };
 use napi_derive::napi;
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::pieces;
 use crate::http_api::{ApiError, ApiRequest, ApiResponse, Route};
 use crate::plugin::{self, CallInput, Plugin, UpdateCallback};
-use common::log::{Level, Log, Silent};
-use common::{blocking, panics};
+use base::log::{Level, Log, Silent};
+use base::{blocking, panics};
 
 /// A JavaScript function that any thread may queue a call of. It takes no error argument, and it is weak: it does not
 /// keep the process alive.
@@ -388,10 +389,7 @@ struct CallPromise {
 
 impl Drop for CallPromise {
     fn drop(&mut self) {
-        let deferred = self
-            .deferred
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
+        let deferred = self.deferred.get_mut();
         let (Some(deferred), Some(answer)) = (deferred.take(), self.answer.take()) else {
             return;
         };

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::config::{Config, ConfigError};
 use crate::remote_agent::{PollIntervals, RemoteAgent};
 use a2a_client::A2aPeerProvider;
-use common::environment::{Environment, SystemEnvironment};
-use common::log::Log;
+use base::environment::{Environment, SystemEnvironment};
+use base::log::Log;
 use egress::{
     HttpClient, ReqwestClient,
     proxy::{Proxies, ProxySettings},
@@ -75,6 +75,6 @@ fn retry_context(env: Arc<dyn Environment>) -> RetryContext {
     let random = Arc::clone(&env);
     RetryContext {
         wall: Arc::new(move || env.system_time()),
-        random: Arc::new(move || random.uuid().as_u64_pair().0 as f64 / u64::MAX as f64),
+        random: Arc::new(move || random.random()),
     }
 }

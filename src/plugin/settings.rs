@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use crate::config::{Config, ConfigError, Dialect, Gateway, Quorum, Secret, gateway_url};
+use crate::config::{Config, ConfigError, Gateway, Secret, gateway_url};
 use crate::targets::local_trust;
-use collective;
-use gateway_bridge::{DialectChoice, Settings, TriadSettings};
+use gateway_bridge::{Settings, TriadSettings};
 
 /// Returns how to reach the configured gateway; `None` where it is disabled or its secret is unresolved.
 ///
@@ -20,12 +19,7 @@ pub(super) fn settings(config: &Config) -> Result<Option<Settings>, ConfigError>
         .map_err(|reason| ConfigError::at("/gateway/url", format!("the URL {reason}")))?;
     Ok(Some(Settings {
         url,
-        dialect: match gateway.dialect {
-            Dialect::Auto => DialectChoice::Auto,
-            Dialect::OpenClaw => DialectChoice::OpenClaw,
-            Dialect::A2aV1 => DialectChoice::A2aV1,
-            Dialect::HeretekJs => DialectChoice::HeretekJs,
-        },
+        dialect: gateway.dialect,
         protocol: gateway.protocol.clone(),
         // A call without the secret fails before it reaches the gateway.
         token: gateway.token.as_ref().and_then(|token| match token {
@@ -49,16 +43,14 @@ fn triad(gateway: &Gateway) -> TriadSettings {
     TriadSettings {
         members: gateway.triad.members.clone(),
         deadline: Duration::from_millis(gateway.triad.deadline_ms),
-        quorum: match gateway.triad.quorum {
-            Quorum::Majority => collective::Quorum::Majority,
-            Quorum::All => collective::Quorum::All,
-        },
+        quorum: gateway.triad.quorum,
     }
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use gateway_bridge::DialectChoice;
     use secrecy::ExposeSecret as _;
     use serde_json::{Value, json};
 

@@ -9,7 +9,7 @@ use std::panic::resume_unwind;
 use serde_json::{Value, json};
 
 use super::*;
-use common::log::{Recorder, Silent};
+use base::log::{Recorder, Silent};
 use testkit::conformance::gateways::{Gateways, LogEvent, Received};
 
 /// Panics without the output of the panic hook.

@@ -12,14 +12,11 @@
 //! - No snapshot removes an artifact. An artifact that it does not show stays, behind those that it shows.
 
 use std::collections::HashMap;
-use std::io;
-
-use serde::Serialize;
 
 use crate::config::Limits;
 use a2a::{Artifact, Task};
-use common::json;
-use common::redact::Secrets;
+use base::json;
+use base::redact::Secrets;
 
 use super::error::{Reason, ToolError};
 
@@ -309,26 +306,7 @@ fn keeps_order(changes: &[SnapshotChange], len: usize) -> bool {
 /// Returns the bytes that an artifact counts against the limit, like a piece of the same values.
 fn counted_bytes(artifact: &Artifact) -> usize {
     let memory = artifact.values().map(json::memory).sum();
-    json::counted_bytes(json_len(artifact), memory)
-}
-
-/// Returns the length of `value` as JSON, in bytes.
-pub(super) fn json_len(value: &impl Serialize) -> usize {
-    struct ByteCounter(usize);
-    impl io::Write for ByteCounter {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut count = ByteCounter(0);
-    // Counting cannot fail, and the value came as JSON.
-    let _ = serde_json::to_writer(&mut count, value);
-    count.0
+    json::counted_bytes(json::encoded_bytes(artifact), memory)
 }
 
 #[cfg(test)]

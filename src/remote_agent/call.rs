@@ -12,8 +12,8 @@ use tokio::time::Instant;
 use crate::handles::{Handle, NewHandle};
 use crate::targets::{FetchedCard, Target};
 use a2a::{Artifact, Event, ShapeError, Task, TaskState};
-use common::blocking;
-use common::redact::Secrets;
+use base::blocking;
+use base::redact::Secrets;
 use peer::{CallOptions, Delivered, HostSession, Peer, PeerError, PeerErrorKind};
 
 use super::artifact_text::{ArtifactPage, ids_and_state};

@@ -1,15 +1,14 @@
 //! The metrics of a call: spans around its exchanges with the peer, and numbers and ids for the audit log, without
 //! content.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tracing::{Instrument as _, debug_span};
 
 use a2a::{Event, Reply, SendRequest, Task, TaskState, Transport};
+use base::json::encoded_bytes;
 use peer::{EventStream, Peer, PeerError};
 
-use super::artifacts::json_len;
 use super::collected::set_id;
 
 /// The metrics of one call. The call records them; the audit log reads them, also if the call is dropped.
@@ -50,7 +49,7 @@ impl CallMetrics {
 
     /// Locks the recorded values.
     pub(super) fn recorded(&self) -> MutexGuard<'_, RecordedMetrics> {
-        self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
+        self.recorded.lock()
     }
 
     /// Records the transport of `peer`.
@@ -190,5 +189,5 @@ impl CallMetrics {
 }
 
 fn length(value: &Value) -> u64 {
-    json_len(value) as u64
+    encoded_bytes(value) as u64
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use common::json;
+use base::json;
 use gateway_bridge::delegation::Delegation;
 use peer::HostSession;
 

@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use crate::config::Limits;
 use a2a::{Artifact, Event, Message, Task, TaskState, text_at, texts_mut};
-use common::json;
-use common::redact::{MARK, Secrets};
+use base::json;
+use base::redact::{MARK, Secrets};
 
 use super::artifacts::{Artifacts, Gap, Source};
 use super::error::ToolError;

@@ -1,11 +1,12 @@
 //! Limits on concurrent calls.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+use futures_util::FutureExt as _;
+use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
 
 use crate::config::Limits;
+use base::keyed_semaphore::{KeyedPermit, KeyedSemaphore};
 use peer::Delivered;
 
 use super::deadline::Deadline;
@@ -18,25 +19,15 @@ pub(super) struct ConcurrencyLimiter {
     all: Semaphore,
     max: usize,
     max_per_target: usize,
-    /// One semaphore for each target with calls that run or wait. The last call removes it, because requests may name
-    /// any number of targets.
-    targets: Mutex<HashMap<Arc<str>, TargetSemaphore>>,
-}
-
-/// The semaphore of a target.
-#[derive(Debug)]
-struct TargetSemaphore {
-    permits: Arc<Semaphore>,
-    /// How many calls run or wait. Changes under the lock of the map, so that exactly one call is the last.
-    registrations: usize,
+    /// The permits of targets. Requests may name any number of targets.
+    targets: KeyedSemaphore<Arc<str>>,
 }
 
 /// Permission to run one call, until it is dropped.
 #[derive(Debug)]
 pub(super) struct CallPermit<'a> {
     _common: SemaphorePermit<'a>,
-    _of_target: OwnedSemaphorePermit,
-    _registration: Registration<'a>,
+    _of_target: KeyedPermit<Arc<str>>,
 }
 
 impl ConcurrencyLimiter {
@@ -45,7 +36,7 @@ impl ConcurrencyLimiter {
             all: Semaphore::new(limits.concurrency.min(Semaphore::MAX_PERMITS)),
             max: limits.concurrency,
             max_per_target: limits.concurrency_per_target.min(Semaphore::MAX_PERMITS),
-            targets: Mutex::default(),
+            targets: KeyedSemaphore::new(limits.concurrency_per_target),
         }
     }
 
@@ -61,12 +52,12 @@ impl ConcurrencyLimiter {
         deadline
             .check_cancelled()
             .map_err(|error| error.delivered(Delivered::No))?;
-        let (registration, permits) = self.register(target);
-        // tokio's semaphores are fair: while a call waits, `try_acquire` fails for later ones.
-        let target_permit = match Arc::clone(&permits).try_acquire_owned() {
-            Ok(permit) => permit,
-            Err(_) => {
-                let permit = permits.acquire_owned();
+        // tokio's semaphores are fair: while a call waits, later ones get no permit.
+        let mut waiting = self.targets.acquire(Arc::clone(target));
+        let target_permit = match (&mut waiting).now_or_never() {
+            Some(permit) => permit,
+            None => {
+                let permit = waiting.map(Ok::<_, AcquireError>);
                 Box::pin(self.acquire_within(
                     deadline,
                     permit,
@@ -86,7 +77,6 @@ impl ConcurrencyLimiter {
         Ok(CallPermit {
             _common: common,
             _of_target: target_permit,
-            _registration: registration,
         })
     }
 
@@ -108,45 +98,6 @@ impl ConcurrencyLimiter {
             }
         }
     }
-
-    fn register(&self, target: &Arc<str>) -> (Registration<'_>, Arc<Semaphore>) {
-        let mut targets = self.targets();
-        let entry = targets
-            .entry(Arc::clone(target))
-            .or_insert_with(|| TargetSemaphore {
-                permits: Arc::new(Semaphore::new(self.max_per_target)),
-                registrations: 0,
-            });
-        entry.registrations += 1;
-        let registration = Registration {
-            concurrency_limiter: self,
-            target: Arc::clone(target),
-        };
-        (registration, Arc::clone(&entry.permits))
-    }
-
-    fn targets(&self) -> MutexGuard<'_, HashMap<Arc<str>, TargetSemaphore>> {
-        self.targets.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A call's registration at its target's semaphore.
-#[derive(Debug)]
-struct Registration<'a> {
-    concurrency_limiter: &'a ConcurrencyLimiter,
-    target: Arc<str>,
-}
-
-impl Drop for Registration<'_> {
-    fn drop(&mut self) {
-        let mut targets = self.concurrency_limiter.targets();
-        if let Some(entry) = targets.get_mut(&self.target) {
-            entry.registrations -= 1;
-            if entry.registrations == 0 {
-                targets.remove(&self.target);
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -154,7 +105,6 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use std::time::Duration;
 
-    use futures_util::FutureExt as _;
     use tokio_util::sync::CancellationToken;
 
     use super::*;
@@ -291,15 +241,15 @@ mod tests {
             .acquire(&named("b"), &seconds(0))
             .await
             .unwrap_err();
-        assert_eq!(concurrency_limiter.targets().len(), 1);
+        assert_eq!(concurrency_limiter.targets.len(), 1);
         drop(running);
-        assert!(concurrency_limiter.targets().is_empty());
+        assert!(concurrency_limiter.targets.is_empty());
         for i in 0..100 {
             concurrency_limiter
                 .acquire(&named(&i.to_string()), &seconds(1))
                 .await
                 .unwrap();
         }
-        assert!(concurrency_limiter.targets().is_empty());
+        assert!(concurrency_limiter.targets.is_empty());
     }
 }

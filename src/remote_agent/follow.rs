@@ -11,7 +11,7 @@ use peer::{EventStream, Peer, PeerError, PeerErrorKind};
 use super::artifacts::{Gap, Source};
 use super::call::{Call, Incomplete};
 use super::error::{Reason, ToolError};
-use super::poll::{pauses, poll};
+use super::poll::poll;
 use super::read_stream::{ConnectionEnd, FirstEvent, LostConnection, read_stream};
 use super::recovery::{Place, Recovery, after};
 
@@ -173,7 +173,8 @@ async fn fetch_missed(call: &mut Call<'_>, peer: &dyn Peer) -> Result<(), ToolEr
     if gap == Gap::None {
         return Ok(());
     }
-    let mut pauses = pauses(call.poll_intervals()).take(MAX_REPEATED_FETCHES);
+    let pauses = call.poll_intervals().polls().delays();
+    let mut pauses = pauses.take(MAX_REPEATED_FETCHES);
     loop {
         let answer = timeout(call.poll_intervals().idle, call.get_task(peer, &task_id));
         let pause = match call.deadline.run(answer).await? {

@@ -40,9 +40,10 @@ mod task_actions;
 mod update_pacer;
 mod update_redaction;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tracing::instrument::WithSubscriber as _;
@@ -52,10 +53,10 @@ use crate::config::{Config, ConfigError, Limits, MAX_CALL_TIMEOUT, Policy, ToolS
 use crate::handles::{Handle, Handles, NewHandle};
 use crate::targets::{Callbacks, CardCache, Catalog, Target};
 use crate::trace::{self, Spans};
-use common::environment::Environment;
-use common::json;
-use common::log::{Level, Log};
-use common::validation::{self, violation};
+use base::environment::Environment;
+use base::json;
+use base::log::{Level, Log};
+use base::validation::{self, violation};
 use peer::{BoxFuture, LocalGateway, PeerProvider};
 
 pub use definition::TOOL_NAME;
@@ -286,7 +287,7 @@ impl RemoteAgent {
             .await;
         }
         let resolved = admission::resolve(&request, &self.catalog, call_audit, |handle| {
-            self.lock().resolve(handle, self.env.now())
+            self.handles.lock().resolve(handle, self.env.now())
         })?;
         let errors = rules::target_rules(&request, &resolved.target);
         if !errors.is_empty() {
@@ -384,12 +385,9 @@ impl RemoteAgent {
     }
 
     fn insert_handle(&self, task: NewHandle<'_, Target>, handle: Option<Handle>) -> Handle {
-        self.lock()
+        self.handles
+            .lock()
             .insert(task, handle, self.env.now(), || self.env.uuid())
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Handles<Target>> {
-        self.handles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

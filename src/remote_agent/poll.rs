@@ -1,7 +1,5 @@
 //! Polls a task's state, where the peer cannot stream it.
 
-use std::time::Duration;
-
 use tokio::time::sleep;
 
 use peer::Peer;
@@ -9,7 +7,6 @@ use peer::Peer;
 use super::artifacts::{Gap, Source};
 use super::call::{Call, Incomplete};
 use super::error::ToolError;
-use super::poll_intervals::PollIntervals;
 use super::read_stream::{ConnectionEnd, LostConnection};
 use super::recovery::{MAX_FAILED_QUERIES, MAX_UNCHANGED, Place, Recovery, after};
 
@@ -26,7 +23,7 @@ pub(super) async fn poll(
     immediately: bool,
     may_be_over: bool,
 ) -> Result<ConnectionEnd, ToolError> {
-    let mut pauses = pauses(call.poll_intervals());
+    let mut pauses = call.poll_intervals().polls().delays();
     let mut pause = if immediately { None } else { pauses.next() };
     let (mut failed, mut unchanged) = (0, 0);
     loop {
@@ -70,27 +67,5 @@ pub(super) async fn poll(
             }
         }
         pause = pauses.next();
-    }
-}
-
-/// Returns the pauses between polls: each twice as long as the one before, up to the longest.
-pub(super) fn pauses(poll_intervals: &PollIntervals) -> impl Iterator<Item = Duration> + use<> {
-    let longest = poll_intervals.longest_poll;
-    std::iter::successors(Some(poll_intervals.first_poll.min(longest)), move |pause| {
-        Some((*pause * 2).min(longest))
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn polls_back_off_to_the_maximum() {
-        let pauses: Vec<_> = pauses(&PollIntervals::default())
-            .map(|pause| pause.as_secs())
-            .take(6)
-            .collect();
-        assert_eq!(pauses, [1, 2, 4, 8, 10, 10]);
     }
 }

@@ -14,9 +14,6 @@ use super::recovery::{
     MAX_UNCHANGED, MAX_UNREADABLE_EVENTS, Place, Recovery, after, is_unsupported,
 };
 
-/// How often the pause between two polls of a silent stream doubles at most.
-const MAX_DOUBLINGS: u32 = 3;
-
 /// The end of a connection.
 #[derive(Debug)]
 pub(super) enum ConnectionEnd {
@@ -207,10 +204,11 @@ async fn next_event(
         }
         call.release_update();
     }
-    let mut idle = poll_intervals.idle;
+    let mut polls = 0;
     let mut foreign = 0;
     loop {
-        if let Ok(step) = timeout(idle, &mut step).await {
+        let silence = poll_intervals.silences().delay(polls);
+        if let Ok(step) = timeout(silence, &mut step).await {
             return StreamStep::Event(step);
         }
         let task = select! {
@@ -227,7 +225,7 @@ async fn next_event(
             let step = timeout(poll_intervals.final_wait, &mut step).await;
             return step.map_or(StreamStep::Ended(Some(task)), StreamStep::Event);
         }
-        idle = (idle * 2).min(poll_intervals.idle * (1 << MAX_DOUBLINGS));
+        polls += 1;
     }
 }
 

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use a2a::Part;
-use common::validation;
+use base::validation;
 
 use super::continuation::ReceivedContinuation;
 

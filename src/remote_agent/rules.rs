@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::targets::{Callbacks, Catalog, TargetError};
 use crate::trace;
-use common::validation::{escape, violation};
+use base::validation::{escape, violation};
 use gateway_bridge::delegation;
 
 pub(super) use target_rules::target_rules;

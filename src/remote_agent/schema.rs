@@ -4,7 +4,7 @@ use jsonschema::Validator;
 use serde_json::{Map, Value, json};
 
 use crate::targets::{Catalog, Local, NAME_PATTERN, local_alias};
-use common::validation;
+use base::validation;
 
 /// The shipped schema of requests; an instance adds its aliases.
 pub const SCHEMA: &str = include_str!("../../schema/request.schema.json");

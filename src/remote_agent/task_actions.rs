@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use a2a::Reply;
-use common::validation::violation;
+use base::validation::violation;
 
 use super::call::Call;
 use super::error::ToolError;

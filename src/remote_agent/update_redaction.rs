@@ -12,7 +12,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use a2a::texts_mut;
-use common::redact::{Redactor, Secrets};
+use base::redact::{Redactor, Secrets};
 
 /// Up to this many bytes of a secret's start are shown at the end of a message, because no later piece completes it.
 pub(super) const MAX_SHOWN_PREFIX_BYTES: usize = 3;

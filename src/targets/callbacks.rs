@@ -1,6 +1,6 @@
 //! Callback URLs that a request may give to a peer.
 
-use common::config::contains_url;
+use base::config::contains_url;
 use url::Url;
 
 use crate::config::{Config, normal_url};

@@ -1,13 +1,14 @@
 //! The cache of agent cards.
 
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use lru::LruCache;
+use parking_lot::Mutex;
 
 use a2a::Card;
-use common::environment::Environment;
+use base::environment::Environment;
 use peer::{CallOptions, CardEtag, Discovered, PeerError, PeerErrorKind, PeerProvider};
 
 use super::Target;
@@ -110,7 +111,7 @@ impl CardCache {
         timeout: Duration,
     ) -> Result<FetchedCard, PeerError> {
         let deadline = tokio::time::Instant::now() + timeout;
-        let cached = lock(&slot.cached).clone();
+        let cached = slot.cached.lock().clone();
         let permit = slot.fetching.lock();
         let _fetching = match cached {
             None => permit.await,
@@ -124,7 +125,7 @@ impl CardCache {
         if let Some(known) = self.cached_if_fresh(slot) {
             return Ok(known);
         }
-        let stale_card = lock(&slot.cached).clone();
+        let stale_card = slot.cached.lock().clone();
         let validator = stale_card
             .as_ref()
             .and_then(|cached| cached.validator.as_ref());
@@ -164,7 +165,7 @@ impl CardCache {
             clock_skew: date.and_then(|date| clock_skew(date, refreshed)),
         };
         let fresh_until = self.env.now() + max_age.unwrap_or(self.ttl).min(MAX_CACHE_AGE);
-        *lock(&slot.cached) = Some(CachedCard {
+        *slot.cached.lock() = Some(CachedCard {
             known: known.clone(),
             validator,
             fresh_until,
@@ -217,7 +218,7 @@ impl CardCache {
     }
 
     fn cached_if_fresh(&self, slot: &Slot) -> Option<FetchedCard> {
-        let cached = lock(&slot.cached);
+        let cached = slot.cached.lock();
         let cached = cached
             .as_ref()
             .filter(|cached| self.env.now() < cached.fresh_until)?;
@@ -225,7 +226,7 @@ impl CardCache {
     }
 
     fn slot(&self, target: &Target) -> Arc<Slot> {
-        let mut slots = lock(&self.slots);
+        let mut slots = self.slots.lock();
         Arc::clone(slots.get_or_insert(Arc::clone(&target.key), Arc::default))
     }
 }
@@ -243,10 +244,6 @@ fn clock_skew(date: SystemTime, now: SystemTime) -> Option<i64> {
 fn refresh_timeout() -> PeerError {
     let message = "the agent card did not arrive in time";
     PeerError::new(PeerErrorKind::CardUnavailable, message).undelivered()
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

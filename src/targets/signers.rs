@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::config::TargetConfig;
-use common::jws::KeySet;
+use base::jws::KeySet;
 use peer::CardKeys;
 
 use super::files;

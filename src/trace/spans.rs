@@ -3,17 +3,18 @@
 use std::collections::HashMap;
 use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::Interest;
 use tracing::{Dispatch, Event, Metadata, Subscriber};
 
-use common::environment::Environment;
-use common::log::{Level, Log};
+use base::environment::Environment;
+use base::log::{Level, Log};
 
 /// The spans of one instance. Each span is logged to the instance's own log when it ends. A call carries the dispatcher
 /// with its future, so nothing is global.
@@ -64,11 +65,7 @@ struct OpenSpan {
     holders: usize,
 }
 
-impl SpanLog {
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, OpenSpan>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+impl SpanLog {}
 
 /// Only spans of this crate are logged. Libraries open spans too, and some carry peer data in their fields.
 fn is_own(metadata: &Metadata<'_>) -> bool {
@@ -104,25 +101,25 @@ impl Subscriber for SpanLog {
             fields,
             holders: 1,
         };
-        self.lock().insert(id, open);
+        self.open.lock().insert(id, open);
         Id::from_u64(id)
     }
 
     fn record(&self, span: &Id, values: &Record<'_>) {
-        if let Some(open) = self.lock().get_mut(&span.into_u64()) {
+        if let Some(open) = self.open.lock().get_mut(&span.into_u64()) {
             values.record(&mut open.fields);
         }
     }
 
     fn clone_span(&self, id: &Id) -> Id {
-        if let Some(open) = self.lock().get_mut(&id.into_u64()) {
+        if let Some(open) = self.open.lock().get_mut(&id.into_u64()) {
             open.holders += 1;
         }
         id.clone()
     }
 
     fn try_close(&self, id: Id) -> bool {
-        let mut all = self.lock();
+        let mut all = self.open.lock();
         let Some(open) = all.get_mut(&id.into_u64()) else {
             return false;
         };
@@ -176,8 +173,8 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use common::environment::{Clock, IdGenerator};
-    use common::log::{Recorder, Silent};
+    use base::environment::{Clock, IdGenerator};
+    use base::log::{Recorder, Silent};
 
     /// An environment in which no time passes.
     struct Still(Instant);

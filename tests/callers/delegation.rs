@@ -1,6 +1,6 @@
 //! Chains of delegations.
 
-use common::log::Silent;
+use base::log::Silent;
 use gateway_bridge::delegation::{Delegation, DelegationFile, METADATA_KEY};
 use serde_json::{Value, json};
 use testkit::conformance::Peers;

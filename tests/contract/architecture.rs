@@ -159,12 +159,12 @@ fn protocol_crates_link_no_openclaw_and_no_sockets() {
     let arrows = arrows();
     assert_eq!(
         linked(&arrows, "collective"),
-        BTreeSet::from(["common".to_owned()])
+        BTreeSet::from(["base".to_owned()])
     );
     assert_eq!(linked(&arrows, "a2a"), BTreeSet::new());
     assert_eq!(
         linked(&arrows, "a2a-server"),
-        BTreeSet::from(["a2a", "common", "http-server"].map(str::to_owned))
+        BTreeSet::from(["a2a", "base", "http-server"].map(str::to_owned))
     );
 }
 

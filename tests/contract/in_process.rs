@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::LazyLock;
 
-use common::validation;
+use base::validation;
 use jsonschema::Validator;
 use serde_json::{Value, json};
 use testkit::conformance::{Driver, Failure, Step};

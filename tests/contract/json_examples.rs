@@ -8,7 +8,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use common::validation;
+use base::validation;
 use gateway_server::config::ServerConfig;
 use openclaw_remote_agent::audit::Record;
 use openclaw_remote_agent::config;
@@ -81,7 +81,7 @@ fn check_config(config: &Value, place: &str, files: &Files) {
     assert!(violations.is_empty(), "{place}: {violations:?}");
     let mut config = config.clone();
     files.put_into(&mut config);
-    let log = Arc::new(common::log::Silent);
+    let log = Arc::new(base::log::Silent);
     Plugin::new(&config.to_string(), log).unwrap_or_else(|error| panic!("{place}: {error}"));
 }
 
@@ -163,7 +163,7 @@ impl Files {
 #[tokio::test]
 async fn example_of_too_deep_delegation_is_refused() {
     let config = json!({"targets": [{"alias": "support", "baseUrl": "https://support.example"}]});
-    let log = Arc::new(common::log::Silent);
+    let log = Arc::new(base::log::Silent);
     let plugin = Arc::new(Plugin::new(&config.to_string(), log).unwrap());
     let examples = blocks(&text("docs/how-to/policy.md"), "json");
     let operation = examples

@@ -345,7 +345,7 @@ async fn handle_belongs_to_one_alias_of_its_url() {
 async fn reported(request: &str) -> (String, String, String) {
     let config =
         json!({"targets": [{"alias": "desk", "baseUrl": "https://desk.example", "default": true}]});
-    let log = std::sync::Arc::new(common::log::Silent);
+    let log = std::sync::Arc::new(base::log::Silent);
     let plugin = std::sync::Arc::new(Plugin::new(&config.to_string(), log).unwrap());
     let job = CallInput {
         request: request.to_owned(),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::validation;
+use base::validation;
 use openclaw_remote_agent::remote_agent::{Reason, RemoteAgent};
 use serde_json::{Value, json};
 use testkit::conformance::{Options, run_suite};

@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use common::log::Silent;
+use base::log::Silent;
 use openclaw_remote_agent::plugin::{CallInput, Plugin};
 use serde_json::{Value, json};
 use testkit::conformance::Peers;

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use common::log::{Level, Log};
+use base::log::{Level, Log};
 use openclaw_remote_agent::plugin;
 use openclaw_remote_agent::remote_agent::{PollIntervals, RemoteAgent, ToolCall};
 use serde_json::{Value, json};

@@ -4,8 +4,8 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, TcpListener};
 use std::sync::{Arc, Mutex};
 
-use common::environment::SystemEnvironment;
-use common::log::{Level, Log};
+use base::environment::SystemEnvironment;
+use base::log::{Level, Log};
 use egress::{
     BoxFuture, ReqwestClient,
     lookup::Lookup,

@@ -1,6 +1,6 @@
 //! Results have the contract's shape for any valid answer of A2A 1.0.
 
-use common::validation;
+use base::validation;
 use proptest::{collection::vec, option, prelude::*, sample::select, test_runner::TestCaseError};
 use serde_json::{Map, Value, json};
 use tokio::runtime::Runtime;

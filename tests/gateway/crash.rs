@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use common::{environment::SystemEnvironment, log::Silent};
+use base::{environment::SystemEnvironment, log::Silent};
 use egress::{
     AddressPolicy, ReqwestClient,
     websocket::{self, Dial, Frame, Opened},

@@ -11,7 +11,7 @@ mod node_api;
 pub(crate) use crate::support::process;
 mod rust_abi;
 
-use common::log::Silent;
+use base::log::Silent;
 use gateway_bridge::delegation::{Delegation, DelegationFile, METADATA_KEY};
 use openclaw_remote_agent_interface::{RNone, RSome, load};
 use serde_json::{Value, json};

@@ -7,7 +7,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use common::log::Silent;
+use base::log::Silent;
 use openclaw_remote_agent::plugin::{CallInput, Plugin};
 use serde_json::{Value, json};
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use a2a::v1_0::{Message, Part, Role};
 use a2a_server::executor::{ExecutionEvent, Executor, Outcome, RunInput};
-use common::environment::SystemEnvironment;
-use common::log::Silent;
+use base::environment::SystemEnvironment;
+use base::log::Silent;
 use gateway_bridge::Settings;
 use openclaw_server::executor::{CommandExecutor, CommandSettings, GatewayExecutor, GatewayRuns};
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use common::log::{Level, Log};
+use base::log::{Level, Log};
 use openclaw_remote_agent::plugin::{self, CallInput, Plugin};
 use serde_json::Value;
 use testkit::conformance::{Driver, Failure, Step, driver};

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use common::log::Log;
+use base::log::Log;
 use openclaw_remote_agent::plugin::{CallInput, Plugin};
 use serde_json::{Value, json};
 use testkit::conformance::Peers;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use a2a::{Card, ErrorReason, Reply, SendRequest, Task, Transport, Version};
-use common::redact::Secrets;
+use base::redact::Secrets;
 use peer::{BoxFuture, Delivered, EventStream, NegotiatedProtocol, Peer, PeerError, PeerErrorKind};
 
 use super::error_body::{confirms_version, has_reason};

@@ -6,7 +6,7 @@ use serde_json::Value;
 use url::Url;
 
 use a2a::{Card, Dialect, Reply, SendRequest, Task, Transport, Version};
-use common::redact;
+use base::redact;
 use peer::{BoxFuture, EventStream, NegotiatedProtocol, Peer, PeerError, PeerErrorKind};
 
 use super::decoder::{Decoder, shape_error};

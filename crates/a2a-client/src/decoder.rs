@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use a2a::{Dialect, Event, Reply, ShapeError, Transport};
-use common::json::{self, Limits};
+use base::json::{self, Limits, encoded_bytes};
 use peer::{PeerError, PeerErrorKind, excerpt, is_keep_alive};
 
 use super::error_body::{MAX_ERROR_DATA, code, kind_of, parse, reason_in};
@@ -144,7 +144,7 @@ fn rpc_error(mut error: Value, secrets: &PeerSecrets) -> PeerError {
     peer_error.rpc_code = code;
     peer_error.rpc_data = error
         .get("data")
-        .filter(|data| !data.is_null() && data.to_string().len() <= MAX_ERROR_DATA)
+        .filter(|data| !data.is_null() && encoded_bytes(data) <= MAX_ERROR_DATA)
         .cloned();
     peer_error
 }

@@ -8,7 +8,7 @@ use url::Url;
 
 use a2a::Card;
 use a2a::Security;
-use common::json::{self, JsonErrorKind};
+use base::json::{self, JsonErrorKind};
 use egress::redirect;
 use egress::{HttpClient, Request, body};
 use peer::{CardEtag, CardLocation, Discovered, PeerConfig, PeerError, PeerErrorKind};

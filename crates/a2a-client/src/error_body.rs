@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use a2a::ErrorReason;
+use base::json::encoded_bytes;
 use peer::{PeerError, PeerErrorKind, excerpt};
 
 use super::peer_secrets::PeerSecrets;
@@ -84,7 +85,7 @@ pub(super) fn parse(body: &Value, secrets: &PeerSecrets) -> Option<PeerError> {
     error.rpc_code = rpc_code;
     error.rpc_data = inner
         .get("details")
-        .filter(|details| details.is_array() && details.to_string().len() <= MAX_ERROR_DATA)
+        .filter(|details| details.is_array() && encoded_bytes(details) <= MAX_ERROR_DATA)
         .cloned()
         .map(|mut details| {
             secrets.scrub_error(&mut details);

@@ -9,7 +9,7 @@ use serde_json::Value;
 use url::Url;
 
 use a2a::{Security, Version};
-use common::{blocking, json};
+use base::{blocking, json};
 use egress::auth::Authorization;
 use egress::credential::Trust;
 use egress::sse::{self, EventReader, Opened, SseLimits};

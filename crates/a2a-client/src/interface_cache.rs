@@ -1,10 +1,11 @@
 //! Facts about interfaces that calls discovered, kept as long as the instance.
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use lru::LruCache;
+use parking_lot::Mutex;
 use url::Url;
 
 use a2a::{Transport, Version};
@@ -35,7 +36,7 @@ impl InterfaceCache {
 
     /// Returns the shared state of an interface.
     pub(super) fn get_or_insert(&self, interface: InterfaceKey) -> Arc<InterfaceState> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         Arc::clone(all.get_or_insert(interface, Arc::default))
     }
 }
@@ -69,7 +70,7 @@ impl Flag {
 impl InterfaceState {
     /// Returns the credentials of `config`, those of the last call if that had the same ones.
     pub(super) fn secrets(&self, config: &PeerConfig) -> Arc<PeerSecrets> {
-        let mut last = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.secrets.lock();
         if let Some(last) = last.as_ref().filter(|last| last.matches(config)) {
             return Arc::clone(last);
         }

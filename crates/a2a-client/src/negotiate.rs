@@ -6,6 +6,7 @@ use std::fmt;
 use url::{Host, Url};
 
 use a2a::{Card, Interface, Transport, Version};
+use egress::address::is_this_machine;
 use peer::{CardLocation, PeerConfig, PeerError, PeerErrorKind, Transports, excerpt};
 
 /// The maximum number of transports or versions in an error.
@@ -252,7 +253,7 @@ fn card_location(config: &PeerConfig) -> &Url {
 /// on this machine too. The host of the card (`base`) has just answered. With another scheme than that of the card, the
 /// server is behind a proxy, which hides the port as well.
 fn reachable(base: &Url, mut url: Url) -> Url {
-    let is_own = is_unspecified(&url) || (is_loopback(&url) && !is_loopback(base));
+    let is_own = is_unspecified(&url) || (is_this_machine(&url) && !is_this_machine(base));
     if !is_own || is_unspecified(base) {
         return url;
     }
@@ -285,18 +286,6 @@ fn is_unspecified(url: &Url) -> bool {
         Some(Host::Ipv4(ip)) => ip.is_unspecified(),
         Some(Host::Ipv6(ip)) => ip.is_unspecified(),
         _ => false,
-    }
-}
-
-fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Domain(name)) => {
-            let name = name.trim_end_matches('.').to_ascii_lowercase();
-            name == "localhost" || name.ends_with(".localhost")
-        }
-        Some(Host::Ipv4(ip)) => ip.is_loopback(),
-        Some(Host::Ipv6(ip)) => ip.is_loopback(),
-        None => false,
     }
 }
 

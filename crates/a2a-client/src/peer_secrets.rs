@@ -1,15 +1,16 @@
 //! Removes the credentials of a peer from its responses and errors.
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use http::header::COOKIE;
 use http::{HeaderName, HeaderValue};
+use parking_lot::Mutex;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
 
 use a2a::texts_mut;
-use common::redact;
+use base::redact;
 use egress::credential::Credential;
 use peer::PeerConfig;
 
@@ -84,7 +85,7 @@ impl PeerSecrets {
         let Some(issued) = self.issuing.as_ref().and_then(|from| from.issued()) else {
             return Arc::clone(&self.sure);
         };
-        let mut known = self.issued.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.issued.lock();
         if !Arc::ptr_eq(&known.0, &issued) {
             let all = self.sure.with(&long_enough(issued.iter().cloned()));
             *known = (issued, Arc::new(all));

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use common::json::{self, JsonError, JsonErrorKind, Limits};
+use base::json::{self, JsonError, JsonErrorKind, Limits};
 use peer::{PeerError, PeerErrorKind};
 
 /// The memory that is always allowed, in bytes.

@@ -72,7 +72,7 @@
 //!     store: Arc::new(MemoryStore::new()),
 //!     sender: Arc::new(NoPush),
 //!     sessions: Arc::new(OneToOne),
-//!     env: Arc::new(common::environment::SystemEnvironment),
+//!     env: Arc::new(base::environment::SystemEnvironment),
 //!     clients: None,
 //! })
 //! .await?;

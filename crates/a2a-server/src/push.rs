@@ -24,7 +24,7 @@ use crate::settings::ServiceLimits;
 use crate::store::TaskStore;
 use crate::task_record::{TaskChange, TaskRecord};
 use a2a::{A2aError, ErrorReason};
-use common::environment::Environment;
+use base::environment::Environment;
 
 mod clients;
 mod delivery_queue;

@@ -15,7 +15,7 @@ use crate::metrics::Metrics;
 use crate::push::PushSender;
 use crate::store::{Cursor, Filter, TaskStore};
 use a2a::{A2aError, ErrorReason};
-use common::environment::Environment;
+use base::environment::Environment;
 
 mod accepted_media_types;
 mod active_task;
@@ -33,7 +33,6 @@ mod run_slots;
 mod running;
 mod send;
 mod shutdown;
-mod size;
 mod status;
 mod submit;
 mod task_quota;
@@ -47,7 +46,6 @@ pub use self::agents::AGENT;
 use self::agents::AgentList;
 pub use self::page::TaskPage;
 pub use self::shutdown::Closed;
-pub(crate) use self::size::json_bytes;
 pub use self::status::{
     CLIENT_REMOVED, INTERRUPTED, NO_ROOM, REASON, STORE, TIMEOUT, TOO_LARGE, UNANSWERED,
 };

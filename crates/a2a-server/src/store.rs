@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use a2a::v1_0::TaskPushNotificationConfig;
+use base::keyed_semaphore::KeyedSemaphore;
 use chrono::{DateTime, Utc};
 use futures_util::future::{self, BoxFuture};
 use futures_util::stream::{self, BoxStream};
@@ -18,7 +19,6 @@ pub(crate) mod body;
 #[cfg(test)]
 pub(crate) mod conformance;
 pub mod memory;
-pub mod queues;
 pub mod redis;
 pub mod sqlite;
 mod summary;
@@ -197,24 +197,22 @@ pub enum TaskUpdate {
 /// A position in a queue, which resolves at its head. Dropping the ticket leaves the queue.
 pub type QueueTicket = BoxFuture<'static, Result<QueuePermit, StoreError>>;
 
+/// Joins a queue of this process.
+fn enqueue(queues: &KeyedSemaphore<String>, name: &str) -> QueueTicket {
+    let head = queues.acquire(name.to_owned());
+    head.map(|permit| Ok(QueuePermit::new(permit))).boxed()
+}
+
 /// The right of the head of a queue. Dropping it resolves the next ticket.
 pub struct QueuePermit {
-    leave: Option<Box<dyn FnOnce() + Send>>,
+    _held: Box<dyn Send>,
 }
 
 impl QueuePermit {
-    /// Creates a permit that calls `leave` when it is dropped.
-    pub fn new(leave: impl FnOnce() + Send + 'static) -> Self {
+    /// Creates a permit that keeps `held` until it is dropped.
+    pub fn new(held: impl Send + 'static) -> Self {
         Self {
-            leave: Some(Box::new(leave)),
-        }
-    }
-}
-
-impl Drop for QueuePermit {
-    fn drop(&mut self) {
-        if let Some(leave) = self.leave.take() {
-            leave();
+            _held: Box::new(held),
         }
     }
 }
@@ -259,18 +257,6 @@ impl Retention {
 pub(crate) fn before_ms(now: DateTime<Utc>, age: Duration) -> i64 {
     let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
     now.timestamp_millis().saturating_sub(age)
-}
-
-/// When SQLite writes a change to the disk. In every mode, changes survive a crash of the process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Fsync {
-    /// Before the store acknowledges the change, which then survives a loss of power.
-    Always,
-    /// About a second later. A loss of power loses at most that second.
-    #[default]
-    Interval,
-    /// When the operating system writes it. A loss of power loses the changes since then and may damage the file.
-    Never,
 }
 
 /// An error of a store.

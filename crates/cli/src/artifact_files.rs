@@ -4,8 +4,8 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use base::files::create_private_dir;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use common::files::create_private_dir;
 use serde_json::Value;
 
 use super::exit::Failure;

@@ -3,7 +3,7 @@
 //! The library ignores an invalid caller and logs a warning, because a bug in a host must not fail every call. The command
 //! refuses an invalid caller. Otherwise the limits that depend on the caller would silently not apply.
 
-use common::json::{self, Limits};
+use base::json::{self, Limits};
 use gateway_agent::DELEGATION_VARIABLE;
 use gateway_bridge::delegation::Delegation;
 use serde::Deserialize;

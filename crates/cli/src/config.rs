@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use common::json::{self, Limits};
+use base::json::{self, Limits};
 use serde_json::{Map, Value, json};
 
 use super::{

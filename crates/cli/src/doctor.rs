@@ -2,8 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use base::redact::is_credential_header;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use common::redact::is_credential_header;
 use serde_json::{Value, json};
 
 use super::{

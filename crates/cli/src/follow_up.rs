@@ -6,8 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use common::files::private_options;
-use common::json::{self, Limits};
+use base::files::private_options;
+use base::json::{self, Limits};
 use serde_json::{Map, Value};
 
 use super::exit::Failure;

@@ -1,10 +1,8 @@
 //! Runs one call for an interactive command: prints its progress, then its outcome.
 
-use std::{
-    path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{path::Path, sync::Arc};
 
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::{
@@ -72,7 +70,7 @@ impl InteractiveCall<'_> {
             let updates = Arc::clone(&screen);
             let on_update = move |update: &str| {
                 if let Ok(update) = serde_json::from_str(update) {
-                    lock(&updates).update(&update);
+                    updates.lock().update(&update);
                 }
             };
             (
@@ -85,7 +83,7 @@ impl InteractiveCall<'_> {
         let exit = Exit::from_outcome(&text);
         let envelope: Value = serde_json::from_str(&text).unwrap_or_default();
         if let Some(screen) = &screen {
-            let mut screen = lock(screen);
+            let mut screen = screen.lock();
             outcome::write_rest(&envelope, &mut screen.answer_writer);
             screen.stop();
         }
@@ -96,7 +94,7 @@ impl InteractiveCall<'_> {
         match &screen {
             Some(screen) => {
                 let print = |envelope: &Value| {
-                    let shown = &lock(screen).answer_writer;
+                    let shown = &screen.lock().answer_writer;
                     outcome::print_outcome(
                         envelope,
                         &self.context,
@@ -153,8 +151,4 @@ impl InteractiveCall<'_> {
         self.context.saved = Some(file);
         Ok(())
     }
-}
-
-fn lock(screen: &Mutex<Screen>) -> MutexGuard<'_, Screen> {
-    screen.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -11,13 +11,10 @@
 //! Calls run concurrently, so their response lines may interleave. `init` closes the previous instance. The response to an
 //! invalid line is `{"id", "error": {"code", "message"}}`; the command then reads the next line.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use common::json::{self, Limits};
+use base::json::{self, Limits};
+use parking_lot::Mutex;
 use serde_json::{json, value::RawValue};
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -156,7 +153,11 @@ impl Session<'_> {
                 self.reply(id, parsed.map(|parsed| ("parsed", parsed)));
             }
             "abort" => {
-                if let Some(stop) = lock(&self.cancel_tokens).get(required(fields, &op, "call")?) {
+                if let Some(stop) = self
+                    .cancel_tokens
+                    .lock()
+                    .get(required(fields, &op, "call")?)
+                {
                     stop.cancel();
                 }
                 self.reply(id, Ok(("ok", "true".to_owned())));
@@ -221,7 +222,7 @@ impl Session<'_> {
             id.to_owned(),
         );
         let aborted = CancellationToken::new();
-        lock(&cancel_tokens).insert(id.clone(), aborted.clone());
+        cancel_tokens.lock().insert(id.clone(), aborted.clone());
         self.calls.spawn(async move {
             let stop = async {
                 match abort_after {
@@ -231,7 +232,7 @@ impl Session<'_> {
                 true
             };
             let envelope = running.run_until(stop).await;
-            lock(&cancel_tokens).remove(&id);
+            cancel_tokens.lock().remove(&id);
             missing.warn_if_unresolved(&envelope);
             let Some(renderer) = renderer else {
                 return lines.write(line(&id, "result", &envelope));
@@ -271,10 +272,6 @@ impl LineError {
             message,
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn line(id: &str, field: &str, value: &str) -> String {

@@ -8,7 +8,7 @@ use super::{
     gateway::{embedded::Embedded, scripted::scripted},
     text::shell,
 };
-use common::config::gateway_url;
+use base::config::gateway_url;
 use egress::address::is_this_machine;
 use gateway_server::client_library::Script;
 

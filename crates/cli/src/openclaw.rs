@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use common::config::Secret;
+use base::config::Secret;
 use openclaw_server::config::local_gateway;
 use openclaw_server::openclaw_file::{self, Environment, Location, ReadError, substitute};
 use secrecy::ExposeSecret as _;

@@ -2,8 +2,8 @@
 
 use std::{fs, path::Path};
 
+use base::json::{self, Limits};
 use base64::{Engine, engine::general_purpose::STANDARD};
-use common::json::{self, Limits};
 use serde_json::{Map, Value, json};
 
 use super::exit::Failure;

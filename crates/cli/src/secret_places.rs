@@ -1,6 +1,6 @@
 //! The settings of the plugin that may hold a secret.
 
-use common::validation::escape;
+use base::validation::escape;
 use serde_json::Value;
 
 /// The settings that may hold a secret, or a reference to one, as JSON Pointers; `*` stands for any name or index.

@@ -15,7 +15,7 @@ use super::{
     openclaw::Loaded,
     text::shell,
 };
-use common::config::with_presumed_scheme;
+use base::config::with_presumed_scheme;
 
 /// The hint for a call without a known agent.
 pub(super) const NAME_AN_AGENT: &str = "name a configuration with `--config FILE`, an agent with `--url URL`, or the local gateway with `--gateway URL`; `openclaw remote-agent add URL` adds one to OpenClaw's settings, which this command reads, too";

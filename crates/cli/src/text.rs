@@ -1,6 +1,6 @@
 //! Sanitizes text of agents for a terminal. Such text must not move the cursor, change colors or hide other text.
 
-pub(super) use common::visible::visible as block;
+pub(super) use base::visible::visible as block;
 
 /// Removes what is hidden like [`block`], and replaces each run of white space with a space.
 pub(super) fn line(text: &str) -> String {

@@ -10,12 +10,12 @@ use super::{
     exit::{Exit, Failure},
     output::{LineWriter, note},
 };
+use base::environment::{Environment, SystemEnvironment};
+use base::json::{self, Limits};
 use collective::{
     Envelope, EnvelopeError, ErrorCode,
     translate::{TranslationContext, from_a2a, from_fipa, to_a2a, to_fipa},
 };
-use common::environment::{Environment, SystemEnvironment};
-use common::json::{self, Limits};
 
 const EXAMPLES: &str = "\
 Examples:

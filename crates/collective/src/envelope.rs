@@ -1,6 +1,6 @@
 //! The envelope that every message is in (Heretek A2A §4).
 
-use common::json::{self, Limits};
+use base::json::{self, Limits};
 use serde_json::{Map, Value, json};
 
 use super::{ErrorCode, Kind, time};

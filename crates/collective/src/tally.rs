@@ -1,5 +1,6 @@
 //! Counts the votes of a triad (Heretek A2A §10.6): two of the three members decide.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 /// The number of votes that decide.
@@ -40,7 +41,8 @@ impl Vote {
 }
 
 /// When a proposal is decided.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Quorum {
     /// As soon as no vote that is still missing can change the outcome.
     #[default]

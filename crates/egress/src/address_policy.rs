@@ -51,7 +51,8 @@ pub fn for_url(
 }
 
 /// Returns whether the host is a literal address or `localhost`.
-fn is_literal(url: &Url) -> bool {
+#[must_use]
+pub fn is_literal(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => name.trim_end_matches('.').eq_ignore_ascii_case("localhost"),
         _ => true,

@@ -1,5 +1,6 @@
 //! Errors of the network.
 
+use base::text::one_line;
 use http::StatusCode;
 use url::Url;
 
@@ -53,17 +54,11 @@ impl NetError {
     /// Creates an error. Control characters in `message` become spaces, and a long message is cut.
     pub fn new(fault: NetFault, sent: Sent, message: impl AsRef<str>) -> Self {
         let message = message.as_ref();
-        let mut end = message.len().min(MESSAGE_BYTES);
-        while !message.is_char_boundary(end) {
-            end -= 1;
-        }
-        let message = message[..end]
-            .chars()
-            .map(|c| if c.is_control() { ' ' } else { c });
+        let message = &message[..message.floor_char_boundary(MESSAGE_BYTES)];
         Self {
             fault,
             sent,
-            message: message.collect::<String>().into_boxed_str(),
+            message: one_line(message).into_boxed_str(),
         }
     }
 

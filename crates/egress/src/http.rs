@@ -12,7 +12,7 @@ mod target;
 
 use std::collections::HashMap;
 use std::mem::take;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use ::http::header::ACCEPT_ENCODING;
@@ -21,6 +21,7 @@ use ::http::{HeaderValue, StatusCode};
 use bytes::Bytes;
 use futures_util::{Stream, stream as streams};
 use hyper_util::client::proxy::matcher::Intercept;
+use parking_lot::Mutex;
 use reqwest::redirect::Policy;
 use tokio::time::timeout;
 use url::Url;
@@ -139,7 +140,7 @@ impl ReqwestClient {
     }
 
     fn clients(&self, trust: Option<Arc<Trust>>) -> Arc<TrustClients> {
-        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut clients = self.clients.lock();
         let key = trust.as_ref().map_or(0, |trust| Arc::as_ptr(trust).addr());
         let found = clients.entry(key).or_insert_with(|| {
             Arc::new(TrustClients {
@@ -157,10 +158,7 @@ impl ReqwestClient {
         proxy: Option<&Intercept>,
     ) -> Result<reqwest::Client, NetError> {
         let tls = clients.tls()?;
-        let mut by_pool = clients
-            .by_pool
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut by_pool = clients.by_pool.lock();
         if let Some(client) = by_pool.get(&pool) {
             return Ok(client.clone());
         }

@@ -16,8 +16,9 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::credential::{ClientAuth, OAuth2, Token, TokenError, Trust, sensitive};
-use common::json::{self, Limits};
-use common::redact::Secrets;
+use base::json::{self, Limits};
+use base::redact::Secrets;
+use base::text::first_chars;
 
 use super::error::place;
 use super::{
@@ -294,8 +295,7 @@ fn unavailable(client: &OAuth2, reason: impl std::fmt::Display) -> NetError {
 /// Returns an excerpt of the server's text, without the secrets of the request.
 fn redacted(client: &OAuth2, text: &str) -> String {
     let secrets = Secrets::in_all_forms(client.secrets());
-    let clean = secrets.redact(text);
-    clean.chars().take(MAX_QUOTED_CHARS).collect()
+    first_chars(&secrets.redact(text), MAX_QUOTED_CHARS).to_owned()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use base::backoff::Backoff;
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, StatusCode};
 use tokio::time::Instant;
@@ -19,9 +20,8 @@ const MAX_RETRIES: u32 = 2;
 /// The time from the first attempt within which the last one must start.
 const RETRY_WINDOW: Duration = Duration::from_secs(3);
 
-/// The delay before the first retry if the peer names none. It doubles. Each delay is shortened by up to half at
-/// random, so that callers that failed together do not retry together.
-const RETRY_BASE_DELAY: Duration = Duration::from_millis(300);
+/// The delays before retries if the peer names none.
+const RETRY_DELAY: Backoff = Backoff::new(Duration::from_millis(300), RETRY_WINDOW);
 
 /// The clock and random numbers for delays.
 #[derive(Clone)]
@@ -78,10 +78,7 @@ fn retry_delay(
         Err(error) if error.fault() == NetFault::Unreachable => None,
         _ => return None,
     };
-    Some(named.unwrap_or_else(|| {
-        let delay = RETRY_BASE_DELAY * 2u32.pow(retry);
-        delay.mul_f64(1.0 - (context.random)().clamp(0.0, 1.0) / 2.0)
-    }))
+    Some(named.unwrap_or_else(|| RETRY_DELAY.jittered(retry, (context.random)())))
 }
 
 /// Returns whether the status means that the server or a proxy is overloaded.

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::future::ready;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -16,6 +16,7 @@ use futures_util::{Stream, StreamExt};
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use launchdarkly_sdk_transport::{HttpTransport, ResponseFuture, TransportError};
+use parking_lot::Mutex;
 
 use super::body::{BodyRest, error_prefix, prefix};
 use super::event_cap::EventCap;
@@ -238,7 +239,7 @@ struct AlreadySent;
 
 impl HttpTransport for TakeBody {
     fn request(&self, _: http::Request<Option<Bytes>>) -> ResponseFuture {
-        let body = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let body = self.0.lock().take();
         Box::pin(ready(
             body.map(http::Response::new)
                 .ok_or_else(|| TransportError::new(AlreadySent)),

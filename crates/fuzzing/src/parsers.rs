@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use base::jws::{KeySet, Signature};
 use collective::{Envelope, validate};
-use common::jws::{KeySet, Signature};
 use openclaw_remote_agent::http_api::{ApiRequest, Route};
 use serde_json::Value;
 

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use common::environment::SystemEnvironment;
-use common::log::Silent;
+use base::environment::SystemEnvironment;
+use base::log::Silent;
 use futures_util::{SinkExt as _, StreamExt as _};
 use gateway_server::config::ServerConfig;
 use mcp_server::http::{ApiLimits, router};

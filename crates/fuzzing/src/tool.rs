@@ -3,9 +3,9 @@
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
+use base::environment::SystemEnvironment;
+use base::log::Silent;
 use bytes::Bytes;
-use common::environment::SystemEnvironment;
-use common::log::Silent;
 use egress::{BoxFuture, HttpClient, NetError, Request, Response};
 use futures_util::stream;
 use http::header::CONTENT_TYPE;

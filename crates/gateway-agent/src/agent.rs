@@ -7,8 +7,8 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use base::environment::Environment;
 use collective::{Envelope, Kind};
-use common::environment::Environment;
 use gateway_server::client_library::{
     AgentEvent, ClientConnection, ClientError, Connector, Endpoint, MessageSender,
 };

@@ -12,8 +12,8 @@ use tokio::process::Command;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use base::process::{self, Ended, Finished};
 use gateway_bridge::delegation::Delegation;
-use process::{Ended, Finished};
 
 use super::backend::{AgentBackend, BackendError, ProgressSink, Turn};
 
@@ -175,7 +175,7 @@ fn read_answer(finished: &Finished, turn: &Turn) -> Result<String, BackendError>
 
 /// Returns the text of a line `{"type": "status", "text"}`.
 fn status(line: &[u8]) -> Option<String> {
-    let line: Value = common::json::from_slice(line, collective::FRAME_LIMITS).ok()?;
+    let line: Value = base::json::from_slice(line, collective::FRAME_LIMITS).ok()?;
     let text = line["text"].as_str().filter(|_| line["type"] == "status")?;
     Some(text.to_owned())
 }
@@ -185,7 +185,7 @@ fn json_lines(text: &str) -> Option<Vec<Value>> {
     let lines = text.lines().filter(|line| !line.trim().is_empty());
     let parsed: Option<Vec<Value>> = lines
         .map(|line| {
-            let value: Value = common::json::from_str(line, collective::FRAME_LIMITS).ok()?;
+            let value: Value = base::json::from_str(line, collective::FRAME_LIMITS).ok()?;
             value["type"].is_string().then_some(value)
         })
         .collect();

@@ -22,7 +22,7 @@
 //! use std::sync::Arc;
 //! use std::time::Duration;
 //!
-//! use common::{environment::SystemEnvironment, log::Silent};
+//! use base::{environment::SystemEnvironment, log::Silent};
 //! use futures_util::future::BoxFuture;
 //! use gateway_server::client_library::{AgentEvent, Connector, Endpoint, Message};
 //! use gateway_server::{Server, config::ServerConfig};

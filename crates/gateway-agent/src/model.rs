@@ -14,10 +14,12 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
+use base::backoff::Backoff;
+use base::json::{self, JsonErrorKind};
+use base::redact::Secrets;
+use base::text::first_chars;
+use base::visible::visible;
 use collective::FRAME_LIMITS;
-use common::json::{self, JsonErrorKind};
-use common::redact::Secrets;
-use common::visible::visible;
 use egress::{
     AddressPolicy, HttpClient, NetFault, Request, ReqwestClient, Response, address_policy,
     body::{read_error, read_response},
@@ -35,8 +37,8 @@ const MAX_RESPONSE_BYTES: usize = 4 << 20;
 /// The maximum number of attempts at an overloaded endpoint.
 const ATTEMPTS: u32 = 3;
 
-/// The delay before the second attempt without `Retry-After`. It doubles with each further attempt.
-const RETRY_DELAY: Duration = Duration::from_secs(1);
+/// The delays between attempts without `Retry-After`.
+const RETRY_DELAY: Backoff = Backoff::new(Duration::from_secs(1), MAX_RETRY_DELAY);
 
 /// The maximum `Retry-After` that the backend accepts.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(20);
@@ -134,7 +136,6 @@ impl ModelBackend {
     }
 
     async fn complete(&self, turn: &Turn) -> Result<String, BackendError> {
-        let mut delay = RETRY_DELAY;
         let mut attempt = 1;
         loop {
             let response = self.net.exchange(self.request(turn)).await;
@@ -149,13 +150,13 @@ impl ModelBackend {
             if !is_busy || attempt == ATTEMPTS {
                 return self.read(response).await;
             }
-            let wait = retry_after(&response.headers, SystemTime::now()).unwrap_or(delay);
+            let wait = retry_after(&response.headers, SystemTime::now())
+                .unwrap_or_else(|| RETRY_DELAY.delay(attempt - 1));
             if wait > MAX_RETRY_DELAY {
                 return self.read(response).await;
             }
             drop(response);
             tokio::time::sleep(wait).await;
-            delay *= 2;
             attempt += 1;
         }
     }
@@ -239,7 +240,7 @@ impl ModelBackend {
 
     fn redact(&self, text: &str) -> String {
         let text = self.redact_visible(text.trim());
-        text.chars().take(MAX_DETAIL_CHARS).collect()
+        first_chars(&text, MAX_DETAIL_CHARS).to_owned()
     }
 
     /// Redacts the key. A text that contains it also loses what is hidden, which interrupts a key on purpose.

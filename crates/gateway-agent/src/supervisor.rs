@@ -8,21 +8,21 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use common::environment::SystemEnvironment;
-use common::log::{Level, Log};
-use common::panics;
-use gateway_server::client_library::{AgentEvent, Endpoint, jittered};
+use base::backoff::Backoff;
+use base::environment::{IdGenerator as _, SystemEnvironment};
+use base::log::{Level, Log};
+use base::panics;
+use gateway_server::client_library::{AgentEvent, Endpoint};
 use gateway_server::{LocalAgent, Server};
 
 use super::agent::Agent;
 use super::backend::AgentBackend;
 use super::settings::AgentSettings;
 
-/// The initial and the maximum delay before an agent restarts.
-const INITIAL_BACKOFF: Duration = Duration::from_secs(1);
-const MAX_BACKOFF: Duration = Duration::from_mins(1);
+/// The delays before an agent restarts.
+const RESTART_DELAY: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(1));
 
-/// The run time after which an agent restarts with the initial delay.
+/// The run time after which an agent restarts with the first delay.
 const STABLE_RUN_TIME: Duration = Duration::from_mins(1);
 
 /// The agents that a gateway runs. Each runs in its own task and restarts after a failure.
@@ -81,7 +81,7 @@ impl Supervised {
         let env = Arc::new(SystemEnvironment);
         let name = self.settings.name.clone();
         let connector = self.local.connector();
-        let mut delay = INITIAL_BACKOFF;
+        let mut restarts = 0;
         loop {
             let report = reporter(name.clone(), self.local.clone(), Arc::clone(&log));
             let agent = Agent::new(
@@ -102,9 +102,9 @@ impl Supervised {
                 Err(panicked) => format!("it panicked {panicked}"),
             };
             if started.elapsed() >= STABLE_RUN_TIME {
-                delay = INITIAL_BACKOFF;
+                restarts = 0;
             }
-            let wait = jittered(delay, &*env);
+            let wait = RESTART_DELAY.jittered(restarts, env.random());
             let line = format!(
                 "the agent `{name}` has ended: {reason}; it starts again in {:.1} s",
                 wait.as_secs_f64()
@@ -118,7 +118,7 @@ impl Supervised {
             {
                 return;
             }
-            delay = (delay * 2).min(MAX_BACKOFF);
+            restarts += 1;
         }
     }
 }

@@ -13,9 +13,9 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use base::environment::SystemEnvironment;
+use base::log::Silent;
 use collective::{Envelope, Kind};
-use common::environment::SystemEnvironment;
-use common::log::Silent;
 use gateway_bridge::delegation::METADATA_KEY;
 use gateway_server::client_library::{AgentEvent, ClientConnection, Connector, Endpoint};
 use gateway_server::{Server, config::ServerConfig};

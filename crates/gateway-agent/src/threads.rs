@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
-use std::sync::{Mutex, PoisonError};
 
 use lru::LruCache;
+use parking_lot::Mutex;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::backend::Utterance;
@@ -51,7 +51,7 @@ impl Threads {
     }
 
     fn with<T>(&self, id: &str, update: impl FnOnce(&mut Thread) -> T) -> T {
-        let mut threads = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut threads = self.0.lock();
         update(threads.get_or_insert_mut(id.to_owned(), Thread::default))
     }
 

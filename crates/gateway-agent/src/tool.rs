@@ -4,12 +4,13 @@ use std::borrow::Cow;
 use std::convert::Infallible;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use lru::LruCache;
 use openclaw_remote_agent_interface::{Call, RSome, ToolBox, updates_to};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
@@ -62,11 +63,6 @@ impl ToolBackend {
         self
     }
 
-    fn conversations(&self) -> MutexGuard<'_, LruCache<String, Value>> {
-        let conversations = self.conversations.lock();
-        conversations.unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Sends the message, and follows its task until it ends or requires input.
     async fn call(
         &self,
@@ -88,7 +84,7 @@ impl ToolBackend {
         let mut request = json!({
             "action": "send", "parts": [{"kind": "text", "text": text}], "follow_updates": true,
         });
-        let conversation = self.conversations().get(&turn.thread).cloned();
+        let conversation = self.conversations.lock().get(&turn.thread).cloned();
         match conversation {
             Some(continuation) => request["continuation"] = continuation,
             None => request["target_alias"] = self.alias.as_str().into(),
@@ -100,14 +96,16 @@ impl ToolBackend {
                 let error = failure(&envelope);
                 if !error.is_busy {
                     // The agent may have forgotten the conversation. The next message starts a new one.
-                    self.conversations().pop(&turn.thread);
+                    self.conversations.lock().pop(&turn.thread);
                 }
                 return Err(error);
             }
             let continuation = &summary["continuation"];
             if continuation.is_object() {
                 let continuation = continuation.clone();
-                self.conversations().put(turn.thread.clone(), continuation);
+                self.conversations
+                    .lock()
+                    .put(turn.thread.clone(), continuation);
             }
             let state = continuation["task"]["status"].as_str();
             if matches!(state, Some("submitted" | "working")) {
@@ -153,7 +151,7 @@ impl ToolBackend {
             let summary = &update["summary"];
             let continuation = &summary["continuation"];
             if continuation.is_object() {
-                *on_update.lock().unwrap_or_else(PoisonError::into_inner) = continuation.clone();
+                *on_update.lock() = continuation.clone();
             }
             if let Some(text) = summary["status_message"].as_str() {
                 reported.send_replace(text.to_owned());
@@ -184,7 +182,7 @@ impl ToolBackend {
                     .unwrap_or_default();
                 let mut continuation = envelope["summary"]["continuation"].clone();
                 if !continuation.is_object() {
-                    continuation = latest.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                    continuation = latest.lock().clone();
                 }
                 if !continuation.is_object() {
                     continuation = request["continuation"].clone();

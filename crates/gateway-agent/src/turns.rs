@@ -7,19 +7,20 @@ use std::convert::Infallible;
 use std::future::pending;
 use std::hash::RandomState;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use lru::LruCache;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use base::environment::Environment;
+use base::panics;
 use collective::{Envelope, ErrorCode, Kind, MAX_FRAME_BYTES};
-use common::environment::Environment;
-use common::panics;
 use gateway_bridge::delegation::{Delegation, METADATA_KEY};
 use gateway_server::client_library::{AgentEvent, Ballot, MessageSender, message_text};
 
@@ -324,8 +325,7 @@ impl Turns {
 
     /// Returns whether to report an overload now. True at most once per [`OVERLOAD_INTERVAL`].
     fn reports_overload(&self) -> bool {
-        let reported = self.overload_reported.lock();
-        let mut reported = reported.unwrap_or_else(PoisonError::into_inner);
+        let mut reported = self.overload_reported.lock();
         let is_due = reported.is_none_or(|at| at.elapsed() >= OVERLOAD_INTERVAL);
         if is_due {
             *reported = Some(Instant::now());

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_json::json;
 
+use base::text::first_chars;
 use collective::Vote;
 use gateway_server::client_library::Ballot;
 
@@ -30,7 +31,7 @@ pub(super) fn request(agent: &str, proposer: &str, proposal: &Proposal) -> Strin
 
 /// Builds the second request, after an invalid answer.
 pub(super) fn request_again(request: &str, error: &str) -> String {
-    let error = truncate(error);
+    let error = first_chars(error, MAX_ERROR_CHARS);
     format!("{request}\n\nYour last answer was not usable: {error}.")
 }
 
@@ -50,13 +51,12 @@ struct Answer {
 /// The text has another format. The error names the problem.
 pub(super) fn parse(text: &str) -> Result<Ballot, String> {
     let text = text.trim();
-    let answer: Answer =
-        common::json::from_str(text, collective::FRAME_LIMITS).map_err(|error| {
-            match text.starts_with('{') {
-                true => format!("its JSON object cannot be read: {error}"),
-                false => "it is text around or instead of one JSON object".to_owned(),
-            }
-        })?;
+    let answer: Answer = base::json::from_str(text, collective::FRAME_LIMITS).map_err(|error| {
+        match text.starts_with('{') {
+            true => format!("its JSON object cannot be read: {error}"),
+            false => "it is text around or instead of one JSON object".to_owned(),
+        }
+    })?;
     let vote = ["approve", "reject", "abstain"]
         .contains(&answer.vote.as_str())
         .then(|| Vote::from_name(&answer.vote))
@@ -80,17 +80,11 @@ pub(super) fn parse(text: &str) -> Result<Ballot, String> {
     })
 }
 
-/// Returns the first [`MAX_ERROR_CHARS`] characters.
-fn truncate(text: &str) -> &str {
-    let end = text.char_indices().nth(MAX_ERROR_CHARS);
-    end.map_or(text, |(end, _)| &text[..end])
-}
-
 /// Creates the abstention of an agent whose backend returned no vote.
 pub(super) fn abstention(reason: &str) -> Ballot {
     Ballot {
         vote: Vote::Abstain,
-        reasoning: format!("No usable vote: {}", truncate(reason)),
+        reasoning: format!("No usable vote: {}", first_chars(reason, MAX_ERROR_CHARS)),
         confidence: None,
     }
 }

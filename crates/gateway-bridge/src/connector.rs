@@ -1,22 +1,28 @@
 //! The single connection of an instance: opened on demand, shared by all calls, and replaced when it is lost.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::Shared;
+use parking_lot::Mutex;
 use tokio::time::timeout_at;
 
+use base::backoff::Backoff;
+use base::environment::Environment;
+use base::log::{Level, Log};
 use collective::ErrorCode;
-use common::environment::Environment;
-use common::log::{Level, Log};
 use egress::HttpClient;
 use peer::{BoxFuture, Connection, ConnectionState, PeerError, PeerErrorKind};
 
-use super::backoff::ConnectAttempts;
 use super::dial::{self, Greeting, dial, failed};
 use super::pending_tasks::PendingTasks;
 use super::settings::{DialectChoice, Settings};
 use super::{GatewayLink, a2a_v1, heretek_js, openclaw};
+
+/// The maximum number of attempts of a call to connect, and the delays between them.
+const MAX_ATTEMPTS: u32 = 5;
+const RECONNECT_DELAY: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
 
 type Attempt = Shared<BoxFuture<'static, Result<Arc<dyn GatewayLink>, PeerError>>>;
 
@@ -41,12 +47,29 @@ struct State {
     last_error: Option<String>,
 }
 
-/// The remaining attempts of one call to connect.
+/// The attempts of one call to connect. A call that is still waiting after the last one makes one more, after the longest
+/// pause.
 #[derive(Debug, Default)]
 pub(super) struct ConnectBudget {
-    attempts: ConnectAttempts,
+    attempts: u32,
     /// The number of the connection that the gateway had dismissed when the call began.
     dismissed: Option<u64>,
+}
+
+impl ConnectBudget {
+    /// Returns the pause before the next attempt, or `None` after the last one. The first attempt has no pause.
+    fn next_pause(&mut self, env: &dyn Environment) -> Option<Duration> {
+        let failed = self.attempts;
+        if failed == MAX_ATTEMPTS {
+            self.attempts -= 1;
+            return None;
+        }
+        self.attempts += 1;
+        Some(match failed {
+            0 => Duration::ZERO,
+            failed => RECONNECT_DELAY.jittered(failed, env.random()),
+        })
+    }
 }
 
 impl Connector {
@@ -67,21 +90,17 @@ impl Connector {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns the budget of a new call.
     pub(super) fn budget(&self) -> ConnectBudget {
         ConnectBudget {
-            attempts: ConnectAttempts::default(),
-            dismissed: self.state().dismissed(),
+            attempts: 0,
+            dismissed: self.state.lock().dismissed(),
         }
     }
 
     /// Returns the open connection, if any.
     pub(super) fn open(&self) -> Option<Arc<dyn GatewayLink>> {
-        let state = self.state();
+        let state = self.state.lock();
         state.link.as_ref().filter(|link| link.is_open()).cloned()
     }
 
@@ -100,13 +119,13 @@ impl Connector {
                 return Ok(link);
             }
             self.check_not_dismissed(budget)?;
-            let Some(pause) = budget.attempts.next(&*self.env) else {
+            let Some(pause) = budget.next_pause(&*self.env) else {
                 return Err(last.unwrap_or_else(|| self.unreachable_error()));
             };
             tokio::time::sleep(pause).await;
             match self.attempt().await {
                 Ok(link) => return Ok(link),
-                Err(error) if is_transient(&error) && self.state().connection_count > 0 => {
+                Err(error) if is_transient(&error) && self.state.lock().connection_count > 0 => {
                     last = Some(error)
                 }
                 Err(error) => return Err(error),
@@ -126,7 +145,7 @@ impl Connector {
     }
 
     fn check_not_dismissed(&self, budget: &ConnectBudget) -> Result<(), PeerError> {
-        match self.state().dismissed() {
+        match self.state.lock().dismissed() {
             dismissed if dismissed.is_none() || dismissed == budget.dismissed => Ok(()),
             _ => Err(failed(
                 ErrorCode::ConnectionReset,
@@ -150,7 +169,7 @@ impl Connector {
 
     /// Returns the current attempt, or starts one. It continues even if the caller stops waiting.
     fn attempt(self: &Arc<Self>) -> Attempt {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if let Some(attempt) = &state.attempt {
             return attempt.clone();
         }
@@ -160,7 +179,7 @@ impl Connector {
         let this = Arc::clone(self);
         let connecting = tokio::spawn(async move {
             let mut connected = this.connect().await;
-            let closing = this.state().closing;
+            let closing = this.state.lock().closing;
             if let Ok(link) = connected.as_ref()
                 && closing
             {
@@ -183,7 +202,7 @@ impl Connector {
     }
 
     fn record_attempt(&self, result: &Result<Arc<dyn GatewayLink>, PeerError>) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.attempt = None;
         match result {
             Ok(link) => {
@@ -249,7 +268,7 @@ impl Connector {
 
     /// Returns the state of the connection.
     pub(super) fn connection(&self) -> Connection {
-        let state = self.state();
+        let state = self.state.lock();
         let open = state.link.as_ref().filter(|link| link.is_open());
         let now = match (open, &state.attempt) {
             _ if state.closing && open.is_some() => ConnectionState::Closing,
@@ -278,7 +297,7 @@ impl Connector {
     /// Disconnects and closes.
     pub(super) async fn close(&self) {
         let link = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             state.closing = true;
             state.link.clone()
         };
@@ -311,4 +330,34 @@ fn is_transient(error: &PeerError) -> bool {
 
 fn shutdown_error() -> PeerError {
     failed(ErrorCode::ConnectionRefused, "the plugin was shut down")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::environment::SystemEnvironment;
+
+    #[test]
+    fn h_47_call_tries_five_times_first_at_once() {
+        let mut budget = ConnectBudget::default();
+        let pauses: Vec<_> = std::iter::from_fn(|| budget.next_pause(&SystemEnvironment)).collect();
+        assert_eq!((pauses.len(), pauses[0]), (5, Duration::ZERO));
+        for (pause, whole) in pauses[1..]
+            .iter()
+            .zip([2, 4, 8, 16].map(Duration::from_secs))
+        {
+            assert!((whole / 2..=whole).contains(pause), "{pauses:?}");
+        }
+    }
+
+    #[test]
+    fn each_call_after_exhausted_retries_tries_once() {
+        let mut budget = ConnectBudget::default();
+        while budget.next_pause(&SystemEnvironment).is_some() {}
+        for _ in 0..3 {
+            let pause = budget.next_pause(&SystemEnvironment);
+            assert!(pause >= Some(Duration::from_secs(8)), "{pause:?}");
+            assert_eq!(budget.next_pause(&SystemEnvironment), None);
+        }
+    }
 }

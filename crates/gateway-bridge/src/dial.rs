@@ -183,7 +183,7 @@ fn classify(frame: Frame, settings: &Settings) -> Result<(Greeting, Option<Strin
         Frame::Broken(error) => return Err(broken(&error, settings)),
         Frame::Binary(_) | Frame::Ping | Frame::Pong => return Err(unknown_protocol(settings)),
     };
-    let Ok(value) = common::json::from_str::<Value>(&text, FRAME_LIMITS) else {
+    let Ok(value) = base::json::from_str::<Value>(&text, FRAME_LIMITS) else {
         return Err(unknown_protocol(settings));
     };
     let field = |field: &str| value.get(field).and_then(Value::as_str);

@@ -1,15 +1,16 @@
 //! Implements the tool's view of the gateway: agents, connection state, and peers.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
 
 use a2a::Card;
+use base::environment::Environment;
+use base::log::Log;
 use collective::ErrorCode;
-use common::environment::Environment;
-use common::log::Log;
 use egress::HttpClient;
 use peer::{
     BoxFuture, CallOptions, CardEtag, CardLocation, Connection, Discovered, LocalGateway, Member,
@@ -68,7 +69,7 @@ impl BridgedGateway {
             members.push(members::triad(&members, self.settings()));
         }
         members.retain(|member| self.settings().allows(&member.name));
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         *seen = members
             .iter()
             .map(|member| (member.name.clone(), member.card.clone()))
@@ -104,7 +105,7 @@ impl BridgedGateway {
         let members = match self.all(ListPurpose::Send).await {
             Ok(members) => members,
             Err(error) => {
-                let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+                let seen = self.seen.lock();
                 let seen = seen.get(name).cloned();
                 // A gateway that refuses to list its agents may still know the name.
                 let unlisted = self.connector.open().is_some() && lists_no_agents(&error);

@@ -21,8 +21,8 @@
 //! use openclaw_remote_agent_gateway_bridge::{BridgedGateway, Settings};
 //! # async fn run(
 //! #     net: Arc<dyn egress::HttpClient>,
-//! #     env: Arc<dyn common::environment::Environment>,
-//! #     log: Arc<dyn common::log::Log>,
+//! #     env: Arc<dyn base::environment::Environment>,
+//! #     log: Arc<dyn base::log::Log>,
 //! # ) -> Result<(), Box<dyn std::error::Error>> {
 //! let settings = Settings::new("ws://127.0.0.1:18789".parse()?);
 //! let gateway = BridgedGateway::new(net, settings, env, log);
@@ -33,7 +33,6 @@
 #![forbid(unsafe_code)]
 
 mod a2a_v1;
-mod backoff;
 mod connector;
 pub mod delegation;
 mod dial;

@@ -1,6 +1,7 @@
 //! Agents behind a gateway, as results show them.
 
 use a2a::{Capabilities, Card, CardView, Interface, Security, Transport};
+use base::text::{first_chars, one_line};
 use collective::{MAJORITY, Quorum};
 use peer::{Member, MemberStatus};
 
@@ -22,6 +23,7 @@ pub(crate) fn member(
     status: MemberStatus,
     settings: &Settings,
 ) -> Member {
+    let line = |text: &str| one_line(first_chars(text.trim(), MAX_ROLE_CHARS));
     let short = |text: Option<&str>| text.map(line).filter(|line| !line.is_empty());
     let (role, description) = (short(role), short(description));
     Member {
@@ -98,13 +100,6 @@ pub(super) fn card(name: &str, description: Option<&str>, settings: &Settings) -
             ..CardView::default()
         }),
     }
-}
-
-fn line(text: &str) -> String {
-    let clean = text.trim().chars().take(MAX_ROLE_CHARS);
-    clean
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect()
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use a2a::{Card, Reply, SendRequest, Task, Transport};
+use base::redact::Secrets;
 use collective::ErrorCode;
-use common::redact::Secrets;
 use peer::{BoxFuture, Delivered, EventStream, NegotiatedProtocol, Peer, PeerError, PeerErrorKind};
 
 use super::connector::{ConnectBudget, Connector};

@@ -298,7 +298,7 @@ impl TestEnvironment {
     }
 }
 
-impl common::environment::Clock for TestEnvironment {
+impl base::environment::Clock for TestEnvironment {
     fn now(&self) -> std::time::Instant {
         self.now + self.began.elapsed()
     }
@@ -310,7 +310,7 @@ impl common::environment::Clock for TestEnvironment {
     }
 }
 
-impl common::environment::IdGenerator for TestEnvironment {
+impl base::environment::IdGenerator for TestEnvironment {
     fn uuid(&self) -> uuid::Uuid {
         uuid::Uuid::new_v4()
     }

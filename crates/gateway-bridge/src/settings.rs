@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize};
 use url::Url;
 
+use base::redact::Secrets;
 use collective::{DELIBERATION_MS, MAX_FRAME_BYTES, Quorum, SUBPROTOCOL};
-use common::redact::Secrets;
 use egress::credential::Trust;
 
 use super::TRIAD;
@@ -91,12 +92,14 @@ impl Settings {
 }
 
 /// The dialect of a gateway.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum DialectChoice {
     /// Detected from the first frame.
     #[default]
     Auto,
     /// Protocol 4 of the OpenClaw gateway.
+    #[serde(rename = "openclaw")]
     OpenClaw,
     /// `a2a-v1`.
     A2aV1,

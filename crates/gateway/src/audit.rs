@@ -6,10 +6,10 @@ use std::time::SystemTime;
 use serde::{Serialize, Serializer};
 
 use super::config::ServerConfig;
+use base::audit::Lines;
+use base::audit::fields::{short, time};
+use base::log::Log;
 use collective::{ErrorCode, Kind};
-use common::audit::Lines;
-use common::audit::fields::{short, time};
-use common::log::Log;
 
 /// The audit log of a gateway. A disabled log ignores all records.
 pub struct Audit(Option<Lines>);

@@ -2,12 +2,14 @@
 
 use std::cell::LazyCell;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
+use base::text::shortened;
 use collective::Envelope;
 
 use super::connected_client::Client;
@@ -77,7 +79,7 @@ impl<'a> GatewayEvent<'a> {
     pub(super) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         let value = match value.into() {
             Value::Null => return self,
-            Value::String(text) => Value::String(excerpt(&text, MAX_ID_CHARS)),
+            Value::String(text) => Value::String(shortened(&text, MAX_ID_CHARS)),
             other => other,
         };
         self.fields.insert(name.to_owned(), value);
@@ -109,14 +111,10 @@ impl EventFeed {
         }
     }
 
-    fn feed(&self) -> MutexGuard<'_, Feed> {
-        self.feed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Sends an event to the subscribers. A subscriber with a full outbox misses the event. The next event it receives
     /// contains the number of missed events.
     pub(super) fn publish(&self, event: GatewayEvent<'_>, now: u64) {
-        let mut feed = self.feed();
+        let mut feed = self.feed.lock();
         feed.last += 1;
         let number = feed.last;
         let mut fields = event.fields;
@@ -165,7 +163,7 @@ impl EventFeed {
     /// # Errors
     /// 3003 if there are [`MAX_SUBSCRIBERS`] others, or [`MAX_SUBSCRIBERS_PER_IDENTITY`] others of its identity.
     pub(super) fn reserve(&self, client: &Arc<Client>) -> Result<(), RequestError> {
-        let mut feed = self.feed();
+        let mut feed = self.feed.lock();
         feed.remove_closed();
         let is_known = |one: &Subscriber| Weak::ptr_eq(&one.client, &Arc::downgrade(client));
         if feed.subscribers.iter().any(is_known) {
@@ -201,13 +199,13 @@ impl EventFeed {
 
     /// Returns the cursor of the last event.
     pub(super) fn last_cursor(&self) -> String {
-        self.cursor(self.feed().last)
+        self.cursor(self.feed.lock().last)
     }
 
     /// Subscribes a client and sends it the recent events after `cursor`, or all recent events if the cursor is unknown.
     /// Counts the events that do not fit into its outbox as missed. Replaces an earlier subscription of the client.
     pub(super) fn subscribe(&self, client: &Arc<Client>, cursor: &str, content: bool) {
-        let mut feed = self.feed();
+        let mut feed = self.feed.lock();
         let after = self.number(cursor).unwrap_or(0);
         let recent = feed.recent.iter().filter(|(number, _)| *number > after);
         let mut missed = 0;
@@ -223,7 +221,7 @@ impl EventFeed {
     }
 
     pub(super) fn unsubscribe(&self, client: &Client) {
-        remove(&mut self.feed().subscribers, client);
+        remove(&mut self.feed.lock().subscribers, client);
     }
 
     fn cursor(&self, number: u64) -> String {
@@ -259,20 +257,13 @@ fn frame(fields: Map<String, Value>) -> Utf8Bytes {
 /// Returns the text of a message or of its parts, truncated to [`MAX_TEXT_CHARS`].
 fn text_of(content: &Value) -> String {
     if let Value::String(text) = content {
-        return excerpt(text, MAX_TEXT_CHARS);
+        return shortened(text, MAX_TEXT_CHARS);
     }
     let parts = content["parts"].as_array().into_iter().flatten();
     let texts: Vec<&str> = parts.filter_map(|part| part["text"].as_str()).collect();
     match texts.is_empty() {
-        true => excerpt(&content.to_string(), MAX_TEXT_CHARS),
-        false => excerpt(&texts.join("\n"), MAX_TEXT_CHARS),
-    }
-}
-
-fn excerpt(text: &str, max_chars: usize) -> String {
-    match text.char_indices().nth(max_chars) {
-        None => text.to_owned(),
-        Some((end, _)) => format!("{}…", &text[..end]),
+        true => shortened(&content.to_string(), MAX_TEXT_CHARS),
+        false => shortened(&texts.join("\n"), MAX_TEXT_CHARS),
     }
 }
 
@@ -296,8 +287,8 @@ mod tests {
 
     #[test]
     fn long_text_is_cut_at_a_character() {
-        assert_eq!(excerpt("äöü", 3), "äöü");
-        assert_eq!(excerpt("äöü", 2), "äö…");
+        assert_eq!(shortened("äöü", 3), "äöü");
+        assert_eq!(shortened("äöü", 2), "äö…");
         let long = json!("x".repeat(1 << 20));
         assert_eq!(text_of(&long).chars().count(), MAX_TEXT_CHARS + 1);
     }

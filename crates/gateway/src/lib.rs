@@ -18,7 +18,7 @@
 //! ```
 //! use std::sync::Arc;
 //!
-//! use common::{environment::SystemEnvironment, log::Silent};
+//! use base::{environment::SystemEnvironment, log::Silent};
 //! use openclaw_remote_agent_gateway::{Server, config::ServerConfig};
 //! use tokio_util::sync::CancellationToken;
 //!
@@ -77,7 +77,7 @@ mod upgrade;
 
 use std::path::Path;
 
-use common::config::ConfigError;
+use base::config::ConfigError;
 
 pub use local::LocalAgent;
 pub use probe::{Occupant, identify_occupant};

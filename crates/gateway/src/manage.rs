@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 
 use super::sessions::{SessionError, Sessions, Summary};
+use base::json::encoded_bytes;
 use collective::ErrorCode;
 
 /// The minimum size of a session's entry in a list.
@@ -222,7 +223,7 @@ struct RemainingBytes(usize);
 
 impl RemainingBytes {
     fn charge(&mut self, value: Value) -> Result<Value, ManageError> {
-        let remaining = self.0.checked_sub(value.to_string().len());
+        let remaining = self.0.checked_sub(encoded_bytes(&value));
         self.0 = remaining.ok_or(ManageError::TooLarge)?;
         Ok(value)
     }

@@ -5,9 +5,10 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
@@ -178,13 +179,9 @@ impl Outbox {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Counts the outbox towards the budget of an identity. Only the first one counts.
     pub(super) fn set_share(&self, share: Arc<ByteBudget>) {
-        let state = self.state();
+        let state = self.state.lock();
         if self.share.get().is_none() {
             share.try_acquire(state.bytes, true);
             let _ = self.share.set(share);
@@ -216,7 +213,7 @@ impl Outbox {
 
     /// Reserves room for an entry of this cost.
     pub(super) fn reserve(&self, cost: usize) -> Result<OutboxRoom<'_>, EnqueueError> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         self.acquire(&mut state, cost, false)?;
         Ok(OutboxRoom { outbox: self, cost })
     }
@@ -241,7 +238,7 @@ impl Outbox {
 
     /// Appends an entry without waiting. With `exceed`, the entry may exceed the shared budget.
     fn push_within(&self, item: Item, exceed: bool) -> Result<u64, EnqueueError> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         self.acquire(&mut state, item.cost(), exceed)?;
         Ok(self.append(state, item))
     }
@@ -266,7 +263,7 @@ impl Outbox {
     pub(super) async fn send(&self, text: Utf8Bytes) -> Result<(), EnqueueError> {
         loop {
             let drained = self.drained.notified();
-            let exceed = self.state().bytes == 0;
+            let exceed = self.state.lock().bytes == 0;
             match self.push_within(Item::Text(text.clone()), exceed) {
                 Err(EnqueueError::Full) => drained.await,
                 pushed => return pushed.map(drop),
@@ -276,7 +273,7 @@ impl Outbox {
 
     /// Closes the connection after the writer has written the queued entries. The first close frame wins.
     pub(super) fn close(&self, close: Close) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.close.get_or_insert(close);
         drop(state);
         self.filled.notify_one();
@@ -285,7 +282,7 @@ impl Outbox {
 
     /// Drops the queued entries and closes the connection.
     pub(super) fn abort(&self, close: Close) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.close = Some(close);
         self.clear_queue(&mut state);
         drop(state);
@@ -295,7 +292,7 @@ impl Outbox {
 
     /// Drops the queued entries after the connection has ended.
     pub(super) fn abandon(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.abandoned = true;
         self.clear_queue(&mut state);
         // The writer may have sent a part of the current batch.
@@ -325,7 +322,7 @@ impl Outbox {
         loop {
             let filled = self.filled.notified();
             {
-                let mut state = self.state();
+                let mut state = self.state.lock();
                 if !state.queue.is_empty() {
                     return Next::Write(take_batch(&mut state, max_bytes, now()));
                 }
@@ -339,7 +336,7 @@ impl Outbox {
 
     /// Records that the last batch was written to the socket.
     pub(super) fn batch_written(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         self.finish_batch(&mut state);
         drop(state);
         self.drained.notify_waiters();
@@ -347,26 +344,30 @@ impl Outbox {
 
     /// Returns whether the entry with this number is written or is in the current batch.
     pub(super) fn may_be_written(&self, number: u64) -> bool {
-        let state = self.state();
+        let state = self.state.lock();
         let writing = state.writing.as_ref().map_or(0, |writing| writing.entries);
         state.written + writing >= number
     }
 
     /// Returns the start time of an incomplete write.
     pub(super) fn writing_since(&self) -> Option<Instant> {
-        self.state().writing.as_ref().map(|writing| writing.since)
+        self.state
+            .lock()
+            .writing
+            .as_ref()
+            .map(|writing| writing.since)
     }
 
     /// Returns whether the connection is closed or closing.
     pub(super) fn is_closed(&self) -> bool {
-        let state = self.state();
+        let state = self.state.lock();
         state.abandoned || state.close.is_some()
     }
 
     /// Removes the queued messages.
     #[cfg(test)]
     pub(super) fn drain(&self) -> Vec<String> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let items = take_batch(&mut state, usize::MAX, Instant::now());
         drop(state);
         self.batch_written();
@@ -388,7 +389,7 @@ impl OutboxRoom<'_> {
     /// Appends the entry for which the room was reserved. Returns its number.
     pub(super) fn push(mut self, item: Item) -> Result<u64, EnqueueError> {
         debug_assert_eq!(item.cost(), self.cost);
-        let state = self.outbox.state();
+        let state = self.outbox.state.lock();
         if state.abandoned || state.close.is_some() {
             drop(state);
             return Err(EnqueueError::Closed);
@@ -401,7 +402,7 @@ impl OutboxRoom<'_> {
 impl Drop for OutboxRoom<'_> {
     fn drop(&mut self) {
         if self.cost > 0 {
-            let mut state = self.outbox.state();
+            let mut state = self.outbox.state.lock();
             state.bytes -= self.cost;
             self.outbox.release(self.cost);
             drop(state);

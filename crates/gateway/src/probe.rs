@@ -120,7 +120,7 @@ fn recognize(frame: &Frame) -> Occupant {
     let Frame::Text(text) = frame else {
         return Occupant::Unknown;
     };
-    let message: Value = common::json::from_str(text, collective::FRAME_LIMITS).unwrap_or_default();
+    let message: Value = base::json::from_str(text, collective::FRAME_LIMITS).unwrap_or_default();
     match message["type"].as_str() {
         Some("event") if message["event"] == "connect.challenge" => Occupant::OpenClaw,
         Some("welcome") if message["gateway"].is_object() => Occupant::HeretekJs,

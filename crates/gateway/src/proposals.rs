@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use lru::LruCache;
+use parking_lot::{Mutex, MutexGuard};
 use ring::digest::{SHA256, digest};
 use tokio::task::AbortHandle;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
@@ -55,9 +56,7 @@ impl Triad {
     }
 
     pub(super) fn proposals(&self) -> MutexGuard<'_, Proposals> {
-        self.proposals
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.proposals.lock()
     }
 
     pub(super) fn is_member(&self, name: &str) -> bool {

@@ -8,9 +8,9 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use common::config::ConfigError;
-use common::environment::Environment;
-use common::log::{Level, Log};
+use base::config::ConfigError;
+use base::environment::Environment;
+use base::log::{Level, Log};
 use egress::{HttpClient, NetError, ReqwestClient};
 use http_server::serve::{ConnectionConfig, serve};
 

@@ -1,22 +1,25 @@
 //! The share of one identity in the limits that all clients share.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
-use http_server::open_requests::{OpenRequestGuard, OpenRequests};
-use http_server::rate_limit::RateLimitKey;
+use base::keyed_budget::{KeyedBudget, Reservation};
+use parking_lot::Mutex;
 
 use super::outbox::ByteBudget;
 
 /// One identity may use this fraction of a limit, so that another one always gets its part.
 const FRACTION: usize = 4;
 
+/// A part of the share of an identity, until it is dropped.
+pub(super) type Share = Reservation<Arc<str>>;
+
 /// The shares of each identity. Without authentication all clients are one identity, whose share is the whole limit.
 pub(super) struct Shares {
     is_required: bool,
-    connections: Arc<OpenRequests>,
-    services: Arc<OpenRequests>,
-    management: Arc<OpenRequests>,
+    connections: Arc<KeyedBudget<Arc<str>>>,
+    services: Arc<KeyedBudget<Arc<str>>>,
+    management: Arc<KeyedBudget<Arc<str>>>,
     queue_bytes: usize,
     queues: Mutex<HashMap<Arc<str>, Weak<ByteBudget>>>,
 }
@@ -37,33 +40,39 @@ impl Shares {
         Self {
             is_required,
             // The registry bounds the connections of all clients.
-            connections: OpenRequests::new(match is_required {
-                true => share(totals.connections),
-                false => usize::MAX,
-            }),
-            services: OpenRequests::new(share(totals.services)),
-            management: OpenRequests::new(match is_required {
-                true => totals.management,
-                false => usize::MAX,
-            }),
+            connections: KeyedBudget::new(
+                usize::MAX,
+                match is_required {
+                    true => share(totals.connections),
+                    false => usize::MAX,
+                },
+            ),
+            services: KeyedBudget::new(usize::MAX, share(totals.services)),
+            management: KeyedBudget::new(
+                usize::MAX,
+                match is_required {
+                    true => totals.management,
+                    false => usize::MAX,
+                },
+            ),
             queue_bytes: share(totals.queue_bytes),
             queues: Mutex::default(),
         }
     }
 
     /// Takes a connection of an identity. Returns `None` if the identity has its share of connections.
-    pub(super) fn open_connection(&self, identity: &Arc<str>) -> Option<OpenRequestGuard> {
-        self.connections.try_open(key(identity))
+    pub(super) fn open_connection(&self, identity: &Arc<str>) -> Option<Share> {
+        self.connections.try_reserve(Arc::clone(identity), 1).ok()
     }
 
     /// Takes a slot for a request to a service.
-    pub(super) fn open_service_request(&self, identity: &Arc<str>) -> Option<OpenRequestGuard> {
-        self.services.try_open(key(identity))
+    pub(super) fn open_service_request(&self, identity: &Arc<str>) -> Option<Share> {
+        self.services.try_reserve(Arc::clone(identity), 1).ok()
     }
 
     /// Takes a slot for a session operation, including one that waits for its turn.
-    pub(super) fn open_management(&self, identity: &Arc<str>) -> Option<OpenRequestGuard> {
-        self.management.try_open(key(identity))
+    pub(super) fn open_management(&self, identity: &Arc<str>) -> Option<Share> {
+        self.management.try_reserve(Arc::clone(identity), 1).ok()
     }
 
     /// Returns the byte budget that all outboxes of an identity share.
@@ -71,7 +80,7 @@ impl Shares {
         if !self.is_required {
             return None;
         }
-        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queues = self.queues.lock();
         if let Some(queue) = queues.get(identity).and_then(Weak::upgrade) {
             return Some(queue);
         }
@@ -88,10 +97,6 @@ pub(super) fn share(is_required: bool, total: usize) -> usize {
         true => (total / FRACTION).max(1),
         false => total,
     }
-}
-
-fn key(identity: &Arc<str>) -> RateLimitKey {
-    RateLimitKey::Client(Arc::clone(identity))
 }
 
 #[cfg(test)]

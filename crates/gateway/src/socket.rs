@@ -9,10 +9,10 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use futures_util::{FutureExt as _, Sink, SinkExt as _, Stream, StreamExt as _};
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::error::CapacityError;
@@ -70,24 +70,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
 
     /// Accepts messages of the configured size, because the client is authenticated.
     pub(super) fn set_authenticated(&self) {
-        if let Ok(socket) = self.inner().socket() {
+        if let Ok(socket) = self.0.lock().socket() {
             socket.get_mut().authenticated = true;
         }
     }
 
     /// Returns whether the client does not read the pongs to its pings.
     pub(super) fn is_blocked(&self) -> bool {
-        self.inner().unsent_pongs >= MAX_UNSENT_PONGS
+        self.0.lock().unsent_pongs >= MAX_UNSENT_PONGS
     }
 
     /// Returns the inner socket.
     pub(super) fn into_inner(self) -> Option<WebSocketStream<FrameTracker<S>>> {
         let inner = self.0.into_inner();
-        inner.unwrap_or_else(PoisonError::into_inner).socket
-    }
-
-    fn inner(&self) -> MutexGuard<'_, Inner<S>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        inner.socket
     }
 }
 
@@ -155,7 +151,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Stream for &Socket<S> {
     type Item = Result<Message, Error>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.inner().receive(cx)
+        self.0.lock().receive(cx)
     }
 }
 
@@ -163,11 +159,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Sink<Message> for &Socket<S> {
     type Error = Error;
 
     fn poll_ready(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        self.inner().socket()?.poll_ready_unpin(cx)
+        self.0.lock().socket()?.poll_ready_unpin(cx)
     }
 
     fn start_send(self: Pin<&mut Self>, message: Message) -> Result<(), Error> {
-        let mut inner = self.inner();
+        let mut inner = self.0.lock();
         inner.unsent = true;
         inner.closing |= message.is_close();
         let large = message.len() > LARGE_FRAME_BYTES;
@@ -177,7 +173,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Sink<Message> for &Socket<S> {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let mut inner = self.inner();
+        let mut inner = self.0.lock();
         ready!(inner.socket()?.poll_flush_unpin(cx))?;
         inner.unsent = false;
         inner.unsent_pongs = 0;
@@ -189,7 +185,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Sink<Message> for &Socket<S> {
     }
 
     fn poll_close(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let mut inner = self.inner();
+        let mut inner = self.0.lock();
         inner.closing = true;
         inner.socket()?.poll_close_unpin(cx)
     }

@@ -1,18 +1,19 @@
 //! The state that all connections share.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, UNIX_EPOCH};
 
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use base::environment::Environment;
+use base::log::{Level, Log};
+use base::visible::visible;
 use collective::{Envelope, ErrorCode, Kind};
-use common::environment::Environment;
-use common::log::{Level, Log};
-use common::visible::visible;
 use egress::HttpClient;
 use http_server::auth_limit::AuthLimiter;
 
@@ -115,13 +116,11 @@ impl GatewayState {
     }
 
     pub(super) fn registry(&self) -> RwLockReadGuard<'_, Registry> {
-        self.registry.read().unwrap_or_else(PoisonError::into_inner)
+        self.registry.read()
     }
 
     pub(super) fn registry_mut(&self) -> RwLockWriteGuard<'_, Registry> {
-        self.registry
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.registry.write()
     }
 
     /// Returns the time of day, in milliseconds since 1970.

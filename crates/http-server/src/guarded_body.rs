@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 use axum::body::{Body, Bytes};
 use http_body::{Frame, SizeHint};
 
-use crate::byte_budget::Reservation;
+use crate::request_limit::ClientReservation;
 
 /// The maximum size of a frame that does not count. Each connection needs a buffer of this size anyway.
 const UNCOUNTED_BYTES: usize = 8 << 10;
@@ -15,12 +15,12 @@ const UNCOUNTED_BYTES: usize = 8 << 10;
 pub(crate) struct GuardedBody<T> {
     body: Body,
     /// The reserved bytes of later frames, if the length of the body is known.
-    reserved: Reservation,
+    reserved: ClientReservation,
     _guard: T,
 }
 
 impl<T> GuardedBody<T> {
-    pub(crate) fn new(body: Body, reserved: Reservation, guard: T) -> Self {
+    pub(crate) fn new(body: Body, reserved: ClientReservation, guard: T) -> Self {
         Self {
             body,
             reserved,
@@ -56,7 +56,7 @@ struct NoRoom;
 
 struct CountedBytes {
     bytes: Bytes,
-    _reserved: Reservation,
+    _reserved: ClientReservation,
 }
 
 impl AsRef<[u8]> for CountedBytes {

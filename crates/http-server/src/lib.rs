@@ -4,8 +4,8 @@
 //!   shutdown. [`connection_limit`] limits the connections, `write_timeout` closes those whose client does not read,
 //!   and [`tls`] loads the certificate.
 //! - [`host`] checks `Host` and `Origin`, and [`forwarded`] reads the headers of trusted proxies.
-//! - [`request_limit`] limits requests: [`rate_limit`] their rate, [`open_requests`] their concurrency, and
-//!   [`byte_budget`] the bytes of their bodies and of unread responses.
+//! - [`request_limit`] limits requests: [`rate_limit`] their rate, and budgets of each client their concurrency and
+//!   the bytes of their bodies and of unread responses.
 //! - [`auth_limit`] limits how fast an address can guess credentials.
 //! - [`content`] reads what the headers say about a body.
 //! - [`operator_html`] builds the pages for the operator of a server.
@@ -42,13 +42,11 @@
 #![forbid(unsafe_code)]
 
 pub mod auth_limit;
-pub mod byte_budget;
 pub mod connection_limit;
 pub mod content;
 pub mod forwarded;
 mod guarded_body;
 pub mod host;
-pub mod open_requests;
 pub mod operator_html;
 pub mod rate_limit;
 pub mod request_limit;

@@ -12,9 +12,9 @@ use http::{HeaderMap, StatusCode};
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
 
-use crate::byte_budget::{BudgetError, ByteBudget, Reservation};
+use base::keyed_budget::{BudgetError, KeyedBudget, Reservation};
+
 use crate::guarded_body::GuardedBody;
-use crate::open_requests::{OpenRequestGuard, OpenRequests};
 use crate::rate_limit::{RateLimitKey, RateLimiter};
 
 /// The initial capacity of the buffer for a body, in bytes. It doubles as the body grows.
@@ -128,13 +128,18 @@ impl LimitError {
     }
 }
 
+type ClientBudget = KeyedBudget<RateLimitKey>;
+
+/// A part of a budget that a client uses, until it is dropped.
+pub type ClientReservation = Reservation<RateLimitKey>;
+
 /// Enforces [`HttpLimits`].
 pub struct RequestLimiter {
     limits: HttpLimits,
     rate: RateLimiter,
-    open: Arc<OpenRequests>,
-    bodies: Arc<ByteBudget>,
-    responses: Arc<ByteBudget>,
+    open: Arc<ClientBudget>,
+    bodies: Arc<ClientBudget>,
+    responses: Arc<ClientBudget>,
 }
 
 impl RequestLimiter {
@@ -142,9 +147,9 @@ impl RequestLimiter {
     pub fn new(limits: HttpLimits) -> Self {
         Self {
             rate: RateLimiter::new(limits.requests_per_second, limits.burst),
-            open: OpenRequests::new(limits.open_requests),
-            bodies: ByteBudget::new(limits.total_body_bytes, limits.body_bytes_per_client),
-            responses: ByteBudget::new(
+            open: KeyedBudget::new(usize::MAX, limits.open_requests),
+            bodies: KeyedBudget::new(limits.total_body_bytes, limits.body_bytes_per_client),
+            responses: KeyedBudget::new(
                 limits.total_response_bytes,
                 limits.response_bytes_per_client,
             ),
@@ -164,8 +169,9 @@ impl RequestLimiter {
     ///
     /// # Errors
     /// [`LimitError`] if the client has the maximum number of open requests.
-    pub fn try_open(&self, key: RateLimitKey) -> Result<OpenRequestGuard, LimitError> {
-        self.open.try_open(key).ok_or(LimitError::OpenRequests)
+    pub fn try_open(&self, key: RateLimitKey) -> Result<ClientReservation, LimitError> {
+        let opened = self.open.try_reserve(key, 1);
+        opened.map_err(|_| LimitError::OpenRequests)
     }
 
     /// Reads a whole body. Reserves the received bytes until they are dropped. A `Content-Length` alone reserves
@@ -210,7 +216,7 @@ impl RequestLimiter {
             self.responses
                 .reserve(key, length)
                 .map_err(|error| match error {
-                    BudgetError::Client(limit) => LimitError::ClientResponses(limit),
+                    BudgetError::Share(limit) => LimitError::ClientResponses(limit),
                     BudgetError::Total => LimitError::TotalResponses,
                 })?
         } else {
@@ -226,7 +232,7 @@ fn content_length(headers: &HeaderMap) -> Option<usize> {
 
 /// Reads a body of at most `limit` bytes, which stay reserved until they are dropped.
 async fn collect(
-    reservation: Reservation,
+    reservation: ClientReservation,
     mut body: Body,
     limit: usize,
 ) -> Result<Bytes, LimitError> {
@@ -246,7 +252,7 @@ async fn collect(
 /// The bytes of a body with their reservation.
 struct BudgetedBytes {
     bytes: Vec<u8>,
-    reservation: Reservation,
+    reservation: ClientReservation,
 }
 
 impl BudgetedBytes {
@@ -261,7 +267,7 @@ impl BudgetedBytes {
             self.reservation
                 .grow(target_capacity)
                 .map_err(|error| match error {
-                    BudgetError::Client(limit) => LimitError::ClientBodies(limit),
+                    BudgetError::Share(limit) => LimitError::ClientBodies(limit),
                     BudgetError::Total => LimitError::TotalBodies,
                 })?;
             self.bytes.reserve_exact(target_capacity - self.bytes.len());

@@ -2,9 +2,10 @@
 
 use std::fmt::Display;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde::Deserialize;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
@@ -12,62 +13,52 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{Error, RootCertStore, ServerConfig};
 
-/// The PEM files for TLS.
-#[derive(Debug, Clone, Copy)]
-pub struct TlsFiles<'a> {
+/// The PEM files for TLS, as a configuration names them.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TlsFiles {
     /// The certificate chain, starting with the certificate of the server.
-    pub certificates: &'a Path,
+    pub cert_file: PathBuf,
     /// The private key of the server's certificate.
-    pub key: &'a Path,
+    pub key_file: PathBuf,
     /// The certificate authorities of clients. If set, every client needs a certificate.
-    pub client_authorities: Option<&'a Path>,
-}
-
-/// One of the files in [`TlsFiles`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TlsFile {
-    /// The certificate chain.
-    Certificates,
-    /// The private key.
-    Key,
-    /// The certificate authorities of clients.
-    ClientAuthorities,
+    pub client_ca_file: Option<PathBuf>,
 }
 
 /// An error of a TLS file. It contains no content of the file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the file `{path}` {cause}")]
 pub struct TlsError {
-    /// The file with the error.
-    pub file: TlsFile,
+    /// The key of the file in the configuration.
+    pub key: &'static str,
     path: String,
     cause: String,
+}
+
+impl TlsError {
+    fn new(key: &'static str, path: &Path, cause: String) -> Self {
+        let path = path.display().to_string();
+        Self { key, path, cause }
+    }
 }
 
 /// Returns an acceptor for TLS 1.2 and 1.3.
 ///
 /// # Errors
 /// A file cannot be used. The error contains the file and the cause.
-pub fn acceptor(files: &TlsFiles<'_>) -> Result<TlsAcceptor, TlsError> {
-    let error = |file, cause: String| {
-        let path = match file {
-            TlsFile::Certificates => Some(files.certificates),
-            TlsFile::Key => Some(files.key),
-            TlsFile::ClientAuthorities => files.client_authorities,
-        };
-        let path = path.map_or_else(String::new, |path| path.display().to_string());
-        TlsError { file, path, cause }
-    };
-    let chain = certificates(files.certificates).map_err(|e| error(TlsFile::Certificates, e))?;
-    let key = private_key(files.key).map_err(|e| error(TlsFile::Key, e))?;
+pub fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, TlsError> {
+    let of_certificates = |cause| TlsError::new("certFile", &files.cert_file, cause);
+    let of_key = |cause| TlsError::new("keyFile", &files.key_file, cause);
+    let chain = certificates(&files.cert_file).map_err(of_certificates)?;
+    let key = private_key(&files.key_file).map_err(of_key)?;
     // Passed explicitly, because a process-wide default provider would affect all users of rustls in the process.
     let provider = Arc::new(default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
-        .map_err(|e| error(TlsFile::Certificates, unusable(e)))?;
-    let builder = match files.client_authorities {
+        .map_err(|e| of_certificates(unusable(e)))?;
+    let builder = match &files.client_ca_file {
         Some(path) => {
-            let of_authorities = |cause| error(TlsFile::ClientAuthorities, cause);
+            let of_authorities = |cause| TlsError::new("clientCaFile", path, cause);
             let roots = authorities(path).map_err(of_authorities)?;
             let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
             let verifier = verifier.build().map_err(|e| of_authorities(unusable(e)))?;
@@ -76,12 +67,9 @@ pub fn acceptor(files: &TlsFiles<'_>) -> Result<TlsAcceptor, TlsError> {
         None => builder.with_no_client_auth(),
     };
     let mut config = builder.with_single_cert(chain, key).map_err(|e| match e {
-        Error::InconsistentKeys(_) => error(
-            TlsFile::Key,
-            "holds a key that is not the certificate's".into(),
-        ),
-        Error::InvalidCertificate(_) => error(TlsFile::Certificates, unusable(e)),
-        e => error(TlsFile::Key, unusable(e)),
+        Error::InconsistentKeys(_) => of_key("holds a key that is not the certificate's".into()),
+        Error::InvalidCertificate(_) => of_certificates(unusable(e)),
+        e => of_key(unusable(e)),
     })?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))

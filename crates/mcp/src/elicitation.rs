@@ -1,6 +1,6 @@
 //! Questions of agents that the person at the client answers.
 
-use common::visible::visible;
+use base::visible::visible;
 use rmcp::model::{
     ElicitRequest, ElicitRequestParams, ElicitationSchema, InputRequest, InputRequiredResult,
     InputResponses,

@@ -13,7 +13,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{any, post};
-use common::json;
+use base::json;
 use futures_util::StreamExt as _;
 use http_server::content;
 use openclaw_remote_agent::http_api::{

@@ -31,7 +31,6 @@
 
 mod call;
 mod caller;
-mod client_concurrency;
 mod elicitation;
 mod files;
 pub mod http;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use common::json::{self, JsonErrorKind, Limits};
+use base::json::{self, JsonErrorKind, Limits};
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, CustomRequest, ErrorCode, ErrorData};
 use serde::Deserialize;
 use serde::de::IgnoredAny;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::http::request::Parts;
+use base::keyed_semaphore::{KeyedPermit, KeyedSemaphore};
 use chrono::{SecondsFormat, Utc};
 use openclaw_remote_agent::http_api::{ApiError, failed_state};
 use openclaw_remote_agent::remote_agent::TOOL_NAME;
@@ -21,7 +22,6 @@ use tokio_util::task::TaskTracker;
 
 use crate::call::{Outcome, RunningCall, follow};
 use crate::caller;
-use crate::client_concurrency::{CallSlot, CallSlots};
 use crate::elicitation;
 use crate::files::FileStore;
 use crate::message;
@@ -63,6 +63,10 @@ pub struct Options {
     pub files: Option<FileStore>,
 }
 
+/// The right to run a call, until all clones are dropped. The default is that of a server without limit.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CallSlot(#[allow(dead_code, reason = "held")] Option<Arc<KeyedPermit<String>>>);
+
 /// The MCP server of one tool.
 #[derive(Clone)]
 pub struct McpServer {
@@ -70,7 +74,7 @@ pub struct McpServer {
     options: Arc<Options>,
     calls: CancellationToken,
     running: TaskTracker,
-    slots: Option<Arc<CallSlots>>,
+    slots: Option<KeyedSemaphore<String>>,
 }
 
 impl McpServer {
@@ -89,7 +93,7 @@ impl McpServer {
     /// Limits the calls of each client that run at once.
     pub(crate) fn limited(self, per_client: usize) -> Self {
         Self {
-            slots: Some(Arc::new(CallSlots::new(per_client))),
+            slots: Some(KeyedSemaphore::new(per_client)),
             ..self
         }
     }
@@ -140,7 +144,7 @@ impl McpServer {
             biased;
             () = stop.cancelled() => None,
             () = self.calls.cancelled() => None,
-            slot = slots.acquire(client) => slot,
+            permit = slots.acquire(client.to_owned()) => Some(CallSlot(Some(Arc::new(permit)))),
         };
         slot.ok_or_else(|| "the call was cancelled before it started".to_owned())
     }

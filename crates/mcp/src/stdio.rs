@@ -2,8 +2,8 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use rmcp::ServiceExt as _;
@@ -100,7 +100,7 @@ struct LineTransport<R, W> {
     output: Arc<Output<W>>,
     running: Arc<Semaphore>,
     /// The ids of the requests without an answer.
-    ids: Arc<std::sync::Mutex<HashSet<RequestId>>>,
+    ids: Arc<parking_lot::Mutex<HashSet<RequestId>>>,
     ended: CancellationToken,
 }
 
@@ -274,10 +274,6 @@ where
         }
     }
 
-    fn ids(&self) -> std::sync::MutexGuard<'_, HashSet<RequestId>> {
-        self.ids.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     async fn next_message(&self, input: &mut Input<R>) -> Option<ClientJsonRpcMessage> {
         loop {
             let room = self.output.until_room(MAX_UNWRITTEN);
@@ -319,7 +315,7 @@ where
         let message = head.message(&text)?;
         match &message {
             Some(ClientJsonRpcMessage::Request(request))
-                if !self.ids().insert(request.id.clone()) =>
+                if !self.ids.lock().insert(request.id.clone()) =>
             {
                 let text = "a request with this `id` has no answer yet; choose another id";
                 return Err(head.refuse(ErrorCode::INVALID_REQUEST, text));
@@ -330,7 +326,7 @@ where
                     &notification.notification
                     && let Some(id) = &cancelled.params.request_id
                 {
-                    self.ids().remove(id);
+                    self.ids.lock().remove(id);
                 }
             }
             _ => {}
@@ -356,7 +352,7 @@ where
             _ => None,
         };
         if let Some(id) = id {
-            self.ids().remove(id);
+            self.ids.lock().remove(id);
         }
         let output = Arc::clone(&self.output);
         // Of notifications, a host that does not read misses some.

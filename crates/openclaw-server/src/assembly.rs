@@ -14,7 +14,7 @@ use a2a_server::http::app;
 use a2a_server::http::{self as wire, App, CardFacts, Router};
 use a2a_server::service::{Closed, Service, ServiceComponents};
 use a2a_server::settings::Settings;
-use common::environment::SystemEnvironment;
+use base::environment::SystemEnvironment;
 use tokio_util::sync::CancellationToken;
 
 use super::config::ServeConfig;

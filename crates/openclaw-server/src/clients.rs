@@ -8,9 +8,9 @@ use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use a2a_server::http::clients::{RegisteredClient, TokenDigest};
+use base::files::private_options;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use common::files::private_options;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
@@ -64,7 +64,7 @@ impl ClientFile {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
             read => read.map_err(|error| self.failed("cannot be read", &error))?,
         };
-        let written: Written = common::json::from_str(&text, common::json::Limits::NONE)
+        let written: Written = base::json::from_str(&text, base::json::Limits::NONE)
             .map_err(|error| self.failed("is no list of clients", &error))?;
         for client in &written.clients {
             let invalid = match (is_name(&client.name), digest(client)) {

@@ -14,7 +14,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use a2a_server::store::{Fsync, Retention};
+use a2a_server::store::Retention;
+use http_server::tls::TlsFiles;
 use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::Value;
@@ -25,9 +26,10 @@ pub use openclaw::local_gateway;
 pub use paths::{default_state_dir, names_directory};
 
 use super::executor::{RunMode, Thinking};
-use common::config::{ConfigError, Secret, SecretMap};
-use common::json::Limits;
-use common::validation;
+use base::config::{ConfigError, Secret, SecretMap};
+use base::files::Fsync;
+use base::json::Limits;
+use base::validation;
 
 /// The JSON Schema of the configuration.
 pub const SCHEMA: &str = include_str!("../../../schema/serve.schema.json");
@@ -98,23 +100,13 @@ pub struct ServeConfig {
     /// The task store in the configuration's format, see [`TaskStoreKind`].
     pub task_store: Option<Secret>,
     /// When the store writes a change of a task to the disk.
-    pub fsync: FsyncMode,
+    pub fsync: Fsync,
     /// How long the server keeps terminal tasks.
     pub retention: RetentionConfig,
     /// The webhooks that clients may register.
     pub push: PushConfig,
     /// The limits of clients.
     pub limits: ServeLimits,
-}
-
-/// The files for TLS in PEM format.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TlsFiles {
-    /// The server's certificate chain.
-    pub cert_file: PathBuf,
-    /// The private key of the first certificate.
-    pub key_file: PathBuf,
 }
 
 /// A client. The configuration contains only the digest of its token.
@@ -201,19 +193,6 @@ impl Default for GatewayConfig {
     }
 }
 
-/// When the store writes a change to the disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum FsyncMode {
-    /// Before the store acknowledges the change.
-    Always,
-    /// Within a second.
-    #[default]
-    Interval,
-    /// When the operating system writes it.
-    Never,
-}
-
 /// How long the server keeps terminal tasks.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default)]
@@ -290,7 +269,7 @@ impl Default for ServeConfig {
             local: RunMode::default(),
             async_mode: true,
             task_store: None,
-            fsync: FsyncMode::default(),
+            fsync: Fsync::Interval,
             retention: RetentionConfig::default(),
             push: PushConfig::default(),
             limits: ServeLimits::default(),
@@ -394,15 +373,6 @@ impl ServeConfig {
             .transpose()
     }
 
-    /// Returns when the store writes a change to the disk.
-    pub fn fsync(&self) -> Fsync {
-        match self.fsync {
-            FsyncMode::Always => Fsync::Always,
-            FsyncMode::Interval => Fsync::Interval,
-            FsyncMode::Never => Fsync::Never,
-        }
-    }
-
     /// Returns how long the server keeps terminal tasks.
     pub fn retention(&self) -> Retention {
         Retention {
@@ -426,7 +396,7 @@ fn urls<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<Url>, D
 }
 
 fn value(json: &str) -> Result<Value, ConfigError> {
-    common::json::from_str(json, Limits::NONE)
+    base::json::from_str(json, Limits::NONE)
         .map_err(|e| ConfigError::at("", format!("the configuration is not JSON: {e}")))
 }
 

@@ -16,7 +16,7 @@
 //! assert_eq!(config.listen.port(), 0);
 //! let error = ServeConfig::parse(r#"{"executr": "scripted"}"#).unwrap_err();
 //! assert_eq!(error.path, "/executr");
-//! # Ok::<(), common::config::ConfigError>(())
+//! # Ok::<(), base::config::ConfigError>(())
 //! ```
 
 #![forbid(unsafe_code)]

@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use http::{HeaderMap, Method, Response};
 use url::Url;
 
-use common::config::contains_url;
+use base::config::contains_url;
 use egress::address::{special_host, with_article};
 use egress::address_policy;
 use egress::body::read_error;

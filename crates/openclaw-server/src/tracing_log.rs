@@ -1,6 +1,6 @@
 //! The log of code that the server shares with the plugin.
 
-use common::log::{Level, Log};
+use base::log::{Level, Log};
 
 /// Forwards log lines to `tracing`.
 #[derive(Debug, Clone, Copy)]

@@ -10,7 +10,7 @@ use url::{Host, Url};
 
 use a2a::http::{CARD_PATH, OLD_CARD_PATH};
 use a2a::{Transport, Version};
-use common::jws::KeySet;
+use base::jws::KeySet;
 use egress::credential::{Credential, Trust};
 
 /// The protocol of a call.

@@ -21,7 +21,6 @@
 
 mod config;
 mod error;
-mod excerpt;
 mod keep_alive;
 mod local;
 mod options;
@@ -31,11 +30,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use a2a::{Card, Event, Reply, SendRequest, Task};
-use common::redact::Secrets;
+use base::redact::Secrets;
 
+pub use base::text::excerpt;
 pub use config::{CardKeys, CardLocation, NegotiatedProtocol, PeerConfig};
 pub use error::{Delivered, PeerError, PeerErrorKind, Transports};
-pub use excerpt::excerpt;
 pub use keep_alive::is_keep_alive;
 pub use local::{Connection, ConnectionState, LocalGateway, Member, MemberStatus};
 pub use options::{CallOptions, HostSession};

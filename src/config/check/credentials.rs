@@ -1,9 +1,10 @@
 //! Refuses credentials that HTTP cannot carry.
 
+use egress::address::is_this_machine;
+use egress::address_policy::is_literal;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue};
 use secrecy::ExposeSecret as _;
-use url::{Host, Url};
 
 use super::super::{Auth, KeyPlace, Secret};
 use super::{ConfigError, TargetConfig, headers, normal_url};
@@ -156,19 +157,12 @@ fn check_username(name: &str) -> Result<(), String> {
 /// Checks that the connection to a token endpoint, which receives the client's secret, is encrypted or local.
 fn check_token_endpoint(text: &str, allow_private: bool) -> Result<(), String> {
     let url = normal_url(text).map_err(|reason| format!("the token endpoint {reason}"))?;
-    if url.scheme() != "https" && !allow_private && !is_loopback(&url) {
+    // A name below `localhost` may resolve to another machine.
+    let is_local = is_literal(&url) && is_this_machine(&url);
+    if url.scheme() != "https" && !allow_private && !is_local {
         return Err("the token endpoint must use https; http is allowed only on this machine, or with allowPrivateNetwork".into());
     }
     Ok(())
-}
-
-fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Domain(name)) => name.trim_end_matches('.').eq_ignore_ascii_case("localhost"),
-        Some(Host::Ipv4(ip)) => ip.is_loopback(),
-        Some(Host::Ipv6(ip)) => ip.is_loopback(),
-        None => false,
-    }
 }
 
 /// Returns whether a character is allowed in a scope (RFC 6749 §3.3).

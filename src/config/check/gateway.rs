@@ -3,9 +3,10 @@
 use http::HeaderName;
 use url::Url;
 
-use super::super::{Config, Dialect, Gateway};
+use super::super::{Config, Gateway};
 use super::super::{ConfigError, gateway_url};
 use egress::address::{is_loopback, literal_ip};
+use gateway_bridge::DialectChoice;
 
 /// The name of the triad.
 const TRIAD: &str = "triad";
@@ -26,7 +27,7 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
         let message = "a subprotocol is one word without spaces and separators, such as `a2a-v1`";
         return Err(invalid("protocol", message.into()));
     }
-    if gateway.token_in_query && gateway.dialect != Dialect::HeretekJs {
+    if gateway.token_in_query && gateway.dialect != DialectChoice::HeretekJs {
         let message =
             "a token in the URL appears in logs; only the dialect `heretek-js` needs it there";
         return Err(invalid("tokenInQuery", message.into()));

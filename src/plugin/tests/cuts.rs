@@ -7,8 +7,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
 use crate::remote_agent::{PollIntervals, RemoteAgent, ToolCall};
-use common::environment::SystemEnvironment;
-use common::log::Silent;
+use base::environment::SystemEnvironment;
+use base::log::Silent;
 use egress::NetFault;
 use gateway_bridge::scripted::{Arrivals, Connection, DialAnswer, ScriptedNet, network};
 

@@ -5,7 +5,7 @@ use tokio::time::Instant;
 
 use crate::handles::Handle;
 use a2a::{TaskState, text_at};
-use common::panics;
+use base::panics;
 use peer::NegotiatedProtocol;
 
 use crate::remote_agent::UpdateCallback;

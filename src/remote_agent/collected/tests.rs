@@ -134,7 +134,7 @@ fn events_count_by_the_memory_of_their_values() {
             let memory: usize = all
                 .log
                 .iter()
-                .map(|(event, _)| common::json::memory(event))
+                .map(|(event, _)| base::json::memory(event))
                 .sum();
             assert_eq!(memory, all.log_bytes);
         }

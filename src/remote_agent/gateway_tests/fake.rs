@@ -11,10 +11,10 @@ use tokio_util::sync::CancellationToken;
 use crate::config::Config;
 use crate::remote_agent::{PollIntervals, RemoteAgent, ToolCall};
 use a2a::{Card, CardView, Interface, Reply, Security, SendRequest, Task, Transport};
+use base::environment::SystemEnvironment;
+use base::log::Recorder;
+use base::validation;
 use collective::ErrorCode;
-use common::environment::SystemEnvironment;
-use common::log::Recorder;
-use common::validation;
 use peer::{
     BoxFuture, CallOptions, CardEtag, CardLocation, Connection, ConnectionState, Discovered,
     EventStream, HostSession, LocalGateway, Member, MemberStatus, NegotiatedProtocol, Peer,

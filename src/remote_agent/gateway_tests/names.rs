@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use crate::config::Config;
 use crate::targets::Catalog;
+use base::validation;
 use collective::ErrorCode;
-use common::validation;
 use peer::MemberStatus;
 
 use super::fake::{FakeGateway, Fixture, member, peer_error};

@@ -12,8 +12,8 @@ use crate::remote_agent::caller::Caller;
 use crate::remote_agent::deadline::Deadline;
 use crate::remote_agent::error::{Reason, ToolError};
 use crate::targets::{FetchedCard, Local, Target};
+use base::log::Level;
 use collective::ErrorCode;
-use common::log::Level;
 use peer::{Connection, LocalGateway, Member, MemberStatus, PeerError, PeerErrorKind};
 
 use super::card::object;

@@ -115,7 +115,7 @@ proptest! {
     #[test]
     fn invisible_characters_are_removed(text in "\\PC{0,20}[\u{ad}\u{115f}\u{2065}\u{3164}\u{ffa0}\u{17b4}\u{e0100}]{1,3}\\PC{0,20}") {
         let clean = sanitize::sanitize(&text).into_owned();
-        prop_assert!(!clean.contains(common::confusables::is_ignorable), "{:?}", clean);
+        prop_assert!(!clean.contains(base::confusables::is_ignorable), "{:?}", clean);
     }
 }
 

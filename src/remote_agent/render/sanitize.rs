@@ -10,8 +10,8 @@
 
 use std::borrow::Cow;
 
-use common::confusables::{Glyph, glyphs, is_ignorable};
-use common::visible::visible;
+use base::confusables::{Glyph, glyphs, is_ignorable};
+use base::visible::visible;
 
 /// The replacements of a forged start and a forged end, in OpenClaw's words.
 const FORGED_START: &str = "[[MARKER_SANITIZED]]";

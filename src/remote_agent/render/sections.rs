@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 
+use base::text::first_chars;
+
 use super::sanitize::sanitize;
-use super::text::{first, length, share_out};
+use super::text::{length, share_out};
 
 /// How many characters the note about omitted sections takes at most.
 const OMISSION_NOTE_CHARS: usize = 40;
@@ -91,7 +93,7 @@ impl<'a> Section<'a> {
     }
 
     fn write(&self, room: usize, alone: bool, out: &mut String) {
-        let shown = first(&self.text, room);
+        let shown = first_chars(&self.text, room);
         let whole = self.from == 0 && length(shown) == self.total;
         if !(alone && whole && self.plain) || shown.is_empty() {
             line(out, &self.heading(length(shown)));

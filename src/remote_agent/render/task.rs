@@ -1,12 +1,13 @@
 //! The result of a call to one target: an answer, a task, a page of an artifact, or an update.
 
 use a2a::TaskState;
+use base::text::first_chars;
 
 use super::next_step::{self, next_step};
 use super::parts::{self, MessageParts};
 use super::sanitize::{line, quoted};
 use super::sections::{Section, Sections};
-use super::text::{first, length, shortened};
+use super::text::{length, shortened};
 use super::view::{Artifact, Page, Summary};
 use super::{ModelText, gateway_name, page_chars, word};
 
@@ -122,7 +123,7 @@ pub(super) fn collect<'a>(
 }
 
 fn page<'a>(text_out: &mut ModelText, summary: &'a Summary<'a>, page: &'a Page<'a>) {
-    let text = first(&page.text, page_chars(text_out.max_chars()));
+    let text = first_chars(&page.text, page_chars(text_out.max_chars()));
     let whole = text.len() == page.text.len();
     let next_offset = match whole {
         true => page.next_offset,

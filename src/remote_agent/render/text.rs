@@ -1,24 +1,18 @@
 //! Counts and cuts text. A character is a Unicode scalar value.
 
+use base::text::first_chars;
+
 pub(super) fn length(text: &str) -> usize {
     text.chars().count()
 }
 
-/// Returns the first `count` characters.
-pub(super) fn first(text: &str, count: usize) -> &str {
-    match text.char_indices().nth(count) {
-        Some((end, _)) => &text[..end],
-        None => text,
-    }
-}
-
 /// Returns the text in at most `count` characters; an ellipsis marks a cut.
 pub(super) fn shortened(text: &str, count: usize) -> String {
-    let cut = first(text, count);
+    let cut = first_chars(text, count);
     if cut.len() == text.len() {
         return text.to_owned();
     }
-    format!("{}…", first(cut, count.saturating_sub(1)))
+    format!("{}…", first_chars(cut, count.saturating_sub(1)))
 }
 
 /// Divides `room` among `needed`: equal shares, except that a smaller want leaves the rest to the others.
@@ -47,7 +41,6 @@ mod tests {
 
     #[test]
     fn text_is_cut_between_characters() {
-        assert_eq!(first("日本語", 2), "日本");
         assert_eq!(shortened("日本語", 2), "日…");
         assert_eq!(shortened("日本語", 3), "日本語");
     }

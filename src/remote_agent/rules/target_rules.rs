@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::remote_agent::request::Request;
 use crate::targets::Target;
-use common::validation::{escape, violation};
+use base::validation::{escape, violation};
 
 /// Returns the violations of the target's own rules.
 pub(in crate::remote_agent) fn target_rules(request: &Request, target: &Target) -> Vec<Value> {

@@ -9,7 +9,7 @@ use super::*;
 use crate::config::Config;
 use crate::targets::Catalog;
 use a2a::{CardView, Security};
-use common::environment::SystemEnvironment;
+use base::environment::SystemEnvironment;
 use peer::{BoxFuture, Peer, PeerConfig};
 
 /// A peer that serves its card once, with a lifetime of zero, and then does not answer.

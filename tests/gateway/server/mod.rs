@@ -16,8 +16,8 @@ mod triad;
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
-use common::environment::SystemEnvironment;
-use common::log::Silent;
+use base::environment::SystemEnvironment;
+use base::log::Silent;
 use futures_util::{SinkExt as _, StreamExt as _};
 use gateway_server::{Server, StartError, Timeouts, config::ServerConfig};
 use serde_json::{Value, json};

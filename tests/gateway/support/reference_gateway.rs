@@ -5,8 +5,8 @@ use std::{
     sync::Arc,
 };
 
-use common::environment::SystemEnvironment;
-use common::log::Log;
+use base::environment::SystemEnvironment;
+use base::log::Log;
 use gateway_server::{Server, config::ServerConfig};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;

@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderValue, Method};
 use serde_json::Value;
 use url::Url;
 
-use common::jws::{KeySet, Signature};
+use base::jws::{KeySet, Signature};
 use egress::{HttpClient, Request, body, redirect, status_text};
 use peer::{CardKeys, PeerConfig, PeerError, PeerErrorKind, excerpt};
 

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::error::Error as _;
 
 use axum::body::Body;
+use base::json::{self, JsonErrorKind, Limits};
 use bytes::Bytes;
-use common::json::{self, JsonErrorKind, Limits};
 use http::request::Parts;
 use http::{StatusCode, header};
 use http_body_util::LengthLimitError;

@@ -6,7 +6,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use a2a::{A2aError, ErrorReason};
-use common::json;
+use base::json;
 
 /// The maximum length of an id as JSON. The server stores it during a stream and repeats it in every event.
 const MAX_ID_BYTES: usize = 1024;

@@ -1,5 +1,6 @@
 //! Reads the parts of a request that both bindings have.
 
+use base::text::first_chars;
 use http::StatusCode;
 use http::request::Parts;
 
@@ -43,7 +44,7 @@ pub(crate) async fn agent(
     if let Some(name) = path.as_deref().filter(|name| !known(name)) {
         let error = A2aError::new(
             ErrorReason::MethodNotFound,
-            format!("unknown agent `{}`", excerpt(name)),
+            format!("unknown agent `{}`", first_chars(name, 64)),
         );
         return Err(Failure::with(error, StatusCode::NOT_FOUND));
     }
@@ -60,8 +61,4 @@ pub(crate) async fn agent(
 
 fn invalid_tenant(problem: &str) -> A2aError {
     a2a::parse_request::invalid_params("tenant", problem)
-}
-
-fn excerpt(text: &str) -> String {
-    text.chars().take(64).collect()
 }

@@ -8,7 +8,8 @@ use a2a::v1_0::{Task, TaskState};
 use a2a::{ErrorReason, Operation};
 use axum::extract::Request;
 use axum::response::Response;
-use common::visible::visible;
+use base::text::first_chars;
+use base::visible::visible;
 use http::{Extensions, Method, StatusCode};
 use parking_lot::Mutex;
 
@@ -114,5 +115,5 @@ impl Started {
 
 /// Returns text of a client in the form for the log.
 fn short(text: &str) -> String {
-    visible(text).chars().take(MAX_CHARS).collect()
+    first_chars(&visible(text), MAX_CHARS).to_owned()
 }

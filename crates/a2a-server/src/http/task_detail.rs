@@ -1,6 +1,7 @@
 //! The messages and artifacts of a task, bounded for the operator's page.
 
 use a2a::v1_0::{Artifact, Message, Part, PartContent, Role};
+use base::text::shortened;
 use serde_json::{Value, json};
 
 use crate::task_record::TaskRecord;
@@ -64,7 +65,9 @@ fn parts_json(parts: &[Part]) -> Value {
             PartContent::Url(url) => {
                 json!({"file": part.filename, "type": part.media_type, "url": url})
             }
-            PartContent::Data(data) => json!({"data": excerpt(&data.to_string())}),
+            PartContent::Data(data) => {
+                json!({"data": shortened(&data.to_string(), MAX_TEXT_CHARS)})
+            }
             PartContent::Text(_) => continue,
         });
     }
@@ -74,14 +77,7 @@ fn parts_json(parts: &[Part]) -> Value {
 
 fn flush(all: &mut Vec<Value>, text: &mut String) {
     if !text.is_empty() {
-        all.push(json!({"text": excerpt(&std::mem::take(text))}));
-    }
-}
-
-fn excerpt(text: &str) -> String {
-    match text.char_indices().nth(MAX_TEXT_CHARS) {
-        None => text.to_owned(),
-        Some((end, _)) => format!("{}…", &text[..end]),
+        all.push(json!({"text": shortened(&std::mem::take(text), MAX_TEXT_CHARS)}));
     }
 }
 

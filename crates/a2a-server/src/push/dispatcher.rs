@@ -11,7 +11,7 @@ use tokio_util::task::TaskTracker;
 use crate::call_context::Version;
 use crate::metrics::{Metrics, PushResult};
 use crate::store::{StoreError, TaskStore};
-use common::environment::Environment;
+use base::environment::Environment;
 
 use super::PushSender;
 use super::clients::ClientCancellations;
@@ -186,11 +186,13 @@ impl PushDispatcher {
                 {
                     return Err(format!(
                         "{cause}, {}",
-                        common::plural::counted(tried, "time", "times")
+                        base::text::counted(tried, "time", "times")
                     ));
                 }
                 AttemptOutcome::Retry(cause, retry_after) => {
-                    let delay = self.retry_policy.delay(tried, retry_after, self.random());
+                    let delay = self
+                        .retry_policy
+                        .delay(tried, retry_after, self.env.random());
                     tracing::debug!(
                         task = %next.delivery.config.task_id, webhook = %next.delivery.origin, %cause,
                         "retrying a notification in {} ms", delay.as_millis()
@@ -232,10 +234,5 @@ impl PushDispatcher {
             webhook = %delivery.origin,
             "cannot notify a webhook: {cause}"
         );
-    }
-
-    /// Returns a random number in `0.0..1.0`.
-    fn random(&self) -> f64 {
-        f64::from(self.env.uuid().as_fields().0) / (f64::from(u32::MAX) + 1.0)
     }
 }

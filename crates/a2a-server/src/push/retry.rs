@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use base::backoff::Backoff;
 use chrono::{DateTime, Utc};
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, Response, StatusCode};
@@ -15,8 +16,7 @@ pub(super) struct RetryPolicy {
     pub(super) max_attempts: u32,
     /// How long an attempt waits for the response of the webhook.
     pub(super) response_timeout: Duration,
-    /// The delay before the second attempt. It doubles with each attempt. Jitter shortens each delay by up to half, so
-    /// that notifications that failed together are retried at different times.
+    /// The delay before the second attempt. It doubles with each attempt, and has jitter.
     pub(super) base_delay: Duration,
     /// The maximum delay, which also bounds `Retry-After`.
     pub(super) max_delay: Duration,
@@ -94,12 +94,8 @@ impl RetryPolicy {
     /// Returns the delay after attempt number `tried`. `random` is in `0.0..1.0`. A `Retry-After` that is shorter than
     /// the shortest delay of this attempt is ignored, because it would cause a burst of requests.
     pub(super) fn delay(&self, tried: u32, retry_after: Option<Duration>, random: f64) -> Duration {
-        let doubled = self
-            .base_delay
-            .saturating_mul(2u32.saturating_pow(tried.saturating_sub(1)));
-        let own = doubled
-            .min(self.max_delay)
-            .mul_f64(1.0 - random.clamp(0.0, 1.0) / 2.0);
+        let backoff = Backoff::new(self.base_delay, self.max_delay);
+        let own = backoff.jittered(tried.saturating_sub(1), random);
         retry_after.map_or(own, |requested| {
             requested.clamp(own.min(self.max_delay), self.max_delay)
         })

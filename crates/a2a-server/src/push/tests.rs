@@ -16,7 +16,7 @@ use crate::settings::ServiceLimits;
 use crate::store::TaskStore;
 use crate::store::memory::MemoryStore;
 use crate::task_record::{TaskChange, TaskRecord};
-use common::environment::SystemEnvironment;
+use base::environment::SystemEnvironment;
 
 mod capacity;
 mod clients;

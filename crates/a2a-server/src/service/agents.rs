@@ -12,7 +12,7 @@ use super::SendMessage;
 use crate::call_context::CallContext;
 use crate::executor::{Agent, Executor};
 use a2a::{A2aError, ErrorReason};
-use common::environment::Environment;
+use base::environment::Environment;
 
 /// The metadata key of a message or request for the name of the agent.
 pub const AGENT: &str = "openclaw-remote-agent/agent";

@@ -24,7 +24,7 @@ use crate::store::{StoreError, TaskStore};
 use crate::task_record::{TaskChange, TaskRecord};
 use a2a::v1_0::TaskState;
 use a2a::{A2aError, ErrorReason};
-use common::environment::Environment;
+use base::environment::Environment;
 
 /// The number of tasks to check before the server rejects a message because of the client's quota.
 const QUOTA_SAMPLE_SIZE: usize = 16;

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 
 use a2a::{A2aError, ErrorReason};
-use common::json;
+use base::json;
 use serde_json::{Value, json};
 
 use super::SendMessage;
-use super::size::json_bytes;
 use super::task_runner::DELEGATION;
+use base::json::encoded_bytes;
 
 /// The maximum size of a delegation as JSON, in bytes.
 const MAX_BYTES: usize = 1024;
@@ -45,7 +45,7 @@ fn in_metadata(
 }
 
 fn parse(value: &Value) -> Option<Value> {
-    if !value.is_object() || json_bytes(value) > MAX_BYTES {
+    if !value.is_object() || encoded_bytes(value) > MAX_BYTES {
         return None;
     }
     let hop = json::whole_number(&value["hop"])?;

@@ -4,9 +4,9 @@ use a2a::v1_0::TaskPushNotificationConfig;
 
 use super::SendMessage;
 use super::core::{Core, to_a2a_error};
-use super::size::json_bytes;
 use crate::call_context::{CallContext, Version};
 use a2a::{A2aError, ErrorReason};
+use base::json::encoded_bytes;
 
 /// The id under which a client of 0.3 finds a webhook that it registered without an id.
 const DEFAULT_ID: &str = "default";
@@ -72,7 +72,7 @@ impl Core {
     ) -> Result<(), A2aError> {
         let id = &config.task_id;
         let max = self.settings.limits.pushes_per_task;
-        self.make_room(client, json_bytes(config), true).await?;
+        self.make_room(client, encoded_bytes(config), true).await?;
         let configs = self.push_configs(id).await?;
         if configs.len() >= max && configs.iter().all(|existing| existing.id != config.id) {
             return Err(A2aError::new(

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use common::panics::{Panicked, catch_async};
+use base::panics::{Panicked, catch_async};
 use futures_util::future::BoxFuture;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;

@@ -8,8 +8,8 @@ use a2a::v1_0::{Message, Part, Role, TaskState, TaskStatus};
 use super::active_task::CancelReason;
 use crate::store::state_name;
 use crate::task_record::TaskRecord;
-use common::environment::Environment;
-use common::visible::visible;
+use base::environment::Environment;
+use base::visible::visible;
 
 /// The metadata key of a status message for the reason of a failure, one word.
 pub const REASON: &str = "openclaw-remote-agent/reason";

@@ -5,14 +5,13 @@ use chrono::{DateTime, Utc};
 use std::sync::Arc;
 
 use a2a::v1_0::{Message, Task, TaskPushNotificationConfig, TaskState};
-use common::panics::catch_async;
+use base::panics::catch_async;
 use futures_util::FutureExt as _;
 use tokio::sync::oneshot;
 
 use super::active_task::{ActiveTask, CancelReason, TaskEnd};
 use super::core::{Core, to_a2a_error};
 use super::dedup::Duplicate;
-use super::size::json_bytes;
 use super::task_runner::{RunRequest, TaskRunner, WriteError};
 use super::validate::{check_accepts_message, check_matches_task};
 use super::value_quota::ValuePermit;
@@ -21,6 +20,7 @@ use crate::call_context::{CallContext, Version};
 use crate::store::{QueueTicket, TaskSubscription};
 use crate::task_record::{TaskChange, TaskRecord};
 use a2a::{A2aError, ErrorReason};
+use base::json::encoded_bytes;
 
 /// An accepted message.
 pub(super) enum Accepted {
@@ -87,7 +87,7 @@ impl Core {
         let new_task_id = self.env.uuid().to_string();
         let new = Submission {
             caller: caller.clone(),
-            size: json_bytes(&send.request.message),
+            size: encoded_bytes(&send.request.message),
             send,
             agent,
             delegation,

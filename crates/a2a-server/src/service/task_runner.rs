@@ -14,13 +14,13 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::active_task::{ActiveTask, TaskEnd};
 use super::core::{Core, to_a2a_error};
 use super::running::Running;
-use super::size::json_bytes;
 use super::status;
 use super::value_quota::ValuePermit;
 use crate::executor::{ExecutionEvent, Outcome};
 use crate::store::QueueTicket;
 use crate::task_record::{TaskChange, TaskRecord};
 use a2a::A2aError;
+use base::json::encoded_bytes;
 
 mod leave;
 mod panicked;
@@ -102,7 +102,7 @@ impl TaskRunner {
     /// Creates a runner for a task.
     pub(super) fn new(core: Arc<Core>, active: Arc<ActiveTask>, record: TaskRecord) -> Self {
         let artifacts = record.task.artifacts.iter().flatten();
-        let size = artifacts.map(json_bytes).sum();
+        let size = artifacts.map(encoded_bytes).sum();
         Self {
             core,
             active,
@@ -278,7 +278,7 @@ impl TaskRunner {
                 self.ensure_working();
             }
             ExecutionEvent::Working(Some(parts)) => {
-                self.check_size(json_bytes(&parts))?;
+                self.check_size(encoded_bytes(&parts))?;
                 self.has_visible_event = true;
                 let status = status::new(self.env(), &self.record, TaskState::Working, Some(parts));
                 self.pending.push(TaskChange::Status(status));
@@ -464,7 +464,7 @@ impl TaskRunner {
         self.write(TaskChange::Status(status)).await
     }
 
-    fn env(&self) -> &dyn common::environment::Environment {
+    fn env(&self) -> &dyn base::environment::Environment {
         &*self.core.env
     }
 }

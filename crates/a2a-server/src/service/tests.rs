@@ -21,7 +21,7 @@ use crate::push::{PushError, PushSender};
 use crate::store::memory::MemoryStore;
 use crate::task_record::TaskRecord;
 use crate::task_record::tests::record;
-use common::environment::{Clock, IdGenerator, SystemEnvironment};
+use base::environment::{Clock, IdGenerator, SystemEnvironment};
 
 mod accepted_media_types;
 mod agents;

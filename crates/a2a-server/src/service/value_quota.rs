@@ -1,12 +1,12 @@
 //! Limits the memory of the JSON values of messages. A parsed value takes up to 300 times the memory of its text, so
 //! limits on bytes of text alone do not bound memory.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use a2a::v1_0::{Message, PartContent};
-use common::json;
+use base::json;
+use base::keyed_budget::{KeyedBudget, Reservation};
 use serde_json::Value;
 
 use a2a::{A2aError, ErrorReason};
@@ -21,15 +21,16 @@ const MAX_BYTES_PER_CLIENT: usize = 64 << 20;
 const MAX_BYTES: usize = 256 << 20;
 
 /// The memory of the values of all active messages, by client.
-#[derive(Debug, Clone, Default)]
-pub(super) struct ValueQuota(Arc<Mutex<HashMap<String, usize>>>);
+#[derive(Debug)]
+pub(super) struct ValueQuota(Arc<KeyedBudget<String>>);
 
 /// The reserved values of one message. Dropping it releases them.
-#[derive(Debug)]
-pub(super) struct ValuePermit {
-    value_quota: ValueQuota,
-    client: String,
-    bytes: usize,
+pub(super) type ValuePermit = Reservation<String>;
+
+impl Default for ValueQuota {
+    fn default() -> Self {
+        Self(KeyedBudget::new(MAX_BYTES, MAX_BYTES_PER_CLIENT))
+    }
 }
 
 impl ValueQuota {
@@ -46,35 +47,15 @@ impl ValueQuota {
         if bytes <= MAX_UNCOUNTED_BYTES {
             return Ok(None);
         }
-        let mut by_client = self.0.lock();
-        let own = by_client.get(client).copied().unwrap_or_default();
-        let all: usize = by_client.values().sum();
-        if own + bytes > MAX_BYTES_PER_CLIENT || all + bytes > MAX_BYTES {
+        let reserved = self.0.try_reserve(client.to_owned(), bytes);
+        reserved.map(Some).map_err(|_| {
             let text = format!(
                 "the JSON values of the message need {bytes} bytes, more than the server has memory for now; send it again in a moment, or send them as a file"
             );
             let mut error = A2aError::new(ErrorReason::ResourceExhausted, text);
             error.retry_after_s = Some(5);
-            return Err(error);
-        }
-        by_client.insert(client.to_owned(), own + bytes);
-        Ok(Some(ValuePermit {
-            value_quota: self.clone(),
-            client: client.to_owned(),
-            bytes,
-        }))
-    }
-}
-
-impl Drop for ValuePermit {
-    fn drop(&mut self) {
-        let mut by_client = self.value_quota.0.lock();
-        if let Some(own) = by_client.get_mut(&self.client) {
-            *own -= self.bytes;
-            if *own == 0 {
-                by_client.remove(&self.client);
-            }
-        }
+            error
+        })
     }
 }
 
@@ -100,7 +81,7 @@ fn memory(message: &Message) -> usize {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use a2a::v1_0::{Part, Role};
-    use common::json::{ARRAY_BYTES, VALUE_BYTES};
+    use base::json::{ARRAY_BYTES, VALUE_BYTES};
 
     use super::*;
 
@@ -131,7 +112,7 @@ mod tests {
                 .unwrap()
                 .is_some()
         );
-        assert!(value_quota.0.lock().is_empty());
+        assert_eq!(value_quota.0.reserved(), 0);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Parsed JSON takes up to a hundred times the memory of its text, so stores parse a task only when the server uses it.
 
-use common::json::{self, Limits};
+use base::json::{self, Limits};
 
 use crate::store::StoreError;
 use crate::task_record::{TaskChange, TaskRecord};

@@ -7,16 +7,17 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use a2a::v1_0::TaskPushNotificationConfig;
+use base::json::encoded_bytes;
+use base::keyed_semaphore::KeyedSemaphore;
 use chrono::{DateTime, Utc};
 use futures_util::FutureExt;
 use futures_util::future::{self, BoxFuture};
 
-use super::queues::Queues;
 use super::task_events::TaskEvents;
 use super::usage::{Usage, length, oldest};
 use super::{
     Budget, Context, Filter, QueueTicket, Retention, StoreError, Summary, SummaryPage, TaskStore,
-    TaskSubscription, body,
+    TaskSubscription, body, enqueue,
 };
 use crate::call_context::Version;
 use crate::task_record::{TaskChange, TaskRecord, is_interrupted};
@@ -26,7 +27,7 @@ use crate::task_record::{TaskChange, TaskRecord, is_interrupted};
 pub struct MemoryStore {
     state: Arc<Mutex<MemoryState>>,
     events: TaskEvents,
-    queues: Queues,
+    queues: KeyedSemaphore<String>,
     usage: Usage,
 }
 
@@ -49,7 +50,7 @@ struct StoredTask {
 impl StoredTask {
     fn bytes(&self) -> usize {
         let log = self.log.iter().map(|(_, change)| change.len());
-        let pushes = self.pushes.iter().map(|(config, _)| push_bytes(config));
+        let pushes = self.pushes.iter().map(|(config, _)| encoded_bytes(config));
         self.base.len() + log.sum::<usize>() + pushes.sum::<usize>()
     }
 
@@ -62,10 +63,6 @@ impl StoredTask {
             pushes: Vec::new(),
         })
     }
-}
-
-fn push_bytes(config: &TaskPushNotificationConfig) -> usize {
-    serde_json::to_vec(config).map_or(0, |json| json.len())
 }
 
 #[derive(Debug)]
@@ -309,7 +306,7 @@ impl TaskStore for MemoryStore {
         queue: &'a str,
         _task_id: &'a str,
     ) -> BoxFuture<'a, Result<QueueTicket, StoreError>> {
-        done(Ok(self.queues.enqueue(queue)))
+        done(Ok(enqueue(&self.queues, queue)))
     }
 
     fn recover(&self) -> BoxFuture<'_, Result<Vec<Summary>, StoreError>> {

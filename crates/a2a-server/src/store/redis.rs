@@ -37,7 +37,7 @@ use super::{
 };
 use crate::call_context::Version;
 use crate::task_record::{TaskChange, TaskRecord};
-use common::environment::Environment;
+use base::environment::Environment;
 
 pub use self::address::{DEFAULT_LEASE, DEFAULT_PREFIX, Options};
 

@@ -10,15 +10,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::thread;
 
+use base::files::Fsync;
+use base::keyed_semaphore::KeyedSemaphore;
 use chrono::{DateTime, Utc};
 use rusqlite::Connection;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::spawn_blocking;
 
-use super::queues::Queues;
 use super::task_events::TaskEvents;
 use super::usage::Usage;
-use super::{Fsync, StoreError, body};
+use super::{StoreError, body};
 use crate::task_record::TaskRecord;
 
 mod database;
@@ -57,7 +58,7 @@ impl Options {
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self {
             directory: directory.into(),
-            fsync: Fsync::default(),
+            fsync: Fsync::Interval,
         }
     }
 }
@@ -73,7 +74,7 @@ struct Shared {
     commands: mpsc::Sender<Command>,
     readers: Mutex<Readers>,
     events: TaskEvents,
-    queues: Queues,
+    queues: KeyedSemaphore<String>,
     usage: Usage,
     last_error: LastError,
     /// The ids of the tasks with push notification configurations.
@@ -135,7 +136,7 @@ impl SqliteStore {
                 commands,
                 readers: Mutex::default(),
                 events: TaskEvents::default(),
-                queues: Queues::default(),
+                queues: KeyedSemaphore::default(),
                 usage,
                 last_error,
                 with_pushes: Arc::new(Mutex::new(with_pushes)),

@@ -6,11 +6,12 @@ use std::{
     ffi::OsString,
     process::Stdio,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader},
@@ -99,8 +100,8 @@ impl ExternalCommand {
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         line["id"] = json!(id);
         let (tell, hear) = mpsc::unbounded_channel();
-        lock(&self.received.waiting).insert(id, tell);
-        if lock(&self.received.broken).is_some() {
+        self.received.waiting.lock().insert(id, tell);
+        if self.received.broken.lock().is_some() {
             return Err(self.ended());
         }
         let mut stdin = process.stdin.lock().await;
@@ -122,7 +123,7 @@ impl ExternalCommand {
     }
 
     fn ended(&self) -> Failure {
-        let why = lock(&self.received.broken).clone();
+        let why = self.received.broken.lock().clone();
         Failure::Broken(why.unwrap_or_else(|| "it ended".to_owned()))
     }
 }
@@ -183,7 +184,7 @@ impl Driver for ExternalCommand {
     }
 
     fn log(&self) -> Option<Vec<(String, String)>> {
-        Some(lock(&self.received.log).clone())
+        Some(self.received.log.lock().clone())
     }
 }
 
@@ -200,15 +201,15 @@ async fn answers(stdout: impl AsyncRead + Unpin, received: Arc<Received>) {
             break format!("its answer is not JSON: {line}");
         };
         let id = value.get("id").and_then(Value::as_u64);
-        let waiting = id.and_then(|id| lock(&received.waiting).get(&id).cloned());
+        let waiting = id.and_then(|id| received.waiting.lock().get(&id).cloned());
         match waiting {
             // The receiver is gone if the call timed out.
             Some(tell) => drop(tell.send(value)),
             None => break format!("it answered what was not asked: {line}"),
         }
     };
-    *lock(&received.broken) = Some(why);
-    lock(&received.waiting).clear();
+    *received.broken.lock() = Some(why);
+    received.waiting.lock().clear();
 }
 
 /// Collects the log lines of standard error: `LEVEL: LINE`, the format of `remote-agent --verbose`, or any other text.
@@ -219,10 +220,9 @@ async fn log(stderr: impl AsyncRead + Unpin, received: Arc<Received>) {
             .split_once(": ")
             .filter(|(level, _)| matches!(*level, "debug" | "info" | "warn" | "error"));
         let (level, text) = level.unwrap_or(("", &line));
-        lock(&received.log).push((level.to_owned(), text.to_owned()));
+        received
+            .log
+            .lock()
+            .push((level.to_owned(), text.to_owned()));
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,8 +1,9 @@
 //! Drives the library through its Rust interface in the conformance runner.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use openclaw_remote_agent_interface::log_to;
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -26,7 +27,7 @@ impl InProcessDriver {
     }
 
     fn with<T>(&self, act: impl FnOnce(&Instance) -> T) -> Result<T, Failure> {
-        let instance = lock(&self.instance);
+        let instance = self.instance.lock();
         let instance = instance.as_ref();
         instance
             .map(act)
@@ -36,11 +37,11 @@ impl InProcessDriver {
 
 impl Driver for InProcessDriver {
     async fn init(&self, config: &Value) -> Result<(), Failure> {
-        lock(&self.instance).take();
+        self.instance.lock().take();
         let log = Arc::clone(&self.log);
-        let log = log_to(move |level, line| lock(&log).push((level.to_owned(), line.to_owned())));
+        let log = log_to(move |level, line| log.lock().push((level.to_owned(), line.to_owned())));
         let made = self.library.instance_with(&config.to_string(), log);
-        *lock(&self.instance) = Some(made.map_err(|error| Failure::refused(&error))?);
+        *self.instance.lock() = Some(made.map_err(|error| Failure::refused(&error))?);
         Ok(())
     }
 
@@ -72,10 +73,6 @@ impl Driver for InProcessDriver {
     }
 
     fn log(&self) -> Option<Vec<(String, String)>> {
-        Some(lock(&self.log).clone())
+        Some(self.log.lock().clone())
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

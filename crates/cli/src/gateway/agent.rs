@@ -13,8 +13,8 @@ use crate::{
     output::LineWriter,
     shutdown, text,
 };
+use base::environment::SystemEnvironment;
 use collective::Vote;
-use common::environment::SystemEnvironment;
 use gateway_agent::Agent;
 use gateway_server::client_library::{AgentEvent, Ballot, Script};
 

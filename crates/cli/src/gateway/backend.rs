@@ -20,7 +20,7 @@ use url::Url;
 use crate::config::{ConfigArgs, VARIABLE, resolve};
 use crate::exit::Failure;
 use crate::instance::{Instance, Library};
-use common::config::{Secret, gateway_url};
+use base::config::{Secret, gateway_url};
 use egress::address::is_this_machine;
 
 /// The maximum size of the instructions for a model, in bytes.

@@ -9,9 +9,9 @@ use crate::{
     exit::{Exit, Failure},
     output::{LineWriter, note},
 };
+use base::files::{create_private_dir, replace};
+use base::json::Limits;
 use collective::ErrorCode;
-use common::files::{create_private_dir, replace};
-use common::json::Limits;
 use gateway_server::client_library::{ClientError, ClientErrorKind, Connector, Endpoint};
 use gateway_server::config::ServerConfig;
 
@@ -51,7 +51,7 @@ pub(super) async fn run(args: &Args, as_json: bool, lines: &LineWriter) -> Resul
     let file = args.gateway_args.files.config_file();
     let name = file.display();
     let mut config: Value = match fs::read(&file) {
-        Ok(text) => common::json::from_slice(&text, Limits::NONE)
+        Ok(text) => base::json::from_slice(&text, Limits::NONE)
             .map_err(|error| Failure::usage(format!("`{name}` is not JSON: {error}")))?,
         Err(_) => json!({}),
     };

@@ -10,12 +10,13 @@ use uuid::Uuid;
 
 use super::gateway_args::failure;
 use crate::{exit::Failure, output::note};
-use common::environment::SystemEnvironment;
-use common::log::Silent;
+use base::environment::SystemEnvironment;
+use base::files::Fsync;
+use base::log::Silent;
 use gateway_server::client_library::{AgentEvent, Connector, Endpoint, Script};
 use gateway_server::{
     Server,
-    config::{AuditConfig, Fsync, ServerConfig},
+    config::{AuditConfig, ServerConfig},
 };
 
 /// The delay between the votes of successive agents. Votes arrive in the order of the agents; without the delay, two votes

@@ -14,8 +14,8 @@ use uuid::Uuid;
 
 use crate::caller;
 use crate::exit::{Exit, Failure};
+use base::config::gateway_url;
 use collective::ErrorCode;
-use common::config::gateway_url;
 use egress::{address::is_this_machine, credential::Trust};
 use gateway_bridge::delegation::{Delegation, METADATA_KEY};
 use gateway_server::client_library::{
@@ -270,7 +270,7 @@ impl FileArgs {
         };
         match &self.state_dir {
             Some(folder) => config.state_dir.clone_from(folder),
-            None => common::config::check_state_dir(&config.state_dir, "gateway", |name| {
+            None => base::config::check_state_dir(&config.state_dir, "gateway", |name| {
                 env::var_os(name)
             })
             .map_err(Failure::usage)?,

@@ -17,12 +17,13 @@ use crate::{
     output::{LineWriter, note},
     shutdown, text,
 };
-use common::environment::SystemEnvironment;
-use common::log::{Level, Log};
+use base::environment::SystemEnvironment;
+use base::files::Fsync;
+use base::log::{Level, Log};
 use gateway_agent::Supervisor;
 use gateway_server::{
     Server, StartError,
-    config::{AgentConfig, Fsync, PORT},
+    config::{AgentConfig, PORT},
     sessions::SessionError,
 };
 use openclaw_server::tracing_log::TracingLog;

@@ -13,8 +13,8 @@ use crate::{
     table::{self, Table},
     text,
 };
-use common::environment::SystemEnvironment;
-use common::log::Silent;
+use base::environment::SystemEnvironment;
+use base::log::Silent;
 use gateway_server::{
     manage::{ManageError, Operation, manage},
     sessions::{SessionError, Sessions},
@@ -331,7 +331,7 @@ fn show(operation: Operation, answer: &Value, as_json: bool, lines: &LineWriter)
         Operation::Delete => format!("deleted {session} of {agent}"),
         Operation::Import | Operation::Export => {
             let entries = answer["entries"].as_u64().unwrap_or_default();
-            let entries = common::plural::counted(entries, "entry", "entries");
+            let entries = base::text::counted(entries, "entry", "entries");
             format!("{session} of {agent}: {entries}")
         }
     });

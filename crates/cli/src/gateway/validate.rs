@@ -1,6 +1,6 @@
 //! `remote-agent gateway validate`: validates a configuration or envelopes.
 
-use common::plural::counted;
+use base::text::counted;
 use std::{fs, path::PathBuf};
 
 use serde_json::json;

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, ErrorKind, Write as _};
 use std::path::Path;
 
-use common::files::{create_private_dir, private_options};
+use base::files::{create_private_dir, private_options};
 use mcp_server::TaskIdKey;
 use ring::rand::{SecureRandom as _, SystemRandom};
 

@@ -120,8 +120,8 @@ impl HttpArgs {
             return Ok(folder.clone());
         }
         let variable = |name: &str| std::env::var_os(name);
-        let folder = common::config::default_state_dir("mcp", variable);
-        common::config::check_state_dir(&folder, "mcp", variable).map_err(Failure::usage)?;
+        let folder = base::config::default_state_dir("mcp", variable);
+        base::config::check_state_dir(&folder, "mcp", variable).map_err(Failure::usage)?;
         Ok(folder)
     }
 
@@ -207,8 +207,8 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
 /// Returns the directory for the files of results; `None` without a home.
 fn default_files() -> Option<PathBuf> {
     let variable = |name: &str| std::env::var_os(name);
-    let directory = common::config::default_state_dir("mcp", variable);
-    let is_known = common::config::check_state_dir(&directory, "mcp", variable).is_ok();
+    let directory = base::config::default_state_dir("mcp", variable);
+    let is_known = base::config::check_state_dir(&directory, "mcp", variable).is_ok();
     is_known.then(|| directory.join("files"))
 }
 

@@ -1,9 +1,10 @@
 //! The tool instance behind the MCP server. A missing or invalid configuration fails each call but not the process: a host
 //! shows the result of a call to its user and hides the output of a process that exits.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use mcp_server::Tool;
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::{
@@ -43,7 +44,7 @@ impl ToolSource {
     pub(super) fn tool(&self) -> Tool {
         let opened = Arc::clone(&self.opened);
         Tool::new(self.unconfigured.tool(), move || {
-            let mut instance = opened.lock();
+            let mut instance = opened.instance.lock();
             if let Some(instance) = &*instance {
                 return Ok(instance.tool());
             }
@@ -59,7 +60,7 @@ impl ToolSource {
 
     /// Closes the instance and the connection to the local gateway.
     pub(super) fn close(self) {
-        drop(self.opened.lock().take());
+        drop(self.opened.instance.lock().take());
     }
 }
 
@@ -77,10 +78,6 @@ impl Opened {
         }
         let instance = self.library.instance(&config);
         instance.map_err(|error| Failure::usage(config::sentence(&error)))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Instance>> {
-        self.instance.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::ValueEnum;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use serde_json::{Map, Value, json};
 
 use super::overrides::{ConfigOverrides, command, env_reference_to, pairs, path, store_location};
@@ -54,7 +54,7 @@ impl FileArgs {
         })?;
         if self.state_dir.is_none() {
             let variable = |name: &str| std::env::var_os(name);
-            common::config::check_state_dir(&config.state_dir, "serve", variable)
+            base::config::check_state_dir(&config.state_dir, "serve", variable)
                 .map_err(Failure::usage)?;
         }
         Ok(config)
@@ -98,13 +98,53 @@ struct AccessArgs {
     trusted_proxy: Vec<String>,
 }
 
+/// The values of `--executor`, `--local` and `--fsync` in the configuration, with their help.
+const EXECUTORS: [(&str, &str); 3] = [
+    (
+        "gateway",
+        "The agents behind a gateway: OpenClaw's, or the members and the triad behind one of a2a-v1 (`remote-agent gateway`)",
+    ),
+    (
+        "command",
+        "The command `openclaw agent`: a process for each message, about half a minute each without a gateway",
+    ),
+    (
+        "scripted",
+        "Scripted answers that messages control, for conformance kits and clients under test",
+    ),
+];
+const LOCAL_MODES: [(&str, &str); 3] = [
+    ("auto", "Only if no gateway runs on OpenClaw's state"),
+    (
+        "always",
+        "Always; OpenClaw refuses it while a gateway runs on its state",
+    ),
+    ("never", "Never; requires a running gateway"),
+];
+const FSYNC_MODES: [(&str, &str); 3] = [
+    ("always", "After a sync to disk: survives a power loss"),
+    (
+        "interval",
+        "Up to a second before a sync to disk: a power loss loses at most that second",
+    ),
+    (
+        "never",
+        "Without a sync to disk: a power loss may damage the file",
+    ),
+];
+
+fn values(all: [(&'static str, &'static str); 3]) -> PossibleValuesParser {
+    all.map(|(name, help)| PossibleValue::new(name).help(help))
+        .into()
+}
+
 /// The executor and its options.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Executor")]
 struct ExecutorArgs {
     /// The executor [default: that of the configuration, else gateway]
-    #[arg(long, value_enum, value_name = "WHO")]
-    executor: Option<ExecutorOption>,
+    #[arg(long, value_name = "WHO", value_parser = values(EXECUTORS))]
+    executor: Option<String>,
 
     /// Connect to the gateway at this address [default: that of the configuration, else the port in OpenClaw's openclaw.json, else ws://127.0.0.1:18789]
     #[arg(long, value_name = "URL")]
@@ -153,8 +193,8 @@ struct ExecutorArgs {
     pass_env: Vec<String>,
 
     /// Run turns in the command itself, with `--local` [default: auto]
-    #[arg(long, value_name = "WHEN", value_enum)]
-    local: Option<LocalOption>,
+    #[arg(long, value_name = "WHEN", value_parser = values(LOCAL_MODES))]
+    local: Option<String>,
 
     /// Set this environment variable for the command; may be given several times; the configuration file hides the value from other users of the machine, the command line does not
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
@@ -163,26 +203,6 @@ struct ExecutorArgs {
     /// Answer a 0.3 request without `blocking` with its task at once; with `false`, answer with a message at the end [default: true]
     #[arg(long, value_name = "BOOL")]
     async_mode: Option<bool>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ExecutorOption {
-    /// The agents behind a gateway: OpenClaw's, or the members and the triad behind one of a2a-v1 (`remote-agent gateway`)
-    Gateway,
-    /// The command `openclaw agent`: a process for each message, about half a minute each without a gateway
-    Command,
-    /// Scripted answers that messages control, for conformance kits and clients under test
-    Scripted,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum LocalOption {
-    /// Only if no gateway runs on OpenClaw's state
-    Auto,
-    /// Always; OpenClaw refuses it while a gateway runs on its state
-    Always,
-    /// Never; requires a running gateway
-    Never,
 }
 
 /// The task store.
@@ -198,8 +218,8 @@ struct StoreArgs {
     task_store_env: Option<String>,
 
     /// When a task store in a directory acknowledges a change; every value survives a killed server [default: interval]
-    #[arg(long, value_name = "WHEN", value_enum)]
-    fsync: Option<FsyncOption>,
+    #[arg(long, value_name = "WHEN", value_parser = values(FSYNC_MODES))]
+    fsync: Option<String>,
 
     /// Delete finished tasks this long after their last change [default: 604800, a week]
     #[arg(long, value_name = "SECONDS")]
@@ -212,16 +232,6 @@ struct StoreArgs {
     /// End a task that has waited this long for its client's answer [default: 604800, a week]
     #[arg(long, value_name = "SECONDS")]
     retention_unanswered: Option<u64>,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum FsyncOption {
-    /// After a sync to disk: survives a power loss
-    Always,
-    /// Up to a second before a sync to disk: a power loss loses at most that second
-    Interval,
-    /// Without a sync to disk: a power loss may damage the file
-    Never,
 }
 
 /// Further options.
@@ -338,7 +348,7 @@ impl ServeArgs {
         }
         overrides.put("behindProxy", access.behind_proxy.then_some(true));
         overrides.list("trustedProxies", &access.trusted_proxy);
-        overrides.put("executor", executor.executor.map(ExecutorOption::as_str));
+        overrides.put("executor", executor.executor.as_deref());
         overrides.put("agentId", executor.agent_id.as_deref());
         overrides.list("agents", &executor.agent);
         overrides.put("sessionId", executor.session_id.as_deref());
@@ -356,7 +366,7 @@ impl ServeArgs {
         overrides.put("asyncMode", executor.async_mode);
         let variables: Map<_, _> = pairs(&executor.env_var);
         overrides.list("passEnv", &executor.pass_env);
-        overrides.put("local", executor.local.map(LocalOption::as_str));
+        overrides.put("local", executor.local.as_deref());
         overrides.put("envVars", (!variables.is_empty()).then_some(variables));
         overrides.put("gateway", executor.gateway());
         overrides.put("taskStore", store.task_store.as_deref().map(store_location));
@@ -364,7 +374,7 @@ impl ServeArgs {
             "taskStore",
             store.task_store_env.as_deref().map(env_reference_to),
         );
-        overrides.put("fsync", store.fsync.map(FsyncOption::as_str));
+        overrides.put("fsync", store.fsync.as_deref());
         let mut retention = ConfigOverrides(Map::new());
         retention.put("age", store.retention_age);
         retention.put("count", store.retention_count);
@@ -409,34 +419,4 @@ fn limit(text: &str) -> Result<(String, u64), String> {
     let (name, number) = text.split_once('=').ok_or("write it as NAME=NUMBER")?;
     let number = number.parse().map_err(|_| "not a whole number")?;
     Ok((name.to_owned(), number))
-}
-
-impl ExecutorOption {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Gateway => "gateway",
-            Self::Command => "command",
-            Self::Scripted => "scripted",
-        }
-    }
-}
-
-impl LocalOption {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Always => "always",
-            Self::Never => "never",
-        }
-    }
-}
-
-impl FsyncOption {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Always => "always",
-            Self::Interval => "interval",
-            Self::Never => "never",
-        }
-    }
 }

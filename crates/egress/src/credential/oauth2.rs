@@ -1,10 +1,11 @@
 //! A client of an authorization server, and its tokens.
 
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use http::HeaderValue;
+use parking_lot::Mutex;
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::time::Instant;
 use url::Url;
@@ -129,7 +130,7 @@ pub struct Token {
 impl Tokens {
     /// Returns the token if it is valid at `now`.
     pub fn current(&self, now: Instant) -> Option<Token> {
-        let current = lock(&self.current);
+        let current = self.current.lock();
         current
             .as_ref()
             .filter(|token| now < token.renew_at)
@@ -138,15 +139,15 @@ impl Tokens {
 
     /// Stores `token`, whose text is `secret`, in place of the previous one.
     pub fn keep(&self, token: Token, secret: SecretString) {
-        let mut issued = lock(&self.issued);
+        let mut issued = self.issued.lock();
         let older = issued.len().saturating_sub(RECENT_TOKENS - 1);
         *issued = issued[older..].iter().cloned().chain([secret]).collect();
-        *lock(&self.current) = Some(token);
+        *self.current.lock() = Some(token);
     }
 
     /// Removes a refused token, unless another one has replaced it.
     pub fn discard(&self, token: &Token) {
-        let mut current = lock(&self.current);
+        let mut current = self.current.lock();
         if current
             .as_ref()
             .is_some_and(|current| current.header == token.header)
@@ -157,12 +158,8 @@ impl Tokens {
 
     /// Returns the newest tokens, the newest last.
     pub fn issued(&self) -> Arc<[SecretString]> {
-        Arc::clone(&lock(&self.issued))
+        Arc::clone(&self.issued.lock())
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

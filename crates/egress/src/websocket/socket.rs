@@ -151,10 +151,7 @@ impl Sender {
     /// # Errors
     /// See [`text`](Self::text).
     pub async fn close(&self, code: u16, reason: &str) -> Result<(), NetError> {
-        let mut end = reason.len().min(REASON);
-        while !reason.is_char_boundary(end) {
-            end -= 1;
-        }
+        let end = reason.floor_char_boundary(REASON);
         let frame = CloseFrame {
             code: CloseCode::from(code),
             reason: reason[..end].to_owned().into(),

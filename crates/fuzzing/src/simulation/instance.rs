@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use common::log::{Level, Log};
+use base::log::{Level, Log};
 use openclaw_remote_agent::config::Config;
 use openclaw_remote_agent::plugin::assemble_with_network;
 use openclaw_remote_agent::remote_agent::{PollIntervals, RemoteAgent};

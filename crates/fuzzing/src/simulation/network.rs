@@ -6,8 +6,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use a2a::ErrorReason;
 use axum::body::{Body, HttpBody as _};
+use base::environment::Clock as _;
 use bytes::{Bytes, BytesMut};
-use common::environment::Clock as _;
 use egress::auth;
 use egress::retry::{self, RetryContext};
 use egress::{BoxFuture, HttpClient, NetError, NetFault, Request, Response, Sent, Upgrade};

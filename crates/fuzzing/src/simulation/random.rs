@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use common::environment::{Clock, IdGenerator};
+use base::environment::{Clock, IdGenerator};
 use uuid::Uuid;
 
 /// The start time of a simulation, in seconds since 1970.

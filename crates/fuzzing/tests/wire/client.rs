@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use common::environment::SystemEnvironment;
-use common::log::Silent;
+use base::environment::SystemEnvironment;
+use base::log::Silent;
 use egress::ReqwestClient;
 use openclaw_remote_agent::config::Config;
 use openclaw_remote_agent::plugin::assemble_with_network;

@@ -1,6 +1,6 @@
 //! Agents that the gateway runs itself.
 
-use common::log::{Level, Log};
+use base::log::{Level, Log};
 
 use super::*;
 

@@ -1,7 +1,7 @@
 //! Handles proposals, from their arrival to the vote.
 
 use std::hash::BuildHasher as _;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::json;
@@ -82,12 +82,12 @@ impl Turns {
     }
 
     fn stored_ballot(&self, proposal: &Proposal) -> Option<Ballot> {
-        let mut ballots = self.ballots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ballots = self.ballots.lock();
         ballots.get(&self.ballot_key(proposal)).cloned()
     }
 
     fn store_ballot(&self, proposal: &Proposal, ballot: Ballot) {
-        let mut ballots = self.ballots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ballots = self.ballots.lock();
         ballots.put(self.ballot_key(proposal), ballot);
     }
 

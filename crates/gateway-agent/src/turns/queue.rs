@@ -1,6 +1,8 @@
 //! A bounded count of waiting and running turns.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 /// The maximum total size of the texts of waiting and running messages, in bytes. The same limit applies to proposals.
 const MAX_WAITING_BYTES: usize = 8 * 1024 * 1024;
@@ -18,7 +20,7 @@ struct QueueSize {
 impl Queue {
     /// Adds a turn with `bytes` of text. Returns `None` if that exceeds the limits.
     pub(super) fn admit(&self, bytes: usize, max_turns: usize) -> Option<QueueGuard> {
-        let mut size = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut size = self.0.lock();
         if size.turns >= max_turns || size.bytes + bytes > MAX_WAITING_BYTES {
             return None;
         }
@@ -39,7 +41,7 @@ pub(super) struct QueueGuard {
 
 impl Drop for QueueGuard {
     fn drop(&mut self) {
-        let mut size = self.size.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut size = self.size.lock();
         size.turns -= 1;
         size.bytes -= self.bytes;
     }

@@ -10,9 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::pending_tasks::PendingTasks;
 use crate::settings::Settings;
+use base::environment::Environment;
+use base::log::{Level, Log};
 use collective::{CloseCode, Envelope, EnvelopeError, ErrorCode, Kind, SUBPROTOCOL};
-use common::environment::Environment;
-use common::log::{Level, Log};
 use egress::websocket::Sender;
 use egress::{NetError, Sent};
 use peer::{Delivered, PeerError, PeerErrorKind};

@@ -10,9 +10,9 @@ use tokio::time::{Instant, timeout_at};
 use crate::dial::{DialedSocket, broken, failed};
 use crate::pending_tasks::PendingTasks;
 use crate::settings::{Settings, without_token};
+use base::environment::Environment;
+use base::log::Log;
 use collective::{CloseCode, Envelope, ErrorCode, Kind, PROTOCOL_VERSION, is_compatible};
-use common::environment::Environment;
-use common::log::Log;
 use egress::websocket::{Frame, Receiver};
 use peer::excerpt;
 

@@ -21,9 +21,9 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 use a2a::{Reply, SendRequest, Task};
+use base::environment::Environment;
+use base::log::Log;
 use collective::{ErrorCode, Kind};
-use common::environment::Environment;
-use common::log::Log;
 use egress::websocket::Receiver;
 use peer::{BoxFuture, Delivered, EventStream, Member, PeerError, PeerErrorKind};
 

@@ -22,8 +22,8 @@ use url::Url;
 use crate::scripted::{Arrivals, Connection, ScriptedNet, TestEnvironment, network};
 use crate::{BridgedGateway, DialectChoice, Settings};
 use a2a::{Event, Part, Reply, SendRequest, Task, TaskState};
+use base::log::Recorder;
 use collective::ErrorCode;
-use common::log::Recorder;
 use peer::{
     CallOptions, CardLocation, Delivered, EventStream, LocalGateway as _, Peer, PeerConfig,
     PeerError, PeerErrorKind, PeerProvider as _,

@@ -11,8 +11,8 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
-use common::files;
-use common::log::{Level, Log};
+use base::files;
+use base::log::{Level, Log};
 
 use super::Delegation;
 
@@ -184,7 +184,7 @@ fn written(all: &[(String, Delegation)]) -> String {
 
 /// Parses the sessions, and skips invalid ones so that the others remain usable.
 fn parse_sessions(text: &str) -> Result<Vec<(String, Delegation)>, String> {
-    let value: Value = common::json::from_str(text, common::json::Limits::NONE)
+    let value: Value = base::json::from_str(text, base::json::Limits::NONE)
         .map_err(|e| format!("it is not JSON: {e}"))?;
     if value["version"] != 1 {
         return Err("its `version` is not 1".to_owned());

@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use common::log::{Level, Log};
+use base::log::{Level, Log};
+use parking_lot::Mutex;
 
 use super::Delegation;
 use super::file::{DelegationFile, FileVersion, by_session};
@@ -53,7 +54,7 @@ impl DelegationLookup {
         let (state_dir, session) = (PathBuf::from(state_dir), session.to_owned());
         let shared_log = Arc::clone(log);
         let lookup = tokio::task::spawn_blocking(move || {
-            let mut cached = cached.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut cached = cached.lock();
             let known = current(
                 &mut cached,
                 DelegationFile::of_host(&state_dir),

@@ -35,7 +35,7 @@ impl Delegation {
     /// Reads `{"hop", "chain"}`; `None` if `hop` is not a whole number. An invalid `chain` is ignored.
     /// Accepts numbers such as `1.0`, which protobuf produces.
     pub fn read(value: &Value) -> Option<Self> {
-        let hop = common::json::whole_number(value.get("hop")?)?;
+        let hop = base::json::whole_number(value.get("hop")?)?;
         let chain = value.get("chain").and_then(Value::as_str);
         let chain = chain.filter(|name| is_name(name)).map(str::to_owned);
         Some(Self { hop, chain })

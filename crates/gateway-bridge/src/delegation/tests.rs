@@ -8,7 +8,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::*;
-use common::log::{Log, Recorder, Silent};
+use base::log::{Log, Recorder, Silent};
 use testkit::folder::Folder;
 
 /// Returns the delegation file of a host with this state directory.

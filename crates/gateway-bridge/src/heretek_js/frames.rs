@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
+use base::json;
 use collective::{Envelope, EnvelopeError, ErrorCode, FRAME_LIMITS, GATEWAY, Kind};
-use common::json;
 
 /// Encodes an envelope in this gateway's dialect.
 pub(super) fn encode(envelope: Envelope) -> String {

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tokio::time::timeout_at;
 
+use base::environment::Environment;
+use base::json;
+use base::log::Log;
 use collective::{ErrorCode, FRAME_LIMITS};
-use common::environment::Environment;
-use common::json;
-use common::log::Log;
 use egress::websocket::{Frame, Opened};
 use peer::{PeerError, excerpt};
 

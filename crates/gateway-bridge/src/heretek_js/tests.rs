@@ -9,8 +9,8 @@ use url::Url;
 use crate::scripted::{Arrivals, Connection, ScriptedNet, TestEnvironment, network};
 use crate::{BridgedGateway, DialectChoice, Settings};
 use a2a::{Part, Reply, SendRequest, TaskState};
+use base::log::Silent;
 use collective::ErrorCode;
-use common::log::Silent;
 use peer::{
     CallOptions, CardLocation, Delivered, LocalGateway as _, MemberStatus, Peer, PeerConfig,
     PeerError, PeerErrorKind, PeerProvider as _,

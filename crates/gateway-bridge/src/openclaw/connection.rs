@@ -3,15 +3,15 @@
 //! All calls of an instance share it. One tokio task reads it (`reader.rs`); callers write to it directly.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
+use base::json::{self, Limits};
 use collective::{CloseCode, ErrorCode};
-use common::json::{self, Limits};
 use egress::websocket::Sender;
 use peer::{PeerError, PeerErrorKind, excerpt};
 
@@ -65,7 +65,7 @@ struct PendingGuard<'a> {
 
 impl Drop for PendingGuard<'_> {
     fn drop(&mut self) {
-        let mut state = self.connection.state();
+        let mut state = self.connection.state.lock();
         if matches!(state.pending.get(&self.id), Some(Pending::Once(_))) {
             state.pending.remove(&self.id);
         }
@@ -93,12 +93,12 @@ impl OpenClawConnection {
 
     /// Returns whether the connection may still receive frames.
     pub(super) fn is_open(&self) -> bool {
-        self.state().close_error.is_none()
+        self.state.lock().close_error.is_none()
     }
 
     /// Calls `look` with the run cache of this connection.
     pub(super) fn with_runs<T>(&self, look: impl FnOnce(&mut RunCache) -> T) -> T {
-        look(&mut self.state().runs)
+        look(&mut self.state.lock().runs)
     }
 
     /// Sends a request and waits for the response. Adds `extra_time` to the usual timeout.
@@ -129,7 +129,7 @@ impl OpenClawConnection {
     /// # Errors
     /// The connection has ended.
     pub(super) fn add_subscriber(&self, run: &str) -> Result<RunEventReceiver, PeerError> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if let Some(close_error) = &state.close_error {
             return Err(close_error.clone().undelivered());
         }
@@ -141,7 +141,7 @@ impl OpenClawConnection {
 
     /// Removes a subscriber from `run`.
     pub(super) fn remove_subscriber(&self, run: &str, id: u64) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if let Some(subscribers) = state.subscribers.get_mut(run) {
             subscribers.retain(|subscriber| subscriber.id != id);
             if subscribers.is_empty() {
@@ -172,7 +172,7 @@ impl OpenClawConnection {
                 sent = sender.text(frame) => match sent {
                     Ok(()) => answered.await,
                     Err(error) => {
-                        self.state().pending.remove(&id);
+                        self.state.lock().pending.remove(&id);
                         return Err(RequestError::Connection(errors::not_sent(&error)));
                     }
                 },
@@ -187,7 +187,7 @@ impl OpenClawConnection {
         };
         let result = tokio::time::timeout(self.timeout + extra_time, exchange).await;
         result.unwrap_or_else(|_| {
-            self.state().pending.remove(&id);
+            self.state.lock().pending.remove(&id);
             Err(RequestError::Connection(PeerError::new(
                 PeerErrorKind::Gateway(ErrorCode::ConnectionTimeout),
                 format!(
@@ -207,7 +207,7 @@ impl OpenClawConnection {
         let refused = |code, message: String| {
             PeerError::new(PeerErrorKind::Gateway(code), message).undelivered()
         };
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let Some(sender) = state.sender.clone() else {
             return Err(state.close_error().undelivered());
         };
@@ -255,7 +255,7 @@ impl OpenClawConnection {
     }
 
     fn answer(&self, id: u64, answer: Result<&RawValue, RpcError>) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let Some(pending) = state.pending.remove(&id) else {
             return;
         };
@@ -306,7 +306,7 @@ impl OpenClawConnection {
 
     /// Delivers an event to the subscribers of its run. Most events belong to runs of other operators.
     fn dispatch_event(&self, payload: &RawValue) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.subscribers.is_empty() {
             return;
         }
@@ -317,7 +317,7 @@ impl OpenClawConnection {
 
     /// Marks the connection as closed, and fails pending requests with the reason.
     pub(super) fn mark_closed(&self, error: PeerError) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.close_error.get_or_insert(error);
         state.sender = None;
         // Waiting callers see a closed channel and read the reason.
@@ -330,7 +330,7 @@ impl OpenClawConnection {
     pub(super) async fn closed(&self) {
         let (end, ended) = oneshot::channel();
         {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             if state.close_error.is_some() {
                 return;
             }
@@ -342,7 +342,7 @@ impl OpenClawConnection {
 
     /// Closes the sending side.
     pub(super) async fn close(&self) {
-        let sender = self.state().sender.clone();
+        let sender = self.state.lock().sender.clone();
         if let Some(sender) = sender {
             // A connection that is already closed needs no close frame.
             let _ = sender.close(CloseCode::Normal.number(), "").await;
@@ -351,7 +351,7 @@ impl OpenClawConnection {
 
     /// Sends a WebSocket ping.
     pub(super) async fn ping(&self) {
-        let sender = self.state().sender.clone();
+        let sender = self.state.lock().sender.clone();
         if let Some(sender) = sender {
             // The reader checks whether a pong arrives.
             let _ = sender.ping().await;
@@ -360,7 +360,7 @@ impl OpenClawConnection {
 
     /// Returns why the connection ended; `None` while it is open.
     pub(super) fn close_reason(&self) -> Option<String> {
-        let state = self.state();
+        let state = self.state.lock();
         state
             .close_error
             .as_ref()
@@ -368,11 +368,7 @@ impl OpenClawConnection {
     }
 
     pub(super) fn close_error(&self) -> PeerError {
-        self.state().close_error()
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().close_error()
     }
 }
 

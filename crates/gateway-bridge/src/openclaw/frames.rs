@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use common::json::JsonError;
+use base::json::JsonError;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};

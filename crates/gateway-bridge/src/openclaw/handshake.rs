@@ -11,9 +11,9 @@ use tokio_util::sync::CancellationToken;
 use crate::dial::{self, DialedSocket, failed};
 use crate::settings::without_token;
 use crate::{GatewayLink, Settings};
+use base::environment::Environment;
+use base::log::Log;
 use collective::{ErrorCode, FRAME_LIMITS};
-use common::environment::Environment;
-use common::log::Log;
 use egress::websocket::{Frame, Opened};
 use peer::PeerError;
 
@@ -115,7 +115,7 @@ async fn connect(socket: &mut Opened, settings: &Settings) -> Result<Value, Peer
             Frame::Binary(_) | Frame::Ping | Frame::Pong => continue,
         };
         let text = without_token(&text, settings);
-        let Ok(text) = common::json::text(text.as_bytes()) else {
+        let Ok(text) = base::json::text(text.as_bytes()) else {
             continue;
         };
         let Some(Incoming::Response { id, answer }) = frames::read(&text) else {
@@ -125,7 +125,7 @@ async fn connect(socket: &mut Opened, settings: &Settings) -> Result<Value, Peer
         if id == CONNECT_ID {
             let answer =
                 answer.map_err(|rpc_error| errors::connect_error(&rpc_error, token.is_some()))?;
-            return Ok(common::json::from_str(answer.get(), FRAME_LIMITS).unwrap_or_default());
+            return Ok(base::json::from_str(answer.get(), FRAME_LIMITS).unwrap_or_default());
         }
     }
 }

@@ -37,8 +37,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use a2a::Part;
 use a2a::{Reply, SendRequest, Task};
-use common::environment::Environment;
-use common::log::Log;
+use base::environment::Environment;
+use base::log::Log;
 use peer::{BoxFuture, EventStream, Member, PeerError};
 
 use super::{CallContext, GatewayLink, ListPurpose, Settings};

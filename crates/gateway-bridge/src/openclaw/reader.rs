@@ -7,8 +7,8 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::settings::{Settings, is_keep_alive, without_token};
+use base::log::{Level, Log};
 use collective::ErrorCode;
-use common::log::{Level, Log};
 use egress::websocket::{Frame, Receiver};
 use peer::{PeerError, PeerErrorKind};
 

@@ -192,11 +192,7 @@ fn progress(step: Step) -> Option<RunEvent> {
 
 fn shortened(mut text: String) -> String {
     if text.len() > MAX_TOOL_TEXT_BYTES {
-        let mut end = MAX_TOOL_TEXT_BYTES;
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        text.truncate(end);
+        text.truncate(text.floor_char_boundary(MAX_TOOL_TEXT_BYTES));
         text.push('…');
     }
     text

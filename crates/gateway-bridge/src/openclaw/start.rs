@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use crate::CallContext;
 use crate::delegation::{self, Delegation, DelegationFile};
 use a2a::SendRequest;
+use base::log::Log;
 use collective::ErrorCode;
-use common::log::Log;
 use peer::{PeerError, PeerErrorKind};
 
 use super::subscription::RunSubscription;

@@ -15,9 +15,9 @@ use crate::delegation::{self, DelegationFile};
 use crate::dial::dial;
 use crate::scripted::{Connection, network};
 use a2a::{Part, TaskState};
+use base::environment::SystemEnvironment;
+use base::log::Silent;
 use collective::ErrorCode;
-use common::environment::SystemEnvironment;
-use common::log::Silent;
 use peer::{Delivered, PeerError, PeerErrorKind};
 
 use super::*;

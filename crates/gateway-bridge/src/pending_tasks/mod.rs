@@ -9,11 +9,12 @@ mod stream;
 mod task;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lru::LruCache;
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use a2a::Task;
@@ -58,14 +59,10 @@ impl PendingTasks {
         }
     }
 
-    fn index(&self) -> MutexGuard<'_, TaskIndex> {
-        self.index.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds the task of a message that is about to be sent.
     pub(super) fn insert(&self, entry: PendingTask) -> Arc<PendingTask> {
         let entry = Arc::new(entry.with_budget(&self.bytes));
-        let mut index = self.index();
+        let mut index = self.index.lock();
         index.evict(MAX_TASKS - 1, &self.bytes);
         index
             .by_message
@@ -77,20 +74,20 @@ impl PendingTasks {
     /// Removes the least recently used tasks while all of them exceed the byte budget.
     pub(super) fn evict(&self) {
         if self.bytes.load(Ordering::SeqCst) > MAX_TOTAL_BYTES {
-            self.index().evict(MAX_TASKS, &self.bytes);
+            self.index.lock().evict(MAX_TASKS, &self.bytes);
         }
     }
 
     /// Removes the task of a message that was not sent.
     pub(super) fn remove(&self, entry: &PendingTask) {
-        let mut index = self.index();
+        let mut index = self.index.lock();
         index.entries.pop(&entry.id);
         index.by_message.remove(&entry.message_id);
     }
 
     /// Returns the task of a correlation id.
     pub(super) fn by_correlation_id(&self, id: &str) -> Option<Arc<PendingTask>> {
-        let mut index = self.index();
+        let mut index = self.index.lock();
         let entry = Arc::clone(index.entries.get(id)?);
         if entry.age() < TASK_TTL {
             return Some(entry);
@@ -102,7 +99,7 @@ impl PendingTasks {
 
     /// Returns the task of a message id.
     pub(super) fn by_message_id(&self, id: &str) -> Option<Arc<PendingTask>> {
-        let correlation = self.index().by_message.get(id).cloned()?;
+        let correlation = self.index.lock().by_message.get(id).cloned()?;
         self.by_correlation_id(&correlation)
     }
 
@@ -117,7 +114,7 @@ impl PendingTasks {
 
     /// Returns the tasks without a reply.
     pub(super) fn unfinished(&self) -> Vec<Arc<PendingTask>> {
-        let index = self.index();
+        let index = self.index.lock();
         let entries = index.entries.iter().map(|(_, entry)| entry);
         entries
             .filter(|entry| !entry.is_terminal())
@@ -173,7 +170,7 @@ impl PendingTasks {
 
     /// Records a new connection. Returns whether a proposal waits for its decision.
     pub(super) fn reopen(&self) -> bool {
-        let index = self.index();
+        let index = self.index.lock();
         let entries = index.entries.iter();
         entries.fold(false, |any, (_, entry)| entry.reopen() || any)
     }

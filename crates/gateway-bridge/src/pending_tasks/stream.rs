@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 use a2a::Event;
+use base::json::encoded_bytes;
 use peer::{BoxFuture, EventStream, NextEvent, PeerError, PeerErrorKind};
 
 use super::task::{PendingTask, TaskProgress};
@@ -98,7 +99,7 @@ impl TaskStream {
 }
 
 fn event(value: Value) -> NextEvent {
-    let bytes = value.to_string().len();
+    let bytes = encoded_bytes(&value);
     match Event::read(value) {
         Ok(event) => Some(Ok((event, bytes))),
         Err(e) => Some(Err(PeerError::new(

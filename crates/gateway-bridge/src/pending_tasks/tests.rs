@@ -30,7 +30,7 @@ fn answer(bytes: usize) -> TaskOutcome {
 
 /// Returns the tasks that are still stored.
 fn remaining_tasks(tasks: &PendingTasks, of: usize) -> Vec<usize> {
-    let index = tasks.index();
+    let index = tasks.index.lock();
     let is_there = |number: &usize| index.entries.contains(&format!("corr-{number}"));
     (0..of).filter(is_there).collect()
 }

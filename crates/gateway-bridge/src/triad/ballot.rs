@@ -52,7 +52,7 @@ impl Ballot {
     /// # Errors
     /// The answer is not a vote. The error is a clause that a member can act on.
     pub(super) fn read(answer: &str) -> Result<Self, String> {
-        let value: Value = common::json::from_str(strip_fence(answer.trim()), FRAME_LIMITS)
+        let value: Value = base::json::from_str(strip_fence(answer.trim()), FRAME_LIMITS)
             .map_err(|error| format!("it is not one JSON object and nothing else ({error})"))?;
         let Value::Object(fields) = value else {
             return Err("it is JSON, but not an object".into());
@@ -108,10 +108,7 @@ fn strip_fence(text: &str) -> &str {
 }
 
 fn truncate(text: &str) -> String {
-    let mut end = text.len().min(MAX_REASONING_BYTES);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
+    let end = text.floor_char_boundary(MAX_REASONING_BYTES);
     let cut = if end < text.len() { "…" } else { "" };
     format!("{}{cut}", text[..end].trim())
 }

@@ -1,7 +1,8 @@
 //! One proposal under vote: a task that continues without subscribers.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -58,12 +59,12 @@ impl Deliberation {
     /// # Errors
     /// The task id or context id is invalid.
     pub(super) fn task(&self) -> Result<Task, ShapeError> {
-        Task::read(self.snapshot(&self.state()))
+        Task::read(self.snapshot(&self.state.lock()))
     }
 
     /// Returns whether the proposal is decided or canceled.
     pub(super) fn is_ended(&self) -> bool {
-        self.state().ended
+        self.state.lock().ended
     }
 
     /// Resolves when the vote has ended.
@@ -153,7 +154,7 @@ impl Deliberation {
 
     /// Subscribes to later events. The first event is the task in its current state.
     pub(super) fn subscribe(self: &Arc<Self>) -> DeliberationStream {
-        let state = self.state();
+        let state = self.state.lock();
         DeliberationStream {
             first: Task::read(self.snapshot(&state)).ok().map(Event::Task),
             next: state.events.len(),
@@ -181,7 +182,7 @@ impl Deliberation {
 
     /// Appends events, unless the task has ended.
     fn push(&self, change: impl FnOnce(&mut DeliberationState) -> Vec<Value>) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.ended {
             return;
         }
@@ -210,10 +211,6 @@ impl Deliberation {
     fn status(&self, status: Value, last: bool) -> Value {
         json!({ "kind": "status-update", "taskId": self.id, "contextId": self.context, "status": status, "final": last })
     }
-
-    fn state(&self) -> MutexGuard<'_, DeliberationState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// A stream of the events of a vote.
@@ -232,7 +229,7 @@ impl EventStream for DeliberationStream {
             }
             loop {
                 let (event, ended) = {
-                    let state = self.deliberation.state();
+                    let state = self.deliberation.state.lock();
                     (state.events.get(self.next).cloned(), state.ended)
                 };
                 if let Some(event) = event {

@@ -9,19 +9,20 @@ mod deliberation;
 mod voter;
 
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use lru::LruCache;
+use parking_lot::Mutex;
 use serde_json::Map;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::delegation;
 use a2a::{Reply, SendRequest, Task};
+use base::environment::Environment;
+use base::log::{Level, Log};
 use collective::{ErrorCode, Tally};
-use common::environment::Environment;
-use common::log::{Level, Log};
 use peer::{BoxFuture, EventStream, PeerError, PeerErrorKind};
 
 use super::proposal::{self, Proposal};
@@ -101,7 +102,7 @@ impl Triad {
 
     /// Returns whether the triad remembers a vote with this id.
     pub(crate) fn contains(&self, task_id: &str) -> bool {
-        self.votes().contains(task_id)
+        self.votes.lock().contains(task_id)
     }
 
     /// Returns the vote as a task.
@@ -206,7 +207,7 @@ impl Triad {
         vote: &Arc<Deliberation>,
         id: &str,
     ) -> Result<Option<Arc<Deliberation>>, PeerError> {
-        let mut votes = self.votes();
+        let mut votes = self.votes.lock();
         if let Some(existing) = votes.get(id) {
             if existing.text == vote.text {
                 return Ok(Some(Arc::clone(existing)));
@@ -240,21 +241,17 @@ impl Triad {
     }
 
     fn deliberation(&self, id: &str) -> Result<Arc<Deliberation>, PeerError> {
-        let known = self.votes().get(id).cloned();
+        let known = self.votes.lock().get(id).cloned();
         known.ok_or_else(|| {
             let message = format!("unknown proposal `{id}`: the bridge forgets its votes when the process ends, and the oldest ones before");
             PeerError::new(PeerErrorKind::TaskForgotten, message)
         })
     }
-
-    fn votes(&self) -> MutexGuard<'_, LruCache<String, Arc<Deliberation>>> {
-        self.votes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for Triad {
     fn drop(&mut self) {
-        for (_, vote) in self.votes().iter() {
+        for (_, vote) in self.votes.lock().iter() {
             vote.stop.cancel();
         }
     }

@@ -12,9 +12,9 @@ use url::Url;
 
 use crate::ListPurpose;
 use a2a::{Event, Part};
+use base::environment::SystemEnvironment;
+use base::log::Silent;
 use collective::Quorum;
-use common::environment::SystemEnvironment;
-use common::log::Silent;
 use peer::{Delivered, Member, NextEvent};
 
 use super::*;
@@ -77,14 +77,10 @@ impl GatewayLink for Agents {
         call: &'a CallContext,
         outgoing: &'a SendRequest,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
-        self.requests
-            .lock()
-            .unwrap()
-            .push((call.clone(), outgoing.clone()));
+        self.requests.lock().push((call.clone(), outgoing.clone()));
         let reaction = self
             .script
             .lock()
-            .unwrap()
             .get_mut(&call.agent)
             .map_or(Reaction::Missing, |all| all.remove(0));
         Box::pin(async move {
@@ -129,7 +125,7 @@ impl GatewayLink for Agents {
         call: &'a CallContext,
         _: &'a str,
     ) -> BoxFuture<'a, Result<Task, PeerError>> {
-        self.canceled.lock().unwrap().push(call.agent.clone());
+        self.canceled.lock().push(call.agent.clone());
         self.stopped.notify_one();
         Box::pin(async { Err(PeerError::new(PeerErrorKind::TaskForgotten, "gone")) })
     }

@@ -1,8 +1,8 @@
 //! Requests the vote of one member.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -151,7 +151,7 @@ impl Voter {
     }
 
     fn with_run<T>(&self, update: impl FnOnce(&mut Option<String>) -> T) -> T {
-        update(&mut self.run.lock().unwrap_or_else(PoisonError::into_inner))
+        update(&mut self.run.lock())
     }
 }
 

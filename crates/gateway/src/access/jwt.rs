@@ -11,10 +11,10 @@ use serde_json::{Map, Value, json};
 use super::{AccessError, Authenticated, Identity};
 use crate::config::{JwtAlgorithm, JwtConfig};
 use crate::names;
+use base::config::ConfigError;
+use base::json;
+use base::jws::{KeySet, Signature};
 use collective::{ErrorCode, FRAME_LIMITS};
-use common::config::ConfigError;
-use common::json;
-use common::jws::{KeySet, Signature};
 
 /// The minimum length of a shared key (RFC 7518 §3.2).
 const MIN_KEY_BYTES: usize = 32;

@@ -8,8 +8,8 @@ use super::jwt::TokenVerifier;
 use super::permissions::Rules;
 use super::{AccessError, Authenticated, Identity, Operation};
 use crate::config::ServerConfig;
+use base::config::ConfigError;
 use collective::ErrorCode;
-use common::config::ConfigError;
 
 const DIGEST_BYTES: usize = 32;
 

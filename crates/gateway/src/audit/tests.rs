@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::config::AuditConfig;
-use common::log::Silent;
+use base::log::Silent;
 
 /// Writes `passed` to a log. Returns the lines of the log file and of the rotated file.
 fn write_records(passed: &[AuditRecord<'_>], max_bytes: u64) -> [Vec<Value>; 2] {

@@ -13,8 +13,8 @@ use super::{
     event::AgentEvent,
     reconnect::{ServeOptions, keep_connected},
 };
+use base::environment::Environment;
 use collective::{Envelope, ErrorCode, Kind, Vote};
-use common::environment::Environment;
 use egress::HttpClient;
 
 /// The channel of the triad's decisions.

@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
 use super::{ClientError, ClientErrorKind, Endpoint};
+use base::environment::Environment;
 use collective::{
     Envelope, ErrorCode, Kind, MAX_FRAME_BYTES, PROTOCOL_VERSION, SUBPROTOCOL, is_compatible,
 };
-use common::environment::Environment;
 use egress::{
     AddressPolicy, HttpClient,
     websocket::{self, Dial, Frame, Receiver, Sender},
@@ -293,6 +293,6 @@ impl ClientConnection {
 
 /// Returns whether a frame is the first message of the JavaScript gateway.
 fn is_welcome(text: &str) -> bool {
-    let value: Value = common::json::from_str(text, collective::FRAME_LIMITS).unwrap_or_default();
+    let value: Value = base::json::from_str(text, collective::FRAME_LIMITS).unwrap_or_default();
     value["type"] == "welcome" && value["gateway"].is_object()
 }

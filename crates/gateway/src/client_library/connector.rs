@@ -14,7 +14,7 @@ use super::{
     reconnect::{ServeOptions, keep_connected},
     watch,
 };
-use common::environment::{Environment, SystemEnvironment};
+use base::environment::{Environment, SystemEnvironment};
 use egress::{HttpClient, Request, ReqwestClient, address_policy};
 
 /// The timeout of a health request.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::{ClientError, Endpoint, connection::ClientConnection, event::AgentEvent};
-use common::environment::Environment;
+use base::environment::Environment;
 use egress::HttpClient;
 
 /// The initial and the maximum delay before the agent reconnects.

@@ -10,8 +10,8 @@ use super::{
     ClientError, Endpoint, Welcome,
     connection::{ClientConnection, new_id},
 };
+use base::environment::Environment;
 use collective::{Envelope, GATEWAY, Kind};
-use common::environment::Environment;
 use egress::HttpClient;
 
 /// A client that sends one request after another.

@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::*;
+use base::environment::{Clock, IdGenerator};
 use collective::{ErrorCode, Kind, Vote};
-use common::environment::{Clock, IdGenerator};
 use testkit::conformance::gateways::Gateways;
 
 mod half_open;

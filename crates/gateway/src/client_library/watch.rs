@@ -13,8 +13,8 @@ use super::{
     connection::{ClientConnection, new_id},
     reconnect::{INITIAL_BACKOFF, MAX_BACKOFF, jittered},
 };
+use base::environment::Environment;
 use collective::{Envelope, Kind};
-use common::environment::Environment;
 use egress::HttpClient;
 
 /// The channels that the client subscribes to. The gateway handles the subscriptions in this order.
@@ -219,7 +219,7 @@ fn write_event(f: &mut fmt::Formatter<'_>, event: &Value) -> fmt::Result {
             f,
             "{:<10} {}: this client read too slowly",
             "missed",
-            common::plural::counted(missed, "event", "events")
+            base::text::counted(missed, "event", "events")
         )?;
     }
     write!(f, "{happened:<10} ")?;

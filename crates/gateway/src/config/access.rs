@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use common::validation;
+use base::validation;
 
 /// The accepted credentials. A client needs one of them.
 #[derive(Debug, Clone, Default, Deserialize)]

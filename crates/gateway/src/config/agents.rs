@@ -5,8 +5,8 @@ use std::fmt;
 use serde::Deserialize;
 
 use super::{BackendConfig, Permissions};
+use base::validation;
 use collective::{DELIBERATION_MS, Quorum};
-use common::validation;
 
 /// A configured agent. The gateway lists it even before it connects.
 #[derive(Debug, Clone, Deserialize)]
@@ -49,7 +49,6 @@ pub struct TriadConfig {
     #[serde(deserialize_with = "validation::integer")]
     pub deadline_ms: u64,
     /// The quorum of a decision.
-    #[serde(deserialize_with = "quorum")]
     pub quorum: Quorum,
 }
 
@@ -71,19 +70,6 @@ impl fmt::Debug for ServiceConfig {
             .field("capabilities", &self.capabilities)
             .finish_non_exhaustive()
     }
-}
-
-fn quorum<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Quorum, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "lowercase")]
-    enum QuorumName {
-        Majority,
-        All,
-    }
-    Ok(match QuorumName::deserialize(deserializer)? {
-        QuorumName::Majority => Quorum::Majority,
-        QuorumName::All => Quorum::All,
-    })
 }
 
 /// Returns the twelve agents of the collective (Heretek A2A §8.1).

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use common::config::Secret;
-use common::validation;
+use base::config::Secret;
+use base::validation;
 
 /// The backend of an agent that the gateway runs. Exactly one of `run`, `model`, `target` and `openclaw` is set. Neither
 /// `Debug` nor the serialized form contains a secret.

@@ -7,9 +7,9 @@ use serde_json::Value;
 use url::Url;
 
 use super::{AuthConfig, BackendConfig, JwtAlgorithm, Permissions, ServerConfig};
+use base::config::{ConfigError, gateway_url, normal_url};
+use base::validation::escape;
 use collective::GATEWAY;
-use common::config::{ConfigError, gateway_url, normal_url};
-use common::validation::escape;
 
 /// Validates values whose parse errors would have no JSON Pointer.
 pub(super) fn check_raw(value: &Value) -> Result<(), ConfigError> {

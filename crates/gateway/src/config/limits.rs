@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 
+use base::validation::{integer, integer_size};
 use collective::MAX_FRAME_BYTES;
-use common::validation::{integer, integer_size};
 
 /// Limits of clients.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

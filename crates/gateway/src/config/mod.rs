@@ -14,6 +14,7 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+use http_server::tls::TlsFiles;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -25,9 +26,10 @@ pub use paths::default_state_dir;
 
 use std::collections::BTreeMap;
 
-use common::config::ConfigError;
-use common::json::{self, Limits as JsonLimits};
-use common::validation;
+use base::config::ConfigError;
+use base::files::Fsync;
+use base::json::{self, Limits as JsonLimits};
+use base::validation;
 
 /// The schema of the gateway's configuration, as shipped.
 pub const SCHEMA: &str = include_str!("../../../../schema/gateway.schema.json");
@@ -79,34 +81,9 @@ pub struct ServerConfig {
     #[serde(deserialize_with = "validation::integer")]
     pub heartbeat_ms: u64,
     /// TLS (`wss`); `None` means plain text.
-    pub tls: Option<TlsConfig>,
+    pub tls: Option<TlsFiles>,
     /// The audit log.
     pub audit: AuditConfig,
-}
-
-/// When the gateway acknowledges a session entry. It always writes the entry before that.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Fsync {
-    /// After the sync to disk. The entry survives a power failure.
-    #[default]
-    Always,
-    /// After the write; a sync follows within `fsyncIntervalMs`.
-    Interval,
-    /// After the write.
-    Never,
-}
-
-/// The files for TLS, in PEM.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TlsConfig {
-    /// The certificate chain of the gateway.
-    pub cert_file: PathBuf,
-    /// The private key.
-    pub key_file: PathBuf,
-    /// The certificate authorities of clients. If set, every client needs a certificate.
-    pub client_ca_file: Option<PathBuf>,
 }
 
 /// The audit log: sender, recipient, type and outcome of each message, without its content.
@@ -139,7 +116,7 @@ impl Default for ServerConfig {
             hosts: Vec::new(),
             origins: Vec::new(),
             state_dir: default_state_dir(|name| std::env::var_os(name)),
-            fsync: Fsync::default(),
+            fsync: Fsync::Always,
             fsync_interval_ms: 100,
             session_ttl_ms: None,
             agents: agents::collective(),

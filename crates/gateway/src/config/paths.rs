@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::ServerConfig;
-use common::config;
+use base::config;
 
 /// Returns the default state directory: `openclaw-remote-agent/gateway` in `$XDG_STATE_HOME`, or else in `~/.local/state`.
 /// `variable` returns the value of an environment variable.

@@ -5,14 +5,15 @@ mod pending;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use http_server::open_requests::OpenRequestGuard;
 use http_server::serve::Connection;
+use parking_lot::Mutex;
 
 use super::access::{Authenticated, Identity};
 use super::outbox::Outbox;
+use super::shares::Share;
 
 pub(super) use pending::{InsertError, PendingRequest, PendingRequests};
 
@@ -28,7 +29,7 @@ pub(super) struct Client {
     pub(super) open_requests: AtomicUsize,
     identity: OnceLock<Identity>,
     /// The name by which the shares of the identity are counted, and the connection that it counts.
-    share: OnceLock<(Arc<str>, OpenRequestGuard)>,
+    share: OnceLock<(Arc<str>, Share)>,
     /// The address of the client; `None` for an agent in the gateway's own process.
     address: Option<IpAddr>,
     /// The unauthenticated connection; `None` after authentication. The connection counts as unauthenticated until it is
@@ -89,7 +90,7 @@ impl Client {
     }
 
     /// Counts the connection towards the share of its identity.
-    pub(super) fn set_share(&self, key: Arc<str>, connection: OpenRequestGuard) {
+    pub(super) fn set_share(&self, key: Arc<str>, connection: Share) {
         // Only the first identity counts.
         let _ = self.share.set((key, connection));
     }
@@ -109,51 +110,39 @@ impl Client {
     pub(super) fn authenticate(&self, authenticated: Authenticated) {
         let identity = self.identity.get_or_init(|| authenticated.identity.clone());
         if *identity == authenticated.identity {
-            let mut expires_at = self
-                .expires_at
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut expires_at = self.expires_at.lock();
             *expires_at = authenticated.expires_at;
         }
-        drop(self.unauthenticated().take());
+        drop(self.unauthenticated.lock().take());
     }
 
     /// Stores the connection until the client is authenticated.
     pub(super) fn set_unauthenticated(&self, connection: Connection) {
         if self.identity().is_none() {
-            *self.unauthenticated() = Some(connection);
+            *self.unauthenticated.lock() = Some(connection);
         }
     }
 
     /// Returns whether the connection was evicted before authentication.
     pub(super) fn is_evicted(&self) -> bool {
-        let connection = self.unauthenticated();
+        let connection = self.unauthenticated.lock();
         connection.as_ref().is_some_and(Connection::is_evicted)
-    }
-
-    fn unauthenticated(&self) -> MutexGuard<'_, Option<Connection>> {
-        self.unauthenticated
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns whether the credential has expired.
     pub(super) fn has_expired(&self, now: SystemTime) -> bool {
-        let expires_at = *self
-            .expires_at
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let expires_at = *self.expires_at.lock();
         expires_at.is_some_and(|end| end <= now)
     }
 
     /// Returns the agents that the client serves.
     pub(super) fn names(&self) -> Arc<[Arc<str>]> {
-        Arc::clone(&self.names.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.names.lock())
     }
 
     /// Replaces the agents that the client serves, and returns the previous ones. Only the registry calls this.
     pub(super) fn replace_names(&self, names: Vec<Arc<str>>) -> Arc<[Arc<str>]> {
-        let mut current = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.names.lock();
         std::mem::replace(&mut current, names.into())
     }
 

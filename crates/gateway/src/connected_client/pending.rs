@@ -3,10 +3,11 @@
 //! Each client has its own table, so that it can reply only to requests that were sent to it.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use collective::Envelope;
+use parking_lot::Mutex;
 
 use super::Client;
 
@@ -61,14 +62,10 @@ struct Table {
 }
 
 impl PendingRequests {
-    fn table(&self) -> MutexGuard<'_, Table> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Inserts a request and returns the correlation id for the recipient. That is the requester's own id, unless another
     /// pending request already uses it.
     pub(crate) fn insert(&self, pending: PendingRequest) -> Result<Arc<str>, InsertError> {
-        let mut table = self.table();
+        let mut table = self.0.lock();
         if table.closed {
             return Err(InsertError::Closed);
         }
@@ -90,14 +87,14 @@ impl PendingRequests {
 
     /// Stores the number of the message in the recipient's outbox.
     pub(crate) fn set_outbox_number(&self, id: &str, number: u64) {
-        if let Some(pending) = self.table().by_correlation.get_mut(id) {
+        if let Some(pending) = self.0.lock().by_correlation.get_mut(id) {
             pending.outbox_number = Some(number);
         }
     }
 
     /// Returns the request with this correlation id or, failing that, message id.
     pub(crate) fn get(&self, id: Option<&str>, message: Option<&str>) -> Option<PendingRequest> {
-        let table = self.table();
+        let table = self.0.lock();
         let id = table.key(id, message)?;
         table.by_correlation.get(&id).cloned()
     }
@@ -109,14 +106,14 @@ impl PendingRequests {
 
     /// Removes the request that [`get`](Self::get) returns.
     pub(crate) fn remove(&self, id: Option<&str>, message: Option<&str>) -> Option<PendingRequest> {
-        let mut table = self.table();
+        let mut table = self.0.lock();
         let id = table.key(id, message)?;
         table.remove(&id)
     }
 
     /// Removes the requests whose deadline has passed.
     pub(crate) fn remove_expired(&self, now: Instant) -> Vec<PendingRequest> {
-        let mut table = self.table();
+        let mut table = self.0.lock();
         let mut expired = Vec::new();
         while let Some((deadline, id)) = table.order.front() {
             // A later request may have the same id as a completed one.
@@ -135,7 +132,7 @@ impl PendingRequests {
 
     /// Removes all requests in order of their deadlines, and refuses further ones.
     pub(crate) fn close(&self) -> Vec<PendingRequest> {
-        let mut table = self.table();
+        let mut table = self.0.lock();
         table.closed = true;
         table.by_message.clear();
         table.order.clear();

@@ -9,8 +9,8 @@ use http::{HeaderMap, HeaderValue, Method, header};
 use serde_json::{Value, json};
 use url::Url;
 
+use base::json;
 use collective::{Envelope, ErrorCode, FRAME_LIMITS, GATEWAY, Kind};
-use common::json;
 use egress::{AddressPolicy, NetError, Request, Sent};
 
 use crate::access::Operation;

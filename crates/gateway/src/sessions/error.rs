@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use base::text::first_chars;
 use collective::ErrorCode;
 
 use super::name::SessionKey;
@@ -97,6 +98,5 @@ impl SessionError {
 
 /// Returns the printable beginning of a name that a client chose.
 fn excerpt(name: &str) -> String {
-    let beginning: String = name.chars().take(64).collect();
-    beginning.escape_debug().to_string()
+    first_chars(name, 64).escape_debug().to_string()
 }

@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use super::SessionError;
 use super::name::SessionKey;
+use base::validation;
 use collective::Envelope;
-use common::validation;
 
 /// The roles of a message (Heretek A2A §4.2).
 const ROLES: [&str; 4] = ["user", "assistant", "system", "agent"];

@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 use super::SessionError;
-use common::files;
+use base::files;
 
 /// Locks out other processes until it is dropped. The operating system releases the lock when the process ends.
 pub(super) struct ProcessLock {

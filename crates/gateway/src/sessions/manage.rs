@@ -9,9 +9,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::line::{self, Event, Reader, Scanner};
 use super::name::{ACTIVE, ARCHIVE, EXTENSION, SessionKey, file_stem, is_agent_name};
 use super::store::for_each_name;
-use super::{Entry, SessionError, Sessions, lock};
-use common::files;
-use common::json::{self, Limits};
+use super::{Entry, SessionError, Sessions};
+use base::files;
+use base::json::{self, Limits};
 
 /// Metadata of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -160,7 +160,7 @@ impl Sessions {
     pub fn get(&self, agent: &str, session_id: &str) -> Result<Reader, SessionError> {
         let key = self.key(agent, session_id)?;
         let store = &self.0.store;
-        let _files = lock(&store.files);
+        let _files = store.files.lock();
         let meta = store.meta(&store.path(&key), &key.session)?;
         if !meta.exists {
             return Err(store.missing(&key));
@@ -189,7 +189,7 @@ impl Sessions {
         store.check_agent(agent)?;
         let mut archived = Vec::new();
         for key in self.keys(agent, ACTIVE, usize::MAX)? {
-            let _files = lock(&store.files);
+            let _files = store.files.lock();
             let (from, to) = (store.path(&key), store.archive_path(&key));
             let meta = store.meta(&from, &key.session)?;
             if !meta.exists || meta.damaged.is_some() || meta.idle(store.now()) < older {
@@ -211,7 +211,7 @@ impl Sessions {
         self.writable()?;
         let key = self.key(agent, session_id)?;
         let store = &self.0.store;
-        let _files = lock(&store.files);
+        let _files = store.files.lock();
         let remove = |path: &Path| {
             store.forget(path);
             files::remove_durably(path).map_err(|e| SessionError::io("delete", path, e))
@@ -322,7 +322,7 @@ impl Sessions {
         let last = line::serialize_event(Event::Imported, &target, store.now());
         file.write_all(&last).map_err(failed)?;
         file.flush().map_err(failed)?;
-        let _files = lock(&store.files);
+        let _files = store.files.lock();
         let path = store.path(&key);
         if store.meta(&path, &target)?.exists || store.archive_path(&key).exists() {
             return Err(SessionError::Exists(key));

@@ -17,10 +17,10 @@ mod writer;
 
 use std::future::Future;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use common::environment::Environment;
-use common::log::Log;
+use base::environment::Environment;
+use base::log::Log;
 
 pub use error::SessionError;
 pub use line::{Entry, Reader};
@@ -179,10 +179,6 @@ impl Drop for Inner {
     fn drop(&mut self) {
         let _ = self.store.flush();
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Limits what each identity adds to the sessions.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use super::lock;
+use parking_lot::Mutex;
 
 const DAY_MILLIS: u64 = 24 * 60 * 60 * 1000;
 
@@ -73,7 +73,7 @@ impl Quota {
         now: u64,
         change: impl FnOnce(&mut Added, u64) -> T,
     ) -> T {
-        let mut identities = lock(&self.identities);
+        let mut identities = self.identities.lock();
         if !identities.contains_key(identity) {
             identities.retain(|_, added| {
                 added.forget(self.max_bytes, now);
@@ -112,6 +112,6 @@ mod tests {
             quota.add(&name.to_string().into(), 10, 0);
         }
         quota.add(&"last".into(), 10, 2 * DAY_MILLIS);
-        assert_eq!(lock(&quota.identities).len(), 1);
+        assert_eq!(quota.identities.lock().len(), 1);
     }
 }

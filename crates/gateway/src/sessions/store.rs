@@ -5,22 +5,23 @@ use std::fs::{self, File};
 use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use lru::LruCache;
+use parking_lot::Mutex;
 
 use super::line::{Event, millis};
 use super::name::{ACTIVE, ARCHIVE, EXTENSION, SessionKey, is_agent_name};
 use super::queue::Queue;
 use super::quota::Quota;
 use super::scan::SessionMeta;
-use super::{AGENTS, SessionError, lock};
-use crate::config::{Fsync, ServerConfig};
+use super::{AGENTS, SessionError};
+use crate::config::ServerConfig;
 use crate::shares::share;
-use common::environment::Environment;
-use common::files;
-use common::log::{Level, Log};
+use base::environment::Environment;
+use base::files::{self, Fsync};
+use base::log::{Level, Log};
 
 /// The maximum number of sessions whose metadata stays in memory, at about 300 bytes each.
 const CACHED_SESSIONS: NonZeroUsize = NonZeroUsize::new(32_768).unwrap();
@@ -104,7 +105,7 @@ impl Store {
         if !is_agent_name(agent) {
             return Err(SessionError::AgentName(agent.to_owned()));
         }
-        let mut workspaces = lock(&self.workspaces);
+        let mut workspaces = self.workspaces.lock();
         let workspaces = match &mut *workspaces {
             Some(workspaces) => workspaces,
             unread => unread.insert(self.read_workspaces()?),
@@ -156,7 +157,7 @@ impl Store {
 
     /// Adds `change` to the session count of a workspace.
     pub(super) fn add_to_count(&self, agent: &str, change: isize) {
-        let mut workspaces = lock(&self.workspaces);
+        let mut workspaces = self.workspaces.lock();
         let known = workspaces
             .as_mut()
             .and_then(|workspaces| workspaces.get_mut(&agent.to_ascii_lowercase()));
@@ -251,7 +252,7 @@ impl Store {
             Err(error) if is_missing(&error) => return Ok(SessionMeta::default()),
             found => found.map_err(failed)?.len(),
         };
-        let cached = lock(&self.cache).get(path).cloned();
+        let cached = self.cache.lock().get(path).cloned();
         if let Some(meta) = cached.filter(|meta| meta.file_bytes == length) {
             return Ok(meta);
         }
@@ -268,19 +269,19 @@ impl Store {
             );
             self.log.log(Level::Error, &message);
         }
-        lock(&self.cache).put(path.to_owned(), meta.clone());
+        self.cache.lock().put(path.to_owned(), meta.clone());
         Ok(meta)
     }
 
     /// Caches the metadata of a file after a write.
     pub(super) fn remember(&self, path: PathBuf, meta: SessionMeta) {
-        lock(&self.cache).put(path, meta);
+        self.cache.lock().put(path, meta);
     }
 
     /// Removes the metadata of a renamed or removed file, and closes the file.
     pub(super) fn forget(&self, path: &Path) {
-        lock(&self.cache).pop(path);
-        lock(&self.open_files).pop(path);
+        self.cache.lock().pop(path);
+        self.open_files.lock().pop(path);
     }
 
     /// Returns the file of a session for appends, locked against other processes.
@@ -288,7 +289,7 @@ impl Store {
     /// # Errors
     /// The file cannot be opened, or another process holds the lock.
     pub(super) fn open_append(&self, path: &Path) -> Result<File, SessionError> {
-        let open = lock(&self.open_files).pop(path);
+        let open = self.open_files.lock().pop(path);
         if let Some(file) = open.filter(|file| is_at(file, path)) {
             return Ok(file);
         }
@@ -301,12 +302,12 @@ impl Store {
 
     /// Closes the files, which releases their locks.
     pub(super) fn close_files(&self) {
-        lock(&self.open_files).clear();
+        self.open_files.lock().clear();
     }
 
     /// Keeps a file open for the next append.
     pub(super) fn keep_open(&self, path: PathBuf, file: File) {
-        lock(&self.open_files).put(path, file);
+        self.open_files.lock().put(path, file);
     }
 }
 

@@ -12,16 +12,16 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
+use super::SessionError;
 use super::line::{self, Event};
 use super::name::SessionKey;
 use super::queue::{PendingLine, Reply};
 use super::quota::FILE_BYTES;
 use super::scan::SessionMeta;
 use super::store::Store;
-use super::{SessionError, lock};
-use crate::config::Fsync;
-use common::files;
-use common::log::Level;
+use base::files;
+use base::files::Fsync;
+use base::log::Level;
 
 /// The maximum number of sessions in one batch.
 const MAX_BATCH: usize = 64;
@@ -60,7 +60,7 @@ impl Store {
         if bytes.len() > line::MAX_LINE_BYTES {
             return Err(SessionError::TooLong);
         }
-        let mut queue = lock(&self.queue);
+        let mut queue = self.queue.lock();
         let own = queue.bytes_of.get(identity).copied().unwrap_or(0);
         if queue.bytes + bytes.len() > self.max_queued_bytes
             || own + bytes.len() > self.max_queued_bytes_of
@@ -103,8 +103,8 @@ impl Store {
     /// Writes the lines in the queue, and returns whether more arrived meanwhile.
     fn write_queue(self: &Arc<Self>) -> bool {
         // Lock first, so that batches are written in the order in which they leave the queue.
-        let _files = lock(&self.files);
-        let mut lines = std::mem::take(&mut lock(&self.queue).lines);
+        let _files = self.files.lock();
+        let mut lines = std::mem::take(&mut self.queue.lock().lines);
         let bytes: usize = lines.iter().map(|line| line.bytes.len()).sum();
         let mut bytes_of: HashMap<Arc<str>, usize> = HashMap::new();
         for line in &lines {
@@ -124,7 +124,7 @@ impl Store {
             }
         }
         self.finish(written);
-        let mut queue = lock(&self.queue);
+        let mut queue = self.queue.lock();
         queue.bytes -= bytes;
         queue.bytes_of.retain(|identity, bytes| {
             *bytes -= bytes_of.get(identity).copied().unwrap_or(0);
@@ -258,7 +258,7 @@ impl Store {
             }
         }
         if written.durable {
-            lock(&self.unsynced).remove(&path);
+            self.unsynced.lock().remove(&path);
         } else if self.fsync == Fsync::Interval {
             self.schedule_sync(&path);
         }
@@ -269,7 +269,7 @@ impl Store {
 
     /// Schedules a sync of a file and its directories after the interval.
     fn schedule_sync(self: &Arc<Self>, path: &Path) {
-        let mut unsynced = lock(&self.unsynced);
+        let mut unsynced = self.unsynced.lock();
         let scheduled = !unsynced.is_empty();
         unsynced.extend(path.ancestors().take(4).map(Path::to_owned));
         // Without a runtime, closing the sessions syncs them.
@@ -286,7 +286,7 @@ impl Store {
     /// Syncs the unsynced files, and logs errors.
     fn sync(&self) -> Result<(), SessionError> {
         let mut result = Ok(());
-        for path in std::mem::take(&mut *lock(&self.unsynced)) {
+        for path in std::mem::take(&mut *self.unsynced.lock()) {
             let synced = match path.is_dir() {
                 true => files::sync_dir(&path),
                 false => match files::private_options().append(true).open(&path) {

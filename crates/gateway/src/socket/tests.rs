@@ -48,7 +48,7 @@ async fn silence(mut socket: &Socket<DuplexStream>) {
 }
 
 fn renewed(socket: &Socket<DuplexStream>) -> usize {
-    socket.inner().renewed
+    socket.0.lock().renewed
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,8 +7,8 @@ use super::*;
 use testkit::authority::Authority;
 
 /// Returns the TLS configuration with the certificate `name`.
-fn files(authority: &Authority, name: &str, clients: bool) -> TlsConfig {
-    TlsConfig {
+fn files(authority: &Authority, name: &str, clients: bool) -> TlsFiles {
+    TlsFiles {
         cert_file: authority.file(&format!("{name}.pem")),
         key_file: authority.file(&format!("{name}.key")),
         client_ca_file: clients.then(|| authority.file("ca.pem")),
@@ -84,7 +84,7 @@ fn unusable_files_are_named_without_content() {
     authority.signed("b");
     let good = files(&authority, "a", true);
     acceptor(&good).map(drop).unwrap();
-    let with = |change: &dyn Fn(&mut TlsConfig)| {
+    let with = |change: &dyn Fn(&mut TlsFiles)| {
         let mut files = good.clone();
         change(&mut files);
         let error = acceptor(&files).map(drop).unwrap_err();
@@ -94,8 +94,8 @@ fn unusable_files_are_named_without_content() {
     let other = files(&authority, "b", false);
     for (change, place, expected) in [
         (
-            &(|files: &mut TlsConfig| files.cert_file = "/nowhere.pem".into())
-                as &dyn Fn(&mut TlsConfig),
+            &(|files: &mut TlsFiles| files.cert_file = "/nowhere.pem".into())
+                as &dyn Fn(&mut TlsFiles),
             "/tls/certFile",
             "cannot be read",
         ),

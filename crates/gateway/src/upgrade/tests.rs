@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use common::environment::SystemEnvironment;
-use common::log::Silent;
+use base::environment::SystemEnvironment;
+use base::log::Silent;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;

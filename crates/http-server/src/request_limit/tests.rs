@@ -21,7 +21,7 @@ const KIB: usize = 1 << 10;
 
 #[tokio::test]
 async fn body_reserves_bytes_as_they_arrive() {
-    let budget = ByteBudget::new(100 * KIB, 100 * KIB);
+    let budget = KeyedBudget::new(100 * KIB, 100 * KIB);
     let small = collect(budget.empty(client("ada")), pieces(&[1]), 50 * KIB).await;
     assert_eq!(budget.reserved(), INITIAL_CAPACITY);
     let large = collect(budget.empty(client("ada")), pieces(&[KIB; 20]), 50 * KIB).await;
@@ -33,7 +33,7 @@ async fn body_reserves_bytes_as_they_arrive() {
 
 #[tokio::test]
 async fn body_is_bounded_by_its_maximum() {
-    let budget = ByteBudget::new(100 * KIB, 100 * KIB);
+    let budget = KeyedBudget::new(100 * KIB, 100 * KIB);
     let read = collect(budget.empty(client("ada")), pieces(&[5, 5]), 10).await;
     assert_eq!((read.as_ref().unwrap().len(), budget.reserved()), (10, 10));
     drop(read);
@@ -44,7 +44,7 @@ async fn body_is_bounded_by_its_maximum() {
 
 #[tokio::test]
 async fn body_beyond_share_or_total_is_rejected() {
-    let budget = ByteBudget::new(50 * KIB, 40 * KIB);
+    let budget = KeyedBudget::new(50 * KIB, 40 * KIB);
     let filling = collect(budget.empty(client("ada")), pieces(&[30 * KIB]), 30 * KIB).await;
     let own = collect(budget.empty(client("ada")), pieces(&[11 * KIB]), 20 * KIB).await;
     assert_eq!(own.unwrap_err(), LimitError::ClientBodies(40 * KIB));
@@ -62,7 +62,7 @@ async fn body_beyond_share_or_total_is_rejected() {
 #[tokio::test]
 async fn truncated_body_is_incomplete() {
     let broken = stream::iter([Ok(vec![b'x']), Err(std::io::Error::other("cut"))]);
-    let budget = ByteBudget::new(KIB, KIB);
+    let budget = KeyedBudget::new(KIB, KIB);
     let read = collect(budget.empty(client("ada")), Body::from_stream(broken), KIB);
     assert_eq!(read.await.unwrap_err(), LimitError::BodyIncomplete);
     assert_eq!(budget.reserved(), 0);

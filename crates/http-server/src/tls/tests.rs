@@ -38,9 +38,9 @@ impl Files {
     fn acceptor(&self, certificates: &str, key: &str) -> Result<TlsAcceptor, TlsError> {
         let folder = self.folder.path();
         acceptor(&TlsFiles {
-            certificates: &folder.join(certificates),
-            key: &folder.join(key),
-            client_authorities: None,
+            cert_file: folder.join(certificates),
+            key_file: folder.join(key),
+            client_ca_file: None,
         })
     }
 }

@@ -53,7 +53,7 @@ async fn run(
 async fn queued_call_of_a_client_that_left_is_not_started() {
     let (server, started) = server();
     let slots = server.slots.clone().unwrap();
-    let permit = slots.acquire("").await;
+    let permit = slots.acquire(String::new()).await;
     let stop = CancellationToken::new();
     let (request, caller) = (json!({"action": "send"}), json!({}));
     let queued = run(&server, &request, &caller, stop.clone());
@@ -72,7 +72,7 @@ async fn queued_call_of_a_client_that_left_is_not_started() {
 async fn queued_call_ends_with_its_server() {
     let (server, started) = server();
     let slots = server.slots.clone().unwrap();
-    let _held = slots.acquire("").await;
+    let _held = slots.acquire(String::new()).await;
     let (request, caller) = (json!({"action": "send"}), json!({}));
     let queued = run(&server, &request, &caller, CancellationToken::new());
     let (ended, ()) = tokio::join!(queued, server.cancel_calls());

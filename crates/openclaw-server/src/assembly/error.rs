@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use crate::clients::ClientFileError;
-use common::config::ConfigError;
+use base::config::ConfigError;
 use egress::NetError;
 
 /// An error that prevents the server from starting.

@@ -15,8 +15,8 @@ use crate::executor::{
     environment_secrets, password, state_dir,
 };
 use crate::tracing_log::TracingLog;
-use common::config::{ConfigError, gateway_url};
-use common::redact::Secrets;
+use base::config::{ConfigError, gateway_url};
+use base::redact::Secrets;
 use egress::credential::Trust;
 use gateway_bridge::TRIAD;
 
@@ -51,7 +51,7 @@ fn secrets(config: &ServeConfig) -> Result<Secrets, ConfigError> {
 
 fn unredacted(config: &ServeConfig) -> Result<Arc<dyn Executor>, StartError> {
     let timeout = Duration::from_secs(config.timeout);
-    let env = Arc::new(common::environment::SystemEnvironment);
+    let env = Arc::new(base::environment::SystemEnvironment);
     let log = Arc::new(TracingLog);
     Ok(match config.executor {
         ExecutorKind::Scripted => Arc::new(ScriptedExecutor::default()),

@@ -9,7 +9,7 @@ use a2a_server::http::clients::ClientRegistry;
 use http_server::forwarded::{TrustedProxies, parse_network};
 use http_server::host::HostNames;
 use http_server::serve::{ConnectionConfig, serve};
-use http_server::tls::{TlsFile, TlsFiles, acceptor};
+use http_server::tls::acceptor;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -19,7 +19,7 @@ use url::Url;
 use super::StartError;
 use crate::clients::{ClientFile, ClientFileWatch, registered_clients};
 use crate::config::ServeConfig;
-use common::config::ConfigError;
+use base::config::ConfigError;
 
 /// A bound listener with the clients, limits and certificates of a configuration.
 pub struct Frontend {
@@ -163,22 +163,8 @@ fn proxies(config: &ServeConfig) -> Option<TrustedProxies> {
 }
 
 fn secured(config: &ServeConfig) -> Result<Option<TlsAcceptor>, ConfigError> {
-    let Some(files) = &config.tls else {
-        return Ok(None);
-    };
-    let acceptor = acceptor(&TlsFiles {
-        certificates: &files.cert_file,
-        key: &files.key_file,
-        client_authorities: None,
-    });
-    let acceptor = acceptor.map_err(|error| {
-        let place = match error.file {
-            TlsFile::Key => "/tls/keyFile",
-            TlsFile::Certificates | TlsFile::ClientAuthorities => "/tls/certFile",
-        };
-        ConfigError::at(place, error.to_string())
-    })?;
-    Ok(Some(acceptor))
+    let acceptor = config.tls.as_ref().map(acceptor).transpose();
+    acceptor.map_err(|error| ConfigError::at(format!("/tls/{}", error.key), error.to_string()))
 }
 
 async fn listen(address: SocketAddr) -> Result<TcpListener, StartError> {

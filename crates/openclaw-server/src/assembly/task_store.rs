@@ -6,7 +6,7 @@ use std::sync::Arc;
 use a2a_server::store::memory::MemoryStore;
 use a2a_server::store::sqlite::{self, SqliteStore};
 use a2a_server::store::{TaskStore, redis};
-use common::environment::{Clock as _, SystemEnvironment};
+use base::environment::{Clock as _, SystemEnvironment};
 
 use super::error::StartError;
 use crate::config::{ServeConfig, TaskStoreKind};
@@ -43,7 +43,7 @@ pub(super) async fn store(
 
 async fn sqlite(config: &ServeConfig, directory: PathBuf) -> Result<SqliteStore, StartError> {
     let mut options = sqlite::Options::new(directory);
-    options.fsync = config.fsync();
+    options.fsync = config.fsync;
     let now = SystemEnvironment.system_time();
     let opened = tokio::task::spawn_blocking(move || SqliteStore::open(&options, now.into())).await;
     let opened = opened.map_err(|error| StartError::Store(error.to_string()))?;

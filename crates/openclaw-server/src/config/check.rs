@@ -11,8 +11,8 @@ use serde_json::Value;
 use url::Url;
 
 use super::{ClientConfig, ExecutorKind, ServeConfig};
-use common::config::{ConfigError, gateway_url, normal_url};
-use common::validation;
+use base::config::{ConfigError, gateway_url, normal_url};
+use base::validation;
 
 /// Converts an error of the schema validation.
 pub(super) fn from_schema(error: &jsonschema::ValidationError<'_>) -> ConfigError {

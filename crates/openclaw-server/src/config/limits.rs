@@ -9,7 +9,7 @@ use http_server::request_limit::HttpLimits;
 use http_server::serve::ConnectionConfig;
 use serde::{Deserialize, Deserializer};
 
-use common::validation::{integer, integer_size};
+use base::validation::{integer, integer_size};
 
 /// Parses an optional size.
 fn optional_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::GatewayConfig;
 use crate::openclaw_file::{self, Location, ReadError, substitute};
-use common::config::{ConfigError, Secret};
+use base::config::{ConfigError, Secret};
 
 /// The port of a gateway if OpenClaw's configuration contains none.
 const DEFAULT_PORT: u16 = 18789;

@@ -7,7 +7,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
 
 use super::{ServeConfig, TaskStoreKind};
-use common::config::{self, ConfigError, Secret};
+use base::config::{self, ConfigError, Secret};
 
 /// Returns the default state directory: `openclaw-remote-agent/serve` in `$XDG_STATE_HOME`, or else in
 /// `~/.local/state`. `variable` returns the value of an environment variable.

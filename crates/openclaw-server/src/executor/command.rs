@@ -29,8 +29,8 @@ use tokio::sync::OnceCell;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use common::environment::Environment;
-use common::log::Log;
+use base::environment::Environment;
+use base::log::Log;
 use gateway_bridge::openclaw;
 use gateway_bridge::openclaw::sanitize;
 use gateway_bridge::session_key;
@@ -40,8 +40,8 @@ use super::environment;
 use super::parts;
 use super::settings::{RunMode, Thinking, state_dir};
 use answer::TurnOutput;
+use base::process::{self, Ended};
 use error::CommandError;
-use process::Ended;
 
 /// How long the command may take to list the agents.
 const LISTING_TIMEOUT: Duration = Duration::from_secs(60);

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use a2a_server::executor::Outcome;
 use serde_json::Value;
 
-use common::environment::Environment;
-use common::log::Log;
+use base::environment::Environment;
+use base::log::Log;
 use gateway_bridge::delegation::{Delegation, DelegationFile, DelegationLookup, METADATA_KEY};
 
 /// Writes the delegation file of an OpenClaw.
@@ -111,8 +111,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use common::environment::SystemEnvironment;
-    use common::log::Silent;
+    use base::environment::SystemEnvironment;
+    use base::log::Silent;
 
     fn over(state: &Path) -> DelegationWriter {
         DelegationWriter::new(

@@ -12,23 +12,26 @@ mod collective;
 mod event_forwarder;
 mod outcome;
 
+use std::iter;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use a2a_server::executor::{
     Agent, ExecutionEvent, ExecutionEvents, Executor, ExecutorError, Outcome, RunInput,
 };
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use ::collective::SUBPROTOCOL;
 use a2a::SendRequest;
-use common::environment::Environment;
-use common::log::Log;
+use base::backoff::Backoff;
+use base::environment::Environment;
+use base::log::Log;
 use egress::ReqwestClient;
 use gateway_bridge::delegation;
 use gateway_bridge::session_key;
@@ -47,9 +50,10 @@ use event_forwarder::EventForwarder;
 /// How long the readiness check of the gateway may take.
 const READY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The delays, in seconds, before the attempts to find a run again after the connection broke. They cover a restart of
-/// the gateway.
-const RECONNECT_DELAYS_S: [u64; 8] = [0, 1, 2, 4, 8, 15, 15, 15];
+/// The number of attempts to find a run again after the connection broke, and the delays before all but the first. They
+/// cover a restart of the gateway.
+const MAX_RECONNECTS: usize = 8;
+const RECONNECT_DELAY: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(15));
 
 /// The delay before the executor sends a proposal again.
 const REPEAT_DELAY: Duration = Duration::from_secs(1);
@@ -221,7 +225,7 @@ impl Runs {
             })
             .collect();
         let first = agents.first().map(|agent| agent.name.clone());
-        *self.default.lock().unwrap_or_else(PoisonError::into_inner) = first;
+        *self.default.lock() = first;
         Ok(agents)
     }
 
@@ -261,11 +265,7 @@ impl Runs {
             }
             return Ok(name.clone());
         }
-        let known = self
-            .default
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let known = self.default.lock().clone();
         if let Some(known) = known {
             return Ok(known);
         }
@@ -443,8 +443,9 @@ impl RunHandle {
     /// Subscribes to the run again. `error` is the one that ended the connection.
     async fn resubscribe(&self, error: Option<PeerError>) -> Result<Box<dyn EventStream>, Outcome> {
         let mut last = error;
-        for delay in RECONNECT_DELAYS_S {
-            tokio::time::sleep(Duration::from_secs(delay)).await;
+        let delays = iter::once(Duration::ZERO).chain(RECONNECT_DELAY.delays());
+        for delay in delays.take(MAX_RECONNECTS) {
+            tokio::time::sleep(delay).await;
             let opened = match &self.proposal {
                 Some(proposal) if proposal.has_expired(&*self.runs.env) => {
                     return Err(collective::undecided_outcome());

@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use common::redact::{Redactor, Secrets};
+use base::redact::{Redactor, Secrets};
 
 /// Wraps an executor and removes `secrets` from its output.
 pub struct Redacted {

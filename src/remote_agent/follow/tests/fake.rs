@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 use crate::config::Config;
 use crate::remote_agent::{PollIntervals, RemoteAgent, ToolCall};
 use a2a::{Card, CardView, Event, Interface, Reply, Security, SendRequest, Task, Transport};
-use common::environment::SystemEnvironment;
-use common::log::Silent;
+use base::environment::SystemEnvironment;
+use base::log::Silent;
 use peer::{
     BoxFuture, CallOptions, CardEtag, Discovered, EventStream, NegotiatedProtocol, NextEvent, Peer,
     PeerConfig, PeerError, PeerErrorKind, PeerProvider,

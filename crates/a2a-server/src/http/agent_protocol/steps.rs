@@ -12,8 +12,9 @@ use super::artifacts::{self, ARTIFACT_ID, ArtifactFile, RELATIVE_PATH};
 use super::drafts::{Draft, Input, Upload};
 use super::{Failure, InputBody, invalid_input};
 use crate::call_context::CallContext;
-use crate::service::{AGENT, DELEGATION, SendMessage, json_bytes};
+use crate::service::{AGENT, DELEGATION, SendMessage};
 use crate::store::Summary;
+use base::json::encoded_bytes;
 
 /// The metadata key of a message for the additional input of a task or step.
 const ADDITIONAL_INPUT: &str = "openclaw-remote-agent/additional-input";
@@ -205,7 +206,7 @@ impl StepBudget {
     /// The steps exceed the limit.
     pub(super) fn spend(&mut self, step: &Task) -> Result<(), Failure> {
         let is_first = self.spent == 0;
-        self.spent = self.spent.saturating_add(json_bytes(step));
+        self.spent = self.spent.saturating_add(encoded_bytes(step));
         if is_first || self.spent <= self.limit {
             return Ok(());
         }
@@ -226,7 +227,7 @@ mod tests {
     fn steps_above_the_limit_are_refused() {
         let task = json!({"id": "1", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}});
         let step: Task = serde_json::from_value(task).unwrap();
-        let size = json_bytes(&step);
+        let size = encoded_bytes(&step);
         let mut budget = StepBudget::new(2 * size);
         assert!(budget.spend(&step).is_ok() && budget.spend(&step).is_ok());
         let refused = budget.spend(&step).unwrap_err().error;

@@ -22,7 +22,7 @@ use crate::push::{PushError, PushSender};
 use crate::service::{SendMessage, Service, ServiceComponents, SessionMapper};
 use crate::settings::Settings;
 use crate::store::memory::MemoryStore;
-use common::environment::SystemEnvironment;
+use base::environment::SystemEnvironment;
 use http_server::serve::ConnectionConfig;
 use http_server::testing::{Answer, Server, start};
 

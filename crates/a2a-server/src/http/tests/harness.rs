@@ -25,7 +25,7 @@ use crate::service::{self, Service, SessionMapper, Settings};
 use crate::store::TaskStore;
 use crate::store::memory::MemoryStore;
 use a2a::{A2aError, ErrorReason};
-use common::environment::SystemEnvironment;
+use base::environment::SystemEnvironment;
 
 /// The token that the server accepts.
 pub(super) const TOKEN: &str = "Bearer good";

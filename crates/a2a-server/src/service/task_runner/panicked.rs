@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use common::panics::catch_async;
+use base::panics::catch_async;
 
 use super::super::active_task::{ActiveTask, TaskEnd, lost};
 use super::super::core::Core;

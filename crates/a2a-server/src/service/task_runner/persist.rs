@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::backoff::Backoff;
 use tokio::time::sleep;
 
 use super::super::active_task::TaskEnd;
@@ -13,9 +14,9 @@ use crate::store::StoreError;
 use crate::task_record::{TaskChange, TaskRecord, is_interrupted};
 use a2a::A2aError;
 
-/// The maximum number of attempts to append changes. The delay between them doubles.
+/// The maximum number of attempts to append changes, and the delays between them.
 const MAX_APPEND_ATTEMPTS: u32 = 5;
-const RETRY_BASE_DELAY: Duration = Duration::from_millis(100);
+const RETRY_DELAY: Backoff = Backoff::new(Duration::from_millis(100), STORE_RETRY_INTERVAL);
 
 /// The delay between later attempts to store the end of a task.
 const STORE_RETRY_INTERVAL: Duration = Duration::from_secs(5);
@@ -43,7 +44,6 @@ impl TaskRunner {
             return Ok(());
         }
         let at_ms = self.core.now_ms(&self.record);
-        let mut pause = RETRY_BASE_DELAY;
         let mut tries = 1;
         loop {
             let revision = self.record.revision;
@@ -59,8 +59,7 @@ impl TaskRunner {
                         tries,
                         "the task store failed; trying again"
                     );
-                    sleep(pause).await;
-                    pause *= 2;
+                    sleep(RETRY_DELAY.delay(tries - 1)).await;
                 }
                 // An earlier attempt may have succeeded although the store reported an error.
                 Err(StoreError::Conflict | StoreError::Terminal) if tries > 1 => {

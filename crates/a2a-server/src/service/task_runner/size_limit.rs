@@ -2,9 +2,9 @@
 
 use a2a::v1_0::{Artifact, Part};
 
-use super::super::size::json_bytes;
 use super::{RunEnd, TaskRunner};
 use crate::executor::Outcome;
+use base::json::encoded_bytes;
 
 impl TaskRunner {
     /// Returns the size of all artifacts including this one, in bytes of JSON.
@@ -18,9 +18,9 @@ impl TaskRunner {
                 .iter()
                 .flatten()
                 .rfind(|known| known.artifact_id == artifact.artifact_id)
-                .map_or(0, json_bytes),
+                .map_or(0, encoded_bytes),
         };
-        self.size.saturating_sub(replaced) + json_bytes(artifact)
+        self.size.saturating_sub(replaced) + encoded_bytes(artifact)
     }
 
     /// Checks that `size` bytes do not exceed the maximum size of a task.
@@ -41,5 +41,5 @@ pub(super) fn outcome_bytes(outcome: &Outcome) -> usize {
         }
         Outcome::Rejected(_) | Outcome::Failed { .. } => None,
     };
-    parts.map_or(0, json_bytes)
+    parts.map_or(0, encoded_bytes)
 }

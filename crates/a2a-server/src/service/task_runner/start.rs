@@ -4,11 +4,11 @@ use a2a::v1_0::{Message, Role};
 use tokio::sync::mpsc;
 
 use super::super::running::{Running, Start};
-use super::super::size::json_bytes;
 use super::super::status;
 use super::{DELEGATION, RunRequest, TaskRunner, UNLOAD_BYTES};
 use crate::executor::{ExecutionEvent, Outcome, RunInput};
 use crate::task_record::TaskRecord;
+use base::json::encoded_bytes;
 
 /// The capacity of the channel of events.
 const EVENT_CAPACITY: usize = 16;
@@ -42,7 +42,7 @@ impl TaskRunner {
         let history = self.record.task.history.take().unwrap_or_default();
         self.continued = history.len() > 1;
         let is_request = |message: &Message| message.role == Role::User;
-        let message = if json_bytes(&history) >= UNLOAD_BYTES {
+        let message = if encoded_bytes(&history) >= UNLOAD_BYTES {
             self.unloaded = true;
             history.into_iter().rfind(is_request)
         } else {

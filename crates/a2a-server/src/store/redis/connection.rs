@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use base::backoff::Backoff;
 use redis::aio::MultiplexedConnection;
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind,
@@ -20,6 +21,8 @@ pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the result of a failed connection attempt applies to further calls.
 const RECONNECT_DELAY: Duration = Duration::from_millis(50);
+/// The delays between calls while Redis is unavailable.
+const RETRY_DELAY: Backoff = Backoff::new(RECONNECT_DELAY, Duration::from_secs(1));
 
 /// A connection to Redis that reconnects.
 pub(super) struct RedisConnection {
@@ -71,12 +74,13 @@ impl RedisConnection {
         timeout: Duration,
     ) -> Result<T, StoreError> {
         let end = Instant::now() + timeout;
-        let mut pause = RECONNECT_DELAY;
+        let mut retries = 0;
         loop {
+            let pause = RETRY_DELAY.delay(retries);
             match self.call_once(call).await {
                 Err(error) if is_temporary(&error) && Instant::now() + pause < end => {
                     tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(Duration::from_secs(1));
+                    retries += 1;
                 }
                 done => return self.decode(done).await,
             }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use a2a::v1_0::TaskPushNotificationConfig;
-use common::json::{self, Limits};
+use base::json::{self, Limits};
 use redis::Cmd;
 use serde::{Deserialize, Serialize};
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use base::backoff::Backoff;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, PushInfo, PushKind, RedisError, Value};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -25,10 +26,8 @@ use crate::store::task_events::TaskEvents;
 
 /// The interval between checks of the connection.
 const PING_INTERVAL: Duration = Duration::from_secs(5);
-/// The delay before the first reconnect. It doubles with each attempt.
-const RECONNECT_BASE_DELAY: Duration = Duration::from_millis(50);
-/// The maximum delay between two reconnects.
-const RECONNECT_MAX_DELAY: Duration = Duration::from_secs(1);
+/// The delays before reconnects.
+const RECONNECT_DELAY: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
 /// The maximum number of requests in one command.
 const MAX_BATCH: usize = 256;
 
@@ -118,11 +117,11 @@ impl PubSubListener {
     /// Runs until the store is closed, first with `connection`.
     pub(super) async fn listen(mut self, connection: SubscribedConnection) {
         let mut connection = Some(connection);
-        let mut pause = RECONNECT_BASE_DELAY;
+        let mut retries = 0;
         loop {
             let error = match connection.take() {
                 Some(connection) => {
-                    pause = RECONNECT_BASE_DELAY;
+                    retries = 0;
                     self.is_open.store(true, Ordering::Relaxed);
                     // Messages before this point may have been lost.
                     self.events.resync_all();
@@ -150,13 +149,14 @@ impl PubSubListener {
                     Err(error) => error,
                 },
             };
+            let pause = RECONNECT_DELAY.delay(retries);
             if matches!(
                 self.reject_requests(&error, pause).await,
                 ListenEnd::StoreClosed
             ) {
                 return;
             }
-            pause = (pause * 2).min(RECONNECT_MAX_DELAY);
+            retries += 1;
         }
     }
 

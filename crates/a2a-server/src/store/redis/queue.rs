@@ -57,7 +57,7 @@ pub(super) async fn enqueue(
             // While Redis is unavailable, no slot counts as the head.
             is_head = try_acquire(&inner, &slot).await.unwrap_or(false);
         }
-        Ok(QueuePermit::new(move || drop(slot)))
+        Ok(QueuePermit::new(slot))
     }
     .boxed())
 }

@@ -5,10 +5,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use common::files;
+use base::files::{self, Fsync};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use crate::store::{Fsync, StoreError};
+use crate::store::StoreError;
 
 /// The name of the database file in the directory of a store.
 const FILE_NAME: &str = "tasks.db";

@@ -17,7 +17,7 @@ use crate::call_context::Version;
 use crate::store::usage::length;
 use crate::store::{
     Budget, Context, Filter, QueueTicket, Retention, StoreError, Summary, SummaryChange,
-    SummaryPage, TaskStore, TaskSubscription, body,
+    SummaryPage, TaskStore, TaskSubscription, body, enqueue,
 };
 use crate::task_record::{TaskChange, TaskRecord};
 
@@ -142,7 +142,7 @@ impl TaskStore for SqliteStore {
         queue: &'a str,
         _task_id: &'a str,
     ) -> BoxFuture<'a, Result<QueueTicket, StoreError>> {
-        future::ready(Ok(self.shared.queues.enqueue(queue))).boxed()
+        future::ready(Ok(enqueue(&self.shared.queues, queue))).boxed()
     }
 
     fn recover(&self) -> BoxFuture<'_, Result<Vec<Summary>, StoreError>> {

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use base::files::Fsync;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::database::{self, SqlError};
 use super::lock::DirectoryLock;
-use crate::store::{Fsync, StoreError};
+use crate::store::StoreError;
 
 /// The maximum number of writes in one transaction.
 const MAX_GROUP: usize = 512;

@@ -6,7 +6,7 @@ use a2a::v1_0::{Artifact, Part, TaskState};
 use a2a_server::store::redis::{Options, RedisStore};
 use a2a_server::store::{StoreError, TaskStore};
 use a2a_server::task_record::{TaskChange, TaskRecord};
-use common::environment::SystemEnvironment;
+use base::environment::SystemEnvironment;
 
 pub(crate) use crate::record::{record, status};
 use testkit::support::redis_server::RedisServer;

@@ -17,8 +17,8 @@ use a2a_server::service::{
 };
 use a2a_server::settings::Settings;
 use a2a_server::store::redis::Options;
+use base::environment::SystemEnvironment;
 use bytes::Bytes;
-use common::environment::SystemEnvironment;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, Response};

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use a2a::Version;
 use a2a_server::store::sqlite::{Options, SqliteStore};
-use a2a_server::store::{Fsync, StoreError, TaskStore};
+use a2a_server::store::{StoreError, TaskStore};
+use base::files::Fsync;
 
 use super::script;
 

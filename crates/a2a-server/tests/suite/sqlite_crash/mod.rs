@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use a2a_server::store::Fsync;
+use base::files::Fsync;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 use testkit::support::trace::{self, AtWrite};
 

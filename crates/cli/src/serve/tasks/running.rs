@@ -1,7 +1,7 @@
 //! Accesses the tasks of a running server through the API that the server's web page uses.
 
 use a2a_server::http::api;
-use common::json::{self, Limits};
+use base::json::{self, Limits};
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use serde_json::Value;

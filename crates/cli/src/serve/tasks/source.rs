@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use a2a_server::store::redis::{self, RedisStore};
 use a2a_server::store::sqlite::{self, Holder, SqliteStore};
-use common::environment::{Clock as _, SystemEnvironment};
+use base::environment::{Clock as _, SystemEnvironment};
 use url::Url;
 
 use super::Page;

@@ -48,7 +48,7 @@ async fn canceled_vote_cancels_all_requests() {
     stream.next().await;
     let task = triad.cancel("proposal-1").await.unwrap();
     assert_eq!(task.state().as_str(), "canceled");
-    while agents.canceled.lock().unwrap().len() < 2 {
+    while agents.canceled.lock().len() < 2 {
         agents.stopped.notified().await;
     }
     assert_eq!(
@@ -80,7 +80,7 @@ async fn h_45_repeated_proposal_returns_the_same_outcome() {
     let (triad, agents) = triad(Quorum::All, [vec![APPROVE], vec![APPROVE], vec![APPROVE]]);
     let first = decided(&triad).await;
     assert_eq!(decided(&triad).await, first);
-    assert_eq!(agents.requests.lock().unwrap().len(), 3);
+    assert_eq!(agents.requests.lock().len(), 3);
     let error = triad
         .send(
             &CallContext::default(),

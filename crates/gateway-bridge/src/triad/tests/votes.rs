@@ -15,7 +15,7 @@ async fn h_40_two_equal_votes_decide_without_the_third() {
     );
     // The bridge cancels the run of the third member after the decision.
     agents.stopped.notified().await;
-    assert_eq!(*agents.canceled.lock().unwrap(), ["charlie"]);
+    assert_eq!(*agents.canceled.lock(), ["charlie"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -59,7 +59,7 @@ async fn invalid_vote_is_requested_once_more() {
         [vec![INVALID_VOTE, APPROVE], vec![APPROVE], vec![APPROVE]],
     );
     assert_eq!(decided(&triad).await["votes"]["alpha"], "approve");
-    let requests = agents.requests.lock().unwrap();
+    let requests = agents.requests.lock();
     let alpha: Vec<_> = requests
         .iter()
         .filter(|(call, _)| call.agent == "alpha")
@@ -145,7 +145,7 @@ async fn each_member_gets_own_session_and_depth() {
         ..CallContext::default()
     };
     triad.send(&call, &outgoing).await.unwrap();
-    let requests = agents.requests.lock().unwrap();
+    let requests = agents.requests.lock();
     let contexts: std::collections::HashSet<_> = requests
         .iter()
         .map(|(call, _)| call.context_id.clone())

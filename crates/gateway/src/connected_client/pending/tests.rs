@@ -96,5 +96,5 @@ fn pending_requests_are_bounded() {
         pending.remove(Some("0"), None).unwrap();
         pending.insert(request("0", "msg-0", now)).unwrap();
     }
-    assert!(pending.table().order.len() <= 2 * MAX_PENDING + 1);
+    assert!(pending.0.lock().order.len() <= 2 * MAX_PENDING + 1);
 }

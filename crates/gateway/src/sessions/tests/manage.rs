@@ -58,7 +58,14 @@ async fn commit_syncs_at_any_fsync() {
     };
     let sessions = place.try_open(&config).unwrap();
     append_entry(&sessions, "alpha", "s", "one").await;
-    let is_unsynced = || lock(&sessions.0.store.unsynced).contains(&place.file("alpha", "s"));
+    let is_unsynced = || {
+        sessions
+            .0
+            .store
+            .unsynced
+            .lock()
+            .contains(&place.file("alpha", "s"))
+    };
     assert!(is_unsynced());
     sessions.commit("alpha", "s").await.unwrap();
     assert!(!is_unsynced());

@@ -15,10 +15,11 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::*;
-use crate::config::{Fsync, Limits};
+use crate::config::Limits;
+use base::environment::{Clock, IdGenerator};
+use base::files::Fsync;
+use base::log::Recorder;
 use collective::{Envelope, ErrorCode};
-use common::environment::{Clock, IdGenerator};
-use common::log::Recorder;
 
 /// The start time of a test, in milliseconds since 1970.
 const START: u64 = 1_711_843_200_000;

@@ -126,10 +126,10 @@ async fn interval_fsync_syncs_within_the_interval() {
     let sessions = place.try_open(&config).unwrap();
     append_entry(&sessions, "alpha", "s", "one").await;
     let unsynced = &sessions.0.store.unsynced;
-    assert!(lock(unsynced).contains(&place.file("alpha", "s")));
+    assert!(unsynced.lock().contains(&place.file("alpha", "s")));
     tokio::time::sleep(Duration::from_millis(60)).await;
     // Another thread syncs.
-    while !lock(unsynced).is_empty() {
+    while !unsynced.lock().is_empty() {
         tokio::task::yield_now().await;
     }
 }

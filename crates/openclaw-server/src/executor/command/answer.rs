@@ -7,8 +7,8 @@ use a2a_server::executor::{ExecutionEvent, Outcome};
 use serde_json::{Value, json};
 
 use a2a::TaskState;
+use base::process::Finished;
 use gateway_bridge::openclaw;
-use process::Finished;
 
 use super::error::CommandError;
 use super::parts;
@@ -110,7 +110,7 @@ fn is_other_mode(message: &str) -> bool {
 
 /// Returns the last JSON value in `printed` that starts a line and for which `accepts` returns true.
 pub(super) fn find_json(printed: &str, accepts: impl Fn(&Value) -> bool) -> Option<Value> {
-    let printed = common::json::text(printed.as_bytes()).ok()?;
+    let printed = base::json::text(printed.as_bytes()).ok()?;
     let (mut rest, mut last) = (&*printed, None);
     for _ in 0..MAX_JSON_CANDIDATES {
         rest = rest.trim_start();

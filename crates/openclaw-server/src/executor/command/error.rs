@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{CommandSettings, RunMode};
-use process::Finished;
+use base::process::Finished;
+use base::text::first_chars;
 
 /// The maximum length of a text of OpenClaw in an error, in characters.
 const MAX_TEXT_CHARS: usize = 1000;
@@ -131,12 +132,10 @@ impl CommandError {
     /// Returns the error of a turn that OpenClaw reports as failed.
     pub(super) fn agent(cause: &str) -> Self {
         let text = match excerpt(cause) {
-            none if none.is_empty() => {
-                "the agent's turn failed and OpenClaw does not say why".to_owned()
-            }
+            "" => "the agent's turn failed and OpenClaw does not say why",
             cause => cause,
         };
-        Self::new("agent_failed", text)
+        Self::new("agent_failed", text.to_owned())
     }
 
     /// Returns the error that OpenClaw reported before the turn.
@@ -205,8 +204,8 @@ pub(super) const THINKING_NOT_SUPPORTED: &str = "thinking_not_supported";
 /// The operating system's error for a file that is not executable code (`ENOEXEC`).
 const ENOEXEC: i32 = 8;
 
-fn excerpt(text: &str) -> String {
-    text.trim().chars().take(MAX_TEXT_CHARS).collect()
+fn excerpt(text: &str) -> &str {
+    first_chars(text.trim(), MAX_TEXT_CHARS)
 }
 
 /// Checks that the command exists. Searches the directories of `path` for a name without `/`.

@@ -3,7 +3,7 @@
 use a2a_server::executor::Agent;
 use serde_json::Value;
 
-use process::Finished;
+use base::process::Finished;
 
 use super::answer::{error, find_json};
 use super::error::CommandError;

@@ -11,8 +11,8 @@ use tempfile::TempDir;
 use tokio::sync::mpsc;
 
 use super::*;
-use common::environment::SystemEnvironment;
-use common::log::Silent;
+use base::environment::SystemEnvironment;
+use base::log::Silent;
 
 mod agents;
 mod answers;

@@ -5,7 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use a2a::v1_0::AgentSkill;
 use a2a::{Part, SendRequest};
 use a2a_server::executor::{Agent, Outcome};
-use common::environment::Environment;
+use base::environment::Environment;
 use gateway_bridge::TRIAD;
 use gateway_bridge::delegation::METADATA_KEY;
 use peer::Member;
@@ -195,7 +195,7 @@ fn millis(time: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
-    use common::environment::SystemEnvironment;
+    use base::environment::SystemEnvironment;
     use serde_json::json;
 
     use super::*;

@@ -5,8 +5,8 @@ use tokio::sync::mpsc;
 use url::Url;
 
 use super::*;
-use common::environment::SystemEnvironment;
-use common::log::Silent;
+use base::environment::SystemEnvironment;
+use base::log::Silent;
 
 /// Returns an executor whose gateway is at `url`.
 fn at(url: &str) -> GatewayExecutor {

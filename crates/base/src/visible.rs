@@ -79,7 +79,7 @@ pub(crate) fn character(text: &str) -> Option<Step> {
 /// # Examples
 ///
 /// ```
-/// use openclaw_remote_agent_common::visible::visible;
+/// use openclaw_remote_agent_base::visible::visible;
 ///
 /// assert_eq!(visible("a\u{1b}[31mred\u{1b}[0m\u{200b}\r\nb"), "ared\nb");
 /// ```

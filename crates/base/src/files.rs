@@ -4,6 +4,20 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::Path;
 
+use serde::Deserialize;
+
+/// When a store acknowledges a change. In every mode, changes survive a crash of the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Fsync {
+    /// After a sync to disk. The change survives a loss of power.
+    Always,
+    /// After the write; a sync follows within a set time. A loss of power loses at most the changes of that time.
+    Interval,
+    /// After the write, without a sync. A loss of power loses the changes since then and may damage the file.
+    Never,
+}
+
 /// Returns options that create a file readable only by its owner.
 pub fn private_options() -> OpenOptions {
     #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has modes"))]

@@ -17,6 +17,12 @@ pub trait Clock: Send + Sync + 'static {
 pub trait IdGenerator: Send + Sync + 'static {
     /// Returns a random UUID (RFC 9562, version 4).
     fn uuid(&self) -> Uuid;
+
+    /// Returns a random number from 0 up to but not including 1, for the jitter of a delay.
+    fn random(&self) -> f64 {
+        // The upper 32 bits of a random UUID are all random.
+        f64::from(self.uuid().as_fields().0) / (f64::from(u32::MAX) + 1.0)
+    }
 }
 
 /// A clock and a source of random ids.
@@ -41,5 +47,17 @@ impl Clock for SystemEnvironment {
 impl IdGenerator for SystemEnvironment {
     fn uuid(&self) -> Uuid {
         Uuid::new_v4()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_numbers_are_below_one_and_differ() {
+        let numbers: Vec<_> = (0..20).map(|_| SystemEnvironment.random()).collect();
+        assert!(numbers.iter().all(|number| (0.0..1.0).contains(number)));
+        assert!(numbers.windows(2).any(|pair| pair[0] < pair[1]));
     }
 }

@@ -4,6 +4,8 @@ use std::time::SystemTime;
 
 use serde::Serializer;
 
+use crate::text::first_chars;
+
 /// The longest name or id that a line shows, in characters. Peers and hosts choose them.
 const MAX_FIELD_CHARS: usize = 256;
 
@@ -20,7 +22,5 @@ pub fn time<S: Serializer>(time: &SystemTime, to: S) -> Result<S::Ok, S::Error> 
 /// # Errors
 /// Those of the serializer.
 pub fn short<S: Serializer>(text: &Option<&str>, to: S) -> Result<S::Ok, S::Error> {
-    let text = text.unwrap_or_default();
-    let end = text.char_indices().nth(MAX_FIELD_CHARS).map(|(end, _)| end);
-    to.serialize_str(end.and_then(|end| text.get(..end)).unwrap_or(text))
+    to.serialize_str(first_chars(text.unwrap_or_default(), MAX_FIELD_CHARS))
 }

@@ -6,6 +6,8 @@ use serde::de::Error as _;
 use serde::{Deserialize as _, Deserializer};
 use serde_json::{Number, Value, json};
 
+use crate::text::shortened;
+
 /// The maximum number of listed errors; further ones are counted.
 pub const LISTED_ERRORS: usize = 20;
 
@@ -34,15 +36,6 @@ pub fn compile_value(schema: &Value) -> Result<Validator, String> {
 
 /// The maximum length of an unknown key in a message, in characters.
 const MAX_QUOTED_KEY_CHARS: usize = 64;
-
-/// Returns the beginning of a key, which may be long, for a message.
-fn shortened(key: &str) -> String {
-    let mut short: String = key.chars().take(MAX_QUOTED_KEY_CHARS).collect();
-    if short.len() < key.len() {
-        short.push('…');
-    }
-    short
-}
 
 /// Returns one violation in the form of Ajv, without the violating value.
 pub fn violation(
@@ -159,7 +152,7 @@ fn push(error: &ValidationError<'_>, out: &mut Vec<Value>) {
                 json!({ "additionalProperty": name }),
                 &format!(
                     "must NOT have additional properties: {}",
-                    json!(shortened(name))
+                    json!(shortened(name, MAX_QUOTED_KEY_CHARS))
                 ),
             ));
         }

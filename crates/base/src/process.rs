@@ -5,7 +5,7 @@
 //! ```
 //! use std::time::Duration;
 //!
-//! use openclaw_remote_agent_process::{Ended, run};
+//! use openclaw_remote_agent_base::process::{Ended, run};
 //! use tokio::{process::Command, time::Instant};
 //! use tokio_util::sync::CancellationToken;
 //!
@@ -19,8 +19,6 @@
 //! # Ok(())
 //! # }
 //! ```
-
-#![forbid(unsafe_code)]
 
 use std::io;
 use std::process::{ExitStatus, Stdio};

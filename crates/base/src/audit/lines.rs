@@ -5,10 +5,11 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use super::file::LogFile;
 use crate::log::{Level, Log};
+use parking_lot::Mutex;
 
 /// The maximum number of queued lines. The caller that adds one more writes them, which slows calls down to the speed of
 /// the disk instead of losing lines or using memory.
@@ -57,7 +58,7 @@ impl Lines {
 
     /// Queues a line with its line end. On a tokio runtime, another thread writes it soon; otherwise, this call does.
     pub fn write(&self, line: String) {
-        let mut queue = lock(&self.0.queue);
+        let mut queue = self.0.queue.lock();
         queue.lines.push_back(line);
         if !queue.closed && queue.lines.len() < MAX_QUEUED_LINES {
             if queue.is_writing {
@@ -76,7 +77,7 @@ impl Lines {
 
     /// Waits until every queued line is written. Callers write later lines themselves.
     pub fn close(&self) {
-        lock(&self.0.queue).closed = true;
+        self.0.queue.lock().closed = true;
         self.0.drain();
     }
 }
@@ -90,9 +91,9 @@ impl Drop for Lines {
 impl Shared {
     /// Writes until the queue is empty.
     fn drain(&self) {
-        let mut writer = lock(&self.file);
+        let mut writer = self.file.lock();
         loop {
-            let mut queue = lock(&self.queue);
+            let mut queue = self.queue.lock();
             let lines = std::mem::take(&mut queue.lines);
             if lines.is_empty() {
                 queue.is_writing = false;
@@ -152,8 +153,4 @@ impl Writer {
             log.log(Level::Error, &message);
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -9,11 +9,11 @@
 //! - An error names the place and the fault, and never quotes the text.
 
 use std::borrow::Cow;
-use std::fmt;
+use std::{fmt, io};
 
 use memchr::{memchr2, memchr2_iter, memmem};
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 /// The estimated memory of a parsed value, in bytes. An array and an object that are not empty take more.
@@ -39,7 +39,7 @@ const PARSER_DEPTH: usize = 127;
 /// # Examples
 ///
 /// ```
-/// use openclaw_remote_agent_common::json::{self, Limits};
+/// use openclaw_remote_agent_base::json::{self, Limits};
 ///
 /// let limits = Limits { depth: 2, ..Limits::NONE };
 /// assert_eq!(json::from_slice::<Vec<u8>>(b"\xEF\xBB\xBF[1]", limits).unwrap(), [1]);
@@ -224,6 +224,24 @@ pub fn from_slice<T: DeserializeOwned>(bytes: &[u8], limits: Limits) -> Result<T
 pub fn from_str<T: DeserializeOwned>(text: &str, limits: Limits) -> Result<T, JsonError> {
     check(text.as_bytes(), limits)?;
     parse(&repaired(text.strip_prefix('\u{feff}').unwrap_or(text)))
+}
+
+/// Returns the length of a value as JSON, in bytes. A value that JSON cannot express counts in part.
+pub fn encoded_bytes(value: &impl Serialize) -> usize {
+    struct ByteCounter(usize);
+    impl io::Write for ByteCounter {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = ByteCounter(0);
+    let _ = serde_json::to_writer(&mut count, value);
+    count.0
 }
 
 /// Returns the estimated memory of a parsed value with its strings, in bytes.

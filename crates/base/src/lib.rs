@@ -5,15 +5,17 @@
 //! - [`config`]: secrets and URLs in settings; [`validation`] reports faults of a JSON Schema with their places.
 //! - [`redact`]: removal of secrets from texts and JSON; [`confusables`] recognizes look-alike characters, [`visible`]
 //!   removes hidden ones.
-//! - [`blocking`]: work that must not hold up other tasks.
+//! - [`backoff`]: delays between attempts; [`blocking`]: work that must not hold up other tasks.
+//! - [`keyed_budget`] and [`keyed_semaphore`]: shares of each client, target or queue.
 //! - [`json`]: JSON that other programs wrote, with limits.
-//! - [`plural`]: numbers with their nouns.
+//! - [`text`]: texts for messages, cut and on one line.
 //! - [`jws`]: signatures (RFC 7515); [`files`]: private files and durable renames.
+//! - `process`, with the feature of that name: child processes in a process group of their own.
 //!
 //! # Examples
 //!
 //! ```
-//! use openclaw_remote_agent_common::redact::Secrets;
+//! use openclaw_remote_agent_base::redact::Secrets;
 //!
 //! let secrets = Secrets::in_all_forms(["s3cret-token".into()]);
 //! assert_eq!(secrets.redact("Bearer s3cret-token"), "Bearer [redacted]");
@@ -24,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 pub mod audit;
+pub mod backoff;
 pub mod blocking;
 pub mod config;
 pub mod confusables;
@@ -31,9 +34,13 @@ pub mod environment;
 pub mod files;
 pub mod json;
 pub mod jws;
+pub mod keyed_budget;
+pub mod keyed_semaphore;
 pub mod log;
 pub mod panics;
-pub mod plural;
+#[cfg(feature = "process")]
+pub mod process;
 pub mod redact;
+pub mod text;
 pub mod validation;
 pub mod visible;

@@ -1,0 +1,72 @@
+//! Texts for messages and logs: cut, on one line, and with the plural of a noun.
+
+use std::fmt::Display;
+
+/// The maximum length of an excerpt, in characters.
+const MAX_EXCERPT_CHARS: usize = 300;
+
+/// Returns the first `max_chars` characters.
+#[must_use]
+pub fn first_chars(text: &str, max_chars: usize) -> &str {
+    match text.char_indices().nth(max_chars) {
+        Some((end, _)) => &text[..end],
+        None => text,
+    }
+}
+
+/// Returns the first `max_chars` characters. An ellipsis marks a cut.
+///
+/// # Examples
+///
+/// ```
+/// use openclaw_remote_agent_base::text::shortened;
+///
+/// assert_eq!(shortened("äöü", 3), "äöü");
+/// assert_eq!(shortened("äöü", 2), "äö…");
+/// ```
+#[must_use]
+pub fn shortened(text: &str, max_chars: usize) -> String {
+    let first = first_chars(text, max_chars);
+    let mark = if first.len() < text.len() { "…" } else { "" };
+    format!("{first}{mark}")
+}
+
+/// Returns the text with a space for each control character.
+#[must_use]
+pub fn one_line(text: &str) -> String {
+    text.replace(char::is_control, " ")
+}
+
+/// Returns the beginning of the text of another program, on one line.
+#[must_use]
+pub fn excerpt(text: &str) -> String {
+    one_line(&shortened(text.trim(), MAX_EXCERPT_CHARS))
+}
+
+/// Returns a number and its noun, in the plural unless the number is 1.
+///
+/// # Examples
+///
+/// ```
+/// use openclaw_remote_agent_base::text::counted;
+///
+/// assert_eq!(counted(1, "agent", "agents"), "1 agent");
+/// assert_eq!(counted(0, "entry", "entries"), "0 entries");
+/// ```
+pub fn counted<N: Display + PartialEq + From<u8>>(count: N, one: &str, several: &str) -> String {
+    let noun = if count == N::from(1) { one } else { several };
+    format!("{count} {noun}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn excerpt_is_short_and_on_one_line() {
+        assert_eq!(excerpt(" a\r\nb "), "a  b");
+        let long = "ä".repeat(MAX_EXCERPT_CHARS);
+        assert_eq!(excerpt(&long), long);
+        assert_eq!(excerpt(&format!("{long}b")), format!("{long}…"));
+    }
+}
