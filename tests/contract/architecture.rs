@@ -182,7 +182,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn no_source_file_is_longer_than_500_lines() {
+fn no_source_file_is_longer_than_600_lines() {
     for folder in ["src", "crates", "tests", "benches", "examples", "openclaw"] {
         for path in files(&root(folder)) {
             let kind = path.extension().and_then(|kind| kind.to_str());
@@ -190,7 +190,7 @@ fn no_source_file_is_longer_than_500_lines() {
                 continue;
             }
             let lines = fs::read_to_string(&path).unwrap().lines().count();
-            assert!(lines <= 500, "{} has {lines} lines", path.display());
+            assert!(lines <= 600, "{} has {lines} lines", path.display());
         }
     }
 }

@@ -7,9 +7,9 @@ use a2a::{Card, ErrorReason, Reply, SendRequest, Task, Transport, Version};
 use base::redact::Secrets;
 use peer::{BoxFuture, Delivered, EventStream, NegotiatedProtocol, Peer, PeerError, PeerErrorKind};
 
-use super::error_body::{confirms_version, has_reason};
+use super::error::{confirms_version, has_reason};
 use super::http_json::is_unknown_path;
-use super::interface_cache::InterfaceState;
+use super::negotiate::InterfaceState;
 
 /// The peer of one call: its interface, in the version that it supports, and a fallback for an unreachable one.
 pub(super) struct A2aPeer {

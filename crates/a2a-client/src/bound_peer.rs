@@ -11,11 +11,11 @@ use peer::{BoxFuture, EventStream, NegotiatedProtocol, Peer, PeerError, PeerErro
 
 use super::decoder::{Decoder, shape_error};
 use super::events::SingleEvent;
+use super::http_binding::Request;
 use super::http_binding::{HttpBinding, StreamResponse};
 use super::http_json::HttpJson;
-use super::interface_cache::InterfaceState;
 use super::jsonrpc::JsonRpc;
-use super::request::Request;
+use super::negotiate::InterfaceState;
 
 enum Binding {
     JsonRpc(JsonRpc),

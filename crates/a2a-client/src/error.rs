@@ -1,15 +1,21 @@
-//! Errors of HTTP and of the network as errors of the peer.
+//! Errors of the network, of HTTP and in the bodies of HTTP+JSON as errors of the peer.
+//!
+//! Servers use many forms of a body (A2A 1.0 §11.6): `google.rpc.Status` below `error` with an `ErrorInfo` among its details, a
+//! problem document (RFC 9457), `{code, message}` bare or below `error`, and `{detail}`. Errors of A2A get their JSON-RPC code, so
+//! that an error is the same over both bindings.
 
 use std::borrow::Cow;
 
+use a2a::ErrorReason;
+use base::json::encoded_bytes;
+use egress::{NetError, NetFault, Sent, status_text};
 use http::header::{CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, StatusCode};
-
-use egress::{NetError, NetFault, Sent, status_text};
 use peer::{PeerError, PeerErrorKind, excerpt};
+use serde_json::Value;
 
+use super::decoder;
 use super::peer_secrets::PeerSecrets;
-use super::response_json;
 
 /// Returns the error for a status other than 2xx, with an excerpt of the body.
 pub(super) fn from_status(
@@ -51,7 +57,7 @@ pub(super) fn from_status(
 
 /// Returns the message in an error body of HTTP+JSON, JSON-RPC or `application/problem+json`.
 fn error_message(body: &[u8]) -> Option<String> {
-    let json = response_json::error_body(body)?;
+    let json = decoder::error_body(body)?;
     let mut messages = ["/error/message", "/message", "/detail"]
         .iter()
         .filter_map(|place| json.pointer(place)?.as_str());
@@ -85,5 +91,174 @@ pub(super) fn from_net(error: NetError) -> PeerError {
         peer_error.undelivered()
     } else {
         peer_error
+    }
+}
+
+/// The maximum size of a peer's error data in a [`PeerError`], in bytes of JSON.
+pub(super) const MAX_ERROR_DATA: usize = 4096;
+
+/// Errors that do not confirm the version of a request: some servers respond to unknown methods with a general error
+/// (JSON-RPC 2.0 §5.1: parse error, invalid request, internal error).
+const GENERIC_REASONS: [ErrorReason; 5] = [
+    ErrorReason::MethodNotFound,
+    ErrorReason::VersionNotSupported,
+    ErrorReason::ParseError,
+    ErrorReason::InvalidRequest,
+    ErrorReason::InternalError,
+];
+
+/// Returns whether `error` has the code of `reason`.
+pub(super) fn has_reason(error: &PeerError, reason: ErrorReason) -> bool {
+    error.rpc_code == Some(reason.code().into())
+}
+
+/// Returns whether only a peer that supports the version of the request responds like this.
+pub(super) fn confirms_version<T>(answer: &Result<T, PeerError>) -> bool {
+    match answer {
+        Ok(_) => true,
+        Err(error) => {
+            error.rpc_code.is_some()
+                && !GENERIC_REASONS
+                    .iter()
+                    .any(|reason| has_reason(error, *reason))
+        }
+    }
+}
+
+/// Texts of web frameworks for an unknown path, which are not errors of the protocol.
+const UNKNOWN_PATH: [&str; 2] = ["Not Found", "Method Not Allowed"];
+
+/// Returns the code of an error. Some servers send it as a string.
+pub(super) fn code(error: &Value) -> Option<i64> {
+    match error.get("code")? {
+        Value::String(code) => code.trim().parse().ok(),
+        code => code.as_i64(),
+    }
+}
+
+/// Returns the error in a body, if there is one.
+pub(super) fn parse(body: &Value, secrets: &PeerSecrets) -> Option<PeerError> {
+    let inner = body.get("error").filter(|e| e.is_object()).unwrap_or(body);
+    let text = |key: &str| inner.get(key).and_then(Value::as_str);
+    let code = code(inner);
+    let reason = reason(inner);
+    let reason = reason.as_deref();
+    let is_specific = text("title").is_some() || reason.is_some() || code.is_some();
+    let of_peer = |text: &&str| is_specific || !UNKNOWN_PATH.contains(text);
+    let message = text("message").or(text("detail")).filter(of_peer);
+    let message = message.or(reason);
+    if code.is_none() && message.is_none() {
+        return None;
+    }
+    let rpc_code = code
+        .filter(|code| *code < 0)
+        .or_else(|| reason.and_then(rpc_code));
+    let number = rpc_code
+        .or(code)
+        .map(|code| format!(" {code}"))
+        .unwrap_or_default();
+    let message = message.map_or_else(String::new, |text| excerpt(&secrets.scrub(text)));
+    let mut error = PeerError::new(
+        PeerErrorKind::Rpc,
+        format!("the peer responded with error{number}: {message}"),
+    );
+    error.kind = kind_of(reason);
+    error.rpc_code = rpc_code;
+    error.rpc_data = inner
+        .get("details")
+        .filter(|details| details.is_array() && encoded_bytes(details) <= MAX_ERROR_DATA)
+        .cloned()
+        .map(|mut details| {
+            secrets.scrub_error(&mut details);
+            details
+        });
+    Some(error)
+}
+
+/// Returns the reason of an A2A error: from its details, or else from the type of a problem document.
+fn reason(error: &Value) -> Option<Cow<'_, str>> {
+    let reason = error.get("details").and_then(reason_in);
+    reason.map(Cow::Borrowed).or_else(|| {
+        let kind = error.get("type").and_then(Value::as_str)?;
+        let slug = kind.trim_end_matches('/').rsplit('/').next()?;
+        let name = slug.to_ascii_uppercase().replace('-', "_");
+        let known = ErrorReason::from_name(&name).is_some_and(ErrorReason::is_of_a2a);
+        known.then_some(Cow::Owned(name))
+    })
+}
+
+/// Returns the reason of the `ErrorInfo` among the details of an error (A2A 1.0 §9.5, §11.6).
+pub(super) fn reason_in(details: &Value) -> Option<&str> {
+    let mut details = details.as_array()?.iter();
+    details.find_map(|detail| detail.get("reason").and_then(Value::as_str))
+}
+
+/// Returns the kind of an error with this reason. A peer may require a credential in a response or in a stream.
+pub(super) fn kind_of(reason: Option<&str>) -> PeerErrorKind {
+    match reason.and_then(ErrorReason::from_name) {
+        Some(ErrorReason::Unauthenticated) => PeerErrorKind::AuthRequired,
+        _ => PeerErrorKind::Rpc,
+    }
+}
+
+fn rpc_code(reason: &str) -> Option<i64> {
+    let known = ErrorReason::from_name(reason).filter(|known| known.is_of_a2a());
+    known.map(|known| known.code().into())
+}
+
+#[cfg(test)]
+mod error_body_tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use peer::{CardLocation, PeerConfig};
+    use serde_json::json;
+
+    fn parsed(body: Value) -> Option<(Option<i64>, String)> {
+        let url = url::Url::parse("http://a.example/").unwrap();
+        let secrets = PeerSecrets::new(&PeerConfig::new(url, CardLocation::Path("/card".into())));
+        parse(&body, &secrets).map(|error| (error.rpc_code, error.message))
+    }
+
+    #[test]
+    fn protocol_error_has_its_code_in_every_form() {
+        let status = json!({"error": {
+            "code": 404, "status": "NOT_FOUND", "message": "no such task",
+            "details": [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "TASK_NOT_FOUND", "domain": "a2a-protocol.org"}]
+        }});
+        let problem = json!({
+            "type": "https://a2a-protocol.org/errors/task-not-found", "title": "Task not found", "status": 404, "detail": "no such task"
+        });
+        let bare = json!({"code": -32001, "message": "no such task"});
+        for body in [status, problem, bare] {
+            let (code, message) = parsed(body.clone()).unwrap();
+            assert_eq!(code, Some(-32001), "{body}");
+            assert_eq!(
+                message,
+                "the peer responded with error -32001: no such task"
+            );
+        }
+    }
+
+    #[test]
+    fn other_errors_keep_their_message() {
+        assert_eq!(
+            parsed(json!({"error": {"code": 400, "message": "odd"}})),
+            Some((None, "the peer responded with error 400: odd".into()))
+        );
+        assert_eq!(
+            parsed(json!({"detail": "the task is gone"})),
+            Some((
+                None,
+                "the peer responded with error: the task is gone".into()
+            ))
+        );
+    }
+
+    #[test]
+    fn framework_404_is_not_a_protocol_error() {
+        assert_eq!(parsed(json!({"detail": "Not Found"})), None);
+        assert_eq!(parsed(json!({"message": "Not Found"})), None);
+        assert_eq!(parsed(json!({"error": "Not found"})), None);
+        assert_eq!(parsed(json!({})), None);
     }
 }

@@ -1,28 +1,25 @@
-//! HTTP requests to one interface: headers, credentials, limits and errors.
+//! HTTP requests to one interface, for either binding: addresses, headers, credentials, limits and errors.
 
 use std::sync::Arc;
 
+use a2a::{Operation, Security, SendRequest, Version};
+use base::{blocking, json};
 use bytes::Bytes;
+use egress::auth::{Authorization, TokenEndpoint};
+use egress::credential::Trust;
+use egress::sse::{EventReader, Opened, SseLimits};
+use egress::{AddressPolicy, HttpClient, address_policy, body, redirect, sse};
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use peer::{PeerConfig, PeerError, PeerErrorKind};
 use serde_json::Value;
 use url::Url;
 
-use a2a::{Security, Version};
-use base::{blocking, json};
-use egress::auth::Authorization;
-use egress::credential::Trust;
-use egress::sse::{self, EventReader, Opened, SseLimits};
-use egress::{AddressPolicy, HttpClient, Request, body, redirect};
-use peer::{PeerConfig, PeerError, PeerErrorKind};
-
-use super::challenge;
 use super::decoder::Decoder;
 use super::error::{content_type, from_net, from_status};
 use super::events::Events;
-use super::outgoing::{access_to, authorization, configured_headers, set_version};
 use super::peer_secrets::PeerSecrets;
-use super::{response_json, signature};
+use super::{challenge, decoder, signature};
 
 const JSON: HeaderValue = HeaderValue::from_static(a2a::http::JSON);
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream, application/json");
@@ -128,13 +125,13 @@ impl HttpBinding {
         body: Option<Bytes>,
         accept: HeaderValue,
         idempotency: Idempotency,
-    ) -> Request {
+    ) -> egress::Request {
         let mut headers = self.headers.clone();
         headers.insert(ACCEPT, accept);
         if body.is_some() {
             headers.insert(CONTENT_TYPE, JSON);
         }
-        Request {
+        egress::Request {
             repeatable: idempotency == Idempotency::Repeatable,
             method,
             url,
@@ -217,11 +214,11 @@ impl HttpBinding {
     }
 
     fn parse(&self, response: &PlainResponse) -> Result<Value, PeerError> {
-        let limits = response_json::limits(self.limits.answer_bytes);
+        let limits = decoder::limits(self.limits.answer_bytes);
         let mut json = json::from_slice(&response.body, limits).map_err(|error| {
             let kind = content_type(&response.headers, &self.secrets);
             let bytes = response.body.len();
-            response_json::unreadable(&format!("the response ({kind}, {bytes} bytes)"), &error)
+            decoder::unreadable(&format!("the response ({kind}, {bytes} bytes)"), &error)
         })?;
         self.secrets.scrub_response(&mut json);
         Ok(json)
@@ -245,8 +242,7 @@ impl HttpBinding {
         body: &[u8],
         parse_error: ParseError,
     ) -> PeerError {
-        let parsed =
-            response_json::error_body(body).and_then(|body| parse_error(body, &self.secrets));
+        let parsed = decoder::error_body(body).and_then(|body| parse_error(body, &self.secrets));
         let mut error = parsed.unwrap_or_else(|| from_status(status, headers, body, &self.secrets));
         error.http_status = Some(status.as_u16());
         challenge::add_auth_schemes(&mut error, headers, &self.declared, &self.secrets);
@@ -263,4 +259,90 @@ pub(super) enum StreamResponse {
     Events(EventReader),
     /// A response without a stream.
     Plain(PlainResponse),
+}
+
+/// Sets the version header: to `pinned`, or to the newest supported version. 0.3 has no such header. Replaces the value of
+/// an operator's header, because a request with two versions would have none.
+pub(super) fn set_version(headers: &mut HeaderMap, pinned: Option<Version>) {
+    let version = pinned.unwrap_or(Version::V1_0);
+    if version != Version::V0_3 {
+        headers.insert(
+            a2a::http::VERSION_HEADER,
+            HeaderValue::from_static(version.as_str()),
+        );
+    }
+}
+
+/// Returns the addresses that a connection for `url` may use.
+pub(super) fn access_to(config: &PeerConfig, url: &Url) -> Result<AddressPolicy, PeerError> {
+    address_policy::for_url(url, config.allow_private, config.is_configured_host(url))
+        .map_err(from_net)
+}
+
+/// Returns the peer's credential where `url` is on an origin it was configured for. A redirect that leaves that origin is
+/// never followed.
+pub(super) fn authorization(config: &PeerConfig, url: &Url) -> Option<Authorization> {
+    let credential = config.credential.as_ref();
+    let credential = credential.filter(|_| config.is_own_origin(url))?;
+    Some(Authorization {
+        credential: Arc::clone(credential),
+        endpoint: TokenEndpoint {
+            allow_private: config.allow_private,
+            trust: config.trust_elsewhere.clone(),
+        },
+    })
+}
+
+/// Returns the operator's headers if `url` is on an origin that they were configured for.
+pub(super) fn configured_headers(config: &PeerConfig, url: &Url) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    if !config.is_own_origin(url) {
+        return headers;
+    }
+    for (name, value) in &config.headers {
+        headers.insert(name.clone(), value.clone());
+    }
+    headers
+}
+
+/// An operation with its arguments.
+pub(super) enum Request<'a> {
+    Card,
+    Send(&'a SendRequest),
+    Stream(&'a SendRequest),
+    /// The id of a task, and the maximum number of its newest messages.
+    Get(&'a str, Option<u64>),
+    /// The first page of the tasks that the client may see.
+    List,
+    Cancel(&'a str),
+    Subscribe(&'a str),
+}
+
+impl Request<'_> {
+    pub(super) fn operation(&self) -> Operation {
+        match self {
+            Self::Card => Operation::GetExtendedCard,
+            Self::Send(_) => Operation::SendMessage,
+            Self::Stream(_) => Operation::SendStreamingMessage,
+            Self::Get(..) => Operation::GetTask,
+            Self::List => Operation::ListTasks,
+            Self::Cancel(_) => Operation::CancelTask,
+            Self::Subscribe(_) => Operation::SubscribeToTask,
+        }
+    }
+
+    pub(super) fn task_id(&self) -> Option<&str> {
+        match self {
+            Self::Get(id, _) | Self::Cancel(id) | Self::Subscribe(id) => Some(id),
+            Self::Card | Self::List | Self::Send(_) | Self::Stream(_) => None,
+        }
+    }
+
+    /// Returns whether the request may be repeated. A repeated message would have its effect again.
+    pub(super) fn idempotency(&self) -> Idempotency {
+        match self {
+            Self::Send(_) | Self::Stream(_) => Idempotency::Once,
+            _ => Idempotency::Repeatable,
+        }
+    }
 }

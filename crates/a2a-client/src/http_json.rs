@@ -10,12 +10,12 @@ use url::Url;
 use a2a::{Dialect, Resource, SendParams, SendRequest, Transport, Version, path_segment};
 use peer::{BoxFuture, PeerError, PeerErrorKind};
 
-use super::error_body::{confirms_version, parse};
+use super::error::{confirms_version, parse};
+use super::http_binding::Request;
 use super::http_binding::{HttpBinding, PlainResponse, StreamResponse};
-use super::interface_cache::InterfaceState;
 use super::jsonrpc::unserializable;
+use super::negotiate::InterfaceState;
 use super::peer_secrets::PeerSecrets;
-use super::request::Request;
 
 /// The HTTP+JSON binding of an interface.
 pub(super) struct HttpJson {

@@ -9,8 +9,8 @@ use a2a::{Dialect, SendParams, Version};
 use peer::{PeerError, PeerErrorKind};
 
 use super::decoder::{ID, parse_error};
+use super::http_binding::Request;
 use super::http_binding::{HttpBinding, PlainResponse, StreamResponse};
-use super::request::Request;
 
 /// The initial capacity of a request body, in bytes.
 const BODY_CAPACITY: usize = 1024;

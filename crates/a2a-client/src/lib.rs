@@ -2,9 +2,8 @@
 //!
 //! [`A2aPeerProvider`] implements [`peer::PeerProvider`]: it fetches agent cards and opens peers.
 //!
-//! - `discover.rs` fetches a card, and `signature/` verifies it.
-//! - `negotiate.rs` chooses interface and version. `a2a_peer.rs` falls back to another one, and `interface_cache.rs` keeps the
-//!   result.
+//! - `discover.rs` fetches a card, and `signature.rs` verifies it.
+//! - `negotiate.rs` chooses interface and version, and keeps the result. `a2a_peer.rs` falls back to another one.
 //! - `bound_peer.rs` calls one interface in one version. Its binding (`jsonrpc.rs` or `http_json.rs`) sends requests by
 //!   `http_binding.rs`. The crate `a2a` serializes requests and reads responses.
 //!
@@ -31,17 +30,12 @@ mod challenge;
 mod decoder;
 mod discover;
 mod error;
-mod error_body;
 mod events;
 mod http_binding;
 mod http_json;
-mod interface_cache;
 mod jsonrpc;
 mod negotiate;
-mod outgoing;
 mod peer_secrets;
-mod request;
-mod response_json;
 mod signature;
 
 use std::sync::Arc;
@@ -55,8 +49,8 @@ use peer::{
 use a2a_peer::{A2aPeer, Fallback, VersionedInterface};
 use bound_peer::BoundPeer;
 use http_binding::HttpBinding;
-use interface_cache::{InterfaceCache, InterfaceKey, InterfaceState};
 use negotiate::Route;
+use negotiate::{InterfaceCache, InterfaceKey, InterfaceState};
 
 /// Opens A2A peers.
 pub struct A2aPeerProvider {

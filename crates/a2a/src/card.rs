@@ -1,9 +1,10 @@
-//! The fields of agent cards that the tool needs (A2A 0.3 §5.5, 1.0 §4.4).
+//! The fields of agent cards that the tool needs (A2A 0.3 §5.5, 1.0 §4.4), read leniently.
 
-mod read;
+use std::collections::HashSet;
+use std::hash::Hash;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use url::Url;
 
 use super::security::Security;
@@ -109,3 +110,227 @@ pub struct Skill {
     /// The media types of its output, if they differ from those of the peer.
     pub output_modes: Vec<String>,
 }
+
+impl Card {
+    /// Parses a card of either version.
+    ///
+    /// # Errors
+    /// The reason why the card is unusable for calls.
+    pub fn read(json: &Value) -> Result<Self, String> {
+        read(json)
+    }
+}
+
+fn read(json: &Value) -> Result<Card, String> {
+    let card = json.as_object().ok_or("the card is not a JSON object")?;
+    let interfaces_1_0 = interfaces_1_0(card);
+    let mut interfaces = if interfaces_1_0.is_empty() {
+        interfaces_0_3(card)
+    } else {
+        interfaces_1_0.clone()
+    };
+    if interfaces.is_empty() {
+        interfaces.extend(interface_at_base(card));
+    }
+    if interfaces.is_empty() {
+        return Err("the card has neither a `url` nor usable `supportedInterfaces`".into());
+    }
+    let capabilities = field(card, "capabilities");
+    Ok(Card {
+        interfaces,
+        streaming: flag(capabilities, "streaming"),
+        has_extended_card: flag(capabilities, "extendedAgentCard")
+            .or_else(|| flag(Some(json), "supportsAuthenticatedExtendedCard"))
+            .unwrap_or(false),
+        required_extensions: required_extensions(capabilities),
+        security: crate::security::read(card),
+        view: view(card, &interfaces_1_0),
+    })
+}
+
+/// Returns the interfaces of 1.0, which list those of other versions too (1.0 §4.4.6).
+fn interfaces_1_0(card: &Map<String, Value>) -> Vec<Interface> {
+    let list = items(field(card, "supportedInterfaces")).iter();
+    let all = list.filter_map(|entry| {
+        let transport = text(member(entry, "protocolBinding"));
+        Some(Interface {
+            version: text(member(entry, "protocolVersion")),
+            tenant: text(member(entry, "tenant")),
+            ..Interface::new(
+                transport.unwrap_or_else(default_transport),
+                text(member(entry, "url"))?,
+            )
+        })
+    });
+    without_duplicates(all.collect())
+}
+
+/// Returns the only interface of a card whose address is empty: the base URL, to which an empty reference leads.
+fn interface_at_base(card: &Map<String, Value>) -> Option<Interface> {
+    let is_empty = |url: Option<&Value>| url.and_then(Value::as_str) == Some("");
+    let interfaces = items(field(card, "supportedInterfaces"));
+    if let Some(entry) = interfaces
+        .iter()
+        .find(|entry| is_empty(member(entry, "url")))
+    {
+        let transport = text(member(entry, "protocolBinding")).unwrap_or_else(default_transport);
+        return Some(Interface {
+            version: text(member(entry, "protocolVersion")),
+            tenant: text(member(entry, "tenant")),
+            ..Interface::new(transport, "")
+        });
+    }
+    let transport = text(field(card, "preferredTransport")).unwrap_or_else(default_transport);
+    is_empty(field(card, "url")).then(|| Interface {
+        version: Some(text(field(card, "protocolVersion")).unwrap_or_else(|| "0.3".into())),
+        ..Interface::new(transport, "")
+    })
+}
+
+/// Returns the default transport of an interface.
+fn default_transport() -> String {
+    "JSONRPC".into()
+}
+
+/// Returns the interfaces of 0.3: the main one, then the additional ones. A card without a version is one of 0.3.
+fn interfaces_0_3(card: &Map<String, Value>) -> Vec<Interface> {
+    let version = text(field(card, "protocolVersion")).unwrap_or_else(|| "0.3".into());
+    let transport = text(field(card, "preferredTransport")).unwrap_or_else(default_transport);
+    let main = text(field(card, "url")).map(|url| Interface::new(transport, url));
+    let mut all: Vec<_> = main.into_iter().collect();
+    all.extend(interfaces_of(field(card, "additionalInterfaces")));
+    for interface in &mut all {
+        interface.version = Some(version.clone());
+    }
+    without_duplicates(all)
+}
+
+fn required_extensions(capabilities: Option<&Value>) -> Vec<String> {
+    let list = items(capabilities.and_then(|c| member(c, "extensions"))).iter();
+    let required = list.filter(|extension| flag(Some(extension), "required") == Some(true));
+    required
+        .map(|extension| text(member(extension, "uri")).unwrap_or_else(|| "without a name".into()))
+        .collect()
+}
+
+/// Reads the part that `list_targets` shows. `interfaces_1_0` are the interfaces of 1.0, which replace those of 0.3.
+fn view(card: &Map<String, Value>, interfaces_1_0: &[Interface]) -> Result<CardView, String> {
+    let capabilities = field(card, "capabilities");
+    let (preferred_transport, additional_interfaces) = match interfaces_1_0.split_first() {
+        Some((first, rest)) => {
+            let shown = |one: &Interface| Interface::new(one.transport.clone(), one.url.clone());
+            let main = shown(first);
+            let others = without_duplicates(rest.iter().map(shown).collect());
+            let others = others.into_iter().filter(|other| *other != main).collect();
+            (Some(main.transport), others)
+        }
+        None => (
+            text(field(card, "preferredTransport")),
+            without_duplicates(interfaces_of(field(card, "additionalInterfaces")).collect()),
+        ),
+    };
+    Ok(CardView {
+        name: text(field(card, "name")),
+        description: text(field(card, "description")),
+        preferred_transport,
+        additional_interfaces,
+        capabilities: Capabilities {
+            streaming: flag(capabilities, "streaming"),
+            push_notifications: flag(capabilities, "pushNotifications"),
+            state_transition_history: flag(capabilities, "stateTransitionHistory"),
+            extensions: items(capabilities.and_then(|c| member(c, "extensions")))
+                .iter()
+                .filter(|extension| extension.is_object())
+                .cloned()
+                .collect(),
+        },
+        default_input_modes: texts(field(card, "defaultInputModes")),
+        default_output_modes: texts(field(card, "defaultOutputModes")),
+        skills: items(field(card, "skills"))
+            .iter()
+            .map(skill)
+            .collect::<Result<_, _>>()?,
+    })
+}
+
+fn skill(json: &Value) -> Result<Skill, String> {
+    let skill = json
+        .as_object()
+        .ok_or("the card has a skill that is not an object")?;
+    let name = text(field(skill, "name")).unwrap_or_default();
+    Ok(Skill {
+        id: text(field(skill, "id")).unwrap_or_default(),
+        description: text(field(skill, "description")).unwrap_or_else(|| name.clone()),
+        name,
+        tags: texts(field(skill, "tags")),
+        examples: texts(field(skill, "examples")),
+        input_modes: texts(field(skill, "inputModes")),
+        output_modes: texts(field(skill, "outputModes")),
+    })
+}
+
+fn interfaces_of(list: Option<&Value>) -> impl Iterator<Item = Interface> {
+    items(list).iter().filter_map(|entry| {
+        Some(Interface::new(
+            text(member(entry, "transport"))?,
+            text(member(entry, "url"))?,
+        ))
+    })
+}
+
+/// Returns a member by its name in camelCase, or in snake_case, which ProtoJSON permits too.
+pub(super) fn field<'a>(object: &'a Map<String, Value>, camel: &str) -> Option<&'a Value> {
+    object.get(camel).or_else(|| {
+        let mut snake = String::with_capacity(camel.len() + 4);
+        for letter in camel.chars() {
+            if letter.is_ascii_uppercase() {
+                snake.push('_');
+            }
+            snake.push(letter.to_ascii_lowercase());
+        }
+        object.get(&snake)
+    })
+}
+
+fn member<'a>(value: &'a Value, camel: &str) -> Option<&'a Value> {
+    field(value.as_object()?, camel)
+}
+
+pub(super) fn items(list: Option<&Value>) -> &[Value] {
+    list.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// Trims a text; `None` if it is then empty.
+pub(super) fn text(value: Option<&Value>) -> Option<String> {
+    let text = value?.as_str()?.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// Returns the texts of a list without duplicates. A bare string counts as the list of its characters, as in the
+/// reference plugin, so that the invalid card is visible.
+fn texts(value: Option<&Value>) -> Vec<String> {
+    let all: Vec<String> = match value {
+        Some(Value::Array(list)) => list.iter().filter_map(|item| text(Some(item))).collect(),
+        Some(Value::String(text)) => text
+            .chars()
+            .map(String::from)
+            .filter(|c| !c.trim().is_empty())
+            .collect(),
+        _ => Vec::new(),
+    };
+    without_duplicates(all)
+}
+
+/// Removes repeated items, in linear time, because a peer chooses their number.
+fn without_duplicates<T: Clone + Eq + Hash>(mut all: Vec<T>) -> Vec<T> {
+    let mut seen = HashSet::with_capacity(all.len());
+    all.retain(|item| seen.insert(item.clone()));
+    all
+}
+
+fn flag(object: Option<&Value>, key: &str) -> Option<bool> {
+    member(object?, key)?.as_bool()
+}
+
+#[cfg(test)]
+mod tests;

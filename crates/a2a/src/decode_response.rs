@@ -4,12 +4,13 @@
 //! One reader serves every version and binding, because servers mix them: it recognizes states, roles, kinds and members by
 //! their value, in any spelling of either version. It converts responses in place and keeps unknown members. It accepts
 //! names in camelCase and snake_case and the numbers of enums, as ProtoJSON does, and treats `null` and empty strings as
-//! absent. The dialect decides only what an absent member means.
-
-mod part;
+//! absent. The dialect decides only what an absent member means. A part becomes text, file or data by the member that holds
+//! its content.
 
 use std::borrow::Cow;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use crate::text::spell;
@@ -255,7 +256,7 @@ impl Reader {
             Some(Value::Array(parts)) => {
                 for part in parts {
                     if let Value::Object(map) = part {
-                        *part = part::read(std::mem::take(map), self.0);
+                        *part = read(std::mem::take(map), self.0);
                     }
                 }
             }
@@ -392,6 +393,158 @@ fn map_items(map: &mut Map<String, Value>, key: &str, read: impl Fn(Value) -> Va
         for item in items {
             *item = read(item.take());
         }
+    }
+}
+
+/// The members that can hold a part's content (A2A 0.3 §6.5, 1.0 §4.1.6).
+const MEMBERS: [&str; 5] = ["text", "file", "raw", "url", "data"];
+
+/// Converts a part to the 0.3 form: `kind` follows from the member with the content. Some servers name the kind `type`.
+pub(super) fn read(mut part: Map<String, Value>, dialect: Dialect) -> Value {
+    // A part that is canonical already is the frequent one.
+    if part.get("kind").is_some_and(|kind| kind == "text") {
+        return Value::Object(part);
+    }
+    if part.len() == 1
+        && let Some(Value::Object(root)) = part.get_mut("root")
+    {
+        return read(std::mem::take(root), dialect);
+    }
+    unwrap_case(&mut part, "content");
+    let named = ["kind", "type"]
+        .into_iter()
+        .find_map(|member| part.get(member)?.as_str());
+    let declared = named.and_then(declared_kind);
+    if named.is_some() && declared.is_none() && part.contains_key("kind") {
+        return Value::Object(part);
+    }
+    rename(&mut part, "media_type", "mediaType");
+    let found = content(&part);
+    let Some(found) = declared.filter(|kind| part.contains_key(*kind)).or(found) else {
+        return Value::Object(part);
+    };
+    if declared.is_some() {
+        part.remove("type");
+        part.remove("kind");
+    } else {
+        drop_empty(&mut part, "filename");
+        drop_empty(&mut part, "mediaType");
+        for member in MEMBERS {
+            if member != found && part.get(member).is_some_and(|value| !is_set(value)) {
+                part.remove(member);
+            }
+        }
+    }
+    match found {
+        "text" => kind(part, "text"),
+        "data" => {
+            let value = part.remove("data").unwrap_or_default();
+            part.insert("data".into(), data(value, declared.is_some(), dialect));
+            kind(part, "data")
+        }
+        "file" => {
+            if let Some(Value::Object(file)) = part.get_mut("file") {
+                file_members(file);
+            }
+            kind(part, "file")
+        }
+        content => {
+            let mut file = Map::new();
+            for (name, canonical) in [
+                (content, if content == "raw" { "bytes" } else { "uri" }),
+                ("filename", "name"),
+                ("mediaType", "mimeType"),
+            ] {
+                if let Some(value) = part.remove(name).filter(|value| !value.is_null()) {
+                    file.insert(canonical.into(), value);
+                }
+            }
+            file_members(&mut file);
+            part.insert("file".into(), Value::Object(file));
+            kind(part, "file")
+        }
+    }
+}
+
+/// Returns the kind of this name.
+fn declared_kind(name: &str) -> Option<&'static str> {
+    match spell(name).as_str() {
+        "text" | "textpart" => Some("text"),
+        "file" | "filepart" => Some("file"),
+        "data" | "datapart" => Some("data"),
+        _ => None,
+    }
+}
+
+/// Returns the member with a part's content. Some peers write every member, all empty except one.
+fn content(part: &Map<String, Value>) -> Option<&'static str> {
+    let first = |predicate: fn(&Value) -> bool| {
+        MEMBERS
+            .into_iter()
+            .find(|member| part.get(*member).is_some_and(predicate))
+    };
+    first(is_set).or_else(|| first(|value| !value.is_null()))
+}
+
+fn is_set(value: &Value) -> bool {
+    !value.is_null() && value != ""
+}
+
+/// Returns the data of a part, which is always an object in 0.3 (§6.5.3). The proto of 0.3 wraps it in another one.
+fn data(value: Value, is_declared: bool, dialect: Dialect) -> Value {
+    match value {
+        Value::Object(mut wrapped)
+            if dialect == Dialect::V0_3(V03Dialect::Rest)
+                && !is_declared
+                && wrapped.len() == 1
+                && wrapped.contains_key("data") =>
+        {
+            wrapped.remove("data").unwrap_or_default()
+        }
+        object @ Value::Object(_) => object,
+        other if is_declared || dialect == Dialect::V0_3(V03Dialect::Rest) => other,
+        other => json!({ "value": other }),
+    }
+}
+
+/// Gives the members of a file their names of 0.3.
+fn file_members(file: &mut Map<String, Value>) {
+    for (other, canonical) in [
+        ("fileWithUri", "uri"),
+        ("file_with_uri", "uri"),
+        ("url", "uri"),
+        ("fileWithBytes", "bytes"),
+        ("file_with_bytes", "bytes"),
+        ("mime_type", "mimeType"),
+        ("mediaType", "mimeType"),
+        ("media_type", "mimeType"),
+        ("filename", "name"),
+    ] {
+        let is_empty = canonical != "bytes" && file.get(other).is_some_and(|value| value == "");
+        if is_empty {
+            file.remove(other);
+        }
+        rename(file, other, canonical);
+    }
+    if let Some(Value::String(bytes)) = file.get_mut("bytes") {
+        normalize_base64(bytes);
+    }
+}
+
+/// Converts base64 to the standard alphabet with padding. ProtoJSON allows the URL alphabet and missing padding.
+fn normalize_base64(bytes: &mut String) {
+    if memchr::memchr2(b'-', b'_', bytes.as_bytes()).is_some() {
+        *bytes = bytes.replace('-', "+").replace('_', "/");
+    }
+    let missing = match bytes.len() % 4 {
+        2 => "==",
+        3 => "=",
+        _ => return,
+    };
+    // Only base64 without padding gets padding. Other text stays unchanged.
+    let tail = &bytes.as_bytes()[bytes.len() / 4 * 4..];
+    if STANDARD.decode([tail, missing.as_bytes()].concat()).is_ok() {
+        bytes.push_str(missing);
     }
 }
 

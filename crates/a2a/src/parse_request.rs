@@ -2,7 +2,6 @@
 //! version allows, and keeps every part.
 
 mod fields;
-mod part;
 
 use crate::v1_0::{
     AuthenticationInfo, ListTasksRequest, Message, Role, SendMessageConfiguration,
@@ -60,7 +59,7 @@ fn message(dialect: Dialect, mut fields: Fields) -> Result<Message, A2aError> {
         found = true;
         parts.reserve_exact(list.len());
         for (index, value) in list.into_iter().enumerate() {
-            parts.push(part::part(
+            parts.push(fields::part(
                 dialect,
                 Fields::new(value, format!("{path}[{index}]"))?,
             )?);

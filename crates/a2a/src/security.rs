@@ -1,6 +1,10 @@
-//! Security requirements of cards (A2A 0.3 §5.5.3, 1.0 §4.5).
+//! Security requirements in all forms of cards (A2A 0.3 §5.5.3, 1.0 §4.5).
 
 use std::fmt;
+
+use serde_json::{Map, Value};
+
+use super::card::{field, items, text};
 
 /// The security requirements of a peer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -148,5 +152,171 @@ mod tests {
         security.schemes = vec![scheme("key", key()), scheme("oidc", Scheme::OpenIdConnect)];
         let expected = "an API key in the header `X-API-Key`, or an OpenID Connect token";
         assert_eq!(security.requirements_text().as_deref(), Some(expected));
+    }
+}
+
+/// The maximum number of schemes of a card.
+const MAX_SCHEMES: usize = 32;
+
+/// Parses the security requirements of a card. Skips unreadable ones, because a configured credential may satisfy the peer
+/// anyway.
+pub(super) fn read(card: &Map<String, Value>) -> Security {
+    let described = field(card, "securitySchemes").and_then(Value::as_object);
+    let schemes = described.into_iter().flatten().take(MAX_SCHEMES);
+    let required = field(card, "securityRequirements").or_else(|| card.get("security"));
+    Security {
+        schemes: schemes
+            .map(|(name, scheme)| SecurityScheme {
+                name: name.clone(),
+                scheme: self::scheme(scheme),
+            })
+            .collect(),
+        requirements: items(required)
+            .iter()
+            .take(MAX_SCHEMES)
+            .filter_map(|one| {
+                // The names are below `schemes` in 1.0 and in the proto of 0.3, and bare in the text of 0.3.
+                let names = one.get("schemes").unwrap_or(one).as_object()?;
+                Some(names.keys().take(MAX_SCHEMES).cloned().collect())
+            })
+            .collect(),
+    }
+}
+
+/// Parses a scheme: `{type, …}` in 0.3, `{NAMESecurityScheme: {…}}` in 1.0, and `{scheme: {$case, value}}` from
+/// servers that serialize their own types.
+fn scheme(json: &Value) -> Scheme {
+    let inner = json
+        .get("scheme")
+        .filter(|inner| inner.is_object())
+        .unwrap_or(json);
+    let by_case = inner
+        .get("$case")
+        .and_then(Value::as_str)
+        .zip(inner.get("value"));
+    let by_type = || Some((json.get("type")?.as_str()?, json));
+    let by_name = || {
+        let (name, value) = json
+            .as_object()?
+            .iter()
+            .find(|(_, value)| value.is_object())?;
+        Some((name.as_str(), value))
+    };
+    let Some((kind, value)) = by_case.or_else(by_type).or_else(by_name) else {
+        return Scheme::Unknown;
+    };
+    match kind {
+        "apiKey" | "apiKeySecurityScheme" => Scheme::ApiKey {
+            place: text(value.get("in").or_else(|| value.get("location"))).unwrap_or_default(),
+            name: text(value.get("name")).unwrap_or_default(),
+        },
+        "http" | "httpAuthSecurityScheme" => Scheme::Http(
+            text(value.get("scheme"))
+                .unwrap_or_default()
+                .to_ascii_lowercase(),
+        ),
+        "oauth2" | "oauth2SecurityScheme" => Scheme::OAuth2 {
+            flows: flows(value.get("flows")),
+        },
+        "openIdConnect" | "openIdConnectSecurityScheme" => Scheme::OpenIdConnect,
+        "mutualTLS" | "mtlsSecurityScheme" => Scheme::MutualTls,
+        _ => Scheme::Unknown,
+    }
+}
+
+fn flows(json: Option<&Value>) -> Vec<String> {
+    if let Some(name) = json
+        .and_then(|flows| flows.pointer("/flow/$case"))
+        .and_then(Value::as_str)
+    {
+        return vec![name.to_owned()];
+    }
+    let named = json.and_then(Value::as_object).into_iter().flatten();
+    named
+        .filter(|(_, flow)| flow.is_object())
+        .map(|(name, _)| name.clone())
+        .take(MAX_SCHEMES)
+        .collect()
+}
+
+#[cfg(test)]
+mod read_tests {
+    use super::*;
+    use serde_json::json;
+
+    fn schemes(card: Value) -> Vec<Scheme> {
+        let read = read(card.as_object().unwrap_or(&Map::new()));
+        read.schemes
+            .into_iter()
+            .map(|scheme| scheme.scheme)
+            .collect()
+    }
+
+    #[test]
+    fn same_schemes_are_read_in_every_dialect() {
+        let old = json!({"securitySchemes": {
+            "a": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+            "b": {"type": "http", "scheme": "Bearer"},
+            "c": {"type": "oauth2", "flows": {"clientCredentials": {"tokenUrl": "https://t/", "scopes": {}}}},
+            "d": {"type": "openIdConnect", "openIdConnectUrl": "https://o/"},
+            "e": {"type": "mutualTLS"},
+            "f": {"type": "smoke signals"}
+        }});
+        let new = json!({"securitySchemes": {
+            "a": {"apiKeySecurityScheme": {"location": "header", "name": "X-API-Key"}},
+            "b": {"httpAuthSecurityScheme": {"scheme": "Bearer", "bearerFormat": "JWT"}},
+            "c": {"oauth2SecurityScheme": {"flows": {"clientCredentials": {"tokenUrl": "https://t/"}}}},
+            "d": {"openIdConnectSecurityScheme": {"openIdConnectUrl": "https://o/"}},
+            "e": {"mtlsSecurityScheme": {}},
+            "f": {"smokeSecurityScheme": {}}
+        }});
+        let case = |name: &str, value: Value| json!({"scheme": {"$case": name, "value": value}});
+        let cased = json!({"securitySchemes": {
+            "a": case("apiKeySecurityScheme", json!({"location": "header", "name": "X-API-Key"})),
+            "b": case("httpAuthSecurityScheme", json!({"scheme": "Bearer", "bearerFormat": "", "description": ""})),
+            "c": case("oauth2SecurityScheme", json!({"flows": {"flow": {"$case": "clientCredentials", "value": {}}}})),
+            "d": case("openIdConnectSecurityScheme", json!({"openIdConnectUrl": "https://o/"})),
+            "e": case("mtlsSecurityScheme", json!({})),
+            "f": {"scheme": null}
+        }});
+        let expected = vec![
+            Scheme::ApiKey {
+                place: "header".into(),
+                name: "X-API-Key".into(),
+            },
+            Scheme::Http("bearer".into()),
+            Scheme::OAuth2 {
+                flows: vec!["clientCredentials".into()],
+            },
+            Scheme::OpenIdConnect,
+            Scheme::MutualTls,
+            Scheme::Unknown,
+        ];
+        for card in [old, new, cased] {
+            assert_eq!(schemes(card.clone()), expected, "{card}");
+        }
+    }
+
+    #[test]
+    fn requirements_are_read_in_every_dialect() {
+        for card in [
+            json!({"security": [{"a": ["scope"], "b": []}, {}]}),
+            json!({"securityRequirements": [{"schemes": {"a": {"list": ["scope"]}, "b": {}}}, {"schemes": {}}]}),
+            json!({"security": [{"schemes": {"a": {"list": []}, "b": {"list": []}}}, {}]}),
+        ] {
+            let read = read(card.as_object().unwrap_or(&Map::new()));
+            let names = vec![vec!["a".to_owned(), "b".to_owned()], Vec::new()];
+            assert_eq!(read.requirements, names, "{card}");
+        }
+    }
+
+    #[test]
+    fn card_without_requirements_has_no_security() {
+        assert_eq!(read(&Map::new()), Security::default());
+        let odd = json!({"securitySchemes": [], "security": "none"});
+        assert_eq!(
+            read(odd.as_object().unwrap_or(&Map::new())),
+            Security::default()
+        );
     }
 }

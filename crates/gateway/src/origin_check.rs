@@ -1,7 +1,7 @@
 //! Checks the host, the origin and the proxy headers of a request.
 
 use http::{HeaderMap, Uri};
-use http_server::forwarded::is_forwarded;
+use http_server::host::is_forwarded;
 use http_server::host::{self, HostNames};
 
 use super::config::ServerConfig;

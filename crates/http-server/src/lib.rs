@@ -1,9 +1,9 @@
 //! The HTTP server that the servers of this workspace share: [`serve`](mod@serve) serves an axum router.
 //!
 //! - [`serve`](mod@serve) accepts connections, with limits, TLS handshakes, timeouts of request heads, and a drain at
-//!   shutdown. [`connection_limit`] limits the connections, `write_timeout` closes those whose client does not read,
-//!   and [`tls`] loads the certificate.
-//! - [`host`] checks `Host` and `Origin`, and [`forwarded`] reads the headers of trusted proxies.
+//!   shutdown, and closes those whose client does not read. [`connection_limit`] limits the connections, and [`tls`] loads
+//!   the certificate.
+//! - [`host`] checks `Host` and `Origin`, and reads the headers of trusted proxies.
 //! - [`request_limit`] limits requests: [`rate_limit`] their rate, and budgets of each client their concurrency and
 //!   the bytes of their bodies and of unread responses.
 //! - [`auth_limit`] limits how fast an address can guess credentials.
@@ -44,7 +44,6 @@
 pub mod auth_limit;
 pub mod connection_limit;
 pub mod content;
-pub mod forwarded;
 mod guarded_body;
 pub mod host;
 pub mod operator_html;
@@ -54,6 +53,5 @@ pub mod serve;
 #[cfg(any(test, feature = "test-util"))]
 pub mod testing;
 pub mod tls;
-mod write_timeout;
 
 pub use serve::serve;

@@ -1,9 +1,13 @@
-//! Accepts connections and serves HTTP on them.
+//! Accepts connections and serves HTTP on them, with a timeout for writes.
 
 use std::convert::Infallible;
+use std::future::Future as _;
+use std::io;
+use std::io::{ErrorKind, IoSlice};
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::Router;
@@ -13,10 +17,10 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, Sleep, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_util::sync::CancellationToken;
@@ -24,8 +28,7 @@ use tokio_util::task::TaskTracker;
 use tower_service::Service as _;
 
 use crate::connection_limit::{ActiveGuard, ConnectionLimiter, ConnectionPermit};
-use crate::forwarded::TrustedProxies;
-use crate::write_timeout::WriteTimeout;
+use crate::host::TrustedProxies;
 
 /// How long to wait after a failed `accept`, for example because the process has no file descriptors left.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
@@ -332,6 +335,126 @@ impl Server {
                 tracing::debug!(client = %remote.ip(), "closed the longest idle connection, because the server is full");
             }
         }
+    }
+}
+
+/// A stream whose writes fail after a time without progress. Without it, a client that stops reading would occupy its
+/// connection and the pending response forever.
+pub(crate) struct WriteTimeout<S> {
+    stream: S,
+    timeout: Duration,
+    /// Runs while a write is pending.
+    sleep: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> WriteTimeout<S> {
+    /// Wraps `stream`. A write fails if it is pending for `timeout`.
+    pub(crate) fn new(stream: S, timeout: Duration) -> Self {
+        Self {
+            stream,
+            timeout,
+            sleep: None,
+        }
+    }
+
+    fn wait<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        written: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.sleep = None;
+            return written;
+        }
+        let timeout = self.timeout;
+        let expired = self.sleep.get_or_insert_with(|| Box::pin(sleep(timeout)));
+        ready!(expired.as_mut().poll(context));
+        Poll::Ready(Err(io::Error::new(
+            ErrorKind::TimedOut,
+            "the client does not read",
+        )))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.wait(context, written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        self.wait(context, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        self.wait(context, flushed)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let shut = Pin::new(&mut self.stream).poll_shutdown(context);
+        self.wait(context, shut)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod write_timeout_tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+    use tokio::time::Instant;
+
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_secs(30);
+
+    #[tokio::test(start_paused = true)]
+    async fn write_fails_when_the_other_side_does_not_read() {
+        let (near, _far) = duplex(8);
+        let mut near = WriteTimeout::new(near, TIMEOUT);
+        let started_at = Instant::now();
+        let error = near.write_all(&[0; 9]).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        assert_eq!(started_at.elapsed().as_secs(), TIMEOUT.as_secs());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn slow_reader_gets_everything() {
+        let (near, mut far) = duplex(1);
+        let mut near = WriteTimeout::new(near, TIMEOUT);
+        let slow = tokio::spawn(async move {
+            let mut all = Vec::new();
+            while let Ok(byte) = far.read_u8().await {
+                all.push(byte);
+                sleep(TIMEOUT / 2).await;
+            }
+            all
+        });
+        near.write_all(b"12345678").await.unwrap();
+        drop(near);
+        assert_eq!(slow.await.unwrap(), b"12345678");
     }
 }
 

@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Reader, part};
+use super::{Reader, read};
 use crate::{Dialect, Event, Reply, TaskState, V03Dialect};
 
 const RPC: Reader = Reader(Dialect::V0_3(V03Dialect::Rpc));
@@ -13,7 +13,7 @@ const V1_0: Reader = Reader(Dialect::V1_0);
 
 fn part_1_0(part: Value) -> Value {
     match part {
-        Value::Object(part) => part::read(part, Dialect::V1_0),
+        Value::Object(part) => read(part, Dialect::V1_0),
         other => other,
     }
 }

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 
 use a2a_server::call_context::ANONYMOUS_CLIENT;
-use http_server::forwarded::parse_network;
 use http_server::host::is_loopback;
+use http_server::host::parse_network;
 use jsonschema::error::ValidationErrorKind;
 use serde_json::Value;
 use url::Url;
