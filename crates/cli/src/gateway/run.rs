@@ -96,7 +96,12 @@ pub(super) async fn run(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
     match args.profile.as_deref() {
         #[cfg(feature = "conformance")]
         Some(name) if name != STRICT => {
-            super::profile::run(name, args.port, args.json, &lines).await
+            let shutdown = shutdown::on_signal()?;
+            let gateway = super::profile::start(name, args.port.unwrap_or(PORT)).await?;
+            let what = format!("profile {name}");
+            listening(&gateway.url(), &what, args.json, &lines);
+            shutdown.cancelled().await;
+            Ok(Exit::Ok)
         }
         profile => run_gateway(profile.is_some(), &args, &lines, verbose).await,
     }
@@ -219,7 +224,7 @@ impl Log for StandardError {
     }
 }
 
-pub(super) fn listening(url: &str, what: &str, as_json: bool, lines: &LineWriter) {
+fn listening(url: &str, what: &str, as_json: bool, lines: &LineWriter) {
     lines.write(match as_json {
         true => json!({"url": url, "gateway": what}).to_string(),
         false => format!("{url}: {what}; Ctrl-C ends it"),
