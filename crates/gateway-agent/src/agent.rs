@@ -9,7 +9,7 @@ use tokio_util::task::TaskTracker;
 
 use collective::{Envelope, Kind};
 use common::environment::Environment;
-use gateway_server::client_library::{
+use gateway_bridge::client::{
     AgentEvent, ClientConnection, ClientError, Connector, Endpoint, MessageSender,
 };
 

@@ -11,7 +11,7 @@ use url::Url;
 use common::environment::SystemEnvironment;
 use common::log::{Level, Log};
 use common::panics;
-use gateway_server::client_library::{AgentEvent, Endpoint, jittered};
+use gateway_bridge::client::{AgentEvent, Connector, Endpoint, jittered};
 use gateway_server::{LocalAgent, Server};
 
 use super::agent::Agent;
@@ -80,7 +80,7 @@ impl Supervised {
     async fn run(self, endpoint: Endpoint, log: Arc<dyn Log>, shutdown: CancellationToken) {
         let env = Arc::new(SystemEnvironment);
         let name = self.settings.name.clone();
-        let connector = self.local.connector();
+        let connector = Connector::with_parts(self.local.network(), self.local.environment());
         let mut delay = INITIAL_BACKOFF;
         loop {
             let report = reporter(name.clone(), self.local.clone(), Arc::clone(&log));

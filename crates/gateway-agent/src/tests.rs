@@ -16,8 +16,8 @@ use tokio_util::sync::CancellationToken;
 use collective::{Envelope, Kind};
 use common::environment::SystemEnvironment;
 use common::log::Silent;
+use gateway_bridge::client::{AgentEvent, ClientConnection, Connector, Endpoint};
 use gateway_bridge::delegation::METADATA_KEY;
-use gateway_server::client_library::{AgentEvent, ClientConnection, Connector, Endpoint};
 use gateway_server::{Server, config::ServerConfig};
 
 use super::*;

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use collective::Vote;
-use gateway_server::client_library::Ballot;
+use gateway_bridge::client::Ballot;
 
 use super::backend::Proposal;
 

@@ -34,6 +34,7 @@
 
 mod a2a_v1;
 mod backoff;
+pub mod client;
 mod connector;
 pub mod delegation;
 mod dial;

@@ -7,7 +7,6 @@
 //! |---|---|
 //! | [`config`], [`access`] | configuration, authentication, authorization |
 //! | [`sessions`], [`manage`], [`audit`] | session store, operations on it, audit log |
-//! | [`client_library`] | clients of a gateway for the command |
 //! | `server`, `upgrade`, `connection` | the listener, the upgrade request, one WebSocket |
 //! | `connection_timeouts`, `outbox`, `connected_client` | timeouts, send queue and pending requests of one client |
 //! | `state` | what all connections share: `registry`, `subscriptions`, `events`, `proposals`, `services` |
@@ -45,7 +44,6 @@
 
 pub mod access;
 pub mod audit;
-pub mod client_library;
 pub mod config;
 mod connected_client;
 mod connection;

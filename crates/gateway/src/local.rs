@@ -13,11 +13,11 @@ use http::header::{
 use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::access::Identity;
-use super::client_library::Connector;
 use super::connection;
 use super::state::GatewayState;
 use super::status::RunStatus;
 use collective::SUBPROTOCOL;
+use common::environment::Environment;
 
 /// The buffer size of each direction.
 const BUFFER_BYTES: usize = 64 * 1024;
@@ -34,10 +34,16 @@ impl LocalAgent {
         Self { state, name }
     }
 
-    /// Returns a connector for the agent. Its connections use no socket and no credential.
-    pub fn connector(&self) -> Connector {
-        let net = LocalNet::new(Arc::clone(&self.state), self.name.clone());
-        Connector::with_parts(Arc::new(net), Arc::clone(&self.state.env))
+    /// Returns the network of the agent's client. Its connections use no socket and no credential.
+    pub fn network(&self) -> Arc<dyn HttpClient> {
+        let state = Arc::clone(&self.state);
+        let agent = self.name.clone();
+        Arc::new(LocalNet { state, agent })
+    }
+
+    /// Returns the clock and the ids of the gateway.
+    pub fn environment(&self) -> Arc<dyn Environment> {
+        Arc::clone(&self.state.env)
     }
 
     /// Records that the agent has started.
@@ -57,16 +63,12 @@ impl LocalAgent {
 }
 
 /// The network of an agent in the gateway's own process. Its connections only reach the gateway, authenticated as the agent.
-pub(super) struct LocalNet {
+struct LocalNet {
     state: Arc<GatewayState>,
     agent: String,
 }
 
 impl LocalNet {
-    pub(super) fn new(state: Arc<GatewayState>, agent: String) -> Self {
-        Self { state, agent }
-    }
-
     fn open(&self, request: &Request) -> Result<Upgrade, NetError> {
         let failed = |text: &str| NetError::new(NetFault::Unreachable, Sent::No, text);
         let key = request.headers.get(SEC_WEBSOCKET_KEY);

@@ -19,7 +19,7 @@ use super::audit::Audit;
 use super::config::ServerConfig;
 use super::error::RequestError;
 use super::frames;
-use super::local::{LocalAgent, LocalNet};
+use super::local::LocalAgent;
 use super::outbox::Close;
 use super::probe::{self, Occupant};
 use super::sessions::{SessionError, Sessions};
@@ -140,11 +140,6 @@ impl Server {
     /// Returns the agent `name` that runs in this process.
     pub fn local_agent(&self, name: &str) -> LocalAgent {
         LocalAgent::new(Arc::clone(&self.state), name.to_owned())
-    }
-
-    /// Returns the network for an agent in this process. Its connections only reach this gateway.
-    pub fn local_net(&self, agent: &str) -> Arc<dyn HttpClient> {
-        Arc::new(LocalNet::new(Arc::clone(&self.state), agent.to_owned()))
     }
 
     /// Serves connections until `shutdown` is cancelled. Then sends `disconnect` to every client and returns within seconds.

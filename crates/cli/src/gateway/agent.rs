@@ -16,7 +16,7 @@ use crate::{
 use collective::Vote;
 use common::environment::SystemEnvironment;
 use gateway_agent::Agent;
-use gateway_server::client_library::{AgentEvent, Ballot, Script};
+use gateway_bridge::client::{AgentEvent, Ballot, Script};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -12,7 +12,7 @@ use super::gateway_args::failure;
 use crate::{exit::Failure, output::note};
 use common::environment::SystemEnvironment;
 use common::log::Silent;
-use gateway_server::client_library::{AgentEvent, Connector, Endpoint, Script};
+use gateway_bridge::client::{AgentEvent, Connector, Endpoint, Script};
 use gateway_server::{
     Server,
     config::{AuditConfig, Fsync, ServerConfig},

@@ -1,21 +1,17 @@
-//! A scripted agent for demonstrations and tests. It replies and votes.
+//! The events of an agent, and a scripted agent for demonstrations and tests. It replies and votes.
 
-use std::sync::Arc;
+use std::fmt;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 
 use super::{
-    ClientError, Endpoint,
+    ClientError,
     connection::{ClientConnection, MessageSender, new_id},
-    event::AgentEvent,
-    reconnect::{ServeOptions, keep_connected},
 };
 use collective::{Envelope, ErrorCode, Kind, Vote};
 use common::environment::Environment;
-use egress::HttpClient;
 
 /// The channel of the triad's decisions.
 const DECISIONS: &str = "triad:decision";
@@ -55,31 +51,84 @@ pub struct Ballot {
     pub confidence: Option<f64>,
 }
 
-/// Serves the agent until `shutdown` is cancelled, or until the gateway disconnects it for good. Reconnects after a lost
-/// connection.
-///
-/// # Errors
-/// The server is not an `a2a-v1` gateway, or it refuses the agent or the credential.
-pub(super) async fn serve(
-    net: Arc<dyn HttpClient>,
-    endpoint: Endpoint,
-    script: Script,
-    env: Arc<dyn Environment>,
-    on_event: impl Fn(&AgentEvent) + Send + Sync,
-    shutdown: CancellationToken,
-) -> Result<(), ClientError> {
-    let run = |connection| run(connection, &script, &*env, &on_event);
-    let options = ServeOptions {
-        net: &*net,
-        endpoint: &endpoint,
-        name: &script.name,
-        env: &env,
-    };
-    keep_connected(options, &on_event, &shutdown, run).await
+/// An event of an agent.
+#[derive(Debug, Clone, PartialEq)]
+pub enum AgentEvent {
+    /// The agent connected, with this client id.
+    Connected(String),
+    /// The connection failed. The agent reconnects after the delay.
+    Lost(ClientError, Duration),
+    /// The agent received a message: sender and text.
+    Received(String, String),
+    /// The agent sent this reply.
+    Answered(String),
+    /// The agent received a proposal: id and text.
+    Proposed(String, String),
+    /// The agent voted on a proposal: id and vote.
+    Voted(String, Vote),
+    /// The triad decided a proposal: id and result.
+    Decided(String, String),
+    /// The backend of the agent failed, for this reason.
+    Failed(String),
+    /// The gateway sent an error.
+    Error(ClientError),
+    /// The gateway disconnected the agent for good, with this message.
+    Disconnected(String),
+}
+
+impl AgentEvent {
+    /// Creates the event of a decision.
+    pub fn decided(decision: &Envelope) -> Self {
+        let text = |field| decision.content_str(field).unwrap_or_default().to_owned();
+        Self::Decided(text("proposalId"), text("result"))
+    }
+
+    /// Returns the event as JSON, for programs.
+    pub fn json(&self) -> Value {
+        match self {
+            Self::Connected(client) => json!({"happened": "connected", "clientId": client}),
+            Self::Lost(error, wait) => error.lost_json(*wait),
+            Self::Received(from, text) => {
+                json!({"happened": "received", "from": from, "text": text})
+            }
+            Self::Answered(text) => json!({"happened": "answered", "text": text}),
+            Self::Proposed(id, proposal) => {
+                json!({"happened": "asked", "proposalId": id, "proposal": proposal})
+            }
+            Self::Voted(id, vote) => {
+                json!({"happened": "voted", "proposalId": id, "vote": vote.as_str()})
+            }
+            Self::Decided(id, result) => {
+                json!({"happened": "decided", "proposalId": id, "result": result})
+            }
+            Self::Failed(reason) => json!({"happened": "failed", "message": reason}),
+            Self::Error(error) => json!({"happened": "error", "message": error.message}),
+            Self::Disconnected(message) => json!({"happened": "disconnected", "message": message}),
+        }
+    }
+}
+
+impl fmt::Display for AgentEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connected(client) => write!(f, "connected as {client}"),
+            Self::Lost(error, wait) => {
+                write!(f, "{error}; again in {:.1} s", wait.as_secs_f64())
+            }
+            Self::Received(from, text) => write!(f, "<- {from}: {text}"),
+            Self::Answered(text) => write!(f, "-> {text}"),
+            Self::Proposed(id, proposal) => write!(f, "<- proposal {id}: {proposal}"),
+            Self::Voted(id, vote) => write!(f, "-> vote {} on {id}", vote.as_str()),
+            Self::Decided(id, result) => write!(f, "<- decision {id}: {result}"),
+            Self::Failed(reason) => write!(f, "failed: {reason}"),
+            Self::Error(error) => write!(f, "<- {error}"),
+            Self::Disconnected(message) => write!(f, "the gateway ended the connection: {message}"),
+        }
+    }
 }
 
 /// Handles messages. Returns `Ok` when the gateway disconnects the agent for good, and an error when the connection is lost.
-async fn run(
+pub(super) async fn run(
     mut connection: ClientConnection,
     script: &Script,
     env: &dyn Environment,

@@ -1,21 +1,17 @@
 //! A client that reports the events of a gateway.
 
-use std::convert::Infallible;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 
 use super::{
-    ClientError, Endpoint,
+    ClientError,
     connection::{ClientConnection, new_id},
-    reconnect::{INITIAL_BACKOFF, MAX_BACKOFF, jittered},
 };
 use collective::{Envelope, Kind};
 use common::environment::Environment;
-use egress::HttpClient;
 
 /// The channels that the client subscribes to. The gateway handles the subscriptions in this order.
 const CHANNELS: [&str; 2] = ["agent:status", EVENTS];
@@ -36,97 +32,44 @@ pub enum Observation {
     Event(Value),
 }
 
-/// Watches the gateway until `shutdown` is cancelled. After a lost connection, reconnects and requests the events that it
-/// missed, as far as the gateway still has them.
-///
-/// # Errors
-/// At the first connection, the server is not an `a2a-v1` gateway; or the gateway refuses the credential or the permission
-/// to watch.
-pub(super) async fn watch(
-    net: Arc<dyn HttpClient>,
-    endpoint: Endpoint,
+/// Subscribes to a gateway, and reports what it sends.
+pub(super) struct Watcher<'a, O> {
     content: bool,
-    env: Arc<dyn Environment>,
-    observe: impl Fn(&Observation) + Send + Sync,
-    shutdown: CancellationToken,
-) -> Result<(), ClientError> {
-    let mut pause = INITIAL_BACKOFF;
-    let mut has_connected = false;
-    let mut watcher = Watcher {
-        content,
-        cursor: None,
-    };
-    loop {
-        let opened = tokio::select! {
-            () = shutdown.cancelled() => return Ok(()),
-            opened = ClientConnection::open(&*net, &endpoint, &[], &env) => opened,
-        };
-        let error = match opened {
-            Ok((connection, welcome)) => {
-                pause = INITIAL_BACKOFF;
-                has_connected = true;
-                observe(&Observation::Connected(welcome.client_id));
-                let sender = connection.sender().clone();
-                tokio::select! {
-                    () = shutdown.cancelled() => {
-                        sender.disconnect().await;
-                        return Ok(());
-                    }
-                    error = watcher.run(connection, &*env, &observe) => error,
-                }
-            }
-            Err(error) => error,
-        };
-        // Without a connection, the command line may be wrong.
-        if !has_connected || !error.is_retryable() {
-            return Err(error);
+    env: &'a dyn Environment,
+    observe: &'a O,
+    /// The cursor of the last received event. After a lost connection, the watcher requests the events that it missed, as far
+    /// as the gateway still has them.
+    cursor: Mutex<Option<String>>,
+}
+
+impl<'a, O: Fn(&Observation) + Sync> Watcher<'a, O> {
+    /// Creates a watcher. With `content`, events include the texts of messages.
+    pub(super) fn new(content: bool, env: &'a dyn Environment, observe: &'a O) -> Self {
+        Self {
+            content,
+            env,
+            observe,
+            cursor: Mutex::default(),
         }
-        let wait = jittered(pause, &*env);
-        observe(&Observation::Lost(error, wait));
-        tokio::select! {
-            () = shutdown.cancelled() => return Ok(()),
-            () = tokio::time::sleep(wait) => {}
-        }
-        pause = (pause * 2).min(MAX_BACKOFF);
     }
-}
 
-struct Watcher {
-    content: bool,
-    /// The cursor of the last received event.
-    cursor: Option<String>,
-}
+    fn cursor(&self) -> MutexGuard<'_, Option<String>> {
+        self.cursor.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
-impl Watcher {
     /// Subscribes and reports observations until the connection is lost.
-    async fn run(
-        &mut self,
-        connection: ClientConnection,
-        env: &dyn Environment,
-        observe: &impl Fn(&Observation),
-    ) -> ClientError {
-        match self.observe_all(connection, env, observe).await {
-            Ok(never) => match never {},
-            Err(error) => error,
-        }
-    }
-
-    async fn observe_all(
-        &mut self,
-        mut connection: ClientConnection,
-        env: &dyn Environment,
-        observe: &impl Fn(&Observation),
-    ) -> Result<Infallible, ClientError> {
+    pub(super) async fn run(&self, mut connection: ClientConnection) -> Result<(), ClientError> {
+        let observe = self.observe;
         let mut requests = Vec::new();
         for channel in CHANNELS {
             let mut content = json!({"channel": channel});
             if channel == EVENTS {
                 content["content"] = self.content.into();
-                if let Some(cursor) = &self.cursor {
+                if let Some(cursor) = &*self.cursor() {
                     content["after"] = cursor.as_str().into();
                 }
             }
-            let id = new_id(env);
+            let id = new_id(self.env);
             let request = Envelope::new(Kind::Subscribe, content).with("id", id.as_str());
             connection.sender().send(request).await?;
             requests.push(id);
@@ -139,7 +82,7 @@ impl Watcher {
                 Kind::Status => observe(&Observation::Status(content.clone())),
                 Kind::Event | Kind::Subscribe if channel == Some(EVENTS) => {
                     if let Some(cursor) = envelope.content_str("cursor") {
-                        self.cursor = Some(cursor.to_owned());
+                        *self.cursor() = Some(cursor.to_owned());
                     }
                     if envelope.kind() == Kind::Event {
                         observe(&Observation::Event(content.clone()));
@@ -148,7 +91,7 @@ impl Watcher {
                 Kind::Error
                     if envelope
                         .parent_id()
-                        .is_some_and(|id| contains(&requests, id)) =>
+                        .is_some_and(|id| requests.iter().any(|request| request == id)) =>
                 {
                     return Err(ClientError::from_error(&envelope));
                 }
@@ -156,10 +99,6 @@ impl Watcher {
             }
         }
     }
-}
-
-fn contains(requests: &[String], id: &str) -> bool {
-    requests.iter().any(|request| request == id)
 }
 
 impl Observation {
