@@ -21,6 +21,16 @@ impl Envelope {
         Self::failure(code, message).refers_to(correlation_id, request.and_then(Self::id))
     }
 
+    /// Returns the error that an error message states: by its name, in the content or beside it, or else by its number.
+    pub fn error_code(&self) -> Option<ErrorCode> {
+        let by_name = |name: &Value| name.as_str().and_then(ErrorCode::from_name);
+        let content = self.content();
+        let by_number = || content["code"].as_u64().and_then(ErrorCode::from_number);
+        by_name(&content["error"])
+            .or_else(by_number)
+            .or_else(|| self.field("error").and_then(by_name))
+    }
+
     fn failure(code: ErrorCode, message: &str) -> Self {
         let content = json!({"error": code.name(), "message": message, "code": code.number()});
         Self::new(Kind::Error, content).with("from", GATEWAY)

@@ -6,14 +6,14 @@ use futures_util::FutureExt as _;
 use futures_util::future::Shared;
 use tokio::time::timeout_at;
 
-use collective::ErrorCode;
+use collective::{ErrorCode, Greeting};
 use common::environment::Environment;
 use common::log::{Level, Log};
 use egress::HttpClient;
 use peer::{BoxFuture, Connection, ConnectionState, PeerError, PeerErrorKind};
 
 use super::backoff::ConnectAttempts;
-use super::dial::{self, Greeting, dial, failed};
+use super::dial::{self, dial, failed};
 use super::pending_tasks::PendingTasks;
 use super::settings::{DialectChoice, Settings};
 use super::{GatewayLink, a2a_v1, heretek_js, openclaw};
@@ -233,14 +233,16 @@ impl Connector {
             let settings = Arc::clone(&self.settings);
             let (env, log) = (Arc::clone(&self.env), Arc::clone(&self.log));
             match dialed.greeting {
-                Greeting::Silent => {
+                None => {
                     a2a_v1::handshake(dialed, settings, env, log, Arc::clone(&self.tasks)).await
                 }
-                Greeting::HeretekJs(_) => {
+                Some(Greeting::HeretekJs) => {
                     let tasks = Arc::clone(&self.tasks);
                     Ok(heretek_js::handshake(dialed, settings, env, log, tasks).await?)
                 }
-                Greeting::OpenClaw(_) => Ok(openclaw::handshake(dialed, settings, env, log).await?),
+                Some(Greeting::OpenClaw) => {
+                    Ok(openclaw::handshake(dialed, settings, env, log).await?)
+                }
             }
         };
         let linked = timeout_at(until, linked).await;

@@ -170,20 +170,14 @@ impl A2aV1Connection {
 
     /// Returns an envelope with a fresh id and the current time.
     pub(super) fn envelope(&self, kind: Kind, content: Value) -> Envelope {
-        let id = format!("msg-{}", self.env.uuid());
         Envelope::new(kind, content)
-            .with("id", id)
+            .with("id", new_id(&*self.env))
             .with("timestamp", self.unix_millis())
     }
 
     /// Returns the time in milliseconds since 1970.
     pub(super) fn unix_millis(&self) -> u64 {
-        let since = self
-            .env
-            .system_time()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
-        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+        unix_millis(&*self.env)
     }
 
     /// Sends an envelope.
@@ -253,6 +247,17 @@ impl A2aV1Connection {
             self.log.log(Level::Debug, &format!("gateway: {}", line()));
         }
     }
+}
+
+/// Returns a new message id (Heretek A2A §4.4).
+pub(crate) fn new_id(env: &dyn Environment) -> String {
+    format!("msg-{}", env.uuid())
+}
+
+/// Returns the time in milliseconds since 1970.
+pub(crate) fn unix_millis(env: &dyn Environment) -> u64 {
+    let since = env.system_time().duration_since(UNIX_EPOCH);
+    u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
 }
 
 fn lost_error(reason: &str, sent: Sent) -> PeerError {

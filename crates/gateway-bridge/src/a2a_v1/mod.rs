@@ -32,7 +32,8 @@ use super::pending_tasks::{AwaitGuard, PendingTask, PendingTasks, TaskKind, Task
 use super::settings::Settings;
 use super::{CallContext, GatewayLink, ListPurpose, TRIAD};
 
-pub(super) use connection::{A2aV1Connection, DialectCodec};
+pub(super) use connection::{A2aV1Connection, DialectCodec, new_id, unix_millis};
+pub(super) use handshake::{HandshakeIo, Introduction, available_agents, shake_hands};
 
 /// How long a non-blocking call waits for an error.
 const REFUSAL_WINDOW: Duration = Duration::from_millis(250);

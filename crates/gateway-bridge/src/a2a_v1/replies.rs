@@ -53,7 +53,7 @@ fn refuses_list(connection: &A2aV1Connection, error: &Envelope) -> bool {
 fn rejects_ping(connection: &A2aV1Connection, error: &Envelope) -> bool {
     error.correlation_id().is_none()
         && error.parent_id().is_none()
-        && errors::code_in_content(error) == Some(ErrorCode::UnknownType)
+        && error.error_code() == Some(ErrorCode::UnknownType)
         && connection.pinging.swap(false, Ordering::SeqCst)
 }
 

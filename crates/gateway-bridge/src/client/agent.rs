@@ -8,8 +8,9 @@ use tokio::task::JoinSet;
 
 use super::{
     ClientError,
-    connection::{ClientConnection, MessageSender, new_id},
+    connection::{ClientConnection, MessageSender},
 };
+use crate::a2a_v1::new_id;
 use collective::{Envelope, ErrorCode, Kind, Vote};
 use common::environment::Environment;
 

@@ -1,20 +1,24 @@
 //! A client's connection to a gateway.
 
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use http::HeaderMap;
-use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
 use super::{ClientError, ClientErrorKind, Endpoint};
+use crate::a2a_v1::{
+    HandshakeIo, Introduction, available_agents, new_id, shake_hands, unix_millis,
+};
+use crate::dial::access;
 use collective::{
-    Envelope, ErrorCode, Kind, MAX_FRAME_BYTES, PROTOCOL_VERSION, SUBPROTOCOL, is_compatible,
+    Envelope, ErrorCode, FRAME_LIMITS, Greeting, Kind, MAX_FRAME_BYTES, PROTOCOL_VERSION,
+    SUBPROTOCOL,
 };
 use common::environment::Environment;
 use egress::{
-    AddressPolicy, HttpClient,
+    HttpClient,
     websocket::{self, Dial, Frame, Receiver, Sender},
 };
 
@@ -60,13 +64,13 @@ impl MessageSender {
     /// # Errors
     /// The connection was lost.
     pub async fn send(&self, envelope: Envelope) -> Result<(), ClientError> {
-        let since_1970 = self.env.system_time().duration_since(UNIX_EPOCH);
-        let now = u64::try_from(since_1970.unwrap_or_default().as_millis()).unwrap_or_default();
         let envelope = match envelope.id() {
             Some(_) => envelope,
             None => envelope.with("id", new_id(&*self.env)),
         };
-        let text = envelope.with("timestamp", now).to_text();
+        let text = envelope
+            .with("timestamp", unix_millis(&*self.env))
+            .to_text();
         let sent = self.socket.text(text).await;
         sent.map_err(|error| ClientError::new(ClientErrorKind::Unreachable, error.to_string()))
     }
@@ -80,11 +84,6 @@ impl MessageSender {
         };
         let _ = tokio::time::timeout(Duration::from_secs(1), disconnect).await;
     }
-}
-
-/// Creates a message id (Heretek A2A §4.4).
-pub(super) fn new_id(env: &dyn Environment) -> String {
-    format!("msg-{}", env.uuid())
 }
 
 impl ClientConnection {
@@ -106,15 +105,11 @@ impl ClientConnection {
         agents: &[&str],
         env: &Arc<dyn Environment>,
     ) -> Result<(Self, Welcome), ClientError> {
-        let remote = endpoint.allow_remote && endpoint.url.scheme() == "wss";
         let dial = Dial {
             url: endpoint.url.clone(),
             protocols: vec![SUBPROTOCOL.to_owned()],
             headers: HeaderMap::new(),
-            access: match remote {
-                true => AddressPolicy::AnyAddress,
-                false => AddressPolicy::Loopback,
-            },
+            access: access(&endpoint.url, endpoint.allow_remote),
             trust: endpoint.trust.clone(),
             frame_bytes: MAX_FRAME_BYTES,
         };
@@ -130,86 +125,34 @@ impl ClientConnection {
             silent_since: Instant::now(),
             pings: 0,
         };
-        let authenticated = endpoint.token.is_some();
-        if let Some(token) = &endpoint.token {
-            let content = json!({"token": token.expose_secret()});
-            connection
-                .sender
-                .send(Envelope::new(Kind::Auth, content))
-                .await?;
-            connection.await_auth().await?;
-        }
-        let capabilities = json!({
-            "supportedMessageTypes": ["message", "proposal", "vote", "decision", "status", "event", "error"],
-            "supportedAgents": agents,
-            "version": PROTOCOL_VERSION,
-        });
-        let content = json!({"action": "advertise", "capabilities": capabilities});
-        connection
-            .sender
-            .send(Envelope::new(Kind::Handshake, content))
-            .await?;
-        let acknowledgement = connection.await_acknowledge().await?;
-        let names = acknowledgement.content()["availableAgents"].as_array();
-        let names = names.into_iter().flatten().filter_map(Value::as_str);
-        let welcome = Welcome {
-            client_id: acknowledgement
-                .content_str("clientId")
-                .unwrap_or_default()
-                .to_owned(),
-            agents: names.map(str::to_owned).collect(),
-            protocol_version: acknowledgement
-                .content_str("protocolVersion")
-                .unwrap_or_default()
-                .to_owned(),
-            subprotocol: opened.protocol,
-            authenticated,
+        let introduction = Introduction {
+            token: endpoint.token.as_ref(),
+            auth_timeout: None,
+            capabilities: json!({
+                "supportedMessageTypes": ["message", "proposal", "vote", "decision", "status", "event", "error"],
+                "supportedAgents": agents,
+                "version": PROTOCOL_VERSION,
+            }),
         };
-        let version = welcome.protocol_version.as_str();
-        if !is_compatible(version) {
-            let code = ErrorCode::ProtocolError;
-            let message = format!(
-                "unsupported gateway at `{}`: {code}: it speaks version `{version}` of a2a-v1, and this client speaks {PROTOCOL_VERSION}",
-                endpoint.redacted_url()
-            );
-            return Err(ClientError::new(ClientErrorKind::Refused(code), message));
-        }
+        let acknowledgement = shake_hands(&mut connection, introduction).await?;
+        let text = |field| {
+            let text = acknowledgement.content_str(field);
+            text.unwrap_or_default().to_owned()
+        };
+        let names = available_agents(&acknowledgement);
+        let welcome = Welcome {
+            client_id: text("clientId"),
+            agents: names.map(str::to_owned).collect(),
+            protocol_version: text("protocolVersion"),
+            subprotocol: opened.protocol,
+            authenticated: endpoint.token.is_some(),
+        };
         Ok((connection, welcome))
     }
 
     /// Returns the sending half.
     pub fn sender(&self) -> &MessageSender {
         &self.sender
-    }
-
-    async fn await_auth(&mut self) -> Result<(), ClientError> {
-        loop {
-            let envelope = self.recv().await?;
-            match envelope.kind() {
-                Kind::AuthResponse => {
-                    let status = envelope.content_str("status").unwrap_or_default();
-                    if matches!(status, "ok" | "success" | "authenticated") {
-                        return Ok(());
-                    }
-                    return Err(ClientError::from_error(&envelope));
-                }
-                Kind::Error => return Err(ClientError::from_error(&envelope)),
-                _ => {}
-            }
-        }
-    }
-
-    async fn await_acknowledge(&mut self) -> Result<Envelope, ClientError> {
-        loop {
-            let envelope = self.recv().await?;
-            match envelope.kind() {
-                Kind::Handshake if envelope.content_str("action") == Some("acknowledge") => {
-                    return Ok(envelope);
-                }
-                Kind::Error => return Err(ClientError::from_error(&envelope)),
-                _ => {}
-            }
-        }
     }
 
     /// Receives the next frame. Sends a ping after each heartbeat without a frame.
@@ -230,7 +173,7 @@ impl ClientConnection {
                 let silence = self.endpoint.heartbeat * self.pings;
                 let message = format!(
                     "the gateway at `{}` has not answered for {:.1} s, not even a ping",
-                    self.endpoint.redacted_url(),
+                    self.endpoint.display_url(),
                     silence.as_secs_f64()
                 );
                 return Err(ClientError::new(ClientErrorKind::Unreachable, message));
@@ -257,18 +200,15 @@ impl ClientConnection {
                 }
                 Frame::Broken(error) => return Err(ClientError::from_net(&error, &self.endpoint)),
             };
-            let envelope = match Envelope::parse(&text) {
-                Ok(envelope) => envelope,
-                Err(_) if is_welcome(&text) => {
-                    return Err(
-                        self.unexpected_server("heretek-js", "is the archived JavaScript gateway")
-                    );
-                }
-                Err(_) => continue,
+            let Ok(frame) = common::json::from_str::<Value>(&text, FRAME_LIMITS) else {
+                continue;
             };
-            if envelope.field("event") == Some(&json!("connect.challenge")) {
-                return Err(self.unexpected_server("openclaw", "is OpenClaw's own gateway"));
+            if let Some(greeting) = Greeting::from_frame(&frame) {
+                return Err(self.unexpected_server(greeting));
             }
+            let Ok(envelope) = Envelope::from_value(frame) else {
+                continue;
+            };
             if envelope.kind() == Kind::Ping {
                 // Spawned, because receiving must not block while the gateway does not read.
                 let pong = Envelope::answer(Kind::Pong, json!({}), &envelope);
@@ -280,8 +220,12 @@ impl ClientConnection {
         }
     }
 
-    fn unexpected_server(&self, dialect: &'static str, description: &str) -> ClientError {
-        let place = self.endpoint.redacted_url();
+    fn unexpected_server(&self, greeting: Greeting) -> ClientError {
+        let (dialect, description) = match greeting {
+            Greeting::OpenClaw => ("openclaw", "is OpenClaw's own gateway"),
+            Greeting::HeretekJs => ("heretek-js", "is the archived JavaScript gateway"),
+        };
+        let place = self.endpoint.display_url();
         ClientError::new(
             ClientErrorKind::WrongServer(Some(dialect)),
             format!(
@@ -291,8 +235,31 @@ impl ClientConnection {
     }
 }
 
-/// Returns whether a frame is the first message of the JavaScript gateway.
-fn is_welcome(text: &str) -> bool {
-    let value: Value = common::json::from_str(text, collective::FRAME_LIMITS).unwrap_or_default();
-    value["type"] == "welcome" && value["gateway"].is_object()
+impl HandshakeIo for ClientConnection {
+    type Error = ClientError;
+
+    async fn send(&mut self, kind: Kind, content: Value) -> Result<(), ClientError> {
+        self.sender.send(Envelope::new(kind, content)).await
+    }
+
+    async fn next(&mut self) -> Result<Envelope, ClientError> {
+        let envelope = self.recv().await?;
+        match envelope.kind() {
+            Kind::Error => Err(ClientError::from_error(&envelope)),
+            _ => Ok(envelope),
+        }
+    }
+
+    fn refused_credential(&self, response: &Envelope) -> ClientError {
+        ClientError::from_error(response)
+    }
+
+    fn unsupported_version(&self, version: &str) -> ClientError {
+        let code = ErrorCode::ProtocolError;
+        let message = format!(
+            "unsupported gateway at `{}`: {code}: it speaks version `{version}` of a2a-v1, and this client speaks {PROTOCOL_VERSION}",
+            self.endpoint.display_url()
+        );
+        ClientError::new(ClientErrorKind::Refused(code), message)
+    }
 }

@@ -56,7 +56,7 @@ impl ClientError {
     }
 
     pub(super) fn timeout(endpoint: &Endpoint, action: &str) -> Self {
-        let (place, millis) = (endpoint.redacted_url(), endpoint.timeout.as_millis());
+        let (place, millis) = (endpoint.display_url(), endpoint.timeout.as_millis());
         Self::new(
             ClientErrorKind::Timeout,
             format!("the gateway at `{place}` did not {action} within {millis} ms"),
@@ -65,15 +65,11 @@ impl ClientError {
 
     /// Converts an error message of the gateway.
     pub fn from_error(error: &Envelope) -> Self {
-        let content = error.content();
         let name = error
             .content_str("error")
             .or_else(|| error.field("error")?.as_str())
             .unwrap_or_default();
-        let number = content["code"].as_u64().and_then(ErrorCode::from_number);
-        let code = number
-            .or_else(|| ErrorCode::from_name(name))
-            .unwrap_or(ErrorCode::ProtocolError);
+        let code = error.error_code().unwrap_or(ErrorCode::ProtocolError);
         let text = error.content_str("message").unwrap_or(name);
         Self::new(
             ClientErrorKind::Refused(code),
@@ -103,7 +99,7 @@ impl ClientError {
 
     /// Converts a close frame.
     pub(super) fn from_close(code: Option<u16>, reason: &str, endpoint: &Endpoint) -> Self {
-        let place = endpoint.redacted_url();
+        let place = endpoint.display_url();
         let known = code.and_then(CloseCode::from_number);
         let code = code.map_or_else(|| "no code".to_owned(), |code| code.to_string());
         let reason = match reason {
@@ -122,7 +118,7 @@ impl ClientError {
 
     /// Converts the error of a failed upgrade.
     pub(super) fn from_upgrade(error: WsError, endpoint: &Endpoint) -> Self {
-        let place = endpoint.redacted_url();
+        let place = endpoint.display_url();
         match error {
             WsError::Net(error) => Self::from_net(&error, endpoint),
             WsError::Handshake(error) => Self::new(

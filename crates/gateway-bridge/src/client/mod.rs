@@ -20,6 +20,7 @@ use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
+use crate::settings;
 use common::environment::{Environment, SystemEnvironment};
 use egress::credential::Trust;
 use egress::{HttpClient, Request, ReqwestClient, address_policy};
@@ -74,21 +75,16 @@ impl Endpoint {
         }
     }
 
-    /// Returns the URL without user info, query and fragment, which may contain credentials.
-    fn redacted_url(&self) -> String {
-        let mut url = self.url.clone();
-        let _ = url.set_username("");
-        let _ = url.set_password(None);
-        url.set_query(None);
-        url.set_fragment(None);
-        url.to_string().trim_end_matches('/').to_owned()
+    /// Returns the URL for display.
+    fn display_url(&self) -> String {
+        settings::display_url(&self.url)
     }
 }
 
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Endpoint")
-            .field("url", &self.redacted_url())
+            .field("url", &self.display_url())
             .field("token", &self.token.is_some())
             .field("allow_remote", &self.allow_remote)
             .field("timeout", &self.timeout)

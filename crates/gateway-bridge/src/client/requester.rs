@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{
-    ClientError, ClientErrorKind, Endpoint, Welcome,
-    agent::message_text,
-    connection::{ClientConnection, new_id},
+    ClientError, ClientErrorKind, Endpoint, Welcome, agent::message_text,
+    connection::ClientConnection,
 };
+use crate::a2a_v1::new_id;
 use collective::{Envelope, GATEWAY, Kind};
 use common::environment::Environment;
 use egress::HttpClient;

@@ -6,10 +6,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{
-    ClientError,
-    connection::{ClientConnection, new_id},
-};
+use super::{ClientError, connection::ClientConnection};
+use crate::a2a_v1::new_id;
 use collective::{Envelope, Kind};
 use common::environment::Environment;
 

@@ -32,9 +32,7 @@ mod tests;
 pub use read::from_fipa;
 pub use write::to_fipa;
 
-use serde_json::Value;
-
-use crate::{Envelope, ErrorCode, Kind, Vote};
+use crate::{Envelope, Kind, Vote};
 
 /// The parameter for fields without a place in ACL. FIPA reserves names with `X-` for users.
 const EXTENSION_FIELD: &str = "X-heretek";
@@ -64,17 +62,14 @@ fn performative(envelope: &Envelope) -> &'static str {
         },
         Kind::Decision if envelope.content_str("result") == Some("approved") => "accept-proposal",
         Kind::Decision => "reject-proposal",
-        Kind::Error if concerns_the_message(envelope.content()) => "not-understood",
+        Kind::Error if concerns_the_message(envelope) => "not-understood",
         Kind::Error => "failure",
         _ => "inform",
     }
 }
 
 /// Returns whether the error has a number of the range 2xxx.
-fn concerns_the_message(content: &Value) -> bool {
-    let by_name = content["error"].as_str().and_then(ErrorCode::from_name);
-    let by_number = content["code"].as_u64().and_then(ErrorCode::from_number);
-    by_name
-        .or(by_number)
-        .is_some_and(|error| (2000..3000).contains(&error.number()))
+fn concerns_the_message(error: &Envelope) -> bool {
+    let code = error.error_code();
+    code.is_some_and(|code| (2000..3000).contains(&code.number()))
 }
