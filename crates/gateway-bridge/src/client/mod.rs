@@ -5,7 +5,6 @@
 
 mod agent;
 mod connection;
-mod error;
 mod requester;
 #[cfg(test)]
 mod tests;
@@ -26,8 +25,7 @@ use egress::credential::Trust;
 use egress::{HttpClient, Request, ReqwestClient, address_policy};
 
 pub use agent::{AgentEvent, Ballot, Script, message_text};
-pub use connection::{ClientConnection, MessageSender, Welcome};
-pub use error::{ClientError, ClientErrorKind};
+pub use connection::{ClientConnection, ClientError, ClientErrorKind, MessageSender, Welcome};
 pub use requester::{Message, Reply, Requester};
 pub use watch::Observation;
 

@@ -1,25 +1,32 @@
 //! The connection: sends requests, and dispatches responses to callers and events to subscribers.
 //!
-//! All calls of an instance share it. One tokio task reads it (`reader.rs`); callers write to it directly.
+//! All calls of an instance share it. One tokio task reads it ([`run_reader`]); callers write to it directly.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use lru::LruCache;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
 
+use crate::settings::{Settings, is_keep_alive, without_token};
 use collective::{CloseCode, ErrorCode};
-use common::json::{self, Limits};
-use egress::websocket::Sender;
+use common::json;
+use common::json::Limits;
+use common::log::{Level, Log};
+use egress::websocket::{Frame, Receiver, Sender};
 use peer::{PeerError, PeerErrorKind, excerpt};
 
-use super::errors::{self, RequestError};
-use super::frames::{self, Incoming, RpcError};
-use super::run_event::{self, RunEvent, RunEventDecoder};
-use super::runs::RunCache;
-use super::subscriber::{RunEventReceiver, Subscriber};
+use super::protocol::RequestError;
+use super::protocol::{Incoming, RpcError};
+use super::run_event::{RunEvent, RunEventDecoder};
+use super::run_event::{RunEventReceiver, Subscriber};
+use super::{protocol, run_event};
 
 /// The maximum number of pending requests. The request that starts a run is pending until the run ends.
 const MAX_PENDING_REQUESTS: usize = 1024;
@@ -173,7 +180,7 @@ impl OpenClawConnection {
                     Ok(()) => answered.await,
                     Err(error) => {
                         self.state().pending.remove(&id);
-                        return Err(RequestError::Connection(errors::not_sent(&error)));
+                        return Err(RequestError::Connection(protocol::not_sent(&error)));
                     }
                 },
                 // The connection may end while the send is blocked.
@@ -218,7 +225,7 @@ impl OpenClawConnection {
             return Err(refused(ErrorCode::AgentBusy, message));
         }
         let id = state.next_id();
-        let frame = frames::request(&id.to_string(), method, params);
+        let frame = protocol::request(&id.to_string(), method, params);
         if frame.len() > self.max_frame_bytes {
             let message = format!(
                 "the encoded message has {} bytes, and the gateway accepts at most {}; send less, or send the file's URL",
@@ -236,7 +243,7 @@ impl OpenClawConnection {
         let Ok(text) = json::text(text.as_bytes()) else {
             return false;
         };
-        match frames::read(&text) {
+        match protocol::read(&text) {
             Some(Incoming::Response { id, answer }) => {
                 if let Ok(id) = id.parse() {
                     self.answer(id, answer);
@@ -384,7 +391,7 @@ impl State {
 
     fn close_error(&self) -> PeerError {
         let error = self.close_error.clone();
-        error.unwrap_or_else(|| errors::connection_lost("it ended"))
+        error.unwrap_or_else(|| protocol::connection_lost("it ended"))
     }
 
     /// Decodes an event for each subscriber of `run`. A subscriber that is too slow is removed.
@@ -407,4 +414,128 @@ impl State {
             self.subscribers.remove(run);
         }
     }
+}
+
+/// The maximum number of cached runs. The least recently queried one is evicted.
+const MAX_RUNS: usize = 128;
+
+/// The maximum size of a cached response, in bytes. Longer responses are requested from the gateway again.
+const MAX_RESPONSE_BYTES: usize = 64 * 1024;
+
+/// A cached run.
+#[derive(Debug, Clone)]
+pub(super) struct CachedRun {
+    /// The session of the run.
+    pub session_key: String,
+    /// The conversation of the run.
+    pub context: String,
+    /// The last response to the request that started the run.
+    pub response: Option<Value>,
+}
+
+/// The cached runs by id.
+#[derive(Debug)]
+pub(super) struct RunCache(LruCache<String, CachedRun>);
+
+impl Default for RunCache {
+    fn default() -> Self {
+        Self(LruCache::new(
+            NonZeroUsize::new(MAX_RUNS).unwrap_or(NonZeroUsize::MIN),
+        ))
+    }
+}
+
+impl RunCache {
+    /// Adds a run that starts.
+    pub(super) fn insert(&mut self, run: &str, session_key: &str, context: &str) {
+        let entry = CachedRun {
+            session_key: session_key.to_owned(),
+            context: context.to_owned(),
+            response: None,
+        };
+        self.0.push(run.to_owned(), entry);
+    }
+
+    /// Stores the final response of a run and its size in bytes.
+    fn set_response(&mut self, run: &str, response: &Value, bytes: usize) {
+        if let Some(run) = self.0.get_mut(run).filter(|_| bytes <= MAX_RESPONSE_BYTES) {
+            run.response = Some(response.clone());
+        }
+    }
+
+    /// Returns a cached run.
+    pub(super) fn get(&mut self, run: &str) -> Option<&CachedRun> {
+        self.0.get(run)
+    }
+}
+
+/// The number of invalid messages that closes the connection.
+const MAX_BAD_FRAMES: usize = 5;
+
+/// How long the gateway has to answer a close frame.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Reads until the connection ends. The gateway ticks at least every `period`. The client pings it after that much
+/// silence, and closes the connection after twice as much.
+pub(super) async fn run_reader(
+    connection: Arc<OpenClawConnection>,
+    mut receiver: Receiver,
+    settings: Arc<Settings>,
+    period: Duration,
+    shutdown: CancellationToken,
+    log: Arc<dyn Log>,
+) {
+    let mut received = Instant::now();
+    let mut ping_pending = false;
+    let mut invalid_frames = 0;
+    let error = loop {
+        let next = received + if ping_pending { period * 2 } else { period };
+        tokio::select! {
+            frame = receiver.next() => {
+                match frame {
+                    Frame::Text(text) if is_keep_alive(&text) => {}
+                    Frame::Text(text) if connection.handle_frame(&without_token(&text, &settings)) => {
+                        invalid_frames = 0;
+                    }
+                    Frame::Text(_) | Frame::Binary(_) => {
+                        invalid_frames += 1;
+                        log.log(Level::Debug, "ignored an invalid frame of the gateway");
+                        if invalid_frames >= MAX_BAD_FRAMES {
+                            let _ = timeout(CLOSE_TIMEOUT, connection.close()).await;
+                            break PeerError::new(
+                                PeerErrorKind::Gateway(ErrorCode::ProtocolError),
+                                format!("the gateway sent {MAX_BAD_FRAMES} invalid frames in a row"),
+                            );
+                        }
+                    }
+                    Frame::Ping | Frame::Pong => {}
+                    Frame::Closed { code, reason } => {
+                        let reason = without_token(&reason, &settings);
+                        break protocol::connection_lost(&protocol::closed(code, &reason));
+                    }
+                    Frame::Broken(error) => break protocol::connection_lost(&error.to_string()),
+                }
+                (received, ping_pending) = (Instant::now(), false);
+            }
+            () = sleep_until(next) => {
+                if ping_pending {
+                    break protocol::connection_lost(&format!("the gateway has been silent for {} ms", (period * 2).as_millis()));
+                }
+                ping_pending = true;
+                // A blocked send must not delay the check for the end.
+                let _ = timeout(period, connection.ping()).await;
+            }
+            () = shutdown.cancelled() => {
+                let close = async {
+                    connection.close().await;
+                    while !matches!(receiver.next().await, Frame::Closed { .. } | Frame::Broken(_)) {}
+                };
+                // The gateway may not answer in time; close anyway.
+                let _ = timeout(CLOSE_TIMEOUT, close).await;
+                break protocol::connection_lost("this client closed it");
+            }
+        }
+    };
+    log.log(Level::Debug, &error.message);
+    connection.mark_closed(error);
 }

@@ -4,11 +4,10 @@
 //! which the gateway keeps for a while; the gateway's task ledger on disk; and the history of the session.
 
 use serde_json::{Map, Value, json};
+use url::Url;
 
 use a2a::Task;
 use peer::PeerError;
-
-use super::media;
 
 /// The id of the artifact with the answer.
 pub(super) const ARTIFACT_ID: &str = "reply";
@@ -48,7 +47,7 @@ impl RunOutcome {
     #[must_use]
     pub(super) fn with_answer(mut self, text: Option<&str>) -> Self {
         let text = text.filter(|text| !text.is_empty());
-        self.parts.extend(text.map(media::text_part));
+        self.parts.extend(text.map(text_part));
         self
     }
 
@@ -103,7 +102,7 @@ impl RunOutcome {
         if !self.metadata.is_empty() {
             task["metadata"] = json!({ "openclaw": self.metadata });
         }
-        Task::read(task).map_err(super::errors::invalid_shape)
+        Task::read(task).map_err(super::protocol::invalid_shape)
     }
 }
 
@@ -114,7 +113,7 @@ pub(super) fn artifact(parts: &[Value]) -> Value {
 
 /// Returns an agent message with a status text.
 pub(super) fn message(text: &str) -> Value {
-    json!({ "kind": "message", "role": "agent", "messageId": "status", "parts": [media::text_part(text)] })
+    json!({ "kind": "message", "role": "agent", "messageId": "status", "parts": [text_part(text)] })
 }
 
 /// Reads the final response to `agent`.
@@ -136,9 +135,7 @@ pub(super) fn from_response(response: &Value) -> RunOutcome {
         // An agent that reports a problem in its answer has completed the run.
         _ => RunOutcome::new("completed").with_answer(reason),
     };
-    outcome
-        .parts
-        .extend(answers.into_iter().flat_map(media::parts_of));
+    outcome.parts.extend(answers.into_iter().flat_map(parts_of));
     outcome.metadata = metadata(response);
     outcome
 }
@@ -246,5 +243,119 @@ pub(super) fn find_answer(history: &Value, run: &str) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
+/// Returns a text part.
+pub(super) fn text_part(text: &str) -> Value {
+    json!({ "kind": "text", "text": text })
+}
+
+/// Returns the parts of a payload `{text, mediaUrl, mediaUrls}`.
+fn parts_of(payload: &Value) -> Vec<Value> {
+    let text = payload["text"].as_str().filter(|text| !text.is_empty());
+    let several = payload["mediaUrls"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
+    let mut media: Vec<&str> = several.iter().filter_map(Value::as_str).collect();
+    if let Some(one) = payload["mediaUrl"].as_str()
+        && !media.contains(&one)
+    {
+        media.insert(0, one);
+    }
+    text.map(text_part)
+        .into_iter()
+        .chain(media.into_iter().map(file_part))
+        .collect()
+}
+
+/// Returns the part of a file. Paths on the gateway's machine are private, so such a file is shown by name only.
+fn file_part(media: &str) -> Value {
+    let guess = |name: &str| mime_guess::from_path(name).first_raw();
+    match Url::parse(media) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") => {
+            let name = last_of(url.path());
+            let mut file = json!({ "uri": media });
+            if let Some(mime_type) = guess(name) {
+                file["mimeType"] = mime_type.into();
+            }
+            if !name.is_empty() {
+                file["name"] = name.into();
+            }
+            json!({ "kind": "file", "file": file })
+        }
+        Ok(url) if url.scheme() == "data" => data_url(url.path()),
+        _ => text_part(&format!(
+            "[The agent made the file {}. It stays on the gateway's machine; the gateway does not transfer it.]",
+            last_of(media)
+        )),
+    }
+}
+
+/// Parses `TYPE;base64,BYTES`, the part of a data URL after `data:`.
+fn data_url(rest: &str) -> Value {
+    let (head, bytes) = rest.split_once(',').unwrap_or((rest, ""));
+    match head.strip_suffix(";base64") {
+        Some(mime_type) if !mime_type.is_empty() => {
+            json!({ "kind": "file", "file": { "bytes": bytes, "mimeType": mime_type } })
+        }
+        Some(_) => json!({ "kind": "file", "file": { "bytes": bytes } }),
+        None => text_part("[The agent made a file in an unreadable encoding.]"),
+    }
+}
+
+/// Returns the text after the last `/` or `\`.
+fn last_of(path: &str) -> &str {
+    path.rsplit(['/', '\\']).next().unwrap_or(path)
+}
+
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod media_tests {
+    use super::*;
+
+    #[test]
+    fn media_urls_become_files_with_their_types() {
+        let payload = json!({"text": "See.", "mediaUrl": "https://example.com/a/pic.png?size=2", "mediaUrls": null});
+        assert_eq!(
+            parts_of(&payload),
+            [
+                json!({"kind": "text", "text": "See."}),
+                json!({"kind": "file", "file": {"uri": "https://example.com/a/pic.png?size=2", "name": "pic.png", "mimeType": "image/png"}})
+            ]
+        );
+    }
+
+    #[test]
+    fn repeated_media_url_is_one_file() {
+        let payload = json!({"mediaUrl": "https://e.com/a.mp3", "mediaUrls": ["https://e.com/a.mp3", "https://e.com/b"]});
+        let parts = parts_of(&payload);
+        assert_eq!(parts.len(), 2);
+        assert_eq!(parts[0]["file"]["mimeType"], "audio/mpeg");
+        assert_eq!(parts[1]["file"].get("mimeType"), None);
+    }
+
+    #[test]
+    fn data_url_stays_bytes() {
+        let payload = json!({"mediaUrl": "data:image/png;base64,iVBORw0="});
+        assert_eq!(
+            parts_of(&payload),
+            [json!({"kind": "file", "file": {"bytes": "iVBORw0=", "mimeType": "image/png"}})]
+        );
+    }
+
+    #[test]
+    fn hides_path_of_gateway_machine() {
+        for path in [
+            "/home/user1/.openclaw/media/x.png",
+            "file:///home/user1/x.png",
+            "C:\\Users\\user1\\x.png",
+            "./media/x.png",
+        ] {
+            let part = parts_of(&json!({"mediaUrl": path}))[0].to_string();
+            assert!(
+                part.contains("x.png") && !part.contains("user1") && !part.contains("media/"),
+                "{part}"
+            );
+        }
+    }
+}

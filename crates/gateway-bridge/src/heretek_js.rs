@@ -3,31 +3,29 @@
 //! Used only if `gateway.dialect` is `heretek-js`. The client registers as an agent and receives replies under that
 //! name. The gateway takes a message's sender from the URL, so it authenticates no sender. The rest is in `a2a_v1/`.
 
-mod frames;
-
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tokio::time::timeout_at;
 
-use collective::{ErrorCode, FRAME_LIMITS};
+use collective::{Envelope, EnvelopeError, ErrorCode, FRAME_LIMITS, GATEWAY, Kind};
 use common::environment::Environment;
 use common::json;
 use common::log::Log;
 use egress::websocket::{Frame, Opened};
 use peer::{PeerError, excerpt};
 
-use super::GatewayLink;
-use super::a2a_v1::{self, A2aV1Connection, DialectCodec};
-use super::dial::{self, DialedSocket, broken, failed};
+use super::a2a_v1::{A2aV1Connection, DialectCodec};
+use super::dial::{DialedSocket, broken, failed};
 use super::pending_tasks::PendingTasks;
 use super::settings::{Settings, without_token};
+use super::{GatewayLink, a2a_v1, dial};
 
 const HERETEK_JS: DialectCodec = DialectCodec {
     dialect: "heretek-js",
     has_triad: false,
-    encode: frames::encode,
-    decode: frames::decode,
+    encode,
+    decode,
 };
 
 /// Registers with the gateway and spawns the reader.
@@ -91,7 +89,7 @@ async fn register(
             continue;
         };
         match frame.get("type").and_then(Value::as_str) {
-            Some("registered") => return Ok(frames::names(&frame, "connectedAgents")),
+            Some("registered") => return Ok(names(&frame, "connectedAgents")),
             Some("error") => {
                 let reason = frame
                     .get("error")
@@ -110,6 +108,85 @@ fn registration_refused(reason: &str, settings: &Settings) -> PeerError {
         settings.display_url()
     );
     failed(ErrorCode::ConnectionRefused, message)
+}
+
+/// Encodes an envelope in this gateway's dialect.
+pub(super) fn encode(envelope: Envelope) -> String {
+    match envelope.kind() {
+        Kind::Discovery => json!({"type": "discover"}).to_string(),
+        // The gateway forwards messages unchanged and looks for the correlation id outside the content; agents look in
+        // either place.
+        Kind::Message => {
+            let correlation_id = envelope.correlation_id().map(str::to_owned);
+            envelope.with("correlationId", correlation_id).to_text()
+        }
+        _ => envelope.to_text(),
+    }
+}
+
+/// Converts a frame of this gateway to an envelope.
+pub(super) fn decode(frame: &str) -> Result<Envelope, EnvelopeError> {
+    let Ok(value) = json::from_str::<Value>(frame, FRAME_LIMITS) else {
+        return Envelope::parse(frame);
+    };
+    match value.get("type").and_then(Value::as_str) {
+        Some("discover") => {
+            let agents = agents(&value);
+            Ok(Envelope::new(Kind::Discovery, json!({"agents": agents})))
+        }
+        Some("error") => Envelope::from_value(with_code(value)),
+        _ => Envelope::from_value(value),
+    }
+}
+
+/// Returns the agents that are or were connected.
+fn agents(discovered: &Value) -> Vec<Value> {
+    let connected = names(discovered, "connectedAgents");
+    let offline = names(discovered, "registeredAgents").into_iter();
+    let offline = offline.filter(|name| !connected.contains(name));
+    let offline: Vec<_> = offline
+        .map(|name| json!({"name": name, "status": "offline"}))
+        .collect();
+    let online = connected
+        .iter()
+        .map(|name| json!({"name": name, "status": "online"}));
+    online.chain(offline).collect()
+}
+
+/// Returns the names in a list of names or of objects with a name.
+pub(super) fn names(frame: &Value, field: &str) -> Vec<String> {
+    let listed = frame
+        .get(field)
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    let named = listed.filter_map(|one| {
+        one.as_str()
+            .or_else(|| one.get("agentId").and_then(Value::as_str))
+    });
+    named.map(str::to_owned).collect()
+}
+
+/// Adds an error code of the registry: this gateway sends only texts.
+fn with_code(mut error: Value) -> Value {
+    let text = error
+        .get("error")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned();
+    let code = match &*text {
+        text if text.ends_with("is not connected") => ErrorCode::AgentOffline,
+        "Invalid JSON format" => ErrorCode::InvalidJson,
+        "Target agent required" | "Agent ID required for registration" => ErrorCode::MissingField,
+        "Unauthorized" => ErrorCode::AuthFailed,
+        _ => return error,
+    };
+    // These are the texts of the gateway itself, which adds the sender to the frames of agents.
+    if error.get("from").is_none() {
+        error["from"] = GATEWAY.into();
+    }
+    error["content"] = json!({"error": code.name(), "message": text, "code": code.number()});
+    error
 }
 
 #[cfg(test)]

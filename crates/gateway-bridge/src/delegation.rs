@@ -1,20 +1,76 @@
-//! The file with the delegation of each session.
+//! The depth of delegation: how many agents passed the work on before it reaches a peer.
 //!
-//! Format: `{"version": 1, "sessions": [{"session", "hop", "chain"}]}`, the newest session last. Writers replace the
-//! whole file, so a reader sees the old or the new version. Only its owner may read it.
+//! Every message carries `{"hop", "chain"}` in its metadata under [`METADATA_KEY`]. `hop` counts the delegations up to
+//! and including this message, so it is 1 for a sender with work of its own. `chain` identifies the chain. An agent
+//! that receives the message and delegates further sends `hop` + 1 under the same `chain`.
+//!
+//! The host supplies the delegation of a session. Some hosts send it with each call. For OpenClaw, [`DelegationFile`] stores
+//! it by session key in a file of the state directory, and [`DelegationLookup`] reads it.
+//!
+//! Format of the file: `{"version": 1, "sessions": [{"session", "hop", "chain"}]}`, the newest session last. Writers replace
+//! the whole file, so a reader sees the old or the new version. Only its owner may read it.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
-use std::io::{self, Read as _, Write as _};
+use std::fs::File;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+use std::{fs, io};
 
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use common::files;
 use common::log::{Level, Log};
 
-use super::Delegation;
+/// The metadata key of a delegation.
+pub const METADATA_KEY: &str = "openclaw-remote-agent/delegation";
+
+/// The maximum length of a chain id that is passed on, in bytes. A longer id is ignored.
+const MAX_CHAIN_BYTES: usize = 128;
+
+/// The position of a message in a chain of delegations.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delegation {
+    /// The number of delegations, this message included.
+    pub hop: u64,
+    /// The id of the chain, if known.
+    pub chain: Option<String>,
+}
+
+impl Delegation {
+    /// Reads `{"hop", "chain"}`; `None` if `hop` is not a whole number. An invalid `chain` is ignored.
+    /// Accepts numbers such as `1.0`, which protobuf produces.
+    pub fn read(value: &Value) -> Option<Self> {
+        let hop = common::json::whole_number(value.get("hop")?)?;
+        let chain = value.get("chain").and_then(Value::as_str);
+        let chain = chain.filter(|name| is_name(name)).map(str::to_owned);
+        Some(Self { hop, chain })
+    }
+
+    /// Returns the delegation of the next message. `incoming` is the delegation of the message that the sender works on.
+    /// `fresh` creates the id of a new or unnamed chain, as 32 hexadecimal digits.
+    pub fn next(incoming: Option<Self>, fresh: impl FnOnce() -> Uuid) -> Self {
+        let (hop, chain) = incoming.map_or((0, None), |known| (known.hop, known.chain));
+        Self {
+            hop: hop.saturating_add(1),
+            chain: chain.or_else(|| Some(fresh().simple().to_string())),
+        }
+    }
+
+    /// Returns the delegation in the format of message metadata.
+    pub fn json(&self) -> Value {
+        match &self.chain {
+            Some(chain) => json!({ "hop": self.hop, "chain": chain }),
+            None => json!({ "hop": self.hop }),
+        }
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    (1..=MAX_CHAIN_BYTES).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
+}
 
 /// The maximum number of sessions in the file. The oldest record is removed first.
 pub const MAX_SESSIONS: usize = 1000;
@@ -37,7 +93,7 @@ pub struct DelegationFile {
 
 /// Identifies one version of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct FileVersion {
+struct FileVersion {
     modified: Option<SystemTime>,
     bytes: u64,
     inode: u64,
@@ -45,7 +101,7 @@ pub(super) struct FileVersion {
 
 impl FileVersion {
     /// Returns the modification time of the file, if the file system has one.
-    pub(super) fn modified(&self) -> Option<SystemTime> {
+    fn modified(&self) -> Option<SystemTime> {
         self.modified
     }
 }
@@ -126,7 +182,7 @@ impl DelegationFile {
     }
 
     /// Returns the version of the file, or `None` if it does not exist.
-    pub(super) fn stamp(&self) -> Option<FileVersion> {
+    fn stamp(&self) -> Option<FileVersion> {
         let metadata = fs::metadata(&self.path).ok()?;
         #[cfg(unix)]
         let inode = std::os::unix::fs::MetadataExt::ino(&metadata);
@@ -169,7 +225,7 @@ impl DelegationFile {
 }
 
 /// Indexes the sessions by key, for repeated lookups in one version of the file.
-pub(super) fn by_session(all: Vec<(String, Delegation)>) -> HashMap<String, Delegation> {
+fn by_session(all: Vec<(String, Delegation)>) -> HashMap<String, Delegation> {
     all.into_iter().collect()
 }
 
@@ -200,3 +256,92 @@ fn parse_sessions(text: &str) -> Result<Vec<(String, Delegation)>, String> {
     };
     Ok(sessions.iter().filter_map(read).collect())
 }
+
+/// The resolution of modification times in a file system. A second write within this time may not change the modification
+/// time.
+const MTIME_GRANULARITY: Duration = Duration::from_secs(2);
+
+/// Looks up delegations and caches the newest version of the file.
+#[derive(Debug, Default)]
+pub struct DelegationLookup {
+    cached: Arc<Mutex<Option<CachedFile>>>,
+}
+
+#[derive(Debug)]
+struct CachedFile {
+    file: DelegationFile,
+    stamp: Option<FileVersion>,
+    sessions: HashMap<String, Delegation>,
+    /// Whether the file was unchanged for [`MTIME_GRANULARITY`] before it was read, so that its modification time detects
+    /// later changes.
+    calm: bool,
+}
+
+impl DelegationLookup {
+    /// Returns the delegation of a session, from the file in the state directory `state_dir`. Returns `None` without a
+    /// file. Also returns `None` for an unusable file, and logs that once per version. `now` is the time of day. Needs
+    /// a tokio runtime.
+    pub async fn find(
+        &self,
+        state_dir: &Path,
+        session: &str,
+        now: SystemTime,
+        log: &Arc<dyn Log>,
+    ) -> Option<Delegation> {
+        if !state_dir.is_absolute() {
+            let message = format!(
+                "the host's state directory `{}` is not an absolute path; delegations are unknown",
+                state_dir.display()
+            );
+            log.log(Level::Warn, &message);
+            return None;
+        }
+        let cached = Arc::clone(&self.cached);
+        let (state_dir, session) = (PathBuf::from(state_dir), session.to_owned());
+        let shared_log = Arc::clone(log);
+        let lookup = tokio::task::spawn_blocking(move || {
+            let mut cached = cached.lock().unwrap_or_else(PoisonError::into_inner);
+            let known = current(
+                &mut cached,
+                DelegationFile::of_host(&state_dir),
+                now,
+                &*shared_log,
+            );
+            known.sessions.get(&session).cloned()
+        });
+        lookup.await.ok().flatten()
+    }
+}
+
+/// Returns the newest version of `file`, from the cache if it is current.
+fn current<'a>(
+    cached: &'a mut Option<CachedFile>,
+    file: DelegationFile,
+    now: SystemTime,
+    log: &dyn Log,
+) -> &'a CachedFile {
+    let stamp = file.stamp();
+    let before = cached.take().filter(|cached| cached.file == file);
+    let same = before.as_ref().is_some_and(|cached| cached.stamp == stamp);
+    if let Some(before) = before.filter(|cached| same && cached.calm) {
+        return cached.insert(before);
+    }
+    let sessions = file.read().unwrap_or_else(|error| {
+        if !same {
+            let message = format!("{error}; until it is repaired, no session counts as delegated");
+            log.log(Level::Warn, &message);
+        }
+        Vec::new()
+    });
+    let written = stamp.as_ref().and_then(FileVersion::modified);
+    let age = written.and_then(|written| now.duration_since(written).ok());
+    cached.insert(CachedFile {
+        file,
+        calm: stamp.is_none() || age.is_some_and(|age| age >= MTIME_GRANULARITY),
+        stamp,
+        sessions: by_session(sessions),
+    })
+}
+
+#[cfg(test)]
+mod tests;
