@@ -13,9 +13,9 @@ use http::header::{
 use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::access::Identity;
+use super::agent::RunStatus;
 use super::connection;
 use super::state::GatewayState;
-use super::status::RunStatus;
 use collective::SUBPROTOCOL;
 use common::environment::Environment;
 

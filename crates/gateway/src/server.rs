@@ -13,19 +13,19 @@ use common::environment::Environment;
 use common::log::{Level, Log};
 use egress::{HttpClient, NetError, ReqwestClient};
 use http_server::serve::{ConnectionConfig, serve};
+use http_server::tls;
+use http_server::tls::{TlsFile, TlsFiles};
 
 use super::access::Keyring;
 use super::audit::Audit;
-use super::config::ServerConfig;
-use super::error::RequestError;
-use super::frames;
+use super::config::{ServerConfig, TlsConfig};
+use super::frames::RequestError;
 use super::local::LocalAgent;
 use super::outbox::Close;
-use super::probe::{self, Occupant};
+use super::probe::Occupant;
 use super::sessions::{SessionError, Sessions};
-use super::state::{GatewayState, StateParts};
-use super::timeouts::Timeouts;
-use super::{tls, upgrade};
+use super::state::{GatewayState, StateParts, Timeouts};
+use super::{frames, probe, upgrade};
 
 /// The maximum number of unauthenticated connections. A further connection evicts the one that was idle longest.
 const MAX_UNAUTHENTICATED: usize = 512;
@@ -100,7 +100,7 @@ impl Server {
         timeouts: Timeouts,
     ) -> Result<Self, StartError> {
         let keyring = Keyring::load(&config)?;
-        let tls = config.tls.as_ref().map(tls::acceptor).transpose()?;
+        let tls = config.tls.as_ref().map(tls_acceptor).transpose()?;
         let net: Arc<dyn HttpClient> = Arc::new(ReqwestClient::new()?);
         let listener = listen(config.listen, &*net).await?;
         let address = listener.local_addr().map_err(|error| StartError::Listen {
@@ -210,3 +210,26 @@ async fn shut_down(state: &Arc<GatewayState>) {
     });
     let _ = tokio::time::timeout(limit, flush).await;
 }
+
+/// Creates the TLS acceptor. Requests client certificates if `files` names client authorities.
+///
+/// # Errors
+/// The first unusable file, with its JSON Pointer in the configuration. The error never contains the content of a file.
+pub(super) fn tls_acceptor(files: &TlsConfig) -> Result<TlsAcceptor, ConfigError> {
+    let files = TlsFiles {
+        certificates: &files.cert_file,
+        key: &files.key_file,
+        client_authorities: files.client_ca_file.as_deref(),
+    };
+    tls::acceptor(&files).map_err(|error| {
+        let key = match error.file {
+            TlsFile::Certificates => "certFile",
+            TlsFile::Key => "keyFile",
+            TlsFile::ClientAuthorities => "clientCaFile",
+        };
+        ConfigError::at(format!("/tls/{key}"), error.to_string())
+    })
+}
+
+#[cfg(test)]
+mod tests;

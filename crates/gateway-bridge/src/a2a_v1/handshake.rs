@@ -19,9 +19,8 @@ use common::log::Log;
 use egress::websocket::{Frame, Receiver};
 use peer::excerpt;
 
-use super::HandshakeError;
 use super::connection::{A2A_V1, A2aV1Connection};
-use super::errors;
+use super::{HandshakeError, errors};
 
 /// The time to wait for a response to the credential. A gateway without authentication sends its acknowledgement
 /// instead.

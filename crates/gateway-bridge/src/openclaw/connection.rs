@@ -22,10 +22,8 @@ use common::log::{Level, Log};
 use egress::websocket::{Frame, Receiver, Sender};
 use peer::{PeerError, PeerErrorKind, excerpt};
 
-use super::protocol::RequestError;
-use super::protocol::{Incoming, RpcError};
-use super::run_event::{RunEvent, RunEventDecoder};
-use super::run_event::{RunEventReceiver, Subscriber};
+use super::protocol::{Incoming, RequestError, RpcError};
+use super::run_event::{RunEvent, RunEventDecoder, RunEventReceiver, Subscriber};
 use super::{protocol, run_event};
 
 /// The maximum number of pending requests. The request that starts a run is pending until the run ends.

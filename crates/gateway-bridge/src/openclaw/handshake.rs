@@ -17,11 +17,9 @@ use common::log::Log;
 use egress::websocket::{Frame, Opened};
 use peer::PeerError;
 
-use super::OpenClaw;
-use super::connection;
 use super::connection::OpenClawConnection;
-use super::protocol;
 use super::protocol::Incoming;
+use super::{OpenClaw, connection, protocol};
 
 /// The version of the protocol.
 const PROTOCOL_VERSION: u64 = 4;

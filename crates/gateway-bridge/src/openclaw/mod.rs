@@ -26,8 +26,7 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use a2a::Part;
-use a2a::{Reply, SendRequest, Task};
+use a2a::{Part, Reply, SendRequest, Task};
 use common::environment::Environment;
 use common::log::Log;
 use peer::{BoxFuture, EventStream, Member, PeerError};
@@ -37,9 +36,7 @@ use connection::OpenClawConnection;
 use handshake::GatewayPolicy;
 use outcome::RunOutcome;
 use runs::StartedRun;
-use stream::RunEventMapper;
-use stream::RunStream;
-use stream::RunSubscription;
+use stream::{RunEventMapper, RunStream, RunSubscription};
 
 pub(crate) use handshake::handshake;
 pub use message::is_space;

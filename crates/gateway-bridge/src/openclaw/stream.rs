@@ -9,12 +9,10 @@ use a2a::Event;
 use peer::{BoxFuture, EventStream, NextEvent, PeerError};
 
 use super::connection::OpenClawConnection;
-use super::outcome::text_part;
-use super::outcome::{ARTIFACT_ID, RunOutcome, artifact, from_response, message};
+use super::outcome::{ARTIFACT_ID, RunOutcome, artifact, from_response, message, text_part};
 use super::protocol;
 use super::protocol::{RequestError, invalid_shape};
-use super::run_event::RunEventReceiver;
-use super::run_event::{RunEvent, ToolUse};
+use super::run_event::{RunEvent, RunEventReceiver, ToolUse};
 
 /// A subscription to one run. Dropping it does not stop the run.
 pub(super) struct RunSubscription {

@@ -4,6 +4,8 @@
 //! stores 256 tasks for a day, with a total size of at most eight times the frame size. It never evicts a task with a
 //! subscriber.
 
+mod task;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,8 +22,6 @@ use collective::{ErrorCode, MAX_FRAME_BYTES};
 use peer::{BoxFuture, Delivered, EventStream, NextEvent, PeerError, PeerErrorKind};
 
 pub(super) use task::{AwaitGuard, PendingTask, Resend, TaskKind, TaskOutcome};
-
-mod task;
 
 /// The maximum number of tasks.
 const MAX_TASKS: usize = 256;

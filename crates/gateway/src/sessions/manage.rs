@@ -6,12 +6,14 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read as _, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::line::{self, Event, Reader, Scanner};
-use super::name::{ACTIVE, ARCHIVE, EXTENSION, SessionKey, file_stem, is_agent_name};
+use super::line::{Event, Reader, Scanner};
 use super::store::for_each_name;
-use super::{Entry, SessionError, Sessions, lock};
-use common::files;
-use common::json::{self, Limits};
+use super::{
+    ACTIVE, ARCHIVE, EXTENSION, Entry, SessionError, SessionKey, Sessions, file_stem,
+    is_agent_name, line, lock,
+};
+use common::json::Limits;
+use common::{files, json};
 
 /// Metadata of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,13 +12,9 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use super::line::{self, Event};
-use super::name::SessionKey;
-use super::queue::{PendingLine, Reply};
-use super::quota::FILE_BYTES;
-use super::scan::SessionMeta;
-use super::store::Store;
-use super::{SessionError, lock};
+use super::line::{Event, SessionMeta};
+use super::store::{FILE_BYTES, PendingLine, Reply, Store};
+use super::{SessionError, SessionKey, line, lock};
 use crate::config::Fsync;
 use common::files;
 use common::log::Level;

@@ -47,7 +47,7 @@ async fn handshake(
 async fn connections_use_the_configured_certificate() {
     let authority = Authority::new();
     authority.signed("gateway.example");
-    let acceptor = acceptor(&files(&authority, "gateway.example", false)).unwrap();
+    let acceptor = tls_acceptor(&files(&authority, "gateway.example", false)).unwrap();
     let received = handshake(acceptor, authority.client(None)).await;
     assert_eq!(received, Ok(None));
 }
@@ -59,7 +59,7 @@ async fn client_certificate_of_the_authority_is_accepted() {
     let files = files(&authority, "gateway.example", true);
     let own = authority.signed("beta");
     let shown = own.0.to_vec();
-    let known = handshake(acceptor(&files).unwrap(), authority.client(Some(own))).await;
+    let known = handshake(tls_acceptor(&files).unwrap(), authority.client(Some(own))).await;
     assert_eq!(known, Ok(Some(shown)));
 }
 
@@ -68,11 +68,15 @@ async fn refuses_missing_or_foreign_client_certificate() {
     let authority = Authority::new();
     authority.signed("gateway.example");
     let files = files(&authority, "gateway.example", true);
-    let none = handshake(acceptor(&files).unwrap(), authority.client(None)).await;
+    let none = handshake(tls_acceptor(&files).unwrap(), authority.client(None)).await;
     let error = none.unwrap_err();
     assert!(error.contains("peer sent no certificates"), "{error}");
     let stranger = Authority::new().signed("beta");
-    let other = handshake(acceptor(&files).unwrap(), authority.client(Some(stranger))).await;
+    let other = handshake(
+        tls_acceptor(&files).unwrap(),
+        authority.client(Some(stranger)),
+    )
+    .await;
     let error = other.unwrap_err();
     assert!(error.contains("invalid peer certificate"), "{error}");
 }
@@ -83,11 +87,11 @@ fn unusable_files_are_named_without_content() {
     authority.signed("a");
     authority.signed("b");
     let good = files(&authority, "a", true);
-    acceptor(&good).map(drop).unwrap();
+    tls_acceptor(&good).map(drop).unwrap();
     let with = |change: &dyn Fn(&mut TlsConfig)| {
         let mut files = good.clone();
         change(&mut files);
-        let error = acceptor(&files).map(drop).unwrap_err();
+        let error = tls_acceptor(&files).map(drop).unwrap_err();
         assert!(!error.message.contains("BEGIN"), "{error}");
         (error.path, error.message)
     };
