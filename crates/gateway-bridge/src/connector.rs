@@ -18,6 +18,12 @@ use super::pending_tasks::PendingTasks;
 use super::settings::{DialectChoice, Settings};
 use super::{GatewayLink, a2a_v1, dial, heretek_js, openclaw};
 
+/// The maximum number of attempts of a call.
+const MAX_ATTEMPTS: u32 = 5;
+
+const MIN_DELAY: Duration = Duration::from_secs(1);
+const MAX_DELAY: Duration = Duration::from_secs(30);
+
 type Attempt = Shared<BoxFuture<'static, Result<Arc<dyn GatewayLink>, PeerError>>>;
 
 /// Opens and holds the connection.
@@ -314,12 +320,6 @@ fn is_transient(error: &PeerError) -> bool {
 fn shutdown_error() -> PeerError {
     failed(ErrorCode::ConnectionRefused, "the plugin was shut down")
 }
-
-/// The maximum number of attempts of a call.
-const MAX_ATTEMPTS: u32 = 5;
-
-const MIN_DELAY: Duration = Duration::from_secs(1);
-const MAX_DELAY: Duration = Duration::from_secs(30);
 
 /// The connection attempts of one call. A call that is still waiting after the last one makes one more, after the longest
 /// pause.

@@ -30,6 +30,23 @@ pub const METADATA_KEY: &str = "openclaw-remote-agent/delegation";
 /// The maximum length of a chain id that is passed on, in bytes. A longer id is ignored.
 const MAX_CHAIN_BYTES: usize = 128;
 
+/// The maximum number of sessions in the file. The oldest record is removed first.
+pub const MAX_SESSIONS: usize = 1000;
+
+/// The maximum length of a session key, in bytes.
+pub const MAX_SESSION_KEY_BYTES: usize = 1024;
+
+/// The maximum size of the file. An escaped character takes up to six bytes. This code never writes a larger file.
+const MAX_FILE_BYTES: u64 = (MAX_SESSIONS * (MAX_SESSION_KEY_BYTES + 256) * 6) as u64;
+
+/// The directory below the state directory.
+const DIR_NAME: &str = "remote-agent";
+const FILE_NAME: &str = "delegations.json";
+
+/// The resolution of modification times in a file system. A second write within this time may not change the modification
+/// time.
+const MTIME_GRANULARITY: Duration = Duration::from_secs(2);
+
 /// The position of a message in a chain of delegations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delegation {
@@ -71,19 +88,6 @@ impl Delegation {
 fn is_name(name: &str) -> bool {
     (1..=MAX_CHAIN_BYTES).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
 }
-
-/// The maximum number of sessions in the file. The oldest record is removed first.
-pub const MAX_SESSIONS: usize = 1000;
-
-/// The maximum length of a session key, in bytes.
-pub const MAX_SESSION_KEY_BYTES: usize = 1024;
-
-/// The maximum size of the file. An escaped character takes up to six bytes. This code never writes a larger file.
-const MAX_FILE_BYTES: u64 = (MAX_SESSIONS * (MAX_SESSION_KEY_BYTES + 256) * 6) as u64;
-
-/// The directory below the state directory.
-const DIR_NAME: &str = "remote-agent";
-const FILE_NAME: &str = "delegations.json";
 
 /// The delegation file at one path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -256,10 +260,6 @@ fn parse_sessions(text: &str) -> Result<Vec<(String, Delegation)>, String> {
     };
     Ok(sessions.iter().filter_map(read).collect())
 }
-
-/// The resolution of modification times in a file system. A second write within this time may not change the modification
-/// time.
-const MTIME_GRANULARITY: Duration = Duration::from_secs(2);
 
 /// Looks up delegations and caches the newest version of the file.
 #[derive(Debug, Default)]

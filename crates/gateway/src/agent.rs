@@ -11,6 +11,12 @@ use super::sessions;
 /// The maximum length of an exit reason, in characters.
 const MAX_REASON_CHARS: usize = 500;
 
+/// Reserved names.
+const RESERVED: [&str; 2] = [GATEWAY, "triad"];
+
+/// The prefix of the ids of connections.
+pub(super) const CLIENT_ID_PREFIX: &str = "client-";
+
 /// The status of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Status {
@@ -96,12 +102,6 @@ impl RunStatus {
         status
     }
 }
-
-/// Reserved names.
-const RESERVED: [&str; 2] = [GATEWAY, "triad"];
-
-/// The prefix of the ids of connections.
-pub(super) const CLIENT_ID_PREFIX: &str = "client-";
 
 /// Validates an agent's name. Names appear in lists, paths and targets.
 ///

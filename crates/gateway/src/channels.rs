@@ -15,6 +15,21 @@ use super::connected_client::Client;
 use super::frames;
 use super::frames::RequestError;
 
+/// The number of events that the gateway keeps for resubscribing clients.
+const RECENT_EVENTS: usize = 512;
+
+/// The maximum number of subscribers. The gateway sends each event to all of them at once.
+const MAX_SUBSCRIBERS: usize = 64;
+
+/// The maximum number of subscribers of one identity, so that one identity cannot occupy all slots.
+const MAX_SUBSCRIBERS_PER_IDENTITY: usize = 8;
+
+/// The maximum length of a text in an event, in characters.
+const MAX_TEXT_CHARS: usize = 2000;
+
+/// The maximum length of an id in an event, in characters.
+const MAX_ID_CHARS: usize = 128;
+
 /// A channel that clients subscribe to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Channel {
@@ -109,21 +124,6 @@ impl Subscriptions {
         }
     }
 }
-
-/// The number of events that the gateway keeps for resubscribing clients.
-const RECENT_EVENTS: usize = 512;
-
-/// The maximum number of subscribers. The gateway sends each event to all of them at once.
-const MAX_SUBSCRIBERS: usize = 64;
-
-/// The maximum number of subscribers of one identity, so that one identity cannot occupy all slots.
-const MAX_SUBSCRIBERS_PER_IDENTITY: usize = 8;
-
-/// The maximum length of a text in an event, in characters.
-const MAX_TEXT_CHARS: usize = 2000;
-
-/// The maximum length of an id in an event, in characters.
-const MAX_ID_CHARS: usize = 128;
 
 /// The events of a gateway and their subscribers.
 pub(super) struct EventFeed {

@@ -14,6 +14,9 @@ use http_server::serve::Connection;
 use super::access::{Authenticated, Identity};
 use super::outbox::Outbox;
 
+/// The maximum number of pending requests of one client.
+const MAX_PENDING: usize = 4096;
+
 /// A connected client: its identity, the agents it serves, its outbox and its pending requests.
 pub(super) struct Client {
     id: Arc<str>,
@@ -210,9 +213,6 @@ impl fmt::Debug for Client {
             .finish_non_exhaustive()
     }
 }
-
-/// The maximum number of pending requests of one client.
-const MAX_PENDING: usize = 4096;
 
 /// A message whose sender waits for a reply.
 #[derive(Debug, Clone)]

@@ -3,20 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use egress::{
-    BoxFuture, HttpClient, NetError, NetFault, Request, Response, Sent, Upgrade, websocket,
-};
+use egress::{BoxFuture, HttpClient, NetError, NetFault, Request, Response, Sent, Upgrade};
 use futures_util::stream;
-use http::header::{
-    CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, UPGRADE,
-};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::StatusCode;
+use http::header::SEC_WEBSOCKET_KEY;
 
 use super::access::Identity;
 use super::agent::RunStatus;
 use super::connection;
 use super::state::GatewayState;
-use collective::SUBPROTOCOL;
+use super::upgrade::switching_headers;
 use common::environment::Environment;
 
 /// The buffer size of each direction.
@@ -86,22 +82,9 @@ impl LocalNet {
         self.state
             .tasks
             .spawn(connection::serve(state, client, server_stream));
-        let accept = HeaderValue::try_from(websocket::accept(key));
-        let accept = accept.map_err(|_| failed("the key of the WebSocket is no header"))?;
-        let headers: HeaderMap = [
-            (CONNECTION, HeaderValue::from_static("Upgrade")),
-            (UPGRADE, HeaderValue::from_static("websocket")),
-            (SEC_WEBSOCKET_ACCEPT, accept),
-            (
-                SEC_WEBSOCKET_PROTOCOL,
-                HeaderValue::from_static(SUBPROTOCOL),
-            ),
-        ]
-        .into_iter()
-        .collect();
         Ok(Upgrade {
             status: StatusCode::SWITCHING_PROTOCOLS,
-            headers,
+            headers: switching_headers(key, true),
             stream: Some(Box::new(client_stream)),
             body: Box::pin(stream::empty()),
         })

@@ -40,6 +40,9 @@ const MAX_GUESSES: u32 = 10;
 /// The time after which an address may send one more wrong token.
 const GUESS_INTERVAL: Duration = Duration::from_secs(2);
 
+/// The maximum number of concurrent requests to services.
+const MAX_CONCURRENT_REQUESTS: usize = 64;
+
 /// The state that all connections share.
 pub(super) struct GatewayState {
     pub(super) config: ServerConfig,
@@ -346,9 +349,6 @@ impl GatewayState {
         });
     }
 }
-
-/// The maximum number of concurrent requests to services.
-const MAX_CONCURRENT_REQUESTS: usize = 64;
 
 /// The configured services.
 pub(super) struct ServiceCatalog {

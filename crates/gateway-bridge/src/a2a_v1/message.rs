@@ -27,6 +27,10 @@ const MAX_ID_CHARS: usize = 128;
 /// Metadata keys that the bridge sets itself and callers cannot override.
 const RESERVED_METADATA: [&str; 2] = ["correlationId", "requiresResponse"];
 
+/// The prefix of proposal ids. The bridge keeps an id with this prefix: a gateway repeats its decision for a repeated
+/// proposal with the same id (H-45).
+const PROPOSAL_ID_PREFIX: &str = "prop-";
+
 /// Sends one message and stores its task.
 ///
 /// # Errors
@@ -216,10 +220,6 @@ pub(super) async fn resend(
         entry.finish(TaskOutcome::Failed(error));
     }
 }
-
-/// The prefix of proposal ids. The bridge keeps an id with this prefix: a gateway repeats its decision for a repeated
-/// proposal with the same id (H-45).
-const PROPOSAL_ID_PREFIX: &str = "prop-";
 
 /// Sends a proposal and stores its task. Fails only if nothing was sent.
 pub(super) async fn propose(

@@ -24,6 +24,9 @@ const MAX_BAD_FRAMES: usize = 5;
 /// The maximum number of unanswered pings. The connection closes when the next one is due.
 const MAX_UNANSWERED_PINGS: usize = 2;
 
+/// The timeout of a caller that requests the list.
+const LIST_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Reads frames until the connection ends.
 pub(super) async fn run(connection: Arc<A2aV1Connection>, mut receiver: Receiver) {
     let mut reader = FrameReader {
@@ -163,9 +166,6 @@ impl FrameReader<'_> {
         self.connection.mark_closed(&message, reason == "manual");
     }
 }
-
-/// The timeout of a caller that requests the list.
-const LIST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Lists the agents. If the gateway does not answer, returns the agents of its last list. A message does not wait for the
 /// list if the previous request had no answer.

@@ -22,6 +22,9 @@ use egress::{HttpClient, NetError, NetFault, websocket};
 
 use super::Endpoint;
 
+/// The number of heartbeats without a frame after which the client considers the connection lost.
+const MAX_SILENT_HEARTBEATS: u32 = 3;
+
 /// The acknowledgement of the gateway (Heretek A2A §5.3).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Welcome {
@@ -47,9 +50,6 @@ pub struct ClientConnection {
     /// The number of pings since the last frame.
     pings: u32,
 }
-
-/// The number of heartbeats without a frame after which the client considers the connection lost.
-const MAX_SILENT_HEARTBEATS: u32 = 3;
 
 /// The sending half of a connection. Clones share the connection.
 #[derive(Clone)]

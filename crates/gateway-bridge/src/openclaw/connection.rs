@@ -29,6 +29,24 @@ use super::{protocol, run_event};
 /// The maximum number of pending requests. The request that starts a run is pending until the run ends.
 const MAX_PENDING_REQUESTS: usize = 1024;
 
+/// The limits of a response. A transcript may be large.
+const RESPONSE_LIMITS: Limits = Limits {
+    memory: 64 << 20,
+    ..Limits::NONE
+};
+
+/// The maximum number of cached runs. The least recently queried one is evicted.
+const MAX_RUNS: usize = 128;
+
+/// The maximum size of a cached response, in bytes. Longer responses are requested from the gateway again.
+const MAX_RESPONSE_BYTES: usize = 64 * 1024;
+
+/// The number of invalid messages that closes the connection.
+const MAX_BAD_FRAMES: usize = 5;
+
+/// How long the gateway has to answer a close frame.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// The shared connection.
 pub(super) struct OpenClawConnection {
     timeout: Duration,
@@ -76,12 +94,6 @@ impl Drop for PendingGuard<'_> {
         }
     }
 }
-
-/// The limits of a response. A transcript may be large.
-const RESPONSE_LIMITS: Limits = Limits {
-    memory: 64 << 20,
-    ..Limits::NONE
-};
 
 impl OpenClawConnection {
     /// Creates the connection after the handshake. A request times out after `timeout` and has at most `max_frame_bytes` bytes.
@@ -414,12 +426,6 @@ impl State {
     }
 }
 
-/// The maximum number of cached runs. The least recently queried one is evicted.
-const MAX_RUNS: usize = 128;
-
-/// The maximum size of a cached response, in bytes. Longer responses are requested from the gateway again.
-const MAX_RESPONSE_BYTES: usize = 64 * 1024;
-
 /// A cached run.
 #[derive(Debug, Clone)]
 pub(super) struct CachedRun {
@@ -466,12 +472,6 @@ impl RunCache {
         self.0.get(run)
     }
 }
-
-/// The number of invalid messages that closes the connection.
-const MAX_BAD_FRAMES: usize = 5;
-
-/// How long the gateway has to answer a close frame.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Reads until the connection ends. The gateway ticks at least every `period`. The client pings it after that much
 /// silence, and closes the connection after twice as much.

@@ -15,6 +15,9 @@ use common::json::JsonError;
 use egress::{NetError, Sent};
 use peer::{Delivered, PeerError, PeerErrorKind, excerpt};
 
+/// The code of an answer that this client could not read. No gateway sends it.
+const UNREADABLE: &str = "\u{0}";
+
 /// A received frame. It borrows from the frame's text.
 #[derive(Debug)]
 pub(super) enum Incoming<'a> {
@@ -73,9 +76,6 @@ impl RpcError {
             .unwrap_or_default()
     }
 }
-
-/// The code of an answer that this client could not read. No gateway sends it.
-const UNREADABLE: &str = "\u{0}";
 
 #[derive(Deserialize)]
 struct FrameHead<'a> {

@@ -12,6 +12,12 @@ use tokio::sync::mpsc;
 /// The maximum length of a tool's text, in bytes.
 const MAX_TOOL_TEXT_BYTES: usize = 500;
 
+/// The maximum number of queued events of a subscriber.
+const MAX_QUEUED_EVENTS: usize = 512;
+
+/// The maximum size of a subscriber's queued events, in bytes. A slower subscriber must query the remaining events later.
+const MAX_QUEUED_BYTES: usize = 8 * 1024 * 1024;
+
 /// An event of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum RunEvent {
@@ -204,12 +210,6 @@ fn shortened(mut text: String) -> String {
     }
     text
 }
-
-/// The maximum number of queued events of a subscriber.
-const MAX_QUEUED_EVENTS: usize = 512;
-
-/// The maximum size of a subscriber's queued events, in bytes. A slower subscriber must query the remaining events later.
-const MAX_QUEUED_BYTES: usize = 8 * 1024 * 1024;
 
 /// The sending end of a subscription.
 pub(super) struct Subscriber {

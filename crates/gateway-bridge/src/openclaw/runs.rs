@@ -20,6 +20,24 @@ use super::protocol::RequestError;
 use super::stream::RunSubscription;
 use super::{OpenClaw, message, outcome};
 
+/// The metadata key of the timeout of a run, in milliseconds.
+pub const RUN_TIMEOUT_KEY: &str = "openclaw-remote-agent/run-timeout-ms";
+
+/// The metadata key of the thinking level of a run, in OpenClaw's terms.
+pub const THINKING_KEY: &str = "openclaw-remote-agent/thinking";
+
+/// The page size of the task ledger, newest first: the gateway's maximum.
+const TASK_PAGE_LEN: u64 = 500;
+
+/// The number of session messages that are searched for an answer.
+const HISTORY_PAGE_LEN: u64 = 200;
+
+/// The timeout of one wait for the end of a run. After it, the bridge checks whether the gateway still has the run.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long to wait for an aborted run to end.
+const ABORT_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// A started run.
 pub(super) struct StartedRun {
     /// The run's id, which is the message's.
@@ -109,12 +127,6 @@ fn params(call: &CallContext, outgoing: &SendRequest, key: &str, image_bytes: us
     params
 }
 
-/// The metadata key of the timeout of a run, in milliseconds.
-pub const RUN_TIMEOUT_KEY: &str = "openclaw-remote-agent/run-timeout-ms";
-
-/// The metadata key of the thinking level of a run, in OpenClaw's terms.
-pub const THINKING_KEY: &str = "openclaw-remote-agent/thinking";
-
 fn message_field<'a>(outgoing: &'a SendRequest, key: &str) -> Option<&'a Value> {
     outgoing.metadata.as_ref()?.get(key)
 }
@@ -155,15 +167,6 @@ async fn record_delegation(
     )
     .undelivered())
 }
-
-/// The page size of the task ledger, newest first: the gateway's maximum.
-const TASK_PAGE_LEN: u64 = 500;
-
-/// The number of session messages that are searched for an answer.
-const HISTORY_PAGE_LEN: u64 = 200;
-
-/// The timeout of one wait for the end of a run. After it, the bridge checks whether the gateway still has the run.
-const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A run at the gateway, with its status.
 #[derive(Debug)]
@@ -365,9 +368,6 @@ fn is_forgotten(error: &PeerError) -> bool {
 fn is_denied(error: &PeerError) -> bool {
     error.kind == PeerErrorKind::Gateway(ErrorCode::PermissionDenied)
 }
-
-/// How long to wait for an aborted run to end.
-const ABORT_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl OpenClaw {
     /// Aborts a run and returns its state.

@@ -23,6 +23,9 @@ const MAX_STEP_BYTES: usize = MAX_TOTAL_BYTES / 2;
 /// How late a decision may arrive after its deadline.
 const DECISION_GRACE: Duration = Duration::from_secs(2);
 
+/// The text for a message that cannot be withdrawn.
+const CANCELED_TEXT: &str = "the call stopped waiting for the answer; the gateway cannot withdraw a message, so the agent may continue with it";
+
 /// The kind of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TaskKind {
@@ -355,9 +358,6 @@ fn undecided_error() -> PeerError {
         message,
     )
 }
-
-/// The text for a message that cannot be withdrawn.
-const CANCELED_TEXT: &str = "the call stopped waiting for the answer; the gateway cannot withdraw a message, so the agent may continue with it";
 
 /// The ids in every update of a task.
 #[derive(Debug, Clone, Copy)]

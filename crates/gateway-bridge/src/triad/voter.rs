@@ -22,6 +22,13 @@ const RESUBSCRIBE_DELAY: Duration = Duration::from_millis(500);
 /// The timeout of canceling a run that is no longer needed.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The maximum length of a reasoning, in bytes.
+const MAX_REASONING_BYTES: usize = 2000;
+
+const ANSWER_FORMAT: &str = "Answer with one JSON object and nothing else, no words before or after it:\n\
+    {\"vote\": \"approve\", \"reasoning\": \"one or two sentences\", \"confidence\": 0.8}\n\
+    `vote` is \"approve\", \"reject\" or \"abstain\". `confidence` is a number from 0 to 1 and may be left out.";
+
 /// One member of the triad in one vote.
 pub(super) struct Voter {
     /// The member's name and session.
@@ -197,9 +204,6 @@ fn message_of(error: PeerError) -> String {
     error.message
 }
 
-/// The maximum length of a reasoning, in bytes.
-const MAX_REASONING_BYTES: usize = 2000;
-
 /// Returns the request for a vote. `mark` is random, so that a proposal cannot imitate the end marker.
 pub(super) fn vote_prompt(member: &str, proposal: &Proposal, mark: &str) -> String {
     let Proposal {
@@ -221,10 +225,6 @@ fn retry_prompt(reason: &str) -> String {
         "Your answer does not count as a vote: {reason}. Vote once more on the same proposal.\n\n{ANSWER_FORMAT}"
     )
 }
-
-const ANSWER_FORMAT: &str = "Answer with one JSON object and nothing else, no words before or after it:\n\
-    {\"vote\": \"approve\", \"reasoning\": \"one or two sentences\", \"confidence\": 0.8}\n\
-    `vote` is \"approve\", \"reject\" or \"abstain\". `confidence` is a number from 0 to 1 and may be left out.";
 
 impl Ballot {
     /// Reads an answer: one JSON object, alone or in one code fence.

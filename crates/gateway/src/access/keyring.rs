@@ -20,6 +20,9 @@ use super::{AccessError, Authenticated, Identity, Operation, Rules};
 
 const DIGEST_BYTES: usize = 32;
 
+/// The minimum length of a shared key (RFC 7518 §3.2).
+const MIN_KEY_BYTES: usize = 32;
+
 /// The accepted credentials and the permissions of their identities.
 pub struct Keyring {
     required: bool,
@@ -163,9 +166,6 @@ fn hex(digits: &str) -> [u8; DIGEST_BYTES] {
     }
     bytes
 }
-
-/// The minimum length of a shared key (RFC 7518 §3.2).
-const MIN_KEY_BYTES: usize = 32;
 
 /// Verifies tokens.
 struct TokenVerifier {

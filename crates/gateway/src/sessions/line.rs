@@ -18,6 +18,10 @@ use super::{SessionError, SessionKey};
 /// The roles of a message (Heretek A2A §4.2).
 const ROLES: [&str; 4] = ["user", "assistant", "system", "agent"];
 
+/// The maximum length of a line in a session file. Frames have at most 16 MiB, but JSON may grow when it is serialized
+/// again.
+pub(super) const MAX_LINE_BYTES: usize = 48 << 20;
+
 /// One entry of a session (Heretek A2A §7.2).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -63,10 +67,6 @@ pub(super) fn millis(time: SystemTime) -> u64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
-
-/// The maximum length of a line in a session file. Frames have at most 16 MiB, but JSON may grow when it is serialized
-/// again.
-pub(super) const MAX_LINE_BYTES: usize = 48 << 20;
 
 /// A change of the session that a line records. Other programs read such a line as an entry of the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

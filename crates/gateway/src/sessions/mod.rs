@@ -32,6 +32,18 @@ pub use manage::{State, Summary};
 /// The directory of all workspaces, below the state directory.
 const AGENTS: &str = "agents";
 
+const MAX_AGENT_BYTES: usize = 64;
+const MAX_SESSION_ID_BYTES: usize = 256;
+
+/// The maximum length in bytes of a session id that is used as a file name.
+const MAX_PLAIN_BYTES: usize = 100;
+
+/// The directory of active sessions, in the directory of their workspace.
+const ACTIVE: &str = "sessions";
+/// The directory of the archived sessions.
+const ARCHIVE: &str = "archive";
+const EXTENSION: &str = "jsonl";
+
 /// The sessions of all workspaces. Clones share them.
 #[derive(Clone)]
 pub struct Sessions(Arc<Inner>);
@@ -313,18 +325,6 @@ fn try_lock(file: &File, path: &Path) -> Result<(), SessionError> {
         Err(TryLockError::Error(error)) => Err(SessionError::io("lock", path, error)),
     }
 }
-
-const MAX_AGENT_BYTES: usize = 64;
-const MAX_SESSION_ID_BYTES: usize = 256;
-
-/// The maximum length in bytes of a session id that is used as a file name.
-const MAX_PLAIN_BYTES: usize = 100;
-
-/// The directory of active sessions, in the directory of their workspace.
-const ACTIVE: &str = "sessions";
-/// The directory of the archived sessions.
-const ARCHIVE: &str = "archive";
-const EXTENSION: &str = "jsonl";
 
 /// Identifies a session of a workspace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

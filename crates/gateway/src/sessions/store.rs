@@ -23,6 +23,14 @@ use super::{ACTIVE, AGENTS, ARCHIVE, EXTENSION, SessionError, SessionKey, is_age
 /// The maximum number of sessions whose metadata stays in memory, at about 300 bytes each.
 const CACHED_SESSIONS: NonZeroUsize = NonZeroUsize::new(32_768).unwrap();
 
+/// The maximum number of session files that stay open between appends. Connections need file descriptors too.
+const MAX_OPEN_FILES: NonZeroUsize = NonZeroUsize::new(64).unwrap();
+
+const DAY_MILLIS: u64 = 24 * 60 * 60 * 1000;
+
+/// The size that a new file counts beside its content, because a file system allocates whole blocks.
+pub(super) const FILE_BYTES: u64 = 4096;
+
 /// The workspaces by the lowercase form of their names, because some file systems are case-insensitive.
 type Workspaces = HashMap<String, Workspace>;
 
@@ -32,9 +40,6 @@ struct Workspace {
     /// The number of sessions. `None` until the first use of the workspace.
     sessions: Option<usize>,
 }
-
-/// The maximum number of session files that stay open between appends. Connections need file descriptors too.
-const MAX_OPEN_FILES: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 
 pub(super) struct Store {
     /// The directory of all workspaces.
@@ -363,11 +368,6 @@ pub(super) struct PendingLine {
     pub(super) bytes: Vec<u8>,
     pub(super) reply: oneshot::Sender<Reply>,
 }
-
-const DAY_MILLIS: u64 = 24 * 60 * 60 * 1000;
-
-/// The size that a new file counts beside its content, because a file system allocates whole blocks.
-pub(super) const FILE_BYTES: u64 = 4096;
 
 /// The bytes that each identity has added within about a day. They are forgotten at a constant rate.
 #[derive(Debug)]
