@@ -3,11 +3,9 @@
 //! All calls of an instance share it. One tokio task reads it ([`run_reader`]); callers write to it directly.
 
 use std::collections::HashMap;
-use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lru::LruCache;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
@@ -22,6 +20,7 @@ use common::log::{Level, Log};
 use egress::websocket::{Frame, Receiver, Sender};
 use peer::{PeerError, PeerErrorKind, excerpt};
 
+use super::outcome::RunCache;
 use super::protocol::{Incoming, RequestError, RpcError};
 use super::run_event::{RunEvent, RunEventDecoder, RunEventReceiver, Subscriber};
 use super::{protocol, run_event};
@@ -34,12 +33,6 @@ const RESPONSE_LIMITS: Limits = Limits {
     memory: 64 << 20,
     ..Limits::NONE
 };
-
-/// The maximum number of cached runs. The least recently queried one is evicted.
-const MAX_RUNS: usize = 128;
-
-/// The maximum size of a cached response, in bytes. Longer responses are requested from the gateway again.
-const MAX_RESPONSE_BYTES: usize = 64 * 1024;
 
 /// The number of invalid messages that closes the connection.
 const MAX_BAD_FRAMES: usize = 5;
@@ -423,53 +416,6 @@ impl State {
         if subscribers.is_empty() {
             self.subscribers.remove(run);
         }
-    }
-}
-
-/// A cached run.
-#[derive(Debug, Clone)]
-pub(super) struct CachedRun {
-    /// The session of the run.
-    pub session_key: String,
-    /// The conversation of the run.
-    pub context: String,
-    /// The last response to the request that started the run.
-    pub response: Option<Value>,
-}
-
-/// The cached runs by id.
-#[derive(Debug)]
-pub(super) struct RunCache(LruCache<String, CachedRun>);
-
-impl Default for RunCache {
-    fn default() -> Self {
-        Self(LruCache::new(
-            NonZeroUsize::new(MAX_RUNS).unwrap_or(NonZeroUsize::MIN),
-        ))
-    }
-}
-
-impl RunCache {
-    /// Adds a run that starts.
-    pub(super) fn insert(&mut self, run: &str, session_key: &str, context: &str) {
-        let entry = CachedRun {
-            session_key: session_key.to_owned(),
-            context: context.to_owned(),
-            response: None,
-        };
-        self.0.push(run.to_owned(), entry);
-    }
-
-    /// Stores the final response of a run and its size in bytes.
-    fn set_response(&mut self, run: &str, response: &Value, bytes: usize) {
-        if let Some(run) = self.0.get_mut(run).filter(|_| bytes <= MAX_RESPONSE_BYTES) {
-            run.response = Some(response.clone());
-        }
-    }
-
-    /// Returns a cached run.
-    pub(super) fn get(&mut self, run: &str) -> Option<&CachedRun> {
-        self.0.get(run)
     }
 }
 

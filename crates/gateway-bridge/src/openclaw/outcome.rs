@@ -1,8 +1,11 @@
-//! Reads the outcome of a run from the gateway's records.
+//! Reads the outcome of a run from the gateway's records, and caches the runs that were started on a connection.
 //!
 //! Four records describe a finished run: the final response to `agent`, which is complete; the response to `agent.wait`,
 //! which the gateway keeps for a while; the gateway's task ledger on disk; and the history of the session.
 
+use std::num::NonZeroUsize;
+
+use lru::LruCache;
 use serde_json::{Map, Value, json};
 use url::Url;
 
@@ -14,6 +17,12 @@ pub(super) const ARTIFACT_ID: &str = "reply";
 
 /// The ledger's text for a run whose process exited; see [`from_record`].
 const EXITED_BEFORE_RESTART_TEXT: &str = "exited before restart";
+
+/// The maximum number of cached runs. The least recently queried one is evicted.
+const MAX_RUNS: usize = 128;
+
+/// The maximum size of a cached response, in bytes. Longer responses are requested from the gateway again.
+const MAX_RESPONSE_BYTES: usize = 64 * 1024;
 
 /// The state and the result of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -306,56 +315,52 @@ fn last_of(path: &str) -> &str {
     path.rsplit(['/', '\\']).next().unwrap_or(path)
 }
 
-#[cfg(test)]
-mod tests;
+/// A cached run.
+#[derive(Debug, Clone)]
+pub(super) struct CachedRun {
+    /// The session of the run.
+    pub session_key: String,
+    /// The conversation of the run.
+    pub context: String,
+    /// The last response to the request that started the run.
+    pub response: Option<Value>,
+}
 
-#[cfg(test)]
-mod media_tests {
-    use super::*;
+/// The cached runs by id.
+#[derive(Debug)]
+pub(super) struct RunCache(LruCache<String, CachedRun>);
 
-    #[test]
-    fn media_urls_become_files_with_their_types() {
-        let payload = json!({"text": "See.", "mediaUrl": "https://example.com/a/pic.png?size=2", "mediaUrls": null});
-        assert_eq!(
-            parts_of(&payload),
-            [
-                json!({"kind": "text", "text": "See."}),
-                json!({"kind": "file", "file": {"uri": "https://example.com/a/pic.png?size=2", "name": "pic.png", "mimeType": "image/png"}})
-            ]
-        );
-    }
-
-    #[test]
-    fn repeated_media_url_is_one_file() {
-        let payload = json!({"mediaUrl": "https://e.com/a.mp3", "mediaUrls": ["https://e.com/a.mp3", "https://e.com/b"]});
-        let parts = parts_of(&payload);
-        assert_eq!(parts.len(), 2);
-        assert_eq!(parts[0]["file"]["mimeType"], "audio/mpeg");
-        assert_eq!(parts[1]["file"].get("mimeType"), None);
-    }
-
-    #[test]
-    fn data_url_stays_bytes() {
-        let payload = json!({"mediaUrl": "data:image/png;base64,iVBORw0="});
-        assert_eq!(
-            parts_of(&payload),
-            [json!({"kind": "file", "file": {"bytes": "iVBORw0=", "mimeType": "image/png"}})]
-        );
-    }
-
-    #[test]
-    fn hides_path_of_gateway_machine() {
-        for path in [
-            "/home/user1/.openclaw/media/x.png",
-            "file:///home/user1/x.png",
-            "C:\\Users\\user1\\x.png",
-            "./media/x.png",
-        ] {
-            let part = parts_of(&json!({"mediaUrl": path}))[0].to_string();
-            assert!(
-                part.contains("x.png") && !part.contains("user1") && !part.contains("media/"),
-                "{part}"
-            );
-        }
+impl Default for RunCache {
+    fn default() -> Self {
+        Self(LruCache::new(
+            NonZeroUsize::new(MAX_RUNS).unwrap_or(NonZeroUsize::MIN),
+        ))
     }
 }
+
+impl RunCache {
+    /// Adds a run that starts.
+    pub(super) fn insert(&mut self, run: &str, session_key: &str, context: &str) {
+        let entry = CachedRun {
+            session_key: session_key.to_owned(),
+            context: context.to_owned(),
+            response: None,
+        };
+        self.0.push(run.to_owned(), entry);
+    }
+
+    /// Stores the final response of a run and its size in bytes.
+    pub(super) fn set_response(&mut self, run: &str, response: &Value, bytes: usize) {
+        if let Some(run) = self.0.get_mut(run).filter(|_| bytes <= MAX_RESPONSE_BYTES) {
+            run.response = Some(response.clone());
+        }
+    }
+
+    /// Returns a cached run.
+    pub(super) fn get(&mut self, run: &str) -> Option<&CachedRun> {
+        self.0.get(run)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -314,16 +314,7 @@ impl GatewayState {
             on_expired,
         }
     }
-}
 
-fn ttl_expired(agent: &str) -> RequestError {
-    RequestError::new(
-        ErrorCode::InvalidContent,
-        format!("the message is older than its `ttl` and was not delivered to `{agent}`"),
-    )
-}
-
-impl GatewayState {
     /// Sets the requester as the recipient of a reply without a recipient.
     pub(super) fn with_recipient(&self, client: &Client, envelope: Envelope) -> Envelope {
         if envelope.kind() != Kind::Message || envelope.field("agent").is_some() {
@@ -435,17 +426,7 @@ impl GatewayState {
         }
         reply
     }
-}
 
-fn not_stored(agent: &str, error: &RequestError) -> RequestError {
-    let message = format!(
-        "`{agent}` replied, but the gateway cannot store the reply: {}",
-        error.message
-    );
-    RequestError::new(error.code, message)
-}
-
-impl GatewayState {
     /// Sends a message to every other client. Replies with the lists of recipients that received the message and of those
     /// that did not, by agent name or else by client id. Offline agents did not receive it.
     pub(super) async fn handle_broadcast(
@@ -500,4 +481,19 @@ impl GatewayState {
         .await;
         Ok(outcome)
     }
+}
+
+fn ttl_expired(agent: &str) -> RequestError {
+    RequestError::new(
+        ErrorCode::InvalidContent,
+        format!("the message is older than its `ttl` and was not delivered to `{agent}`"),
+    )
+}
+
+fn not_stored(agent: &str, error: &RequestError) -> RequestError {
+    let message = format!(
+        "`{agent}` replied, but the gateway cannot store the reply: {}",
+        error.message
+    );
+    RequestError::new(error.code, message)
 }
