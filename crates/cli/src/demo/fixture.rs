@@ -19,7 +19,7 @@ use crate::{
     instance::{Instance, Library},
 };
 use collective::Vote;
-use gateway_server::client_library::{Ballot, Script};
+use gateway_bridge::client::{Ballot, Script};
 use testkit::conformance::Peers;
 
 /// The scripted agents; `fixtures/README.md` has the format.
