@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::pending_tasks::{PendingTask, TaskKind, TaskOutcome};
 use a2a::Message;
+use base::backoff::Backoff;
 use collective::{Envelope, ErrorCode, GATEWAY, Kind, Quorum, Tally, Vote};
 use peer::{PeerError, PeerErrorKind, excerpt};
 
@@ -19,6 +20,9 @@ use super::{errors, message};
 
 /// The maximum number of times a message is sent again to a busy agent.
 const MAX_RESENDS: usize = 3;
+
+/// The delays before a message is sent again.
+const RESEND_DELAY: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(4));
 
 /// Handles a reply, a vote, a decision or an error.
 pub(super) fn handle(connection: &Arc<A2aV1Connection>, envelope: Envelope) {
@@ -169,11 +173,11 @@ fn handle_error(connection: &Arc<A2aV1Connection>, entry: &Arc<PendingTask>, env
         && error.is_refusal
         && entry.kind == TaskKind::Message
         && !entry.is_terminal()
-        && let Some(attempt) = entry
-            .next_attempt()
-            .filter(|attempt| *attempt <= MAX_RESENDS)
+        && let Some(delay) = entry.next_attempt().and_then(|attempt| {
+            let mut delays = RESEND_DELAY.delays().take(MAX_RESENDS);
+            delays.nth(attempt - 1)
+        })
     {
-        let delay = Duration::from_secs(1 << (attempt - 1));
         entry.step(
             &format!(
                 "{} is busy; trying again in {} s",
