@@ -38,7 +38,6 @@ mod store;
 
 use std::{env, path::PathBuf, time::Instant};
 
-use remote_agent_cli::package::build_library;
 use testkit::support::{node, root, target};
 
 use samples::Section;
@@ -198,7 +197,7 @@ fn setup(quick: bool) -> Setup {
             .with_file_name("libopenclaw_remote_agent.so")
     } else {
         eprintln!("Building the library that ships, which takes a few minutes the first time.");
-        build_library(&root(""), None).unwrap()
+        xtask::compile::ship(&root(""), None).unwrap()
     };
     Setup {
         root: root(""),

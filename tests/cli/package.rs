@@ -7,7 +7,7 @@ use std::{
 };
 
 use openclaw_remote_agent::BUILD_ID;
-use remote_agent_cli::package::library_name;
+use remote_agent_cli::package::Platform;
 
 use crate::cli::support::*;
 
@@ -32,7 +32,9 @@ async fn packs_the_library_of_the_command() {
     let output = run(&["package", "--out", &out.display().to_string()]).await;
     assert_exit_code(&output, 0);
     let directory = Path::new(output.stdout.lines().next().unwrap());
-    let packed = directory.join("native").join(library_name());
+    let packed = directory
+        .join("native")
+        .join(Platform::current().library_name());
     let own = std::env::current_exe()
         .unwrap()
         .with_file_name(format!("{DLL_PREFIX}openclaw_remote_agent{DLL_SUFFIX}"));

@@ -1,9 +1,9 @@
-//! `remote-agent package --bundle`: the packages for MCP hosts.
+//! `cargo xtask bundle`: the packages for MCP hosts.
 
 use std::path::Path;
 
 use flate2::read::GzDecoder;
-use remote_agent_cli::package::{Bundled, bundle};
+use xtask::bundle::{self, Bundled};
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn create_bundle(out: &Path) -> Bundled {
     let library = out.join("libopenclaw_remote_agent.so");
     std::fs::write(&command, "#!/bin/sh\n[ -f \"$(dirname \"$0\")/libopenclaw_remote_agent.so\" ] && echo started \"$@\"\n").unwrap();
     std::fs::write(&library, "library").unwrap();
-    bundle(&crate::support::root(""), &command, &library, out).unwrap()
+    bundle::assemble(&crate::support::root(""), &command, &library, out).unwrap()
 }
 
 fn json_file(path: &Path) -> Value {

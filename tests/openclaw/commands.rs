@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use remote_agent_cli::package;
+use remote_agent_cli::package::Platform;
 use serde_json::{Value, json};
 
 use crate::{
@@ -421,7 +421,7 @@ fn doctor_reports_a_library_of_another_platform(fixture: &CommandsFixture) {
         .host
         .state()
         .join(installed)
-        .join(package::library_name());
+        .join(Platform::current().library_name());
     let library = std::fs::read(&file).unwrap();
     let mut other_library = library.clone();
     // `e_machine` of ELF: a machine that no OpenClaw runs on.
@@ -475,7 +475,7 @@ fn bundle_offers_the_tool_over_mcp(fixture: &CommandsFixture) {
     let out = fixture.host.state().join("bundle");
     let library = crate::plugin_fixture::library();
     let root = testkit::support::root("");
-    let bundled = package::bundle(&root, &testkit::support::command(), &library, &out);
+    let bundled = xtask::bundle::assemble(&root, &testkit::support::command(), &library, &out);
     let directory = bundled.unwrap().directory;
     fixture.host.install(directory.to_str().unwrap());
     let data = fixture.host.state().join("plugin-data/remote-agent-mcp");

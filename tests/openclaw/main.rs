@@ -51,7 +51,7 @@ use libtest_mimic::{Arguments, Trial};
 use notify::NotifyFixture;
 use peer::{PeerEvent, answer_text};
 use plugin_fixture::PluginFixture;
-use remote_agent_cli::package;
+use remote_agent_cli::package::Platform;
 use serde_json::{Value, json};
 use serve_fixture::OpenClawPair;
 use settings::{
@@ -140,7 +140,7 @@ fn tarball_omits_development_files(fixture: &PluginFixture) {
     assert!(
         installed
             .join("native")
-            .join(package::library_name())
+            .join(Platform::current().library_name())
             .is_file()
     );
     assert!(!installed.join("test").exists());

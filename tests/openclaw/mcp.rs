@@ -2,7 +2,6 @@
 
 use std::{fs, path::Path, sync::Arc};
 
-use remote_agent_cli::package;
 use serde_json::json;
 
 use crate::{
@@ -39,7 +38,8 @@ pub fn agent_turns_call_the_tool_over_mcp(installed: Arc<Installed>) {
     ]);
     println!("{added}");
     let root = testkit::support::root("");
-    let bundle = package::bundle(&root, &command, &plugin_fixture::library(), &scratch).unwrap();
+    let bundle =
+        xtask::bundle::assemble(&root, &command, &plugin_fixture::library(), &scratch).unwrap();
     host.install(bundle.directory.to_str().unwrap());
     let data = host.state().join("plugin-data/remote-agent-mcp");
     fs::create_dir_all(&data).unwrap();

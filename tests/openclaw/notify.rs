@@ -120,9 +120,8 @@ pub const TESTS: &[Test] = &[
 impl NotifyFixture {
     pub fn start(installed: Arc<Installed>) -> Self {
         let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("openclaw-notify");
-        let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
         let packaged =
-            package::assemble(root, &plugin_fixture::library(), &scratch.join("package")).unwrap();
+            package::assemble(&plugin_fixture::library(), &scratch.join("package")).unwrap();
         let (model, peer) = (Model::start(), Peer::start());
         let official_sdk = sdk::server(Sdk::Py13).origin("1.0");
         let settings = json!({"enabled": true, "limits": {"waitMs": 3000},

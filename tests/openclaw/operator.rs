@@ -93,8 +93,7 @@ impl OperatorFixture {
             "tools": {"alsoAllow": ["remote_agent"]},
             "plugins": {"entries": {"remote-agent": {"enabled": true, "config": settings}}},
         });
-        let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
-        let packaged = package::assemble(root, &library(), &scratch.join("package")).unwrap();
+        let packaged = package::assemble(&library(), &scratch.join("package")).unwrap();
         let host = Host::new(installed, &scratch.join("host"), &config, &[]);
         host.install(&format!("npm-pack:{}", packaged.tarball.display()));
         let gateway = Mutex::new(Some(host.boot()));

@@ -34,12 +34,7 @@ impl PluginFixture {
     /// Installs the tarball into a new OpenClaw and starts it.
     pub fn start(installed: Arc<Installed>) -> Self {
         let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("openclaw");
-        let packaged = package::assemble(
-            Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")),
-            &library(),
-            &scratch.join("package"),
-        )
-        .unwrap();
+        let packaged = package::assemble(&library(), &scratch.join("package")).unwrap();
         let (model, peer) = (Model::start(), Peer::start());
         let host = Host::new(
             installed,

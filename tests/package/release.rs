@@ -6,8 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use remote_agent_cli::package;
 use serde_json::Value;
+use xtask::release;
 
 use super::{SOURCE, json, scratch, unpack};
 
@@ -50,7 +50,7 @@ fn headers(platform: &str) -> Vec<u8> {
     bytes
 }
 
-/// Puts `bytes` where `package --platforms` expects the library of a platform.
+/// Puts `bytes` where `cargo xtask release` expects the library of a platform.
 fn put_library(root: &Path, platform: &str, bytes: &[u8]) {
     let directory = root.join(platform);
     fs::create_dir_all(&directory).unwrap();
@@ -64,7 +64,7 @@ fn released(scratch: &Path, platforms: &[&str]) -> PathBuf {
         put_library(&libraries, platform, &headers(platform));
     }
     let out = scratch.join("out");
-    package::assemble_platforms(Path::new(SOURCE), &libraries, &out).unwrap();
+    release::assemble(Path::new(SOURCE), &libraries, &out).unwrap();
     out
 }
 
@@ -80,9 +80,9 @@ fn manifest(files: &BTreeMap<String, Vec<u8>>) -> Value {
 fn refusal(scratch: &Path, platform: &str, library: &[u8]) -> String {
     let libraries = scratch.join("libraries");
     put_library(&libraries, platform, library);
-    package::assemble_platforms(Path::new(SOURCE), &libraries, &scratch.join("out"))
+    release::assemble(Path::new(SOURCE), &libraries, &scratch.join("out"))
         .unwrap_err()
-        .to_string()
+        .message
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn library_for_old_glibc_is_packed() {
     let out = scratch.join("out");
     let libraries = scratch.join("libraries");
     put_library(&libraries, "linux-x64-gnu", &older);
-    package::assemble_platforms(Path::new(SOURCE), &libraries, &out).unwrap();
+    release::assemble(Path::new(SOURCE), &libraries, &out).unwrap();
     assert!(tarball(&out, "-linux-x64-gnu")["package/remote_agent.linux-x64-gnu.node"] == older);
 }
 
@@ -245,9 +245,8 @@ fn platform_with_two_libraries_is_refused() {
     let libraries = scratch.join("libraries");
     put_library(&libraries, "darwin-x64", b"");
     fs::write(libraries.join("darwin-x64/other.dylib"), b"").unwrap();
-    let error = package::assemble_platforms(Path::new(SOURCE), &libraries, &scratch.join("out"))
-        .unwrap_err();
-    assert!(error.to_string().contains("it has 2 libraries"), "{error}");
+    let error = release::assemble(Path::new(SOURCE), &libraries, &scratch.join("out")).unwrap_err();
+    assert!(error.message.contains("it has 2 libraries"), "{error:?}");
 }
 
 #[test]
@@ -265,7 +264,7 @@ fn release_workflow_builds_every_platform_with_provenance() {
     let publish = &workflow["jobs"]["publish"];
     assert_eq!(publish["permissions"]["id-token"], "write");
     let steps = publish["steps"].to_string();
-    for part in ["package --platforms libraries", "--provenance"] {
+    for part in ["xtask -- release libraries", "--provenance"] {
         assert!(steps.contains(part), "{part}");
     }
 }

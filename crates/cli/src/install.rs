@@ -116,9 +116,7 @@ pub async fn install(args: &Args, verbose: bool) -> Result<Exit, Failure> {
     progress.step("packing the library");
     let scratch = tempfile::tempdir()
         .map_err(|error| Failure::new(format!("cannot create a temporary directory: {error}")))?;
-    let Packaged { tarball, .. } =
-        package::assemble(package::source_root(), &library::find()?, scratch.path())
-            .map_err(|error| Failure::new(error.to_string()))?;
+    let Packaged { tarball, .. } = package::assemble(&library::find()?, scratch.path())?;
     progress.done("packed");
 
     progress.step("installing it into OpenClaw");

@@ -13,8 +13,9 @@ mod card;
 pub mod config;
 mod credentials;
 
+#[cfg(feature = "conformance")]
 pub mod conformance;
-
+#[cfg(feature = "conformance")]
 mod demo;
 
 mod answer_writer;
@@ -63,15 +64,19 @@ use self::exit::{Exit, Failure};
 /// The number of worker threads. With two, a long comparison in one conformance case does not delay the timers of another.
 const WORKER_THREADS: usize = 2;
 
-const HELP: &str = "\
-Start with `remote-agent demo`, then `remote-agent targets --url URL` to see the card of an agent.
+const START: &str = if cfg!(feature = "conformance") {
+    "Start with `remote-agent demo`, then `remote-agent targets --url URL` to see the card of an agent."
+} else {
+    "Start with `remote-agent targets --url URL` to see the card of an agent."
+};
 
+const EXIT_CODES: &str = "\
 Exit codes: 0 ok, 1 failed (the call, the task, or an incomplete result), 2 wrong usage or configuration, 3 agent unreachable, 4 agent requires other credentials, 5 timeout, 6 the task requires input or a sign-in, 7 the task was canceled, 130 Ctrl-C (the task goes on).
 `call` ignores the state of the task; `targets` fails only if no agent is reachable, with the code of the worst reason.";
 
 /// Hands work to agents elsewhere, over A2A.
 #[derive(Debug, Parser)]
-#[command(name = "remote-agent", version, arg_required_else_help = true, after_help = HELP)]
+#[command(name = "remote-agent", version, arg_required_else_help = true, after_help = format!("{START}\n\n{EXIT_CODES}"))]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -83,6 +88,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    #[cfg(feature = "conformance")]
     Demo(demo::Args),
     Targets(targets::Args),
     Card(card::Args),
@@ -99,6 +105,7 @@ enum Command {
     Tasks(tasks::Args),
     Doctor(doctor::Args),
     Call(call::Args),
+    #[cfg(feature = "conformance")]
     Conformance(conformance::Args),
     Install(install::Args),
     Uninstall(install::UninstallArgs),
@@ -185,6 +192,7 @@ fn transposed_option(message: &clap::Error) -> Option<String> {
 async fn run(cli: Cli) -> Result<Exit, Failure> {
     let verbose = cli.verbose;
     match cli.command {
+        #[cfg(feature = "conformance")]
         Command::Demo(args) => demo::run(args, verbose).await,
         Command::Targets(args) => targets::run(args, verbose).await,
         Command::Card(args) => card::run(args, verbose).await,
@@ -195,6 +203,7 @@ async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Tasks(args) => tasks::run(args, verbose).await,
         Command::Doctor(args) => doctor::run(args, verbose).await,
         Command::Call(args) => call::run(args, verbose).await,
+        #[cfg(feature = "conformance")]
         Command::Conformance(args) => conformance::run(args, verbose).await,
         Command::Install(args) => install::install(&args, verbose).await,
         Command::Uninstall(args) => install::uninstall(&args),

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
     use crate::test_requests::get;
     use futures_util::stream;
-    use testkit::http::{RawServer, Step, send};
+    use testkit::raw_server::{RawServer, Step, send};
 
     fn chunks(list: &[&'static str]) -> ByteStream {
         let list: Vec<_> = list

@@ -16,7 +16,7 @@ use crate::credential::{Credential, OAuth2};
 use crate::lookup::Lookup;
 use crate::proxy::{Proxies, ProxySettings};
 use crate::websocket::{self, Dial};
-use testkit::http::{RawServer, send};
+use testkit::raw_server::{RawServer, send};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 

@@ -67,7 +67,7 @@ mod tests {
     use super::super::http::ReqwestClient;
     use super::*;
     use crate::test_requests::{get, post};
-    use testkit::http::{RawServer, Step, send};
+    use testkit::raw_server::{RawServer, Step, send};
 
     fn redirect(status: u16, location: &str) -> Vec<Step> {
         vec![send(format!(

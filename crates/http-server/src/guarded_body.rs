@@ -6,7 +6,9 @@ use std::task::{Context, Poll, ready};
 use axum::body::{Body, Bytes};
 use http_body::{Frame, SizeHint};
 
-use crate::request_limit::ClientReservation;
+use base::keyed_budget::Reservation;
+
+use crate::rate_limit::RateLimitKey;
 
 /// The maximum size of a frame that does not count. Each connection needs a buffer of this size anyway.
 const UNCOUNTED_BYTES: usize = 8 << 10;
@@ -15,12 +17,12 @@ const UNCOUNTED_BYTES: usize = 8 << 10;
 pub(crate) struct GuardedBody<T> {
     body: Body,
     /// The reserved bytes of later frames, if the length of the body is known.
-    reserved: ClientReservation,
+    reserved: Reservation<RateLimitKey>,
     _guard: T,
 }
 
 impl<T> GuardedBody<T> {
-    pub(crate) fn new(body: Body, reserved: ClientReservation, guard: T) -> Self {
+    pub(crate) fn new(body: Body, reserved: Reservation<RateLimitKey>, guard: T) -> Self {
         Self {
             body,
             reserved,
@@ -56,7 +58,7 @@ struct NoRoom;
 
 struct CountedBytes {
     bytes: Bytes,
-    _reserved: ClientReservation,
+    _reserved: Reservation<RateLimitKey>,
 }
 
 impl AsRef<[u8]> for CountedBytes {

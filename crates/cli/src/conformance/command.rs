@@ -21,7 +21,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::exit;
-use testkit::conformance::{Driver, Failure, Step};
+use conformance::{Driver, Failure, Step};
 
 /// A process of the program. It starts with the first operation of a case and is killed at the end of the case.
 pub(super) struct ExternalCommand {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::instance::{Instance, Library};
-use testkit::conformance::{Driver, Failure, Step, driver};
+use conformance::{Driver, Failure, Step, driver};
 
 /// One instance of the library.
 pub(super) struct InProcessDriver {

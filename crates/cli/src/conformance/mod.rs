@@ -19,8 +19,8 @@ use super::{
     output::LineWriter,
 };
 use command::ExternalCommand;
+use conformance::{CaseReport, Driver, Options, Report, find, run_suite_with_progress};
 use library::InProcessDriver;
-use testkit::conformance::{CaseReport, Driver, Options, Report, find, run_suite_with_progress};
 
 /// Run recorded cases with scripted peers and report which pass
 #[derive(Debug, clap::Args)]

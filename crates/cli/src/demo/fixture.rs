@@ -19,8 +19,8 @@ use crate::{
     instance::{Instance, Library},
 };
 use collective::Vote;
+use conformance::Peers;
 use gateway_bridge::client::{Ballot, Script};
-use testkit::conformance::Peers;
 
 /// The scripted agents; `fixtures/README.md` has the format.
 const SCRIPT: &str = include_str!("peers.json");

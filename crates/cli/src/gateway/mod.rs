@@ -8,6 +8,8 @@ mod doctor;
 pub(super) mod embedded;
 mod gateway_args;
 mod messages;
+#[cfg(feature = "conformance")]
+mod profile;
 mod run;
 pub(super) mod scripted;
 mod session_export;

@@ -1,10 +1,6 @@
 //! `remote-agent gateway`: runs a gateway until Ctrl-C.
 
-use std::{
-    io::ErrorKind,
-    net::{Ipv4Addr, SocketAddr},
-    sync::Arc,
-};
+use std::sync::Arc;
 
 use clap::ValueEnum;
 use serde_json::json;
@@ -27,10 +23,15 @@ use gateway_server::{
     sessions::SessionError,
 };
 use openclaw_server::tracing_log::TracingLog;
-use testkit::conformance::gateways::{Gateways, PROFILES, profile};
 
 /// The profile name of the reference gateway with `strict` enabled.
 const STRICT: &str = "strict";
+
+/// The other profiles, each with its script.
+#[cfg(feature = "conformance")]
+const SCRIPTED: &[(&str, &str)] = conformance::gateways::PROFILES;
+#[cfg(not(feature = "conformance"))]
+const SCRIPTED: &[(&str, &str)] = &[];
 
 /// The options of `gateway`.
 #[derive(Debug, clap::Args)]
@@ -43,7 +44,11 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "WHEN", value_enum)]
     fsync: Option<FsyncOption>,
 
-    /// Behave like this gateway: strict, or a gateway of the tests (reference-11.2, heretek-js, openclaw, hostile)
+    #[cfg_attr(
+        feature = "conformance",
+        doc = "Behave like this gateway: strict, or a gateway of the tests (reference-11.2, heretek-js, openclaw, hostile)"
+    )]
+    #[cfg_attr(not(feature = "conformance"), doc = "Behave like this gateway: strict")]
     #[arg(long, value_name = "NAME", value_parser = parse_profile)]
     profile: Option<String>,
 
@@ -71,7 +76,7 @@ enum FsyncOption {
 fn parse_profile(name: &str) -> Result<String, String> {
     let known: Vec<&str> = [STRICT]
         .into_iter()
-        .chain(PROFILES.iter().map(|(name, _)| *name))
+        .chain(SCRIPTED.iter().map(|(name, _)| *name))
         .collect();
     match known.contains(&name) {
         true => Ok(name.to_owned()),
@@ -89,7 +94,15 @@ fn parse_profile(name: &str) -> Result<String, String> {
 pub(super) async fn run(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
     let lines = LineWriter::default();
     match args.profile.as_deref() {
-        Some(name) if name != STRICT => scripted(name, &args, &lines).await,
+        #[cfg(feature = "conformance")]
+        Some(name) if name != STRICT => {
+            let shutdown = shutdown::on_signal()?;
+            let gateway = super::profile::start(name, args.port.unwrap_or(PORT)).await?;
+            let what = format!("profile {name}");
+            listening(&gateway.url(), &what, args.json, &lines);
+            shutdown.cancelled().await;
+            Ok(Exit::Ok)
+        }
         profile => run_gateway(profile.is_some(), &args, &lines, verbose).await,
     }
 }
@@ -209,30 +222,6 @@ impl Log for StandardError {
     fn enabled(&self, level: Level) -> bool {
         self.verbose || level >= Level::Info
     }
-}
-
-/// Runs a scripted gateway until Ctrl-C, for tests of clients.
-async fn scripted(name: &str, args: &RunArgs, lines: &LineWriter) -> Result<Exit, Failure> {
-    let address: SocketAddr = (Ipv4Addr::LOCALHOST, args.port.unwrap_or(PORT)).into();
-    let failed = |error: std::io::Error| {
-        Failure::new(format!(
-            "cannot run the profile `{name}` at {address}: {error}"
-        ))
-    };
-    let script = profile(name).map_err(failed)?;
-    let shutdown = shutdown::on_signal()?;
-    let gateway = Gateways::start_at(&script, address).await;
-    let gateway = gateway.map_err(|error| match error.kind() {
-        ErrorKind::AddrInUse => Failure::new(format!(
-            "cannot run the profile `{name}`: the port {} of {} is taken; `remote-agent gateway status --url ws://{address}` shows whether a gateway uses it, and `--port 0` selects a free one",
-            address.port(),
-            address.ip()
-        )),
-        _ => failed(error),
-    })?;
-    listening(&gateway.url(), &format!("profile {name}"), args.json, lines);
-    shutdown.cancelled().await;
-    Ok(Exit::Ok)
 }
 
 fn listening(url: &str, what: &str, as_json: bool, lines: &LineWriter) {

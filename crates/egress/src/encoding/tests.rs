@@ -4,7 +4,7 @@ use std::io::Write as _;
 use flate2::Compression;
 use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
 use http::{HeaderValue, StatusCode};
-use testkit::http::{RawServer, send};
+use testkit::raw_server::{RawServer, send};
 
 use super::*;
 use crate::body::{read_all, read_response};
@@ -153,7 +153,7 @@ async fn compressed_event_is_read_before_the_stream_ends() {
         "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-encoding: gzip\r\n\r\n";
     let steps = vec![
         send([head.as_bytes(), &part].concat()),
-        testkit::http::Step::WaitForClose,
+        testkit::raw_server::Step::WaitForClose,
     ];
     let server = RawServer::start(vec![steps]).await;
     let limits = SseLimits {

@@ -7,7 +7,7 @@ use crate::body::read_all;
 use crate::test_requests::{get, post};
 use ::http::header::{ACCEPT, USER_AGENT};
 use futures_util::StreamExt;
-use testkit::http::{RawServer, Step, send};
+use testkit::raw_server::{RawServer, Step, send};
 use tokio::net::TcpListener;
 use url::Url;
 

@@ -15,7 +15,8 @@ use crate::{
     AddressPolicy, BoxFuture, HttpClient, NetError, NetFault, Request, ReqwestClient, Response,
     Sent,
 };
-use testkit::http::{Connection, RawServer, send};
+use testkit::http::Connection;
+use testkit::raw_server::{RawServer, send};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 

@@ -9,7 +9,7 @@ use crate::test_requests::{get, post};
 use crate::{BoxFuture, ReqwestClient, Response};
 use futures_util::stream;
 use proptest::prelude::*;
-use testkit::http::{RawServer, Step, send};
+use testkit::raw_server::{RawServer, Step, send};
 use url::Url;
 
 const LIMITS: SseLimits = SseLimits {

@@ -12,7 +12,8 @@ use tokio::time::timeout;
 use super::socket::{CONTROL_PERIOD, ControlRate, MAX_CONTROL_FRAMES};
 use super::*;
 use crate::{NetFault, ReqwestClient, Sent};
-use testkit::http::{Connection, RawServer, Server, Step, send};
+use testkit::http::{Connection, Server};
+use testkit::raw_server::{RawServer, Step, send};
 use testkit::websocket::{Reader, frame, switching};
 
 fn dial(url: impl AsRef<str>) -> Dial {

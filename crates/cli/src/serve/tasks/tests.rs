@@ -14,7 +14,7 @@ use super::source::TaskSource;
 use super::stored::StoredTasks;
 use super::{delete, list};
 use crate::exit::{Exit, Failure};
-use testkit::http::{RawServer, send};
+use testkit::raw_server::{RawServer, send};
 
 async fn stored(tasks: u32) -> TaskSource {
     let store = MemoryStore::new();
@@ -93,7 +93,7 @@ async fn delete_reports_unknown_ids_and_deletes_the_rest() {
     assert_eq!(delete(&source, &one).await.unwrap(), Exit::Ok);
 }
 
-fn json(status: &str, body: &str) -> Vec<testkit::http::Step> {
+fn json(status: &str, body: &str) -> Vec<testkit::raw_server::Step> {
     let length = body.len();
     vec![send(format!(
         "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"

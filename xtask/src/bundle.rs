@@ -8,11 +8,12 @@ use std::{
 use serde_json::{Value, json};
 use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
 
-use super::{
-    PackageError, checked_version,
-    files::{File, failed, pack, read, read_json, sha256_hex, write},
-    platforms::Platform,
+use remote_agent_cli::{
+    exit::Failure,
+    package::{File, LICENSE, Platform, VERSION, failed, json_bytes, read, write, write_tarball},
 };
+
+use crate::sha256_hex;
 
 /// The name of the npm package. It differs from that of the plugin, because OpenClaw refuses plugins that start processes.
 const NPM_NAME: &str = "openclaw-remote-agent-mcp";
@@ -63,18 +64,17 @@ pub struct Bundled {
     pub server_json: PathBuf,
 }
 
-/// Assembles the packages below `out` from the checkout at `source_root`, the command and its `library`.
+/// Assembles the packages below `out` from the checkout at `root`, the command and its `library`.
 ///
 /// # Errors
-/// A file is missing or not writable, or the versions of the manifests differ.
-pub fn bundle(
-    source_root: &Path,
+/// A file is missing or not writable.
+pub fn assemble(
+    root: &Path,
     command: &Path,
     library: &Path,
     out: &Path,
-) -> Result<Bundled, PackageError> {
+) -> Result<Bundled, Failure> {
     let out = std::path::absolute(out).map_err(failed("write", out))?;
-    let version = checked_version(source_root)?;
     let Platform { os, cpu, .. } = Platform::current();
     let binaries = Binaries {
         command: read(command)?,
@@ -85,10 +85,9 @@ pub fn bundle(
             .to_string_lossy()
             .into_owned(),
     };
-    let license = read(&source_root.join("LICENSE"))?;
 
     let directory = out.join("mcp-bundle");
-    for (name, bytes) in plugin_bundle(source_root, &binaries, &license)? {
+    for (name, bytes) in plugin_bundle(root, &binaries)? {
         write(&directory.join(&name), &bytes)?;
         if name.starts_with("bin/") {
             executable(&directory.join(&name))?;
@@ -96,16 +95,14 @@ pub fn bundle(
     }
 
     let mcpb = out.join(format!("remote-agent-{os}-{cpu}.mcpb"));
-    let zipped = mcpb_file(&version, os, &binaries).map_err(failed("write", &mcpb))?;
+    let zipped = mcpb_file(os, &binaries).map_err(failed("write", &mcpb))?;
     write(&mcpb, &zipped)?;
 
-    let tarball = out.join(format!("{NPM_NAME}-{version}.tgz"));
-    let files = npm_package(&version, &binaries, license);
-    write(&tarball, &pack(&files).map_err(failed("write", &tarball))?)?;
+    let tarball = out.join(format!("{NPM_NAME}-{VERSION}.tgz"));
+    write_tarball(&tarball, &npm_package(&binaries))?;
 
     let server_json = out.join("server.json");
-    let entry = registry_entry(&version, &mcpb, &zipped);
-    write(&server_json, format!("{entry:#}\n").as_bytes())?;
+    write(&server_json, &json_bytes(&registry_entry(&mcpb, &zipped)))?;
     Ok(Bundled {
         directory,
         mcpb,
@@ -134,12 +131,10 @@ impl Binaries {
 
 /// Returns the files of the Agent Plugins bundle. The bundle has no manifest of a native plugin, because hosts would prefer
 /// that.
-fn plugin_bundle(
-    source_root: &Path,
-    binaries: &Binaries,
-    license: &[u8],
-) -> Result<Vec<File>, PackageError> {
-    let mut manifest = read_json(&source_root.join("plugin.json"))?;
+fn plugin_bundle(root: &Path, binaries: &Binaries) -> Result<Vec<File>, Failure> {
+    let path = root.join("plugin.json");
+    let mut manifest: Value = serde_json::from_slice(&read(&path)?)
+        .map_err(|error| Failure::new(format!("cannot read `{}`: {error}", path.display())))?;
     manifest["name"] = "remote-agent-mcp".into();
     if let Some(manifest) = manifest.as_object_mut() {
         const KEYS: [&str; 10] = [
@@ -166,18 +161,15 @@ fn plugin_bundle(
         "$schema": "https://agent-plugins.org/schemas/1.0.0/mcp.schema.json",
         "mcpServers": { "a2a": server },
     });
-    let skill = read(&source_root.join("openclaw/skills/remote-agent/SKILL.md"))?;
+    let skill = read(&root.join("openclaw/skills/remote-agent/SKILL.md"))?;
     let mut files = vec![
-        (
-            "plugin.json".to_owned(),
-            format!("{manifest:#}\n").into_bytes(),
-        ),
-        ("mcp.json".to_owned(), format!("{servers:#}\n").into_bytes()),
+        ("plugin.json".to_owned(), json_bytes(&manifest)),
+        ("mcp.json".to_owned(), json_bytes(&servers)),
         (
             "skills/remote-agent/SKILL.md".to_owned(),
             skill_of_bundle(&String::from_utf8_lossy(&skill)).into_bytes(),
         ),
-        ("LICENSE".to_owned(), license.to_vec()),
+        ("LICENSE".to_owned(), LICENSE.into()),
     ];
     files.extend(binaries.files("bin"));
     Ok(files)
@@ -195,13 +187,13 @@ fn skill_of_bundle(skill: &str) -> String {
     ) + "\n"
 }
 
-fn mcpb_file(version: &str, os: &str, binaries: &Binaries) -> std::io::Result<Vec<u8>> {
+fn mcpb_file(os: &str, binaries: &Binaries) -> std::io::Result<Vec<u8>> {
     let command = format!("server/remote-agent{}", std::env::consts::EXE_SUFFIX);
     let manifest = json!({
         "manifest_version": "0.3",
         "name": "remote-agent",
         "display_name": "Remote Agent (A2A)",
-        "version": version,
+        "version": VERSION,
         "description": DESCRIPTION,
         "author": { "name": "openclaw-remote-agent" },
         "license": "MIT",
@@ -244,10 +236,10 @@ fn mcpb_file(version: &str, os: &str, binaries: &Binaries) -> std::io::Result<Ve
     Ok(archive.finish()?.into_inner())
 }
 
-fn npm_package(version: &str, binaries: &Binaries, license: Vec<u8>) -> Vec<File> {
+fn npm_package(binaries: &Binaries) -> Vec<File> {
     let mut manifest = json!({
         "name": NPM_NAME,
-        "version": version,
+        "version": VERSION,
         "description": DESCRIPTION,
         "mcpName": REGISTRY_NAME,
         "license": "MIT",
@@ -256,19 +248,16 @@ fn npm_package(version: &str, binaries: &Binaries, license: Vec<u8>) -> Vec<File
     });
     Platform::current().restrict(&mut manifest);
     let mut files = vec![
-        (
-            "package.json".to_owned(),
-            format!("{manifest:#}\n").into_bytes(),
-        ),
+        ("package.json".to_owned(), json_bytes(&manifest)),
         ("bin/start.js".to_owned(), START_JS.into()),
-        ("LICENSE".to_owned(), license),
+        ("LICENSE".to_owned(), LICENSE.into()),
     ];
     files.extend(binaries.files("bin"));
     files
 }
 
 /// Returns the entry for the MCP registry (schema of 2025-12-11).
-fn registry_entry(version: &str, mcpb: &Path, zipped: &[u8]) -> Value {
+fn registry_entry(mcpb: &Path, zipped: &[u8]) -> Value {
     let repository = env!("CARGO_PKG_REPOSITORY");
     let file = mcpb.file_name().unwrap_or_default().to_string_lossy();
     json!({
@@ -276,20 +265,20 @@ fn registry_entry(version: &str, mcpb: &Path, zipped: &[u8]) -> Value {
         "name": REGISTRY_NAME,
         "title": "Remote Agent (A2A)",
         "description": DESCRIPTION,
-        "version": version,
+        "version": VERSION,
         "repository": { "url": repository, "source": "github" },
         "packages": [
             {
                 "registryType": "mcpb",
-                "identifier": format!("{repository}/releases/download/v{version}/{file}"),
-                "version": version,
+                "identifier": format!("{repository}/releases/download/v{VERSION}/{file}"),
+                "version": VERSION,
                 "fileSha256": sha256_hex(zipped),
                 "transport": { "type": "stdio" },
             },
             {
                 "registryType": "npm",
                 "identifier": NPM_NAME,
-                "version": version,
+                "version": VERSION,
                 "runtimeHint": "npx",
                 "transport": { "type": "stdio" },
                 "packageArguments": [{
@@ -311,13 +300,13 @@ fn registry_entry(version: &str, mcpb: &Path, zipped: &[u8]) -> Value {
 }
 
 #[cfg(unix)]
-fn executable(path: &Path) -> Result<(), PackageError> {
+fn executable(path: &Path) -> Result<(), Failure> {
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))
         .map_err(failed("write", path))
 }
 
 #[cfg(not(unix))]
-fn executable(_: &Path) -> Result<(), PackageError> {
+fn executable(_: &Path) -> Result<(), Failure> {
     Ok(())
 }

@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 
 use super::script::UpgradeReply;
 use super::vars::Vars;
-use crate::conformance::peers::Recorded;
+use crate::peers::Recorded;
 use crate::websocket::accept;
 
 /// The client's key. It is fixed, because tests need no protection against attacks on caches.

@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::conformance::template;
+use crate::template;
 
 /// The values of placeholders.
 #[derive(Clone, Copy)]

@@ -8,24 +8,25 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::PackageError;
+use remote_agent_cli::{
+    exit::Failure,
+    package::{NAME, VERSION},
+};
 
 /// Returns the crates that the library links on any platform, without build scripts and macros. The output is reproducible.
-pub(super) fn generate(
-    source_root: &Path,
-    name: &str,
-    version: &str,
-) -> Result<Value, PackageError> {
-    let broken = |reason: String| PackageError::Sbom {
-        root: source_root.to_owned(),
-        reason,
+pub(crate) fn generate(root: &Path) -> Result<Value, Failure> {
+    let broken = |reason: String| {
+        Failure::new(format!(
+            "cannot list the crates of `{}` with `cargo tree`: {reason}",
+            root.display()
+        ))
     };
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
         .args(["tree", "--locked", "--package", "openclaw-remote-agent"])
         .args(["--target", "all", "--edges", "normal,no-proc-macro"])
         .args(["--prefix", "none", "--format", "{p}\t{l}"])
-        .current_dir(source_root)
+        .current_dir(root)
         .stderr(Stdio::inherit())
         .output()
         .map_err(|error| broken(error.to_string()))?;
@@ -40,10 +41,10 @@ pub(super) fn generate(
         "metadata": {
             "component": {
                 "type": "library",
-                "bom-ref": format!("pkg:npm/{name}@{version}"),
-                "name": name,
-                "version": version,
-                "purl": format!("pkg:npm/{name}@{version}"),
+                "bom-ref": format!("pkg:npm/{NAME}@{VERSION}"),
+                "name": NAME,
+                "version": VERSION,
+                "purl": format!("pkg:npm/{NAME}@{VERSION}"),
             },
         },
         "components": components,

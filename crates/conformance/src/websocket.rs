@@ -1,5 +1,5 @@
-//! The raw WebSocket (RFC 6455) of all tests: writes frames with any fault, and reads strictly.
-#![allow(missing_docs, reason = "used only in tests")]
+//! The raw WebSocket (RFC 6455) of scripted gateways and of tests: writes frames with any fault, and reads strictly.
+#![allow(missing_docs, reason = "used only by scripted gateways and tests")]
 
 use std::io;
 

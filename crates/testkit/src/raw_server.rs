@@ -1,5 +1,6 @@
 //! A server for tests that writes scripted bytes and counts connections and requests.
 #![allow(
+    missing_docs,
     clippy::expect_used,
     clippy::missing_panics_doc,
     clippy::unwrap_used,
@@ -13,7 +14,7 @@ use tokio::io::AsyncReadExt;
 use tokio::sync::Semaphore;
 use url::Url;
 
-use super::{Connection, Server};
+use conformance::http::{Connection, Server};
 
 /// A step of the server after it has read a request. After the last step it closes the connection.
 #[derive(Clone)]

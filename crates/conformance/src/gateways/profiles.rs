@@ -8,19 +8,19 @@ use serde_json::Value;
 pub const PROFILES: &[(&str, &str)] = &[
     (
         "reference-11.2",
-        include_str!("../../../../../fixtures/gateway/reference-11.2.json"),
+        include_str!("../../../../fixtures/gateway/reference-11.2.json"),
     ),
     (
         "heretek-js",
-        include_str!("../../../../../fixtures/gateway/heretek-js.json"),
+        include_str!("../../../../fixtures/gateway/heretek-js.json"),
     ),
     (
         "openclaw",
-        include_str!("../../../../../fixtures/gateway/openclaw.json"),
+        include_str!("../../../../fixtures/gateway/openclaw.json"),
     ),
     (
         "hostile",
-        include_str!("../../../../../fixtures/gateway/hostile.json"),
+        include_str!("../../../../fixtures/gateway/hostile.json"),
     ),
 ];
 

@@ -6,7 +6,7 @@ use std::io;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::conformance::peers::{Piece, one_or_more};
+use crate::peers::{Piece, one_or_more};
 
 /// Matchers by JSON Pointer, as in the strict comparison of cases. All must match.
 pub(super) type Condition = BTreeMap<String, Value>;

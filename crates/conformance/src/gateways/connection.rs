@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::script::{End, Frame};
 use super::vars::Vars;
-use crate::conformance::peers::{Padding, Piece};
+use crate::peers::{Padding, Piece};
 use crate::websocket::{self, Head};
 
 /// The delay before a reset, because a reset discards bytes that the other side has not read.

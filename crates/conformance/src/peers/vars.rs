@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::conformance::template;
+use crate::template;
 
 /// The values of placeholders in one response.
 pub(super) struct Vars<'a> {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::script::Condition;
-use crate::conformance::compare::check_at;
+use crate::compare::check_at;
 
 /// One received event.
 #[derive(Clone, Debug, PartialEq)]

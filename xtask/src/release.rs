@@ -9,22 +9,18 @@ use std::{
 use object::{Architecture, BinaryFormat, Endianness, Object as _, read::elf::ElfFile64};
 use serde_json::{Value, json};
 
-use super::{
-    NAME, PackageError, checked_version,
-    files::{collect, failed, pack, read, read_json, sha256_hex, write},
-    sbom,
+use remote_agent_cli::{
+    exit::Failure,
+    package::{
+        self, LICENSE, NAME, Platform, VERSION, failed, json_bytes, manifest, read, write,
+        write_tarball,
+    },
 };
+
+use crate::{sbom, sha256_hex};
 
 /// The newest glibc that a library for `linux-*-gnu` may require: that of Debian 10 and RHEL 8.
 const GLIBC_FLOOR: Version = Version(2, 28);
-
-/// A platform, in npm's names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Platform {
-    pub(super) os: &'static str,
-    pub(super) cpu: &'static str,
-    pub(super) abi: Option<&'static str>,
-}
 
 const fn platform(os: &'static str, cpu: &'static str, abi: Option<&'static str>) -> Platform {
     Platform { os, cpu, abi }
@@ -41,88 +37,42 @@ const PLATFORMS: [Platform; 7] = [
     platform("win32", "x64", Some("msvc")),
 ];
 
-impl fmt::Display for Platform {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.os, self.cpu)?;
-        self.abi.map_or(Ok(()), |abi| write!(f, "-{abi}"))
-    }
+fn package_name(platform: Platform) -> String {
+    format!("{NAME}-{platform}")
 }
 
-impl Platform {
-    /// Returns the platform of this build.
-    pub(super) fn current() -> Self {
-        let os = match std::env::consts::OS {
-            "macos" => "darwin",
-            "windows" => "win32",
-            other => other,
-        };
-        let cpu = match std::env::consts::ARCH {
-            "x86_64" => "x64",
-            "aarch64" => "arm64",
-            other => other,
-        };
-        let abi = match os {
-            "win32" => Some("msvc"),
-            "linux" if cfg!(target_env = "musl") => Some("musl"),
-            "linux" => Some("gnu"),
-            _ => None,
-        };
-        platform(os, cpu, abi)
+/// Returns an error if `library` does not run on this platform.
+fn check(platform: Platform, library: &[u8]) -> Result<(), String> {
+    let file = object::File::parse(library)
+        .map_err(|error| format!("it is not a shared library: {error}"))?;
+    let format = match platform.os {
+        "darwin" => BinaryFormat::MachO,
+        "win32" => BinaryFormat::Pe,
+        _ => BinaryFormat::Elf,
+    };
+    let architecture = match platform.cpu {
+        "arm64" => Architecture::Aarch64,
+        _ => Architecture::X86_64,
+    };
+    if (file.format(), file.architecture()) != (format, architecture) {
+        return Err(format!(
+            "it is {:?} for {:?}, and `{platform}` takes {format:?} for {architecture:?}",
+            file.format(),
+            file.architecture()
+        ));
     }
-
-    /// Sets the manifest fields that restrict a package to this platform.
-    pub(super) fn restrict(self, manifest: &mut Value) {
-        manifest["os"] = json!([self.os]);
-        manifest["cpu"] = json!([self.cpu]);
-        match self.abi {
-            Some("gnu") => manifest["libc"] = json!(["glibc"]),
-            Some("musl") => manifest["libc"] = json!(["musl"]),
-            _ => {}
-        }
+    if platform.os != "linux" {
+        return Ok(());
     }
-
-    /// Returns the library's file name, which `native.js` expects.
-    pub(super) fn library_name(self) -> String {
-        format!("remote_agent.{self}.node")
-    }
-
-    fn package_name(self) -> String {
-        format!("{NAME}-{self}")
-    }
-
-    /// Returns an error if `library` does not run on this platform.
-    fn check(self, library: &[u8]) -> Result<(), String> {
-        let file = object::File::parse(library)
-            .map_err(|error| format!("it is not a shared library: {error}"))?;
-        let format = match self.os {
-            "darwin" => BinaryFormat::MachO,
-            "win32" => BinaryFormat::Pe,
-            _ => BinaryFormat::Elf,
-        };
-        let architecture = match self.cpu {
-            "arm64" => Architecture::Aarch64,
-            _ => Architecture::X86_64,
-        };
-        if (file.format(), file.architecture()) != (format, architecture) {
-            return Err(format!(
-                "it is {:?} for {:?}, and `{self}` takes {format:?} for {architecture:?}",
-                file.format(),
-                file.architecture()
-            ));
-        }
-        if self.os != "linux" {
-            return Ok(());
-        }
-        let newest = newest_glibc(library).map_err(|error| format!("cannot read it: {error}"))?;
-        match (newest, self.abi) {
-            (Some((symbol, version)), Some("gnu")) if version > GLIBC_FLOOR => Err(format!(
-                "its symbol `{symbol}` needs glibc {version}, and glibc {GLIBC_FLOOR} is the newest allowed. Build it with `package --optimize --libc DIR`, or with `cargo-zigbuild rustc --target TRIPLE.{GLIBC_FLOOR}`"
-            )),
-            (Some((symbol, version)), Some("musl")) => Err(format!(
-                "its symbol `{symbol}` needs glibc {version}, and `{self}` has none. Build it for a musl target"
-            )),
-            _ => Ok(()),
-        }
+    let newest = newest_glibc(library).map_err(|error| format!("cannot read it: {error}"))?;
+    match (newest, platform.abi) {
+        (Some((symbol, version)), Some("gnu")) if version > GLIBC_FLOOR => Err(format!(
+            "its symbol `{symbol}` needs glibc {version}, and glibc {GLIBC_FLOOR} is the newest allowed. Build it with `cargo xtask package --libc DIR`, or with `cargo-zigbuild rustc --target TRIPLE.{GLIBC_FLOOR}`"
+        )),
+        (Some((symbol, version)), Some("musl")) => Err(format!(
+            "its symbol `{symbol}` needs glibc {version}, and `{platform}` has none. Build it for a musl target"
+        )),
+        _ => Ok(()),
     }
 }
 
@@ -175,68 +125,48 @@ fn newest_glibc(library: &[u8]) -> object::Result<Option<(String, Version)>> {
 ///
 /// # Errors
 /// A directory has no platform's name, or does not contain exactly one library; a library does not run on its platform, or
-/// requires a glibc newer than 2.28; and the errors of [`super::assemble`].
-pub fn assemble_platforms(
-    source_root: &Path,
-    libraries: &Path,
-    out: &Path,
-) -> Result<Vec<PathBuf>, PackageError> {
+/// requires a glibc newer than 2.28; cargo cannot list the crates; a file is not readable or writable.
+pub fn assemble(root: &Path, libraries: &Path, out: &Path) -> Result<Vec<PathBuf>, Failure> {
     let out = std::path::absolute(out).map_err(failed("write", out))?;
-    let version = checked_version(source_root)?;
-    let mut main = read_json(&source_root.join("openclaw/package.json"))?;
     let libraries = find_libraries(libraries)?;
-    let licence = read(&source_root.join("LICENSE"))?;
+    let mut main = manifest()?;
 
     let mut tarballs = Vec::new();
     for (platform, library) in &libraries {
         tarballs.push((
-            platform.package_name(),
+            package_name(*platform),
             vec![
-                ("LICENSE".to_owned(), licence.clone()),
+                ("LICENSE".to_owned(), LICENSE.into()),
                 (
                     "package.json".to_owned(),
-                    platform_manifest(*platform, &main).into_bytes(),
+                    json_bytes(&platform_manifest(*platform, &main)),
                 ),
                 (platform.library_name(), library.clone()),
             ],
         ));
     }
-    require_platforms(
-        &mut main,
-        &libraries
-            .iter()
-            .map(|(platform, _)| *platform)
-            .collect::<Vec<_>>(),
-        &version,
-    );
-    tarballs.push((NAME.to_owned(), collect(source_root, &main, None)?));
+    let platforms: Vec<Platform> = libraries.iter().map(|(platform, _)| *platform).collect();
+    require_platforms(&mut main, &platforms);
+    tarballs.push((NAME.to_owned(), package::files(&main, None)));
 
-    let mut written = Vec::new();
+    let crates = out.join("sbom.cdx.json");
+    write(&crates, &json_bytes(&sbom::generate(root)?))?;
+    let mut written = vec![crates];
     for (name, files) in tarballs {
-        let path = out.join(format!("{name}-{version}.tgz"));
-        let bytes = pack(&files).map_err(failed("write", &path))?;
-        written.push((path, bytes));
+        let path = out.join(format!("{name}-{VERSION}.tgz"));
+        write_tarball(&path, &files)?;
+        written.push(path);
     }
-    let crates = sbom::generate(source_root, NAME, &version)?;
-    written.insert(
-        0,
-        (
-            out.join("sbom.cdx.json"),
-            format!("{crates:#}\n").into_bytes(),
-        ),
-    );
-    written.insert(0, (out.join("SHA256SUMS"), checksums(&written)));
-    for (path, bytes) in &written {
-        write(path, bytes)?;
-    }
-    Ok(written.into_iter().map(|(path, _)| path).collect())
+    let checksums = out.join("SHA256SUMS");
+    write(&checksums, checksum_lines(&written)?.as_bytes())?;
+    written.insert(0, checksums);
+    Ok(written)
 }
 
 /// Returns the libraries below `root`, in the order of [`PLATFORMS`].
-fn find_libraries(root: &Path) -> Result<Vec<(Platform, Vec<u8>)>, PackageError> {
-    let unusable = |path: &Path, reason: String| PackageError::Platform {
-        path: path.to_owned(),
-        reason,
+fn find_libraries(root: &Path) -> Result<Vec<(Platform, Vec<u8>)>, Failure> {
+    let unusable = |path: &Path, reason: String| {
+        Failure::new(format!("cannot package `{}`: {reason}", path.display()))
     };
     let mut found = Vec::new();
     for directory in list(root)?.into_iter().filter(|path| path.is_dir()) {
@@ -268,9 +198,7 @@ fn find_libraries(root: &Path) -> Result<Vec<(Platform, Vec<u8>)>, PackageError>
             ));
         };
         let bytes = read(library)?;
-        PLATFORMS[position]
-            .check(&bytes)
-            .map_err(|reason| unusable(library, reason))?;
+        check(PLATFORMS[position], &bytes).map_err(|reason| unusable(library, reason))?;
         found.push((position, bytes));
     }
     if found.is_empty() {
@@ -287,17 +215,17 @@ fn find_libraries(root: &Path) -> Result<Vec<(Platform, Vec<u8>)>, PackageError>
         .collect())
 }
 
-fn list(directory: &Path) -> Result<Vec<PathBuf>, PackageError> {
+fn list(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     fs::read_dir(directory)
         .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())
         .map_err(failed("read", directory))
 }
 
 /// Returns the manifest of the package with the library for `platform`.
-fn platform_manifest(platform: Platform, main: &Value) -> String {
+fn platform_manifest(platform: Platform, main: &Value) -> Value {
     let library = platform.library_name();
     let mut manifest = json!({
-        "name": platform.package_name(),
+        "name": package_name(platform),
         "version": main["version"],
         "description": format!("The library of {NAME} for {platform}."),
         "license": main["license"],
@@ -307,12 +235,12 @@ fn platform_manifest(platform: Platform, main: &Value) -> String {
         "files": [library],
     });
     platform.restrict(&mut manifest);
-    format!("{manifest:#}\n")
+    manifest
 }
 
 /// Adds the packages of `platforms` as dependencies of the main package. npm installs the matching one; OpenClaw requires
 /// it.
-fn require_platforms(main: &mut Value, platforms: &[Platform], version: &str) {
+fn require_platforms(main: &mut Value, platforms: &[Platform]) {
     let distinct = |field: fn(&Platform) -> &'static str| {
         json!(platforms.iter().map(field).collect::<BTreeSet<_>>())
     };
@@ -320,12 +248,12 @@ fn require_platforms(main: &mut Value, platforms: &[Platform], version: &str) {
     main["cpu"] = distinct(|platform| platform.cpu);
     main["optionalDependencies"] = platforms
         .iter()
-        .map(|platform| (platform.package_name(), json!(version)))
+        .map(|platform| (package_name(*platform), json!(VERSION)))
         .collect::<serde_json::Map<_, _>>()
         .into();
     main["openclaw"]["install"]["requiredPlatformPackages"] = platforms
         .iter()
-        .map(|platform| platform.package_name())
+        .map(|platform| package_name(*platform))
         .collect();
     if let Some(files) = main["files"].as_array_mut() {
         files.retain(|file| file != "native");
@@ -333,13 +261,13 @@ fn require_platforms(main: &mut Value, platforms: &[Platform], version: &str) {
 }
 
 /// Returns the checksums in the format of `sha256sum`.
-fn checksums(files: &[(PathBuf, Vec<u8>)]) -> Vec<u8> {
+fn checksum_lines(files: &[PathBuf]) -> Result<String, Failure> {
     let mut lines = String::new();
-    for (path, bytes) in files {
+    for path in files {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        lines.push_str(&format!("{}  {name}\n", sha256_hex(bytes)));
+        lines.push_str(&format!("{}  {name}\n", sha256_hex(&read(path)?)));
     }
-    lines.into_bytes()
+    Ok(lines)
 }
 
 #[cfg(test)]
@@ -371,7 +299,7 @@ mod tests {
 
     #[test]
     fn text_file_is_refused_as_library() {
-        let reason = named("linux-x64-gnu").check(b"not a library").unwrap_err();
+        let reason = check(named("linux-x64-gnu"), b"not a library").unwrap_err();
         assert!(reason.starts_with("it is not a shared library"), "{reason}");
     }
 
@@ -386,7 +314,7 @@ mod tests {
             ("darwin-x64", "takes MachO"),
             ("win32-x64-msvc", "takes Pe"),
         ] {
-            let reason = named(name).check(&own).unwrap_err();
+            let reason = check(named(name), &own).unwrap_err();
             assert!(reason.contains(part), "{name}: {reason}");
         }
     }

@@ -1,7 +1,5 @@
-//! The HTTP/1.1 server of all tests. It reads requests and leaves every byte of a response to its handler.
-#![allow(missing_docs, reason = "used only in tests")]
-
-mod raw_server;
+//! The HTTP/1.1 server of scripted peers and of tests. It reads requests and leaves every byte of a response to its handler.
+#![allow(missing_docs, reason = "used only by scripted peers and tests")]
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -15,8 +13,6 @@ use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-
-pub use raw_server::{RawServer, Step, send};
 
 const MAX_HEADERS: usize = 128;
 
@@ -33,7 +29,7 @@ impl Server {
     ///
     /// # Panics
     /// Loopback has no free port.
-    #[allow(clippy::expect_used, reason = "used only in tests")]
+    #[allow(clippy::expect_used, reason = "used only by scripted peers and tests")]
     pub async fn start<F, R>(handler: F) -> Self
     where
         F: Fn(TcpStream, usize) -> R + Send + 'static,
@@ -47,7 +43,7 @@ impl Server {
     ///
     /// # Panics
     /// The listener has no address.
-    #[allow(clippy::expect_used, reason = "used only in tests")]
+    #[allow(clippy::expect_used, reason = "used only by scripted peers and tests")]
     pub fn on<F, R>(listener: TcpListener, handler: F) -> Self
     where
         F: Fn(TcpStream, usize) -> R + Send + 'static,
