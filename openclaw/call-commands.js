@@ -4,7 +4,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import process from "node:process";
 
 import { AnswerWriter } from "./answer-writer.js";
-import { CommandError, positive } from "./command-support.js";
+import { CommandError, milliseconds, positive } from "./command-support.js";
 import { callState, cardState, faultOf, isOfGateway, problemOf, refusalOf } from "./listing.js";
 import { withPlace } from "./place.js";
 import { repairFor } from "./repair.js";
@@ -33,7 +33,8 @@ export function registerCallCommands(command) {
       .addOption(added.createOption("--alias <alias>", "The same").hideHelp())
       .option("--task <id>", "Continue the task with this id")
       .option("--continuation <file>", "Continue from the file that `send --save FILE` wrote")
-      .option("--timeout-ms <n>", "The timeout in milliseconds");
+      .option("--timeout <duration>", "How long to wait: 500ms, 5s, 10m or 1h; a followed task continues after it")
+      .option("--timeout-ms <n>", "The same as a number of milliseconds");
   followUp(command("send [text...]", "Send a message to an agent and print its answer; `-` reads it from standard input", send))
     .option("--follow", "Print the text of the agent while it works")
     .option("--task-required", "Fail unless the agent creates a task")
@@ -165,7 +166,8 @@ async function call(context, request) {
   if (alias) request.target_alias = alias;
   if (options.task) request.task_id = options.task;
   if (options.continuation) request.continuation = await readContinuation(options.continuation);
-  if (options.timeoutMs !== undefined) request.timeout_ms = positive(options.timeoutMs, "--timeout-ms");
+  if (options.timeout !== undefined) request.timeout_ms = milliseconds(options.timeout);
+  else if (options.timeoutMs !== undefined) request.timeout_ms = positive(options.timeoutMs, "--timeout-ms");
   const caller = callerOf(context);
   const answer = new AnswerWriter();
   const onUpdate = (update) => (options.json ? print(JSON.stringify(update)) : answer.update(update));

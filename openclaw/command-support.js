@@ -22,3 +22,17 @@ export function positive(text, option) {
   if (!Number.isInteger(number) || number < 1) throw new CommandError(`give \`${option}\` a number, 1 or more`);
   return number;
 }
+
+const UNITS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
+
+/**
+ * Returns the milliseconds of a duration with a unit.
+ * @param {string} text
+ */
+export function milliseconds(text) {
+  const [, number, unit] = /^(\d+)(ms|s|m|h)$/.exec(text) ?? [];
+  const duration = Number(number) * UNITS[unit];
+  if (duration >= 1) return duration;
+  if (/^\d+$/.test(text)) throw new CommandError(`\`--timeout ${text}\` has no unit; try \`${text}s\` for seconds`);
+  throw new CommandError("give `--timeout` a duration such as 500ms, 5s, 10m or 1h");
+}

@@ -10,7 +10,7 @@ import { openInstance } from "./instance.js";
 import { addressesOf } from "./gateway-methods.js";
 import { faultOf, isOfGateway, problemOf } from "./listing.js";
 import { loadLibrary } from "./native.js";
-import { REFUSALS, envFileName, repairFor, variablesOf } from "./repair.js";
+import { REFUSALS, envFileName, newValue, repairFor, variablesOf } from "./repair.js";
 import { hintFor } from "./report.js";
 import { plaintextSecrets, resolveSecrets, secretPlaces, shortSecrets } from "./secrets.js";
 import { line } from "./text.js";
@@ -208,7 +208,7 @@ function checkAgent(add, target, place, here) {
   const only = agents ? ` (only for: ${agents.map(line).join(", ")})` : "";
   if (error && here && !problemOf(here)) {
     const [variable] = variablesIn(place.config, target);
-    add("call", "error", `${who} refuses ${line(variable)} of the gateway, and accepts that of this shell: the gateway has another value`, `Write the value to ${envFileName(place.envFile)} and restart the gateway (\`openclaw gateway restart\`).`);
+    add("call", "error", `${who} refuses ${line(variable)} of the gateway, and accepts that of this shell: the gateway has another value`, newValue(place.envFile));
   } else if (error) {
     const both = here && REFUSALS.has(problemOf(here)?.reason ?? "") ? ", also with the token of this shell" : "";
     add(target.last_refresh_error ? "card" : "call", "error", `${who}: ${line(error.message).replace(/\.$/, "")}${both}`, repairFor(error, alias, place) ?? "Check the address.");

@@ -71,3 +71,11 @@ export function unresolvedIn(config) {
     return { path, alias: index && targetsIn(config)[Number(index)]?.alias, variable: variableOf(value) };
   });
 }
+
+/**
+ * The repair for a gateway with another value of a variable than this shell. A gateway that restarts in its own process keeps each variable that it has.
+ *
+ * @param {string | undefined} envFile
+ */
+export const newValue = (envFile) =>
+  `Replace the line in ${envFileName(envFile)}, then end the gateway and start it again (a gateway in a terminal keeps the old value over \`openclaw gateway restart\`).`;

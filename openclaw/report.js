@@ -42,7 +42,7 @@ export function report(envelope, hint, agent) {
   if (envelope.error?.reason === "aborted") note(summary?.continuation?.task ? "stopped waiting; the task continues" : "stopped waiting; the agent may have received the message");
   else if (!envelope.ok) printError(envelope.error, hint);
   if (summary?.incomplete) note("part of the result may be missing");
-  if (summary?.wait_expired) note("the wait ended before the task; `--timeout-ms` sets a longer one");
+  if (summary?.wait_expired) note("the wait ended before the task; `--timeout 10m` waits longer");
   if (summary?.continuation) printNextSteps(summary, agent);
   return exitOfEnvelope(envelope);
 }

@@ -8,7 +8,7 @@ import { aliasFor, isSameAgent, merged, migrateSettings, putTarget, removeAll, r
 import { CREDENTIAL_OPTIONS, REPEATABLE, credentialsIn, fieldOf, nameOf } from "./credential-options.js";
 import { openInstance } from "./instance.js";
 import { ANSWER_REASONS } from "./listing.js";
-import { missingVariable, repairFor, variablesOf } from "./repair.js";
+import { missingVariable, newValue, repairFor, variablesOf } from "./repair.js";
 import { OK, TIMEOUT, exitOf, printError } from "./report.js";
 import { line, note, print, word } from "./text.js";
 /** @import {Api, CallRequest, Caller, Envelope, EnvelopeError, HostConfig, Target} from "./types.d.ts" */
@@ -240,7 +240,7 @@ async function checkThere({ api, host }, target, running, here, { ask }) {
   note(`${here ? "the check failed in this shell" : "the check succeeded in this shell"}; in the gateway, where agents run:`);
   printProblem(problem, target, envFile);
   const [variable] = variablesOf(target);
-  if (!here && problem.reason === "auth_required" && variable) note(`Write the value of this shell into ${line(envFile)} and restart the gateway (\`openclaw gateway restart\`).`);
+  if (!here && problem.reason === "auth_required" && variable) note(newValue(envFile));
   return problem.reason ?? "error";
 }
 

@@ -1,13 +1,14 @@
-//! Decodes responses and events of both bindings, within the memory that a maximum response size allows.
+//! Decodes responses and events of both bindings.
 
 use a2a::{Dialect, Event, Reply, ShapeError, Transport};
-use base::json;
-use base::json::{JsonError, JsonErrorKind, Limits, encoded_bytes};
+
+use base::json::{self, Limits, encoded_bytes};
 use peer::{PeerError, PeerErrorKind, excerpt, is_keep_alive};
 use serde_json::Value;
 
 use super::error::{MAX_ERROR_DATA, code, kind_of, parse, reason_in};
 use super::peer_secrets::PeerSecrets;
+use super::response_json::unreadable;
 
 /// The JSON-RPC id of every request. Each HTTP exchange carries one request, so one id suffices.
 pub(super) const ID: u32 = 1;
@@ -150,63 +151,4 @@ fn rpc_error(mut error: Value, secrets: &PeerSecrets) -> PeerError {
 
 pub(super) fn shape_error(error: ShapeError) -> PeerError {
     PeerError::new(PeerErrorKind::InvalidResponse, error.to_string())
-}
-
-/// The memory that is always allowed, in bytes.
-const MIN_ALLOWED_BYTES: usize = 16 << 20;
-
-/// Returns the limits for a maximum response size of `answer_bytes`. The parser itself limits the depth.
-pub(super) fn limits(answer_bytes: usize) -> Limits {
-    let memory = answer_bytes
-        .saturating_mul(json::MAX_MEMORY_RATIO)
-        .max(MIN_ALLOWED_BYTES);
-    Limits {
-        depth: usize::MAX,
-        values: usize::MAX,
-        memory,
-    }
-}
-
-/// Parses an error body, which has at most some kilobytes.
-pub(super) fn error_body(body: &[u8]) -> Option<Value> {
-    json::from_slice(body, limits(body.len())).ok()
-}
-
-/// Returns the error for the text that `subject` names, such as `the response`.
-pub(super) fn unreadable(subject: &str, error: &JsonError) -> PeerError {
-    match error.kind {
-        JsonErrorKind::TooManyValues => {
-            PeerError::new(PeerErrorKind::TooLarge, format!("{subject}: {error}"))
-        }
-        _ => PeerError::new(
-            PeerErrorKind::InvalidResponse,
-            format!("{subject} is not JSON: {error}"),
-        ),
-    }
-}
-
-/// Returns the bytes that a text counts against a limit.
-pub(super) fn size(text: &str) -> usize {
-    json::counted_bytes(text.len(), json::Structure::of(text.as_bytes()).memory)
-}
-
-#[cfg(test)]
-mod response_json_tests {
-    use super::*;
-
-    #[test]
-    fn dense_json_weighs_more_than_its_text() {
-        let dense = "{\"a\":0},".repeat(1000);
-        assert!(size(&dense) > 10 * dense.len());
-        let prose = format!("[\"{}\"]", "word, ".repeat(1000));
-        assert_eq!(size(&prose), prose.len());
-    }
-
-    #[test]
-    fn rejects_json_above_the_memory_limit() {
-        let dense = format!("[{}0]", "[0],".repeat(1 << 20));
-        assert!(json::check(dense.as_bytes(), limits(dense.len())).is_err());
-        let numbers = format!("[{}0]", "12.345,".repeat(1 << 20));
-        assert!(json::check(numbers.as_bytes(), limits(numbers.len())).is_ok());
-    }
 }

@@ -13,7 +13,7 @@ use egress::redirect;
 use egress::{HttpClient, Request, body};
 use peer::{CardEtag, CardLocation, Discovered, PeerConfig, PeerError, PeerErrorKind};
 
-use super::{challenge, decoder, error, http_binding, peer_secrets::PeerSecrets, signature};
+use super::{challenge, error, outgoing, peer_secrets::PeerSecrets, response_json, signature};
 
 const DEFAULT_PATH: &str = a2a::http::CARD_PATH;
 
@@ -95,11 +95,11 @@ async fn fetch(
     validator: Option<&CardEtag>,
     max_bytes: usize,
 ) -> Result<Discovered, FetchError> {
-    let access = http_binding::access_to(config, location).map_err(FetchError::Final)?;
-    let mut headers = http_binding::configured_headers(config, location);
+    let access = outgoing::access_to(config, location).map_err(FetchError::Final)?;
+    let mut headers = outgoing::configured_headers(config, location);
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
     // Some servers return another card to a client without a version (A2A 1.0 §3.6).
-    http_binding::set_version(&mut headers, config.version);
+    outgoing::set_version(&mut headers, config.version);
     if let Some(validator) = validator {
         headers.insert(IF_NONE_MATCH, validator.etag.clone());
     }
@@ -111,7 +111,7 @@ async fn fetch(
         access,
         trust: config.trust_for(location).cloned(),
         repeatable: true,
-        authorization: http_binding::authorization(config, location),
+        authorization: outgoing::authorization(config, location),
     };
     let fetched = redirect::follow(net, request)
         .await
@@ -147,10 +147,10 @@ async fn fetch(
         FetchError::Elsewhere(PeerError::new(PeerErrorKind::CardMalformed, reason).undelivered())
     };
     let secrets = PeerSecrets::new(config);
-    let read = json::from_slice(&body, decoder::limits(max_bytes));
+    let read = json::from_slice(&body, response_json::limits(max_bytes));
     let mut json = read.map_err(|error| match error.kind {
         JsonErrorKind::TooManyValues => {
-            let error = decoder::unreadable("the card", &error);
+            let error = response_json::unreadable("the card", &error);
             FetchError::Final(error.undelivered())
         }
         _ => {

@@ -14,8 +14,8 @@ use http::{HeaderMap, StatusCode};
 use peer::{PeerError, PeerErrorKind, excerpt};
 use serde_json::Value;
 
-use super::decoder;
 use super::peer_secrets::PeerSecrets;
+use super::response_json;
 
 /// Returns the error for a status other than 2xx, with an excerpt of the body.
 pub(super) fn from_status(
@@ -57,7 +57,7 @@ pub(super) fn from_status(
 
 /// Returns the message in an error body of HTTP+JSON, JSON-RPC or `application/problem+json`.
 fn error_message(body: &[u8]) -> Option<String> {
-    let json = decoder::error_body(body)?;
+    let json = response_json::error_body(body)?;
     let mut messages = ["/error/message", "/message", "/detail"]
         .iter()
         .filter_map(|place| json.pointer(place)?.as_str());

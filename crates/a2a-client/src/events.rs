@@ -8,7 +8,7 @@ use peer::{BoxFuture, Delivered, EventStream, NextEvent, PeerError, PeerErrorKin
 
 use super::decoder::Decoder;
 use super::error::from_net;
-use super::{decoder, peer_secrets::PeerSecrets};
+use super::{peer_secrets::PeerSecrets, response_json};
 
 /// The events of one connection.
 pub(super) struct Events {
@@ -43,7 +43,7 @@ impl Events {
 
     /// Decodes the data of an event; `None` for one that only keeps the connection open.
     fn read(&self, data: &str) -> Result<Option<Event>, PeerError> {
-        let limits = decoder::limits(self.answer_bytes);
+        let limits = response_json::limits(self.answer_bytes);
         self.decoder.event(data, limits, &self.secrets)
     }
 
@@ -55,7 +55,7 @@ impl Events {
             match self.reader.next().await {
                 Some(Ok(SseItem::Event { data, .. })) if !data.is_empty() => {
                     match self.read(&data) {
-                        Ok(Some(event)) => break Some(Ok((event, decoder::size(&data)))),
+                        Ok(Some(event)) => break Some(Ok((event, response_json::size(&data)))),
                         Ok(None) => self.has_skipped = true,
                         // The connection and the events after it are intact.
                         Err(error) if error.kind == PeerErrorKind::InvalidResponse => {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use a2a::{Operation, Security, SendRequest, Version};
 use base::{blocking, json};
 use bytes::Bytes;
-use egress::auth::{Authorization, TokenEndpoint};
+use egress::auth::Authorization;
 use egress::credential::Trust;
 use egress::sse::{EventReader, Opened, SseLimits};
-use egress::{AddressPolicy, HttpClient, address_policy, body, redirect, sse};
+use egress::{AddressPolicy, HttpClient, body, redirect, sse};
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use peer::{PeerConfig, PeerError, PeerErrorKind};
@@ -18,8 +18,9 @@ use url::Url;
 use super::decoder::Decoder;
 use super::error::{content_type, from_net, from_status};
 use super::events::Events;
+use super::outgoing::{access_to, authorization, configured_headers, set_version};
 use super::peer_secrets::PeerSecrets;
-use super::{challenge, decoder, signature};
+use super::{challenge, response_json, signature};
 
 const JSON: HeaderValue = HeaderValue::from_static(a2a::http::JSON);
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream, application/json");
@@ -214,11 +215,11 @@ impl HttpBinding {
     }
 
     fn parse(&self, response: &PlainResponse) -> Result<Value, PeerError> {
-        let limits = decoder::limits(self.limits.answer_bytes);
+        let limits = response_json::limits(self.limits.answer_bytes);
         let mut json = json::from_slice(&response.body, limits).map_err(|error| {
             let kind = content_type(&response.headers, &self.secrets);
             let bytes = response.body.len();
-            decoder::unreadable(&format!("the response ({kind}, {bytes} bytes)"), &error)
+            response_json::unreadable(&format!("the response ({kind}, {bytes} bytes)"), &error)
         })?;
         self.secrets.scrub_response(&mut json);
         Ok(json)
@@ -242,7 +243,8 @@ impl HttpBinding {
         body: &[u8],
         parse_error: ParseError,
     ) -> PeerError {
-        let parsed = decoder::error_body(body).and_then(|body| parse_error(body, &self.secrets));
+        let parsed =
+            response_json::error_body(body).and_then(|body| parse_error(body, &self.secrets));
         let mut error = parsed.unwrap_or_else(|| from_status(status, headers, body, &self.secrets));
         error.http_status = Some(status.as_u16());
         challenge::add_auth_schemes(&mut error, headers, &self.declared, &self.secrets);
@@ -259,50 +261,6 @@ pub(super) enum StreamResponse {
     Events(EventReader),
     /// A response without a stream.
     Plain(PlainResponse),
-}
-
-/// Sets the version header: to `pinned`, or to the newest supported version. 0.3 has no such header. Replaces the value of
-/// an operator's header, because a request with two versions would have none.
-pub(super) fn set_version(headers: &mut HeaderMap, pinned: Option<Version>) {
-    let version = pinned.unwrap_or(Version::V1_0);
-    if version != Version::V0_3 {
-        headers.insert(
-            a2a::http::VERSION_HEADER,
-            HeaderValue::from_static(version.as_str()),
-        );
-    }
-}
-
-/// Returns the addresses that a connection for `url` may use.
-pub(super) fn access_to(config: &PeerConfig, url: &Url) -> Result<AddressPolicy, PeerError> {
-    address_policy::for_url(url, config.allow_private, config.is_configured_host(url))
-        .map_err(from_net)
-}
-
-/// Returns the peer's credential where `url` is on an origin it was configured for. A redirect that leaves that origin is
-/// never followed.
-pub(super) fn authorization(config: &PeerConfig, url: &Url) -> Option<Authorization> {
-    let credential = config.credential.as_ref();
-    let credential = credential.filter(|_| config.is_own_origin(url))?;
-    Some(Authorization {
-        credential: Arc::clone(credential),
-        endpoint: TokenEndpoint {
-            allow_private: config.allow_private,
-            trust: config.trust_elsewhere.clone(),
-        },
-    })
-}
-
-/// Returns the operator's headers if `url` is on an origin that they were configured for.
-pub(super) fn configured_headers(config: &PeerConfig, url: &Url) -> HeaderMap {
-    let mut headers = HeaderMap::new();
-    if !config.is_own_origin(url) {
-        return headers;
-    }
-    for (name, value) in &config.headers {
-        headers.insert(name.clone(), value.clone());
-    }
-    headers
 }
 
 /// An operation with its arguments.

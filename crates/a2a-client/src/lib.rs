@@ -35,7 +35,9 @@ mod http_binding;
 mod http_json;
 mod jsonrpc;
 mod negotiate;
+mod outgoing;
 mod peer_secrets;
+mod response_json;
 mod signature;
 
 use std::sync::Arc;

@@ -11,7 +11,7 @@ use peer::{CardKeys, PeerConfig, PeerError, PeerErrorKind, excerpt};
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::http_binding;
+use super::outgoing;
 
 /// The maximum number of signatures that are verified.
 const MAX_SIGNATURES: usize = 8;
@@ -132,7 +132,7 @@ impl Keys<'_> {
     /// Fetches a key set. Keys are public, so the request has no credential.
     async fn fetch(&self, url: &Url) -> Result<KeySet, String> {
         let failed = |reason: &dyn std::fmt::Display| format!("its `jku` cannot be read: {reason}");
-        let access = http_binding::access_to(self.config, url).map_err(|e| failed(&e))?;
+        let access = outgoing::access_to(self.config, url).map_err(|e| failed(&e))?;
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         let request = Request {

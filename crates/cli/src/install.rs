@@ -50,7 +50,7 @@ Examples:
   remote-agent install --url https://agent.example --bearer-env AGENT_TOKEN
   remote-agent install --url https://agent.example \\
     --api-key-env X-API-Key=AGENT_KEY
-  remote-agent install --url http://127.0.0.1:9000 --allow-private";
+  remote-agent install --url http://127.0.0.1:9000";
 
 /// Install the plugin into OpenClaw, configure an agent and send it a first message
 ///

@@ -173,7 +173,8 @@ pub(super) async fn service_health(connector: &Connector, url: &str, service: &V
     connector.health(endpoint).await
 }
 
-fn trust(file: &Path) -> Result<Arc<Trust>, Failure> {
+/// Reads the certificate authorities of `--ca-file`.
+pub(crate) fn trust(file: &Path) -> Result<Arc<Trust>, Failure> {
     let name = file.display();
     let bytes = fs::read(file)
         .map_err(|error| Failure::usage(format!("cannot read `--ca-file {name}`: {error}")))?;

@@ -25,6 +25,7 @@ use clap::Subcommand;
 
 use super::exit::{Exit, Failure};
 
+pub(crate) use gateway_args::trust;
 pub use tally::table as tally_table;
 
 const EXAMPLES: &str = "\

@@ -173,12 +173,14 @@ pub(super) async fn run(args: &Args) -> Result<Exit, Failure> {
 
 /// Says so if the running server on this directory started without clients, because it then accepts every request.
 async fn warn_about_open_server(config: &ServeConfig) {
-    let Ok(TaskStoreKind::Directory(path)) = config.store(|name| std::env::var(name).ok()) else {
-        // The store does not name its server.
-        note("a server that started without clients requires no token until it restarts");
-        return;
+    let store = config.store(|name| std::env::var(name).ok());
+    let holder = match &store {
+        Ok(TaskStoreKind::Directory(path)) => sqlite::holder(path).ok().flatten(),
+        _ => None,
     };
-    let Ok(Some(holder)) = sqlite::holder(&path) else {
+    let Some(holder) = holder else {
+        // A store that is not a directory, also one that a flag of the server named, does not name its server.
+        note("a server that started without clients requires no token until it restarts");
         return;
     };
     let url = holder.and_then(|holder| Url::parse(&holder.url?).ok());

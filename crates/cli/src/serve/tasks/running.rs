@@ -1,6 +1,8 @@
 //! Accesses the tasks of a running server through the API that the server's web page uses.
 
 use a2a_server::http::api;
+use std::sync::Arc;
+
 use base::json::{self, Limits};
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
@@ -10,6 +12,7 @@ use url::Url;
 use super::Page;
 use crate::exit::{Exit, Failure};
 use egress::address::is_this_machine;
+use egress::credential::Trust;
 use egress::{
     AddressPolicy, HttpClient as _, NetFault, Request, ReqwestClient, body::read_response,
 };
@@ -21,6 +24,7 @@ pub(in crate::serve) struct RunningServer {
     net: ReqwestClient,
     url: Url,
     headers: HeaderMap,
+    trust: Option<Arc<Trust>>,
 }
 
 impl RunningServer {
@@ -42,7 +46,18 @@ impl RunningServer {
             headers.insert(AUTHORIZATION, value);
         }
         let net = ReqwestClient::new().map_err(|error| Failure::new(error.to_string()))?;
-        Ok(Self { net, url, headers })
+        Ok(Self {
+            net,
+            url,
+            headers,
+            trust: None,
+        })
+    }
+
+    /// Trusts these authorities in place of the public ones.
+    pub(super) fn trusting(self, trust: Arc<Trust>) -> Self {
+        let trust = Some(trust);
+        Self { trust, ..self }
     }
 
     pub(super) async fn page(&self, after: Option<&str>) -> Result<Page, Failure> {
@@ -100,12 +115,12 @@ impl RunningServer {
             url,
             headers: self.headers.clone(),
             body: None,
-            trust: None,
+            trust: self.trust.clone(),
         };
         let failed = |error: egress::NetError| {
             let tls_hint = match error.fault() {
                 NetFault::Tls => {
-                    "; if its certificate has another name, use that name: `--url https://NAME:PORT`"
+                    "; `--ca-file FILE` trusts the certificates in a file; if its certificate has another name, use that name: `--url https://NAME:PORT`"
                 }
                 _ => "",
             };

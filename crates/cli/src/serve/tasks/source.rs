@@ -1,6 +1,6 @@
 //! Accesses tasks through a running server, or in a store that this command opens.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use a2a_server::store::redis::{self, RedisStore};
@@ -13,6 +13,7 @@ use super::running::RunningServer;
 use super::stored::StoredTasks;
 use crate::{
     exit::{Exit, Failure},
+    gateway::trust,
     output::note,
     serve::flags::FileArgs,
 };
@@ -29,6 +30,10 @@ pub(super) struct TaskSourceArgs {
     /// Send the operator's token in this environment variable to the server
     #[arg(long, value_name = "VAR")]
     bearer_env: Option<String>,
+
+    /// Trust the certificates in this PEM file for the server
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
 }
 
 /// The source of tasks.
@@ -49,10 +54,7 @@ impl TaskSourceArgs {
     /// Another, unknown process holds the store, or the store cannot be opened.
     pub(super) async fn open(&self, files: &FileArgs) -> Result<TaskSource, Failure> {
         if let Some(url) = &self.url {
-            return Ok(TaskSource::RunningServer(RunningServer::new(
-                url.clone(),
-                self.token()?,
-            )?));
+            return self.server_at(url.clone());
         }
         let store = files.read()?.store(|name| std::env::var(name).ok());
         match store.map_err(|error| Failure::usage(error.to_string()))? {
@@ -101,10 +103,15 @@ impl TaskSourceArgs {
                 path.display()
             ))
         })?;
-        Ok(TaskSource::RunningServer(RunningServer::new(
-            url,
-            self.token()?,
-        )?))
+        self.server_at(url)
+    }
+
+    fn server_at(&self, url: Url) -> Result<TaskSource, Failure> {
+        let server = RunningServer::new(url, self.token()?)?;
+        Ok(TaskSource::RunningServer(match &self.ca_file {
+            Some(file) => server.trusting(trust(file)?),
+            None => server,
+        }))
     }
 
     fn token(&self) -> Result<Option<String>, Failure> {
