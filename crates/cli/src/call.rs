@@ -16,7 +16,7 @@ use super::{
     output::{LineWriter, standard_input},
     text,
 };
-use gateway_server::client_library::Script;
+use gateway_bridge::client::Script;
 
 const EXAMPLES: &str = "\
 Examples:

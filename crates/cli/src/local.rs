@@ -10,7 +10,7 @@ use super::{
 };
 use base::config::gateway_url;
 use egress::address::is_this_machine;
-use gateway_server::client_library::Script;
+use gateway_bridge::client::Script;
 
 /// The alias prefix of the gateway's agents.
 const ALIAS: &str = "gateway:";

@@ -1,15 +1,21 @@
-//! The envelope that every message is in (Heretek A2A §4).
+//! The envelope that every message is in (Heretek A2A §4), its time, and envelopes that answer others.
 
-use base::json::{self, Limits};
+use std::time::UNIX_EPOCH;
+
 use serde_json::{Map, Value, json};
 
-use super::{ErrorCode, Kind, time};
+use base::json::{self, Limits};
+
+use super::{ErrorCode, Kind};
 
 /// The limits of a frame. A parsed frame of small values would otherwise take hundreds of times the memory of its text.
 pub const FRAME_LIMITS: Limits = Limits {
     memory: 32 << 20,
     ..Limits::NONE
 };
+
+/// The sender of the messages of a gateway (Heretek A2A §10.5).
+pub const GATEWAY: &str = "gateway";
 
 /// An envelope of a known type. It keeps every field it came with.
 #[derive(Debug, Clone, PartialEq)]
@@ -149,7 +155,7 @@ impl Envelope {
 
     /// Returns the time of writing, in milliseconds since 1970. Ignores a value that is neither a number nor a time.
     pub fn timestamp(&self) -> Option<u64> {
-        self.field("timestamp").and_then(time::millis)
+        self.field("timestamp").and_then(time_millis)
     }
 
     /// Returns whether its `ttl`, in seconds (Heretek A2A §4.3), has passed at `now`, in milliseconds since 1970.
@@ -227,6 +233,106 @@ fn correlation(fields: &Map<String, Value>) -> Option<&str> {
     metadata
         .and_then(|metadata| text(metadata, "correlationId"))
         .or_else(|| text(fields, "correlationId"))
+}
+
+impl Envelope {
+    /// Returns an envelope that says which message it answers: `metadata.correlationId` is that of the request where it
+    /// has one, `metadata.parentId` its id.
+    pub fn answer(kind: Kind, content: Value, request: &Self) -> Self {
+        Self::new(kind, content).refers_to(request.correlation_id(), request.id())
+    }
+
+    /// Returns an error message of a gateway (Heretek A2A, "Error Message Format"), with the message that it answers,
+    /// if known. `message` is a sentence without credentials.
+    pub fn error(code: ErrorCode, message: &str, request: Option<&Self>) -> Self {
+        let correlation_id = request.and_then(Self::correlation_id);
+        Self::failure(code, message).refers_to(correlation_id, request.and_then(Self::id))
+    }
+
+    /// Returns the error that an error message states: by its name, in the content or beside it, or else by its number.
+    pub fn error_code(&self) -> Option<ErrorCode> {
+        let by_name = |name: &Value| name.as_str().and_then(ErrorCode::from_name);
+        let content = self.content();
+        let by_number = || content["code"].as_u64().and_then(ErrorCode::from_number);
+        by_name(&content["error"])
+            .or_else(by_number)
+            .or_else(|| self.field("error").and_then(by_name))
+    }
+
+    fn failure(code: ErrorCode, message: &str) -> Self {
+        let content = json!({"error": code.name(), "message": message, "code": code.number()});
+        Self::new(Kind::Error, content).with("from", GATEWAY)
+    }
+
+    fn refers_to(self, correlation_id: Option<&str>, id: Option<&str>) -> Self {
+        let fields = [("correlationId", correlation_id), ("parentId", id)];
+        let known = fields
+            .into_iter()
+            .filter_map(|(field, value)| Some((field, value?)));
+        known.fold(self, |answer, (field, value)| {
+            answer.with_metadata(field, value)
+        })
+    }
+}
+
+impl EnvelopeError {
+    /// Returns the error of a gateway for it.
+    pub fn answer(&self) -> Envelope {
+        Envelope::failure(self.code, &self.message)
+            .refers_to(self.correlation_id.as_deref(), self.id.as_deref())
+    }
+}
+
+/// Milliseconds since 1970 of a `timestamp`: a number of them (Heretek A2A §4.1), or a text of ISO 8601 as some gateways write. `None` for anything else.
+pub(super) fn time_millis(timestamp: &Value) -> Option<u64> {
+    match timestamp {
+        // A number of 64 bits as it is; one with a fraction without it.
+        Value::Number(number) => number.as_u64().or_else(|| {
+            let whole = number.as_f64()?.trunc();
+            // Beyond 2^53 a double is no millisecond any more.
+            ((0.0..9e15).contains(&whole)).then_some(whole as u64)
+        }),
+        Value::String(text) => parse_iso_8601(text),
+        _ => None,
+    }
+}
+
+/// Parses `2026-03-31T00:00:00` with an optional fraction, and `Z` or an offset such as `+02:00`.
+fn parse_iso_8601(text: &str) -> Option<u64> {
+    let (clock, rest) = text.split_at_checked("2026-03-31T00:00:00".len())?;
+    let zone = rest.strip_prefix('.').map_or(rest, |rest| {
+        rest.trim_start_matches(|c: char| c.is_ascii_digit())
+    });
+    let fraction = &rest[..rest.len() - zone.len()];
+    if fraction == "." {
+        return None;
+    }
+    // Nine digits are what a clock of nanoseconds has; what is beyond them is no millisecond.
+    let fraction = &fraction[..fraction.len().min(10)];
+    let at = humantime::parse_rfc3339(&format!("{clock}{fraction}Z")).ok()?;
+    let millis = at.duration_since(UNIX_EPOCH).ok()?.as_millis();
+    let millis = i64::try_from(millis).ok()?;
+    u64::try_from(millis - utc_offset_seconds(zone)?).ok()
+}
+
+/// Returns the offset of a time zone from UTC, in milliseconds.
+fn utc_offset_seconds(zone: &str) -> Option<i64> {
+    let (sign, rest) = match zone.split_at_checked(1)? {
+        ("Z" | "z", "") => return Some(0),
+        ("+", rest) => (1, rest),
+        ("-", rest) => (-1, rest),
+        _ => return None,
+    };
+    let (hours, minutes) = match rest.split_once(':') {
+        Some(both) => both,
+        None => rest.split_at_checked(2)?,
+    };
+    let two_digits = |text: &str| {
+        let digits = text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());
+        digits.then(|| text.parse::<i64>().ok()).flatten()
+    };
+    let (hours, minutes) = (two_digits(hours)?, two_digits(minutes)?);
+    (hours < 24 && minutes < 60).then_some(sign * (hours * 60 + minutes) * 60_000)
 }
 
 #[cfg(test)]

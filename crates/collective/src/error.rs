@@ -1,4 +1,9 @@
-//! The registry of errors (Heretek A2A, "Appendix B"; Heretek Architecture, "Error Code Registry").
+//! The registry of errors (Heretek A2A, "Appendix B"; Heretek Architecture, "Error Code Registry"), and the close codes of WebSocket
+//! (RFC 6455 §7.4.1).
+//!
+//! The close codes are a table of their own: 1001 to 1004 are errors of the protocol as well, and mean other things there. 4001 is one
+//! gateway's word for a wrong credential, and a session that does not exist in the registry. A number is read as what the place it stands
+//! in says it is.
 
 macro_rules! errors {
     ($($(#[doc = $meaning:literal])+ $error:ident = $number:literal, $name:literal, $reason:literal;)+) => {
@@ -101,6 +106,85 @@ impl ErrorCode {
 impl std::fmt::Display for ErrorCode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {}", self.number(), self.name())
+    }
+}
+
+macro_rules! codes {
+    ($($(#[doc = $meaning:literal])+ $code:ident = $number:literal;)+) => {
+        /// Why a connection is closed. Its number is no error of the registry, though some look alike.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum CloseCode {
+            $($(#[doc = $meaning])+ $code,)+
+        }
+
+        impl CloseCode {
+            /// Every code, by number.
+            pub const ALL: &'static [Self] = &[$(Self::$code),+];
+
+            /// Returns its number.
+            pub fn number(self) -> u16 {
+                match self { $(Self::$code => $number,)+ }
+            }
+
+            /// Returns its meaning, as a sentence.
+            pub fn meaning(self) -> &'static str {
+                match self { $(Self::$code => concat!($($meaning),+),)+ }.trim_ascii()
+            }
+        }
+    };
+}
+
+codes! {
+    /// All is said.
+    Normal = 1000;
+    /// The other side goes away: it is shut down, or left.
+    GoingAway = 1001;
+    /// The other side does not keep to the rules of WebSockets.
+    ProtocolError = 1002;
+    /// The other side does not take such data.
+    Unsupported = 1003;
+    /// No code was given. Never sent.
+    NoCode = 1005;
+    /// The connection broke without a word. Never sent.
+    Abnormal = 1006;
+    /// A text was not UTF-8.
+    NotUtf8 = 1007;
+    /// The other side does not allow what was done.
+    Policy = 1008;
+    /// A frame was too large.
+    TooLarge = 1009;
+    /// An extension is missing.
+    ExtensionMissing = 1010;
+    /// The other side failed.
+    Internal = 1011;
+    /// The other side starts anew.
+    Restart = 1012;
+    /// The other side is overloaded.
+    TryLater = 1013;
+    /// A gateway behind the other side answers badly.
+    BadGateway = 1014;
+    /// TLS failed. Never sent.
+    Tls = 1015;
+    /// The JavaScript gateway does not take the credential. Its own; no gateway of `a2a-v1` sends it.
+    Unauthorized = 4001;
+}
+
+impl CloseCode {
+    /// The close codes that a gateway of `a2a-v1` sends.
+    pub const OF_GATEWAY: [Self; 5] = [
+        Self::Normal,
+        Self::GoingAway,
+        Self::Policy,
+        Self::TooLarge,
+        Self::Internal,
+    ];
+
+    /// Returns the code of this number.
+    pub fn from_number(number: u16) -> Option<Self> {
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|code| code.number() == number)
     }
 }
 

@@ -1,5 +1,7 @@
 //! The types of messages (Heretek A2A §9, "Appendix A"; Heretek Architecture, "Message Types").
 
+use serde_json::Value;
+
 macro_rules! kinds {
     ($($(#[doc = $meaning:literal])+ $kind:ident = $name:literal, $code:expr, [$($required:literal),*];)+) => {
         /// The type of a message. The wire has its name. Only documents use the numbers of Heretek A2A, "Appendix A".
@@ -83,6 +85,26 @@ impl Kind {
 impl std::fmt::Display for Kind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+/// A gateway that greets its client, by its first frame. A gateway of `a2a-v1` waits for the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Greeting {
+    /// `connect.challenge` of OpenClaw's own gateway.
+    OpenClaw,
+    /// `welcome` of the archived JavaScript gateway.
+    HeretekJs,
+}
+
+impl Greeting {
+    /// Returns the greeting in a frame.
+    pub fn from_frame(frame: &Value) -> Option<Self> {
+        match frame["type"].as_str()? {
+            "event" if frame["event"] == "connect.challenge" => Some(Self::OpenClaw),
+            "welcome" if frame["gateway"].is_object() => Some(Self::HeretekJs),
+            _ => None,
+        }
     }
 }
 

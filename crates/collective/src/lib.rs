@@ -20,22 +20,17 @@
 
 #![forbid(unsafe_code)]
 
-mod answer;
-mod close;
 mod envelope;
 mod error;
 mod kind;
 mod name;
 mod tally;
-mod time;
 pub mod translate;
 mod validate;
 
-pub use answer::GATEWAY;
-pub use close::CloseCode;
-pub use envelope::{Envelope, EnvelopeError, FRAME_LIMITS};
-pub use error::ErrorCode;
-pub use kind::Kind;
+pub use envelope::{Envelope, EnvelopeError, FRAME_LIMITS, GATEWAY};
+pub use error::{CloseCode, ErrorCode};
+pub use kind::{Greeting, Kind};
 pub use name::imitates_marker;
 pub use tally::{Decision, MAJORITY, Quorum, Tally, Vote, VoteRejection};
 pub use validate::validate;

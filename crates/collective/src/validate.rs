@@ -3,7 +3,8 @@
 
 use serde_json::Value;
 
-use super::{Envelope, EnvelopeError, ErrorCode, Kind, Vote, time};
+use super::envelope::time_millis;
+use super::{Envelope, EnvelopeError, ErrorCode, Kind, Vote};
 
 /// The longest id and name, in characters.
 const MAX_ID_CHARS: usize = 128;
@@ -219,7 +220,7 @@ fn invalid_value(path: &str, shape: JsonType, envelope: &Envelope) -> Option<Vio
             (!known).then(|| format!("must be one of {}", allowed.join(", ")))
         }
         JsonType::Count => (value.as_f64()? < 0.0).then(|| "must not be negative".to_owned()),
-        JsonType::Time => time::millis(value)
+        JsonType::Time => time_millis(value)
             .is_none()
             .then(|| "is no time: milliseconds since 1970, or ISO 8601".to_owned()),
         _ => None,

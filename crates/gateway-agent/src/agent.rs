@@ -9,7 +9,7 @@ use tokio_util::task::TaskTracker;
 
 use base::environment::Environment;
 use collective::{Envelope, Kind};
-use gateway_server::client_library::{
+use gateway_bridge::client::{
     AgentEvent, ClientConnection, ClientError, Connector, Endpoint, MessageSender,
 };
 

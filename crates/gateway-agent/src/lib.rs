@@ -24,7 +24,7 @@
 //!
 //! use base::{environment::SystemEnvironment, log::Silent};
 //! use futures_util::future::BoxFuture;
-//! use gateway_server::client_library::{AgentEvent, Connector, Endpoint, Message};
+//! use gateway_bridge::client::{AgentEvent, Connector, Endpoint, Message};
 //! use gateway_server::{Server, config::ServerConfig};
 //! use openclaw_remote_agent_gateway_agent::{
 //!     Agent, AgentBackend, AgentSettings, BackendError, ProgressSink, Turn,
@@ -71,7 +71,7 @@
 //!     let message = Message { agent: "coder".into(), text: "hello".into(), session_id: None };
 //!     let reply = requester.send_and_wait(&message, Duration::from_secs(5), |_| {}).await?;
 //!     shutdown.cancel();
-//!     Ok::<_, gateway_server::client_library::ClientError>(reply.text)
+//!     Ok::<_, gateway_bridge::client::ClientError>(reply.text)
 //! };
 //! let (served, reply) = tokio::join!(agent.serve(&connector, &endpoint, &shutdown), client);
 //! served?;

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gateway_server::client_library::AgentEvent;
+use gateway_bridge::client::AgentEvent;
 use gateway_server::config::BackendConfig;
 
 /// The settings of an agent.

@@ -12,7 +12,7 @@ use base::backoff::Backoff;
 use base::environment::{IdGenerator as _, SystemEnvironment};
 use base::log::{Level, Log};
 use base::panics;
-use gateway_server::client_library::{AgentEvent, Endpoint};
+use gateway_bridge::client::{AgentEvent, Connector, Endpoint};
 use gateway_server::{LocalAgent, Server};
 
 use super::agent::Agent;
@@ -80,7 +80,7 @@ impl Supervised {
     async fn run(self, endpoint: Endpoint, log: Arc<dyn Log>, shutdown: CancellationToken) {
         let env = Arc::new(SystemEnvironment);
         let name = self.settings.name.clone();
-        let connector = self.local.connector();
+        let connector = Connector::with_parts(self.local.network(), self.local.environment());
         let mut restarts = 0;
         loop {
             let report = reporter(name.clone(), self.local.clone(), Arc::clone(&log));

@@ -16,8 +16,8 @@ use tokio_util::sync::CancellationToken;
 use base::environment::SystemEnvironment;
 use base::log::Silent;
 use collective::{Envelope, Kind};
+use gateway_bridge::client::{AgentEvent, ClientConnection, Connector, Endpoint};
 use gateway_bridge::delegation::METADATA_KEY;
-use gateway_server::client_library::{AgentEvent, ClientConnection, Connector, Endpoint};
 use gateway_server::{Server, config::ServerConfig};
 
 use super::*;

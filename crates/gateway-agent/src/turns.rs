@@ -21,8 +21,8 @@ use tokio_util::task::TaskTracker;
 use base::environment::Environment;
 use base::panics;
 use collective::{Envelope, ErrorCode, Kind, MAX_FRAME_BYTES};
+use gateway_bridge::client::{AgentEvent, Ballot, MessageSender, message_text};
 use gateway_bridge::delegation::{Delegation, METADATA_KEY};
-use gateway_server::client_library::{AgentEvent, Ballot, MessageSender, message_text};
 
 use super::backend::{AgentBackend, BackendError, ProgressSink, Turn};
 use super::settings::{AgentSettings, EventSink};

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use base::text::first_chars;
 use collective::Vote;
-use gateway_server::client_library::Ballot;
+use gateway_bridge::client::Ballot;
 
 use super::backend::Proposal;
 

@@ -11,14 +11,14 @@ use tokio::time::timeout_at;
 use base::backoff::Backoff;
 use base::environment::Environment;
 use base::log::{Level, Log};
-use collective::ErrorCode;
+use collective::{ErrorCode, Greeting};
 use egress::HttpClient;
 use peer::{BoxFuture, Connection, ConnectionState, PeerError, PeerErrorKind};
 
-use super::dial::{self, Greeting, dial, failed};
+use super::dial::{dial, failed};
 use super::pending_tasks::PendingTasks;
 use super::settings::{DialectChoice, Settings};
-use super::{GatewayLink, a2a_v1, heretek_js, openclaw};
+use super::{GatewayLink, a2a_v1, dial, heretek_js, openclaw};
 
 /// The maximum number of attempts of a call to connect, and the delays between them.
 const MAX_ATTEMPTS: u32 = 5;
@@ -252,14 +252,16 @@ impl Connector {
             let settings = Arc::clone(&self.settings);
             let (env, log) = (Arc::clone(&self.env), Arc::clone(&self.log));
             match dialed.greeting {
-                Greeting::Silent => {
+                None => {
                     a2a_v1::handshake(dialed, settings, env, log, Arc::clone(&self.tasks)).await
                 }
-                Greeting::HeretekJs(_) => {
+                Some(Greeting::HeretekJs) => {
                     let tasks = Arc::clone(&self.tasks);
                     Ok(heretek_js::handshake(dialed, settings, env, log, tasks).await?)
                 }
-                Greeting::OpenClaw(_) => Ok(openclaw::handshake(dialed, settings, env, log).await?),
+                Some(Greeting::OpenClaw) => {
+                    Ok(openclaw::handshake(dialed, settings, env, log).await?)
+                }
             }
         };
         let linked = timeout_at(until, linked).await;

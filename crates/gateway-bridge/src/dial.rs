@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
-use collective::{Envelope, ErrorCode, FRAME_LIMITS};
+use collective::{Envelope, ErrorCode, FRAME_LIMITS, Greeting};
 use egress::websocket::{self, Dial, Frame, Opened, WsError};
 use egress::{AddressPolicy, HttpClient, NetError, NetFault, Sent};
 use peer::{PeerError, PeerErrorKind};
@@ -29,23 +29,12 @@ const CLOSE_CODE_UNAUTHORIZED: u16 = 4001;
 pub(crate) struct DialedSocket {
     /// The open socket.
     pub socket: Opened,
-    /// The first frame of the gateway.
-    pub greeting: Greeting,
+    /// The greeting of the gateway; `None` from a gateway of `a2a-v1`.
+    pub greeting: Option<Greeting>,
     /// A first `a2a-v1` message, which the handshake reads like any other.
     pub first: Option<String>,
     /// The deadline of the handshake.
     pub until: Instant,
-}
-
-/// The gateway's first frame.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Greeting {
-    /// `connect.challenge` of the OpenClaw gateway.
-    OpenClaw(Value),
-    /// `welcome` of the JavaScript gateway.
-    HeretekJs(Value),
-    /// No frame: an `a2a-v1` gateway waits for the client.
-    Silent,
 }
 
 /// Connects to the gateway of `settings` and detects its dialect. Sends no frame.
@@ -82,7 +71,7 @@ async fn connect(
         url: address(settings)?,
         protocols: vec![settings.protocol.clone()],
         headers: HeaderMap::new(),
-        access: access(settings),
+        access: access(&settings.url, settings.allow_remote),
         trust: settings.trust.clone(),
         frame_bytes: settings.frame_bytes,
     };
@@ -103,10 +92,10 @@ async fn connect(
         Err(_) if settings.dialect == DialectChoice::HeretekJs => {
             return Err(silent(settings, "the JavaScript gateway's"));
         }
-        Err(_) => (Greeting::Silent, None),
+        Err(_) => (None, None),
     };
     let (greeting, first) = first;
-    check_dialect(&greeting, settings)?;
+    check_dialect(greeting, settings)?;
     Ok(DialedSocket {
         socket,
         greeting,
@@ -144,8 +133,9 @@ fn address(settings: &Settings) -> Result<Url, PeerError> {
     Ok(url)
 }
 
-fn access(settings: &Settings) -> AddressPolicy {
-    if settings.allow_remote && settings.url.scheme() == "wss" {
+/// Returns the addresses that a gateway's URL may have.
+pub(crate) fn access(url: &Url, allow_remote: bool) -> AddressPolicy {
+    if allow_remote && url.scheme() == "wss" {
         AddressPolicy::AnyAddress
     } else {
         AddressPolicy::Loopback
@@ -153,7 +143,10 @@ fn access(settings: &Settings) -> AddressPolicy {
 }
 
 /// Detects the dialect from a first frame.
-fn classify(frame: Frame, settings: &Settings) -> Result<(Greeting, Option<String>), PeerError> {
+fn classify(
+    frame: Frame,
+    settings: &Settings,
+) -> Result<(Option<Greeting>, Option<String>), PeerError> {
     let shown = settings.display_url();
     let text = match frame {
         Frame::Text(text) => text,
@@ -186,35 +179,31 @@ fn classify(frame: Frame, settings: &Settings) -> Result<(Greeting, Option<Strin
     let Ok(value) = base::json::from_str::<Value>(&text, FRAME_LIMITS) else {
         return Err(unknown_protocol(settings));
     };
-    let field = |field: &str| value.get(field).and_then(Value::as_str);
-    match (field("type"), field("event")) {
-        (Some("event"), Some("connect.challenge")) => Ok((Greeting::OpenClaw(value), None)),
-        (Some("welcome"), _) if value.get("gateway").is_some_and(Value::is_object) => {
-            Ok((Greeting::HeretekJs(value), None))
-        }
-        _ if Envelope::parse(&text).is_ok() => Ok((Greeting::Silent, Some(text))),
-        _ => Err(unknown_protocol(settings)),
+    match Greeting::from_frame(&value) {
+        Some(greeting) => Ok((Some(greeting), None)),
+        None if Envelope::from_value(value).is_ok() => Ok((None, Some(text))),
+        None => Err(unknown_protocol(settings)),
     }
 }
 
 /// Compares the detected dialect with the configured one.
-fn check_dialect(greeting: &Greeting, settings: &Settings) -> Result<(), PeerError> {
+fn check_dialect(greeting: Option<Greeting>, settings: &Settings) -> Result<(), PeerError> {
     use DialectChoice as D;
     let shown = settings.display_url();
     let message = match (greeting, settings.dialect) {
-        (Greeting::OpenClaw(_), D::Auto | D::OpenClaw)
-        | (Greeting::HeretekJs(_), D::HeretekJs)
-        | (Greeting::Silent, D::Auto | D::A2aV1) => return Ok(()),
-        (Greeting::OpenClaw(_), D::A2aV1) => format!(
+        (Some(Greeting::OpenClaw), D::Auto | D::OpenClaw)
+        | (Some(Greeting::HeretekJs), D::HeretekJs)
+        | (None, D::Auto | D::A2aV1) => return Ok(()),
+        (Some(Greeting::OpenClaw), D::A2aV1) => format!(
             "`{shown}` is the OpenClaw gateway, which does not speak a2a-v1; set `gateway.dialect` to \"openclaw\" or \"auto\""
         ),
-        (Greeting::OpenClaw(_), D::HeretekJs) => format!(
+        (Some(Greeting::OpenClaw), D::HeretekJs) => format!(
             "`{shown}` is the OpenClaw gateway, not the JavaScript one; set `gateway.dialect` to \"openclaw\" or \"auto\""
         ),
-        (Greeting::HeretekJs(_), D::Auto | D::A2aV1 | D::OpenClaw) => format!(
+        (Some(Greeting::HeretekJs), D::Auto | D::A2aV1 | D::OpenClaw) => format!(
             "`{shown}` is the archived JavaScript gateway, which speaks neither a2a-v1 nor OpenClaw's protocol; set `gateway.dialect` to \"heretek-js\" to use it"
         ),
-        (Greeting::Silent, D::OpenClaw | D::HeretekJs) => {
+        (None, D::OpenClaw | D::HeretekJs) => {
             format!("`{shown}` speaks a2a-v1; set `gateway.dialect` to \"a2a-v1\" or \"auto\"")
         }
     };

@@ -1,8 +1,13 @@
-//! Peers behind a local gateway: its agents, and a triad that votes.
+//! Peers behind a local gateway: its agents, and a triad that votes. And clients of a gateway of `a2a-v1`.
 //!
-//! [`BridgedGateway`] implements `peer::PeerProvider`. It detects the protocol of the gateway (`dial.rs`), keeps one connection per
-//! instance (`connector.rs`), and maps the calls of a peer to the dialects `a2a_v1/`, `heretek_js/` and `openclaw/`.
-//! `triad/` collects votes if the gateway cannot. The crate does not check permissions of callers.
+//! The tool passes the name of an agent and a message of A2A to [`BridgedGateway`] (`directory.rs`), which implements
+//! `peer::PeerProvider`. `connector.rs` keeps one connection per instance. `dial.rs` opens it and detects the dialect by the
+//! gateway's first frame. `a2a_v1/`, `heretek_js.rs` and `openclaw/` write the message as a frame of their dialect, read the
+//! frames that answer it, and return tasks and events of A2A. `pending_tasks/` keeps the tasks of a gateway that has none, and
+//! `triad/` counts the votes if the gateway cannot. [`delegation`] and [`session_key`] tell a session how deep and whose it is.
+//!
+//! The command and the agents of a gateway take [`client`] instead: it speaks `a2a-v1` alone, with the handshake of `a2a_v1/`,
+//! and passes whole envelopes. The crate does not check permissions of callers.
 //!
 //! # Examples
 //!
@@ -33,6 +38,7 @@
 #![forbid(unsafe_code)]
 
 mod a2a_v1;
+pub mod client;
 mod connector;
 pub mod delegation;
 mod dial;
@@ -40,7 +46,6 @@ mod directory;
 mod heretek_js;
 mod members;
 pub mod openclaw;
-mod peer;
 mod pending_tasks;
 mod proposal;
 #[cfg(any(test, feature = "test-util"))]

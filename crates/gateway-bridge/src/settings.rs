@@ -81,14 +81,19 @@ impl Settings {
         (self.timeout / LIST_WAIT_DIVISOR).min(MAX_LIST_WAIT)
     }
 
-    /// Returns the gateway's URL for display: without user info, query and fragment.
+    /// Returns the gateway's URL for display.
     pub(crate) fn display_url(&self) -> String {
-        let path = match self.url.path() {
-            "/" => "",
-            path => path,
-        };
-        format!("{}{path}", self.url.origin().ascii_serialization())
+        display_url(&self.url)
     }
+}
+
+/// Returns the URL of a gateway for display: without user info, query and fragment, which may contain credentials.
+pub(crate) fn display_url(url: &Url) -> String {
+    let path = match url.path() {
+        "/" => "",
+        path => path,
+    };
+    format!("{}{path}", url.origin().ascii_serialization())
 }
 
 /// The dialect of a gateway.

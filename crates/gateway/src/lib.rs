@@ -1,17 +1,14 @@
 //! The reference gateway of the collective protocol `a2a-v1`.
 //!
-//! Agents connect over WebSockets. The gateway routes messages between them, stores messages in sessions, counts the
-//! votes of the triad and calls HTTP services.
+//! Agents and their callers connect over WebSockets. `server.rs` accepts a connection, `upgrade.rs` answers its HTTP request, and
+//! `connection.rs` reads its frames through `socket.rs`, which bounds them. `handlers/` takes each frame: it parses the envelope,
+//! asks [`access`] whether the client may send it, and stores it in [`sessions`]. A message goes to the `outbox.rs` of the
+//! agent that `registry.rs` names, and waits in `connected_client.rs` for its reply. A proposal goes to `proposals.rs`, which
+//! counts the votes of the triad. A request to a service leaves over HTTP. The reply takes the same way back, and [`audit`] writes
+//! one line.
 //!
-//! | module | content |
-//! |---|---|
-//! | [`config`], [`access`] | configuration, authentication, authorization |
-//! | [`sessions`], [`manage`], [`audit`] | session store, operations on it, audit log |
-//! | [`client_library`] | clients of a gateway for the command |
-//! | `server`, `upgrade`, `connection` | the listener, the upgrade request, one WebSocket |
-//! | `connection_timeouts`, `outbox`, `connected_client` | timeouts, send queue and pending requests of one client |
-//! | `state` | what all connections share: `registry`, `subscriptions`, `events`, `proposals`, `services` |
-//! | `handlers` | one handler per group of message types |
+//! `state.rs` holds what all connections share, with the limits of one identity in `shares.rs` and subscribers in `channels.rs`.
+//! [`config`] has every setting. `manage.rs` is what an operator may do with sessions, while the gateway runs or not.
 //!
 //! # Examples
 //!
@@ -44,35 +41,25 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+mod agent;
 pub mod audit;
-pub mod client_library;
+mod channels;
 pub mod config;
 mod connected_client;
 mod connection;
-mod connection_timeouts;
-mod error;
-mod events;
 mod frames;
 mod handlers;
 mod local;
 pub mod manage;
-mod names;
-mod origin_check;
 mod outbox;
 mod probe;
 mod proposals;
 mod registry;
-mod reply_context;
 mod server;
-mod services;
 pub mod sessions;
 mod shares;
 mod socket;
 mod state;
-mod status;
-mod subscriptions;
-mod timeouts;
-pub mod tls;
 mod upgrade;
 
 use std::path::Path;
@@ -82,7 +69,7 @@ use base::config::ConfigError;
 pub use local::LocalAgent;
 pub use probe::{Occupant, identify_occupant};
 pub use server::{Server, StartError};
-pub use timeouts::Timeouts;
+pub use state::Timeouts;
 
 /// Reads the configuration file at `path` and every file that it names, like the gateway at startup.
 ///
@@ -92,7 +79,7 @@ pub fn validate(path: &Path) -> Result<config::ServerConfig, ConfigError> {
     let config = config::ServerConfig::read(path)?;
     access::Keyring::load(&config)?;
     if let Some(files) = &config.tls {
-        tls::acceptor(files)?;
+        server::tls_acceptor(files)?;
     }
     Ok(config)
 }

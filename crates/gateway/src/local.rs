@@ -3,21 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use egress::{
-    BoxFuture, HttpClient, NetError, NetFault, Request, Response, Sent, Upgrade, websocket,
-};
+use egress::{BoxFuture, HttpClient, NetError, NetFault, Request, Response, Sent, Upgrade};
 use futures_util::stream;
-use http::header::{
-    CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, UPGRADE,
-};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::StatusCode;
+use http::header::SEC_WEBSOCKET_KEY;
 
 use super::access::Identity;
-use super::client_library::Connector;
+use super::agent::RunStatus;
 use super::connection;
 use super::state::GatewayState;
-use super::status::RunStatus;
-use collective::SUBPROTOCOL;
+use super::upgrade::switching_headers;
+use base::environment::Environment;
 
 /// The buffer size of each direction.
 const BUFFER_BYTES: usize = 64 * 1024;
@@ -34,10 +30,16 @@ impl LocalAgent {
         Self { state, name }
     }
 
-    /// Returns a connector for the agent. Its connections use no socket and no credential.
-    pub fn connector(&self) -> Connector {
-        let net = LocalNet::new(Arc::clone(&self.state), self.name.clone());
-        Connector::with_parts(Arc::new(net), Arc::clone(&self.state.env))
+    /// Returns the network of the agent's client. Its connections use no socket and no credential.
+    pub fn network(&self) -> Arc<dyn HttpClient> {
+        let state = Arc::clone(&self.state);
+        let agent = self.name.clone();
+        Arc::new(LocalNet { state, agent })
+    }
+
+    /// Returns the clock and the ids of the gateway.
+    pub fn environment(&self) -> Arc<dyn Environment> {
+        Arc::clone(&self.state.env)
     }
 
     /// Records that the agent has started.
@@ -57,16 +59,12 @@ impl LocalAgent {
 }
 
 /// The network of an agent in the gateway's own process. Its connections only reach the gateway, authenticated as the agent.
-pub(super) struct LocalNet {
+struct LocalNet {
     state: Arc<GatewayState>,
     agent: String,
 }
 
 impl LocalNet {
-    pub(super) fn new(state: Arc<GatewayState>, agent: String) -> Self {
-        Self { state, agent }
-    }
-
     fn open(&self, request: &Request) -> Result<Upgrade, NetError> {
         let failed = |text: &str| NetError::new(NetFault::Unreachable, Sent::No, text);
         let key = request.headers.get(SEC_WEBSOCKET_KEY);
@@ -84,22 +82,9 @@ impl LocalNet {
         self.state
             .tasks
             .spawn(connection::serve(state, client, server_stream));
-        let accept = HeaderValue::try_from(websocket::accept(key));
-        let accept = accept.map_err(|_| failed("the key of the WebSocket is no header"))?;
-        let headers: HeaderMap = [
-            (CONNECTION, HeaderValue::from_static("Upgrade")),
-            (UPGRADE, HeaderValue::from_static("websocket")),
-            (SEC_WEBSOCKET_ACCEPT, accept),
-            (
-                SEC_WEBSOCKET_PROTOCOL,
-                HeaderValue::from_static(SUBPROTOCOL),
-            ),
-        ]
-        .into_iter()
-        .collect();
         Ok(Upgrade {
             status: StatusCode::SWITCHING_PROTOCOLS,
-            headers,
+            headers: switching_headers(key, true),
             stream: Some(Box::new(client_stream)),
             body: Box::pin(stream::empty()),
         })

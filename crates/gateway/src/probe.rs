@@ -8,7 +8,7 @@ use http::HeaderMap;
 use serde_json::Value;
 use url::Url;
 
-use collective::{MAX_FRAME_BYTES, SUBPROTOCOL};
+use collective::{Greeting, MAX_FRAME_BYTES, SUBPROTOCOL};
 use egress::websocket::{self, Dial, Frame, WsError};
 use egress::{AddressPolicy, HttpClient};
 
@@ -121,9 +121,12 @@ fn recognize(frame: &Frame) -> Occupant {
         return Occupant::Unknown;
     };
     let message: Value = base::json::from_str(text, collective::FRAME_LIMITS).unwrap_or_default();
+    match Greeting::from_frame(&message) {
+        Some(Greeting::OpenClaw) => return Occupant::OpenClaw,
+        Some(Greeting::HeretekJs) => return Occupant::HeretekJs,
+        None => {}
+    }
     match message["type"].as_str() {
-        Some("event") if message["event"] == "connect.challenge" => Occupant::OpenClaw,
-        Some("welcome") if message["gateway"].is_object() => Occupant::HeretekJs,
         Some("handshake") if message["content"]["action"] == "acknowledge" => Occupant::A2aV1,
         // It requires authentication and responds with an error of the registry.
         Some("error") if message["content"]["code"] == 5001 => Occupant::A2aV1,

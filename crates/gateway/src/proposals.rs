@@ -15,7 +15,7 @@ use collective::{Decision, Envelope, Quorum, Tally, Vote, VoteRejection};
 
 use super::config::TriadConfig;
 use super::connected_client::Client;
-use super::error::RequestError;
+use super::frames::RequestError;
 use super::shares::share;
 
 /// The maximum number of pending proposals. One identity has a share of it.

@@ -11,14 +11,14 @@ use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use collective::ErrorCode;
 
+use super::agent::{RunStatus, Status};
+use super::channels::Subscriptions;
 use super::config::AgentConfig;
 use super::connected_client::Client;
-use super::error::RequestError;
 use super::frames;
+use super::frames::RequestError;
 use super::outbox::Close;
 use super::shares::share;
-use super::status::{RunStatus, Status};
-use super::subscriptions::Subscriptions;
 
 /// The maximum number of unconfigured agents that stay listed after they have disconnected.
 const MAX_OFFLINE_AGENTS: usize = 1024;

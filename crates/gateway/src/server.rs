@@ -13,19 +13,18 @@ use base::environment::Environment;
 use base::log::{Level, Log};
 use egress::{HttpClient, NetError, ReqwestClient};
 use http_server::serve::{ConnectionConfig, serve};
+use http_server::tls::{self, TlsFiles};
 
 use super::access::Keyring;
 use super::audit::Audit;
 use super::config::ServerConfig;
-use super::error::RequestError;
-use super::frames;
-use super::local::{LocalAgent, LocalNet};
+use super::frames::RequestError;
+use super::local::LocalAgent;
 use super::outbox::Close;
-use super::probe::{self, Occupant};
+use super::probe::Occupant;
 use super::sessions::{SessionError, Sessions};
-use super::state::{GatewayState, StateParts};
-use super::timeouts::Timeouts;
-use super::{tls, upgrade};
+use super::state::{GatewayState, StateParts, Timeouts};
+use super::{frames, probe, upgrade};
 
 /// The maximum number of unauthenticated connections. A further connection evicts the one that was idle longest.
 const MAX_UNAUTHENTICATED: usize = 512;
@@ -100,7 +99,7 @@ impl Server {
         timeouts: Timeouts,
     ) -> Result<Self, StartError> {
         let keyring = Keyring::load(&config)?;
-        let tls = config.tls.as_ref().map(tls::acceptor).transpose()?;
+        let tls = config.tls.as_ref().map(tls_acceptor).transpose()?;
         let net: Arc<dyn HttpClient> = Arc::new(ReqwestClient::new()?);
         let listener = listen(config.listen, &*net).await?;
         let address = listener.local_addr().map_err(|error| StartError::Listen {
@@ -140,11 +139,6 @@ impl Server {
     /// Returns the agent `name` that runs in this process.
     pub fn local_agent(&self, name: &str) -> LocalAgent {
         LocalAgent::new(Arc::clone(&self.state), name.to_owned())
-    }
-
-    /// Returns the network for an agent in this process. Its connections only reach this gateway.
-    pub fn local_net(&self, agent: &str) -> Arc<dyn HttpClient> {
-        Arc::new(LocalNet::new(Arc::clone(&self.state), agent.to_owned()))
     }
 
     /// Serves connections until `shutdown` is cancelled. Then sends `disconnect` to every client and returns within seconds.
@@ -215,3 +209,15 @@ async fn shut_down(state: &Arc<GatewayState>) {
     });
     let _ = tokio::time::timeout(limit, flush).await;
 }
+
+/// Creates the TLS acceptor. Requests client certificates if `files` names client authorities.
+///
+/// # Errors
+/// The first unusable file, with its JSON Pointer in the configuration. The error never contains the content of a file.
+pub(super) fn tls_acceptor(files: &TlsFiles) -> Result<TlsAcceptor, ConfigError> {
+    tls::acceptor(files)
+        .map_err(|error| ConfigError::at(format!("/tls/{}", error.key), error.to_string()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@
 //! tungstenite reads on while it cannot write, and queues a pong for each ping. This module stops reading until the pongs are
 //! written. It also limits the fragments of a message, and the size of a message before authentication.
 
-use std::io;
+use std::io::{self, Cursor};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -16,6 +16,8 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::error::CapacityError;
+use tokio_tungstenite::tungstenite::protocol::frame::FrameHeader;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::OpCode;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
@@ -199,6 +201,8 @@ pub(super) struct FrameTracker<S> {
     header_bytes: usize,
     /// The number of payload bytes still to read.
     payload_remaining: u64,
+    /// Whether the payload is that of a control frame.
+    is_control: bool,
     /// Whether the final frame of a message is still missing.
     unfinished: bool,
     /// The number of frames of the current message.
@@ -222,6 +226,7 @@ impl<S> FrameTracker<S> {
             header: [0; MAX_HEADER_BYTES],
             header_bytes: 0,
             payload_remaining: 0,
+            is_control: false,
             unfinished: false,
             fragments: 0,
             message_bytes: 0,
@@ -250,7 +255,7 @@ impl<S> FrameTracker<S> {
                     .min(usize::try_from(self.payload_remaining).unwrap_or(usize::MAX));
                 self.payload_remaining -= passed as u64;
                 bytes = &bytes[passed..];
-                if !self.is_control() {
+                if !self.is_control {
                     self.message_bytes += passed as u64;
                     self.check_message();
                 }
@@ -259,16 +264,23 @@ impl<S> FrameTracker<S> {
             self.header[self.header_bytes] = *first;
             self.header_bytes += 1;
             bytes = rest;
-            if let Some(payload) = payload_length(&self.header[..self.header_bytes]) {
+            let mut header = Cursor::new(&self.header[..self.header_bytes]);
+            let Ok(header) = FrameHeader::parse(&mut header) else {
+                // tungstenite ends the connection because of the invalid header.
+                self.header_bytes = 0;
+                return;
+            };
+            if let Some((header, payload)) = header {
                 self.header_bytes = 0;
                 self.payload_remaining = payload;
                 self.large |= payload > LARGE_FRAME_BYTES as u64;
+                self.is_control = matches!(header.opcode, OpCode::Control(_));
                 // Control frames may arrive between the frames of a message.
-                if !self.is_control() {
+                if !self.is_control {
                     if !self.unfinished {
                         (self.fragments, self.message_bytes) = (0, 0);
                     }
-                    self.unfinished = self.header[0] & 0x80 == 0;
+                    self.unfinished = !header.is_final;
                     self.fragments += 1;
                     self.check_message();
                 }
@@ -276,39 +288,11 @@ impl<S> FrameTracker<S> {
         }
     }
 
-    /// Returns whether the last header is that of a control frame.
-    fn is_control(&self) -> bool {
-        self.header[0] & 0x08 != 0
-    }
-
     fn check_message(&mut self) {
         let max_fragments = FREE_FRAGMENTS + self.message_bytes / MIN_FRAGMENT_BYTES;
         let too_large = !self.authenticated && self.message_bytes > MAX_UNAUTHENTICATED_BYTES;
         self.refused |= too_large || self.fragments > max_fragments;
     }
-}
-
-/// Returns the length of the payload after a header, or `None` if the header is incomplete (RFC 6455 §5.2).
-fn payload_length(head: &[u8]) -> Option<u64> {
-    let second = *head.get(1)?;
-    let more = match second & 0x7f {
-        126 => 2,
-        127 => 8,
-        _ => 0,
-    };
-    let mask = if second & 0x80 == 0 { 0 } else { 4 };
-    if head.len() < 2 + more + mask {
-        return None;
-    }
-    let bytes = &head[2..2 + more];
-    let long = bytes
-        .iter()
-        .fold(0, |all, byte| all << 8 | u64::from(*byte));
-    Some(if more == 0 {
-        u64::from(second & 0x7f)
-    } else {
-        long
-    })
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for FrameTracker<S> {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, UNIX_EPOCH};
 
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -17,21 +17,17 @@ use collective::{Envelope, ErrorCode, Kind};
 use egress::HttpClient;
 use http_server::auth_limit::AuthLimiter;
 
-use super::access::{Authenticated, Keyring, Operation};
+use super::access::{Authenticated, Keyring, Operation, OriginCheck};
 use super::audit::{Audit, AuditRecord, Outcome};
-use super::config::ServerConfig;
+use super::channels::{EventFeed, GatewayEvent};
+use super::config::{ServerConfig, ServiceConfig};
 use super::connected_client::{Client, PendingRequest};
-use super::error::RequestError;
-use super::events::{EventFeed, GatewayEvent};
-use super::origin_check::OriginCheck;
+use super::frames::{ReplyContext, RequestError};
 use super::outbox::ByteBudget;
 use super::proposals::Triad;
 use super::registry::Registry;
-use super::reply_context::ReplyContext;
-use super::services::{self, ServiceCatalog};
 use super::sessions::Sessions;
 use super::shares::{Shares, Totals};
-use super::timeouts::Timeouts;
 
 /// The maximum length of a name or id in the log, in characters.
 const MAX_LOGGED_CHARS: usize = 200;
@@ -44,6 +40,9 @@ const MAX_GUESSES: u32 = 10;
 
 /// The time after which an address may send one more wrong token.
 const GUESS_INTERVAL: Duration = Duration::from_secs(2);
+
+/// The maximum number of concurrent requests to services.
+const MAX_CONCURRENT_REQUESTS: usize = 64;
 
 /// The state that all connections share.
 pub(super) struct GatewayState {
@@ -89,7 +88,7 @@ impl GatewayState {
                 parts.keyring.is_required(),
                 Totals {
                     connections: config.limits.connections,
-                    services: services::MAX_CONCURRENT_REQUESTS,
+                    services: MAX_CONCURRENT_REQUESTS,
                     management: MAX_CONCURRENT_MANAGEMENT / 2,
                     queue_bytes: config.limits.total_queue_bytes,
                 },
@@ -347,5 +346,73 @@ impl GatewayState {
             identity: client.identity().map(|identity| identity.name.as_str()),
             outcome,
         });
+    }
+}
+
+/// The configured services.
+pub(super) struct ServiceCatalog {
+    all: Vec<ServiceConfig>,
+    pub(super) permits: Arc<Semaphore>,
+}
+
+impl ServiceCatalog {
+    pub(super) fn new(services: &[ServiceConfig]) -> Self {
+        Self {
+            all: services.to_vec(),
+            permits: Arc::new(Semaphore::new(MAX_CONCURRENT_REQUESTS)),
+        }
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&ServiceConfig> {
+        self.all.iter().find(|service| service.service_id == name)
+    }
+
+    /// Lists the services for discovery. The configuration refuses endpoints with user info or a query.
+    pub(super) fn list(&self) -> Vec<Value> {
+        let entry = |service: &ServiceConfig| {
+            json!({
+                "serviceId": service.service_id,
+                "endpoint": service.endpoint,
+                "capabilities": service.capabilities,
+                "healthEndpoint": service.health_endpoint,
+            })
+        };
+        self.all.iter().map(entry).collect()
+    }
+}
+
+/// The timeouts of the gateway. Only tests change the defaults.
+#[derive(Debug, Clone, Copy)]
+pub struct Timeouts {
+    /// The timeout of the TLS handshake, and that of the upgrade request.
+    pub handshake: Duration,
+    /// How long an evicted connection may still take to send its upgrade request.
+    pub eviction_grace: Duration,
+    /// The timeout for the credential of a new connection.
+    pub authentication: Duration,
+    /// The timeout of a write to a client's socket.
+    pub write: Duration,
+    /// The timeout of a reply to a message without a `ttl`.
+    pub reply: Duration,
+    /// The timeout of a service's response.
+    pub service: Duration,
+    /// How long the client may take to close after either side ended the connection.
+    pub close: Duration,
+    /// The timeout of running work at shutdown.
+    pub shutdown: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            handshake: Duration::from_secs(10),
+            eviction_grace: Duration::from_secs(1),
+            authentication: Duration::from_secs(10),
+            write: Duration::from_secs(10),
+            reply: Duration::from_mins(30),
+            service: Duration::from_secs(30),
+            close: Duration::from_secs(1),
+            shutdown: Duration::from_secs(5),
+        }
     }
 }

@@ -23,7 +23,7 @@ use hyper_util::rt::TokioIo;
 use super::connection;
 use super::state::GatewayState;
 use collective::SUBPROTOCOL;
-use egress::websocket;
+use egress::websocket::{self, has_token};
 
 /// The `Server` header.
 const SERVER_NAME: &str = concat!("openclaw-remote-agent/", env!("CARGO_PKG_VERSION"));
@@ -55,14 +55,7 @@ pub(super) fn router(state: Arc<GatewayState>) -> Router {
         .with_state(state)
 }
 
-/// The response to a valid upgrade request.
-#[derive(Debug)]
-struct Accepted {
-    accept: String,
-    subprotocol: bool,
-}
-
-/// The response to any other request.
+/// The response to a request that is no upgrade.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Refused {
     status: StatusCode,
@@ -155,7 +148,7 @@ async fn open(
     if request.uri().query().is_some() {
         return Err(not_found().await);
     }
-    let accepted = accept(&request)?;
+    let headers = accept(&request)?;
     let client = connection::register(&state, connection, address.ip()).ok_or(Refused::new(
         StatusCode::SERVICE_UNAVAILABLE,
         "this gateway has as many connections as it may; try again later",
@@ -170,20 +163,12 @@ async fn open(
     });
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-    let headers = response.headers_mut();
-    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
-    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
-    if let Ok(accept) = HeaderValue::try_from(accepted.accept) {
-        headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
-    }
-    if accepted.subprotocol {
-        let subprotocol = HeaderValue::from_static(SUBPROTOCOL);
-        headers.insert(SEC_WEBSOCKET_PROTOCOL, subprotocol);
-    }
+    *response.headers_mut() = headers;
     Ok(response)
 }
 
-fn accept(request: &Request) -> Result<Accepted, Refused> {
+/// Returns the headers of the response to a valid upgrade request.
+fn accept(request: &Request) -> Result<HeaderMap, Refused> {
     let headers = request.headers();
     let upgrades = has_token(headers, &CONNECTION, "upgrade")
         && has_token(headers, &UPGRADE, "websocket")
@@ -196,15 +181,31 @@ fn accept(request: &Request) -> Result<Accepted, Refused> {
         ));
     }
     match only(headers, &SEC_WEBSOCKET_KEY) {
-        Some(key) if !key.is_empty() && key.len() <= 64 => Ok(Accepted {
-            accept: websocket::accept(key),
-            subprotocol: has_token(headers, &SEC_WEBSOCKET_PROTOCOL, SUBPROTOCOL),
-        }),
+        Some(key) if !key.is_empty() && key.len() <= 64 => {
+            let offers_subprotocol = has_token(headers, &SEC_WEBSOCKET_PROTOCOL, SUBPROTOCOL);
+            Ok(switching_headers(key, offers_subprotocol))
+        }
         _ => Err(Refused::new(
             StatusCode::BAD_REQUEST,
             "`sec-websocket-key` is missing",
         )),
     }
+}
+
+/// Returns the headers of a response that switches to the WebSocket of a request with `key`.
+pub(super) fn switching_headers(key: &str, offers_subprotocol: bool) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    // The hash of the key is in Base64, which is always a header.
+    if let Ok(accept) = HeaderValue::try_from(websocket::accept(key)) {
+        headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
+    }
+    if offers_subprotocol {
+        let subprotocol = HeaderValue::from_static(SUBPROTOCOL);
+        headers.insert(SEC_WEBSOCKET_PROTOCOL, subprotocol);
+    }
+    headers
 }
 
 /// Returns the value of a header that occurs exactly once.
@@ -214,14 +215,6 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
         (Some(value), None) => value.to_str().ok(),
         _ => None,
     }
-}
-
-fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
-    let values = headers.get_all(name).iter();
-    values
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .any(|one| one.trim().eq_ignore_ascii_case(token))
 }
 
 #[cfg(test)]

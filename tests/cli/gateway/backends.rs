@@ -325,7 +325,7 @@ async fn killed_gateway_keeps_messages_and_agents_reconnect() {
 
 #[tokio::test]
 async fn agents_commands_show_the_reason_of_a_restart() {
-    use gateway_server::client_library::{Connector, Endpoint};
+    use gateway_bridge::client::{Connector, Endpoint};
 
     let folder = scratch("gateway-run-status");
     let config = json!({"agents": [

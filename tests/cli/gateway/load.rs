@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gateway_server::client_library::{Connector, Endpoint, Message, Requester, Script};
+use gateway_bridge::client::{Connector, Endpoint, Message, Requester, Script};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 

@@ -115,7 +115,7 @@ async fn new_page_shows_earlier_proposals_and_late_votes() {
 
 #[tokio::test]
 async fn page_shows_how_the_gateway_runs_an_agent() {
-    use gateway_server::client_library::{Connector, Endpoint};
+    use gateway_bridge::client::{Connector, Endpoint};
 
     let folder = scratch("gateway-page-run");
     let config = json!({"agents": [

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::sync::Mutex;
 
 use collective::{Envelope, Kind};
-use gateway_server::client_library::{ClientConnection, Connector, Endpoint, message_text};
+use gateway_bridge::client::{ClientConnection, Connector, Endpoint, message_text};
 use serde_json::json;
 use testkit::conformance::{gateways::Gateways, peers::Peers};
 use testkit::support::http;

@@ -20,7 +20,7 @@ use crate::{
 };
 use collective::Vote;
 use conformance::Peers;
-use gateway_server::client_library::{Ballot, Script};
+use gateway_bridge::client::{Ballot, Script};
 
 /// The scripted agents; `fixtures/README.md` has the format.
 const SCRIPT: &str = include_str!("peers.json");

@@ -16,7 +16,7 @@ use crate::{
 use base::environment::SystemEnvironment;
 use collective::Vote;
 use gateway_agent::Agent;
-use gateway_server::client_library::{AgentEvent, Ballot, Script};
+use gateway_bridge::client::{AgentEvent, Ballot, Script};
 
 const EXAMPLES: &str = "\
 Examples:

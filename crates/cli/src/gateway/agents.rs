@@ -13,7 +13,7 @@ use crate::{
     output::{LineWriter, note},
     text,
 };
-use gateway_server::client_library::ClientErrorKind;
+use gateway_bridge::client::ClientErrorKind;
 use gateway_server::config::{AgentConfig, ServerConfig};
 
 const EXAMPLES: &str = "\

@@ -12,7 +12,7 @@ use crate::{
 use base::files::{create_private_dir, replace};
 use base::json::Limits;
 use collective::ErrorCode;
-use gateway_server::client_library::{ClientError, ClientErrorKind, Connector, Endpoint};
+use gateway_bridge::client::{ClientError, ClientErrorKind, Connector, Endpoint};
 use gateway_server::config::ServerConfig;
 
 /// Add an agent to the gateway's configuration, create its workspace, and inform the running gateway

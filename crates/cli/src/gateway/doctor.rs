@@ -13,7 +13,7 @@ use crate::{
     text,
 };
 use collective::{ErrorCode, MAJORITY};
-use gateway_server::client_library::{ClientError, ClientErrorKind, Health};
+use gateway_bridge::client::{ClientError, ClientErrorKind, Health};
 use gateway_server::config::ServerConfig;
 
 /// The maximum clock difference in milliseconds. Most servers accept tokens with timestamps within it.

@@ -13,7 +13,7 @@ use crate::{exit::Failure, output::note};
 use base::environment::SystemEnvironment;
 use base::files::Fsync;
 use base::log::Silent;
-use gateway_server::client_library::{AgentEvent, Connector, Endpoint, Script};
+use gateway_bridge::client::{AgentEvent, Connector, Endpoint, Script};
 use gateway_server::{
     Server,
     config::{AuditConfig, ServerConfig},

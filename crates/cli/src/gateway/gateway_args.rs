@@ -17,10 +17,10 @@ use crate::exit::{Exit, Failure};
 use base::config::gateway_url;
 use collective::ErrorCode;
 use egress::{address::is_this_machine, credential::Trust};
-use gateway_bridge::delegation::{Delegation, METADATA_KEY};
-use gateway_server::client_library::{
+use gateway_bridge::client::{
     ClientError, ClientErrorKind, Connector, Endpoint, Health, Requester,
 };
+use gateway_bridge::delegation::{Delegation, METADATA_KEY};
 use gateway_server::config::{PORT, ServerConfig, default_state_dir};
 
 /// The default name of the configuration file, in the state directory.

@@ -11,7 +11,7 @@ use crate::{
     text,
 };
 use collective::Kind;
-use gateway_server::client_library::Message;
+use gateway_bridge::client::Message;
 
 const SEND_EXAMPLES: &str = "\
 Examples:

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use collective::Vote;
-use gateway_server::client_library::{Ballot, Script};
+use gateway_bridge::client::{Ballot, Script};
 
 /// The hint for an invalid value.
 const FORM: &str = "write NAME=approve, NAME=reject, NAME=abstain, NAME=silent or NAME=reply:TEXT";

@@ -9,7 +9,7 @@ use crate::{
     table::Table,
     text,
 };
-use gateway_server::client_library::{ClientErrorKind, Health};
+use gateway_bridge::client::{ClientErrorKind, Health};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -8,7 +8,7 @@ use crate::{
     output::{LineWriter, note},
     shutdown, text,
 };
-use gateway_server::client_library::Observation;
+use gateway_bridge::client::Observation;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -160,3 +160,94 @@ fn h_18_message_expires_ttl_seconds_after_timestamp() {
     // A clock that is ahead of ours does not make a message old.
     assert!(!five.is_expired(written - 1));
 }
+
+fn request() -> Envelope {
+    let content = json!({"role": "user", "content": "hi"});
+    Envelope::new(Kind::Message, content)
+        .with("id", "msg-1")
+        .with_metadata("correlationId", "corr-1")
+}
+
+#[test]
+fn h_25_error_has_name_code_message_and_correlation() {
+    let error = Envelope::error(
+        ErrorCode::AgentNotFound,
+        "There is no such agent",
+        Some(&request()),
+    );
+    assert_eq!(
+        error.into_json(),
+        json!({
+            "type": "error",
+            "from": "gateway",
+            "content": {"error": "AGENT_NOT_FOUND", "message": "There is no such agent", "code": 3001},
+            "metadata": {"correlationId": "corr-1", "parentId": "msg-1"},
+        })
+    );
+}
+
+#[test]
+fn connection_error_answers_no_message() {
+    let error = Envelope::error(ErrorCode::AuthRequired, "Say who you are", None);
+    assert_eq!(error.field("metadata"), None);
+}
+
+#[test]
+fn answer_to_malformed_frame_uses_readable_ids() {
+    let frame = r#"{"type": "dance", "id": "m", "correlationId": "top"}"#;
+    let answer = Envelope::parse(frame).unwrap_err().answer();
+    assert_eq!(answer.content()["code"], 2004);
+    assert_eq!(answer.correlation_id(), Some("top"));
+    assert_eq!(answer.parent_id(), Some("m"));
+}
+
+#[test]
+fn answer_has_the_ids_of_its_request() {
+    let content = json!({"role": "agent", "content": "hello"});
+    let answer = Envelope::answer(Kind::Message, content.clone(), &request());
+    assert_eq!(answer.content(), &content);
+    assert_eq!(answer.correlation_id(), Some("corr-1"));
+    assert_eq!(answer.parent_id(), Some("msg-1"));
+}
+
+#[test]
+fn h_18_timestamp_is_milliseconds_or_iso_8601() {
+    let same = 1_711_843_200_000;
+    for timestamp in [
+        json!(1_711_843_200_000_u64),
+        json!(1_711_843_200_000.0),
+        json!("2024-03-31T00:00:00Z"),
+        json!("2024-03-31T00:00:00.000Z"),
+        json!("2024-03-31T02:00:00+02:00"),
+        json!("2024-03-30T18:30:00.000000-0530"),
+    ] {
+        assert_eq!(time_millis(&timestamp), Some(same), "{timestamp}");
+    }
+    assert_eq!(
+        time_millis(&json!("2024-03-31T00:00:00.1239999999Z")),
+        Some(same + 123)
+    );
+}
+
+#[test]
+fn h_18_anything_else_is_no_timestamp() {
+    for timestamp in [
+        json!(null),
+        json!(-1),
+        json!(1e300),
+        json!(true),
+        json!(""),
+        json!("yesterday"),
+        json!("2024-03-31"),
+        json!("2024-03-31T00:00:00"),
+        json!("2024-03-31T00:00:00."),
+        json!("2024-03-31T00:00:00+2"),
+        json!("2024-03-31T00:00:00+99:00"),
+        json!("2024-13-31T00:00:00Z"),
+        json!("1969-12-31T23:59:59Z"),
+        json!("2024-03-31T00:00:0äZ"),
+        json!({"ms": 1}),
+    ] {
+        assert_eq!(time_millis(&timestamp), None, "{timestamp}");
+    }
+}

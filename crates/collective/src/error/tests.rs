@@ -69,3 +69,31 @@ fn meaning_is_a_sentence() {
 fn display_shows_number_and_name() {
     assert_eq!(ErrorCode::AgentBusy.to_string(), "3003 AGENT_BUSY");
 }
+
+#[test]
+fn h_06_shared_close_and_error_codes_differ_in_meaning() {
+    let both: Vec<u16> = CloseCode::ALL
+        .iter()
+        .map(|code| code.number())
+        .filter(|number| ErrorCode::from_number((*number).into()).is_some())
+        .collect();
+    assert_eq!(both, [1001, 1002, 1003, 4001]);
+    for number in both {
+        let closed = CloseCode::from_number(number).map(CloseCode::meaning);
+        let failed = ErrorCode::from_number(number.into()).map(ErrorCode::meaning);
+        assert_ne!(closed, failed, "{number}");
+    }
+}
+
+#[test]
+fn h_06_gateway_uses_five_close_codes() {
+    let numbers = CloseCode::OF_GATEWAY.map(CloseCode::number);
+    assert_eq!(numbers, [1000, 1001, 1008, 1009, 1011]);
+}
+
+#[test]
+fn unlisted_number_is_no_code() {
+    for number in [0, 999, 1004, 1016, 3000, 4000, 4002] {
+        assert_eq!(CloseCode::from_number(number), None, "{number}");
+    }
+}

@@ -123,7 +123,8 @@ fn check(
     }
 }
 
-fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
+/// Returns whether a header has `token` in its comma-separated list.
+pub fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
     let values = headers.get_all(name).iter();
     values
         .filter_map(|value| value.to_str().ok())

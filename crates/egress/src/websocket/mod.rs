@@ -17,7 +17,7 @@ use crate::credential::Trust;
 
 use super::{AddressPolicy, HttpClient, NetError};
 
-pub use handshake::accept;
+pub use handshake::{accept, has_token};
 pub use socket::{Frame, Receiver, Sender};
 
 /// The target and the settings of a connection.

@@ -15,7 +15,7 @@ use axum::middleware::{Next, from_fn};
 use base::log::Silent;
 use collective::Vote;
 use futures_util::future::BoxFuture;
-use gateway_server::client_library::{AgentEvent, Ballot, Connector, Endpoint, Script};
+use gateway_bridge::client::{AgentEvent, Ballot, Connector, Endpoint, Script};
 use gateway_server::config::ServerConfig;
 use http::header::AUTHORIZATION;
 use openclaw_server::push_sender::{HttpPushSender, WebhookPolicy};
@@ -120,7 +120,7 @@ pub(super) async fn start_gateway(world: &Arc<World>, plugins: &[String]) {
     let server = server.await.expect("the earlier gateway has stopped");
     let names = AGENTS.iter().map(|name| (*name).to_owned());
     let names = names.chain(plugins.iter().cloned());
-    let nets = names.map(|name| (name.clone(), server.local_net(&name)));
+    let nets = names.map(|name| (name.clone(), server.local_agent(&name).network()));
     let (nets, shutdown) = (nets.collect(), CancellationToken::new());
     let running = RunningGateway {
         nets,

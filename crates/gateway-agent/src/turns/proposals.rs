@@ -9,8 +9,8 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use collective::{Envelope, Kind};
+use gateway_bridge::client::{AgentEvent, Ballot};
 use gateway_bridge::delegation::Delegation;
-use gateway_server::client_library::{AgentEvent, Ballot};
 
 use super::{ActiveGuard, Connection, Turns, delegation, failed};
 use crate::backend::{BackendError, Proposal, Turn};

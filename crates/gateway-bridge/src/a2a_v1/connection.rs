@@ -1,9 +1,10 @@
 //! The connection to a gateway after the handshake.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::UNIX_EPOCH;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -98,20 +99,14 @@ impl A2aV1Connection {
     }
 
     pub(super) fn close_reason(&self) -> Option<String> {
-        let close_reason = self
-            .close_reason
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let close_reason = self.close_reason.lock();
         close_reason
             .as_ref()
             .map(|close_reason| close_reason.reason.clone())
     }
 
     pub(super) fn is_dismissed(&self) -> bool {
-        let close_reason = self
-            .close_reason
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let close_reason = self.close_reason.lock();
         close_reason
             .as_ref()
             .is_some_and(|close_reason| close_reason.dismissed)
@@ -120,10 +115,7 @@ impl A2aV1Connection {
     /// Marks the connection as closed and fails all waiting callers. Only the first call has an effect.
     pub(super) fn mark_closed(&self, reason: &str, dismissed: bool) {
         {
-            let mut close_reason = self
-                .close_reason
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut close_reason = self.close_reason.lock();
             if close_reason.is_some() {
                 return;
             }
@@ -133,10 +125,7 @@ impl A2aV1Connection {
             });
         }
         self.closed.cancel();
-        self.sender
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        self.sender.lock().take();
         self.agents.connection_lost(reason);
         self.tasks.connection_lost(reason, dismissed);
         self.debug(|| format!("the connection has ended: {reason}"));
@@ -162,28 +151,19 @@ impl A2aV1Connection {
     }
 
     fn sender(&self) -> Option<Sender> {
-        self.sender
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.sender.lock().clone()
     }
 
     /// Returns an envelope with a fresh id and the current time.
     pub(super) fn envelope(&self, kind: Kind, content: Value) -> Envelope {
-        let id = format!("msg-{}", self.env.uuid());
         Envelope::new(kind, content)
-            .with("id", id)
+            .with("id", new_id(&*self.env))
             .with("timestamp", self.unix_millis())
     }
 
     /// Returns the time in milliseconds since 1970.
     pub(super) fn unix_millis(&self) -> u64 {
-        let since = self
-            .env
-            .system_time()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
-        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+        unix_millis(&*self.env)
     }
 
     /// Sends an envelope.
@@ -253,6 +233,17 @@ impl A2aV1Connection {
             self.log.log(Level::Debug, &format!("gateway: {}", line()));
         }
     }
+}
+
+/// Returns a new message id (Heretek A2A §4.4).
+pub(crate) fn new_id(env: &dyn Environment) -> String {
+    format!("msg-{}", env.uuid())
+}
+
+/// Returns the time in milliseconds since 1970.
+pub(crate) fn unix_millis(env: &dyn Environment) -> u64 {
+    let since = env.system_time().duration_since(UNIX_EPOCH);
+    u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
 }
 
 fn lost_error(reason: &str, sent: Sent) -> PeerError {

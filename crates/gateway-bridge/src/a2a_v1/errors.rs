@@ -41,15 +41,11 @@ pub(crate) fn read(envelope: &Envelope) -> GatewayError {
             },
         };
     }
-    let by_name = error_field.and_then(ErrorCode::from_name);
     let by_gateway = is_refusal || envelope.from().is_none();
-    let code = code_in_content(envelope)
-        .or(by_name)
-        .unwrap_or(if by_gateway {
-            ErrorCode::ProtocolError
-        } else {
-            ErrorCode::AgentError
-        });
+    let code = envelope.error_code().unwrap_or(match by_gateway {
+        true => ErrorCode::ProtocolError,
+        false => ErrorCode::AgentError,
+    });
     GatewayError {
         code,
         message: text,
@@ -60,13 +56,6 @@ pub(crate) fn read(envelope: &Envelope) -> GatewayError {
             None => delivered_or_unknown(code),
         },
     }
-}
-
-/// Returns the error code in the content, by name or else by number.
-pub(super) fn code_in_content(envelope: &Envelope) -> Option<ErrorCode> {
-    let by_name = envelope.content_str("error").and_then(ErrorCode::from_name);
-    let number = envelope.content().get("code").and_then(Value::as_u64);
-    by_name.or_else(|| number.and_then(ErrorCode::from_number))
 }
 
 /// Returns whether the agent has received the message. A gateway does not forward a message that it refuses.

@@ -1,24 +1,26 @@
-//! The handshake on an open connection (Heretek A2A §5): credential first, then capabilities.
+//! The handshake on an open connection (Heretek A2A §5): credential first, then capabilities. [`shake_hands`] is the handshake of
+//! every client, and [`connect`] that of the bridge.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use secrecy::ExposeSecret as _;
+use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{timeout, timeout_at};
 
 use crate::dial::{DialedSocket, broken, failed};
 use crate::pending_tasks::PendingTasks;
 use crate::settings::{Settings, without_token};
 use base::environment::Environment;
 use base::log::Log;
-use collective::{CloseCode, Envelope, ErrorCode, Kind, PROTOCOL_VERSION, is_compatible};
+use collective::{
+    CloseCode, Envelope, ErrorCode, FRAME_LIMITS, Greeting, Kind, PROTOCOL_VERSION, is_compatible,
+};
 use egress::websocket::{Frame, Receiver};
 use peer::excerpt;
 
-use super::HandshakeError;
 use super::connection::{A2A_V1, A2aV1Connection};
-use super::errors;
+use super::{HandshakeError, errors};
 
 /// The time to wait for a response to the credential. A gateway without authentication sends its acknowledgement
 /// instead.
@@ -43,7 +45,88 @@ const SUPPORTED_KINDS: [Kind; 12] = [
     Kind::Response,
 ];
 
-/// Performs the handshake.
+/// The two directions of a socket during the handshake, and the errors of the client.
+pub(crate) trait HandshakeIo {
+    type Error;
+
+    /// Sends an envelope with a fresh id and the current time.
+    async fn send(&mut self, kind: Kind, content: Value) -> Result<(), Self::Error>;
+
+    /// Returns the next message. An error message ends the handshake.
+    async fn next(&mut self) -> Result<Envelope, Self::Error>;
+
+    /// Returns the error of a credential that `response` refuses.
+    fn refused_credential(&self, response: &Envelope) -> Self::Error;
+
+    /// Returns the error of a gateway that speaks another version of `a2a-v1`.
+    fn unsupported_version(&self, version: &str) -> Self::Error;
+}
+
+/// What a client tells the gateway.
+pub(crate) struct Introduction<'a> {
+    pub(crate) token: Option<&'a SecretString>,
+    /// How long to wait for the response to the credential before the client advertises its capabilities; `None` waits on.
+    pub(crate) auth_timeout: Option<Duration>,
+    pub(crate) capabilities: Value,
+}
+
+/// Performs the handshake, and returns the acknowledgement of the gateway. The caller sets the timeout.
+pub(crate) async fn shake_hands<I: HandshakeIo>(
+    io: &mut I,
+    introduction: Introduction<'_>,
+) -> Result<Envelope, I::Error> {
+    if let Some(token) = introduction.token {
+        let content = json!({"token": token.expose_secret()});
+        io.send(Kind::Auth, content).await?;
+        let authenticated = await_auth_response(io);
+        match introduction.auth_timeout {
+            Some(limit) => timeout(limit, authenticated).await.unwrap_or(Ok(()))?,
+            None => authenticated.await?,
+        }
+    }
+    let content = json!({"action": "advertise", "capabilities": introduction.capabilities});
+    io.send(Kind::Handshake, content).await?;
+    loop {
+        let envelope = io.next().await?;
+        match envelope.kind() {
+            Kind::AuthResponse => check_auth(io, &envelope)?,
+            Kind::Handshake if envelope.content_str("action") == Some("acknowledge") => {
+                let version = envelope.content_str("protocolVersion").unwrap_or_default();
+                return match is_compatible(version) {
+                    true => Ok(envelope),
+                    false => Err(io.unsupported_version(version)),
+                };
+            }
+            _ => {}
+        }
+    }
+}
+
+async fn await_auth_response<I: HandshakeIo>(io: &mut I) -> Result<(), I::Error> {
+    loop {
+        let envelope = io.next().await?;
+        if envelope.kind() == Kind::AuthResponse {
+            return check_auth(io, &envelope);
+        }
+    }
+}
+
+fn check_auth<I: HandshakeIo>(io: &I, response: &Envelope) -> Result<(), I::Error> {
+    let status = response.content_str("status").unwrap_or_default();
+    let is_accepted = |accepted: &&str| accepted.eq_ignore_ascii_case(status);
+    match ACCEPTED_AUTH_STATUSES.iter().any(is_accepted) {
+        true => Ok(()),
+        false => Err(io.refused_credential(response)),
+    }
+}
+
+/// Returns the agents that an acknowledgement names.
+pub(crate) fn available_agents(acknowledgement: &Envelope) -> impl Iterator<Item = &str> {
+    let names = acknowledgement.content()["availableAgents"].as_array();
+    names.into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// Performs the handshake of the bridge.
 pub(super) async fn connect(
     dialed: DialedSocket,
     settings: Arc<Settings>,
@@ -57,94 +140,56 @@ pub(super) async fn connect(
         until,
         ..
     } = dialed;
-    let mut reader = HandshakeReader {
+    let mut io = BridgeHandshake {
+        connection: A2aV1Connection::new(&A2A_V1, socket.sender, settings, env, log, tasks),
         receiver: socket.receiver,
         first,
-        settings: Arc::clone(&settings),
     };
-    let connection = A2aV1Connection::new(&A2A_V1, socket.sender, settings, env, log, tasks);
-    let result = timeout_at(until, perform_handshake(&connection, &mut reader)).await;
-    let result =
-        result.unwrap_or_else(|_| Err(acknowledgement_timeout(&connection.settings).into()));
-    if let Err(error) = result {
-        let code = match &error {
-            HandshakeError::OpenClaw => CloseCode::Normal,
-            HandshakeError::Peer(_) => CloseCode::Policy,
-        };
-        connection.close_with(code, "").await;
-        return Err(error);
-    }
-    Ok((connection, reader.receiver))
-}
-
-async fn perform_handshake(
-    connection: &A2aV1Connection,
-    reader: &mut HandshakeReader,
-) -> Result<(), HandshakeError> {
-    if let Some(token) = &connection.settings.token {
-        let auth = json!({"token": token.expose_secret()});
-        connection
-            .send(connection.envelope(Kind::Auth, auth))
-            .await?;
-        let check_auth =
-            timeout_at(Instant::now() + AUTH_RESPONSE_TIMEOUT, reader.auth_result()).await;
-        check_auth.unwrap_or(Ok(()))?;
-    }
-    let content = json!({
-        "action": "advertise",
-        "capabilities": {
+    let settings = Arc::clone(&io.connection.settings);
+    let introduction = Introduction {
+        token: settings.token.as_ref(),
+        auth_timeout: Some(AUTH_RESPONSE_TIMEOUT),
+        capabilities: json!({
             "supportedMessageTypes": SUPPORTED_KINDS.map(Kind::as_str),
             "version": PROTOCOL_VERSION,
-        },
-    });
-    connection
-        .send(connection.envelope(Kind::Handshake, content))
-        .await?;
-    let acknowledgement = reader.acknowledgement().await?;
-    check_version(&acknowledgement, &connection.settings)?;
-    let names = acknowledgement
-        .content()
-        .get("availableAgents")
-        .and_then(Value::as_array);
-    connection
-        .agents
-        .seed(names.into_iter().flatten().filter_map(Value::as_str));
-    Ok(())
+        }),
+    };
+    let acknowledged = timeout_at(until, shake_hands(&mut io, introduction)).await;
+    match acknowledged.unwrap_or_else(|_| Err(acknowledgement_timeout(&settings).into())) {
+        Ok(acknowledgement) => {
+            let names = available_agents(&acknowledgement);
+            io.connection.agents.seed(names);
+            Ok((io.connection, io.receiver))
+        }
+        Err(error) => {
+            let code = match &error {
+                HandshakeError::OpenClaw => CloseCode::Normal,
+                HandshakeError::Peer(_) => CloseCode::Policy,
+            };
+            io.connection.close_with(code, "").await;
+            Err(error)
+        }
+    }
 }
 
-/// Reads what the gateway sends during the handshake.
-struct HandshakeReader {
+/// The connection of the bridge during the handshake.
+struct BridgeHandshake {
+    connection: A2aV1Connection,
     receiver: Receiver,
+    /// A message that the gateway sent before the handshake.
     first: Option<String>,
-    settings: Arc<Settings>,
 }
 
-impl HandshakeReader {
-    /// Waits for the response to the credential.
-    async fn auth_result(&mut self) -> Result<(), HandshakeError> {
-        loop {
-            let envelope = self.next().await?;
-            if envelope.kind() == Kind::AuthResponse {
-                return check_auth(&envelope, &self.settings);
-            }
-        }
+impl HandshakeIo for BridgeHandshake {
+    type Error = HandshakeError;
+
+    async fn send(&mut self, kind: Kind, content: Value) -> Result<(), HandshakeError> {
+        let envelope = self.connection.envelope(kind, content);
+        Ok(self.connection.send(envelope).await?)
     }
 
-    async fn acknowledgement(&mut self) -> Result<Envelope, HandshakeError> {
-        loop {
-            let envelope = self.next().await?;
-            match envelope.kind() {
-                Kind::AuthResponse => check_auth(&envelope, &self.settings)?,
-                Kind::Handshake if envelope.content_str("action") == Some("acknowledge") => {
-                    return Ok(envelope);
-                }
-                _ => {}
-            }
-        }
-    }
-
-    /// Returns the next message. An error message ends the handshake.
     async fn next(&mut self) -> Result<Envelope, HandshakeError> {
+        let settings = &self.connection.settings;
         loop {
             let text = match self.first.take() {
                 Some(text) => text,
@@ -152,70 +197,57 @@ impl HandshakeReader {
                     Frame::Text(text) => text,
                     Frame::Binary(_) | Frame::Ping | Frame::Pong => continue,
                     Frame::Closed { code, .. } => {
-                        return Err(closed_error(code, &self.settings).into());
+                        return Err(closed_error(code, settings).into());
                     }
-                    Frame::Broken(error) => return Err(broken(&error, &self.settings).into()),
+                    Frame::Broken(error) => return Err(broken(&error, settings).into()),
                 },
             };
-            let text = without_token(&text, &self.settings);
-            let Ok(envelope) = Envelope::parse(&text) else {
+            let text = without_token(&text, settings);
+            let Ok(frame) = base::json::from_str::<Value>(&text, FRAME_LIMITS) else {
+                continue;
+            };
+            // The greeting of the OpenClaw gateway may come late.
+            if Greeting::from_frame(&frame) == Some(Greeting::OpenClaw) {
+                return Err(HandshakeError::OpenClaw);
+            }
+            let Ok(envelope) = Envelope::from_value(frame) else {
                 continue;
             };
             match envelope.kind() {
-                Kind::Event if is_challenge(&envelope) => return Err(HandshakeError::OpenClaw),
                 Kind::Error => {
                     let error = errors::read(&envelope);
-                    return Err(error.during_handshake(&self.settings).into());
+                    return Err(error.during_handshake(settings).into());
                 }
-                Kind::Disconnect => return Err(closed_error(None, &self.settings).into()),
+                Kind::Disconnect => return Err(closed_error(None, settings).into()),
                 _ => return Ok(envelope),
             }
         }
     }
-}
 
-/// Returns whether this is a late challenge of the OpenClaw gateway.
-fn is_challenge(envelope: &Envelope) -> bool {
-    envelope.field("event").and_then(Value::as_str) == Some("connect.challenge")
-}
-
-fn check_auth(envelope: &Envelope, settings: &Settings) -> Result<(), HandshakeError> {
-    let status = envelope.content_str("status").unwrap_or_default();
-    if ACCEPTED_AUTH_STATUSES
-        .iter()
-        .any(|accepted| accepted.eq_ignore_ascii_case(status))
-    {
-        return Ok(());
+    fn refused_credential(&self, response: &Envelope) -> HandshakeError {
+        let error = response.error_code().unwrap_or(ErrorCode::AuthFailed);
+        let what = match error {
+            ErrorCode::TokenExpired => "has expired; put a fresh one into `gateway.token`",
+            _ => "was refused; check `gateway.token`",
+        };
+        let message = format!(
+            "the credential for the gateway at `{}` {what}",
+            self.connection.settings.display_url()
+        );
+        failed(error, message).into()
     }
-    let error = errors::code_in_content(envelope).unwrap_or(ErrorCode::AuthFailed);
-    let what = match error {
-        ErrorCode::TokenExpired => "has expired; put a fresh one into `gateway.token`",
-        _ => "was refused; check `gateway.token`",
-    };
-    let message = format!(
-        "the credential for the gateway at `{}` {what}",
-        settings.display_url()
-    );
-    Err(failed(error, message).into())
-}
 
-fn check_version(acknowledgement: &Envelope, settings: &Settings) -> Result<(), HandshakeError> {
-    let version = acknowledgement
-        .content_str("protocolVersion")
-        .unwrap_or_default();
-    if is_compatible(version) {
-        return Ok(());
+    fn unsupported_version(&self, version: &str) -> HandshakeError {
+        let version = match version {
+            "" => "no version".to_owned(),
+            version => excerpt(version),
+        };
+        let message = format!(
+            "the gateway at `{}` speaks version {version} of a2a-v1; only versions 1.x are supported",
+            self.connection.settings.display_url()
+        );
+        failed(ErrorCode::ProtocolError, message).into()
     }
-    let version = excerpt(if version.is_empty() {
-        "no version"
-    } else {
-        version
-    });
-    let message = format!(
-        "the gateway at `{}` speaks version {version} of a2a-v1; only versions 1.x are supported",
-        settings.display_url()
-    );
-    Err(failed(ErrorCode::ProtocolError, message).into())
 }
 
 fn closed_error(code: Option<u16>, settings: &Settings) -> peer::PeerError {

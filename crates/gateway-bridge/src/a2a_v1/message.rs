@@ -1,4 +1,5 @@
-//! Sends messages to agents (Heretek A2A §4).
+//! Sends messages to agents (Heretek A2A §4), and proposals to the triad (§10.3). The gateway forwards a proposal to the members,
+//! counts votes and decides.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use tokio::time::Instant;
 use crate::CallContext;
 use crate::dial::failed;
 use crate::pending_tasks::{AwaitGuard, PendingTask, Resend, TaskKind, TaskOutcome};
+use crate::proposal::Proposal;
 use a2a::{Part, SendRequest};
 use collective::{Envelope, ErrorCode, Kind, MAX_FRAME_BYTES, validate};
 use peer::{Delivered, PeerError};
@@ -17,13 +19,17 @@ use super::connection::A2aV1Connection;
 use super::errors::GatewayError;
 
 /// The prefix of message ids (Heretek A2A §4.4).
-const ID_PREFIX: &str = "msg-";
+const MESSAGE_ID_PREFIX: &str = "msg-";
 
 /// The maximum length of a message id (Heretek A2A §4.1), in characters.
-pub(super) const MAX_ID_CHARS: usize = 128;
+const MAX_ID_CHARS: usize = 128;
 
 /// Metadata keys that the bridge sets itself and callers cannot override.
 const RESERVED_METADATA: [&str; 2] = ["correlationId", "requiresResponse"];
+
+/// The prefix of proposal ids. The bridge keeps an id with this prefix: a gateway repeats its decision for a repeated
+/// proposal with the same id (H-45).
+const PROPOSAL_ID_PREFIX: &str = "prop-";
 
 /// Sends one message and stores its task.
 ///
@@ -58,7 +64,7 @@ pub(super) async fn send(
 }
 
 /// Stores a task and sends its frame. Removes the task again if no byte was sent.
-pub(super) async fn submit(
+async fn submit(
     connection: &A2aV1Connection,
     entry: PendingTask,
     frame: String,
@@ -102,19 +108,19 @@ pub(super) fn session_id(
 
 /// Returns the message id in this protocol's format, derived from the tool's own id.
 fn message_id(requested_id: &str, connection: &A2aV1Connection) -> String {
-    let id = if requested_id.starts_with(ID_PREFIX) {
+    let id = if requested_id.starts_with(MESSAGE_ID_PREFIX) {
         requested_id.to_owned()
     } else {
-        format!("{ID_PREFIX}{requested_id}")
+        format!("{MESSAGE_ID_PREFIX}{requested_id}")
     };
     if requested_id.is_empty() || id.chars().count() > MAX_ID_CHARS {
-        return format!("{ID_PREFIX}{}", connection.env.uuid());
+        return format!("{MESSAGE_ID_PREFIX}{}", connection.env.uuid());
     }
     id
 }
 
 /// Adds the caller's metadata and the start time of the call. `ttl` counts from that time.
-pub(super) fn with_call_metadata(
+fn with_call_metadata(
     connection: &A2aV1Connection,
     call: &CallContext,
     outgoing: &SendRequest,
@@ -175,10 +181,7 @@ pub(super) fn content(parts: &[Part]) -> Value {
 }
 
 /// Encodes the envelope. Fails if it is invalid or longer than a frame may be.
-pub(super) fn encode_frame(
-    connection: &A2aV1Connection,
-    envelope: Envelope,
-) -> Result<String, PeerError> {
+fn encode_frame(connection: &A2aV1Connection, envelope: Envelope) -> Result<String, PeerError> {
     validate(&envelope).map_err(|error| {
         let message = format!("the message was not sent: {}", error.message);
         failed(error.code, message)
@@ -216,4 +219,59 @@ pub(super) async fn resend(
     if let Err(error) = connection.send_frame(entry.resend.frame.clone()).await {
         entry.finish(TaskOutcome::Failed(error));
     }
+}
+
+/// Sends a proposal and stores its task. Fails only if nothing was sent.
+pub(super) async fn propose(
+    connection: &A2aV1Connection,
+    call: &CallContext,
+    outgoing: &SendRequest,
+) -> Result<AwaitGuard, PeerError> {
+    let default_duration = connection.settings.triad.deadline;
+    let proposal = Proposal::read(
+        &outgoing.parts,
+        connection.env.system_time(),
+        default_duration,
+    )?;
+    let deadline = Instant::now() + proposal.open_for;
+    let now = connection.unix_millis();
+    let remaining_ms = u64::try_from(proposal.open_for.as_millis()).unwrap_or(u64::MAX);
+    let id = match outgoing.message_id.strip_prefix(PROPOSAL_ID_PREFIX) {
+        Some(rest) if !rest.is_empty() && outgoing.message_id.len() <= MAX_ID_CHARS => {
+            outgoing.message_id.clone()
+        }
+        _ => format!("{PROPOSAL_ID_PREFIX}{}", connection.env.uuid()),
+    };
+    let context_id = session_id(connection, call, outgoing)?;
+    let deadline_ms = proposal
+        .deadline
+        .unwrap_or(now.saturating_add(remaining_ms));
+    let mut content = json!({"proposal": proposal.text, "deadline": deadline_ms});
+    if let Some(reasoning) = proposal.reasoning {
+        content["reasoning"] = reasoning.into();
+    }
+    let envelope = Envelope::new(Kind::Proposal, content)
+        .with("id", id.clone())
+        .with("sessionId", context_id.clone());
+    let envelope = with_call_metadata(connection, call, outgoing, envelope)
+        .with("timestamp", now)
+        .with_metadata("requiresResponse", true)
+        .with_metadata("correlationId", id.clone());
+    let expires_at = expires_at(connection, call, &envelope)?;
+    let frame = encode_frame(connection, envelope)?;
+    let resend = Resend {
+        frame: String::new(),
+        expires_at,
+        while_awaited: false,
+    };
+    let agent = call.agent.clone();
+    let entry = PendingTask::new(
+        id.clone(),
+        id,
+        agent,
+        context_id,
+        TaskKind::Proposal { deadline },
+        resend,
+    );
+    submit(connection, entry, frame).await
 }

@@ -1,16 +1,13 @@
 //! Gateways that speak `a2a-v1`: JSON envelopes over a WebSocket, agents behind a gateway, and a triad that votes.
 //!
-//! `handshake.rs` authenticates and negotiates. `connection.rs` is the connection, `reader.rs` reads it, and
-//! `replies.rs` matches replies with requests. `message.rs` and `proposal.rs` send messages and proposals.
-//! `registry.rs` and `discovery.rs` track agents. `pending_tasks/` keeps sent messages and outlives the connection.
+//! `handshake.rs` authenticates and negotiates. `connection.rs` is the connection, `reader.rs` reads it and lists agents, and
+//! `replies.rs` matches replies with requests. `message.rs` sends messages and proposals. `registry.rs` keeps the agents.
+//! `pending_tasks/` keeps sent messages and outlives the connection.
 
 mod connection;
-mod decision;
-mod discovery;
 mod errors;
 mod handshake;
 mod message;
-mod proposal;
 mod reader;
 mod registry;
 mod replies;
@@ -32,7 +29,8 @@ use super::pending_tasks::{AwaitGuard, PendingTask, PendingTasks, TaskKind, Task
 use super::settings::Settings;
 use super::{CallContext, GatewayLink, ListPurpose, TRIAD};
 
-pub(super) use connection::{A2aV1Connection, DialectCodec};
+pub(super) use connection::{A2aV1Connection, DialectCodec, new_id, unix_millis};
+pub(super) use handshake::{HandshakeIo, Introduction, available_agents, shake_hands};
 
 /// How long a non-blocking call waits for an error.
 const REFUSAL_WINDOW: Duration = Duration::from_millis(250);
@@ -105,7 +103,7 @@ impl A2aV1 {
         outgoing: &SendRequest,
     ) -> Result<AwaitGuard, PeerError> {
         if call.agent == TRIAD {
-            proposal::propose(&self.0, call, outgoing).await
+            message::propose(&self.0, call, outgoing).await
         } else {
             message::send(&self.0, call, outgoing).await
         }
@@ -183,7 +181,7 @@ impl GatewayLink for A2aV1 {
     }
 
     fn members(&self, wait: ListPurpose) -> BoxFuture<'_, Result<Vec<Member>, PeerError>> {
-        Box::pin(discovery::list(&self.0, wait))
+        Box::pin(reader::list(&self.0, wait))
     }
 
     fn send<'a>(

@@ -1,9 +1,10 @@
 //! The agents behind the gateway and their status (Heretek A2A §6).
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
@@ -56,19 +57,11 @@ pub(super) struct ListGuard<'a> {
 
 impl Drop for ListGuard<'_> {
     fn drop(&mut self) {
-        self.registry.pending().take();
+        self.registry.pending.lock().take();
     }
 }
 
 impl AgentRegistry {
-    fn agents(&self) -> MutexGuard<'_, BTreeMap<String, AgentEntry>> {
-        self.agents.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn pending(&self) -> MutexGuard<'_, Option<PendingList>> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Excludes this plugin's own name from later lists.
     pub(crate) fn set_own_name(&self, name: &str) {
         // Only the first name counts, because it belongs to this connection.
@@ -83,14 +76,14 @@ impl AgentRegistry {
             status: MemberStatus::Unknown,
         };
         let names = names.filter(|name| is_valid_name(name)).take(MAX_AGENTS);
-        *self.agents() = names
+        *self.agents.lock() = names
             .map(|name| (name.to_owned(), unknown.clone()))
             .collect();
     }
 
     /// Fails the pending list request.
     pub(super) fn connection_lost(&self, reason: &str) {
-        if let Some(pending) = self.pending().take() {
+        if let Some(pending) = self.pending.lock().take() {
             let message = format!("the connection to the gateway was lost: {reason}");
             let error = failed(ErrorCode::ConnectionReset, message);
             // The caller may have stopped waiting.
@@ -100,7 +93,7 @@ impl AgentRegistry {
 
     /// Returns the agents by name.
     pub(super) fn snapshot(&self) -> BTreeMap<String, AgentEntry> {
-        self.agents().clone()
+        self.agents.lock().clone()
     }
 
     /// Returns whether the last list request had no answer.
@@ -116,7 +109,7 @@ impl AgentRegistry {
     /// Registers a list request.
     pub(super) fn start_list(&self, request_id: &str, correlation_id: String) -> ListGuard<'_> {
         let (answer, response) = oneshot::channel();
-        *self.pending() = Some(PendingList {
+        *self.pending.lock() = Some(PendingList {
             request_id: request_id.to_owned(),
             correlation_id,
             answer,
@@ -129,7 +122,7 @@ impl AgentRegistry {
 
     /// Returns whether a list request is pending.
     pub(super) fn is_list_pending(&self) -> bool {
-        self.pending().is_some()
+        self.pending.lock().is_some()
     }
 
     /// Replaces the agents by those of a `discovery`. Returns `false` if it has no list.
@@ -149,9 +142,9 @@ impl AgentRegistry {
             };
             Some((name.to_owned(), entry))
         };
-        *self.agents() = listed.iter().filter_map(read).take(MAX_AGENTS).collect();
+        *self.agents.lock() = listed.iter().filter_map(read).take(MAX_AGENTS).collect();
         self.silent.store(false, Ordering::SeqCst);
-        if let Some(pending) = self.pending().take() {
+        if let Some(pending) = self.pending.lock().take() {
             // The caller may have stopped waiting.
             drop(pending.answer.send(Ok(())));
         }
@@ -161,7 +154,7 @@ impl AgentRegistry {
     /// Fails the pending list request if the error refers to it. An error without a request id refers to it if `idle`, which
     /// means that no message waits for an answer.
     pub(super) fn fail_list(&self, envelope: &Envelope, idle: bool) -> bool {
-        let mut pending = self.pending();
+        let mut pending = self.pending.lock();
         let ids = [envelope.correlation_id(), envelope.parent_id()];
         let answers = pending.as_ref().is_some_and(|pending| {
             let is_pending_id =
@@ -183,7 +176,7 @@ impl AgentRegistry {
 
     /// Sets the status of an agent. Returns whether it changed.
     pub(super) fn set_status(&self, agent: &str, status: MemberStatus) -> bool {
-        let mut agents = self.agents();
+        let mut agents = self.agents.lock();
         if agents.len() >= MAX_AGENTS && !agents.contains_key(agent) {
             return false;
         }

@@ -1,28 +1,44 @@
 //! The connection: sends requests, and dispatches responses to callers and events to subscribers.
 //!
-//! All calls of an instance share it. One tokio task reads it (`reader.rs`); callers write to it directly.
+//! All calls of an instance share it. One tokio task reads it ([`run_reader`]); callers write to it directly.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
 
+use crate::settings::{Settings, is_keep_alive, without_token};
 use base::json::{self, Limits};
+use base::log::{Level, Log};
 use collective::{CloseCode, ErrorCode};
-use egress::websocket::Sender;
+use egress::websocket::{Frame, Receiver, Sender};
 use peer::{PeerError, PeerErrorKind, excerpt};
 
-use super::errors::{self, RequestError};
-use super::frames::{self, Incoming, RpcError};
-use super::run_event::{self, RunEvent, RunEventDecoder};
-use super::runs::RunCache;
-use super::subscriber::{RunEventReceiver, Subscriber};
+use super::outcome::RunCache;
+use super::protocol::{Incoming, RequestError, RpcError};
+use super::run_event::{RunEvent, RunEventDecoder, RunEventReceiver, Subscriber};
+use super::{protocol, run_event};
 
 /// The maximum number of pending requests. The request that starts a run is pending until the run ends.
 const MAX_PENDING_REQUESTS: usize = 1024;
+
+/// The limits of a response. A transcript may be large.
+const RESPONSE_LIMITS: Limits = Limits {
+    memory: 64 << 20,
+    ..Limits::NONE
+};
+
+/// The number of invalid messages that closes the connection.
+const MAX_BAD_FRAMES: usize = 5;
+
+/// How long the gateway has to answer a close frame.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The shared connection.
 pub(super) struct OpenClawConnection {
@@ -71,12 +87,6 @@ impl Drop for PendingGuard<'_> {
         }
     }
 }
-
-/// The limits of a response. A transcript may be large.
-const RESPONSE_LIMITS: Limits = Limits {
-    memory: 64 << 20,
-    ..Limits::NONE
-};
 
 impl OpenClawConnection {
     /// Creates the connection after the handshake. A request times out after `timeout` and has at most `max_frame_bytes` bytes.
@@ -173,7 +183,7 @@ impl OpenClawConnection {
                     Ok(()) => answered.await,
                     Err(error) => {
                         self.state.lock().pending.remove(&id);
-                        return Err(RequestError::Connection(errors::not_sent(&error)));
+                        return Err(RequestError::Connection(protocol::not_sent(&error)));
                     }
                 },
                 // The connection may end while the send is blocked.
@@ -218,7 +228,7 @@ impl OpenClawConnection {
             return Err(refused(ErrorCode::AgentBusy, message));
         }
         let id = state.next_id();
-        let frame = frames::request(&id.to_string(), method, params);
+        let frame = protocol::request(&id.to_string(), method, params);
         if frame.len() > self.max_frame_bytes {
             let message = format!(
                 "the encoded message has {} bytes, and the gateway accepts at most {}; send less, or send the file's URL",
@@ -236,7 +246,7 @@ impl OpenClawConnection {
         let Ok(text) = json::text(text.as_bytes()) else {
             return false;
         };
-        match frames::read(&text) {
+        match protocol::read(&text) {
             Some(Incoming::Response { id, answer }) => {
                 if let Ok(id) = id.parse() {
                     self.answer(id, answer);
@@ -380,7 +390,7 @@ impl State {
 
     fn close_error(&self) -> PeerError {
         let error = self.close_error.clone();
-        error.unwrap_or_else(|| errors::connection_lost("it ended"))
+        error.unwrap_or_else(|| protocol::connection_lost("it ended"))
     }
 
     /// Decodes an event for each subscriber of `run`. A subscriber that is too slow is removed.
@@ -403,4 +413,69 @@ impl State {
             self.subscribers.remove(run);
         }
     }
+}
+
+/// Reads until the connection ends. The gateway ticks at least every `period`. The client pings it after that much
+/// silence, and closes the connection after twice as much.
+pub(super) async fn run_reader(
+    connection: Arc<OpenClawConnection>,
+    mut receiver: Receiver,
+    settings: Arc<Settings>,
+    period: Duration,
+    shutdown: CancellationToken,
+    log: Arc<dyn Log>,
+) {
+    let mut received = Instant::now();
+    let mut ping_pending = false;
+    let mut invalid_frames = 0;
+    let error = loop {
+        let next = received + if ping_pending { period * 2 } else { period };
+        tokio::select! {
+            frame = receiver.next() => {
+                match frame {
+                    Frame::Text(text) if is_keep_alive(&text) => {}
+                    Frame::Text(text) if connection.handle_frame(&without_token(&text, &settings)) => {
+                        invalid_frames = 0;
+                    }
+                    Frame::Text(_) | Frame::Binary(_) => {
+                        invalid_frames += 1;
+                        log.log(Level::Debug, "ignored an invalid frame of the gateway");
+                        if invalid_frames >= MAX_BAD_FRAMES {
+                            let _ = timeout(CLOSE_TIMEOUT, connection.close()).await;
+                            break PeerError::new(
+                                PeerErrorKind::Gateway(ErrorCode::ProtocolError),
+                                format!("the gateway sent {MAX_BAD_FRAMES} invalid frames in a row"),
+                            );
+                        }
+                    }
+                    Frame::Ping | Frame::Pong => {}
+                    Frame::Closed { code, reason } => {
+                        let reason = without_token(&reason, &settings);
+                        break protocol::connection_lost(&protocol::closed(code, &reason));
+                    }
+                    Frame::Broken(error) => break protocol::connection_lost(&error.to_string()),
+                }
+                (received, ping_pending) = (Instant::now(), false);
+            }
+            () = sleep_until(next) => {
+                if ping_pending {
+                    break protocol::connection_lost(&format!("the gateway has been silent for {} ms", (period * 2).as_millis()));
+                }
+                ping_pending = true;
+                // A blocked send must not delay the check for the end.
+                let _ = timeout(period, connection.ping()).await;
+            }
+            () = shutdown.cancelled() => {
+                let close = async {
+                    connection.close().await;
+                    while !matches!(receiver.next().await, Frame::Closed { .. } | Frame::Broken(_)) {}
+                };
+                // The gateway may not answer in time; close anyway.
+                let _ = timeout(CLOSE_TIMEOUT, close).await;
+                break protocol::connection_lost("this client closed it");
+            }
+        }
+    };
+    log.log(Level::Debug, &error.message);
+    connection.mark_closed(error);
 }

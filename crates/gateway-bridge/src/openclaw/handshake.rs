@@ -17,11 +17,9 @@ use collective::{ErrorCode, FRAME_LIMITS};
 use egress::websocket::{Frame, Opened};
 use peer::PeerError;
 
-use super::OpenClaw;
 use super::connection::OpenClawConnection;
-use super::errors;
-use super::frames::{self, Incoming};
-use super::reader;
+use super::protocol::Incoming;
+use super::{OpenClaw, connection, protocol};
 
 /// The version of the protocol.
 const PROTOCOL_VERSION: u64 = 4;
@@ -67,7 +65,7 @@ pub(crate) async fn handshake(
     ));
     let shutdown = CancellationToken::new();
     let period = policy.tick.min(settings.heartbeat);
-    tokio::spawn(reader::run(
+    tokio::spawn(connection::run_reader(
         Arc::clone(&connection),
         receiver,
         Arc::clone(&settings),
@@ -97,7 +95,7 @@ async fn connect(socket: &mut Opened, settings: &Settings) -> Result<Value, Peer
     if let Some(token) = token {
         params["auth"] = json!({ "token": token.expose_secret() });
     }
-    let frame = frames::request(CONNECT_ID, CONNECT_ID, &params);
+    let frame = protocol::request(CONNECT_ID, CONNECT_ID, &params);
     let sent = socket.sender.text(frame).await;
     sent.map_err(|error| dial::broken(&error, settings))?;
     loop {
@@ -107,7 +105,7 @@ async fn connect(socket: &mut Opened, settings: &Settings) -> Result<Value, Peer
                 let reason = without_token(&reason, settings);
                 let message = format!(
                     "{}; check `gateway.url` and `gateway.token`",
-                    errors::closed(code, &reason)
+                    protocol::closed(code, &reason)
                 );
                 return Err(failed(ErrorCode::ConnectionRefused, message));
             }
@@ -118,13 +116,13 @@ async fn connect(socket: &mut Opened, settings: &Settings) -> Result<Value, Peer
         let Ok(text) = base::json::text(text.as_bytes()) else {
             continue;
         };
-        let Some(Incoming::Response { id, answer }) = frames::read(&text) else {
+        let Some(Incoming::Response { id, answer }) = protocol::read(&text) else {
             // Events may arrive before the response.
             continue;
         };
         if id == CONNECT_ID {
             let answer =
-                answer.map_err(|rpc_error| errors::connect_error(&rpc_error, token.is_some()))?;
+                answer.map_err(|rpc_error| protocol::connect_error(&rpc_error, token.is_some()))?;
             return Ok(base::json::from_str(answer.get(), FRAME_LIMITS).unwrap_or_default());
         }
     }

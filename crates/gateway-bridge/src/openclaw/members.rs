@@ -13,7 +13,7 @@ use collective::ErrorCode;
 use peer::{Member, MemberStatus};
 
 use super::OpenClaw;
-use super::errors::RequestError;
+use super::protocol::RequestError;
 
 /// The timeout of the list of busy sessions. After it, all agents count as online.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);

@@ -2,32 +2,23 @@
 //!
 //! One connection carries requests, their responses by id, and events of runs. A message to an agent starts a run
 //! (`agent`) whose id is the message's id. Its session is derived from the context id (`session_key.rs`). The run is
-//! the task. `run_event.rs` and `event_mapper.rs` turn the gateway's events into A2A events. `outcome.rs` and
-//! `run_status.rs` return its status, also after a restart. The bridge sends no request twice: a request that a lost
+//! the task. `run_event.rs` and `stream.rs` turn the gateway's events into A2A events. `outcome.rs` and `runs.rs`
+//! return its status, also after a restart. The bridge sends no request twice: a request that a lost
 //! connection interrupts fails.
 //!
 //! An OpenClaw agent cannot wait for its caller during a run. It returns its question as the answer, and the task is
 //! completed. The caller replies with another message in the same context.
 
-mod cancel;
 mod connection;
-mod errors;
-mod event_mapper;
-mod frames;
 mod handshake;
-mod media;
 mod members;
 mod message;
 mod outcome;
-mod reader;
+mod protocol;
 mod run_event;
-mod run_status;
 mod runs;
 mod sanitize;
-mod start;
 mod stream;
-mod subscriber;
-mod subscription;
 
 use std::sync::Arc;
 
@@ -35,26 +26,23 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use a2a::Part;
-use a2a::{Reply, SendRequest, Task};
+use a2a::{Part, Reply, SendRequest, Task};
 use base::environment::Environment;
 use base::log::Log;
 use peer::{BoxFuture, EventStream, Member, PeerError};
 
 use super::{CallContext, GatewayLink, ListPurpose, Settings};
 use connection::OpenClawConnection;
-use event_mapper::RunEventMapper;
 use handshake::GatewayPolicy;
 use outcome::RunOutcome;
-use start::StartedRun;
-use stream::RunStream;
-use subscription::RunSubscription;
+use runs::StartedRun;
+use stream::{RunEventMapper, RunStream, RunSubscription};
 
 pub(crate) use handshake::handshake;
 pub use message::is_space;
+pub use runs::RUN_TIMEOUT_KEY;
+pub use runs::THINKING_KEY;
 pub use sanitize::{line_before, neutralize_image_paths, sanitize};
-pub use start::RUN_TIMEOUT_KEY;
-pub use start::THINKING_KEY;
 
 /// The dialect's name in results.
 const DIALECT: &str = "openclaw/4";
@@ -211,7 +199,7 @@ impl GatewayLink for OpenClaw {
         task_id: &'a str,
     ) -> BoxFuture<'a, Result<Task, PeerError>> {
         Box::pin(async move {
-            let known = run_status::status(&self.connection, call, task_id).await?;
+            let known = runs::status(&self.connection, call, task_id).await?;
             known.outcome.task(task_id, &known.context)
         })
     }
@@ -235,14 +223,14 @@ impl GatewayLink for OpenClaw {
         Box::pin(async move {
             // Subscribe first, so that no event falls between the snapshot and the stream.
             let subscription = RunSubscription::open(&self.connection, task_id)?;
-            let known = run_status::status(&self.connection, call, task_id).await?;
+            let known = runs::status(&self.connection, call, task_id).await?;
             let mapper = RunEventMapper::new(task_id, &known.context);
             let first = mapper.snapshot(&known.outcome)?;
             let stream = RunStream::new(mapper, [first]);
             if known.outcome.is_terminal() {
                 return Ok(Box::new(stream) as Box<dyn EventStream>);
             }
-            let end = run_status::wait_for_end(
+            let end = runs::wait_for_end(
                 Arc::clone(&self.connection),
                 call.clone(),
                 task_id.to_owned(),

@@ -1,20 +1,28 @@
-//! Reads the outcome of a run from the gateway's records.
+//! Reads the outcome of a run from the gateway's records, and caches the runs that were started on a connection.
 //!
 //! Four records describe a finished run: the final response to `agent`, which is complete; the response to `agent.wait`,
 //! which the gateway keeps for a while; the gateway's task ledger on disk; and the history of the session.
 
+use std::num::NonZeroUsize;
+
+use lru::LruCache;
 use serde_json::{Map, Value, json};
+use url::Url;
 
 use a2a::Task;
 use peer::PeerError;
-
-use super::media;
 
 /// The id of the artifact with the answer.
 pub(super) const ARTIFACT_ID: &str = "reply";
 
 /// The ledger's text for a run whose process exited; see [`from_record`].
 const EXITED_BEFORE_RESTART_TEXT: &str = "exited before restart";
+
+/// The maximum number of cached runs. The least recently queried one is evicted.
+const MAX_RUNS: usize = 128;
+
+/// The maximum size of a cached response, in bytes. Longer responses are requested from the gateway again.
+const MAX_RESPONSE_BYTES: usize = 64 * 1024;
 
 /// The state and the result of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,7 +56,7 @@ impl RunOutcome {
     #[must_use]
     pub(super) fn with_answer(mut self, text: Option<&str>) -> Self {
         let text = text.filter(|text| !text.is_empty());
-        self.parts.extend(text.map(media::text_part));
+        self.parts.extend(text.map(text_part));
         self
     }
 
@@ -103,7 +111,7 @@ impl RunOutcome {
         if !self.metadata.is_empty() {
             task["metadata"] = json!({ "openclaw": self.metadata });
         }
-        Task::read(task).map_err(super::errors::invalid_shape)
+        Task::read(task).map_err(super::protocol::invalid_shape)
     }
 }
 
@@ -114,7 +122,7 @@ pub(super) fn artifact(parts: &[Value]) -> Value {
 
 /// Returns an agent message with a status text.
 pub(super) fn message(text: &str) -> Value {
-    json!({ "kind": "message", "role": "agent", "messageId": "status", "parts": [media::text_part(text)] })
+    json!({ "kind": "message", "role": "agent", "messageId": "status", "parts": [text_part(text)] })
 }
 
 /// Reads the final response to `agent`.
@@ -136,9 +144,7 @@ pub(super) fn from_response(response: &Value) -> RunOutcome {
         // An agent that reports a problem in its answer has completed the run.
         _ => RunOutcome::new("completed").with_answer(reason),
     };
-    outcome
-        .parts
-        .extend(answers.into_iter().flat_map(media::parts_of));
+    outcome.parts.extend(answers.into_iter().flat_map(parts_of));
     outcome.metadata = metadata(response);
     outcome
 }
@@ -244,6 +250,116 @@ pub(super) fn find_answer(history: &Value, run: &str) -> Option<String> {
         }
     };
     (!text.is_empty()).then_some(text)
+}
+
+/// Returns a text part.
+pub(super) fn text_part(text: &str) -> Value {
+    json!({ "kind": "text", "text": text })
+}
+
+/// Returns the parts of a payload `{text, mediaUrl, mediaUrls}`.
+fn parts_of(payload: &Value) -> Vec<Value> {
+    let text = payload["text"].as_str().filter(|text| !text.is_empty());
+    let several = payload["mediaUrls"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
+    let mut media: Vec<&str> = several.iter().filter_map(Value::as_str).collect();
+    if let Some(one) = payload["mediaUrl"].as_str()
+        && !media.contains(&one)
+    {
+        media.insert(0, one);
+    }
+    text.map(text_part)
+        .into_iter()
+        .chain(media.into_iter().map(file_part))
+        .collect()
+}
+
+/// Returns the part of a file. Paths on the gateway's machine are private, so such a file is shown by name only.
+fn file_part(media: &str) -> Value {
+    let guess = |name: &str| mime_guess::from_path(name).first_raw();
+    match Url::parse(media) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") => {
+            let name = last_of(url.path());
+            let mut file = json!({ "uri": media });
+            if let Some(mime_type) = guess(name) {
+                file["mimeType"] = mime_type.into();
+            }
+            if !name.is_empty() {
+                file["name"] = name.into();
+            }
+            json!({ "kind": "file", "file": file })
+        }
+        Ok(url) if url.scheme() == "data" => data_url(url.path()),
+        _ => text_part(&format!(
+            "[The agent made the file {}. It stays on the gateway's machine; the gateway does not transfer it.]",
+            last_of(media)
+        )),
+    }
+}
+
+/// Parses `TYPE;base64,BYTES`, the part of a data URL after `data:`.
+fn data_url(rest: &str) -> Value {
+    let (head, bytes) = rest.split_once(',').unwrap_or((rest, ""));
+    match head.strip_suffix(";base64") {
+        Some(mime_type) if !mime_type.is_empty() => {
+            json!({ "kind": "file", "file": { "bytes": bytes, "mimeType": mime_type } })
+        }
+        Some(_) => json!({ "kind": "file", "file": { "bytes": bytes } }),
+        None => text_part("[The agent made a file in an unreadable encoding.]"),
+    }
+}
+
+/// Returns the text after the last `/` or `\`.
+fn last_of(path: &str) -> &str {
+    path.rsplit(['/', '\\']).next().unwrap_or(path)
+}
+
+/// A cached run.
+#[derive(Debug, Clone)]
+pub(super) struct CachedRun {
+    /// The session of the run.
+    pub session_key: String,
+    /// The conversation of the run.
+    pub context: String,
+    /// The last response to the request that started the run.
+    pub response: Option<Value>,
+}
+
+/// The cached runs by id.
+#[derive(Debug)]
+pub(super) struct RunCache(LruCache<String, CachedRun>);
+
+impl Default for RunCache {
+    fn default() -> Self {
+        Self(LruCache::new(
+            NonZeroUsize::new(MAX_RUNS).unwrap_or(NonZeroUsize::MIN),
+        ))
+    }
+}
+
+impl RunCache {
+    /// Adds a run that starts.
+    pub(super) fn insert(&mut self, run: &str, session_key: &str, context: &str) {
+        let entry = CachedRun {
+            session_key: session_key.to_owned(),
+            context: context.to_owned(),
+            response: None,
+        };
+        self.0.push(run.to_owned(), entry);
+    }
+
+    /// Stores the final response of a run and its size in bytes.
+    pub(super) fn set_response(&mut self, run: &str, response: &Value, bytes: usize) {
+        if let Some(run) = self.0.get_mut(run).filter(|_| bytes <= MAX_RESPONSE_BYTES) {
+            run.response = Some(response.clone());
+        }
+    }
+
+    /// Returns a cached run.
+    pub(super) fn get(&mut self, run: &str) -> Option<&CachedRun> {
+        self.0.get(run)
+    }
 }
 
 #[cfg(test)]

@@ -1,14 +1,67 @@
-//! A run as a stream of events.
+//! A run as a stream of events of A2A 0.3.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
 
 use a2a::Event;
 use peer::{BoxFuture, EventStream, NextEvent, PeerError};
 
-use super::event_mapper::RunEventMapper;
-use super::outcome::RunOutcome;
-use super::run_event::RunEvent;
-use super::subscription::RunSubscription;
+use super::connection::OpenClawConnection;
+use super::outcome::{ARTIFACT_ID, RunOutcome, artifact, from_response, message, text_part};
+use super::protocol;
+use super::protocol::{RequestError, invalid_shape};
+use super::run_event::{RunEvent, RunEventReceiver, ToolUse};
+
+/// A subscription to one run. Dropping it does not stop the run.
+pub(super) struct RunSubscription {
+    connection: Arc<OpenClawConnection>,
+    run: String,
+    events: RunEventReceiver,
+}
+
+impl RunSubscription {
+    /// Subscribes to later events of `run`.
+    pub(super) fn open(connection: &Arc<OpenClawConnection>, run: &str) -> Result<Self, PeerError> {
+        Ok(Self {
+            connection: Arc::clone(connection),
+            run: run.to_owned(),
+            events: connection.add_subscriber(run)?,
+        })
+    }
+
+    /// Subscribes to `run`, starts it, and returns the first response: accepted, or ended if it was started before.
+    pub(super) async fn start(
+        connection: &Arc<OpenClawConnection>,
+        run: &str,
+        params: &Value,
+    ) -> Result<(Value, Self), RequestError> {
+        let subscription = Self::open(connection, run).map_err(RequestError::Connection)?;
+        let answer = connection.start_run(run, params).await?;
+        Ok((answer, subscription))
+    }
+
+    /// Returns the next event and the size of its frame in bytes.
+    ///
+    /// # Errors
+    /// The connection has ended, or this subscriber was too slow.
+    pub(super) async fn next(&mut self) -> Result<(RunEvent, usize), PeerError> {
+        match self.events.recv().await {
+            Some(event) => Ok(event),
+            None if self.connection.is_open() => Err(protocol::connection_lost(
+                "this subscriber was too slow for the agent's events",
+            )),
+            None => Err(self.connection.close_error()),
+        }
+    }
+}
+
+impl Drop for RunSubscription {
+    fn drop(&mut self) {
+        self.connection.remove_subscriber(&self.run, self.events.id);
+    }
+}
 
 /// The events of one run, until its end.
 pub(super) struct RunStream {
@@ -93,5 +146,241 @@ impl EventStream for RunStream {
                 }
             }
         })
+    }
+}
+
+/// Maps the events of one run, in order.
+#[derive(Debug)]
+pub(super) struct RunEventMapper {
+    run: String,
+    context: String,
+    /// The text of the answer so far.
+    sent_text: String,
+    /// Whether any text of the answer was sent.
+    has_text: bool,
+}
+
+impl RunEventMapper {
+    /// Creates the mapper of `run`.
+    pub(super) fn new(run: &str, context: &str) -> Self {
+        Self {
+            run: run.to_owned(),
+            context: context.to_owned(),
+            sent_text: String::new(),
+            has_text: false,
+        }
+    }
+
+    /// Returns the run as a task in its current state.
+    ///
+    /// # Errors
+    /// The run or context id is invalid.
+    pub(super) fn snapshot(&self, outcome: &RunOutcome) -> Result<Event, PeerError> {
+        outcome.task(&self.run, &self.context).map(Event::Task)
+    }
+
+    /// Maps one run event.
+    ///
+    /// # Errors
+    /// The run or context id is invalid.
+    pub(super) fn map(&mut self, event: RunEvent) -> Result<Vec<Event>, PeerError> {
+        let value = match event {
+            RunEvent::Started => self.status(json!({ "state": "working" }), false),
+            RunEvent::Remark(text) => self.status(
+                json!({ "state": "working", "message": message(&text) }),
+                false,
+            ),
+            RunEvent::Tool(tool) => self.tool(&tool),
+            RunEvent::Text { whole, text } => self.text(whole, text),
+            RunEvent::Ended(response) => return self.end(from_response(&response)),
+            RunEvent::Abandoned(reason) => return self.end(RunOutcome::failed(&reason)),
+        };
+        Ok(vec![Event::read(value).map_err(invalid_shape)?])
+    }
+
+    /// Maps the end of the run: the full answer if it differs from the text so far, then the final state.
+    ///
+    /// # Errors
+    /// The run or context id is invalid.
+    pub(super) fn end(&mut self, outcome: RunOutcome) -> Result<Vec<Event>, PeerError> {
+        let mut events = Vec::new();
+        if !outcome.parts.is_empty() && !self.has_sent(&outcome.parts) {
+            let whole = self.artifact(artifact(&outcome.parts), false, true);
+            events.push(Event::read(whole).map_err(invalid_shape)?);
+        }
+        let mut last = self.status(outcome.status(), true);
+        if !outcome.metadata.is_empty() {
+            last["metadata"] = json!({ "openclaw": outcome.metadata });
+        }
+        events.push(Event::read(last).map_err(invalid_shape)?);
+        Ok(events)
+    }
+
+    fn has_sent(&self, parts: &[Value]) -> bool {
+        matches!(parts, [one] if one["text"] == self.sent_text.as_str())
+    }
+
+    fn text(&mut self, whole: bool, text: String) -> Value {
+        let append = self.has_text && !whole;
+        let piece = artifact(&[text_part(&text)]);
+        if append {
+            self.sent_text.push_str(&text);
+        } else {
+            self.sent_text = text;
+        }
+        self.has_text = true;
+        self.artifact(piece, append, false)
+    }
+
+    fn tool(&self, tool: &ToolUse) -> Value {
+        let ToolUse { name, text, .. } = tool;
+        let doing = match (tool.phase, tool.status.as_deref()) {
+            ("start", _) => "started",
+            ("end", Some(status)) => status,
+            ("end", None) => "done",
+            _ => "under way",
+        };
+        let text = match text {
+            Some(text) => format!("Tool {name} {doing}: {text}"),
+            None => format!("Tool {name} {doing}."),
+        };
+        let mut update = message(&text);
+        update["metadata"] = json!({ "openclaw": { "tool": {
+            "name": name, "callId": tool.call_id, "phase": tool.phase, "status": tool.status,
+        } } });
+        self.status(json!({ "state": "working", "message": update }), false)
+    }
+
+    fn status(&self, status: Value, last: bool) -> Value {
+        json!({ "kind": "status-update", "taskId": self.run, "contextId": self.context, "status": status, "final": last })
+    }
+
+    fn artifact(&self, artifact: Value, append: bool, last: bool) -> Value {
+        debug_assert_eq!(artifact["artifactId"], ARTIFACT_ID);
+        json!({ "kind": "artifact-update", "taskId": self.run, "contextId": self.context, "artifact": artifact, "append": append, "lastChunk": last })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn piece(whole: bool, text: &str) -> RunEvent {
+        RunEvent::Text {
+            whole,
+            text: text.into(),
+        }
+    }
+
+    /// Returns the mapped events, each as `append:text` or `state` and its message.
+    fn mapped(mapper: &mut RunEventMapper, event: RunEvent) -> Vec<String> {
+        let events = mapper.map(event).unwrap();
+        let summary = |event: &Event| match event {
+            Event::Artifact(update) => {
+                format!(
+                    "{}:{}",
+                    update.append(),
+                    update.artifact().text().unwrap_or_default()
+                )
+            }
+            Event::Status(update) => format!(
+                "{} {}",
+                update.state().as_str(),
+                update.status_text().unwrap_or_default()
+            ),
+            other => format!("{other:?}"),
+        };
+        events.iter().map(summary).collect()
+    }
+
+    fn ended(text: &str) -> RunEvent {
+        RunEvent::Ended(json!({"status": "ok", "result": {"payloads": [{"text": text}]}}))
+    }
+
+    #[test]
+    fn streamed_text_is_not_repeated_at_the_end() {
+        let mut mapper = RunEventMapper::new("r", "c");
+        assert_eq!(mapped(&mut mapper, piece(true, "a")), ["false:a"]);
+        assert_eq!(mapped(&mut mapper, piece(false, " b")), ["true: b"]);
+        assert_eq!(mapped(&mut mapper, ended("a b")), ["completed "]);
+    }
+
+    #[test]
+    fn unstreamed_answer_is_reported_at_the_end() {
+        let mut mapper = RunEventMapper::new("r", "c");
+        mapped(&mut mapper, piece(true, "draft"));
+        assert_eq!(
+            mapped(&mut mapper, ended("fair copy")),
+            ["false:fair copy", "completed "]
+        );
+    }
+
+    #[test]
+    fn text_after_a_tool_replaces_the_remark() {
+        let mut mapper = RunEventMapper::new("r", "c");
+        mapped(&mut mapper, piece(true, "Let me look."));
+        assert_eq!(
+            mapped(&mut mapper, RunEvent::Remark("Let me look.".into())),
+            ["working Let me look."]
+        );
+        assert_eq!(
+            mapped(&mut mapper, piece(true, "It is fine.")),
+            ["false:It is fine."]
+        );
+        assert_eq!(mapped(&mut mapper, ended("It is fine.")), ["completed "]);
+    }
+
+    #[test]
+    fn tools_are_reported_by_name_while_working() {
+        let mut mapper = RunEventMapper::new("r", "c");
+        let tool = |phase, status: Option<&str>, text: Option<&str>| {
+            RunEvent::Tool(ToolUse {
+                name: "read".into(),
+                call_id: Some("c1".into()),
+                phase,
+                status: status.map(str::to_owned),
+                text: text.map(str::to_owned),
+            })
+        };
+        assert_eq!(
+            mapped(&mut mapper, tool("start", Some("running"), None)),
+            ["working Tool read started."]
+        );
+        assert_eq!(
+            mapped(&mut mapper, tool("update", None, Some("50 %"))),
+            ["working Tool read under way: 50 %"]
+        );
+        assert_eq!(
+            mapped(
+                &mut mapper,
+                tool("end", Some("failed"), Some("no such file"))
+            ),
+            ["working Tool read failed: no such file"]
+        );
+    }
+
+    #[test]
+    fn last_event_has_final_mark_and_usage() {
+        let mut mapper = RunEventMapper::new("r", "c");
+        let response = json!({"status": "ok", "result": {"payloads": [], "meta": {"agentMeta": {"usage": {"total": 3}}}}});
+        let events = mapper.map(RunEvent::Ended(response)).unwrap();
+        let [Event::Status(last)] = &events[..] else {
+            unreachable!("one event: {events:?}")
+        };
+        assert!(last.is_final());
+        assert_eq!(
+            events[0].json()["metadata"],
+            json!({"openclaw": {"usage": {"total": 3}}})
+        );
+    }
+
+    #[test]
+    fn abandoned_run_fails_with_the_reason() {
+        let mut mapper = RunEventMapper::new("r", "c");
+        assert_eq!(
+            mapped(&mut mapper, RunEvent::Abandoned("no room".into())),
+            ["failed no room"]
+        );
     }
 }

@@ -8,11 +8,10 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::TRIAD;
+use crate::client::Ballot;
 use a2a::{Event, ShapeError, Task};
 use collective::Decision;
 use peer::{BoxFuture, EventStream, NextEvent};
-
-use super::ballot::Ballot;
 
 /// The id of the artifact with the decision.
 const ARTIFACT_ID: &str = "decision";

@@ -4,7 +4,6 @@
 //! A vote is a task of this process. It continues without subscribers, but does not survive a restart of the process. The
 //! task of a rejected proposal is completed, because the triad has decided.
 
-mod ballot;
 mod deliberation;
 mod voter;
 
@@ -293,7 +292,7 @@ async fn deliberate(round: VoteRound) {
         .iter()
         .map(|voter| {
             let mark = env.uuid().simple().to_string();
-            let prompt = ballot::vote_prompt(&voter.call.agent, &proposal, &mark);
+            let prompt = voter::vote_prompt(&voter.call.agent, &proposal, &mark);
             let new_id = || env.uuid().to_string();
             let links = &links;
             async move {

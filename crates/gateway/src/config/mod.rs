@@ -3,33 +3,30 @@
 //! The schema is `schema/gateway.schema.json`; `check.rs` validates what the schema cannot express. Errors have a JSON
 //! Pointer.
 
-mod access;
 mod agents;
-mod backend;
 mod check;
-mod limits;
-mod paths;
 
-use std::fs;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::{fmt, fs};
 
 use http_server::tls::TlsFiles;
 use serde::Deserialize;
 use serde_json::Value;
 
-pub use access::{AuthConfig, CertificateConfig, JwtAlgorithm, JwtConfig, KeyConfig, Permissions};
-pub use agents::{AgentConfig, ServiceConfig, TriadConfig};
-pub use backend::{BackendConfig, ModelConfig, OpenClawConfig, TargetConfig};
-pub use limits::Limits;
-pub use paths::default_state_dir;
-
-use std::collections::BTreeMap;
-
 use base::config::ConfigError;
 use base::files::Fsync;
-use base::json::{self, Limits as JsonLimits};
-use base::validation;
+use base::json::Limits as JsonLimits;
+use base::validation::{integer, integer_size};
+use base::{config, json, validation};
+use collective::MAX_FRAME_BYTES;
+
+pub use agents::{
+    AgentConfig, BackendConfig, ModelConfig, OpenClawConfig, ServiceConfig, TargetConfig,
+    TriadConfig,
+};
 
 /// The schema of the gateway's configuration, as shipped.
 pub const SCHEMA: &str = include_str!("../../../../schema/gateway.schema.json");
@@ -145,7 +142,7 @@ impl ServerConfig {
             ConfigError::at("", message)
         })?;
         let mut config = Self::parse(&text)?;
-        paths::resolve(&mut config, path.parent().unwrap_or(Path::new("")));
+        resolve_paths(&mut config, path.parent().unwrap_or(Path::new("")));
         Ok(config)
     }
 
@@ -171,6 +168,206 @@ impl ServerConfig {
     pub fn audit_path(&self) -> PathBuf {
         let own = || self.state_dir.join(AUDIT);
         self.audit.path.clone().unwrap_or_else(own)
+    }
+}
+
+/// Limits of clients.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Limits {
+    /// The maximum number of connections.
+    #[serde(deserialize_with = "integer_size")]
+    pub connections: usize,
+    /// The sustained message rate of a client, per second.
+    #[serde(deserialize_with = "integer")]
+    pub messages_per_second: u64,
+    /// The maximum burst of messages of a client.
+    #[serde(deserialize_with = "integer")]
+    pub burst: u64,
+    /// The maximum size of the outbox of a client, in bytes.
+    #[serde(deserialize_with = "integer_size")]
+    pub queue_bytes: usize,
+    /// The maximum total size of all outboxes, in bytes.
+    #[serde(deserialize_with = "integer_size")]
+    pub total_queue_bytes: usize,
+    /// The maximum size of a frame, in bytes.
+    #[serde(deserialize_with = "integer_size")]
+    pub frame_bytes: usize,
+    /// The maximum size of the session entries that one client adds within a day, in bytes.
+    #[serde(deserialize_with = "integer")]
+    pub daily_session_bytes_per_client: u64,
+    /// The silence after which the gateway closes a connection, in milliseconds.
+    #[serde(deserialize_with = "integer")]
+    pub idle_ms: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 2048,
+            messages_per_second: 200,
+            burst: 400,
+            queue_bytes: 4 << 20,
+            total_queue_bytes: 128 << 20,
+            frame_bytes: MAX_FRAME_BYTES,
+            daily_session_bytes_per_client: 1 << 30,
+            idle_ms: 90_000,
+        }
+    }
+}
+
+/// Returns the default state directory: `openclaw-remote-agent/gateway` in `$XDG_STATE_HOME`, or else in `~/.local/state`.
+/// `variable` returns the value of an environment variable.
+pub fn default_state_dir(variable: impl Fn(&str) -> Option<OsString>) -> PathBuf {
+    config::default_state_dir("gateway", variable)
+}
+
+/// Resolves relative paths from `folder`, and `~/` from the home directory of the process.
+fn resolve_paths(config: &mut ServerConfig, folder: &Path) {
+    let mut all = vec![&mut config.state_dir];
+    if let Some(tls) = &mut config.tls {
+        all.extend([&mut tls.cert_file, &mut tls.key_file]);
+        all.extend(&mut tls.client_ca_file);
+    }
+    if let Some(jwt) = config.auth.as_mut().and_then(|auth| auth.jwt.as_mut()) {
+        all.extend(&mut jwt.key_file);
+        all.extend(&mut jwt.jwks_file);
+    }
+    all.extend(&mut config.audit.path);
+    let backends = config
+        .agents
+        .iter_mut()
+        .filter_map(|agent| agent.backend.as_mut());
+    all.extend(backends.flat_map(|backend| backend.files()));
+    for path in all {
+        *path = config::resolved(path, folder);
+    }
+}
+
+/// The accepted credentials. A client needs one of them.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AuthConfig {
+    /// API keys.
+    pub keys: Vec<KeyConfig>,
+    /// JSON Web Tokens.
+    pub jwt: Option<JwtConfig>,
+    /// Client certificates; they need TLS.
+    pub certificates: Vec<CertificateConfig>,
+}
+
+/// An API key. The configuration contains only its digest.
+#[derive(Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KeyConfig {
+    /// The name of its holder.
+    pub name: String,
+    /// The SHA-256 of the key, in hexadecimal digits.
+    pub sha256: String,
+    /// The roles of its holder.
+    #[serde(default)]
+    pub roles: Vec<String>,
+    /// The agent that its holder acts as.
+    pub agent: Option<String>,
+    /// Its expiry time (RFC 3339, in UTC).
+    pub expires_at: Option<String>,
+}
+
+/// A client certificate.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CertificateConfig {
+    /// The name of its holder.
+    pub name: String,
+    /// The SHA-256 of the certificate in DER, in hexadecimal digits; colons are ignored.
+    pub sha256: String,
+    /// The roles of its holder.
+    #[serde(default)]
+    pub roles: Vec<String>,
+    /// The agent that its holder acts as.
+    pub agent: Option<String>,
+}
+
+/// JSON Web Tokens (RFC 7519). `sub` is the name of the holder, `roles` is a list or a space-separated string, `agent` is
+/// the agent that the holder acts as.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JwtConfig {
+    /// The signature algorithm. The gateway ignores the `alg` header of a token.
+    pub alg: JwtAlgorithm,
+    /// The file with the shared key for `HS256`.
+    pub key_file: Option<PathBuf>,
+    /// The file with the public keys for the other algorithms, as a JSON Web Key Set.
+    pub jwks_file: Option<PathBuf>,
+    /// The required issuer (`iss`).
+    pub issuer: Option<String>,
+    /// The required audience (`aud`).
+    pub audience: Option<String>,
+    /// The tolerated clock skew, in milliseconds.
+    #[serde(default, deserialize_with = "validation::integer")]
+    pub leeway_ms: u64,
+}
+
+/// A signature algorithm of tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub enum JwtAlgorithm {
+    /// HMAC with SHA-256 and a shared key.
+    #[serde(rename = "HS256")]
+    Hs256,
+    /// RSASSA-PKCS1-v1_5 with SHA-256.
+    #[serde(rename = "RS256")]
+    Rs256,
+    /// ECDSA with P-256 and SHA-256.
+    #[serde(rename = "ES256")]
+    Es256,
+    /// Ed25519.
+    #[serde(rename = "EdDSA")]
+    EdDsa,
+}
+
+impl JwtAlgorithm {
+    /// Returns its name in the `alg` header of a token.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Hs256 => "HS256",
+            Self::Rs256 => "RS256",
+            Self::Es256 => "ES256",
+            Self::EdDsa => "EdDSA",
+        }
+    }
+}
+
+/// Permissions. Lists contain names of agents, services or workspaces; `*` means all.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Permissions {
+    /// The agents that the client may send messages to.
+    pub send: Vec<String>,
+    /// Whether the client may send proposals to the triad.
+    pub propose: bool,
+    /// Whether the client may vote, as a member of the triad.
+    pub vote: bool,
+    /// Whether the client may subscribe.
+    pub subscribe: bool,
+    /// Whether the client may broadcast.
+    pub broadcast: bool,
+    /// The services that the client may call. `*` does not include `gateway`, the service that manages the gateway.
+    pub request: Vec<String>,
+    /// The workspaces whose sessions the client may read. An agent may always read its own.
+    pub workspaces: Vec<String>,
+    /// The agents that the client may act as, besides the one of its credential.
+    pub serve: Vec<String>,
+}
+
+impl fmt::Debug for KeyConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyConfig")
+            .field("name", &self.name)
+            .field("sha256", &"[redacted]")
+            .field("roles", &self.roles)
+            .field("agent", &self.agent)
+            .field("expires_at", &self.expires_at)
+            .finish()
     }
 }
 

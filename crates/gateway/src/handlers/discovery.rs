@@ -9,13 +9,12 @@ use collective::{Envelope, ErrorCode, GATEWAY, Kind};
 
 use crate::access::Operation;
 use crate::audit::Outcome;
+use crate::channels::Channel;
 use crate::connected_client::Client;
-use crate::error::RequestError;
-use crate::frames;
-use crate::reply_context::ReplyContext;
-use crate::sessions::{self, Summary};
+use crate::frames::{ReplyContext, RequestError};
+use crate::sessions::Summary;
 use crate::state::GatewayState;
-use crate::subscriptions::Channel;
+use crate::{frames, sessions};
 
 /// The maximum number of agents in one subscription.
 const MAX_SUBSCRIBED_AGENTS: usize = 1024;

@@ -7,12 +7,11 @@ use serde_json::{Value, json};
 use collective::{Envelope, ErrorCode, GATEWAY, Kind, PROTOCOL_VERSION, is_compatible};
 
 use crate::access::Operation;
+use crate::agent;
 use crate::audit::Outcome;
 use crate::connected_client::Client;
-use crate::error::RequestError;
-use crate::names;
+use crate::frames::{ReplyContext, RequestError};
 use crate::outbox::Close;
-use crate::reply_context::ReplyContext;
 use crate::state::GatewayState;
 
 /// The maximum number of agents that one connection serves.
@@ -131,8 +130,8 @@ impl GatewayState {
             for name in &names {
                 let is_configured = self.config.agents.iter().any(|agent| *agent.name == **name);
                 let validate = match is_configured {
-                    true => names::validate_agent_name,
-                    false => names::validate_client_name,
+                    true => agent::validate_agent_name,
+                    false => agent::validate_client_name,
                 };
                 validate(name).map_err(|(code, message)| RequestError::new(code, message))?;
                 self.authorize_serve(client, name)?;

@@ -1,24 +1,22 @@
-//! Messages and status reports.
+//! Messages, the replies of agents to them, broadcasts, and status reports.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use serde_json::Value;
-
-use collective::{Envelope, ErrorCode, Kind};
+use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use crate::access::Operation;
+use crate::agent::{CLIENT_ID_PREFIX, Status};
 use crate::audit::Outcome;
+use crate::channels::delivery;
 use crate::connected_client::{Client, InsertError, PendingRequest};
-use crate::error::RequestError;
-use crate::events::delivery;
-use crate::names::CLIENT_ID_PREFIX;
+use crate::frames::{ReplyContext, RequestError};
 use crate::outbox::{EnqueueError, Item};
-use crate::reply_context::ReplyContext;
 use crate::sessions::Entry;
 use crate::state::GatewayState;
-use crate::status::Status;
+use collective::{Envelope, ErrorCode, GATEWAY, Kind};
 
 /// The maximum number of pending requests that one client has sent.
 const MAX_OPEN_REQUESTS: usize = 1024;
@@ -316,6 +314,173 @@ impl GatewayState {
             on_expired,
         }
     }
+
+    /// Sets the requester as the recipient of a reply without a recipient.
+    pub(super) fn with_recipient(&self, client: &Client, envelope: Envelope) -> Envelope {
+        if envelope.kind() != Kind::Message || envelope.field("agent").is_some() {
+            return envelope;
+        }
+        let pending = client.pending.find(&envelope);
+        match pending {
+            Some(pending) => envelope.with("agent", &*pending.requester_name),
+            None => envelope,
+        }
+    }
+
+    /// Handles a `response` or an `error`, which are always replies.
+    pub(super) async fn handle_reply(
+        &self,
+        client: &Client,
+        envelope: Envelope,
+        context: &ReplyContext,
+    ) -> Result<Outcome, RequestError> {
+        let pending = client.pending.find(&envelope);
+        match pending {
+            Some(pending) => self.deliver_reply(client, &pending, envelope).await,
+            None if context.kind == Kind::Error => Ok(Outcome::Dropped),
+            None => Err(RequestError::new(
+                ErrorCode::InvalidContent,
+                "no pending request matches the response; set `metadata.correlationId` to that of the request",
+            )),
+        }
+    }
+
+    /// Stores a reply in the session, then delivers it to the requester.
+    async fn deliver_reply(
+        &self,
+        client: &Client,
+        pending: &PendingRequest,
+        envelope: Envelope,
+    ) -> Result<Outcome, RequestError> {
+        let ids = (
+            envelope.correlation_id().map(str::to_owned),
+            envelope.parent_id().map(str::to_owned),
+        );
+        let remove = || client.pending.remove(ids.0.as_deref(), ids.1.as_deref());
+        let is_error = envelope.kind() == Kind::Error;
+        let reply = self.stamp_reply(envelope, pending);
+        let disconnected = || {
+            let message = "the requester disconnected; the reply was not delivered";
+            RequestError::new(ErrorCode::AgentOffline, message)
+        };
+        let requester = pending.requester.upgrade();
+        let item = Item::Text(reply.to_text().into());
+        // Reserve first, so that the session does not contain a refused reply.
+        let reserved = requester
+            .as_ref()
+            .map(|requester| requester.outbox.reserve(item.cost()));
+        let room = match reserved {
+            Some(Ok(room)) => Some(room),
+            Some(Err(EnqueueError::Closed)) | None => None,
+            Some(Err(full)) => {
+                return Err(RequestError::undelivered(&pending.requester_name, full));
+            }
+        };
+        if !is_error {
+            let stored = self.store(client, &pending.agent, &reply, pending.session.as_deref());
+            if let Err(error) = stored.await {
+                // The agent may send the reply again when the store is busy. Any other error is final.
+                if error.code != ErrorCode::AgentBusy
+                    && let Some(pending) = remove()
+                    && let Some(requester) = self.complete(&pending)
+                    && pending.reply_required
+                {
+                    self.send_failure(&requester, &pending, &not_stored(&pending.agent, &error));
+                }
+                return Err(error);
+            }
+        }
+        let Some(room) = room else {
+            remove();
+            return Err(disconnected());
+        };
+        self.publish(match is_error {
+            true => delivery("reply", &reply, &pending.requester_name)
+                .with("error", reply.content_str("error")),
+            false => delivery("reply", &reply, &pending.requester_name),
+        });
+        let pushed = room.push(item);
+        if let Some(pending) = remove() {
+            self.complete(&pending);
+        }
+        match pushed {
+            Ok(_) => Ok(Outcome::Delivered),
+            Err(_) => Err(disconnected()),
+        }
+    }
+
+    /// Sets the ids, the sender and the recipient of a reply to those of its request.
+    fn stamp_reply(&self, envelope: Envelope, pending: &PendingRequest) -> Envelope {
+        let mut reply = envelope
+            .with("correlationId", Value::Null)
+            .with("agent", &*pending.requester_name)
+            .with("from", &*pending.agent)
+            .with("sessionId", pending.session.as_deref())
+            .with_metadata("correlationId", &*pending.correlation_id)
+            .with_metadata("parentId", &*pending.message_id);
+        if reply.id().is_none() {
+            reply = reply.with("id", format!("msg-{}", self.env.uuid()));
+        }
+        if reply.field("timestamp").is_none() {
+            reply = reply.with("timestamp", self.now_millis());
+        }
+        reply
+    }
+
+    /// Sends a message to every other client. Replies with the lists of recipients that received the message and of those
+    /// that did not, by agent name or else by client id. Offline agents did not receive it.
+    pub(super) async fn handle_broadcast(
+        &self,
+        client: &Arc<Client>,
+        envelope: Envelope,
+        context: &ReplyContext,
+    ) -> Result<Outcome, RequestError> {
+        self.authorize(client, envelope.from(), Operation::Broadcast)?;
+        let from = client.name(envelope.from());
+        let mut envelope = envelope.with("from", &*from);
+        if envelope.id().is_none() {
+            envelope = envelope.with("id", format!("msg-{}", self.env.uuid()));
+        }
+        if envelope.field("timestamp").is_none() {
+            envelope = envelope.with("timestamp", self.now_millis());
+        }
+        let text: Utf8Bytes = envelope.to_text().into();
+        self.publish(delivery("broadcast", &envelope, "*"));
+        let (mut delivered, mut failed): (Vec<Value>, Vec<Value>) = Default::default();
+        {
+            let registry = self.registry();
+            for other in registry
+                .clients()
+                .filter(|other| !Arc::ptr_eq(other, client))
+            {
+                if other.identity().is_none() {
+                    continue;
+                }
+                let reached = match other.outbox.try_send(text.clone()) {
+                    Ok(_) => &mut delivered,
+                    Err(_) => &mut failed,
+                };
+                match &*other.names() {
+                    [] => reached.push((**other.id()).into()),
+                    names => reached.extend(names.iter().map(|name| Value::from(&**name))),
+                }
+            }
+            let absent = registry.offline_agents().map(Value::from);
+            failed.extend(absent);
+        }
+        let outcome = if delivered.is_empty() {
+            Outcome::Dropped
+        } else {
+            Outcome::Delivered
+        };
+        let content = json!({"result": {"delivered": delivered, "failed": failed}});
+        self.send(
+            client,
+            context.reply(Kind::Response, content).with("from", GATEWAY),
+        )
+        .await;
+        Ok(outcome)
+    }
 }
 
 fn ttl_expired(agent: &str) -> RequestError {
@@ -323,4 +488,12 @@ fn ttl_expired(agent: &str) -> RequestError {
         ErrorCode::InvalidContent,
         format!("the message is older than its `ttl` and was not delivered to `{agent}`"),
     )
+}
+
+fn not_stored(agent: &str, error: &RequestError) -> RequestError {
+    let message = format!(
+        "`{agent}` replied, but the gateway cannot store the reply: {}",
+        error.message
+    );
+    RequestError::new(error.code, message)
 }

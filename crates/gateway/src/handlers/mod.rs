@@ -1,11 +1,8 @@
 //! Handlers of the messages from clients, one module per group of message types.
 
-mod broadcast;
 mod discovery;
-mod gateway_service;
 mod handshake;
 mod message;
-mod reply;
 mod services;
 mod votes;
 
@@ -17,10 +14,9 @@ use collective::{Envelope, ErrorCode, Kind, validate};
 use super::access::RateLimit;
 use super::audit::Outcome;
 use super::connected_client::Client;
-use super::error::RequestError;
 use super::frames;
+use super::frames::{ReplyContext, RequestError};
 use super::outbox::Close;
-use super::reply_context::ReplyContext;
 use super::state::GatewayState;
 
 /// The number of frames without a valid credential after which the gateway closes the connection.

@@ -1,5 +1,15 @@
-//! Requests to HTTP services (Heretek A2A §6.4).
+//! Requests to HTTP services (Heretek A2A §6.4), and to the service `gateway`, which lets the command manage a running gateway.
+//!
+//! `content.operation` is an operation of `manage.rs` or one of these:
+//! - `agents.create` with `content.agent`, `content.role` and optionally `content.description` registers an agent until the
+//!   gateway stops. The command writes the configuration.
+//! - `agents.restart` with `content.agent` sends `disconnect` with the reason `shutdown` to the agent's connection and
+//!   closes it, so that the client reconnects.
+//!
+//! The gateway refuses a request whose `content.stateDir` is not its own state directory.
 
+use std::fmt::Write as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,20 +19,22 @@ use http::{HeaderMap, HeaderValue, Method, header};
 use serde_json::{Value, json};
 use url::Url;
 
+use crate::access::Operation;
+use crate::audit::Outcome;
+use crate::channels::delivery;
+use crate::config::AgentConfig;
+use crate::connected_client::Client;
+use crate::frames::{ReplyContext, RequestError};
+use crate::manage::ManageError;
+use crate::outbox::Close;
+use crate::state::GatewayState;
+use crate::{agent, frames, manage};
 use base::json;
 use collective::{Envelope, ErrorCode, FRAME_LIMITS, GATEWAY, Kind};
 use egress::{AddressPolicy, NetError, Request, Sent};
 
-use crate::access::Operation;
-use crate::audit::Outcome;
-use crate::connected_client::Client;
-use crate::error::RequestError;
-use crate::events::delivery;
-use crate::reply_context::ReplyContext;
-use crate::state::GatewayState;
-
 /// The size of an envelope without the service's response, in bytes.
-pub(super) const ENVELOPE_BYTES: usize = 4096;
+const ENVELOPE_BYTES: usize = 4096;
 
 impl GatewayState {
     /// Handles a request to an agent, to the gateway or to a service. Returns before the response of a service arrives.
@@ -151,5 +163,149 @@ fn service_error(name: &str, error: &NetError) -> RequestError {
             );
             RequestError::new(ErrorCode::AgentError, message)
         }
+    }
+}
+
+impl GatewayState {
+    /// Handles a request to the service `gateway`.
+    async fn gateway_service(
+        self: &Arc<Self>,
+        client: &Arc<Client>,
+        envelope: &Envelope,
+        context: &ReplyContext,
+    ) -> Result<Outcome, RequestError> {
+        self.authorize(client, envelope.from(), Operation::Request(GATEWAY))?;
+        let operation = envelope.content_str("operation").unwrap_or_default();
+        if let Some(agent) = envelope.content_str("agent") {
+            self.authorize(client, envelope.from(), Operation::Workspace(agent))?;
+        }
+        if operation == "agents.restart" {
+            let result = self.restart_agent(envelope.content_str("agent").unwrap_or_default())?;
+            self.send_result(client, context, result).await;
+            return Ok(Outcome::Done);
+        }
+        if operation == "agents.create" {
+            self.check_state_dir(envelope)?;
+            let result = self.create_agent(client, envelope)?;
+            self.send_result(client, context, result).await;
+            return Ok(Outcome::Done);
+        }
+        let Some(operation) = manage::Operation::from_name(operation) else {
+            let known = manage::Operation::ALL.map(|operation| operation.as_str());
+            let message = format!(
+                "unknown `content.operation`; the operations of the gateway are `agents.create`, `agents.restart`, {}",
+                known.map(|name| format!("`{name}`")).join(", ")
+            );
+            return Err(RequestError::new(ErrorCode::InvalidContent, message));
+        };
+        self.check_state_dir(envelope)?;
+        let max_bytes = self
+            .config
+            .limits
+            .frame_bytes
+            .saturating_sub(ENVELOPE_BYTES);
+        let share = self.shares.open_management(&client.share_key());
+        let share = share.ok_or_else(|| {
+            let message =
+                "this client waits for other session operations; send the request again later";
+            RequestError::busy(message, Duration::from_secs(1))
+        })?;
+        let permit = self.management.acquire().await;
+        let result = manage::manage(&self.sessions, operation, envelope.content(), max_bytes).await;
+        drop((permit, share));
+        let mut result = result.map_err(|error: ManageError| {
+            RequestError::new(error.code(), error.public_message())
+        })?;
+        if let Some(listed) = result["sessions"].as_array_mut() {
+            // Without `content.agent`, the list contains all workspaces.
+            listed.retain(|session| {
+                let agent = session["agent"].as_str().unwrap_or_default();
+                let operation = Operation::Workspace(agent);
+                self.authorize(client, envelope.from(), operation).is_ok()
+            });
+        }
+        self.send_result(client, context, result).await;
+        Ok(Outcome::Done)
+    }
+
+    async fn send_result(&self, client: &Arc<Client>, context: &ReplyContext, result: Value) {
+        let content = json!({"service": GATEWAY, "result": result});
+        let response = context.reply(Kind::Response, content).with("from", GATEWAY);
+        self.send(client, response).await;
+    }
+
+    /// Refuses a request for a gateway with another state directory.
+    fn check_state_dir(&self, envelope: &Envelope) -> Result<(), RequestError> {
+        let Some(state_dir) = envelope.content_str("stateDir") else {
+            return Ok(());
+        };
+        let real = |path: &Path| path.canonicalize().ok();
+        if real(Path::new(state_dir)).is_some()
+            && real(Path::new(state_dir)) == real(&self.config.state_dir)
+        {
+            return Ok(());
+        }
+        Err(RequestError::new(
+            ErrorCode::InvalidContent,
+            "this gateway has another state directory; ask the gateway of `content.stateDir`",
+        ))
+    }
+
+    fn create_agent(&self, client: &Client, envelope: &Envelope) -> Result<Value, RequestError> {
+        let text = |field: &str| {
+            envelope.content_str(field).ok_or_else(|| {
+                let message = format!("`content.{field}` is missing or not a string");
+                RequestError::new(ErrorCode::MissingField, message)
+            })
+        };
+        let (name, role) = (text("agent")?, text("role")?);
+        agent::validate_client_name(name)
+            .map_err(|(code, message)| RequestError::new(code, message))?;
+        let agent = AgentConfig {
+            name: name.to_owned(),
+            role: role.to_owned(),
+            description: envelope.content_str("description").map(str::to_owned),
+            permissions: None,
+            backend: None,
+        };
+        self.registry_mut().add_agent(&agent, client.share_key())?;
+        Ok(json!({"agent": name, "role": role}))
+    }
+
+    fn restart_agent(&self, agent: &str) -> Result<Value, RequestError> {
+        let now = self.env.now();
+        let (server, run) = {
+            let registry = self.registry();
+            if !registry.contains(agent) {
+                return Err(RequestError::unknown_agent(agent));
+            }
+            let run = registry.run_status(agent);
+            let run = run.map(|run| run.to_json(now, true));
+            (registry.server(agent).cloned(), run)
+        };
+        let Some(server) = server else {
+            let mut message = format!("cannot restart `{agent}`: it is offline");
+            if let Some(run) = &run {
+                let (wait, reason) = (run["startsInMs"].as_u64(), run["lastExit"].as_str());
+                if let (Some(wait), Some(reason)) = (wait, reason) {
+                    let _ = write!(
+                        message,
+                        ", and starts again in {wait} ms; it ended last: {reason}"
+                    );
+                }
+            }
+            return Err(RequestError::new(ErrorCode::AgentOffline, message));
+        };
+        let _ = server
+            .outbox
+            .try_send(frames::disconnect("shutdown", Close::RESTART.reason));
+        server.outbox.close(Close::RESTART);
+        let clients = server.names();
+        let names: Vec<&str> = clients.iter().map(|name| &**name).collect();
+        let mut result = json!({"agent": agent, "reconnects": names});
+        if let Some(run) = run {
+            result["run"] = run;
+        }
+        Ok(result)
     }
 }

@@ -11,17 +11,15 @@ use collective::{Envelope, ErrorCode, GATEWAY, Kind, MAJORITY, Vote, VoteRejecti
 
 use crate::access::Operation;
 use crate::audit::Outcome;
+use crate::channels::{Channel, GatewayEvent};
 use crate::connected_client::Client;
-use crate::error::RequestError;
-use crate::events::GatewayEvent;
 use crate::frames;
+use crate::frames::{ReplyContext, RequestError};
 use crate::proposals::{
     DecidedProposal, Fingerprint, PendingProposal, ProposalOutcome, Proposals, Triad, VoteOutcome,
     send_all,
 };
-use crate::reply_context::ReplyContext;
 use crate::state::GatewayState;
-use crate::subscriptions::Channel;
 
 /// The maximum time between a proposal and its deadline.
 const MAX_DEADLINE: Duration = Duration::from_hours(24);

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use super::*;
+use crate::channels::Channel;
 use crate::outbox::{ByteBudget, Outbox};
-use crate::subscriptions::Channel;
 
 fn client(id: &str) -> Arc<Client> {
     let outbox = Outbox::new(1 << 20, ByteBudget::new(1 << 20));

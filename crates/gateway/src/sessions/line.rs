@@ -1,21 +1,26 @@
-//! Session entries and their lines in a file.
+//! Session entries, their lines in a file, and the metadata of a session from its lines.
 
 use std::borrow::Cow;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read as _, Take};
+use std::io;
+use std::io::{BufRead, BufReader, Read as _, Take};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::SessionError;
-use super::name::SessionKey;
 use base::validation;
 use collective::Envelope;
 
+use super::{SessionError, SessionKey};
+
 /// The roles of a message (Heretek A2A §4.2).
 const ROLES: [&str; 4] = ["user", "assistant", "system", "agent"];
+
+/// The maximum length of a line in a session file. Frames have at most 16 MiB, but JSON may grow when it is serialized
+/// again.
+pub(super) const MAX_LINE_BYTES: usize = 48 << 20;
 
 /// One entry of a session (Heretek A2A §7.2).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -62,10 +67,6 @@ pub(super) fn millis(time: SystemTime) -> u64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
-
-/// The maximum length of a line in a session file. Frames have at most 16 MiB, but JSON may grow when it is serialized
-/// again.
-pub(super) const MAX_LINE_BYTES: usize = 48 << 20;
 
 /// A change of the session that a line records. Other programs read such a line as an entry of the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -196,5 +197,68 @@ impl Iterator for Reader {
                 }
             }
         }
+    }
+}
+
+/// Metadata of one session file. Times are in milliseconds since 1970.
+#[derive(Debug, Clone, Default)]
+pub(super) struct SessionMeta {
+    pub(super) file_bytes: u64,
+    /// The length of the complete lines, in bytes.
+    pub(super) line_bytes: u64,
+    /// Whether the last line is complete except for its line end.
+    pub(super) unended: bool,
+    pub(super) exists: bool,
+    pub(super) entries: u64,
+    pub(super) created: u64,
+    pub(super) updated: u64,
+    pub(super) committed: Option<u64>,
+    /// The number of the first damaged line, counted from 1.
+    pub(super) damaged: Option<u64>,
+}
+
+impl SessionMeta {
+    /// Scans a session file. Limits timestamps to `now`, so that a wrong clock cannot extend the time to live.
+    pub(super) fn scan(file: &File, session: &str, now: u64) -> io::Result<Self> {
+        let file_bytes = file.metadata()?.len();
+        let mut meta = Self {
+            file_bytes,
+            line_bytes: file_bytes,
+            ..Self::default()
+        };
+        let mut scanner = Scanner::new(BufReader::new(file.take(file_bytes)));
+        let mut previous_end = 0;
+        while let Some(line) = scanner.next()? {
+            let entry = line.parse(session);
+            if !line.ended && entry.is_none() {
+                meta.line_bytes = previous_end;
+                break;
+            }
+            previous_end = line.end;
+            meta.unended = !line.ended;
+            meta.exists = true;
+            match entry {
+                Some(entry) => meta.record(entry.event, entry.timestamp.min(now)),
+                None => drop(meta.damaged.get_or_insert(line.number)),
+            }
+        }
+        Ok(meta)
+    }
+
+    pub(super) fn record(&mut self, event: Option<Event>, time: u64) {
+        if self.created == 0 {
+            self.created = time;
+        }
+        self.exists = true;
+        self.updated = self.updated.max(time);
+        match event {
+            None => self.entries += 1,
+            Some(Event::Committed) => self.committed = Some(time),
+            Some(_) => {}
+        }
+    }
+
+    pub(super) fn idle(&self, now: u64) -> Duration {
+        Duration::from_millis(now.saturating_sub(self.updated))
     }
 }

@@ -6,10 +6,12 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read as _, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::line::{self, Event, Reader, Scanner};
-use super::name::{ACTIVE, ARCHIVE, EXTENSION, SessionKey, file_stem, is_agent_name};
+use super::line::{Event, Reader, Scanner};
 use super::store::for_each_name;
-use super::{Entry, SessionError, Sessions};
+use super::{
+    ACTIVE, ARCHIVE, EXTENSION, Entry, SessionError, SessionKey, Sessions, file_stem,
+    is_agent_name, line,
+};
 use base::files;
 use base::json::{self, Limits};
 

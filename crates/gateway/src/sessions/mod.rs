@@ -4,37 +4,46 @@
 //! format of Heretek A2A §7.2. A written line never changes. Archiving moves the file to `agents/NAME/archive/`; deleting
 //! removes it. A crash loses at most an incomplete line at the end of a file.
 
-mod error;
 mod line;
-mod lock;
 mod manage;
-mod name;
-mod queue;
-mod quota;
-mod scan;
 mod store;
 mod writer;
 
+use std::fs::{File, TryLockError};
 use std::future::Future;
-use std::io;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{fmt, fs, io};
 
-use base::environment::Environment;
-use base::log::Log;
-
-pub use error::SessionError;
-pub use line::{Entry, Reader};
-pub use manage::{State, Summary};
-pub(super) use name::is_agent_name;
+use line::Event;
+use ring::digest::{SHA256, digest};
+use store::Store;
 
 use crate::config::ServerConfig;
-use line::Event;
-use lock::ProcessLock;
-use name::SessionKey;
-use store::Store;
+use base::environment::Environment;
+use base::files;
+use base::log::Log;
+use base::text::first_chars;
+use collective::ErrorCode;
+
+pub use line::{Entry, Reader};
+pub use manage::{State, Summary};
 
 /// The directory of all workspaces, below the state directory.
 const AGENTS: &str = "agents";
+
+const MAX_AGENT_BYTES: usize = 64;
+const MAX_SESSION_ID_BYTES: usize = 256;
+
+/// The maximum length in bytes of a session id that is used as a file name.
+const MAX_PLAIN_BYTES: usize = 100;
+
+/// The directory of active sessions, in the directory of their workspace.
+const ACTIVE: &str = "sessions";
+/// The directory of the archived sessions.
+const ARCHIVE: &str = "archive";
+const EXTENSION: &str = "jsonl";
 
 /// The sessions of all workspaces. Clones share them.
 #[derive(Clone)]
@@ -179,6 +188,190 @@ impl Drop for Inner {
     fn drop(&mut self) {
         let _ = self.store.flush();
     }
+}
+
+/// An error of a session operation. The message has a hint, and never contains the content of a session.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum SessionError {
+    /// 4001: the session is unknown.
+    #[error("unknown {0}; create it, or list the sessions")]
+    NotFound(SessionKey),
+    /// 4002: the session's time to live has expired.
+    #[error("the {0} has expired; export it to read it, or begin another")]
+    Expired(SessionKey),
+    /// 4002: the session is in the archive.
+    #[error("the {0} is archived; export it to read it, or begin another")]
+    Archived(SessionKey),
+    /// 4003: another process, with this id if known, holds the lock on this file.
+    #[error("another process uses the sessions (`{}`{}); stop that gateway, or ask it with `--url`", .0.display(), .1.map(|id| format!(", process {id}")).unwrap_or_default())]
+    Locked(PathBuf, Option<u32>),
+    /// 4003: the sessions are open for reading.
+    #[error("the sessions are open for reading only; open them for writing")]
+    ReadOnly,
+    /// 4004: a line of the session's file, counted from 1, is damaged.
+    #[error("cannot read the {0}: line {2} of `{path}` is damaged; repair the line, or delete the session", path = .1.display())]
+    Corrupt(SessionKey, PathBuf, u64),
+    /// 2005: the session exists, possibly in the archive.
+    #[error("the {0} already exists; choose another id")]
+    Exists(SessionKey),
+    /// 3001: invalid name of an agent.
+    #[error("invalid agent name `{}`; use 1 to 64 letters, digits, `-`, `_` and `.`, no dot first or last, and no name that differs from another in case alone", excerpt(.0))]
+    AgentName(String),
+    /// 2005: invalid session id.
+    #[error("invalid session id `{}`; use 1 to 256 bytes without control characters", excerpt(.0))]
+    SessionId(String),
+    /// 2005: a line of the import, counted from 1, is invalid.
+    #[error("cannot import the session: line {0} {1}")]
+    Import(u64, &'static str),
+    /// 2005: the entry exceeds the maximum length of a line.
+    #[error("the entry is too large for a session; split it")]
+    TooLong,
+    /// 3003: the write queue is full.
+    #[error("the queue of session entries is full; send fewer messages, and try again in a second")]
+    Busy,
+    /// 3003: a client has added its maximum of bytes within a day.
+    #[error(
+        "the client has added {0} bytes of session entries within a day, which is its limit (`limits.dailySessionBytesPerClient`); send the message again later"
+    )]
+    Quota(u64),
+    /// 3004: an action (`read`, `write`, …) on a file failed.
+    #[error("cannot {0} `{path}`: {2}", path = .1.display())]
+    Io(&'static str, PathBuf, #[source] Arc<io::Error>),
+}
+
+impl SessionError {
+    /// Returns its code in the error registry.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::NotFound(_) => ErrorCode::SessionNotFound,
+            Self::Expired(_) | Self::Archived(_) => ErrorCode::SessionExpired,
+            Self::Locked(..) | Self::ReadOnly => ErrorCode::SessionLocked,
+            Self::Corrupt(..) => ErrorCode::SessionCorrupt,
+            Self::Exists(_) | Self::SessionId(_) | Self::TooLong | Self::Import(..) => {
+                ErrorCode::InvalidContent
+            }
+            Self::AgentName(_) => ErrorCode::AgentNotFound,
+            Self::Busy | Self::Quota(_) => ErrorCode::AgentBusy,
+            Self::Io(..) => ErrorCode::AgentError,
+        }
+    }
+
+    /// Returns the message for clients, which omits paths.
+    pub fn public_message(&self) -> String {
+        match self {
+            Self::Locked(..) | Self::ReadOnly => {
+                "another process uses the sessions; try again later".into()
+            }
+            Self::Corrupt(key, _, line) => format!(
+                "cannot read the {key}: line {line} of its file is damaged; begin another session, or ask the gateway's operator to repair the file"
+            ),
+            Self::Io(action, ..) => {
+                format!("the gateway cannot {action} its sessions; ask its operator")
+            }
+            other => other.to_string(),
+        }
+    }
+
+    fn io(action: &'static str, path: &Path, error: io::Error) -> Self {
+        Self::Io(action, path.to_owned(), Arc::new(error))
+    }
+}
+
+/// Returns the printable beginning of a name that a client chose.
+fn excerpt(name: &str) -> String {
+    first_chars(name, 64).escape_debug().to_string()
+}
+
+/// Locks out other processes until it is dropped. The operating system releases the lock when the process ends.
+struct ProcessLock {
+    _file: File,
+}
+
+impl ProcessLock {
+    /// Acquires the lock of the directory `folder`. Creates the directory if necessary.
+    fn acquire(folder: &Path) -> Result<Self, SessionError> {
+        files::create_private_dir(folder).map_err(|e| SessionError::io("create", folder, e))?;
+        // No workspace can have this name.
+        let path = folder.join(".lock");
+        let opened = files::open_private_append(&path);
+        let mut file = opened.map_err(|e| SessionError::io("open", &path, e))?;
+        try_lock(&file, &path)?;
+        // The content of the file is only informative; ignore errors.
+        let _ = file
+            .set_len(0)
+            .and_then(|()| write!(file, "{}", std::process::id()));
+        Ok(Self { _file: file })
+    }
+}
+
+/// Locks a file until it is closed.
+///
+/// # Errors
+/// 4003 if another process holds the lock.
+fn try_lock(file: &File, path: &Path) -> Result<(), SessionError> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        // Some network file systems do not support locks. Continue without a lock.
+        Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
+        Err(TryLockError::WouldBlock) => {
+            let process = fs::read_to_string(path).ok();
+            let process = process.and_then(|text| text.parse().ok());
+            Err(SessionError::Locked(path.to_owned(), process))
+        }
+        Err(TryLockError::Error(error)) => Err(SessionError::io("lock", path, error)),
+    }
+}
+
+/// Identifies a session of a workspace.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SessionKey {
+    /// The agent whose workspace it is.
+    pub agent: String,
+    /// The session id.
+    pub session: String,
+}
+
+impl SessionKey {
+    /// Creates a key. Returns `None` for an invalid session id.
+    fn new(agent: &str, session: &str) -> Option<Self> {
+        let length = 1..=MAX_SESSION_ID_BYTES;
+        let valid = length.contains(&session.len()) && !session.chars().any(char::is_control);
+        let (agent, session) = (agent.to_owned(), session.to_owned());
+        valid.then_some(Self { agent, session })
+    }
+
+    /// Returns the path of the session's file in the directory `folder` of its workspace.
+    fn path(&self, root: &Path, folder: &str) -> PathBuf {
+        let name = format!("{}.{EXTENSION}", file_stem(&self.session));
+        root.join(&self.agent).join(folder).join(name)
+    }
+}
+
+impl fmt::Display for SessionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "session `{}` of `{}`", self.session, self.agent)
+    }
+}
+
+/// Returns whether an agent may have this name. The name becomes a directory, so it must not be a path to another one.
+pub(crate) fn is_agent_name(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    name.len() <= MAX_AGENT_BYTES
+        && name.chars().all(allowed)
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
+        && !name.ends_with('.')
+}
+
+/// Returns the file name of a session without extension: the id itself if every file system accepts it, otherwise `~` and
+/// its SHA-256.
+fn file_stem(session: &str) -> String {
+    let safe = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_');
+    if session.len() <= MAX_PLAIN_BYTES && session.chars().all(safe) {
+        return session.to_owned();
+    }
+    let hash = digest(&SHA256, session.as_bytes());
+    let hex = hash.as_ref().iter().map(|byte| format!("{byte:02x}"));
+    std::iter::once("~".to_owned()).chain(hex).collect()
 }
 
 #[cfg(test)]

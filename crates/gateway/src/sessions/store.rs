@@ -1,30 +1,36 @@
-//! The session files of one process, and metadata of the sessions in use.
+//! The session files of one process, metadata of the sessions in use, the lines to write, and what each identity may add.
 
 use std::collections::{BTreeSet, HashMap};
-use std::fs::{self, File};
-use std::io;
+use std::fs::File;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fs, io};
 
 use lru::LruCache;
 use parking_lot::Mutex;
+use tokio::sync::oneshot;
 
-use super::line::{Event, millis};
-use super::name::{ACTIVE, ARCHIVE, EXTENSION, SessionKey, is_agent_name};
-use super::queue::Queue;
-use super::quota::Quota;
-use super::scan::SessionMeta;
-use super::{AGENTS, SessionError};
 use crate::config::ServerConfig;
 use crate::shares::share;
 use base::environment::Environment;
 use base::files::{self, Fsync};
 use base::log::{Level, Log};
 
+use super::line::{Event, SessionMeta, millis};
+use super::{ACTIVE, AGENTS, ARCHIVE, EXTENSION, SessionError, SessionKey, is_agent_name};
+
 /// The maximum number of sessions whose metadata stays in memory, at about 300 bytes each.
 const CACHED_SESSIONS: NonZeroUsize = NonZeroUsize::new(32_768).unwrap();
+
+/// The maximum number of session files that stay open between appends. Connections need file descriptors too.
+const MAX_OPEN_FILES: NonZeroUsize = NonZeroUsize::new(64).unwrap();
+
+const DAY_MILLIS: u64 = 24 * 60 * 60 * 1000;
+
+/// The size that a new file counts beside its content, because a file system allocates whole blocks.
+pub(super) const FILE_BYTES: u64 = 4096;
 
 /// The workspaces by the lowercase form of their names, because some file systems are case-insensitive.
 type Workspaces = HashMap<String, Workspace>;
@@ -35,9 +41,6 @@ struct Workspace {
     /// The number of sessions. `None` until the first use of the workspace.
     sessions: Option<usize>,
 }
-
-/// The maximum number of session files that stay open between appends. Connections need file descriptors too.
-const MAX_OPEN_FILES: NonZeroUsize = NonZeroUsize::new(64).unwrap();
 
 pub(super) struct Store {
     /// The directory of all workspaces.
@@ -296,7 +299,7 @@ impl Store {
         let failed = |error| SessionError::io("write", path, error);
         files::create_private_dir(path.parent().unwrap_or(path)).map_err(failed)?;
         let file = files::open_private_append(path).map_err(failed)?;
-        super::lock::try_lock(&file, path)?;
+        super::try_lock(&file, path)?;
         Ok(file)
     }
 
@@ -343,4 +346,132 @@ pub(super) fn for_each_name(
         }
     }
     Ok(())
+}
+
+pub(super) type Reply = Result<(), SessionError>;
+
+#[derive(Default)]
+pub(super) struct Queue {
+    pub(super) lines: Vec<PendingLine>,
+    pub(super) bytes: usize,
+    /// The bytes of each identity.
+    pub(super) bytes_of: HashMap<Arc<str>, usize>,
+    pub(super) has_writer: bool,
+}
+
+pub(super) struct PendingLine {
+    /// The identity of the client; empty for the gateway's own lines.
+    pub(super) identity: Arc<str>,
+    pub(super) key: SessionKey,
+    /// The recorded change; `None` for an entry.
+    pub(super) event: Option<Event>,
+    pub(super) time: u64,
+    pub(super) bytes: Vec<u8>,
+    pub(super) reply: oneshot::Sender<Reply>,
+}
+
+/// The bytes that each identity has added within about a day. They are forgotten at a constant rate.
+#[derive(Debug)]
+pub(super) struct Quota {
+    max_bytes: u64,
+    identities: Mutex<HashMap<Arc<str>, Added>>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Added {
+    bytes: u64,
+    /// The time at which `bytes` was right, in milliseconds since 1970.
+    at: u64,
+}
+
+impl Added {
+    /// Forgets bytes up to `now`.
+    fn forget(&mut self, max_bytes: u64, now: u64) {
+        let elapsed = now.saturating_sub(self.at).min(DAY_MILLIS);
+        let forgotten = u128::from(max_bytes) * u128::from(elapsed) / u128::from(DAY_MILLIS);
+        self.bytes = self
+            .bytes
+            .saturating_sub(u64::try_from(forgotten).unwrap_or(u64::MAX));
+        self.at = now;
+    }
+}
+
+impl Quota {
+    pub(super) fn new(max_bytes: u64) -> Self {
+        Self {
+            max_bytes,
+            identities: Mutex::default(),
+        }
+    }
+
+    /// Returns the maximum number of bytes that an identity adds within a day.
+    pub(super) fn max_bytes(&self) -> u64 {
+        self.max_bytes
+    }
+
+    /// Counts bytes before an identity adds them. Returns `false` if they do not fit.
+    pub(super) fn try_add(&self, identity: &Arc<str>, bytes: u64, now: u64) -> bool {
+        self.change(identity, now, |added, max_bytes| {
+            let fits = added.bytes.saturating_add(bytes) <= max_bytes;
+            if fits {
+                added.bytes += bytes;
+            }
+            fits
+        })
+    }
+
+    /// Counts bytes that an identity has added.
+    pub(super) fn add(&self, identity: &Arc<str>, bytes: u64, now: u64) {
+        self.change(identity, now, |added, _| {
+            added.bytes = added.bytes.saturating_add(bytes)
+        });
+    }
+
+    fn change<T>(
+        &self,
+        identity: &Arc<str>,
+        now: u64,
+        change: impl FnOnce(&mut Added, u64) -> T,
+    ) -> T {
+        let mut identities = self.identities.lock();
+        if !identities.contains_key(identity) {
+            identities.retain(|_, added| {
+                added.forget(self.max_bytes, now);
+                added.bytes > 0
+            });
+        }
+        let added = identities
+            .entry(Arc::clone(identity))
+            .or_insert(Added { bytes: 0, at: now });
+        added.forget(self.max_bytes, now);
+        change(added, self.max_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_of_a_day_are_bounded_by_identity() {
+        let quota = Quota::new(1000);
+        let (ada, bob): (Arc<str>, Arc<str>) = ("ada".into(), "bob".into());
+        assert!(quota.try_add(&ada, 1000, 0));
+        assert!(!quota.try_add(&ada, 1, 0));
+        assert!(quota.try_add(&bob, 1000, 0));
+        assert!(!quota.try_add(&ada, 501, DAY_MILLIS / 2));
+        assert!(quota.try_add(&ada, 500, DAY_MILLIS / 2));
+        quota.add(&ada, 5000, DAY_MILLIS / 2);
+        assert!(!quota.try_add(&ada, 1, 2 * DAY_MILLIS));
+    }
+
+    #[test]
+    fn identities_that_added_nothing_lately_are_forgotten() {
+        let quota = Quota::new(1000);
+        for name in 0..100 {
+            quota.add(&name.to_string().into(), 10, 0);
+        }
+        quota.add(&"last".into(), 10, 2 * DAY_MILLIS);
+        assert_eq!(quota.identities.lock().len(), 1);
+    }
 }

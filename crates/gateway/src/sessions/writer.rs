@@ -12,15 +12,10 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use super::SessionError;
-use super::line::{self, Event};
-use super::name::SessionKey;
-use super::queue::{PendingLine, Reply};
-use super::quota::FILE_BYTES;
-use super::scan::SessionMeta;
-use super::store::Store;
-use base::files;
-use base::files::Fsync;
+use super::line::{Event, SessionMeta};
+use super::store::{FILE_BYTES, PendingLine, Reply, Store};
+use super::{SessionError, SessionKey, line};
+use base::files::{self, Fsync};
 use base::log::Level;
 
 /// The maximum number of sessions in one batch.

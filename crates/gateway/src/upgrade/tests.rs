@@ -11,8 +11,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::*;
 use crate::Server;
+use crate::access::OriginCheck;
 use crate::config::ServerConfig;
-use crate::origin_check::OriginCheck;
 
 const KEY: &str = "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==";
 

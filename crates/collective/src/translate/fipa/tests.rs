@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::ErrorCode;
 use crate::translate::samples::any_envelope;
 
 const NOW: u64 = 1_711_843_200_000;

@@ -86,3 +86,49 @@ fn history_has_the_answer_of_each_run() {
     assert_eq!(find_answer(&history, "s").as_deref(), Some("Another"));
     assert_eq!(find_answer(&history, "t"), None);
 }
+
+#[test]
+fn media_urls_become_files_with_their_types() {
+    let payload = json!({"text": "See.", "mediaUrl": "https://example.com/a/pic.png?size=2", "mediaUrls": null});
+    assert_eq!(
+        parts_of(&payload),
+        [
+            json!({"kind": "text", "text": "See."}),
+            json!({"kind": "file", "file": {"uri": "https://example.com/a/pic.png?size=2", "name": "pic.png", "mimeType": "image/png"}})
+        ]
+    );
+}
+
+#[test]
+fn repeated_media_url_is_one_file() {
+    let payload = json!({"mediaUrl": "https://e.com/a.mp3", "mediaUrls": ["https://e.com/a.mp3", "https://e.com/b"]});
+    let parts = parts_of(&payload);
+    assert_eq!(parts.len(), 2);
+    assert_eq!(parts[0]["file"]["mimeType"], "audio/mpeg");
+    assert_eq!(parts[1]["file"].get("mimeType"), None);
+}
+
+#[test]
+fn data_url_stays_bytes() {
+    let payload = json!({"mediaUrl": "data:image/png;base64,iVBORw0="});
+    assert_eq!(
+        parts_of(&payload),
+        [json!({"kind": "file", "file": {"bytes": "iVBORw0=", "mimeType": "image/png"}})]
+    );
+}
+
+#[test]
+fn hides_path_of_gateway_machine() {
+    for path in [
+        "/home/user1/.openclaw/media/x.png",
+        "file:///home/user1/x.png",
+        "C:\\Users\\user1\\x.png",
+        "./media/x.png",
+    ] {
+        let part = parts_of(&json!({"mediaUrl": path}))[0].to_string();
+        assert!(
+            part.contains("x.png") && !part.contains("user1") && !part.contains("media/"),
+            "{part}"
+        );
+    }
+}

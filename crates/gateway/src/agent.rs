@@ -1,0 +1,151 @@
+//! The status of an agent (Heretek A2A §8.2), and the names that an agent may have.
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use collective::{ErrorCode, GATEWAY, imitates_marker};
+
+use super::sessions;
+
+/// The maximum length of an exit reason, in characters.
+const MAX_REASON_CHARS: usize = 500;
+
+/// Reserved names.
+const RESERVED: [&str; 2] = [GATEWAY, "triad"];
+
+/// The prefix of the ids of connections.
+pub(super) const CLIENT_ID_PREFIX: &str = "client-";
+
+/// The status of an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Status {
+    /// Connected and accepting messages.
+    Online,
+    /// Not connected.
+    Offline,
+    /// Connected, but working and not accepting messages.
+    Busy,
+    /// Connected and accepting messages, without work.
+    Idle,
+    /// Failed, and not accepting messages.
+    Error,
+}
+
+impl Status {
+    const ALL: [Self; 5] = [
+        Self::Online,
+        Self::Offline,
+        Self::Busy,
+        Self::Idle,
+        Self::Error,
+    ];
+
+    /// Parses a status. `active` (Heretek A2A §8.1) is the same as `online`.
+    pub(super) fn from_name(name: &str) -> Option<Self> {
+        if name.eq_ignore_ascii_case("active") {
+            return Some(Self::Online);
+        }
+        Self::ALL.into_iter().find(|status| status.as_str() == name)
+    }
+
+    /// Returns its name on the wire.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Online => "online",
+            Self::Offline => "offline",
+            Self::Busy => "busy",
+            Self::Idle => "idle",
+            Self::Error => "error",
+        }
+    }
+
+    /// Returns whether the agent receives notifications. It may still refuse messages.
+    pub(super) fn is_reachable(self) -> bool {
+        matches!(self, Self::Online | Self::Idle | Self::Busy)
+    }
+}
+
+/// The run status of an agent in the gateway's own process.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct RunStatus {
+    /// The number of restarts.
+    restarts: u64,
+    /// The time of the next start, if the agent waits for one.
+    starts_at: Option<Instant>,
+    /// The reason of the last exit.
+    last_exit: Option<String>,
+}
+
+impl RunStatus {
+    /// Records that the agent started.
+    pub(super) fn on_started(&mut self) {
+        self.restarts += u64::from(self.starts_at.take().is_some());
+    }
+
+    /// Records that the agent ended, and when it restarts.
+    pub(super) fn on_exit(&mut self, reason: &str, starts_at: Instant) {
+        self.starts_at = Some(starts_at);
+        self.last_exit = Some(reason.chars().take(MAX_REASON_CHARS).collect());
+    }
+
+    /// Returns the status for lists of agents. With `with_reason`, includes the reason of the last exit.
+    pub(super) fn to_json(&self, now: Instant, with_reason: bool) -> Value {
+        let mut status = json!({"restarts": self.restarts});
+        if let Some(at) = self.starts_at {
+            let remaining_ms = at.saturating_duration_since(now).as_millis();
+            status["startsInMs"] = u64::try_from(remaining_ms).unwrap_or(u64::MAX).into();
+        }
+        if let Some(reason) = self.last_exit.as_ref().filter(|_| with_reason) {
+            status["lastExit"] = reason.as_str().into();
+        }
+        status
+    }
+}
+
+/// Validates an agent's name. Names appear in lists, paths and targets.
+///
+/// # Errors
+/// 2005 for an invalid name, 5004 for a reserved one.
+pub(super) fn validate_agent_name(name: &str) -> Result<(), (ErrorCode, String)> {
+    if !sessions::is_agent_name(name) {
+        let message = "invalid agent name; use 1 to 64 letters, digits, `-`, `_` and `.`, a letter, a digit or `_` first, and no dot last";
+        return Err((ErrorCode::InvalidContent, message.to_owned()));
+    }
+    if RESERVED.contains(&name) || name.starts_with(CLIENT_ID_PREFIX) {
+        let message = format!("the name `{name}` is reserved; choose another name");
+        return Err((ErrorCode::PermissionDenied, message));
+    }
+    Ok(())
+}
+
+/// Validates a name that a client chose, as [`validate_agent_name`] does. Readers see the name beside the text of their own
+/// tools, so it must not read as a marker or a role.
+///
+/// # Errors
+/// 2005 for an invalid name, 5004 for a reserved one.
+pub(super) fn validate_client_name(name: &str) -> Result<(), (ErrorCode, String)> {
+    validate_agent_name(name)?;
+    match imitates_marker(name) {
+        true => {
+            let message =
+                format!("the name `{name}` reads as a marker or a role; choose another name");
+            Err((ErrorCode::PermissionDenied, message))
+        }
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn h_30_parses_every_status_and_active_as_online() {
+        assert_eq!(Status::from_name("Active"), Some(Status::Online));
+        for status in Status::ALL {
+            assert_eq!(Status::from_name(status.as_str()), Some(status));
+        }
+        assert_eq!(Status::from_name("asleep"), None);
+    }
+}
