@@ -133,7 +133,7 @@ const MAX_WAIT_MS: u64 = 3_600_000;
 const MAX_BYTES: u64 = 16 << 20;
 
 /// Example messages.
-pub(super) const EXAMPLES: [&str; 5] = [
+const EXAMPLES: [&str; 5] = [
     "echo hello",
     "stream 20 5",
     "ask which colour",
@@ -143,7 +143,7 @@ pub(super) const EXAMPLES: [&str; 5] = [
 
 /// Returns the script for the text of `input`. A colon may follow the command. An unknown command echoes the text, as
 /// does the answer to `ask` and `auth`.
-pub(super) fn script(input: &RunInput) -> Script {
+fn script(input: &RunInput) -> Script {
     let input_text = message_text(input);
     let (command_name, rest) = input_text
         .split_once([' ', '\n'])
@@ -206,7 +206,7 @@ pub(super) fn script(input: &RunInput) -> Script {
 }
 
 /// Returns the script for the rest of the run with this name.
-pub(super) fn resume_script(run: &str) -> Option<Script> {
+fn resume_script(run: &str) -> Option<Script> {
     let remaining_ms = run.strip_prefix(RUN)?.parse().ok()?;
     Some(Script::new(
         [
@@ -321,7 +321,7 @@ fn usage_metadata() -> HashMap<String, Value> {
 }
 
 /// A step of a script.
-pub(super) enum Step {
+enum Step {
     /// Waits.
     Wait(Duration),
     /// Waits until the run is stopped.
@@ -331,18 +331,18 @@ pub(super) enum Step {
 }
 
 /// The steps of a run and its outcome. The iterator creates steps lazily, so that a long script needs little memory.
-pub(super) struct Script {
-    pub(super) steps: Box<dyn Iterator<Item = Step> + Send>,
-    pub(super) outcome: Outcome,
+struct Script {
+    steps: Box<dyn Iterator<Item = Step> + Send>,
+    outcome: Outcome,
 }
 
 impl Script {
     /// Creates a script without steps.
-    pub(super) fn end(outcome: Outcome) -> Self {
+    fn end(outcome: Outcome) -> Self {
         Self::new([], outcome)
     }
 
-    pub(super) fn new<I>(steps: I, outcome: Outcome) -> Self
+    fn new<I>(steps: I, outcome: Outcome) -> Self
     where
         I: IntoIterator<Item = Step>,
         I::IntoIter: Send + 'static,
@@ -354,7 +354,7 @@ impl Script {
     }
 
     /// Prepends a step.
-    pub(super) fn after(self, first: Step) -> Self {
+    fn after(self, first: Step) -> Self {
         Self {
             steps: Box::new(std::iter::once(first).chain(self.steps)),
             outcome: self.outcome,
@@ -363,17 +363,17 @@ impl Script {
 }
 
 /// Reports that the run continues.
-pub(super) fn working() -> Step {
+fn working() -> Step {
     Step::ExecutionEvent(ExecutionEvent::Working(None))
 }
 
 /// Reports a whole artifact.
-pub(super) fn artifact(id: &str, parts: Vec<Part>) -> Step {
+fn artifact(id: &str, parts: Vec<Part>) -> Step {
     artifact_chunk(id, parts, false, true)
 }
 
 /// Reports an artifact or a chunk.
-pub(super) fn artifact_chunk(id: &str, parts: Vec<Part>, append: bool, last_chunk: bool) -> Step {
+fn artifact_chunk(id: &str, parts: Vec<Part>, append: bool, last_chunk: bool) -> Step {
     Step::ExecutionEvent(ExecutionEvent::Artifact {
         artifact: Artifact {
             artifact_id: id.to_owned(),
@@ -389,7 +389,7 @@ pub(super) fn artifact_chunk(id: &str, parts: Vec<Part>, append: bool, last_chun
 }
 
 /// Creates a text part.
-pub(super) fn text_parts(text: impl Into<String>) -> Vec<Part> {
+fn text_parts(text: impl Into<String>) -> Vec<Part> {
     vec![Part::text(text)]
 }
 

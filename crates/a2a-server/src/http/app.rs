@@ -125,13 +125,13 @@ pub const PAGE_HEADER: (&str, &str) = ("x-requested-with", "remote-agent");
 
 /// The query of a list of tasks.
 #[derive(Debug, Deserialize)]
-pub(super) struct ListQuery {
+struct ListQuery {
     /// The field `next` of the previous response.
     after: Option<String>,
 }
 
 /// Lists the tasks of all clients, the last changed first.
-pub(super) async fn tasks(
+async fn tasks(
     State(operator): State<Arc<Operator>>,
     Query(query): Query<ListQuery>,
     headers: HeaderMap,
@@ -183,10 +183,7 @@ pub(super) async fn tasks(
 }
 
 /// Returns a task of any client with its messages and artifacts.
-pub(super) async fn task(
-    State(operator): State<Arc<Operator>>,
-    Path(id): Path<String>,
-) -> Response {
+async fn task(State(operator): State<Arc<Operator>>, Path(id): Path<String>) -> Response {
     match operator.service.task(&id).await {
         Ok(record) => {
             let headers = [(header::CACHE_CONTROL, "no-store")];
@@ -201,7 +198,7 @@ pub(super) async fn task(
 }
 
 /// Cancels a task of any client.
-pub(super) async fn cancel(
+async fn cancel(
     State(operator): State<Arc<Operator>>,
     headers: HeaderMap,
     Path(id): Path<String>,
@@ -216,7 +213,7 @@ pub(super) async fn cancel(
 }
 
 /// Deletes a task of any client.
-pub(super) async fn delete(
+async fn delete(
     State(operator): State<Arc<Operator>>,
     headers: HeaderMap,
     Path(id): Path<String>,
@@ -262,12 +259,12 @@ pub fn task_json(task: &Summary) -> Value {
 }
 
 /// Responds with 200 while the process runs.
-pub(super) async fn alive() -> Response {
+async fn alive() -> Response {
     Json(json!({"status": "ok"})).into_response()
 }
 
 /// Responds with 200 if the executor and the store are ready, else with 503 and the cause.
-pub(super) async fn ready(State(operator): State<Arc<Operator>>) -> Response {
+async fn ready(State(operator): State<Arc<Operator>>) -> Response {
     match operator.service.ready().await {
         Ok(()) => Json(json!({"status": "ok"})).into_response(),
         Err(error) => {
@@ -278,7 +275,7 @@ pub(super) async fn ready(State(operator): State<Arc<Operator>>) -> Response {
 }
 
 /// Responds with the metrics in the text format of Prometheus.
-pub(super) async fn metrics(State(operator): State<Arc<Operator>>) -> Response {
+async fn metrics(State(operator): State<Arc<Operator>>) -> Response {
     let content_type = [(header::CONTENT_TYPE, CONTENT_TYPE)];
     (content_type, operator.service.metrics().text()).into_response()
 }
@@ -290,7 +287,7 @@ const MAX_TEXT_CHARS: usize = 20_000;
 const MAX_ITEMS: usize = 100;
 
 /// Adds the messages and artifacts to the JSON of a task. Files are named with their sizes, without their contents.
-pub(super) fn json(mut task: Value, record: &TaskRecord) -> Value {
+fn json(mut task: Value, record: &TaskRecord) -> Value {
     let status = &record.task.status;
     let history = record.task.history.iter().flatten();
     // The history lacks the message of the current status.

@@ -173,7 +173,7 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
 
 /// The versions whose fields a card has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum CardFormat {
+enum CardFormat {
     /// The fields of both versions, for the well-known path. Clients of 1.0 read `supportedInterfaces` (A2A 1.0
     /// §8.3.2).
     Both,
@@ -184,15 +184,15 @@ pub(super) enum CardFormat {
 }
 
 /// The data of a card.
-pub(super) struct CardContent<'a> {
-    pub(super) facts: &'a CardFacts,
+struct CardContent<'a> {
+    facts: &'a CardFacts,
     /// The URL of the server, without a slash at the end.
-    pub(super) base: &'a str,
-    pub(super) agents: &'a [Agent],
+    base: &'a str,
+    agents: &'a [Agent],
     /// Whether requests need a bearer token.
-    pub(super) bearer: bool,
+    bearer: bool,
     /// Whether the card shows the agents' own skills.
-    pub(super) detailed: bool,
+    detailed: bool,
 }
 
 impl CardContent<'_> {
@@ -200,7 +200,7 @@ impl CardContent<'_> {
     ///
     /// # Errors
     /// The agent no longer exists.
-    pub(super) fn write(&self, agent: Option<&str>, format: CardFormat) -> Result<Value, A2aError> {
+    fn write(&self, agent: Option<&str>, format: CardFormat) -> Result<Value, A2aError> {
         let facts = self.facts;
         let mut card = Map::new();
         let (name, description, base, skills) = match agent {

@@ -143,11 +143,7 @@ async fn answer(
 }
 
 /// Parses the parameters of an operation.
-pub(crate) fn call(
-    operation: Operation,
-    dialect: Dialect,
-    mut params: Fields,
-) -> Result<Call, A2aError> {
+fn call(operation: Operation, dialect: Dialect, mut params: Fields) -> Result<Call, A2aError> {
     let params = &mut params;
     let is_v1_0 = dialect == Dialect::V1_0;
     // 0.3 has other names for the id of a task and of a push notification configuration.
@@ -189,7 +185,7 @@ pub(crate) fn call(
 }
 
 /// Returns whether the answer of a method is a stream.
-pub(crate) fn is_stream(method: &str) -> bool {
+fn is_stream(method: &str) -> bool {
     let operation = Operation::from_method(method).map(|(_, operation)| operation);
     matches!(
         operation,
@@ -198,7 +194,7 @@ pub(crate) fn is_stream(method: &str) -> bool {
 }
 
 /// Returns the error of an unknown method.
-pub(crate) fn unknown_method(name: &str) -> A2aError {
+fn unknown_method(name: &str) -> A2aError {
     let name: String = name.chars().take(64).collect();
     A2aError::new(
         ErrorReason::MethodNotFound,
@@ -246,7 +242,7 @@ impl<'a, T> Success<'a, T> {
 }
 
 /// A request.
-pub(crate) struct Request {
+struct Request {
     /// `None` for a notification, which gets no answer.
     pub(crate) id: Option<Id>,
     pub(crate) method: String,

@@ -15,10 +15,10 @@ use a2a::A2aError;
 use a2a::v1_0::{Message, Part, TaskState};
 use base::json::encoded_bytes;
 use base::panics::catch_async;
-pub(super) use persist::WriteError;
 use tokio::sync::mpsc::Receiver;
 use tokio::time::{Instant, sleep, sleep_until};
 
+pub(super) use self::persist::WriteError;
 use super::active_task::{ActiveTask, Running, TaskEnd, lost};
 use super::core::{Core, to_a2a_error};
 use super::quota::ValuePermit;
@@ -465,7 +465,7 @@ impl TaskRunner {
 
 impl TaskRunner {
     /// Runs the task. A panic fails only this task.
-    pub(in crate::service) async fn run_to_end(self, waiting: QueueTicket, request: RunRequest) {
+    pub(super) async fn run_to_end(self, waiting: QueueTicket, request: RunRequest) {
         let (core, active) = (self.core.clone(), self.active.clone());
         let id = self.record.task.id.clone();
         if let Err(error) = catch_async(Box::pin(self.run(waiting, request))).await {
@@ -493,11 +493,7 @@ impl TaskRunner {
 impl Core {
     /// Marks a task as failed, unless it is terminal or waits for the client. If this panics too, the next recovery finds
     /// the task.
-    pub(in crate::service) async fn end_panicked(
-        self: &Arc<Self>,
-        task_id: &str,
-        active: &Arc<ActiveTask>,
-    ) {
+    pub(super) async fn end_panicked(self: &Arc<Self>, task_id: &str, active: &Arc<ActiveTask>) {
         let current = self.active_tasks.get(task_id);
         if current.is_some_and(|current| Arc::ptr_eq(&current, active)) {
             let ended = async {

@@ -23,18 +23,14 @@ use super::{StoreError, body};
 use crate::task_record::TaskRecord;
 
 mod database;
-mod lock;
 mod queries;
-mod salvage;
 mod store;
 mod tasks;
 mod writer;
 
-pub use lock::{Holder, holder};
-pub use salvage::{check, export};
+pub use database::{Holder, check, export, holder};
 
-use database::SqlError;
-use lock::DirectoryLock;
+use database::{DirectoryLock, SqlError};
 use tasks::DeletedTask;
 use writer::{Command, LastError, WriteJob, Writer};
 

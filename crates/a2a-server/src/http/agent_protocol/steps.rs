@@ -225,25 +225,6 @@ impl StepBudget {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    #[test]
-    fn steps_above_the_limit_are_refused() {
-        let task = json!({"id": "1", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}});
-        let step: Task = serde_json::from_value(task).unwrap();
-        let size = encoded_bytes(&step);
-        let mut budget = StepBudget::new(2 * size);
-        assert!(budget.spend(&step).is_ok() && budget.spend(&step).is_ok());
-        let refused = budget.spend(&step).unwrap_err().error;
-        assert_eq!(refused.reason, ErrorReason::ResourceExhausted);
-        let mut budget = StepBudget::new(size - 1);
-        assert!(budget.spend(&step).is_ok(), "the first step always fits");
-    }
-}
-
 /// The default number of items on a page.
 const DEFAULT_PAGE_SIZE: usize = 10;
 
@@ -307,50 +288,11 @@ impl PageQuery {
     }
 }
 
-#[cfg(test)]
-mod pages_tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    fn parse(query: &str) -> Result<PageQuery, Failure> {
-        let request = http::Request::get(format!("/ap/v1/agent/tasks?{query}"));
-        PageQuery::parse(&request.body(()).unwrap().into_parts().0)
-    }
-
-    #[test]
-    fn page_has_its_items_and_the_totals() {
-        let page = parse("page_size=2&current_page=2").unwrap();
-        let items = page.items(&[1, 2, 3]);
-        let shown = page.page("tasks", items.iter().map(|item| json!(item)).collect(), 3);
-        let pagination =
-            json!({"total_items": 3, "total_pages": 2, "current_page": 2, "page_size": 2});
-        assert_eq!(shown, json!({"tasks": [3], "pagination": pagination}));
-    }
-
-    #[test]
-    fn page_after_the_last_is_empty() {
-        let page = parse("current_page=18446744073709551615").unwrap();
-        assert!(page.items(&[1]).is_empty());
-    }
-
-    #[test]
-    fn refuses_numbers_out_of_range() {
-        for query in [
-            "page_size=0",
-            "page_size=101",
-            "current_page=-1",
-            "page_size=x",
-        ] {
-            assert!(parse(query).is_err(), "{query}");
-        }
-    }
-}
-
 /// The metadata key of a part for the id of the uploaded file.
-pub(super) const ARTIFACT_ID: &str = "openclaw-remote-agent/artifact";
+const ARTIFACT_ID: &str = "openclaw-remote-agent/artifact";
 
 /// The metadata key of a part for the path that the client gave the file.
-pub(super) const RELATIVE_PATH: &str = "openclaw-remote-agent/relative-path";
+const RELATIVE_PATH: &str = "openclaw-remote-agent/relative-path";
 
 /// An artifact of a step, or an uploaded file.
 pub(super) struct ArtifactFile<'a> {
@@ -448,7 +390,7 @@ pub(super) fn step_of_artifact(artifact: &str) -> Option<&str> {
 
 /// Returns the artifacts that the agent created in a step. Consecutive texts form one artifact, because a streamed text
 /// arrives in several parts.
-pub(super) fn agent_artifacts(step: &Task) -> Vec<ArtifactFile<'_>> {
+fn agent_artifacts(step: &Task) -> Vec<ArtifactFile<'_>> {
     let artifacts = step.artifacts.iter().flatten().enumerate();
     let artifacts = artifacts.flat_map(|(index, artifact)| {
         let is_text = |part: &Part| part.as_text().is_some() && part.filename.is_none();
@@ -497,4 +439,56 @@ fn text(part: &Part, key: &str) -> Option<String> {
         .get(key)?
         .as_str()
         .map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn steps_above_the_limit_are_refused() {
+        let task = json!({"id": "1", "contextId": "c", "status": {"state": "TASK_STATE_WORKING"}});
+        let step: Task = serde_json::from_value(task).unwrap();
+        let size = encoded_bytes(&step);
+        let mut budget = StepBudget::new(2 * size);
+        assert!(budget.spend(&step).is_ok() && budget.spend(&step).is_ok());
+        let refused = budget.spend(&step).unwrap_err().error;
+        assert_eq!(refused.reason, ErrorReason::ResourceExhausted);
+        let mut budget = StepBudget::new(size - 1);
+        assert!(budget.spend(&step).is_ok(), "the first step always fits");
+    }
+
+    fn parse(query: &str) -> Result<PageQuery, Failure> {
+        let request = http::Request::get(format!("/ap/v1/agent/tasks?{query}"));
+        PageQuery::parse(&request.body(()).unwrap().into_parts().0)
+    }
+
+    #[test]
+    fn page_has_its_items_and_the_totals() {
+        let page = parse("page_size=2&current_page=2").unwrap();
+        let items = page.items(&[1, 2, 3]);
+        let shown = page.page("tasks", items.iter().map(|item| json!(item)).collect(), 3);
+        let pagination =
+            json!({"total_items": 3, "total_pages": 2, "current_page": 2, "page_size": 2});
+        assert_eq!(shown, json!({"tasks": [3], "pagination": pagination}));
+    }
+
+    #[test]
+    fn page_after_the_last_is_empty() {
+        let page = parse("current_page=18446744073709551615").unwrap();
+        assert!(page.items(&[1]).is_empty());
+    }
+
+    #[test]
+    fn refuses_numbers_out_of_range() {
+        for query in [
+            "page_size=0",
+            "page_size=101",
+            "current_page=-1",
+            "page_size=x",
+        ] {
+            assert!(parse(query).is_err(), "{query}");
+        }
+    }
 }
