@@ -356,7 +356,7 @@ fn flush(all: &mut Vec<Value>, text: &mut String) {
 }
 
 #[cfg(test)]
-mod task_detail_tests {
+mod detail_tests {
     use super::*;
 
     #[test]

@@ -15,7 +15,6 @@ mod lease;
 mod listing;
 mod pubsub;
 mod queue;
-mod scripts;
 mod tasks;
 
 #[cfg(all(test, feature = "real"))]
@@ -39,11 +38,10 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 
 pub use self::address::{DEFAULT_LEASE, DEFAULT_PREFIX, Options};
-use self::connection::RedisConnection;
+use self::connection::{RedisConnection, Scripts};
 use self::lease::RecoveryState;
 use self::pubsub::{PubSubListener, SubscriptionRequest};
 use self::queue::{Notifiers, ReleasedSlot};
-use self::scripts::Scripts;
 use super::task_events::TaskEvents;
 use super::{
     Budget, Context, Filter, QueueTicket, Retention, StoreError, Summary, SummaryPage, TaskStore,
