@@ -35,8 +35,7 @@ mod retry;
 mod tests;
 
 use delivery_queue::QueueCapacity;
-use dispatcher::ClientCancellations;
-use dispatcher::{Incoming, PushDispatcher};
+use dispatcher::{ClientCancellations, Incoming, PushDispatcher};
 use notification::PushPayload;
 use retry::RetryPolicy;
 

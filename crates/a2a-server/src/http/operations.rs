@@ -1,5 +1,5 @@
-//! The operations of the protocol, independent of binding and version, and the JSON of their answers for each version. A
-//! list is streamed with one task in memory at a time.
+//! The operations of the protocol, independent of binding and version, and the JSON of their answers for each version.
+//! A list is streamed with one task in memory at a time.
 
 use a2a::v0_3::as_v0_3;
 use a2a::v1_0::{ListTasksRequest, SendMessageResponse, Task, TaskPushNotificationConfig};

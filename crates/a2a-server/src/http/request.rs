@@ -1,5 +1,5 @@
-//! Reads the parts of a request that both bindings have: its principal, agent, protocol version (A2A 1.0 §3.6) and body.
-//! Compares entity tags (RFC 9110 §8.8.3, §13.1.2).
+//! Reads the parts of a request that both bindings have: its principal, agent, protocol version (A2A 1.0 §3.6) and
+//! body. Compares entity tags (RFC 9110 §8.8.3, §13.1.2).
 
 use std::borrow::Cow;
 use std::error::Error as _;
@@ -7,8 +7,7 @@ use std::error::Error as _;
 use a2a::http::VERSION_HEADER;
 use a2a::{A2aError, ErrorReason};
 use axum::body::Body;
-use base::json;
-use base::json::{JsonErrorKind, Limits};
+use base::json::{self, JsonErrorKind, Limits};
 use base::text::first_chars;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

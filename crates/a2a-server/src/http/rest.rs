@@ -11,8 +11,7 @@ use http::request::Parts;
 use serde_json::{Map, Value};
 
 use super::error::Failure;
-use super::operations::{self, Answer, Call};
-use super::operations::{DialectAnswer, json};
+use super::operations::{self, Answer, Call, DialectAnswer, json};
 use super::request_log::RequestLog;
 use super::sse::{self, Binding};
 use super::{App, request};

@@ -1,5 +1,5 @@
-//! JSON-RPC 2.0 of both versions (A2A 1.0 §9, A2A 0.3 §7): the envelope of requests and responses, and the parameters of
-//! the methods.
+//! JSON-RPC 2.0 of both versions (A2A 1.0 §9, A2A 0.3 §7): the envelope of requests and responses, and the parameters
+//! of the methods.
 
 use a2a::http::JSON;
 use a2a::parse_request::Fields;
@@ -17,13 +17,11 @@ use serde_json::{Map, Value};
 
 use super::access_control::Principal;
 use super::error::Failure;
-use super::operations::Answer;
-use super::operations::{DialectAnswer, json};
+use super::operations::{self, Answer, Call, DialectAnswer, json};
 use super::request_log::RequestLog;
 use super::sse::Binding;
-use super::{App, error, operations, request, sse};
+use super::{App, error, request, sse};
 use crate::call_context::{CallContext, Version};
-use crate::http::operations::Call;
 
 /// Handles a request.
 pub(crate) async fn serve(app: &App, parts: Parts, body: Body, agent: Option<String>) -> Response {

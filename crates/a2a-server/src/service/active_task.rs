@@ -1,5 +1,5 @@
-//! The tasks that this process runs or queues, and their runs. The task runner polls a run of the executor within its own
-//! tokio task, so that an event wakes no other task. A panic of the executor fails only this run.
+//! The tasks that this process runs or queues, and their runs. The task runner polls a run of the executor within its
+//! own tokio task, so that an event wakes no other task. A panic of the executor fails only this run.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};

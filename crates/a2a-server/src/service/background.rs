@@ -1,5 +1,5 @@
-//! Background work and the shutdown that ends it: recovery of tasks, cancel requests from other servers, and deletion of
-//! old tasks.
+//! Background work and the shutdown that ends it: recovery of tasks, cancel requests from other servers, and deletion
+//! of old tasks.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,5 +1,5 @@
-//! Limits of each client: the number of its unfinished tasks, and the memory of the JSON values of its messages. A parsed
-//! value takes up to 300 times the memory of its text, so limits on bytes of text alone do not bound memory.
+//! Quotas: the number of each client's unfinished tasks, and the memory of the JSON values of messages. A parsed value
+//! takes up to 300 times the memory of its text, so limits on bytes of text alone do not bound memory.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Bound::{Excluded, Included, Unbounded};

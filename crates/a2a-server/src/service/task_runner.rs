@@ -1,8 +1,8 @@
 //! The work on one task, from a message to a terminal or interrupted state.
 //!
 //! One tokio task owns the record and the run. It stores every event before clients receive it. The first terminal
-//! status that the store accepts is final: a canceled task stays canceled whatever the run reports later. A panic of the
-//! work fails only its task.
+//! status that the store accepts is final: a canceled task stays canceled whatever the run reports later. A panic of
+//! the work fails only its task.
 
 mod persist;
 mod start;

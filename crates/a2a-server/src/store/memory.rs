@@ -16,9 +16,8 @@ use futures_util::future::{self, BoxFuture};
 use super::task_events::TaskEvents;
 use super::{
     Budget, Context, Filter, QueueTicket, Retention, StoreError, Summary, SummaryPage, TaskStore,
-    TaskSubscription, body, enqueue,
+    TaskSubscription, Usage, body, enqueue, length, oldest,
 };
-use super::{Usage, length, oldest};
 use crate::call_context::Version;
 use crate::task_record::{TaskChange, TaskRecord, is_interrupted};
 

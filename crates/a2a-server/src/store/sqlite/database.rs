@@ -1,5 +1,6 @@
-//! The database and its directory: connections, the conversion of SQLite's errors, and the lock that reserves the directory
-//! for one server. Checks a database, and exports the readable tasks of a damaged one, while a server may use it.
+//! The database and its directory: connections, the conversion of SQLite's errors, and the lock that reserves the
+//! directory for one server. Checks a database, and exports the readable tasks of a damaged one, while a server may use
+//! it.
 
 use std::collections::BTreeSet;
 use std::fs::{File, TryLockError};
