@@ -1,35 +1,27 @@
 //! The HTTP layer: JSON-RPC and HTTP+JSON of both versions, event streams, agent cards, and the operator's page.
 //!
-//! - `dispatch` passes a request by its `route` to `rpc`, `rest` or `card`.
+//! - `dispatch` passes a request by its path to `rpc`, `rest` or `card`.
 //! - `rpc` and `rest` parse a call of `operations` and write its answer: 1.0 with the official types, 0.3 with [`a2a::v0_3`].
+//!   What both read of a request is in `request`.
 //! - `agent_protocol` serves the endpoints of the Agent Protocol.
-//! - `sse` writes streams, `list` pages of tasks, and `error` error responses.
-//! - [`app`] adds the operator's page and [`api`], and applies [`access_control`] to all routes.
+//! - `sse` writes streams, and `error` error responses.
+//! - [`app`] adds the operator's page and API, and applies [`access_control`] to all routes.
 //!
 //! The crate `http_server` accepts the connections and limits the requests.
 
 pub mod access_control;
 mod agent_protocol;
-pub mod api;
 pub mod app;
-pub(crate) mod body;
 mod card;
 pub mod clients;
 mod dispatch;
-mod envelope;
 pub mod error;
-mod etag;
-mod list;
 pub(crate) mod operations;
 mod request;
 pub(crate) mod request_log;
 mod rest;
-mod route;
 mod rpc;
 mod sse;
-mod task_detail;
-mod version;
-mod write;
 
 #[cfg(test)]
 mod testing;

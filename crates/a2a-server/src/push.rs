@@ -26,20 +26,17 @@ use crate::task_record::{TaskChange, TaskRecord};
 use a2a::{A2aError, ErrorReason};
 use base::environment::Environment;
 
-mod clients;
 mod delivery_queue;
 mod dispatcher;
 mod notification;
-mod payload;
 mod retry;
 
 #[cfg(test)]
 mod tests;
 
-use clients::ClientCancellations;
 use delivery_queue::QueueCapacity;
-use dispatcher::{Incoming, PushDispatcher};
-use payload::PushPayload;
+use dispatcher::{ClientCancellations, Incoming, PushDispatcher};
+use notification::PushPayload;
 use retry::RetryPolicy;
 
 /// Posts notifications. The implementation checks the address policy again for every connection.

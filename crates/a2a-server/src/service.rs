@@ -17,46 +17,36 @@ use crate::store::{Cursor, Filter, TaskStore};
 use a2a::{A2aError, ErrorReason};
 use base::environment::Environment;
 
-mod accepted_media_types;
 mod active_task;
 mod agents;
 mod background;
 mod cancel;
-mod clients;
 mod core;
 mod dedup;
-mod delegation;
-mod operator;
-mod page;
 mod pushes;
+mod quota;
 mod run_slots;
-mod running;
 mod send;
-mod shutdown;
 mod status;
 mod submit;
-mod task_quota;
 mod task_runner;
-mod updates;
 mod validate;
-mod value_quota;
 mod view;
 
 pub use self::agents::AGENT;
 use self::agents::AgentList;
-pub use self::page::TaskPage;
-pub use self::shutdown::Closed;
+pub use self::background::Closed;
 pub use self::status::{
     CLIENT_REMOVED, INTERRUPTED, NO_ROOM, REASON, STORE, TIMEOUT, TOO_LARGE, UNANSWERED,
 };
 pub use self::task_runner::DELEGATION;
+pub use self::view::TaskPage;
 pub use crate::settings::{ServiceLimits, Settings};
 
 use self::active_task::CancelReason;
 use self::cancel::canceled;
 use self::core::{Core, to_a2a_error};
-use self::updates::updates;
-use self::view::View;
+use self::view::{View, updates};
 
 /// The default page size (A2A 1.0 §3.1.4).
 const DEFAULT_PAGE_SIZE: i32 = 50;

@@ -3,30 +3,29 @@
 //! When a method returns `Ok`, the store has the change: in memory until the process ends, in SQLite across crashes, in
 //! Redis for all servers that share it. The server shows a change to clients only after the store has it.
 
-use std::time::Duration;
-
-use a2a::v1_0::TaskPushNotificationConfig;
-use base::keyed_semaphore::KeyedSemaphore;
-use chrono::{DateTime, Utc};
-use futures_util::future::{self, BoxFuture};
-use futures_util::stream::{self, BoxStream};
-use futures_util::{FutureExt as _, StreamExt as _};
-
-use crate::call_context::Version;
-use crate::task_record::{TaskChange, TaskRecord};
-
 pub(crate) mod body;
-#[cfg(test)]
-pub(crate) mod conformance;
 pub mod memory;
 pub mod redis;
 pub mod sqlite;
 mod summary;
 pub mod task_events;
-mod usage;
 
-pub use summary::{Cursor, CursorError, Filter, Summary, SummaryPage};
-pub(crate) use summary::{Phase, StatusChange, SummaryChange, parse_state, state_name};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2a::v1_0::TaskPushNotificationConfig;
+use base::keyed_semaphore::KeyedSemaphore;
+use chrono::{DateTime, Utc};
+use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
+use futures_util::{FutureExt as _, StreamExt as _, future, stream};
+use parking_lot::Mutex;
+
+pub use self::summary::{Cursor, CursorError, Filter, Summary, SummaryPage};
+pub(crate) use self::summary::{Phase, StatusChange, SummaryChange, parse_state, state_name};
+use crate::call_context::Version;
+use crate::task_record::{TaskChange, TaskRecord};
 
 /// Stores tasks, contexts and push notification configurations.
 pub trait TaskStore: Send + Sync + 'static {
@@ -278,3 +277,68 @@ pub enum StoreError {
     #[error("{0}")]
     Damaged(String),
 }
+
+/// The bytes of all tasks, by client, for stores of a single process. Clones share it.
+#[derive(Debug, Clone, Default)]
+struct Usage(Arc<Mutex<Counts>>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    by_owner: HashMap<String, u64>,
+    total: u64,
+}
+
+impl Usage {
+    /// Adds `more` bytes to the count of a client. A negative value subtracts.
+    fn add(&self, owner: &str, more: i64) {
+        let mut counts = self.0.lock();
+        counts.total = counts.total.saturating_add_signed(more);
+        match counts.by_owner.get_mut(owner) {
+            Some(bytes) => {
+                *bytes = bytes.saturating_add_signed(more);
+                if *bytes == 0 {
+                    counts.by_owner.remove(owner);
+                }
+            }
+            None if more > 0 => {
+                counts
+                    .by_owner
+                    .insert(owner.to_owned(), more.unsigned_abs());
+            }
+            None => {}
+        }
+    }
+
+    /// Returns how many bytes a client has to free for `more` bytes within `budget`; `None` if that does not suffice.
+    fn shortfall(&self, owner: &str, more: u64, budget: &Budget) -> Option<u64> {
+        let counts = self.0.lock();
+        let own = counts.by_owner.get(owner).copied().unwrap_or_default();
+        budget.shortfall(own, counts.total, more)
+    }
+}
+
+/// Converts a length for [`Usage::add`].
+fn length(bytes: usize) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+/// Returns the ids of the first `tasks`, given as id and size, that have `bytes` together. Returns no ids if all tasks
+/// have fewer bytes.
+fn oldest<E>(
+    tasks: impl IntoIterator<Item = Result<(String, i64), E>>,
+    bytes: u64,
+) -> Result<Vec<String>, E> {
+    let (mut ids, mut found) = (Vec::new(), 0_u64);
+    for task in tasks {
+        let (id, size) = task?;
+        ids.push(id);
+        found = found.saturating_add_signed(size);
+        if found >= bytes {
+            return Ok(ids);
+        }
+    }
+    Ok(Vec::new())
+}
+
+#[cfg(test)]
+pub(crate) mod conformance;

@@ -9,8 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a_server::http::api::Operator;
-use a2a_server::http::app;
+use a2a_server::http::app::{self, Operator};
 use a2a_server::http::{self as wire, App, CardFacts, Router};
 use a2a_server::service::{Closed, Service, ServiceComponents};
 use a2a_server::settings::Settings;

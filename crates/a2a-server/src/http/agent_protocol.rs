@@ -4,9 +4,7 @@
 //! twice, and a client sees the same work over both protocols. Only tasks without a step, and uploaded files that are
 //! not yet part of a step, are stored separately, in memory (`drafts`).
 
-mod artifacts;
 mod drafts;
-mod pages;
 mod steps;
 
 use std::collections::HashMap;
@@ -24,12 +22,11 @@ use http::request::Parts;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use self::artifacts::ArtifactFile;
 use self::drafts::{Draft, Drafts, Input, Upload};
-use self::pages::PageQuery;
-use self::steps::StepBudget;
+
+use self::steps::{ArtifactFile, PageQuery, StepBudget};
 use super::error::{self, Failure};
-use super::{App, Router, body, request};
+use super::{App, Router, request};
 use crate::call_context::{CallContext, Version};
 use crate::store::{Filter, Summary};
 
@@ -217,7 +214,7 @@ impl AgentProtocol {
 
     /// Reads the input in the body, which may be empty.
     async fn input(&self, call: &Call, body: Body) -> Result<InputBody, Failure> {
-        let bytes = body::read_optional(&self.app, &call.parts, body).await?;
+        let bytes = request::read_optional_body(&self.app, &call.parts, body).await?;
         if bytes.is_empty() {
             return Ok(InputBody::default());
         }
@@ -354,10 +351,10 @@ impl AgentProtocol {
 
     /// Reads the file of a multipart form, and the field `relative_path` if it is present.
     async fn upload(&self, parts: &Parts, body: Body) -> Result<Upload, Failure> {
-        let bytes = body::read_any(&self.app, parts, body).await?;
+        let bytes = request::read_any_body(&self.app, parts, body).await?;
         let mut form = Request::new(Body::from(bytes));
         *form.headers_mut() = parts.headers.clone();
-        // `body::read_any` has checked the size.
+        // `request::read_any_body` has checked the size.
         DefaultBodyLimit::disable().apply(&mut form);
         let invalid = |text: String| invalid_input("body", format!("cannot read the form: {text}"));
         let form = Multipart::from_request(form, &()).await;
@@ -396,11 +393,11 @@ impl AgentProtocol {
             return Ok(ArtifactFile::from(file.clone()).into_response());
         }
         let find_in = |step: &Task| {
-            let mut artifacts = artifacts::from_step(step).into_iter();
+            let mut artifacts = steps::artifacts_of(step).into_iter();
             let found = artifacts.find(|found| *found.id == *artifact_id);
             found.map(ArtifactFile::into_response)
         };
-        if let Some(step) = artifacts::parse_step_id(&artifact_id) {
+        if let Some(step) = steps::step_of_artifact(&artifact_id) {
             let step = self.load(&call, step).await?;
             let found = step.as_ref().and_then(find_in);
             return found.ok_or_else(|| not_found("artifact"));
@@ -470,7 +467,7 @@ impl AgentProtocol {
             };
             budget.spend(&step)?;
             first.get_or_insert_with(|| (steps::input(&step), steps::additional_input(&step)));
-            artifacts.extend(artifacts::from_step(&step).iter().map(ArtifactFile::json));
+            artifacts.extend(steps::artifacts_of(&step).iter().map(ArtifactFile::json));
         }
         let uploads = draft.into_iter().flat_map(|draft| &draft.files);
         artifacts.extend(uploads.map(Upload::json));

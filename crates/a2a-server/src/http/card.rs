@@ -1,25 +1,23 @@
 //! Agent cards (A2A 1.0 §4.4 and §8, A2A 0.3 §5.5). The server builds them from the current agents for each request.
 
-mod content;
-
-use a2a::http::JSON;
 use std::time::Duration;
 
+use a2a::http::JSON;
+use a2a::{A2aError, Dialect, ErrorReason};
 use axum::body::Body;
 use axum::response::Response;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LAST_MODIFIED, VARY};
 use http::request::Parts;
 use http::{HeaderValue, StatusCode};
-use serde_json::Value;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Map, Value, json};
 use url::Url;
 
-use super::error::{self, Failure};
-use super::{App, etag, request, version};
+use super::error::Failure;
+use super::{App, error, request};
 use crate::call_context::{CallContext, Version};
-use crate::executor::OUTPUT_MODES;
-use a2a::Dialect;
-use a2a::{A2aError, ErrorReason};
-use content::{CardContent, CardFormat};
+use crate::executor::{Agent, OUTPUT_MODES};
+use crate::service::AGENT;
 
 /// The part of an agent card that does not depend on the agents.
 #[derive(Debug, Clone, PartialEq)]
@@ -77,7 +75,7 @@ async fn public(app: &App, parts: &Parts, agent: Option<String>) -> Result<Respo
     let agent = request::agent(app, agent, None).await?;
     let base = request::base_url(app, parts)?;
     // A client that requests no version, or an unknown one, needs the supported versions in the card.
-    let format = match version::requested(parts) {
+    let format = match request::requested_version(parts) {
         Ok(Version::V1_0) => CardFormat::V1,
         _ => CardFormat::Both,
     };
@@ -92,18 +90,19 @@ async fn public(app: &App, parts: &Parts, agent: Option<String>) -> Result<Respo
     }
     .write(agent.as_deref(), format)?;
     let bytes = serde_json::to_vec(&card).unwrap_or_default();
-    let tag = etag::compute(&bytes);
+    let tag = request::entity_tag(&bytes);
     let known = parts.headers.get_all(IF_NONE_MATCH).iter();
-    let mut response = if etag::matches(known.filter_map(|line| line.to_str().ok()), &tag) {
-        let mut response = Response::new(Body::empty());
-        *response.status_mut() = StatusCode::NOT_MODIFIED;
-        response
-    } else {
-        let mut response = Response::new(Body::from(bytes));
-        let json = HeaderValue::from_static(JSON);
-        response.headers_mut().insert(CONTENT_TYPE, json);
-        response
-    };
+    let mut response =
+        if request::matches_entity_tag(known.filter_map(|line| line.to_str().ok()), &tag) {
+            let mut response = Response::new(Body::empty());
+            *response.status_mut() = StatusCode::NOT_MODIFIED;
+            response
+        } else {
+            let mut response = Response::new(Body::from(bytes));
+            let json = HeaderValue::from_static(JSON);
+            response.headers_mut().insert(CONTENT_TYPE, json);
+            response
+        };
     let headers = response.headers_mut();
     let max_age = format!("public, max-age={}", app.card.max_age.as_secs());
     let changed = httpdate::fmt_http_date(list.changed);
@@ -160,4 +159,226 @@ pub(crate) async fn extended(
         detailed: true,
     }
     .write(caller.agent.as_deref(), format)
+}
+
+/// The URI of the extension that lists the agents.
+const AGENTS_EXTENSION: &str = "urn:openclaw-remote-agent:agents:1";
+
+/// The characters of a path segment that need percent-encoding.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// The versions whose fields a card has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CardFormat {
+    /// The fields of both versions, for the well-known path. Clients of 1.0 read `supportedInterfaces` (A2A 1.0
+    /// §8.3.2).
+    Both,
+    /// The fields of 1.0.
+    V1,
+    /// The fields of 0.3.
+    V0_3,
+}
+
+/// The data of a card.
+struct CardContent<'a> {
+    facts: &'a CardFacts,
+    /// The URL of the server, without a slash at the end.
+    base: &'a str,
+    agents: &'a [Agent],
+    /// Whether requests need a bearer token.
+    bearer: bool,
+    /// Whether the card shows the agents' own skills.
+    detailed: bool,
+}
+
+impl CardContent<'_> {
+    /// Returns the card of the server, or of one agent.
+    ///
+    /// # Errors
+    /// The agent no longer exists.
+    fn write(&self, agent: Option<&str>, format: CardFormat) -> Result<Value, A2aError> {
+        let facts = self.facts;
+        let mut card = Map::new();
+        let (name, description, base, skills) = match agent {
+            None => (
+                facts.name.clone(),
+                facts.description.clone(),
+                self.base.to_owned(),
+                self.all_skills(),
+            ),
+            Some(name) => {
+                let agent = self.agents.iter().find(|agent| agent.name == name);
+                let agent = agent.ok_or_else(|| {
+                    A2aError::new(
+                        ErrorReason::InvalidParams,
+                        "the agent does not exist any more",
+                    )
+                })?;
+                let base = self.agent_base(agent);
+                (
+                    title_of(agent),
+                    description_of(agent),
+                    base,
+                    self.skills(agent, ""),
+                )
+            }
+        };
+        card.insert("name".to_owned(), name.into());
+        card.insert("description".to_owned(), description.into());
+        card.insert("version".to_owned(), facts.version.clone().into());
+        if let Some(url) = &facts.documentation_url {
+            card.insert("documentationUrl".to_owned(), url.as_str().into());
+        }
+        card.insert("defaultInputModes".to_owned(), json!(facts.input_modes));
+        card.insert("defaultOutputModes".to_owned(), json!(facts.output_modes));
+        card.insert("skills".to_owned(), skills);
+        self.add_interfaces(&mut card, &base, format);
+        self.add_capabilities(&mut card, agent, format);
+        if self.bearer {
+            add_security(&mut card, format);
+        }
+        Ok(Value::Object(card))
+    }
+
+    fn agent_base(&self, agent: &Agent) -> String {
+        let name = utf8_percent_encode(&agent.name, SEGMENT);
+        format!("{}/agents/{name}", self.base)
+    }
+
+    fn add_interfaces(&self, card: &mut Map<String, Value>, base: &str, format: CardFormat) {
+        let rpc = format!("{base}/a2a");
+        let rest = format!("{base}/rest");
+        if format != CardFormat::V0_3 {
+            let interfaces = json!([
+                {"url": rpc, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"},
+                {"url": rest, "protocolBinding": "HTTP+JSON", "protocolVersion": "1.0"},
+                {"url": rpc, "protocolBinding": "JSONRPC", "protocolVersion": "0.3"},
+                {"url": rest, "protocolBinding": "HTTP+JSON", "protocolVersion": "0.3"},
+            ]);
+            card.insert("supportedInterfaces".to_owned(), interfaces);
+        }
+        if format != CardFormat::V1 {
+            card.insert("protocolVersion".to_owned(), "0.3.0".into());
+            card.insert("preferredTransport".to_owned(), "JSONRPC".into());
+            let interfaces = json!([
+                {"url": rpc, "transport": "JSONRPC"},
+                {"url": rest, "transport": "HTTP+JSON"},
+            ]);
+            card.insert("additionalInterfaces".to_owned(), interfaces);
+            card.insert("url".to_owned(), rpc.into());
+        }
+    }
+
+    fn add_capabilities(
+        &self,
+        card: &mut Map<String, Value>,
+        agent: Option<&str>,
+        format: CardFormat,
+    ) {
+        let mut capabilities = json!({
+            "streaming": true,
+            "pushNotifications": self.facts.push_notifications,
+        });
+        if format != CardFormat::V0_3 {
+            capabilities["extendedAgentCard"] = self.bearer.into();
+        }
+        if format != CardFormat::V1 {
+            card.insert(
+                "supportsAuthenticatedExtendedCard".to_owned(),
+                self.bearer.into(),
+            );
+        }
+        if agent.is_none() && self.detailed && self.agents.len() > 1 {
+            let agents: Vec<Value> = self
+                .agents
+                .iter()
+                .map(|agent| {
+                    let base = self.agent_base(agent);
+                    json!({"name": agent.name, "card": format!("{base}/.well-known/agent-card.json")})
+                })
+                .collect();
+            capabilities["extensions"] = json!([{
+                "uri": AGENTS_EXTENSION,
+                "description": "The agents behind this server. Each has its own card with an address. Clients can also call it here, by its name in the metadata of a message.",
+                "required": false,
+                "params": {"metadata": AGENT, "agents": agents},
+            }]);
+        }
+        card.insert("capabilities".to_owned(), capabilities);
+    }
+
+    /// Returns one skill for each agent, and the agents' own skills if the card is detailed.
+    fn all_skills(&self) -> Value {
+        let skills = self.agents.iter().flat_map(|agent| {
+            let mut skills = vec![agent_as_skill(agent)];
+            if self.detailed {
+                skills.extend(own_skills(agent, &format!("{}/", agent.name)));
+            }
+            skills
+        });
+        Value::Array(skills.collect())
+    }
+
+    /// Returns the skills of one agent, at least one.
+    fn skills(&self, agent: &Agent, prefix: &str) -> Value {
+        if agent.skills.is_empty() || !self.detailed {
+            Value::Array(vec![agent_as_skill(agent)])
+        } else {
+            Value::Array(own_skills(agent, prefix).collect())
+        }
+    }
+}
+
+/// Returns a skill that represents the whole agent.
+fn agent_as_skill(agent: &Agent) -> Value {
+    json!({
+        "id": agent.name,
+        "name": title_of(agent),
+        "description": description_of(agent),
+        "tags": ["openclaw", "agent"],
+    })
+}
+
+/// Returns the agent's own skills.
+fn own_skills<'a>(agent: &'a Agent, prefix: &'a str) -> impl Iterator<Item = Value> + use<'a> {
+    agent.skills.iter().filter_map(move |skill| {
+        let mut json = serde_json::to_value(skill).ok()?;
+        if !prefix.is_empty() {
+            json["id"] = format!("{prefix}{}", skill.id).into();
+        }
+        Some(json)
+    })
+}
+
+fn title_of(agent: &Agent) -> String {
+    agent.title.clone().unwrap_or_else(|| agent.name.clone())
+}
+
+fn description_of(agent: &Agent) -> String {
+    agent
+        .description
+        .clone()
+        .unwrap_or_else(|| format!("The agent `{}`.", agent.name))
+}
+
+/// Adds the bearer scheme in the fields of both versions, so that clients of either version find it.
+fn add_security(card: &mut Map<String, Value>, format: CardFormat) {
+    let mut scheme = Map::new();
+    // Clients that parse cards with the protobuf types of 0.3 expect this field, which 1.0 retains.
+    let http = json!({"scheme": "Bearer"});
+    scheme.insert("httpAuthSecurityScheme".to_owned(), http);
+    if format != CardFormat::V1 {
+        scheme.insert("type".to_owned(), "http".into());
+        scheme.insert("scheme".to_owned(), "bearer".into());
+        card.insert("security".to_owned(), json!([{"bearer": []}]));
+    }
+    if format != CardFormat::V0_3 {
+        let requirements = json!([{"schemes": {"bearer": {"list": []}}}]);
+        card.insert("securityRequirements".to_owned(), requirements);
+    }
+    card.insert("securitySchemes".to_owned(), json!({"bearer": scheme}));
 }

@@ -11,11 +11,10 @@ use http::request::Parts;
 use serde_json::{Map, Value};
 
 use super::error::Failure;
-use super::operations::{self, Answer, Call};
+use super::operations::{self, Answer, Call, DialectAnswer, json};
 use super::request_log::RequestLog;
 use super::sse::{self, Binding};
-use super::write::{DialectAnswer, json};
-use super::{App, body, list, request, version};
+use super::{App, request};
 use crate::call_context::{CallContext, Version};
 
 /// Handles a request.
@@ -33,9 +32,9 @@ pub(crate) async fn serve(
     let mut params = if parts.method == Method::POST {
         let bytes = match resource {
             Resource::Cancel(_) | Resource::Subscribe(_) => {
-                body::read_optional(app, &parts, body).await?
+                request::read_optional_body(app, &parts, body).await?
             }
-            _ => body::read(app, &parts, body).await?,
+            _ => request::read_body(app, &parts, body).await?,
         };
         parse_object(&bytes)?
     } else {
@@ -63,7 +62,7 @@ pub(crate) async fn serve(
                 sse::response(updates, dialect, Binding::Rest, app.keep_alive)
             }
             Answer::Tasks(page) => {
-                list::response(*page, dialect, Binding::Rest, media_type(&parts, needed))
+                operations::page_response(*page, dialect, Binding::Rest, media_type(&parts, needed))
             }
             // `google.protobuf.Empty`, written as an object for clients that expect JSON.
             Answer::Deleted => json(media_type(&parts, needed), &Map::new()),
@@ -74,12 +73,12 @@ pub(crate) async fn serve(
 
 /// Checks that header and path have the same version. A path of 0.3 needs no header.
 fn check_version(parts: &Parts, needed: Version) -> Result<(), A2aError> {
-    if version::requested(parts)? == needed {
+    if request::requested_version(parts)? == needed {
         return Ok(());
     }
     Err(match needed {
-        Version::V1_0 => version::mismatch("this path", needed),
-        Version::V0_3 => version::mismatch("a path with `/v1/`", needed),
+        Version::V1_0 => request::version_mismatch("this path", needed),
+        Version::V0_3 => request::version_mismatch("a path with `/v1/`", needed),
     })
 }
 

@@ -1,24 +1,23 @@
-//! Looks up the webhooks of each change and delivers the notifications.
+//! Looks up the webhooks of each change and delivers the notifications, except to the webhooks of removed clients.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use a2a::v1_0::TaskPushNotificationConfig;
+use base::environment::Environment;
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::PushSender;
+use super::delivery_queue::{DeliveryQueues, NextDelivery};
+use super::notification::{ConfigKey, PushNotification, PushPayload};
+use super::retry::{AttemptOutcome, RetryPolicy, classify};
 use crate::call_context::Version;
 use crate::metrics::{Metrics, PushResult};
 use crate::store::{StoreError, TaskStore};
-use base::environment::Environment;
-
-use super::PushSender;
-use super::clients::ClientCancellations;
-use super::delivery_queue::{DeliveryQueues, NextDelivery};
-use super::notification::{ConfigKey, PushNotification};
-use super::payload::PushPayload;
-use super::retry::{AttemptOutcome, RetryPolicy, classify};
 
 /// A message to the dispatcher.
 pub(super) enum Incoming {
@@ -234,5 +233,46 @@ impl PushDispatcher {
             webhook = %delivery.origin,
             "cannot notify a webhook: {cause}"
         );
+    }
+}
+
+/// Cancels the deliveries of removed clients.
+#[derive(Debug, Default)]
+pub(super) struct ClientCancellations(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// The names of all clients; `None` admits every name.
+    all: Option<Arc<HashSet<String>>>,
+    removals: HashMap<String, CancellationToken>,
+}
+
+impl ClientCancellations {
+    /// Replaces the set of clients.
+    pub(super) fn retain(&self, clients: &Arc<HashSet<String>>) {
+        let mut state = self.0.lock();
+        state.all = Some(Arc::clone(clients));
+        state.removals.retain(|name, removed| {
+            let stays = clients.contains(name);
+            if !stays {
+                removed.cancel();
+            }
+            stays
+        });
+    }
+
+    /// Returns a token that is cancelled when the client is removed; `None` if the client has been removed.
+    pub(super) fn removal(&self, name: &str) -> Option<CancellationToken> {
+        let mut state = self.0.lock();
+        let known = state.all.as_ref();
+        if known.is_some_and(|known| !known.contains(name)) {
+            return None;
+        }
+        if let Some(removed) = state.removals.get(name) {
+            return Some(removed.clone());
+        }
+        let removed = CancellationToken::new();
+        state.removals.insert(name.to_owned(), removed.clone());
+        Some(removed)
     }
 }

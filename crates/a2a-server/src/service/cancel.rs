@@ -1,18 +1,20 @@
-//! Cancellation of tasks.
+//! Cancellation of tasks: by their client, by the operator, and when a client is removed. The operator also lists and
+//! deletes the tasks of all clients.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use a2a::v1_0::Task;
+use a2a::{A2aError, ErrorReason};
 use futures_util::StreamExt;
 
 use super::active_task::{CancelReason, TaskEnd};
 use super::core::{Core, to_a2a_error};
-use super::status;
 use super::submit::stopping;
-use crate::store::StoreError;
+use super::{Service, status};
+use crate::store::{Filter, StoreError, SummaryPage};
 use crate::task_record::{TaskChange, TaskRecord};
-use a2a::{A2aError, ErrorReason};
 
 /// How long to wait for another server to cancel its task.
 const REMOTE_CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
@@ -121,4 +123,118 @@ pub(super) fn canceled(record: TaskRecord) -> Result<Task, A2aError> {
             record.task.id
         ),
     ))
+}
+
+impl Service {
+    /// Lists tasks of all clients.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn tasks(&self, filter: &Filter) -> Result<SummaryPage, A2aError> {
+        let listed = self.core.store.list(filter).await;
+        listed.map_err(|error| to_a2a_error(error, ""))
+    }
+
+    /// Returns a task of any client.
+    ///
+    /// # Errors
+    /// The task does not exist, or the store failed.
+    pub async fn task(&self, task_id: &str) -> Result<TaskRecord, A2aError> {
+        let record = self.any(task_id).await?;
+        record.ok_or_else(|| A2aError::task_not_found(task_id))
+    }
+
+    /// Cancels a task of any client and returns it.
+    ///
+    /// # Errors
+    /// The task does not exist, or is in another terminal state.
+    pub async fn stop(&self, task_id: &str) -> Result<Task, A2aError> {
+        let record = self.task(task_id).await?;
+        canceled(
+            self.core
+                .cancel_task(record, CancelReason::Requested)
+                .await?,
+        )
+    }
+
+    /// Deletes a task of any client, after canceling it. Returns whether it existed.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn delete(&self, task_id: &str) -> Result<bool, A2aError> {
+        match self.any(task_id).await? {
+            Some(record) => {
+                self.core
+                    .cancel_task(record, CancelReason::Requested)
+                    .await?
+            }
+            None => return Ok(false),
+        };
+        // Deleting the task deletes its webhooks, so wait until the notifier has looked them up for the end of the
+        // task.
+        self.core.notifier.barrier().await;
+        let deleted = self.core.store.delete(task_id).await;
+        deleted.map_err(|error| to_a2a_error(error, task_id))
+    }
+
+    async fn any(&self, task_id: &str) -> Result<Option<TaskRecord>, A2aError> {
+        let loaded = self.core.store.load(task_id).await;
+        loaded.map_err(|error| to_a2a_error(error, task_id))
+    }
+}
+
+impl Service {
+    /// Replaces the set of clients. Cancels the unfinished tasks of all other clients, deletes their webhooks and drops
+    /// their notifications. Returns after signaling every run to stop. The rest of the work continues in the
+    /// background, with retries while the store fails.
+    pub fn retain_clients(&self, clients: HashSet<String>) {
+        let clients = Arc::new(clients);
+        self.core.notifier.retain_clients(&clients);
+        let tasks = self.core.quota.retain(&clients);
+        if !tasks.is_empty() {
+            tracing::info!(tasks = tasks.len(), "ending the tasks of removed clients");
+        }
+        self.core.end_tasks_of_removed_clients(tasks);
+    }
+}
+
+impl Core {
+    /// Ends tasks of removed clients.
+    pub(super) fn end_tasks_of_removed_clients(self: &Arc<Self>, tasks: Vec<String>) {
+        for task_id in tasks {
+            if let Some(active) = self.active_tasks.get(&task_id) {
+                active.cancel(CancelReason::ClientRemoved);
+            }
+            let core = Arc::clone(self);
+            self.tasks.spawn(async move {
+                let end = core.closing.run_until_cancelled(core.end_one(&task_id));
+                if let Some(Err(error)) = end.await {
+                    tracing::warn!(task_id, "cannot end a task of a removed client: {error}");
+                }
+            });
+        }
+    }
+
+    async fn end_one(&self, task_id: &str) -> Result<(), A2aError> {
+        let failed = |error| to_a2a_error(error, task_id);
+        // Delete the webhooks first, so that they receive no notification of the end. The task ends even if this fails.
+        let webhooks = self.delete_webhooks(task_id).await;
+        let Some(record) = self.store.load(task_id).await.map_err(failed)? else {
+            return Ok(());
+        };
+        match self.cancel_task(record, CancelReason::ClientRemoved).await {
+            // The task has been deleted or replaced by a message in the meantime.
+            Err(error) if error.reason == ErrorReason::TaskNotFound => Ok(()),
+            settled => settled.and(webhooks),
+        }
+    }
+
+    async fn delete_webhooks(&self, task_id: &str) -> Result<(), A2aError> {
+        for config in self.push_configs(task_id).await? {
+            let id = config.id.unwrap_or_default();
+            let deleted = self.store.delete_push(task_id, &id).await;
+            deleted.map_err(|error| to_a2a_error(error, task_id))?;
+        }
+        Ok(())
+    }
 }

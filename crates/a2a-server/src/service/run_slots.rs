@@ -1,6 +1,7 @@
 //! Shares the concurrent runs among the clients.
 //!
-//! A free slot goes to the waiting client with the fewest runs, and among equals to the one whose last run started first. The runs of one client start in the order in which they wait. Where several clients are possible, the last
+//! A free slot goes to the waiting client with the fewest runs, and among equals to the one whose last run started
+//! first. The runs of one client start in the order in which they wait. Where several clients are possible, the last
 //! slot stays free for another client, so that its first run starts at once.
 
 use std::collections::{HashMap, VecDeque};

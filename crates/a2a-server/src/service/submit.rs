@@ -12,10 +12,10 @@ use tokio::sync::oneshot;
 use super::active_task::{ActiveTask, CancelReason, TaskEnd};
 use super::core::{Core, to_a2a_error};
 use super::dedup::Duplicate;
+use super::quota::ValuePermit;
 use super::task_runner::{RunRequest, TaskRunner, WriteError};
-use super::validate::{check_accepts_message, check_matches_task};
-use super::value_quota::ValuePermit;
-use super::{SendMessage, delegation, status};
+use super::validate::{check_accepts_message, check_matches_task, delegation_of};
+use super::{SendMessage, status};
 use crate::call_context::{CallContext, Version};
 use crate::store::{QueueTicket, TaskSubscription};
 use crate::task_record::{TaskChange, TaskRecord};
@@ -77,7 +77,7 @@ impl Core {
             return Err(stopping());
         }
         self.check(&send.request.message)?;
-        let delegation = delegation::read(&send)?;
+        let delegation = delegation_of(&send)?;
         let weight = self
             .value_quota
             .try_acquire(&caller.client, &send.request.message)?;

@@ -1,35 +1,31 @@
 //! The work on one task, from a message to a terminal or interrupted state.
 //!
 //! One tokio task owns the record and the run. It stores every event before clients receive it. The first terminal
-//! status that the store accepts is final: a canceled task stays canceled whatever the run reports later.
+//! status that the store accepts is final: a canceled task stays canceled whatever the run reports later. A panic of
+//! the work fails only its task.
+
+mod persist;
+mod start;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use a2a::A2aError;
 use a2a::v1_0::{Message, Part, TaskState};
+use base::json::encoded_bytes;
+use base::panics::catch_async;
 use tokio::sync::mpsc::Receiver;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::active_task::{ActiveTask, TaskEnd};
+pub(super) use self::persist::WriteError;
+use super::active_task::{ActiveTask, Running, TaskEnd, lost};
 use super::core::{Core, to_a2a_error};
-use super::running::Running;
+use super::quota::ValuePermit;
 use super::status;
-use super::value_quota::ValuePermit;
 use crate::executor::{ExecutionEvent, Outcome};
 use crate::store::QueueTicket;
-use crate::task_record::{TaskChange, TaskRecord};
-use a2a::A2aError;
-use base::json::encoded_bytes;
-
-mod leave;
-mod panicked;
-mod permit;
-mod persist;
-mod size_limit;
-mod start;
-
-pub(super) use persist::WriteError;
+use crate::task_record::{TaskChange, TaskRecord, is_interrupted};
 
 /// How long a task may have no event before the server shows it as working. Until then, the agent can still answer with
 /// a message in place of the task.
@@ -328,12 +324,10 @@ impl TaskRunner {
 
     async fn end(&mut self, ending: RunEnd) -> TaskEnd {
         let ending = match ending {
-            RunEnd::Outcome(outcome) => {
-                match self.check_size(size_limit::outcome_bytes(&outcome)) {
-                    Ok(()) => RunEnd::Outcome(outcome),
-                    Err(too_large) => too_large,
-                }
-            }
+            RunEnd::Outcome(outcome) => match self.check_size(persist::outcome_bytes(&outcome)) {
+                Ok(()) => RunEnd::Outcome(outcome),
+                Err(too_large) => too_large,
+            },
             ending => ending,
         };
         let ended = match ending {
@@ -466,5 +460,65 @@ impl TaskRunner {
 
     fn env(&self) -> &dyn base::environment::Environment {
         &*self.core.env
+    }
+}
+
+impl TaskRunner {
+    /// Runs the task. A panic fails only this task.
+    pub(super) async fn run_to_end(self, waiting: QueueTicket, request: RunRequest) {
+        let (core, active) = (self.core.clone(), self.active.clone());
+        let id = self.record.task.id.clone();
+        if let Err(error) = catch_async(Box::pin(self.run(waiting, request))).await {
+            tracing::error!(%error, task_id = id, "the work on a task panicked");
+            core.end_panicked(&id, &active).await;
+        }
+    }
+
+    async fn fail(mut self) {
+        let outcome = Outcome::Failed {
+            reason: "internal",
+            text: "the server failed with an internal error while it worked on the task; send the message again, and inform the operator, whose log has the details".to_owned(),
+        };
+        let end = self.end(RunEnd::Outcome(outcome)).await;
+        self.core
+            .active_tasks
+            .remove(&self.record.task.id, &self.active);
+        self.active.finish(end);
+        if self.unstored.is_some() {
+            self.persist_until_stored().await;
+        }
+    }
+}
+
+impl Core {
+    /// Marks a task as failed, unless it is terminal or waits for the client. If this panics too, the next recovery finds
+    /// the task.
+    pub(super) async fn end_panicked(self: &Arc<Self>, task_id: &str, active: &Arc<ActiveTask>) {
+        let current = self.active_tasks.get(task_id);
+        if current.is_some_and(|current| Arc::ptr_eq(&current, active)) {
+            let ended = async {
+                match self.store.load(task_id).await {
+                    Ok(Some(record))
+                        if record.is_terminal() || is_interrupted(&record.task.status.state) =>
+                    {
+                        active.finish(TaskEnd::Task(Arc::new(record)));
+                    }
+                    Ok(Some(record)) => {
+                        TaskRunner::new(self.clone(), active.clone(), record)
+                            .fail()
+                            .await;
+                    }
+                    Ok(None) => {}
+                    Err(error) => {
+                        tracing::error!(task_id, %error, "cannot end a task; the next start of the server ends it");
+                    }
+                }
+            };
+            if let Err(error) = catch_async(Box::pin(ended)).await {
+                tracing::error!(%error, task_id, "the end of a task panicked");
+            }
+        }
+        self.active_tasks.remove(task_id, active);
+        active.finish(TaskEnd::Error(lost()));
     }
 }

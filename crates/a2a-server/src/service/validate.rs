@@ -1,13 +1,18 @@
-//! Validates messages and selects their context.
+//! Validates messages and selects their context. A message may carry its position in a chain of delegations.
+
+use std::collections::HashMap;
 
 use a2a::v1_0::{Message, Role};
+use a2a::{A2aError, ErrorReason};
+use base::json;
+use base::json::encoded_bytes;
+use serde_json::{Value, json};
 
-use super::SendMessage;
-use super::agents;
 use super::core::{Core, to_a2a_error};
+use super::task_runner::DELEGATION;
+use super::{SendMessage, agents};
 use crate::call_context::CallContext;
 use crate::task_record::TaskRecord;
-use a2a::{A2aError, ErrorReason};
 
 /// The maximum length of an id from a client, in bytes.
 const MAX_ID_BYTES: usize = 512;
@@ -203,4 +208,103 @@ fn context_not_found(context_id: &str) -> A2aError {
         format!("unknown context `{context_id}`; omit `contextId` to start a new one"),
     )
     .at("message.contextId")
+}
+
+/// The maximum size of a delegation as JSON, in bytes.
+const MAX_DELEGATION_BYTES: usize = 1024;
+
+/// The maximum length of the id of a chain, in bytes.
+const MAX_CHAIN_BYTES: usize = 128;
+
+/// Returns the delegation of a message as `{"hop", "chain"}`. That of the message precedes that of the request.
+///
+/// # Errors
+/// A delegation is malformed. The server must not drop it, because agents without one could delegate endlessly.
+pub(super) fn delegation_of(send: &SendMessage) -> Result<Option<Value>, A2aError> {
+    let request = &send.request;
+    let of_message = delegation_in(request.message.metadata.as_ref(), "message.metadata")?;
+    let of_request = delegation_in(request.metadata.as_ref(), "metadata")?;
+    Ok(of_message.or(of_request))
+}
+
+fn delegation_in(
+    metadata: Option<&HashMap<String, Value>>,
+    field: &'static str,
+) -> Result<Option<Value>, A2aError> {
+    let Some(value) = metadata.and_then(|metadata| metadata.get(DELEGATION)) else {
+        return Ok(None);
+    };
+    let parsed = parse_delegation(value).ok_or_else(|| {
+        let text = format!(
+            "`{DELEGATION}` in `{field}` is not {{\"hop\": whole number, \"chain\": text of at most {MAX_CHAIN_BYTES} \
+             characters}}; pass it on as you received it, or leave it out"
+        );
+        A2aError::new(ErrorReason::InvalidParams, text).at(field)
+    })?;
+    Ok(Some(parsed))
+}
+
+fn parse_delegation(value: &Value) -> Option<Value> {
+    if !value.is_object() || encoded_bytes(value) > MAX_DELEGATION_BYTES {
+        return None;
+    }
+    let hop = json::whole_number(&value["hop"])?;
+    match &value["chain"] {
+        Value::Null => Some(json!({"hop": hop})),
+        Value::String(chain) if is_name(chain) => Some(json!({"hop": hop, "chain": chain})),
+        _ => None,
+    }
+}
+
+fn is_name(chain: &str) -> bool {
+    (1..=MAX_CHAIN_BYTES).contains(&chain.len())
+        && chain.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_hop_and_chain_only() {
+        for (value, expected) in [
+            (
+                json!({"hop": 2, "chain": "c"}),
+                json!({"hop": 2, "chain": "c"}),
+            ),
+            (
+                json!({"hop": 2.0, "chain": null, "later": [1]}),
+                json!({"hop": 2}),
+            ),
+            (json!({"hop": u64::MAX}), json!({"hop": u64::MAX})),
+        ] {
+            assert_eq!(parse_delegation(&value), Some(expected), "{value}");
+        }
+    }
+
+    #[test]
+    fn refuses_malformed_delegations() {
+        let long = "c".repeat(MAX_CHAIN_BYTES + 1);
+        for value in [
+            json!(null),
+            json!("hop"),
+            json!([{"hop": 1}]),
+            json!({}),
+            json!({"hop": -1}),
+            json!({"hop": 1.5}),
+            json!({"hop": 1e99}),
+            json!({"hop": "1"}),
+            json!({"hop": [1]}),
+            json!({"hop": 1, "chain": ""}),
+            json!({"hop": 1, "chain": 5}),
+            json!({"hop": 1, "chain": ["c"]}),
+            json!({"hop": 1, "chain": "a b"}),
+            json!({"hop": 1, "chain": "ü"}),
+            json!({"hop": 1, "chain": long}),
+            json!({"hop": 1, "more": vec![json!({"a": 0}); 1000]}),
+        ] {
+            assert_eq!(parse_delegation(&value), None, "{value}");
+        }
+    }
 }

@@ -1,8 +1,22 @@
-//! The part of a task that a client requests.
+//! What a client sees of tasks: the part of a task that it requests, the updates of a task, and a page of tasks, which
+//! holds one task in memory at a time.
 
-use a2a::v1_0::Task;
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::{fmt, vec};
 
+use a2a::v1_0::{StreamResponse, Task, TaskArtifactUpdateEvent, TaskStatusUpdateEvent};
 use a2a::{A2aError, ErrorReason};
+use futures_util::stream::BoxStream;
+use futures_util::{StreamExt, future, stream};
+use serde_json::Value;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+
+use super::core::to_a2a_error;
+use super::{Service, TaskUpdates};
+use crate::metrics::OpenStream;
+use crate::store::{Cursor, StoreError, Summary, SummaryPage, TaskSubscription, TaskUpdate};
+use crate::task_record::{TaskChange, TaskRecord, is_interrupted};
 
 /// The requested part of a task.
 #[derive(Debug, Clone, Copy)]
@@ -50,5 +64,225 @@ impl View {
             task.artifacts = None;
         }
         task
+    }
+}
+
+/// A page of tasks (A2A 1.0 §3.1.4). The request limits the number of tasks.
+/// [`page_bytes`](crate::settings::ServiceLimits::page_bytes) limits their size: the page ends before the task that
+/// would exceed it.
+pub struct TaskPage {
+    service: Service,
+    view: View,
+    tasks: vec::IntoIter<Summary>,
+    /// The first task, until [`next`](Self::next) writes it.
+    first: Option<(Cursor, TaskRecord)>,
+    /// The start of the next page.
+    next: Option<Cursor>,
+    /// The last written task.
+    last: Option<Cursor>,
+    bytes: usize,
+    page_size: i32,
+    total: usize,
+}
+
+impl TaskPage {
+    /// Loads the first task now, so that the server can still respond with an error of the store.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub(super) async fn open(
+        service: Service,
+        view: View,
+        listed: SummaryPage,
+        page_size: i32,
+    ) -> Result<Self, A2aError> {
+        let mut page = Self {
+            service,
+            view,
+            tasks: listed.tasks.into_iter(),
+            first: None,
+            next: listed.next,
+            last: None,
+            bytes: 0,
+            page_size,
+            total: listed.total,
+        };
+        page.first = page.load().await?;
+        Ok(page)
+    }
+
+    /// Loads the next task and returns the result of `write`; `None` at the end of the page. Skips tasks that have been
+    /// deleted, damaged, or replaced by a message.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn next(
+        &mut self,
+        write: impl Fn(&Task) -> Vec<u8>,
+    ) -> Result<Option<Vec<u8>>, A2aError> {
+        let loaded = match self.first.take() {
+            Some(first) => Some(first),
+            None => self.load().await?,
+        };
+        let Some((place, record)) = loaded else {
+            return Ok(None);
+        };
+        let written = write(&self.view.apply(record.task));
+        let bytes = self.bytes.saturating_add(written.len());
+        if let Some(last) = &self.last
+            && bytes > self.service.core.settings.limits.page_bytes
+        {
+            self.next = Some(last.clone());
+            self.tasks = Vec::new().into_iter();
+            return Ok(None);
+        }
+        self.bytes = bytes;
+        self.last = Some(place);
+        Ok(Some(written))
+    }
+
+    async fn load(&mut self) -> Result<Option<(Cursor, TaskRecord)>, A2aError> {
+        for listed in self.tasks.by_ref() {
+            if self.service.show(&listed.id).is_err() {
+                continue;
+            }
+            match self.service.core.store.load(&listed.id).await {
+                Ok(Some(record)) => return Ok(Some((Cursor::new(&listed), record))),
+                Ok(None) => {}
+                Err(StoreError::Damaged(cause)) => {
+                    tracing::error!(task_id = listed.id, cause, "a list omits a damaged task");
+                }
+                Err(error) => return Err(to_a2a_error(error, &listed.id)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the token of the next page, which is empty on the last page. Valid once [`next`](Self::next) has
+    /// returned `None`.
+    pub fn next_page_token(&self) -> String {
+        self.next
+            .as_ref()
+            .map(Cursor::to_string)
+            .unwrap_or_default()
+    }
+
+    /// Returns the requested page size.
+    pub fn page_size(&self) -> i32 {
+        self.page_size
+    }
+
+    /// Returns the number of tasks on all pages.
+    pub fn total_size(&self) -> i32 {
+        i32::try_from(self.total).unwrap_or(i32::MAX)
+    }
+}
+
+impl fmt::Debug for TaskPage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskPage")
+            .field("total", &self.total)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Returns the task and its updates until it is terminal or interrupted (A2A 1.0 §3.1.2), or until `ending` is
+/// cancelled.
+pub(super) fn updates(
+    subscription: TaskSubscription,
+    view: View,
+    listening: OpenStream,
+    ending: CancellationToken,
+) -> TaskUpdates {
+    let TaskSubscription { record, updates } = subscription;
+    let state = UpdateStream {
+        task_id: record.task.id.clone(),
+        context_id: record.task.context_id.clone(),
+        metadata: record.task.metadata.clone().unwrap_or_default(),
+        updates,
+        view,
+        excess: false,
+        ending: Box::pin(ending.cancelled_owned()),
+        _listening: listening,
+    };
+    let first = StreamResponse::Task(view.apply(record.task));
+    stream::once(future::ready(Ok(first)))
+        .chain(stream::unfold(state, |mut state| async move {
+            let update = state.next().await?;
+            Some((Ok(update), state))
+        }))
+        .boxed()
+}
+
+struct UpdateStream {
+    task_id: String,
+    context_id: String,
+    /// The metadata of the run. The next status carries it, because streams have no other field for it.
+    metadata: HashMap<String, Value>,
+    updates: BoxStream<'static, TaskUpdate>,
+    view: View,
+    excess: bool,
+    /// Resolves when the server stops.
+    ending: Pin<Box<WaitForCancellationFutureOwned>>,
+    _listening: OpenStream,
+}
+
+impl UpdateStream {
+    async fn next(&mut self) -> Option<StreamResponse> {
+        while !self.excess {
+            let update = tokio::select! {
+                biased;
+                update = self.updates.next() => update?,
+                () = &mut self.ending => return None,
+            };
+            let update = match update {
+                TaskUpdate::Snapshot(record) => {
+                    self.excess = record.is_terminal() || record.is_interrupted();
+                    self.metadata = record.task.metadata.clone().unwrap_or_default();
+                    Some(StreamResponse::Task(self.view.apply(record.task)))
+                }
+                // Other subscribers may share the change, so clone it only if necessary.
+                TaskUpdate::Change(_, change) => {
+                    self.response(std::sync::Arc::unwrap_or_clone(change))
+                }
+            };
+            if update.is_some() {
+                return update;
+            }
+        }
+        None
+    }
+
+    fn response(&mut self, change: TaskChange) -> Option<StreamResponse> {
+        match change {
+            TaskChange::Status(status) => {
+                let settled = status.state.is_terminal();
+                self.excess = settled || is_interrupted(&status.state);
+                let metadata = std::mem::take(&mut self.metadata);
+                Some(StreamResponse::StatusUpdate(TaskStatusUpdateEvent {
+                    task_id: self.task_id.clone(),
+                    context_id: self.context_id.clone(),
+                    status,
+                    metadata: (!metadata.is_empty()).then_some(metadata),
+                }))
+            }
+            TaskChange::Artifact {
+                artifact,
+                append,
+                last_chunk,
+            } => Some(StreamResponse::ArtifactUpdate(TaskArtifactUpdateEvent {
+                task_id: self.task_id.clone(),
+                context_id: self.context_id.clone(),
+                artifact,
+                append: Some(append),
+                last_chunk: Some(last_chunk),
+                metadata: None,
+            })),
+            TaskChange::Metadata(more) => {
+                self.metadata.extend(more);
+                None
+            }
+            TaskChange::Message(_) | TaskChange::Run(_) | TaskChange::Started => None,
+        }
     }
 }

@@ -14,10 +14,9 @@ use futures_util::FutureExt;
 use futures_util::future::{self, BoxFuture};
 
 use super::task_events::TaskEvents;
-use super::usage::{Usage, length, oldest};
 use super::{
     Budget, Context, Filter, QueueTicket, Retention, StoreError, Summary, SummaryPage, TaskStore,
-    TaskSubscription, body, enqueue,
+    TaskSubscription, Usage, body, enqueue, length, oldest,
 };
 use crate::call_context::Version;
 use crate::task_record::{TaskChange, TaskRecord, is_interrupted};

@@ -9,55 +9,47 @@
 //! snapshot. A failover to a replica loses what the replica has not received. The store needs Redis 6.2 without cluster
 //! mode. `maxmemory-policy` must be `noeviction`, so that Redis does not evict tasks.
 
-use parking_lot::Mutex;
+mod address;
+mod connection;
+mod lease;
+mod listing;
+mod pubsub;
+mod queue;
+mod tasks;
+
+#[cfg(all(test, feature = "real"))]
+mod tests;
+
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use a2a::v1_0::TaskPushNotificationConfig;
+use base::environment::Environment;
 use chrono::{DateTime, Utc};
 use futures_util::future::BoxFuture;
-use futures_util::stream::{self, BoxStream};
-use futures_util::{FutureExt, StreamExt};
-use tokio::sync::mpsc::{self, Receiver, UnboundedSender};
+use futures_util::stream::BoxStream;
+use futures_util::{FutureExt, StreamExt, stream};
+use parking_lot::Mutex;
+use tokio::sync::mpsc::{Receiver, UnboundedSender};
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 
-use self::connection::RedisConnection;
-use self::inner::Inner;
+pub use self::address::{DEFAULT_LEASE, DEFAULT_PREFIX, Options};
+use self::connection::{RedisConnection, Scripts};
 use self::lease::RecoveryState;
-use self::notifiers::Notifiers;
 use self::pubsub::{PubSubListener, SubscriptionRequest};
-use self::queue::ReleasedSlot;
+use self::queue::{Notifiers, ReleasedSlot};
 use super::task_events::TaskEvents;
 use super::{
     Budget, Context, Filter, QueueTicket, Retention, StoreError, Summary, SummaryPage, TaskStore,
     TaskSubscription,
 };
 use crate::call_context::Version;
+use crate::store::body;
 use crate::task_record::{TaskChange, TaskRecord};
-use base::environment::Environment;
-
-pub use self::address::{DEFAULT_LEASE, DEFAULT_PREFIX, Options};
-
-mod address;
-mod connection;
-mod contexts;
-mod error;
-mod inner;
-mod lease;
-mod listing;
-mod notifiers;
-mod pubsub;
-mod queue;
-mod scripts;
-mod server_config;
-mod subscription;
-mod tasks;
-
-#[cfg(all(test, feature = "real"))]
-mod tests;
 
 /// The capacity of the channel of cancel requests in this process. Further requests wait in Redis.
 const CANCELLATION_CAPACITY: usize = 64;
@@ -92,7 +84,7 @@ impl RedisStore {
             // A shorter lease would expire before the first heartbeat renews it.
             options.lease.max(Duration::from_millis(100)),
         ));
-        server_config::check_server_config(&inner).await?;
+        connection::check_server_config(&inner).await?;
         inner.heartbeat().await?;
 
         let events = TaskEvents::default();
@@ -185,7 +177,7 @@ impl TaskStore for RedisStore {
         &'a self,
         task_id: &'a str,
     ) -> BoxFuture<'a, Result<Option<TaskSubscription>, StoreError>> {
-        subscription::subscribe(self.inner.clone(), &self.events, &self.requests, task_id).boxed()
+        pubsub::subscribe(self.inner.clone(), &self.events, &self.requests, task_id).boxed()
     }
 
     fn get_or_create_context<'a>(
@@ -306,5 +298,72 @@ impl TaskStore for RedisStore {
         // Stop the background tasks first, because the heartbeat would renew the lease.
         self.background.lock().abort_all();
         self.inner.release_lease().boxed()
+    }
+}
+
+/// The connection, the scripts and the identity of this server.
+struct Inner {
+    connection: RedisConnection,
+    scripts: Scripts,
+    /// The prefix of keys.
+    prefix: String,
+    /// The prefix of channels.
+    channels: String,
+    /// The id of this server, which is new at every start.
+    server: String,
+    /// How long this server counts as alive after its last heartbeat.
+    lease: Duration,
+    calls: AtomicU64,
+    /// The tasks that this process runs. If Redis names another owner for one of them, another server has taken it
+    /// over.
+    running: Mutex<HashSet<String>>,
+    /// The permits for loading tasks.
+    loads: Semaphore,
+}
+
+impl Inner {
+    fn new(
+        connection: RedisConnection,
+        prefix: String,
+        channels: String,
+        server: String,
+        lease: Duration,
+    ) -> Self {
+        Self {
+            scripts: Scripts::new(&prefix, &channels, &server),
+            connection,
+            prefix,
+            channels,
+            server,
+            lease,
+            calls: AtomicU64::new(0),
+            running: Mutex::default(),
+            loads: Semaphore::new(body::MAX_LOADS),
+        }
+    }
+
+    /// Returns a token that identifies a call, so that a retry after a lost response has no second effect.
+    fn token(&self) -> String {
+        let number = self.calls.fetch_add(1, Ordering::Relaxed);
+        format!("{}/{number}", self.server)
+    }
+
+    fn lease_ms(&self) -> u64 {
+        u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn is_running(&self, task_id: &str) -> bool {
+        self.running.lock().contains(task_id)
+    }
+
+    fn mark_running(&self, task_id: &str) {
+        let mut running = self.running.lock();
+        if !running.contains(task_id) {
+            running.insert(task_id.to_owned());
+        }
+    }
+
+    fn mark_ended(&self, task_id: &str) {
+        self.running.lock().remove(task_id);
     }
 }

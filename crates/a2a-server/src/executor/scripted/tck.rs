@@ -6,7 +6,7 @@ use a2a::v1_0::Part;
 use serde_json::json;
 
 use super::super::Outcome;
-use super::script::{Script, Step, artifact, artifact_chunk, text_parts, working};
+use super::{Script, Step, artifact, artifact_chunk, text_parts, working};
 
 const ARTIFACT: &str = "output";
 

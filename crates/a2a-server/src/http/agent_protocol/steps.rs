@@ -1,20 +1,27 @@
-//! Steps: tasks of A2A in the form of the Agent Protocol.
+//! Steps: tasks of A2A in the form of the Agent Protocol. Their artifacts (the parts that the agent created, and the
+//! files of the client), and the pages of lists.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use a2a::v1_0::{
-    Artifact, Message, Part, Role, SendMessageRequest, SendMessageResponse, Task, TaskState,
+    Artifact, Message, Part, PartContent, Role, SendMessageRequest, SendMessageResponse, Task,
+    TaskState,
 };
 use a2a::{A2aError, ErrorReason};
+use axum::response::{IntoResponse, Response};
+use base::json::encoded_bytes;
+use bytes::Bytes;
+use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use http::request::Parts;
 use serde_json::{Value, json};
 
-use super::artifacts::{self, ARTIFACT_ID, ArtifactFile, RELATIVE_PATH};
-use super::drafts::{Draft, Input, Upload};
-use super::{Failure, InputBody, invalid_input};
+use super::drafts::{Draft, Input, Upload, base_name, safe_relative_path};
+use super::{InputBody, invalid_input};
 use crate::call_context::CallContext;
+use crate::http::error::Failure;
 use crate::service::{AGENT, DELEGATION, SendMessage};
 use crate::store::Summary;
-use base::json::encoded_bytes;
 
 /// The metadata key of a message for the additional input of a task or step.
 const ADDITIONAL_INPUT: &str = "openclaw-remote-agent/additional-input";
@@ -142,7 +149,7 @@ pub(super) fn json(task: &str, step: &Task) -> Value {
         .collect();
     let output =
         message_text.or_else(|| (!artifact_texts.is_empty()).then(|| artifact_texts.join("\n\n")));
-    let artifacts: Vec<Value> = artifacts::agent_artifacts(step)
+    let artifacts: Vec<Value> = agent_artifacts(step)
         .iter()
         .map(ArtifactFile::json)
         .collect();
@@ -218,6 +225,222 @@ impl StepBudget {
     }
 }
 
+/// The default number of items on a page.
+const DEFAULT_PAGE_SIZE: usize = 10;
+
+/// The maximum number of items on a page.
+const MAX_PAGE_SIZE: usize = 100;
+
+/// The page that a query requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct PageQuery {
+    number: usize,
+    size: usize,
+}
+
+impl PageQuery {
+    /// Reads `current_page` and `page_size`.
+    ///
+    /// # Errors
+    /// One of them is not a number or out of range.
+    pub(super) fn parse(parts: &Parts) -> Result<Self, Failure> {
+        let mut query = Self {
+            number: 1,
+            size: DEFAULT_PAGE_SIZE,
+        };
+        let text = parts.uri.query().unwrap_or_default();
+        for (name, value) in url::form_urlencoded::parse(text.as_bytes()) {
+            let number = value.parse::<usize>().ok().filter(|number| *number > 0);
+            match name.as_ref() {
+                "current_page" => {
+                    let reason = "`current_page` must be 1 or more";
+                    query.number = number.ok_or_else(|| invalid_input("current_page", reason))?;
+                }
+                "page_size" => {
+                    let number = number.filter(|size| *size <= MAX_PAGE_SIZE);
+                    let reason = format!("`page_size` must be 1 to {MAX_PAGE_SIZE}");
+                    query.size = number.ok_or_else(|| invalid_input("page_size", reason))?;
+                }
+                _ => {}
+            }
+        }
+        Ok(query)
+    }
+
+    /// Returns the `items` on the page.
+    pub(super) fn items<'a, T>(&self, items: &'a [T]) -> &'a [T] {
+        let before = (self.number - 1).saturating_mul(self.size);
+        let rest = items.get(before..).unwrap_or_default();
+        rest.get(..self.size).unwrap_or(rest)
+    }
+
+    /// Returns the page as JSON: the items `shown` under `name`, and `total` as the number of all items.
+    pub(super) fn page(&self, name: &str, shown: Vec<Value>, total: usize) -> Value {
+        json!({
+            name: shown,
+            "pagination": {
+                "total_items": total,
+                "total_pages": total.div_ceil(self.size),
+                "current_page": self.number,
+                "page_size": self.size,
+            },
+        })
+    }
+}
+
+/// The metadata key of a part for the id of the uploaded file.
+const ARTIFACT_ID: &str = "openclaw-remote-agent/artifact";
+
+/// The metadata key of a part for the path that the client gave the file.
+const RELATIVE_PATH: &str = "openclaw-remote-agent/relative-path";
+
+/// An artifact of a step, or an uploaded file.
+pub(super) struct ArtifactFile<'a> {
+    pub(super) id: Arc<str>,
+    by_agent: bool,
+    file_name: String,
+    relative_path: Option<String>,
+    content: Content<'a>,
+}
+
+enum Content<'a> {
+    Upload(Bytes),
+    Part(&'a Part),
+    /// Consecutive text parts.
+    Texts(&'a [Part]),
+}
+
+impl ArtifactFile<'_> {
+    pub(super) fn json(&self) -> Value {
+        json!({
+            "artifact_id": &*self.id,
+            "agent_created": self.by_agent,
+            "file_name": self.file_name,
+            "relative_path": self.relative_path,
+        })
+    }
+}
+
+impl From<Upload> for ArtifactFile<'_> {
+    fn from(upload: Upload) -> Self {
+        Self {
+            id: upload.id,
+            by_agent: false,
+            file_name: upload.file_name,
+            relative_path: upload.relative_path,
+            content: Content::Upload(upload.bytes),
+        }
+    }
+}
+
+/// Returns a download, so that a browser does not render the content as a page of this server.
+impl IntoResponse for ArtifactFile<'_> {
+    fn into_response(self) -> Response {
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ' ');
+        let name: String = self
+            .file_name
+            .chars()
+            .map(|c| if plain(c) { c } else { '_' })
+            .collect();
+        let headers = [
+            (CONTENT_TYPE, "application/octet-stream".to_owned()),
+            (
+                CONTENT_DISPOSITION,
+                format!("attachment; filename=\"{name}\""),
+            ),
+        ];
+        let bytes = match self.content {
+            Content::Upload(bytes) => bytes,
+            Content::Texts(texts) => {
+                let texts = texts.iter().filter_map(Part::as_text);
+                texts.collect::<String>().into()
+            }
+            Content::Part(part) => match &part.content {
+                PartContent::Text(text) => text.clone().into(),
+                PartContent::Raw(bytes) => bytes.clone().into(),
+                PartContent::Url(url) => url.clone().into(),
+                PartContent::Data(data) => data.to_string().into(),
+            },
+        };
+        (headers, bytes).into_response()
+    }
+}
+
+/// Returns the artifacts of a step: first the client's files, then those of the agent. Each part is an artifact.
+pub(super) fn artifacts_of(step: &Task) -> Vec<ArtifactFile<'_>> {
+    let messages = step.history.iter().flatten();
+    let messages = messages.filter(|message| message.role == Role::User);
+    let files = messages
+        .flat_map(|message| &message.parts)
+        .filter(|part| !matches!(part.content, PartContent::Text(_) | PartContent::Data(_)));
+    let files = files.enumerate().map(|(number, part)| {
+        // An id with a dot would refer to a step.
+        let given_id = text(part, ARTIFACT_ID).filter(|id| !id.contains('.'));
+        let id = given_id.unwrap_or_else(|| format!("{}.file.{number}", step.id));
+        artifact_file(part, id, false, None)
+    });
+    files.chain(agent_artifacts(step)).collect()
+}
+
+/// Returns the step in the id of an artifact; `None` for the id of an upload.
+pub(super) fn step_of_artifact(artifact: &str) -> Option<&str> {
+    let (rest, _) = artifact.rsplit_once('.')?;
+    rest.rsplit_once('.').map(|(step, _)| step)
+}
+
+/// Returns the artifacts that the agent created in a step. Consecutive texts form one artifact, because a streamed text
+/// arrives in several parts.
+fn agent_artifacts(step: &Task) -> Vec<ArtifactFile<'_>> {
+    let artifacts = step.artifacts.iter().flatten().enumerate();
+    let artifacts = artifacts.flat_map(|(index, artifact)| {
+        let is_text = |part: &Part| part.as_text().is_some() && part.filename.is_none();
+        let runs = artifact
+            .parts
+            .chunk_by(move |a, b| is_text(a) && is_text(b));
+        runs.enumerate().filter_map(move |(number, run)| {
+            let (first, rest) = run.split_first()?;
+            let id = format!("{}.{index}.{number}", step.id);
+            let name = artifact.name.as_ref().unwrap_or(&artifact.artifact_id);
+            let mut file = artifact_file(first, id, true, Some(name.as_str()));
+            if !rest.is_empty() {
+                file.content = Content::Texts(run);
+            }
+            Some(file)
+        })
+    });
+    artifacts.collect()
+}
+
+fn artifact_file<'a>(
+    part: &'a Part,
+    id: String,
+    by_agent: bool,
+    name: Option<&str>,
+) -> ArtifactFile<'a> {
+    let extension = match &part.content {
+        PartContent::Text(_) => "txt",
+        PartContent::Raw(_) => "bin",
+        PartContent::Url(_) => "url",
+        PartContent::Data(_) => "json",
+    };
+    let made_up = || format!("{}.{extension}", name.unwrap_or("file"));
+    ArtifactFile {
+        id: id.into(),
+        by_agent,
+        file_name: base_name(&part.filename.clone().unwrap_or_else(made_up)),
+        relative_path: text(part, RELATIVE_PATH).and_then(|path| safe_relative_path(&path)),
+        content: Content::Part(part),
+    }
+}
+
+fn text(part: &Part, key: &str) -> Option<String> {
+    part.metadata
+        .as_ref()?
+        .get(key)?
+        .as_str()
+        .map(str::to_owned)
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -234,5 +457,38 @@ mod tests {
         assert_eq!(refused.reason, ErrorReason::ResourceExhausted);
         let mut budget = StepBudget::new(size - 1);
         assert!(budget.spend(&step).is_ok(), "the first step always fits");
+    }
+
+    fn parse(query: &str) -> Result<PageQuery, Failure> {
+        let request = http::Request::get(format!("/ap/v1/agent/tasks?{query}"));
+        PageQuery::parse(&request.body(()).unwrap().into_parts().0)
+    }
+
+    #[test]
+    fn page_has_its_items_and_the_totals() {
+        let page = parse("page_size=2&current_page=2").unwrap();
+        let items = page.items(&[1, 2, 3]);
+        let shown = page.page("tasks", items.iter().map(|item| json!(item)).collect(), 3);
+        let pagination =
+            json!({"total_items": 3, "total_pages": 2, "current_page": 2, "page_size": 2});
+        assert_eq!(shown, json!({"tasks": [3], "pagination": pagination}));
+    }
+
+    #[test]
+    fn page_after_the_last_is_empty() {
+        let page = parse("current_page=18446744073709551615").unwrap();
+        assert!(page.items(&[1]).is_empty());
+    }
+
+    #[test]
+    fn refuses_numbers_out_of_range() {
+        for query in [
+            "page_size=0",
+            "page_size=101",
+            "current_page=-1",
+            "page_size=x",
+        ] {
+            assert!(parse(query).is_err(), "{query}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::harness::{Server, V1};
-use crate::http::body::JSON_LIMITS;
+use crate::http::request::JSON_LIMITS;
 
 const MAX_DEPTH: usize = JSON_LIMITS.depth;
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::harness::{Options, Server, V1};
 use crate::call_context::{ANONYMOUS_CLIENT, CallContext, Version};
-use crate::http::list;
+use crate::http::operations;
 use crate::http::sse::Binding;
 use crate::store::TaskStore as _;
 use crate::store::sqlite::{self, SqliteStore};
@@ -40,7 +40,8 @@ async fn list_of_failing_store_is_503_or_breaks_off() {
     };
     let request = serde_json::from_value(Value::Object(serde_json::Map::new())).unwrap();
     let page = server.service.list(&caller, request).await.unwrap();
-    let response = list::response(page, Dialect::V1_0, Binding::Rest, "application/json");
+    let response =
+        operations::page_response(page, Dialect::V1_0, Binding::Rest, "application/json");
     let mut response = response.into_body().into_data_stream();
     for _ in 0..2 {
         response.next().await.unwrap().unwrap();

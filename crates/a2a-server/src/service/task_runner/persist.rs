@@ -1,18 +1,21 @@
-//! Writes to a store that may fail, and reloads the bodies of tasks.
+//! Writes to a store that may fail, reloads the bodies of tasks, and limits their size.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use a2a::A2aError;
+use a2a::v1_0::{Artifact, Part};
 use base::backoff::Backoff;
+use base::json::encoded_bytes;
 use tokio::time::sleep;
 
-use super::super::active_task::TaskEnd;
-use super::super::core::to_a2a_error;
-use super::super::status;
-use super::TaskRunner;
+use super::{RunEnd, TaskRunner};
+use crate::executor::Outcome;
+use crate::service::active_task::TaskEnd;
+use crate::service::core::to_a2a_error;
+use crate::service::status;
 use crate::store::StoreError;
 use crate::task_record::{TaskChange, TaskRecord, is_interrupted};
-use a2a::A2aError;
 
 /// The maximum number of attempts to append changes, and the delays between them.
 const MAX_APPEND_ATTEMPTS: u32 = 5;
@@ -159,4 +162,42 @@ fn is_stored(stored: &TaskRecord, revision: u64, changes: &[TaskChange]) -> bool
             Some(TaskChange::Status(status)) => stored.task.status == *status,
             _ => !stored.is_terminal(),
         }
+}
+
+impl TaskRunner {
+    /// Returns the size of all artifacts including this one, in bytes of JSON.
+    pub(super) fn size_with(&self, artifact: &Artifact, append: bool) -> usize {
+        let replaced = match append {
+            true => 0,
+            false => self
+                .record
+                .task
+                .artifacts
+                .iter()
+                .flatten()
+                .rfind(|known| known.artifact_id == artifact.artifact_id)
+                .map_or(0, encoded_bytes),
+        };
+        self.size.saturating_sub(replaced) + encoded_bytes(artifact)
+    }
+
+    /// Checks that `size` bytes do not exceed the maximum size of a task.
+    pub(super) fn check_size(&self, size: usize) -> Result<(), RunEnd> {
+        match size <= self.core.settings.limits.artifact_bytes {
+            true => Ok(()),
+            false => Err(RunEnd::TooLarge),
+        }
+    }
+}
+
+/// Returns the bytes of an outcome's parts.
+pub(super) fn outcome_bytes(outcome: &Outcome) -> usize {
+    let parts: Option<&Vec<Part>> = match outcome {
+        Outcome::Completed(parts) => parts.as_ref(),
+        Outcome::Message(parts) | Outcome::InputRequired(parts) | Outcome::AuthRequired(parts) => {
+            Some(parts)
+        }
+        Outcome::Rejected(_) | Outcome::Failed { .. } => None,
+    };
+    parts.map_or(0, encoded_bytes)
 }

@@ -1,18 +1,21 @@
-//! The connection for commands. It reconnects after an error.
+//! The connection for commands, which reconnects after an error, and the Lua scripts. Redis runs each script
+//! atomically. Checks Redis before the store uses it.
+//!
+//! Error messages say what failed, why, and what to do. They contain no stored data.
 
 use std::time::Duration;
 
 use base::backoff::Backoff;
 use redis::aio::MultiplexedConnection;
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind,
-    Value,
+    AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, RedisError, Script,
+    ServerErrorKind, ToRedisArgs, Value,
 };
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::error::{self, is_temporary, is_unavailable};
-use super::scripts::Call;
+use super::Inner;
+use super::lease::field;
 use crate::store::StoreError;
 
 /// How long to wait until a connection is open.
@@ -130,7 +133,7 @@ impl RedisConnection {
 
     /// Converts an error of Redis to an error of the store.
     pub(super) fn store_error(&self, error: &RedisError) -> StoreError {
-        error::to_store_error(error, &self.display_address)
+        to_store_error(error, &self.display_address)
     }
 
     pub(super) fn display_address(&self) -> &str {
@@ -199,4 +202,298 @@ impl RedisConnection {
 /// time.
 fn is_retryable(error: &RedisError) -> bool {
     is_unavailable(error) && !error.is_timeout()
+}
+
+/// The version of the data format under the prefix.
+const FORMAT: &str = "2";
+
+/// Checks that the prefix is unused or has data of this format, and logs the persistence settings.
+///
+/// # Errors
+/// The prefix has other data, or Redis does not respond.
+pub(super) async fn check_server_config(inner: &Inner) -> Result<(), StoreError> {
+    let call = inner.scripts.open.call().arg(FORMAT);
+    let said: String = inner.connection.call(&call).await?;
+    let display_address = inner.connection.display_address();
+    match said.as_str() {
+        "ok" => {}
+        "foreign" => {
+            return Err(StoreError::Failed(format!(
+                "keys under the prefix `{}` in Redis at {display_address} belong to another program; name another prefix with \
+                 `?prefix=`",
+                inner.prefix
+            )));
+        }
+        _ => {
+            return Err(StoreError::Failed(format!(
+                "the tasks under the prefix `{}` in Redis at {display_address} were written by another version; use that one, or \
+                 name another prefix with `?prefix=`",
+                inner.prefix
+            )));
+        }
+    }
+    let info: String = inner.connection.query(&redis::cmd("INFO")).await?;
+    let evicts = field(&info, "maxmemory_policy").is_some_and(|policy| policy != "noeviction");
+    let limited = field(&info, "maxmemory").is_some_and(|bytes| bytes != "0");
+    if evicts && limited {
+        tracing::warn!(
+            redis = display_address,
+            "Redis evicts tasks when it is full; set `maxmemory-policy` to `noeviction`"
+        );
+    }
+    let appends = field(&info, "aof_enabled") == Some("1");
+    tracing::info!(
+        redis = display_address,
+        appendonly = appends,
+        "stores tasks in Redis; durability depends on its persistence settings"
+    );
+    if !appends {
+        tracing::warn!(
+            redis = display_address,
+            "`appendonly` is off: Redis loses the changes since its last snapshot when it stops"
+        );
+    }
+    Ok(())
+}
+
+/// Returns whether Redis is unreachable or not ready to respond.
+fn is_unavailable(error: &RedisError) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Io
+            | ErrorKind::Parse
+            | ErrorKind::Server(
+                ServerErrorKind::BusyLoading
+                    | ServerErrorKind::MasterDown
+                    | ServerErrorKind::ReadOnly
+                    | ServerErrorKind::ClusterDown
+                    | ServerErrorKind::TryAgain,
+            )
+    )
+}
+
+/// Returns whether Redis may accept a change later.
+fn is_temporary(error: &RedisError) -> bool {
+    is_unavailable(error) || error.code() == Some("BUSY") || is_refused_for_now(&error.to_string())
+}
+
+const FULL: &str = "OOM";
+const DISK_FAILED: &str = "MISCONF";
+const TOO_FEW_REPLICAS: &str = "NOREPLICAS";
+const MAX_CLIENTS: &str = "max number of clients";
+
+/// Returns whether Redis refuses changes or connections for now. The error of a script contains that of its command.
+fn is_refused_for_now(text: &str) -> bool {
+    [FULL, DISK_FAILED, TOO_FEW_REPLICAS, MAX_CLIENTS]
+        .iter()
+        .any(|reason| text.contains(reason))
+}
+
+/// The beginnings of the errors of scripts that found values of other types than they store.
+const UNEXPECTED_VALUES: [&str; 5] = [
+    "WRONGTYPE",
+    "user_script",
+    "hash value is not",
+    "value is not",
+    "would overflow",
+];
+
+/// Converts an error of Redis at `address`.
+fn to_store_error(error: &RedisError, address: &str) -> StoreError {
+    let text = error.to_string();
+    if (is_response_error(error) || error.code() == Some("WRONGTYPE"))
+        && !is_temporary(error)
+        && !text.contains("killed by user")
+        && UNEXPECTED_VALUES.iter().any(|value| text.contains(value))
+    {
+        return StoreError::Damaged(format!(
+            "a key under the prefix in Redis at {address} belongs to another program; name another prefix with `?prefix=`"
+        ));
+    }
+    StoreError::Failed(message(error, &text, address))
+}
+
+/// Describes an error. Of the text of Redis it contains only the code, because Redis repeats arguments.
+fn message(error: &RedisError, text: &str, address: &str) -> String {
+    // Searches for the names of commands, users or keys, never for stored values.
+    let contains = |name: &str| text.contains(name);
+    match error.kind() {
+        ErrorKind::Server(ServerErrorKind::BusyLoading) => {
+            format!("Redis at {address} is still loading its data; try again soon")
+        }
+        ErrorKind::Server(ServerErrorKind::ReadOnly) => format!(
+            "Redis at {address} is a replica and takes no changes; name the primary in the address"
+        ),
+        ErrorKind::Server(ServerErrorKind::MasterDown) => format!(
+            "Redis at {address} is a replica without its primary; name the primary in the address"
+        ),
+        ErrorKind::Server(
+            ServerErrorKind::Moved
+            | ServerErrorKind::Ask
+            | ServerErrorKind::CrossSlot
+            | ServerErrorKind::ClusterDown
+            | ServerErrorKind::TryAgain,
+        ) => {
+            format!("Redis at {address} is a cluster, which is not supported; name a single Redis")
+        }
+        ErrorKind::Server(ServerErrorKind::NoPerm) => format!(
+            "the user of Redis at {address} may not do what is needed; allow it scripts, publish and subscribe, and all \
+             keys and channels under the prefix (`~PREFIX* &PREFIX* +@all -@dangerous +info`)"
+        ),
+        ErrorKind::AuthenticationFailed => rejected_credentials(address),
+        ErrorKind::Io if contains("certificate") || contains("Certificate") => format!(
+            "the certificate of Redis at {address} is not trusted ({text}); give the certificate that signed it"
+        ),
+        ErrorKind::Io => {
+            format!("Redis at {address} does not answer ({text}); the server reconnects by itself")
+        }
+        ErrorKind::Parse => format!(
+            "Redis at {address} does not answer in the protocol of Redis; check that the address names a Redis, and use \
+             `rediss://` if it requires TLS"
+        ),
+        _ if contains("WRONGPASS") || contains("NOAUTH") => rejected_credentials(address),
+        _ if contains("DB index is out of range") || contains("invalid DB index") => format!(
+            "Redis at {address} has no database of that number; name one it has, by default 0 to 15"
+        ),
+        _ if contains(MAX_CLIENTS) => format!(
+            "Redis at {address} accepts no more connections; raise its `maxclients`, or close other clients"
+        ),
+        _ if contains("killed by user") => {
+            format!("an administrator of Redis at {address} killed the script; try again")
+        }
+        _ if contains("unknown command") || contains("Unknown Redis command") => format!(
+            "Redis at {address} does not know a command that is needed; use Redis 6.2 or newer, directly or through a \
+             proxy that passes all commands on"
+        ),
+        _ if contains(FULL) => format!(
+            "Redis at {address} is full and refuses changes; give it more with `maxmemory`, or keep fewer tasks"
+        ),
+        _ if contains(DISK_FAILED) => format!(
+            "Redis at {address} cannot write to its disk and refuses changes; its log says why"
+        ),
+        _ if error.code() == Some("BUSY") => format!(
+            "Redis at {address} is busy with a script of another client; wait, or end it with `SCRIPT KILL`"
+        ),
+        _ if contains(TOO_FEW_REPLICAS) => format!(
+            "Redis at {address} has too few replicas and refuses changes; restore them, or lower \
+                 `min-replicas-to-write`"
+        ),
+        kind => match error.code() {
+            Some(code) if is_code(code) => {
+                format!("Redis at {address} refuses a command ({code}); check its settings")
+            }
+            _ => format!(
+                "Redis at {address} failed ({kind:?}); check that the address names a Redis"
+            ),
+        },
+    }
+}
+
+/// Returns whether Redis gave no code of its own.
+fn is_response_error(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Server(ServerErrorKind::ResponseError)
+}
+
+/// Returns whether this is the code of an error as Redis writes it.
+fn is_code(code: &str) -> bool {
+    code.len() <= 20 && code.bytes().all(|byte| byte.is_ascii_uppercase())
+}
+
+fn rejected_credentials(address: &str) -> String {
+    format!(
+        "Redis at {address} rejects the user or the password; check the URL and the password setting"
+    )
+}
+
+const COMMON: &str = include_str!("lua/common.lua");
+
+/// The scripts. `RedisConnection` loads a script when Redis does not have it.
+pub(super) struct Scripts {
+    pub(super) open: Lua,
+    pub(super) create: Lua,
+    pub(super) append: Lua,
+    pub(super) load: Lua,
+    pub(super) compact: Lua,
+    pub(super) delete: Lua,
+    pub(super) prune: Lua,
+    pub(super) make_room: Lua,
+    pub(super) list: Lua,
+    pub(super) get_or_create_context: Lua,
+    pub(super) put_push: Lua,
+    pub(super) delete_push: Lua,
+    pub(super) heartbeat: Lua,
+    pub(super) release_lease: Lua,
+    pub(super) recover: Lua,
+    pub(super) confirm_recovery: Lua,
+    pub(super) cancel: Lua,
+    pub(super) enqueue: Lua,
+    pub(super) leave: Lua,
+}
+
+/// A script with the arguments that every call has first.
+pub(super) struct Lua {
+    pub(super) script: Script,
+    prefix: String,
+    channels: String,
+    server: String,
+}
+
+impl Scripts {
+    /// Creates the scripts for the server `server` and the prefixes of keys and channels.
+    pub(super) fn new(prefix: &str, channels: &str, server: &str) -> Self {
+        let lua = |body: &str| Lua {
+            script: Script::new(&format!("{COMMON}\n{body}")),
+            prefix: prefix.to_owned(),
+            channels: channels.to_owned(),
+            server: server.to_owned(),
+        };
+        Self {
+            open: lua(include_str!("lua/open.lua")),
+            create: lua(include_str!("lua/create.lua")),
+            append: lua(include_str!("lua/append.lua")),
+            load: lua(include_str!("lua/load.lua")),
+            compact: lua(include_str!("lua/compact.lua")),
+            delete: lua(include_str!("lua/delete.lua")),
+            prune: lua(include_str!("lua/prune.lua")),
+            make_room: lua(include_str!("lua/make_room.lua")),
+            list: lua(include_str!("lua/list.lua")),
+            get_or_create_context: lua(include_str!("lua/get_or_create_context.lua")),
+            put_push: lua(include_str!("lua/put_push.lua")),
+            delete_push: lua(include_str!("lua/delete_push.lua")),
+            heartbeat: lua(include_str!("lua/heartbeat.lua")),
+            release_lease: lua(include_str!("lua/release_lease.lua")),
+            recover: lua(include_str!("lua/recover.lua")),
+            confirm_recovery: lua(include_str!("lua/confirm_recovery.lua")),
+            cancel: lua(include_str!("lua/cancel.lua")),
+            enqueue: lua(include_str!("lua/enqueue.lua")),
+            leave: lua(include_str!("lua/leave.lua")),
+        }
+    }
+}
+
+impl Lua {
+    /// Starts a call without arguments.
+    pub(super) fn call(&self) -> Call<'_> {
+        let mut cmd = redis::cmd("EVALSHA");
+        cmd.arg(self.script.get_hash())
+            .arg(0)
+            .arg(&self.prefix)
+            .arg(&self.channels)
+            .arg(&self.server);
+        Call { lua: self, cmd }
+    }
+}
+
+/// A call of a script.
+pub(super) struct Call<'a> {
+    pub(super) lua: &'a Lua,
+    pub(super) cmd: Cmd,
+}
+
+impl Call<'_> {
+    /// Adds an argument.
+    pub(super) fn arg<T: ToRedisArgs>(mut self, arg: T) -> Self {
+        self.cmd.arg(arg);
+        self
+    }
 }

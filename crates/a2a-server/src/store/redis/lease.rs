@@ -7,8 +7,8 @@ use std::sync::Arc;
 use tokio::sync::mpsc::Sender;
 use tokio::time::MissedTickBehavior;
 
-use super::inner::Inner;
-use super::notifiers::Notifiers;
+use super::Inner;
+use super::queue::Notifiers;
 use crate::store::{StoreError, Summary};
 
 /// The maximum number of tasks that one call recovers.

@@ -1,28 +1,34 @@
-//! The subscribing connection of this process. It receives the changes of subscribed tasks and the messages for this
-//! server.
+//! The subscribing connection of this process, and the subscriptions to tasks. The connection receives the changes of
+//! subscribed tasks and the messages for this server.
 //!
 //! Redis drops messages while no connection subscribes. A subscriber therefore subscribes before it loads the task, and
 //! receives a snapshot after a reconnect.
 
 use std::collections::HashSet;
 use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use base::backoff::Backoff;
+use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
+use futures_util::{FutureExt, Stream, StreamExt};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, PushInfo, PushKind, RedisError, Value};
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
+use super::Inner;
 use super::connection::{CONNECT_TIMEOUT, RESPONSE_TIMEOUT};
-use super::inner::Inner;
-use super::notifiers::Notifiers;
+use super::queue::Notifiers;
 use super::tasks::decode_update;
-use crate::store::StoreError;
 use crate::store::task_events::TaskEvents;
+use crate::store::{StoreError, TaskSubscription, TaskUpdate};
+use crate::task_record::TaskRecord;
 
 /// The interval between checks of the connection.
 const PING_INTERVAL: Duration = Duration::from_secs(5);
@@ -298,4 +304,88 @@ impl MessageHandler {
             self.notifiers.cancels.notify_one();
         }
     }
+}
+
+/// The delay before a load is retried.
+const RECONNECT_BASE_DELAY: Duration = Duration::from_millis(200);
+
+/// Unsubscribes when it is dropped.
+struct UnsubscribeGuard {
+    task_id: String,
+    requests: UnboundedSender<SubscriptionRequest>,
+}
+
+impl Drop for UnsubscribeGuard {
+    fn drop(&mut self) {
+        let task_id = std::mem::take(&mut self.task_id);
+        // The send fails after the store is closed.
+        let _ = self
+            .requests
+            .send(SubscriptionRequest::Unsubscribe(task_id));
+    }
+}
+
+/// The updates of a task. The fields drop in this order, so that the subscriber leaves `TaskEvents` before the listener
+/// receives the request to unsubscribe.
+struct RedisUpdates {
+    updates: BoxStream<'static, TaskUpdate>,
+    _unsubscribe: UnsubscribeGuard,
+}
+
+impl Stream for RedisUpdates {
+    type Item = TaskUpdate;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<TaskUpdate>> {
+        self.updates.poll_next_unpin(cx)
+    }
+}
+
+/// Subscribes to a task.
+pub(super) async fn subscribe(
+    inner: Arc<Inner>,
+    events: &TaskEvents,
+    requests: &UnboundedSender<SubscriptionRequest>,
+    task_id: &str,
+) -> Result<Option<TaskSubscription>, StoreError> {
+    // Declared before the listener, so that it is dropped after the listener.
+    let unsubscribe = UnsubscribeGuard {
+        task_id: task_id.to_owned(),
+        requests: requests.clone(),
+    };
+    let listener = events.subscribe(task_id);
+    let (reply, listening) = oneshot::channel();
+    let store_closed = || StoreError::Failed("the store is closed".to_owned());
+    requests
+        .send(SubscriptionRequest::Subscribe(task_id.to_owned(), reply))
+        .map_err(|_| store_closed())?;
+    listening.await.map_err(|_| store_closed())??;
+    let Some(record) = inner.load(task_id).await? else {
+        return Ok(None);
+    };
+    let subscription = listener.subscription(record, move |id| reload(inner.clone(), id).boxed());
+    Ok(Some(TaskSubscription {
+        record: subscription.record,
+        updates: RedisUpdates {
+            updates: subscription.updates,
+            _unsubscribe: unsubscribe,
+        }
+        .boxed(),
+    }))
+}
+
+/// Loads a task for a subscriber that fell behind. Retries until Redis responds. An unreadable task ends the subscription.
+fn reload(inner: Arc<Inner>, task_id: String) -> BoxFuture<'static, Option<TaskRecord>> {
+    async move {
+        loop {
+            match inner.load(&task_id).await {
+                Ok(found) => return found,
+                Err(StoreError::Damaged(cause)) => {
+                    tracing::warn!(task_id, cause, "a subscription to a damaged task ends");
+                    return None;
+                }
+                Err(_) => tokio::time::sleep(RECONNECT_BASE_DELAY).await,
+            }
+        }
+    }
+    .boxed()
 }

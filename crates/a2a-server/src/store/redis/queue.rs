@@ -3,14 +3,16 @@
 //! A slot contains the id of its server, so that the scripts skip slots of dead servers. Redis notifies the next slot.
 //! A waiter also polls, because notifications may be lost and a dead server sends none.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::time::timeout;
 
-use super::inner::Inner;
-use super::notifiers::Notifiers;
+use super::Inner;
 use crate::store::{QueuePermit, QueueTicket, StoreError};
 
 /// The queue and the slot that the background task has to remove.
@@ -92,6 +94,43 @@ pub(super) async fn release_slots(
                     tokio::time::sleep(inner.lease / 3).await;
                 }
             }
+        }
+    }
+}
+
+/// A notifier for cancel requests, and one for each queue slot. A notification without a waiter is kept for the next
+/// one.
+#[derive(Default)]
+pub(super) struct Notifiers {
+    pub(super) cancels: Notify,
+    slots: Mutex<HashMap<String, Arc<Notify>>>,
+}
+
+impl Notifiers {
+    /// Adds the notifier of a slot.
+    pub(super) fn insert(&self, slot: &str) -> Arc<Notify> {
+        let notify = Arc::new(Notify::new());
+        self.slots.lock().insert(slot.to_owned(), notify.clone());
+        notify
+    }
+
+    /// Removes the notifier of a slot.
+    pub(super) fn remove(&self, slot: &str) {
+        self.slots.lock().remove(slot);
+    }
+
+    /// Notifies the waiter of a slot, which may be at the head of its queue.
+    pub(super) fn notify_slot(&self, slot: &str) {
+        if let Some(notify) = self.slots.lock().get(slot) {
+            notify.notify_one();
+        }
+    }
+
+    /// Notifies all waiters, because notifications may have been lost.
+    pub(super) fn notify_all(&self) {
+        self.cancels.notify_one();
+        for notify in self.slots.lock().values() {
+            notify.notify_one();
         }
     }
 }

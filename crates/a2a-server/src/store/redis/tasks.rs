@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use redis::{FromRedisValue, ParsingError};
 
-use super::inner::Inner;
+use super::Inner;
 use crate::store::{Phase, StoreError, Summary, SummaryChange, body, parse_state, state_name};
 use crate::task_record::{TaskChange, TaskRecord};
 

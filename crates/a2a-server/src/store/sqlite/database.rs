@@ -1,14 +1,23 @@
-//! Connections to the database, and the conversion of SQLite's errors.
+//! The database and its directory: connections, the conversion of SQLite's errors, and the lock that reserves the
+//! directory for one server. Checks a database, and exports the readable tasks of a damaged one, while a server may use
+//! it.
 
-use std::fs::File;
+use std::collections::BTreeSet;
+use std::fs::{File, TryLockError};
 use std::io;
+use std::io::{Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use base::files::{self, Fsync};
+use base::files;
+use base::files::Fsync;
+use chrono::{DateTime, Utc};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
+use serde::{Deserialize, Serialize};
 
+use super::{database, queries};
 use crate::store::StoreError;
+use crate::task_record::TaskRecord;
 
 /// The name of the database file in the directory of a store.
 const FILE_NAME: &str = "tasks.db";
@@ -89,7 +98,7 @@ pub(super) fn failed(verb: &str, path: &Path, error: &rusqlite::Error) -> StoreE
 }
 
 /// Returns an error with the file operation that failed, the cause, and what to do.
-pub(super) fn file_error(verb: &str, path: &Path, error: &io::Error) -> StoreError {
+fn file_error(verb: &str, path: &Path, error: &io::Error) -> StoreError {
     let hint = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             "; free some space and try again"
@@ -106,7 +115,7 @@ pub(super) fn create_directory(directory: &Path) -> Result<(), StoreError> {
 }
 
 /// Opens a file for writing. Creates it if it is missing, so that only its owner can read it.
-pub(super) fn open_private(path: &Path) -> Result<File, StoreError> {
+fn open_private(path: &Path) -> Result<File, StoreError> {
     let mut options = files::private_options();
     options.read(true).write(true).create(true).truncate(false);
     let opened = options.open(path);
@@ -185,4 +194,206 @@ fn prepare(connection: &Connection, path: &Path) -> Result<(), SqlError> {
             path.display()
         )))),
     }
+}
+
+const LOCK_FILE_NAME: &str = "lock";
+
+/// The process that has locked a directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// The id of the process.
+    pub process: u32,
+    /// When the process acquired the lock.
+    pub since: DateTime<Utc>,
+    /// The URL of the server, once it listens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+}
+
+/// An exclusive lock on a directory. The operating system releases it when the process ends.
+#[derive(Debug)]
+pub(super) struct DirectoryLock {
+    file: File,
+    holder: Holder,
+}
+
+impl DirectoryLock {
+    pub(super) fn acquire(directory: &Path, now: DateTime<Utc>) -> Result<Self, StoreError> {
+        let path = directory.join(LOCK_FILE_NAME);
+        let file = open_private(&path)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(in_use(directory, read_holder(file).as_ref()));
+            }
+            // Some network file systems have no locks. Two servers would then overwrite each other's tasks.
+            Err(TryLockError::Error(error)) => return Err(file_error("lock", &path, &error)),
+        }
+        let holder = Holder {
+            process: std::process::id(),
+            since: now,
+            url: None,
+        };
+        let mut lock = Self { file, holder };
+        lock.publish_address();
+        Ok(lock)
+    }
+
+    /// Writes the URL of this server to the lock file.
+    pub(super) fn announce(&mut self, url: String) {
+        self.holder.url = Some(url);
+        self.publish_address();
+    }
+
+    /// Writes the holder to the lock file. Failures are only logged, because the lock is valid without the content.
+    fn publish_address(&mut self) {
+        if let Err(error) = self.write() {
+            tracing::warn!(%error, "cannot record the holder of the task store in its lock file");
+        }
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        let text = serde_json::to_vec(&self.holder)?;
+        self.file.set_len(0)?;
+        self.file.rewind()?;
+        self.file.write_all(&text)
+    }
+}
+
+impl Drop for DirectoryLock {
+    fn drop(&mut self) {
+        // An empty file shows that the directory is free. The operating system releases the lock when the file is
+        // closed.
+        let _ = self.file.set_len(0);
+    }
+}
+
+/// Returns the process that has locked the directory; `None` if the directory is free.
+///
+/// # Errors
+/// The lock file cannot be read.
+pub fn holder(directory: &Path) -> Result<Option<Option<Holder>>, StoreError> {
+    let path: PathBuf = directory.join(LOCK_FILE_NAME);
+    let file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(file_error("open", &path, &error)),
+    };
+    match file.try_lock_shared() {
+        Ok(()) => Ok(None),
+        Err(TryLockError::WouldBlock) => Ok(Some(read_holder(file))),
+        Err(TryLockError::Error(error)) => Err(file_error("lock", &path, &error)),
+    }
+}
+
+fn read_holder(mut file: File) -> Option<Holder> {
+    let mut text = String::new();
+    file.read_to_string(&mut text).ok()?;
+    serde_json::from_str(&text).ok()
+}
+
+fn in_use(directory: &Path, holder: Option<&Holder>) -> StoreError {
+    let by = match holder {
+        Some(Holder {
+            process,
+            since,
+            url,
+        }) => {
+            let at = url
+                .as_ref()
+                .map(|url| format!(" at {url}"))
+                .unwrap_or_default();
+            let since = since.format("%Y-%m-%d %H:%M:%S UTC");
+            format!("process {process}{at}, since {since}")
+        }
+        None => "another process".to_owned(),
+    };
+    StoreError::Failed(format!(
+        "the task store `{}` is in use by {by}; stop that server, or give this one a directory of its own with `--state-dir`",
+        directory.display()
+    ))
+}
+
+/// Checks the structure of the database in `directory` (`PRAGMA integrity_check`), and whether every task can be read.
+/// Returns the faults.
+///
+/// # Errors
+/// The file cannot be opened.
+pub fn check(directory: &Path) -> Result<Vec<String>, StoreError> {
+    let mut faults = Vec::new();
+    {
+        let path = database::path(directory);
+        let connection = open(directory)?;
+        let checked = connection
+            .prepare("PRAGMA integrity_check")
+            .and_then(|mut check| {
+                let rows = check.query_map([], |row| row.get::<_, String>(0))?;
+                rows.collect::<Result<Vec<_>, _>>()
+            });
+        match checked {
+            Ok(lines) => faults.extend(lines.into_iter().filter(|line| line != "ok")),
+            Err(error) => faults.push(database::failed("check", &path, &error).to_string()),
+        }
+    }
+    let unreadable = export(directory, |_| {})?;
+    faults.extend(unreadable.iter().map(ToString::to_string));
+    Ok(faults)
+}
+
+/// Calls `each` with every readable task, and returns the errors of the others.
+///
+/// # Errors
+/// The file cannot be opened.
+pub fn export(
+    directory: &Path,
+    mut each: impl FnMut(TaskRecord),
+) -> Result<Vec<StoreError>, StoreError> {
+    let path = database::path(directory);
+    let connection = open(directory)?;
+    let (keys, mut unreadable) = keys(&connection, &path);
+    for key in keys {
+        match queries::load_key(&connection, key) {
+            Ok(Some(loaded)) => each(loaded.record),
+            // The task was deleted in the meantime, or only an index refers to it, which `integrity_check` reports.
+            Ok(None) => {}
+            Err(error) => unreadable.push(error.into_store("read a task of", &path)),
+        }
+    }
+    Ok(unreadable)
+}
+
+fn open(directory: &Path) -> Result<Connection, StoreError> {
+    let path = database::path(directory);
+    if let Err(error) = path.metadata() {
+        return Err(database::file_error("open", &path, &error));
+    }
+    let opened = database::open_reader(&path);
+    opened.map_err(|error| database::failed("open", &path, &error))
+}
+
+/// Returns the keys of all tasks. A scan ends at the first damaged page, so this function scans each table and index
+/// from both ends.
+fn keys(connection: &Connection, path: &Path) -> (BTreeSet<i64>, Vec<StoreError>) {
+    let mut keys = BTreeSet::new();
+    let mut unreadable = Vec::new();
+    for scan in [
+        "SELECT DISTINCT task FROM log ORDER BY task",
+        "SELECT DISTINCT task FROM log ORDER BY task DESC",
+        "SELECT key FROM tasks NOT INDEXED ORDER BY key",
+        "SELECT key FROM tasks NOT INDEXED ORDER BY key DESC",
+        "SELECT key FROM tasks INDEXED BY tasks_by_change ORDER BY changed_ms, id",
+        "SELECT key FROM tasks INDEXED BY tasks_by_change ORDER BY changed_ms DESC, id DESC",
+    ] {
+        let scanned = connection.prepare(scan).and_then(|mut select| {
+            let mut rows = select.query([])?;
+            while let Some(row) = rows.next()? {
+                keys.insert(row.get(0)?);
+            }
+            Ok(())
+        });
+        if let Err(error) = scanned {
+            unreadable.push(database::failed("list the tasks of", path, &error));
+        }
+    }
+    (keys, unreadable)
 }

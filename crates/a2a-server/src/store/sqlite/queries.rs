@@ -10,7 +10,7 @@ use super::database::SqlError;
 use super::tasks::number;
 use crate::call_context::Version;
 use crate::store::{
-    Context, Filter, StoreError, Summary, SummaryPage, body, parse_state, state_name, usage,
+    Context, Filter, StoreError, Summary, SummaryPage, body, parse_state, state_name,
 };
 use crate::task_record::TaskRecord;
 
@@ -332,5 +332,5 @@ pub(super) fn oldest(
         "SELECT id, bytes FROM tasks WHERE phase = 2 AND owner = ?1 ORDER BY changed_ms, id",
     )?;
     let rows = select.query_map([owner], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok(usage::oldest(rows, bytes)?)
+    Ok(crate::store::oldest(rows, bytes)?)
 }

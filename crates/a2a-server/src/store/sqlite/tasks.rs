@@ -4,8 +4,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::database::SqlError;
 use crate::call_context::Version;
-use crate::store::usage::length;
-use crate::store::{Phase, StatusChange, StoreError, Summary, SummaryChange, state_name};
+use crate::store::{Phase, StatusChange, StoreError, Summary, SummaryChange, length, state_name};
 
 /// A new task.
 pub(super) struct NewTask {

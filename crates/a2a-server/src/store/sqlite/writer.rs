@@ -10,8 +10,7 @@ use base::files::Fsync;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::database::{self, SqlError};
-use super::lock::DirectoryLock;
+use super::database::{self, DirectoryLock, SqlError};
 use crate::store::StoreError;
 
 /// The maximum number of writes in one transaction.

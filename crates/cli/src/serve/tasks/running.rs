@@ -1,8 +1,8 @@
 //! Accesses the tasks of a running server through the API that the server's web page uses.
 
-use a2a_server::http::api;
 use std::sync::Arc;
 
+use a2a_server::http::app;
 use base::json::{self, Limits};
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
@@ -33,7 +33,7 @@ impl RunningServer {
             return Err(Failure::usage("write the URL of --url as http://HOST:PORT"));
         }
         let mut headers = HeaderMap::new();
-        let (own, page) = api::PAGE_HEADER;
+        let (own, page) = app::PAGE_HEADER;
         headers.insert(HeaderName::from_static(own), HeaderValue::from_static(page));
         if let Some(token) = token {
             let value = HeaderValue::try_from(format!("Bearer {token}"));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use a2a_server::http::api::task_json;
+use a2a_server::http::app::task_json;
 use a2a_server::store::{Cursor, Filter, StoreError, TaskStore};
 
 use super::Page;
