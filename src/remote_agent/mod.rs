@@ -5,7 +5,6 @@
 //! Nothing here knows HTTP or the encoding of a protocol.
 
 mod admission;
-mod artifact_text;
 mod artifacts;
 mod call;
 mod call_audit;
@@ -14,10 +13,8 @@ mod caller;
 mod collected;
 mod compact_schema;
 mod concurrency_limiter;
-mod continuation;
 mod deadline;
 mod definition;
-mod delegation;
 mod diagnostics;
 mod envelope;
 mod error;
@@ -25,8 +22,6 @@ mod follow;
 #[cfg(test)]
 mod gateway_tests;
 mod list_targets;
-mod poll;
-mod poll_intervals;
 mod read_stream;
 mod recovery;
 mod render;
@@ -37,8 +32,6 @@ mod rules;
 mod schema;
 mod send;
 mod task_actions;
-mod update_pacer;
-mod update_redaction;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,9 +52,9 @@ use base::log::{Level, Log};
 use base::validation::{self, violation};
 use peer::{BoxFuture, LocalGateway, PeerProvider};
 
+pub use deadline::PollIntervals;
 pub use definition::TOOL_NAME;
 pub use error::{ApiCode, Code, Reason, ToolError};
-pub use poll_intervals::PollIntervals;
 pub use schema::SCHEMA as REQUEST_SCHEMA;
 
 use call::Call;
@@ -305,7 +298,7 @@ impl RemoteAgent {
         let deadline = Deadline::new(timeout, tool_call.cancel.clone(), tool_call.closing.clone());
         let metrics = call_audit.set_resolved(&resolved);
         if request.action == Action::Send {
-            delegation::add_delegation(self, &mut request, &call_audit.caller, &deadline).await?;
+            caller::add_delegation(self, &mut request, &call_audit.caller, &deadline).await?;
         }
         let traceparent = (trace::HEADER.to_owned(), call_audit.trace.traceparent());
         request.service_parameters.extend([traceparent]);

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use crate::remote_agent::artifact_text::{Piece, joined};
+use crate::remote_agent::artifacts::{Piece, joined};
 
 use super::view::{Raw, Text};
 
