@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use updates::{UpdatePacer, UpdateRedaction, UpdateSender};
 
 use super::artifacts::{ArtifactPage, Source, ids_and_state};
-use super::call_metrics::CallMetrics;
+use super::call_audit::CallMetrics;
 use super::collected::{Collected, Kind};
 use super::deadline::Deadline;
 use super::envelope::Summary;

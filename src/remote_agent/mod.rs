@@ -4,18 +4,15 @@
 //! One file per action runs it on a `call.rs`, and `envelope.rs` writes the result. `error.rs` is the table of errors.
 //! Nothing here knows HTTP or the encoding of a protocol.
 
+mod actions;
 mod admission;
 mod artifacts;
 mod call;
 mod call_audit;
-mod call_metrics;
 mod caller;
 mod collected;
-mod compact_schema;
 mod concurrency_limiter;
 mod deadline;
-mod definition;
-mod diagnostics;
 mod envelope;
 mod error;
 mod follow;
@@ -26,12 +23,9 @@ mod read_stream;
 mod recovery;
 mod render;
 mod request;
-mod request_hint;
 mod resolve;
 mod rules;
 mod schema;
-mod send;
-mod task_actions;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,17 +47,17 @@ use base::validation::{self, violation};
 use peer::{BoxFuture, LocalGateway, PeerProvider};
 
 pub use deadline::PollIntervals;
-pub use definition::TOOL_NAME;
 pub use error::{ApiCode, Code, Reason, ToolError};
 pub use schema::SCHEMA as REQUEST_SCHEMA;
+pub use schema::TOOL_NAME;
 
 use call::Call;
 use call_audit::CallAudit;
 use caller::Caller;
 use concurrency_limiter::ConcurrencyLimiter;
 use deadline::Deadline;
+use request::request_hint;
 use request::{Action, Request};
-use request_hint::request_hint;
 use schema::RequestSchema;
 
 /// The limits of a request. Strings do not count.
@@ -171,7 +165,7 @@ impl RemoteAgent {
     /// Returns the tool's definition as JSON: `{name, label, description, parameters}`.
     pub fn definition(&self) -> String {
         let urls = self.policy.allow_target_url_override;
-        definition::definition(&self.catalog, &self.schema, self.tool_schema, urls).to_string()
+        schema::definition(&self.catalog, &self.schema, self.tool_schema, urls).to_string()
     }
 
     /// Returns the audit log, where one is enabled. The owner of the instance closes it.
@@ -329,12 +323,12 @@ impl RemoteAgent {
         call.host = call_audit.caller.session();
         let is_local = call.target.peer_config.is_local();
         let done = match request.action {
-            Action::Watch => Box::pin(task_actions::watch(&mut call, request)).await,
-            Action::Status => Box::pin(task_actions::status(&mut call, request)).await,
-            Action::Cancel => Box::pin(task_actions::cancel(&mut call, request)).await,
+            Action::Watch => Box::pin(actions::watch(&mut call, request)).await,
+            Action::Status => Box::pin(actions::status(&mut call, request)).await,
+            Action::Cancel => Box::pin(actions::cancel(&mut call, request)).await,
             Action::Send | Action::ListTargets => {
                 let id = self.env.uuid().to_string();
-                send::send(&mut call, request, &self.policy, id).await
+                actions::send(&mut call, request, &self.policy, id).await
             }
         };
         done.map_err(|error| if is_local { error.for_gateway() } else { error })
