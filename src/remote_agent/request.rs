@@ -378,7 +378,7 @@ fn known_targets(catalog: &Catalog) -> Option<String> {
 }
 
 #[cfg(test)]
-mod request_hint_tests {
+mod tests {
     #![allow(clippy::unwrap_used)]
 
     use serde_json::json;

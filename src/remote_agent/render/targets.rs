@@ -2,7 +2,7 @@
 
 use super::sanitize::line;
 use super::sections::{Section, Sections};
-use super::text::{length, shortened};
+use super::sections::{length, shortened};
 use super::view::{Failure, Target};
 use super::{ModelText, gateway_name};
 
