@@ -84,9 +84,9 @@ fn retry_context(env: Arc<dyn Environment>) -> RetryContext {
 }
 
 /// The agents behind the local gateway, and all other peers.
-pub(super) struct PeerProviders {
-    pub(super) local: Arc<dyn PeerProvider>,
-    pub(super) elsewhere: Arc<dyn PeerProvider>,
+struct PeerProviders {
+    local: Arc<dyn PeerProvider>,
+    elsewhere: Arc<dyn PeerProvider>,
 }
 
 impl PeerProviders {
@@ -122,7 +122,7 @@ impl PeerProvider for PeerProviders {
 ///
 /// # Errors
 /// The configuration is invalid; the error names the place.
-pub(super) fn settings(config: &Config) -> Result<Option<Settings>, ConfigError> {
+fn settings(config: &Config) -> Result<Option<Settings>, ConfigError> {
     let gateway = &config.gateway;
     if !gateway.enabled {
         return Ok(None);

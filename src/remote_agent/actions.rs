@@ -251,7 +251,7 @@ fn task_id(call: &Call<'_>) -> Result<String, ToolError> {
 
 /// `error.details.capability_diagnostics` of a failed send.
 #[derive(Debug, Clone, Serialize, PartialEq)]
-pub(super) struct Diagnostics {
+struct Diagnostics {
     requested_input_modes: Vec<String>,
     unknown_file_attachments: Vec<usize>,
     advertised_input_modes: Vec<String>,
@@ -263,7 +263,7 @@ pub(super) struct Diagnostics {
 
 /// The media types that a request sends and accepts.
 #[derive(Debug, Clone, Default)]
-pub(super) struct MediaTypes {
+struct MediaTypes {
     input: Vec<String>,
     unknown: Vec<usize>,
     output: Vec<String>,
@@ -295,7 +295,7 @@ impl MediaTypes {
     }
 
     /// Compares the media types with a card. Without a card the peer's are unknown.
-    pub(super) fn compare(&self, card: Option<&CardView>) -> Diagnostics {
+    fn compare(&self, card: Option<&CardView>) -> Diagnostics {
         let advertised = |of_card: fn(&CardView) -> &Vec<String>,
                           of_skill: fn(&a2a::Skill) -> &Vec<String>| {
             let card_modes = card.into_iter().flat_map(of_card);
@@ -358,7 +358,7 @@ fn normalized<'a>(modes: impl Iterator<Item = &'a String>) -> Vec<String> {
 }
 
 /// Adds the diagnostics of a failed send to `details`.
-pub(super) fn with_diagnostics(error: ToolError, diagnostics: &Diagnostics) -> ToolError {
+fn with_diagnostics(error: ToolError, diagnostics: &Diagnostics) -> ToolError {
     let diagnostics = serde_json::to_value(diagnostics).unwrap_or(Value::Null);
     error.with("capability_diagnostics", diagnostics)
 }

@@ -20,8 +20,7 @@ use super::collected::{Collected, Kind};
 use super::deadline::Deadline;
 use super::envelope::Summary;
 use super::error::{Reason, ToolError};
-use super::request::Action;
-use super::request::Continuation;
+use super::request::{Action, Continuation};
 use super::resolve::Resolved;
 use super::{PollIntervals, RemoteAgent, UpdateCallback, envelope, render};
 use crate::handles::{Handle, NewHandle};
@@ -474,7 +473,7 @@ impl<'a> Call<'a> {
 }
 
 /// Refuses a target whose secret the host has not resolved.
-pub(in crate::remote_agent) fn check_secret(target: &Target) -> Result<(), ToolError> {
+pub(super) fn check_secret(target: &Target) -> Result<(), ToolError> {
     let Some(reference) = &target.unresolved else {
         return Ok(());
     };
@@ -488,7 +487,7 @@ pub(in crate::remote_agent) fn check_secret(target: &Target) -> Result<(), ToolE
 }
 
 /// Refuses a target that prefers only unsupported transports.
-pub(super) fn check_transport(target: &Target) -> Result<(), PeerError> {
+fn check_transport(target: &Target) -> Result<(), PeerError> {
     let names = |all: &[Transport]| all.iter().map(ToString::to_string).collect::<Vec<_>>();
     if target.peer_config.is_local() {
         return Ok(());

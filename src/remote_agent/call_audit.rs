@@ -188,7 +188,7 @@ pub(super) struct CallMetrics {
 
 /// The recorded values.
 #[derive(Debug, Default)]
-pub(super) struct RecordedMetrics {
+struct RecordedMetrics {
     /// The parts that were sent, in bytes of JSON.
     pub(super) sent_bytes: u64,
     /// The size of the peer's answers, in bytes of JSON.
@@ -214,7 +214,7 @@ impl CallMetrics {
     }
 
     /// Locks the recorded values.
-    pub(super) fn recorded(&self) -> MutexGuard<'_, RecordedMetrics> {
+    fn recorded(&self) -> MutexGuard<'_, RecordedMetrics> {
         self.recorded.lock()
     }
 

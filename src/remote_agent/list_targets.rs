@@ -332,7 +332,7 @@ fn timestamp(time: SystemTime) -> String {
 }
 
 /// The member names of one form of a card.
-pub(super) struct Names {
+struct Names {
     preferred_transport: &'static str,
     additional_interfaces: &'static str,
     push_notifications: &'static str,
@@ -344,7 +344,7 @@ pub(super) struct Names {
 }
 
 /// The contract's names.
-pub(super) const SNAKE: Names = Names {
+const SNAKE: Names = Names {
     preferred_transport: "preferred_transport",
     additional_interfaces: "additional_interfaces",
     push_notifications: "push_notifications",
@@ -356,7 +356,7 @@ pub(super) const SNAKE: Names = Names {
 };
 
 /// A2A's names.
-pub(super) const CAMEL: Names = Names {
+const CAMEL: Names = Names {
     preferred_transport: "preferredTransport",
     additional_interfaces: "additionalInterfaces",
     push_notifications: "pushNotifications",
@@ -368,7 +368,7 @@ pub(super) const CAMEL: Names = Names {
 };
 
 /// Converts a card to JSON with these names.
-pub(super) fn card_json(view: &CardView, names: &Names) -> Value {
+fn card_json(view: &CardView, names: &Names) -> Value {
     let can = &view.capabilities;
     let extensions = (!can.extensions.is_empty()).then_some(&can.extensions);
     let skills: Vec<Value> = view

@@ -1,8 +1,15 @@
-//! The tool `remote_agent`: from a request to its envelope.
+//! The tool `remote_agent`: a request comes in as JSON, and one envelope goes out.
 //!
-//! `schema.rs` and `rules.rs` validate a request, `request.rs` types it, and `resolve.rs` finds its target and task.
-//! One file per action runs it on a `call.rs`, and `envelope.rs` writes the result. `error.rs` is the table of errors.
-//! Nothing here knows HTTP or the encoding of a protocol.
+//! 1. `schema.rs` and `rules.rs` validate the request, and `request.rs` types it.
+//! 2. `resolve.rs` finds its target, task and conversation. `admission.rs` refuses a target that the caller (`caller.rs`)
+//!    may not use.
+//! 3. `concurrency_limiter.rs` lets the call wait for its turn, and `deadline.rs` ends it.
+//! 4. `actions.rs` runs the action on a `call.rs`. `list_targets.rs` is the action without a target.
+//! 5. `follow.rs` follows a task through cuts: `read_stream.rs` reads one connection, and `recovery.rs` decides after a
+//!    failed read. `collected.rs` and `artifacts.rs` merge the answers, and `call/updates.rs` sends updates.
+//! 6. `envelope.rs` writes the result, `render/` its text for models, and `call_audit.rs` the line of the audit log.
+//!
+//! `error.rs` is the table of errors. Nothing here knows HTTP or the encoding of a protocol.
 
 mod actions;
 mod admission;

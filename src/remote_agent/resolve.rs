@@ -8,8 +8,7 @@ use crate::handles::{Handle, HandleLookup};
 use crate::targets::{Catalog, Target, TargetError, local_name, same_place};
 
 use super::error::{Reason, ToolError};
-use super::request::ReceivedTarget;
-use super::request::Request;
+use super::request::{ReceivedTarget, Request};
 use super::rules::invalid_url;
 
 /// The target, task and conversation of a request.

@@ -398,7 +398,7 @@ fn is_closed(name: &str) -> bool {
 }
 
 /// Returns the violations of the target's own rules.
-pub(in crate::remote_agent) fn target_rules(request: &Request, target: &Target) -> Vec<Value> {
+pub(super) fn target_rules(request: &Request, target: &Target) -> Vec<Value> {
     if target.peer_config.is_local() {
         not_carried(request)
     } else {

@@ -274,7 +274,7 @@ const PART_FIELDS: [(&str, &str); 6] = [
 ];
 
 /// Builds the compact schema of `flat`, the schema with all fields. `urls` says whether a request may name a target by URL.
-pub(super) fn compact(flat: &Value, urls: bool) -> Value {
+fn compact(flat: &Value, urls: bool) -> Value {
     let fields = FIELDS
         .iter()
         .filter(|(name, _)| urls || *name != "target_url");

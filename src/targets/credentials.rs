@@ -3,8 +3,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -145,7 +144,7 @@ fn trust(
     };
     let read = |which: usize| {
         let file = files[which].as_deref();
-        let read = file.map(read).transpose();
+        let read = file.map(read_file).transpose();
         read.map_err(|error| invalid(which, &format!("cannot be read: {error}")))
     };
     let (authorities, chain, key) = (read(0)?, read(1)?, read(2)?);
@@ -183,7 +182,7 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 ///
 /// # Errors
 /// The file cannot be read or is too large.
-pub(super) fn read(file: &Path) -> io::Result<Vec<u8>> {
+fn read_file(file: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(file)?
         .take(MAX_FILE_BYTES + 1)
@@ -208,7 +207,7 @@ pub(super) fn card_keys(target: &TargetConfig) -> Result<Option<CardKeys>, Strin
         return Ok(Some(CardKeys::OfOwnOrigin));
     };
     let shown = file.display();
-    let bytes = read(file).map_err(|e| format!("the file `{shown}` cannot be read: {e}"))?;
+    let bytes = read_file(file).map_err(|e| format!("the file `{shown}` cannot be read: {e}"))?;
     let keys = KeySet::parse(&bytes).map_err(|e| format!("in the file `{shown}`, {e}"))?;
     Ok(Some(CardKeys::Configured(Arc::new(keys))))
 }

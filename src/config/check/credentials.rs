@@ -193,7 +193,7 @@ pub(super) fn check_header(
 }
 
 /// Returns the name of a header that may be set.
-pub(super) fn parse_name(name: &str) -> Result<HeaderName, String> {
+fn parse_name(name: &str) -> Result<HeaderName, String> {
     let parsed = HeaderName::try_from(name)
         .map_err(|_| format!("`{}` cannot be an HTTP header's name", name.escape_debug()))?;
     if FRAMING.contains(&parsed.as_str()) {

@@ -171,7 +171,7 @@ impl UpdatePacer {
     }
 
     /// Returns whether an event waits, and lets it become an update now, whatever the time.
-    pub(super) fn release(&mut self) -> bool {
+    fn release(&mut self) -> bool {
         let waited = mem::take(&mut self.waits);
         if waited {
             self.next = Some(Instant::now() + self.interval);
@@ -270,7 +270,7 @@ impl UpdateRedaction {
     }
 
     /// Returns the text that was held back, as the last pieces of its artifacts.
-    pub(super) fn flush(&mut self, task_id: &str, context_id: Option<&str>) -> Vec<Value> {
+    fn flush(&mut self, task_id: &str, context_id: Option<&str>) -> Vec<Value> {
         let flushed = self.artifacts.iter_mut();
         let flushed = flushed.map(|(id, redactor)| (id, redactor.finish()));
         let flushed = flushed.filter(|(_, rest)| !rest.is_empty());

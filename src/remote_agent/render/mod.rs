@@ -2,7 +2,7 @@
 //!
 //! The text is short labelled lines, not JSON: a model reads `task_handle: rah_…` as reliably as JSON, at half the
 //! tokens, and a peer's text stays unescaped. The tool's own lines come first: the outcome, the target, the task's
-//! handle, one next step. Everything that an agent wrote, ids included, follows inside one fence ([`fence`]), sanitized
+//! handle, one next step. Everything that an agent wrote, ids included, follows inside one fence ([`Fence`]), sanitized
 //! ([`sanitize`]).
 //!
 //! The text has at most `limits.modelTextChars` characters (Unicode scalar values). The alias, the task's state, its

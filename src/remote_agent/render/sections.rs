@@ -227,7 +227,7 @@ pub(super) fn shortened(text: &str, count: usize) -> String {
 }
 
 /// Divides `room` among `needed`: equal shares, except that a smaller want leaves the rest to the others.
-pub(super) fn share_out(needed: &[usize], room: usize) -> Vec<usize> {
+fn share_out(needed: &[usize], room: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..needed.len()).collect();
     order.sort_by_key(|&i| needed[i]);
     let mut share_out = vec![0; needed.len()];

@@ -366,10 +366,10 @@ fn violations(text_out: &mut ModelText, failure: &Failure<'_>) {
 }
 
 /// The longest next step from an envelope, in characters.
-pub(super) const MAX_NEXT_STEP_CHARS: usize = 240;
+const MAX_NEXT_STEP_CHARS: usize = 240;
 
 /// Returns the next step for an open task; `None` where the result is complete.
-pub(super) fn next_step(summary: &Summary<'_>) -> Option<&'static str> {
+fn next_step(summary: &Summary<'_>) -> Option<&'static str> {
     let task = summary.continuation.as_ref()?.task.as_ref()?;
     if summary.notify {
         return Some(
