@@ -43,7 +43,7 @@ impl Trace {
     /// `fresh`. The sampled flag is the caller's.
     pub fn new(traceparent: Option<&str>, fresh: impl Fn() -> Uuid) -> Self {
         let (id, flags) = traceparent
-            .and_then(read)
+            .and_then(parse_traceparent)
             .unwrap_or_else(|| (fresh().as_u128().max(1), SAMPLED));
         // Fixed bits of a random UUID: four in the first half, two in the second.
         let span = fresh().as_u64_pair().1.max(1);
@@ -65,7 +65,7 @@ impl Trace {
 
 /// Returns the trace id and the sampled flag of a valid `traceparent` (W3C Trace Context §3.2.2 and, for later
 /// versions, §4.3).
-fn read(header: &str) -> Option<(u128, u8)> {
+fn parse_traceparent(header: &str) -> Option<(u128, u8)> {
     let field = |from: usize, to: usize| header.get(from..to).filter(|text| is_hex(text));
     let ends = [2, 35, 52].map(|at| header.as_bytes().get(at) == Some(&b'-'));
     let more = header.as_bytes().get(55).copied();
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(trace.id(), "0af7651916cd43dd8448eb211c80319c");
         let sent = trace.traceparent();
         assert_ne!(sent[36..52], TRACEPARENT[36..52]);
-        assert_eq!(read(&sent), read(TRACEPARENT));
+        assert_eq!(parse_traceparent(&sent), parse_traceparent(TRACEPARENT));
     }
 
     #[test]
@@ -253,7 +253,7 @@ mod tests {
         assert_ne!(one.id(), other.id());
         let sent = one.traceparent();
         assert!(sent.ends_with("-01"), "{sent}");
-        assert!(read(&sent).is_some(), "{sent}");
+        assert!(parse_traceparent(&sent).is_some(), "{sent}");
     }
 
     #[test]
@@ -266,14 +266,14 @@ mod tests {
     #[test]
     fn ids_are_never_zero() {
         let sent = Trace::new(None, Uuid::nil).traceparent();
-        assert!(read(&sent).is_some(), "{sent}");
+        assert!(parse_traceparent(&sent).is_some(), "{sent}");
     }
 
     #[test]
     fn invalid_traceparent_is_ignored() {
         let later = format!("01{}", &TRACEPARENT[2..]);
-        assert!(read(&later).is_some());
-        assert!(read(&format!("{later}-more")).is_some());
+        assert!(parse_traceparent(&later).is_some());
+        assert!(parse_traceparent(&format!("{later}-more")).is_some());
         let invalid = [
             String::new(),
             TRACEPARENT.to_uppercase(),
@@ -288,7 +288,7 @@ mod tests {
             TRACEPARENT.replace("0af7", "0äf"),
         ];
         for text in invalid {
-            assert_eq!(read(&text), None, "{text}");
+            assert_eq!(parse_traceparent(&text), None, "{text}");
         }
     }
 }

@@ -269,10 +269,11 @@ struct MediaTypes {
     output: Vec<String>,
 }
 
-const UNKNOWN: &str = "unknown";
+/// The media type of a file that has none.
+const UNKNOWN_MEDIA_TYPE: &str = "unknown";
 
 impl MediaTypes {
-    pub(super) fn new(outgoing: &SendRequest) -> Self {
+    fn new(outgoing: &SendRequest) -> Self {
         let mut types = Self {
             output: normalized(outgoing.accepted_output_modes.iter()),
             ..Self::default()
@@ -282,7 +283,7 @@ impl MediaTypes {
             let mode = match part.kind() {
                 "file" => file_mode(part).unwrap_or_else(|| {
                     types.unknown.push(i);
-                    UNKNOWN.to_owned()
+                    UNKNOWN_MEDIA_TYPE.to_owned()
                 }),
                 "data" => "application/json".to_owned(),
                 _ => "text/plain".to_owned(),
@@ -311,7 +312,7 @@ impl MediaTypes {
         );
         let missing = |requested: &[String], offered: &[String]| {
             let offered: HashSet<&String> = offered.iter().collect();
-            let known = requested.iter().filter(|mode| *mode != UNKNOWN);
+            let known = requested.iter().filter(|mode| *mode != UNKNOWN_MEDIA_TYPE);
             known
                 .filter(|mode| !offered.contains(mode))
                 .cloned()

@@ -10,8 +10,7 @@ use peer::{CardKeys, CardLocation, PeerConfig};
 use secrecy::ExposeSecret as _;
 use url::Url;
 
-use super::credentials;
-use super::credentials::{CredentialError, TargetTrust};
+use super::credentials::{self, CredentialError, TargetTrust};
 use crate::config::{
     Config, MAX_CALL_TIMEOUT, ProtocolVersion, Secret, SecretMap, TargetConfig, card_url,
     normal_url,
