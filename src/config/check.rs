@@ -157,7 +157,7 @@ fn check_transports(config: &Config, preferred: &[String], place: &str) -> Resul
 const TRIAD: &str = "triad";
 
 /// The prefix of the aliases of a gateway's agents.
-const PREFIX: &str = "gateway:";
+const GATEWAY_ALIAS_PREFIX: &str = "gateway:";
 
 /// Checks the gateway's settings, and that no target is named like one of its agents.
 fn check_gateway(config: &Config) -> Result<(), ConfigError> {
@@ -251,12 +251,13 @@ fn check_names(names: &[String]) -> Result<(), (usize, String)> {
 /// Refuses aliases with the gateway's prefix while a gateway is enabled.
 fn check_aliases(config: &Config) -> Result<(), ConfigError> {
     let reserved = config.targets.iter().enumerate();
-    let mut reserved = reserved.filter(|(_, target)| target.alias.starts_with(PREFIX));
+    let mut reserved =
+        reserved.filter(|(_, target)| target.alias.starts_with(GATEWAY_ALIAS_PREFIX));
     let Some((i, target)) = reserved.next() else {
         return Ok(());
     };
     let message = format!(
-        "the alias `{}` would mean an agent of the local gateway; choose one that does not begin with `{PREFIX}`, or turn off `gateway.enabled`",
+        "the alias `{}` would mean an agent of the local gateway; choose one that does not begin with `{GATEWAY_ALIAS_PREFIX}`, or turn off `gateway.enabled`",
         target.alias
     );
     Err(ConfigError::at(format!("/targets/{i}/alias"), message))

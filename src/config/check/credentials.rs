@@ -181,7 +181,7 @@ pub(super) fn check_header(
     place: &str,
 ) -> Result<(), ConfigError> {
     let place = || format!("{place}/{}", name.replace('~', "~0").replace('/', "~1"));
-    self::parse_name(name).map_err(|reason| ConfigError::at(place(), reason))?;
+    parse_name(name).map_err(|reason| ConfigError::at(place(), reason))?;
     HeaderValue::try_from(value.unwrap_or_default())
         .map(drop)
         .map_err(|_| {
