@@ -237,7 +237,7 @@ fn nothing_to_resume() -> ToolError {
 ///
 /// # Errors
 /// The call has ended, or the answers exceed the limits.
-pub(super) async fn poll(
+async fn poll(
     call: &mut Call<'_>,
     peer: &dyn Peer,
     task_id: &str,

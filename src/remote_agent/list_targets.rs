@@ -332,7 +332,7 @@ fn timestamp(time: SystemTime) -> String {
 }
 
 /// The member names of one form of a card.
-struct Names {
+struct MemberNames {
     preferred_transport: &'static str,
     additional_interfaces: &'static str,
     push_notifications: &'static str,
@@ -344,7 +344,7 @@ struct Names {
 }
 
 /// The contract's names.
-const SNAKE: Names = Names {
+const SNAKE: MemberNames = MemberNames {
     preferred_transport: "preferred_transport",
     additional_interfaces: "additional_interfaces",
     push_notifications: "push_notifications",
@@ -356,7 +356,7 @@ const SNAKE: Names = Names {
 };
 
 /// A2A's names.
-const CAMEL: Names = Names {
+const CAMEL: MemberNames = MemberNames {
     preferred_transport: "preferredTransport",
     additional_interfaces: "additionalInterfaces",
     push_notifications: "pushNotifications",
@@ -368,7 +368,7 @@ const CAMEL: Names = Names {
 };
 
 /// Converts a card to JSON with these names.
-fn card_json(view: &CardView, names: &Names) -> Value {
+fn card_json(view: &CardView, names: &MemberNames) -> Value {
     let can = &view.capabilities;
     let extensions = (!can.extensions.is_empty()).then_some(&can.extensions);
     let skills: Vec<Value> = view
@@ -400,7 +400,7 @@ fn card_json(view: &CardView, names: &Names) -> Value {
     ])
 }
 
-fn skill_json(skill: &Skill, names: &Names) -> Value {
+fn skill_json(skill: &Skill, names: &MemberNames) -> Value {
     let some = |modes: &[String]| {
         if modes.is_empty() {
             Value::Null
@@ -420,7 +420,7 @@ fn skill_json(skill: &Skill, names: &Names) -> Value {
 }
 
 /// Builds an object of the fields that are not null.
-pub(super) fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
+fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
     let known = fields.into_iter().filter(|(_, value)| !value.is_null());
     Value::Object(
         known
