@@ -1,8 +1,6 @@
 //! One configured instance: the tool and the threads that it runs on.
 
 mod assembly;
-mod peer_providers;
-mod settings;
 
 use std::{
     future::{Future, poll_fn},

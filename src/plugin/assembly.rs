@@ -1,21 +1,25 @@
-//! Builds the tool and connects it with the protocols.
+//! Builds the tool and connects it with the protocols: peers over A2A, and the bridge to the local gateway with the
+//! settings of its configuration.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::config::{Config, ConfigError};
-use crate::remote_agent::{PollIntervals, RemoteAgent};
+use a2a::Card;
 use a2a_client::A2aPeerProvider;
 use base::environment::{Environment, SystemEnvironment};
 use base::log::Log;
-use egress::{
-    HttpClient, ReqwestClient,
-    proxy::{Proxies, ProxySettings},
-    retry::RetryContext,
-    sse::SseLimits,
+use egress::proxy::{Proxies, ProxySettings};
+use egress::retry::RetryContext;
+use egress::sse::SseLimits;
+use egress::{HttpClient, ReqwestClient};
+use gateway_bridge::{BridgedGateway, Settings, TriadSettings};
+use peer::{
+    BoxFuture, CallOptions, CardEtag, Discovered, Peer, PeerConfig, PeerError, PeerProvider,
 };
-use gateway_bridge::BridgedGateway;
 
-use super::{peer_providers::PeerProviders, settings::settings};
+use crate::config::{Config, ConfigError, Gateway, Secret, gateway_url};
+use crate::remote_agent::{PollIntervals, RemoteAgent};
+use crate::targets::local_trust;
 
 /// Builds the tool for a configuration, with peers over the real network and polls at `poll_intervals`.
 ///
@@ -76,5 +80,126 @@ fn retry_context(env: Arc<dyn Environment>) -> RetryContext {
     RetryContext {
         wall: Arc::new(move || env.system_time()),
         random: Arc::new(move || random.random()),
+    }
+}
+
+/// The agents behind the local gateway, and all other peers.
+struct PeerProviders {
+    local: Arc<dyn PeerProvider>,
+    elsewhere: Arc<dyn PeerProvider>,
+}
+
+impl PeerProviders {
+    fn select(&self, peer_config: &PeerConfig) -> &dyn PeerProvider {
+        if peer_config.is_local() {
+            &*self.local
+        } else {
+            &*self.elsewhere
+        }
+    }
+}
+
+impl PeerProvider for PeerProviders {
+    fn discover<'a>(
+        &'a self,
+        peer_config: &'a PeerConfig,
+        known: Option<&'a CardEtag>,
+    ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
+        self.select(peer_config).discover(peer_config, known)
+    }
+
+    fn open(
+        &self,
+        peer_config: &PeerConfig,
+        card: &Card,
+        options: &CallOptions<'_>,
+    ) -> Result<Box<dyn Peer>, PeerError> {
+        self.select(peer_config).open(peer_config, card, options)
+    }
+}
+
+/// Returns how to reach the configured gateway; `None` where it is disabled or its secret is unresolved.
+///
+/// # Errors
+/// The configuration is invalid; the error names the place.
+fn settings(config: &Config) -> Result<Option<Settings>, ConfigError> {
+    let gateway = &config.gateway;
+    if !gateway.enabled {
+        return Ok(None);
+    }
+    let url = gateway_url(&gateway.url)
+        .map_err(|reason| ConfigError::at("/gateway/url", format!("the URL {reason}")))?;
+    Ok(Some(Settings {
+        url,
+        dialect: gateway.dialect,
+        protocol: gateway.protocol.clone(),
+        // A call without the secret fails before it reaches the gateway.
+        token: gateway.token.as_ref().and_then(|token| match token {
+            Secret::Known(token) | Secret::Resolved(token) => Some(token.clone()),
+            Secret::Unresolved { .. } => None,
+        }),
+        timeout: Duration::from_millis(gateway.timeout_ms),
+        heartbeat: Duration::from_millis(gateway.heartbeat_ms),
+        allow_remote: gateway.allow_remote,
+        token_in_query: gateway.token_in_query,
+        agents: gateway.agents.clone(),
+        triad: triad(gateway),
+        frame_bytes: config.limits.event_bytes,
+        // A caller with a longer wait gets a task, as with every other peer.
+        default_wait: Duration::from_millis(config.limits.wait_ms),
+        trust: local_trust(gateway)?,
+    }))
+}
+
+fn triad(gateway: &Gateway) -> TriadSettings {
+    TriadSettings {
+        members: gateway.triad.members.clone(),
+        deadline: Duration::from_millis(gateway.triad.deadline_ms),
+        quorum: gateway.triad.quorum,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use gateway_bridge::DialectChoice;
+    use secrecy::ExposeSecret as _;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn read(gateway: Value) -> Option<Settings> {
+        let config = json!({ "gateway": gateway, "limits": {"eventBytes": 4096, "waitMs": 5} });
+        settings(&Config::parse(&config.to_string()).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn settings_match_the_configuration() {
+        let settings = read(json!({
+            "enabled": true, "url": "wss://gate.example/a", "dialect": "heretek-js", "protocol": "mine", "token": "s3cret",
+            "timeoutMs": 1, "heartbeatMs": 2, "allowRemote": true, "tokenInQuery": true, "agents": ["alpha"],
+            "triad": {"members": ["x", "y", "z"], "deadlineMs": 3, "quorum": "all"},
+        }))
+        .unwrap();
+        assert_eq!(settings.url.as_str(), "wss://gate.example/a");
+        assert_eq!(settings.dialect, DialectChoice::HeretekJs);
+        assert_eq!(settings.protocol, "mine");
+        assert_eq!(settings.token.unwrap().expose_secret(), "s3cret");
+        assert_eq!(
+            (settings.timeout, settings.heartbeat),
+            (Duration::from_millis(1), Duration::from_millis(2))
+        );
+        assert!(settings.allow_remote && settings.token_in_query);
+        assert_eq!(settings.agents, ["alpha"]);
+        assert_eq!(settings.triad.members, ["x", "y", "z"]);
+        assert_eq!(settings.triad.deadline, Duration::from_millis(3));
+        assert_eq!(settings.triad.quorum, collective::Quorum::All);
+        assert_eq!(settings.frame_bytes, 4096);
+        assert_eq!(settings.default_wait, Duration::from_millis(5));
+    }
+
+    #[test]
+    fn disabled_gateway_has_no_settings() {
+        assert!(read(json!({"token": "s3cret"})).is_none());
     }
 }

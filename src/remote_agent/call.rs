@@ -1,39 +1,30 @@
-//! One call to one target: its state, what the peer has answered, and the updates about it.
+//! One call to one target: its state, what the peer has answered, the updates about it, and the checks before its first
+//! connection.
 
-mod preconditions;
 mod updates;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Value, json};
-use tokio::time::Instant;
-
-use crate::handles::{Handle, NewHandle};
-use crate::targets::{FetchedCard, Target};
-use a2a::{Artifact, Event, ShapeError, Task, TaskState};
+use a2a::{Artifact, Event, ShapeError, Task, TaskState, Transport};
 use base::blocking;
 use base::redact::Secrets;
-use peer::{CallOptions, Delivered, HostSession, Peer, PeerError, PeerErrorKind};
+use peer::{CallOptions, Delivered, HostSession, Peer, PeerError, PeerErrorKind, Transports};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use updates::{UpdatePacer, UpdateRedaction, UpdateSender};
 
-use super::artifact_text::{ArtifactPage, ids_and_state};
-use super::artifacts::Source;
-use super::call_metrics::CallMetrics;
+use super::artifacts::{ArtifactPage, Source, ids_and_state};
+use super::call_audit::CallMetrics;
 use super::collected::{Collected, Kind};
-use super::continuation::Continuation;
 use super::deadline::Deadline;
-use super::envelope::{self, Summary};
-use super::error::ToolError;
-use super::render;
-use super::request::Action;
+use super::envelope::Summary;
+use super::error::{Reason, ToolError};
+use super::request::{Action, Continuation};
 use super::resolve::Resolved;
-use super::update_pacer::UpdatePacer;
-use super::update_redaction::UpdateRedaction;
-use super::{PollIntervals, RemoteAgent, UpdateCallback};
-
-pub(super) use preconditions::check_secret;
-use preconditions::check_transport;
-use updates::UpdateSender;
+use super::{PollIntervals, RemoteAgent, UpdateCallback, envelope, render};
+use crate::handles::{Handle, NewHandle};
+use crate::targets::{FetchedCard, Target};
 
 /// Why a result is incomplete, though the peer sends no more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -479,4 +470,43 @@ impl<'a> Call<'a> {
         let secrets = self.secrets();
         self.collected.redact(&secrets);
     }
+}
+
+/// Refuses a target whose secret the host has not resolved.
+pub(super) fn check_secret(target: &Target) -> Result<(), ToolError> {
+    let Some(reference) = &target.unresolved else {
+        return Ok(());
+    };
+    let whose = if target.peer_config.is_local() {
+        "local gateway's token"
+    } else {
+        "target's credential"
+    };
+    let message = format!("the {whose} `{reference}` has not been resolved by the host");
+    Err(ToolError::local(Reason::CredentialUnresolved, message))
+}
+
+/// Refuses a target that prefers only unsupported transports.
+fn check_transport(target: &Target) -> Result<(), PeerError> {
+    let names = |all: &[Transport]| all.iter().map(ToString::to_string).collect::<Vec<_>>();
+    if target.peer_config.is_local() {
+        return Ok(());
+    }
+    let unsupported: Vec<_> = target
+        .peer_config
+        .preferred
+        .iter()
+        .copied()
+        .filter(|t| !Transport::SUPPORTED.contains(t))
+        .collect();
+    if unsupported.is_empty() {
+        return Ok(());
+    }
+    let message = format!("{} is not supported", names(&unsupported).join(", "));
+    let mut error = PeerError::new(PeerErrorKind::UnsupportedTransport, message).undelivered();
+    error.transports = Some(Box::new(Transports {
+        unsupported: names(&unsupported),
+        supported: names(&Transport::SUPPORTED),
+    }));
+    Err(error)
 }

@@ -15,7 +15,9 @@ use base::redact::{MARK, Secrets};
 
 use super::artifacts::{Artifacts, Gap, Source};
 use super::error::ToolError;
-use super::update_redaction::MAX_SHOWN_PREFIX_BYTES;
+
+/// Up to this many bytes of a secret's start are shown at the end of a message, because no later piece completes it.
+pub(super) const MAX_SHOWN_PREFIX_BYTES: usize = 3;
 
 #[derive(Debug)]
 pub(super) struct Collected {

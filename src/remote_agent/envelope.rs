@@ -7,9 +7,9 @@ use serde_json::{Map, Value, json};
 
 use a2a::Artifact;
 
-use super::artifact_text::ArtifactPage;
-use super::continuation::Continuation;
+use super::artifacts::ArtifactPage;
 use super::error::ToolError;
+use super::request::Continuation;
 
 const OPERATION: &str = "remote_agent";
 

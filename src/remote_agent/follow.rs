@@ -1,19 +1,18 @@
-//! Follows a task through lost connections: resubscribes, else polls.
+//! Follows a task through lost connections: resubscribes, else polls its state.
 //!
 //! A cut is not an end. Only a terminal or interrupted state, the deadline or a cancellation ends a call that follows a
-//! task. Nothing here sends a message: the first one is never repeated.
-
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+//! task. Nothing here sends a message: the first one is never repeated. `read_stream.rs` reads one connection, and
+//! `recovery.rs` decides what a failed read means.
 
 use a2a::Task;
 use peer::{EventStream, Peer, PeerError, PeerErrorKind};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::artifacts::{Gap, Source};
 use super::call::{Call, Incomplete};
 use super::error::{Reason, ToolError};
-use super::poll::poll;
 use super::read_stream::{ConnectionEnd, FirstEvent, LostConnection, read_stream};
-use super::recovery::{Place, Recovery, after};
+use super::recovery::{MAX_FAILED_QUERIES, MAX_UNCHANGED, Place, Recovery, after};
 
 /// How many subscriptions in a row may bring nothing new before the peer is polled.
 const MAX_FRUITLESS_SUBSCRIPTIONS: usize = 2;
@@ -230,6 +229,66 @@ fn nothing_to_resume() -> ToolError {
         Reason::ConnectionCut,
         "the stream ended and named no task to follow",
     )
+}
+
+/// Polls the task, first `immediately` or after a pause, until it is terminal or interrupted. Each answer with a change
+/// causes an update. An answer that cannot be read, and one whose cause may pass, is polled again if the peer has answered
+/// before ([`recovery`](super::recovery)). With `may_be_over`, some answers without a change end the polls.
+///
+/// # Errors
+/// The call has ended, or the answers exceed the limits.
+async fn poll(
+    call: &mut Call<'_>,
+    peer: &dyn Peer,
+    task_id: &str,
+    immediately: bool,
+    may_be_over: bool,
+) -> Result<ConnectionEnd, ToolError> {
+    let mut pauses = call.poll_intervals().polls().delays();
+    let mut pause = if immediately { None } else { pauses.next() };
+    let (mut failed, mut unchanged) = (0, 0);
+    loop {
+        let request = async {
+            if let Some(pause) = pause {
+                sleep(pause).await;
+            }
+            call.get_task(peer, task_id).await
+        };
+        match call.deadline.run(request).await? {
+            Ok(task) => {
+                failed = 0;
+                call.set_queries_fail(false);
+                // The known state may be stale.
+                call.collected.open_gap(Gap::Open);
+                let is_foreign = task.state().is_foreign();
+                let changed = call.add_snapshot(task, Source::Polled)?;
+                if call.collected.is_terminal_or_interrupted() {
+                    return Ok(ConnectionEnd::Ended);
+                }
+                unchanged = if changed { 0 } else { unchanged + 1 };
+                if unchanged == MAX_UNCHANGED && is_foreign {
+                    call.set_incomplete(Incomplete::UnknownState);
+                    return Ok(ConnectionEnd::Ended);
+                }
+                if unchanged == MAX_UNCHANGED && may_be_over {
+                    return Ok(ConnectionEnd::Lost(LostConnection {
+                        must_poll: true,
+                        ..LostConnection::default()
+                    }));
+                }
+            }
+            Err(error) => {
+                let recovery = after(Place::Query, &error, call.collected.count() > 0);
+                let is_unreachable = error.kind.is_unreachable();
+                failed += u32::from(!is_unreachable);
+                if recovery != Recovery::Skip || failed == MAX_FAILED_QUERIES {
+                    return Ok(ConnectionEnd::Lost(LostConnection::from_error(error)));
+                }
+                call.set_queries_fail(!is_unreachable);
+            }
+        }
+        pause = pauses.next();
+    }
 }
 
 #[cfg(test)]

@@ -1,28 +1,23 @@
-//! `list_targets`: the configured targets, with their cards, and the agents of the local gateway.
+//! `list_targets`: the configured targets, with their cards in the names of the contract and in those of A2A, and the
+//! agents of the local gateway.
 
-mod card;
 mod local;
 
 use std::time::{Duration, SystemTime};
 
+use a2a::{CardView, Skill};
 use futures_util::{StreamExt as _, future, stream};
-use serde_json::{Value, json};
-
-use crate::targets::{FetchedCard, Target};
-use a2a::CardView;
+use local::AgentPresence;
 use peer::{CallOptions, PeerErrorKind};
+use serde_json::{Map, Value, json};
 
-use super::RemoteAgent;
 use super::admission::{may_see, sees_all};
-use super::call;
 use super::caller::Caller;
 use super::deadline::Deadline;
-use super::envelope;
 use super::error::{Reason, ToolError};
 use super::request::Action;
-
-use card::{CAMEL, SNAKE, card_json, object};
-use local::AgentPresence;
+use super::{RemoteAgent, call, envelope};
+use crate::targets::{FetchedCard, Target};
 
 /// How long the listing waits for a card or for the local gateway.
 const CARD_WAIT: Duration = Duration::from_secs(10);
@@ -334,4 +329,102 @@ impl ListedTarget {
 /// Formats a time in ISO 8601, UTC, with milliseconds.
 fn timestamp(time: SystemTime) -> String {
     humantime::format_rfc3339_millis(time).to_string()
+}
+
+/// The member names of one form of a card.
+struct MemberNames {
+    preferred_transport: &'static str,
+    additional_interfaces: &'static str,
+    push_notifications: &'static str,
+    state_transition_history: &'static str,
+    default_input_modes: &'static str,
+    default_output_modes: &'static str,
+    input_modes: &'static str,
+    output_modes: &'static str,
+}
+
+/// The contract's names.
+const SNAKE: MemberNames = MemberNames {
+    preferred_transport: "preferred_transport",
+    additional_interfaces: "additional_interfaces",
+    push_notifications: "push_notifications",
+    state_transition_history: "state_transition_history",
+    default_input_modes: "default_input_modes",
+    default_output_modes: "default_output_modes",
+    input_modes: "input_modes",
+    output_modes: "output_modes",
+};
+
+/// A2A's names.
+const CAMEL: MemberNames = MemberNames {
+    preferred_transport: "preferredTransport",
+    additional_interfaces: "additionalInterfaces",
+    push_notifications: "pushNotifications",
+    state_transition_history: "stateTransitionHistory",
+    default_input_modes: "defaultInputModes",
+    default_output_modes: "defaultOutputModes",
+    input_modes: "inputModes",
+    output_modes: "outputModes",
+};
+
+/// Converts a card to JSON with these names.
+fn card_json(view: &CardView, names: &MemberNames) -> Value {
+    let can = &view.capabilities;
+    let extensions = (!can.extensions.is_empty()).then_some(&can.extensions);
+    let skills: Vec<Value> = view
+        .skills
+        .iter()
+        .map(|skill| skill_json(skill, names))
+        .collect();
+    object([
+        (names.preferred_transport, json!(view.preferred_transport)),
+        (
+            names.additional_interfaces,
+            json!(view.additional_interfaces),
+        ),
+        (
+            "capabilities",
+            object([
+                ("streaming", json!(can.streaming)),
+                (names.push_notifications, json!(can.push_notifications)),
+                (
+                    names.state_transition_history,
+                    json!(can.state_transition_history),
+                ),
+                ("extensions", json!(extensions)),
+            ]),
+        ),
+        (names.default_input_modes, json!(view.default_input_modes)),
+        (names.default_output_modes, json!(view.default_output_modes)),
+        ("skills", json!(skills)),
+    ])
+}
+
+fn skill_json(skill: &Skill, names: &MemberNames) -> Value {
+    let some = |modes: &[String]| {
+        if modes.is_empty() {
+            Value::Null
+        } else {
+            json!(modes)
+        }
+    };
+    object([
+        ("id", json!(skill.id)),
+        ("name", json!(skill.name)),
+        ("description", json!(skill.description)),
+        ("tags", json!(skill.tags)),
+        ("examples", json!(skill.examples)),
+        (names.input_modes, some(&skill.input_modes)),
+        (names.output_modes, some(&skill.output_modes)),
+    ])
+}
+
+/// Builds an object of the fields that are not null.
+fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
+    let known = fields.into_iter().filter(|(_, value)| !value.is_null());
+    Value::Object(
+        known
+            .map(|(key, value)| (key.to_owned(), value))
+            .collect::<Map<_, _>>(),
+    )
 }

@@ -1,44 +1,38 @@
-//! The tool `remote_agent`: from a request to its envelope.
+//! The tool `remote_agent`: a request comes in as JSON, and one envelope goes out.
 //!
-//! `schema.rs` and `rules.rs` validate a request, `request.rs` types it, and `resolve.rs` finds its target and task.
-//! One file per action runs it on a `call.rs`, and `envelope.rs` writes the result. `error.rs` is the table of errors.
-//! Nothing here knows HTTP or the encoding of a protocol.
+//! 1. `schema.rs` and `rules.rs` validate the request, and `request.rs` types it.
+//! 2. `resolve.rs` finds its target, task and conversation. `admission.rs` refuses a target that the caller (`caller.rs`)
+//!    may not use.
+//! 3. `concurrency_limiter.rs` lets the call wait for its turn, and `deadline.rs` ends it.
+//! 4. `actions.rs` runs the action on a `call.rs`. `list_targets.rs` is the action without a target.
+//! 5. `follow.rs` follows a task through cuts: `read_stream.rs` reads one connection, and `recovery.rs` decides after a
+//!    failed read. `collected.rs` and `artifacts.rs` merge the answers, and `call/updates.rs` sends updates.
+//! 6. `envelope.rs` writes the result, `render/` its text for models, and `call_audit.rs` the line of the audit log.
+//!
+//! `error.rs` is the table of errors. Nothing here knows HTTP or the encoding of a protocol.
 
+mod actions;
 mod admission;
-mod artifact_text;
 mod artifacts;
 mod call;
 mod call_audit;
-mod call_metrics;
 mod caller;
 mod collected;
-mod compact_schema;
 mod concurrency_limiter;
-mod continuation;
 mod deadline;
-mod definition;
-mod delegation;
-mod diagnostics;
 mod envelope;
 mod error;
 mod follow;
 #[cfg(test)]
 mod gateway_tests;
 mod list_targets;
-mod poll;
-mod poll_intervals;
 mod read_stream;
 mod recovery;
 mod render;
 mod request;
-mod request_hint;
 mod resolve;
 mod rules;
 mod schema;
-mod send;
-mod task_actions;
-mod update_pacer;
-mod update_redaction;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,18 +53,18 @@ use base::log::{Level, Log};
 use base::validation::{self, violation};
 use peer::{BoxFuture, LocalGateway, PeerProvider};
 
-pub use definition::TOOL_NAME;
+pub use deadline::PollIntervals;
 pub use error::{ApiCode, Code, Reason, ToolError};
-pub use poll_intervals::PollIntervals;
 pub use schema::SCHEMA as REQUEST_SCHEMA;
+pub use schema::TOOL_NAME;
 
 use call::Call;
 use call_audit::CallAudit;
 use caller::Caller;
 use concurrency_limiter::ConcurrencyLimiter;
 use deadline::Deadline;
+use request::request_hint;
 use request::{Action, Request};
-use request_hint::request_hint;
 use schema::RequestSchema;
 
 /// The limits of a request. Strings do not count.
@@ -178,7 +172,7 @@ impl RemoteAgent {
     /// Returns the tool's definition as JSON: `{name, label, description, parameters}`.
     pub fn definition(&self) -> String {
         let urls = self.policy.allow_target_url_override;
-        definition::definition(&self.catalog, &self.schema, self.tool_schema, urls).to_string()
+        schema::definition(&self.catalog, &self.schema, self.tool_schema, urls).to_string()
     }
 
     /// Returns the audit log, where one is enabled. The owner of the instance closes it.
@@ -305,7 +299,7 @@ impl RemoteAgent {
         let deadline = Deadline::new(timeout, tool_call.cancel.clone(), tool_call.closing.clone());
         let metrics = call_audit.set_resolved(&resolved);
         if request.action == Action::Send {
-            delegation::add_delegation(self, &mut request, &call_audit.caller, &deadline).await?;
+            caller::add_delegation(self, &mut request, &call_audit.caller, &deadline).await?;
         }
         let traceparent = (trace::HEADER.to_owned(), call_audit.trace.traceparent());
         request.service_parameters.extend([traceparent]);
@@ -336,12 +330,12 @@ impl RemoteAgent {
         call.host = call_audit.caller.session();
         let is_local = call.target.peer_config.is_local();
         let done = match request.action {
-            Action::Watch => Box::pin(task_actions::watch(&mut call, request)).await,
-            Action::Status => Box::pin(task_actions::status(&mut call, request)).await,
-            Action::Cancel => Box::pin(task_actions::cancel(&mut call, request)).await,
+            Action::Watch => Box::pin(actions::watch(&mut call, request)).await,
+            Action::Status => Box::pin(actions::status(&mut call, request)).await,
+            Action::Cancel => Box::pin(actions::cancel(&mut call, request)).await,
             Action::Send | Action::ListTargets => {
                 let id = self.env.uuid().to_string();
-                send::send(&mut call, request, &self.policy, id).await
+                actions::send(&mut call, request, &self.policy, id).await
             }
         };
         done.map_err(|error| if is_local { error.for_gateway() } else { error })

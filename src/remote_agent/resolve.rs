@@ -7,9 +7,8 @@ use serde_json::{Value, json};
 use crate::handles::{Handle, HandleLookup};
 use crate::targets::{Catalog, Target, TargetError, local_name, same_place};
 
-use super::continuation::ReceivedTarget;
 use super::error::{Reason, ToolError};
-use super::request::Request;
+use super::request::{ReceivedTarget, Request};
 use super::rules::invalid_url;
 
 /// The target, task and conversation of a request.

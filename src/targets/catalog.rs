@@ -10,11 +10,9 @@ use crate::config::{Config, ConfigError, Defaults, card_url, normal_url};
 use a2a::Transport;
 use peer::{CardLocation, PeerConfig};
 
-use super::configured::{configured, millis, transports};
-use super::credentials::Files;
+use super::credentials::{self, Files};
 use super::local::{Local, local_name};
-use super::signers;
-use super::target::{Target, same_place};
+use super::target::{Target, configured, millis, same_place, transports};
 
 /// The reason that a requested target cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,7 +63,7 @@ impl Catalog {
         for (i, target) in config.targets.iter().enumerate() {
             let place = format!("/targets/{i}");
             let trusts = files.read(target, &place)?;
-            let card_keys = signers::card_keys(target)
+            let card_keys = credentials::card_keys(target)
                 .map_err(|e| ConfigError::at(format!("{place}/jwksFile"), e))?;
             let target = configured(config, target, trusts, card_keys)
                 .map_err(|e| ConfigError::at(place, e))?;

@@ -1,16 +1,19 @@
-//! Converts the credentials of the configuration.
+//! Converts the credentials of the configuration, and reads the files that it names: certificates, and the keys that verify
+//! a target's agent card.
 
 use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use base::jws::KeySet;
+use egress::credential::{ClientAuth, Credential, CredentialPlace, OAuth2, Trust, TrustError};
 use http::HeaderName;
+use peer::CardKeys;
 use secrecy::SecretString;
 
 use crate::config::{self, Auth, ConfigError, Gateway, KeyPlace, Secret, TargetConfig, normal_url};
-use egress::credential::{ClientAuth, Credential, CredentialPlace, OAuth2, Trust, TrustError};
-
-use super::files;
 
 /// The reason that a credential is missing.
 pub(super) enum CredentialError {
@@ -141,7 +144,7 @@ fn trust(
     };
     let read = |which: usize| {
         let file = files[which].as_deref();
-        let read = file.map(files::read).transpose();
+        let read = file.map(read_file).transpose();
         read.map_err(|error| invalid(which, &format!("cannot be read: {error}")))
     };
     let (authorities, chain, key) = (read(0)?, read(1)?, read(2)?);
@@ -171,6 +174,43 @@ pub fn local_trust(gateway: &Gateway) -> Result<Option<Arc<Trust>>, ConfigError>
 const CA: &str = "tls/caFile";
 const CERT: &str = "auth/certFile";
 const KEY: &str = "auth/keyFile";
+
+/// The size limit in bytes. The files hold certificates and keys.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// Reads a whole file.
+///
+/// # Errors
+/// The file cannot be read or is too large.
+fn read_file(file: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(file)?
+        .take(MAX_FILE_BYTES + 1)
+        .read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(io::Error::other(format!(
+            "it is larger than {MAX_FILE_BYTES} bytes"
+        )));
+    }
+    Ok(bytes)
+}
+
+/// Returns the keys of a target; `None` where its card need not be signed.
+///
+/// # Errors
+/// The key file cannot be read or is invalid.
+pub(super) fn card_keys(target: &TargetConfig) -> Result<Option<CardKeys>, String> {
+    if !target.require_signed_card {
+        return Ok(None);
+    }
+    let Some(file) = &target.jwks_file else {
+        return Ok(Some(CardKeys::OfOwnOrigin));
+    };
+    let shown = file.display();
+    let bytes = read_file(file).map_err(|e| format!("the file `{shown}` cannot be read: {e}"))?;
+    let keys = KeySet::parse(&bytes).map_err(|e| format!("in the file `{shown}`, {e}"))?;
+    Ok(Some(CardKeys::Configured(Arc::new(keys))))
+}
 
 #[cfg(test)]
 mod tests;

@@ -8,8 +8,7 @@ use crate::config::{Config, Gateway, Secret, gateway_url};
 use a2a::Transport;
 use peer::{CardLocation, PeerConfig};
 
-use super::configured::millis;
-use super::target::{Target, key, same_place};
+use super::target::{Target, key, millis, same_place};
 
 /// The prefix of the alias of such a target.
 const ALIAS: &str = "gateway:";

@@ -3,11 +3,8 @@
 mod callbacks;
 mod cards;
 mod catalog;
-mod configured;
 mod credentials;
-mod files;
 mod local;
-mod signers;
 mod target;
 
 pub use callbacks::Callbacks;

@@ -1,13 +1,20 @@
-//! A target and its identity.
+//! A target and its identity, and how it is built from its settings.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::HeaderName;
+use a2a::{Transport, Version};
+use http::{HeaderName, HeaderValue};
+use peer::{CardKeys, CardLocation, PeerConfig};
+use secrecy::ExposeSecret as _;
 use url::Url;
 
-use peer::{CardLocation, PeerConfig};
+use super::credentials::{self, CredentialError, TargetTrust};
+use crate::config::{
+    Config, MAX_CALL_TIMEOUT, ProtocolVersion, Secret, SecretMap, TargetConfig, card_url,
+    normal_url,
+};
 
 /// A peer that can be called.
 #[derive(Debug, Clone)]
@@ -98,4 +105,122 @@ pub(super) fn key(peer_config: &PeerConfig) -> Arc<str> {
 /// Returns whether two base URLs are equal but for a trailing slash.
 pub fn same_place(a: &Url, b: &Url) -> bool {
     a.origin() == b.origin() && a.path().trim_end_matches('/') == b.path().trim_end_matches('/')
+}
+
+/// Builds the target that `target` describes; `place` locates it in the configuration.
+///
+/// # Errors
+/// A value is invalid in a way that the schema cannot detect.
+pub(super) fn configured(
+    config: &Config,
+    target: &TargetConfig,
+    trusts: TargetTrust,
+    card_keys: Option<CardKeys>,
+) -> Result<Target, String> {
+    let base_url = normal_url(&target.base_url)?;
+    let card_path = target
+        .card_path
+        .clone()
+        .unwrap_or_else(|| config.defaults.card_path.clone());
+    let card_url = target.card_url.clone().or_else(|| card_url(&card_path));
+    let (card, card_path) = match &card_url {
+        Some(url) => (CardLocation::Url(normal_url(url)?), url.clone()),
+        None => (CardLocation::Path(card_path.clone()), card_path),
+    };
+    let credential = target.auth.as_ref().map(credentials::credential);
+    let (credential, mut unresolved) = match credential.transpose() {
+        Ok(credential) => (credential.flatten().map(Arc::new), None),
+        Err(CredentialError::Secret(reference)) => (None, Some(reference)),
+        Err(CredentialError::Use(error)) => return Err(error),
+    };
+    let own = headers(&target.headers, &mut unresolved)?;
+    let mut closed_headers: Vec<_> = own.iter().map(|(name, _)| name.clone()).collect();
+    closed_headers.extend(credential.as_ref().and_then(|c| c.header()));
+    let mut headers = headers(&config.defaults.service_parameters, &mut unresolved)?;
+    headers.retain(|(name, _)| own.iter().all(|(closer, _)| closer != name));
+    headers.extend(own);
+    let all = config.defaults.service_parameters.iter();
+    let all = all.chain(target.headers.iter());
+    let secret_headers = all
+        .filter(|(_, value)| matches!(value, Secret::Resolved(_)))
+        .filter_map(|(name, _)| HeaderName::try_from(name).ok())
+        .collect();
+    let peer_config = PeerConfig {
+        configured: true,
+        endpoint: target.endpoint.as_deref().map(normal_url).transpose()?,
+        preferred: transports(
+            target
+                .preferred_transports
+                .as_ref()
+                .unwrap_or(&config.defaults.preferred_transports),
+        ),
+        secret_headers,
+        headers,
+        credential,
+        trust: trusts.own,
+        trust_elsewhere: trusts.elsewhere,
+        version: match target.protocol_version {
+            ProtocolVersion::Auto => None,
+            ProtocolVersion::V0_3 => Some(Version::V0_3),
+            ProtocolVersion::V1_0 => Some(Version::V1_0),
+        },
+        tenant: target.tenant.clone(),
+        card_keys,
+        allow_private: target.allow_private_network,
+        ..PeerConfig::new(base_url, card)
+    };
+    Ok(Target {
+        alias: Some(target.alias.clone()),
+        url: target.base_url.clone(),
+        card_path,
+        key: key(&peer_config),
+        peer_config,
+        description: target
+            .description
+            .as_deref()
+            .map(str::trim)
+            .filter(|d| !d.is_empty())
+            .map(str::to_owned),
+        tags: target.tags.clone(),
+        examples: target.examples.clone(),
+        default: target.default,
+        timeout: millis(target.timeout_ms.unwrap_or(config.defaults.timeout_ms)),
+        notify: target.notify,
+        allowed_agents: target.allowed_agents.clone(),
+        unresolved,
+        closed_headers,
+    })
+}
+
+/// Returns headers. Sets `unresolved` to the first reference that the host has not resolved, unless it is set.
+fn headers(
+    values: &SecretMap<Secret>,
+    unresolved: &mut Option<String>,
+) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
+    let mut headers = Vec::new();
+    for (name, value) in values.iter() {
+        let name = HeaderName::try_from(name).map_err(|e| e.to_string())?;
+        match value {
+            Secret::Known(value) | Secret::Resolved(value) => {
+                let mut value =
+                    HeaderValue::try_from(value.expose_secret()).map_err(|e| e.to_string())?;
+                value.set_sensitive(true);
+                headers.push((name, value));
+            }
+            Secret::Unresolved { source, id } => {
+                unresolved.get_or_insert_with(|| format!("{source}:{id}"));
+            }
+        }
+    }
+    Ok(headers)
+}
+
+/// Parses transport names and skips unknown ones.
+pub(super) fn transports(names: &[String]) -> Vec<Transport> {
+    names.iter().filter_map(|name| name.parse().ok()).collect()
+}
+
+/// Returns a timeout, at most [`MAX_TIMEOUT`].
+pub(super) fn millis(ms: u64) -> Duration {
+    Duration::from_millis(ms).min(MAX_CALL_TIMEOUT)
 }

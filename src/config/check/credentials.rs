@@ -1,4 +1,4 @@
-//! Refuses credentials that HTTP cannot carry.
+//! Refuses credentials and headers that HTTP cannot carry, or that the transport sets.
 
 use egress::address::is_this_machine;
 use egress::address_policy::is_literal;
@@ -6,8 +6,8 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue};
 use secrecy::ExposeSecret as _;
 
-use super::super::{Auth, KeyPlace, Secret};
-use super::{ConfigError, TargetConfig, headers, normal_url};
+use super::{ConfigError, TargetConfig, normal_url};
+use crate::config::{Auth, KeyPlace, Secret};
 
 /// Checks the credential of the target at `place`.
 pub(super) fn check(target: &TargetConfig, place: &str) -> Result<(), ConfigError> {
@@ -99,7 +99,7 @@ fn check_duplicate_header(
 }
 
 fn parse_key_header(name: &str) -> Result<HeaderName, String> {
-    let name = headers::parse_name(name)?;
+    let name = parse_name(name)?;
     if matches!(name, ACCEPT | CONTENT_TYPE) {
         return Err(format!(
             "`{name}` frames or describes the request and cannot carry a key"
@@ -169,4 +169,37 @@ fn check_token_endpoint(text: &str, allow_private: bool) -> Result<(), String> {
 fn is_scope(text: &str) -> bool {
     text.chars()
         .all(|c| c.is_ascii_graphic() && !matches!(c, '"' | '\\'))
+}
+
+/// Headers that frame a request or that the transport sets.
+const FRAMING: [&str; 4] = ["host", "content-length", "transfer-encoding", "connection"];
+
+/// Checks one header of the object at `place`. A value that the host has not resolved is `None`.
+pub(super) fn check_header(
+    name: &str,
+    value: Option<&str>,
+    place: &str,
+) -> Result<(), ConfigError> {
+    let place = || format!("{place}/{}", name.replace('~', "~0").replace('/', "~1"));
+    parse_name(name).map_err(|reason| ConfigError::at(place(), reason))?;
+    HeaderValue::try_from(value.unwrap_or_default())
+        .map(drop)
+        .map_err(|_| {
+            ConfigError::at(
+                place(),
+                "the value has characters that an HTTP header cannot contain",
+            )
+        })
+}
+
+/// Returns the name of a header that may be set.
+fn parse_name(name: &str) -> Result<HeaderName, String> {
+    let parsed = HeaderName::try_from(name)
+        .map_err(|_| format!("`{}` cannot be an HTTP header's name", name.escape_debug()))?;
+    if FRAMING.contains(&parsed.as_str()) {
+        return Err(format!(
+            "`{parsed}` is set by the transport and cannot be given"
+        ));
+    }
+    Ok(parsed)
 }

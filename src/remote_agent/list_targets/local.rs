@@ -16,7 +16,7 @@ use base::log::Level;
 use collective::ErrorCode;
 use peer::{Connection, LocalGateway, Member, MemberStatus, PeerError, PeerErrorKind};
 
-use super::card::object;
+use super::object;
 
 /// The gateway, and those of its agents that the caller may see.
 pub(super) struct GatewayAgents {

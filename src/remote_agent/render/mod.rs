@@ -2,35 +2,27 @@
 //!
 //! The text is short labelled lines, not JSON: a model reads `task_handle: rah_…` as reliably as JSON, at half the
 //! tokens, and a peer's text stays unescaped. The tool's own lines come first: the outcome, the target, the task's
-//! handle, one next step. Everything that an agent wrote, ids included, follows inside one fence ([`fence`]), sanitized
+//! handle, one next step. Everything that an agent wrote, ids included, follows inside one fence ([`Fence`]), sanitized
 //! ([`sanitize`]).
 //!
 //! The text has at most `limits.modelTextChars` characters (Unicode scalar values). The alias, the task's state, its
 //! handle, the question of an interrupted task and the next step come first and fit the smallest limit; everything else
 //! shares the rest, and `status` with `artifact_id` and `offset` returns what was cut.
 
-mod failure;
-mod fence;
 #[cfg(test)]
 mod injection_tests;
-mod next_step;
-mod parts;
 mod sanitize;
 mod sections;
 mod targets;
 mod task;
 #[cfg(test)]
 mod tests;
-mod text;
 mod view;
 
 use uuid::Uuid;
 
 use crate::targets::local_name;
-use fence::Fence;
-
-use parts::MessageParts;
-use sections::Sections;
+use sections::{Fence, MessageParts, Sections};
 use view::Envelope;
 
 /// How many characters of a page are reserved for what surrounds its text, or three fifths of a small limit.
@@ -62,7 +54,7 @@ pub(super) fn render(envelope: &str, max_chars: usize, id: Uuid) -> String {
             ));
         }
         Ok(envelope) => match (&envelope.error, &envelope.summary) {
-            (Some(error), _) => failure::failure(&mut text_out, &envelope.action, error),
+            (Some(error), _) => task::failure(&mut text_out, &envelope.action, error),
             (None, Some(summary)) => match &summary.targets {
                 Some(targets) => targets::targets(&mut text_out, targets),
                 None if envelope.phase.is_some() => {
@@ -88,7 +80,7 @@ fn gateway_name(alias: &str) -> Option<&str> {
 
 /// Sanitizes and shortens a word of the contract, whatever its origin.
 fn word(text: &str) -> String {
-    text::shortened(&sanitize::line(text), MAX_WORD_CHARS)
+    sections::shortened(&sanitize::line(text), MAX_WORD_CHARS)
 }
 
 /// The text under construction.
@@ -110,7 +102,8 @@ impl ModelText {
 
     /// Returns how many characters another line may have.
     fn remaining(&self) -> usize {
-        self.max_chars.saturating_sub(text::length(&self.text) + 1)
+        self.max_chars
+            .saturating_sub(sections::length(&self.text) + 1)
     }
 
     /// Adds a line of the tool's own.
@@ -135,7 +128,7 @@ impl ModelText {
         };
         let mut body = sections.body(room);
         if let Some(advice) = advice.filter(|_| body.cut) {
-            body = sections.body(room.saturating_sub(text::length(advice) + 1));
+            body = sections.body(room.saturating_sub(sections::length(advice) + 1));
             self.push_line(advice);
         }
         let fenced = self.fence.wrap(&body.text);

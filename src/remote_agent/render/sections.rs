@@ -1,11 +1,18 @@
-//! The body of a fence: sections of an agent's text, within a limit of characters.
+//! The text of an agent: read from parts of messages and artifacts, divided into sections within a limit of characters,
+//! and fenced.
+//!
+//! A character is a Unicode scalar value. The fence has the markers of OpenClaw 2026.9.6, without its line `Source:`, which
+//! would always say the same.
 
 use std::borrow::Cow;
 
 use base::text::first_chars;
+use serde_json::value::RawValue;
+use uuid::Uuid;
 
 use super::sanitize::sanitize;
-use super::text::{length, share_out};
+use super::view::{Raw, Text};
+use crate::remote_agent::artifacts::{Piece, joined};
 
 /// How many characters the note about omitted sections takes at most.
 const OMISSION_NOTE_CHARS: usize = 40;
@@ -206,6 +213,113 @@ fn line(out: &mut String, line: &str) {
     out.push_str(line);
 }
 
+pub(super) fn length(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// Returns the text in at most `count` characters; an ellipsis marks a cut.
+pub(super) fn shortened(text: &str, count: usize) -> String {
+    let cut = first_chars(text, count);
+    if cut.len() == text.len() {
+        return text.to_owned();
+    }
+    format!("{}…", first_chars(cut, count.saturating_sub(1)))
+}
+
+/// Divides `room` among `needed`: equal shares, except that a smaller want leaves the rest to the others.
+fn share_out(needed: &[usize], room: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..needed.len()).collect();
+    order.sort_by_key(|&i| needed[i]);
+    let mut share_out = vec![0; needed.len()];
+    let mut remaining = room;
+    for (done, &i) in order.iter().enumerate() {
+        share_out[i] = needed[i].min(remaining / (order.len() - done));
+        remaining -= share_out[i];
+    }
+    share_out
+}
+
+/// Returns the text of an artifact with these parts, which a page's offset counts in.
+pub(super) fn artifact_text<'a>(parts: &[&'a RawValue]) -> Cow<'a, str> {
+    joined(parts.iter().map(|part| piece(part.get())))
+}
+
+/// The files and data of messages, which the summary's texts lack. Only this text shows them to a model.
+#[derive(Default)]
+pub(super) struct MessageParts<'a> {
+    /// A part of the task's status message.
+    pub(super) status: Cow<'a, str>,
+    /// A part of a message that is the answer.
+    pub(super) answer: Cow<'a, str>,
+}
+
+impl<'a> MessageParts<'a> {
+    /// Reads them from `raw` of an answer or of a stream. Other shapes have none.
+    pub(super) fn from_raw(raw: Option<&'a RawValue>) -> Self {
+        let read = raw.and_then(|raw| serde_json::from_str::<Raw<'a>>(raw.get()).ok());
+        let mut sections = read.unwrap_or_default();
+        if let Some(last) = sections.final_event.take() {
+            sections = *last;
+        }
+        let status = sections.status.message.map(|message| message.parts);
+        Self {
+            status: files_and_data(&status.unwrap_or_default()),
+            answer: files_and_data(&sections.parts),
+        }
+    }
+}
+
+/// Returns the parts that are not text.
+fn files_and_data<'a>(parts: &[&'a RawValue]) -> Cow<'a, str> {
+    let pieces = parts.iter().map(|part| piece(part.get()));
+    joined(pieces.filter(|piece| matches!(piece, Piece::Json(_))))
+}
+
+fn piece(part: &str) -> Piece<'_> {
+    #[derive(serde::Deserialize)]
+    struct View<'a> {
+        #[serde(borrow)]
+        kind: Option<Text<'a>>,
+        #[serde(borrow)]
+        text: Option<Text<'a>>,
+    }
+    let read: Option<View<'_>> = serde_json::from_str(part).ok();
+    let text = read
+        .filter(|view| view.kind.as_deref().is_none_or(|kind| kind == "text"))
+        .and_then(|view| view.text);
+    match text {
+        Some(text) => Piece::Text(text.into_inner()),
+        None => Piece::Json(part.into()),
+    }
+}
+
+/// A fence whose id a peer cannot predict.
+pub(super) struct Fence {
+    id: String,
+}
+
+impl Fence {
+    /// The length of the markers and their line ends, in characters.
+    pub(super) const MARKER_CHARS: usize = 98;
+
+    /// Creates a fence with an id of 32 bits, derived from `uuid`. The renderer removes forged markers with any id.
+    pub(super) fn new(uuid: Uuid) -> Self {
+        // Each half of a UUID has fixed bits; the combination has none.
+        let (high, low) = uuid.as_u64_pair();
+        Self {
+            id: format!("{:08x}", (high ^ low) >> 32),
+        }
+    }
+
+    /// Returns `body` between the markers. The caller has sanitized it; it has no line end at its end.
+    pub(super) fn wrap(&self, body: &str) -> String {
+        let id = &self.id;
+        format!(
+            "<<<EXTERNAL_UNTRUSTED_CONTENT id=\"{id}\">>>\n{body}\n<<<END_EXTERNAL_UNTRUSTED_CONTENT id=\"{id}\">>>"
+        )
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -266,5 +380,42 @@ mod tests {
             let body = sections(&first, &shared).body(room);
             prop_assert!(length(&body.text) <= room, "{} of {}", length(&body.text), room);
         }
+    }
+}
+
+#[cfg(test)]
+mod text_tests {
+    use super::*;
+
+    #[test]
+    fn unused_share_goes_to_the_others() {
+        assert_eq!(share_out(&[100, 1, 100], 21), [10, 1, 10]);
+        assert_eq!(share_out(&[3, 4], 100), [3, 4]);
+        assert_eq!(share_out(&[], 100), Vec::<usize>::new());
+    }
+
+    #[test]
+    fn text_is_cut_between_characters() {
+        assert_eq!(shortened("日本語", 2), "日…");
+        assert_eq!(shortened("日本語", 3), "日本語");
+    }
+}
+
+#[cfg(test)]
+mod fence_tests {
+    use super::*;
+
+    #[test]
+    fn has_the_markers_of_openclaw_and_the_stated_length() {
+        let fence = Fence::new(Uuid::from_u64_pair(
+            0x0123_4567_89ab_4def,
+            0x8000_0000_0000_0001,
+        ));
+        let fenced = fence.wrap("text");
+        assert_eq!(
+            fenced,
+            "<<<EXTERNAL_UNTRUSTED_CONTENT id=\"81234567\">>>\ntext\n<<<END_EXTERNAL_UNTRUSTED_CONTENT id=\"81234567\">>>"
+        );
+        assert_eq!(fenced.chars().count(), Fence::MARKER_CHARS + 4);
     }
 }

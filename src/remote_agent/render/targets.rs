@@ -1,8 +1,7 @@
 //! The result of `list_targets`: the agents that can be called, and their cards.
 
 use super::sanitize::line;
-use super::sections::{Section, Sections};
-use super::text::{length, shortened};
+use super::sections::{Section, Sections, length, shortened};
 use super::view::{Failure, Target};
 use super::{ModelText, gateway_name};
 

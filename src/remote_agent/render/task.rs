@@ -1,14 +1,12 @@
-//! The result of a call to one target: an answer, a task, a page of an artifact, or an update.
+//! The result of a call to one target: an answer, a task, a page of an artifact, an update or a failure, and the next step
+//! for an open task.
 
 use a2a::TaskState;
 use base::text::first_chars;
 
-use super::next_step::{self, next_step};
-use super::parts::{self, MessageParts};
 use super::sanitize::{line, quoted};
-use super::sections::{Section, Sections};
-use super::text::{length, shortened};
-use super::view::{Artifact, Page, Summary};
+use super::sections::{MessageParts, Section, Sections, artifact_text, length, shortened};
+use super::view::{Artifact, Failure, Page, Summary, Task};
 use super::{ModelText, gateway_name, page_chars, word};
 
 /// The longest alias and address, in characters, so that the required lines fit the smallest limit.
@@ -230,7 +228,7 @@ fn next(summary: &Summary<'_>) -> Option<String> {
     let step = summary.next_step.as_deref();
     let own = step.filter(|_| !summary.wait_expired || handle(summary).is_none());
     match own {
-        Some(step) => Some(shortened(&line(step), next_step::MAX_CHARS)),
+        Some(step) => Some(shortened(&line(step), MAX_NEXT_STEP_CHARS)),
         None => next_step(summary).map(str::to_owned),
     }
 }
@@ -270,10 +268,129 @@ fn of_artifact<'a>(artifact: &'a Artifact<'a>) -> Section<'a> {
     let name = name.filter(|name| !name.is_empty());
     let name = name.map(|name| format!(" {}", shortened(&line(&name), MAX_NAME_CHARS)));
     let label = format!("artifact{}", name.as_deref().unwrap_or_default());
-    let section = Section::new(label, parts::text(&artifact.parts));
+    let section = Section::new(label, artifact_text(&artifact.parts));
     let section = section.with_id(quoted(&artifact.artifact_id));
     match name {
         Some(_) => section.titled(),
         None => section,
+    }
+}
+
+/// The length limits of the tool's message and of the hint, in characters.
+const MAX_MESSAGE_CHARS: usize = 300;
+const MAX_HINT_CHARS: usize = 240;
+
+/// Renders the failure, and what the agent said before it, as in a result.
+pub(super) fn failure(text_out: &mut ModelText, action: &str, failure: &Failure<'_>) {
+    let details = &failure.details;
+    let retryable = if failure.retryable { "yes" } else { "no" };
+    text_out.push_line(&format!(
+        "{} failed: {} ({}), retryable: {retryable}",
+        word(action),
+        word(&failure.code),
+        word(&failure.reason)
+    ));
+    let before = details.latest_event_summary.as_deref();
+    if let Some(before) = before {
+        partial(text_out, before);
+    }
+    if let Some(status) = details.http_status {
+        text_out.push_line(&format!("http_status: {status}"));
+    }
+    if let Some(delivered) = &details.delivered {
+        text_out.push_line(&format!("delivered: {}", word(delivered)));
+    }
+    let hint = shortened(
+        &line(details.hint.as_deref().unwrap_or_default()),
+        MAX_HINT_CHARS,
+    );
+    let replacement = match before.and_then(handle) {
+        Some(_) => " Use the task_handle above for its continuation.",
+        None => "",
+    };
+    text_out.push_line(&format!("next: {hint}{replacement}"));
+    let mut sections = Sections::default();
+    if failure.quotes_peer {
+        sections.push_urgent(Section::new("message", &*failure.message));
+    } else {
+        let message = format!("message: {}", line(&failure.message));
+        text_out.push_line(&shortened(
+            &message,
+            MAX_MESSAGE_CHARS.min(text_out.remaining()),
+        ));
+        violations(text_out, failure);
+    }
+    if let Some(text) = &details.message_text {
+        sections.push_shared(Section::new("answer", &**text));
+    }
+    if let Some(id) = &details.context_id {
+        sections.note(format!("context_id {}", quoted(id)));
+    }
+    let ids: Vec<String> = details
+        .known_artifact_ids
+        .iter()
+        .map(|id| quoted(id))
+        .collect();
+    if !ids.is_empty() {
+        sections.push_shared(Section::new("artifact ids", ids.join("\n")));
+    }
+    // An error has no `raw`.
+    let message_parts = MessageParts::default();
+    if let Some(before) = before {
+        collect(before, &message_parts, &mut sections);
+    }
+    if let Some(data) = details.rpc_data {
+        sections.push_shared(Section::new("error data", data.get()));
+    }
+    text_out.push_fenced(&sections, None);
+}
+
+/// Renders the violations of the request, and the aliases to choose from.
+fn violations(text_out: &mut ModelText, failure: &Failure<'_>) {
+    let mut room = (text_out.max_chars() / 4).min(text_out.remaining());
+    let violation = failure.details.errors.iter().map(|violation| {
+        let [place, message] = [&violation.instance_path, &violation.message]
+            .map(|text| shortened(text, MAX_MESSAGE_CHARS));
+        // Sanitized as one line, because two harmless texts may form a marker together.
+        line(&format!("- {place} {message}"))
+    });
+    let aliases = failure.details.aliases.iter();
+    let aliases = aliases.map(|alias| format!("- target_alias {}", line(alias)));
+    for line in violation.chain(aliases) {
+        let Some(remaining) = room.checked_sub(length(&line) + 1) else {
+            return;
+        };
+        room = remaining;
+        text_out.push_line(&line);
+    }
+}
+
+/// The longest next step from an envelope, in characters.
+const MAX_NEXT_STEP_CHARS: usize = 240;
+
+/// Returns the next step for an open task; `None` where the result is complete.
+fn next_step(summary: &Summary<'_>) -> Option<&'static str> {
+    let task = summary.continuation.as_ref()?.task.as_ref()?;
+    if summary.notify {
+        return Some(
+            "the task goes on; you will be woken when it ends or asks. Do not send again.",
+        );
+    }
+    of_task(task)
+}
+
+fn of_task(task: &Task<'_>) -> Option<&'static str> {
+    match task.status.as_deref() {
+        Some("input-required") => {
+            Some("answer with send and this task_handle; ask the user if you are not sure.")
+        }
+        Some("auth-required") => Some(
+            "tell the user what the agent wants; do not invent credentials. Then send or status with this task_handle.",
+        ),
+        Some("completed" | "failed" | "rejected" | "canceled") => None,
+        _ if task.can_watch => {
+            Some("the task goes on: watch it, or look with status later. Do not send again.")
+        }
+        _ => Some("the task goes on: look with status later. Do not send again."),
     }
 }

@@ -1,10 +1,31 @@
-//! One line of the audit log.
+//! The audit log: caller, time, target and outcome of each call, never its content.
 
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use base::audit::Lines;
+use base::audit::fields::{short, time};
+use base::log::Log;
 use serde::{Serialize, Serializer};
 
-use base::audit::fields::{short, time};
+/// The audit log of one instance.
+pub struct AuditLog(Lines);
+
+impl AuditLog {
+    pub fn new(path: PathBuf, max_bytes: u64, log: Arc<dyn Log>) -> Self {
+        Self(Lines::new(path, max_bytes, log))
+    }
+
+    pub fn write(&self, record: &Record<'_>) {
+        self.0.write(record.line());
+    }
+
+    /// Waits until the lines written so far are in the file. A later line is written by the thread that adds it.
+    pub fn close(&self) {
+        self.0.close();
+    }
+}
 
 /// The members of one line. Unknown ones are omitted.
 #[derive(Debug, Clone, Serialize)]
@@ -66,3 +87,6 @@ impl Record<'_> {
 fn millis<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_u64(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }
+
+#[cfg(test)]
+mod tests;

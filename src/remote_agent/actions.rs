@@ -1,0 +1,365 @@
+//! The actions on one target: `send`, `watch`, `status` and `cancel`.
+//!
+//! A refused message gets diagnostics: the media types that it sends and accepts, against those of the peer's card.
+
+use std::collections::HashSet;
+
+use a2a::{CardView, Message, Part, Reply, SendRequest, Task};
+use base::validation::violation;
+use peer::{Delivered, Peer};
+use serde::Serialize;
+use serde_json::{Value, json};
+use url::Url;
+
+use super::call::Call;
+use super::error::{Reason, ToolError};
+use super::follow::{Start, follow};
+use super::request::{Request, TaskRequirement, push_config};
+use crate::config::Policy;
+
+/// Sends the message of `request` and returns the envelope.
+///
+/// # Errors
+/// The call failed; the details have the card's diagnostics.
+pub(super) async fn send(
+    call: &mut Call<'_>,
+    mut request: Box<Request>,
+    policy: &Policy,
+    fresh_id: String,
+) -> Result<String, ToolError> {
+    let accepted = request
+        .accepted_output_modes
+        .take()
+        .unwrap_or_else(|| policy.accepted_output_modes.clone());
+    let required = request.task_requirement == TaskRequirement::Required;
+    let parameters: Vec<_> = std::mem::take(&mut request.service_parameters)
+        .into_iter()
+        .collect();
+    let peer = call
+        .open(&parameters)
+        .await
+        .map_err(|error| error.delivered(Delivered::No).for_send())?;
+    let outgoing = SendRequest {
+        message_id: request.message_id.unwrap_or(fresh_id),
+        parts: request
+            .parts
+            .unwrap_or_default()
+            .into_iter()
+            .map(|part| part.into_part())
+            .collect(),
+        task_id: call.task_id.clone(),
+        context_id: call.context_id.clone(),
+        reference_task_ids: request.reference_task_ids,
+        accepted_output_modes: accepted,
+        // A required task should come at once, not when it is done.
+        blocking: !required && request.blocking.unwrap_or(true),
+        followed: request.follow_updates,
+        history_length: request.history_length,
+        push_notification_config: request.push_notification_config.as_ref().map(push_config),
+        metadata: request.metadata,
+    };
+    let done = match (required, request.follow_updates) {
+        (true, follow) => Box::pin(send_for_task(call, &*peer, &outgoing, follow)).await,
+        (false, true) => Box::pin(send_streaming(call, &*peer, &outgoing)).await,
+        (false, false) => send_blocking(call, &*peer, &outgoing).await,
+    };
+    match done {
+        Ok(()) if request.follow_updates => Ok(call.stream_envelope()),
+        Ok(()) => Ok(call.answer_envelope()),
+        Err(error) => {
+            let card = call
+                .card
+                .as_ref()
+                .and_then(|known| known.card.view.as_ref().ok());
+            Err(with_diagnostics(error, &MediaTypes::new(&outgoing).compare(card)).for_send())
+        }
+    }
+}
+
+/// Sends a message and returns the one answer.
+async fn send_blocking(
+    call: &mut Call<'_>,
+    peer: &dyn Peer,
+    outgoing: &SendRequest,
+) -> Result<(), ToolError> {
+    let reply = call
+        .deadline
+        .run(call.metrics.send(peer, outgoing))
+        .await??;
+    if let Reply::Task(task) = &reply {
+        check_followable(call, task)?;
+    }
+    call.add_answer(reply.into(), false)
+}
+
+/// Sends a message and follows what comes. A peer that does not stream sends one answer first.
+async fn send_streaming(
+    call: &mut Call<'_>,
+    peer: &dyn Peer,
+    outgoing: &SendRequest,
+) -> Result<(), ToolError> {
+    if call.streaming() == Some(true) {
+        let stream = call
+            .deadline
+            .run(call.metrics.stream(peer, outgoing))
+            .await??;
+        return follow(call, peer, Start::Stream(stream)).await;
+    }
+    match call
+        .deadline
+        .run(call.metrics.send(peer, outgoing))
+        .await??
+    {
+        Reply::Task(task) => follow_task(call, peer, task).await,
+        message @ Reply::Message(_) => call.add_answer(message.into(), true),
+    }
+}
+
+/// Sends a message that must become a task, and follows it where `follow`.
+async fn send_for_task(
+    call: &mut Call<'_>,
+    peer: &dyn Peer,
+    outgoing: &SendRequest,
+    follow: bool,
+) -> Result<(), ToolError> {
+    let task = match call
+        .deadline
+        .run(call.metrics.send(peer, outgoing))
+        .await??
+    {
+        Reply::Task(task) => task,
+        Reply::Message(message) => return Err(not_a_task(&message)),
+    };
+    call.check_has_id(&task)?;
+    if follow {
+        return follow_task(call, peer, task).await;
+    }
+    call.add_answer(Reply::Task(task).into(), false)
+}
+
+/// Follows the task of an answer.
+async fn follow_task(call: &mut Call<'_>, peer: &dyn Peer, task: Task) -> Result<(), ToolError> {
+    check_followable(call, &task)?;
+    call.add_answer(Reply::Task(task.clone()).into(), true)?;
+    if task.state().is_terminal_or_interrupted() {
+        return Ok(());
+    }
+    follow(call, peer, Start::Answer(task)).await
+}
+
+/// Accepts a terminal task, with or without an id; any other must have one.
+fn check_followable(call: &Call<'_>, task: &Task) -> Result<(), ToolError> {
+    if task.state().is_terminal() {
+        return Ok(());
+    }
+    call.check_has_id(task)
+}
+
+fn not_a_task(message: &Message) -> ToolError {
+    let mut error = ToolError::new(
+        Reason::MessageReturned,
+        "a task was required, but the agent answered with a message",
+    )
+    .with("response_kind", "message")
+    .delivered(Delivered::Yes);
+    let known = [
+        ("context_id", message.context_id().map(Value::from)),
+        ("message_id", message.message_id().map(Value::from)),
+        (
+            "message_text",
+            message.text().map(|text| Value::from(text.into_owned())),
+        ),
+    ];
+    for (key, value) in known {
+        if let Some(value) = value {
+            error = error.with(key, value);
+        }
+    }
+    error
+}
+
+/// Follows a task until it is terminal or interrupted.
+///
+/// # Errors
+/// The task cannot be followed; the error has everything that was collected.
+pub(super) async fn watch(call: &mut Call<'_>, request: Box<Request>) -> Result<String, ToolError> {
+    let peer = call.open(&parameters(&request)).await?;
+    task_id(call)?;
+    follow(call, &*peer, Start::Task).await?;
+    Ok(call.stream_envelope())
+}
+
+/// Queries a task once, or a page of an artifact's text.
+///
+/// # Errors
+/// The query failed.
+pub(super) async fn status(
+    call: &mut Call<'_>,
+    request: Box<Request>,
+) -> Result<String, ToolError> {
+    let peer = call.open(&parameters(&request)).await?;
+    let task_id = task_id(call)?;
+    // A page needs no messages, of which there may be many.
+    let history = request
+        .artifact_id
+        .as_ref()
+        .map_or(request.history_length, |_| Some(0));
+    let task = call
+        .deadline
+        .run(call.metrics.get_task(&*peer, &task_id, history))
+        .await??;
+    call.add_answer(Reply::Task(task).into(), false)?;
+    match &request.artifact_id {
+        Some(artifact_id) => call.page_envelope(artifact_id, request.offset.unwrap_or(0)),
+        None => Ok(call.answer_envelope()),
+    }
+}
+
+/// Cancels a task. The state in the result shows whether that succeeded.
+///
+/// # Errors
+/// The request failed, or the agent refused.
+pub(super) async fn cancel(
+    call: &mut Call<'_>,
+    request: Box<Request>,
+) -> Result<String, ToolError> {
+    let peer = call.open(&parameters(&request)).await?;
+    let task_id = task_id(call)?;
+    let task = call
+        .deadline
+        .run(call.metrics.cancel(&*peer, &task_id))
+        .await??;
+    call.add_answer(Reply::Task(task).into(), false)?;
+    Ok(call.answer_envelope())
+}
+
+fn parameters(request: &Request) -> Vec<(String, String)> {
+    request
+        .service_parameters
+        .iter()
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
+}
+
+fn task_id(call: &Call<'_>) -> Result<String, ToolError> {
+    call.task_id.clone().ok_or_else(|| {
+        let message = "the request names no task";
+        let problem = violation("", "#/runtime/anyOf", "anyOf", json!({}), message);
+        ToolError::invalid(vec![problem], 0)
+    })
+}
+
+/// `error.details.capability_diagnostics` of a failed send.
+#[derive(Debug, Clone, Serialize, PartialEq)]
+struct Diagnostics {
+    requested_input_modes: Vec<String>,
+    unknown_file_attachments: Vec<usize>,
+    advertised_input_modes: Vec<String>,
+    unsupported_input_modes: Vec<String>,
+    requested_output_modes: Vec<String>,
+    advertised_output_modes: Vec<String>,
+    unsupported_output_modes: Vec<String>,
+}
+
+/// The media types that a request sends and accepts.
+#[derive(Debug, Clone, Default)]
+struct MediaTypes {
+    input: Vec<String>,
+    unknown: Vec<usize>,
+    output: Vec<String>,
+}
+
+/// The media type of a file that has none.
+const UNKNOWN_MEDIA_TYPE: &str = "unknown";
+
+impl MediaTypes {
+    fn new(outgoing: &SendRequest) -> Self {
+        let mut types = Self {
+            output: normalized(outgoing.accepted_output_modes.iter()),
+            ..Self::default()
+        };
+        let mut seen = HashSet::new();
+        for (i, part) in outgoing.parts.iter().enumerate() {
+            let mode = match part.kind() {
+                "file" => file_mode(part).unwrap_or_else(|| {
+                    types.unknown.push(i);
+                    UNKNOWN_MEDIA_TYPE.to_owned()
+                }),
+                "data" => "application/json".to_owned(),
+                _ => "text/plain".to_owned(),
+            };
+            if seen.insert(mode.clone()) {
+                types.input.push(mode);
+            }
+        }
+        types
+    }
+
+    /// Compares the media types with a card. Without a card the peer's are unknown.
+    fn compare(&self, card: Option<&CardView>) -> Diagnostics {
+        let advertised = |of_card: fn(&CardView) -> &Vec<String>,
+                          of_skill: fn(&a2a::Skill) -> &Vec<String>| {
+            let card_modes = card.into_iter().flat_map(of_card);
+            let skill_modes = card
+                .into_iter()
+                .flat_map(|card| card.skills.iter().flat_map(of_skill));
+            normalized(card_modes.chain(skill_modes))
+        };
+        let input = advertised(|card| &card.default_input_modes, |skill| &skill.input_modes);
+        let output = advertised(
+            |card| &card.default_output_modes,
+            |skill| &skill.output_modes,
+        );
+        let missing = |requested: &[String], offered: &[String]| {
+            let offered: HashSet<&String> = offered.iter().collect();
+            let known = requested.iter().filter(|mode| *mode != UNKNOWN_MEDIA_TYPE);
+            known
+                .filter(|mode| !offered.contains(mode))
+                .cloned()
+                .collect()
+        };
+        Diagnostics {
+            unsupported_input_modes: missing(&self.input, &input),
+            unsupported_output_modes: missing(&self.output, &output),
+            requested_input_modes: self.input.clone(),
+            unknown_file_attachments: self.unknown.clone(),
+            advertised_input_modes: input,
+            requested_output_modes: self.output.clone(),
+            advertised_output_modes: output,
+        }
+    }
+}
+
+/// Returns a file's media type: as given, else by the extension of its URL, else by that of its name.
+fn file_mode(part: &Part) -> Option<String> {
+    if let Some(media_type) = part
+        .file_field("mimeType")
+        .map(str::trim)
+        .filter(|media_type| !media_type.is_empty())
+    {
+        return Some(media_type.to_ascii_lowercase());
+    }
+    let by_path = |path: &str| {
+        mime_guess::from_path(path)
+            .first()
+            .map(|mime| mime.essence_str().to_owned())
+    };
+    let url = part.file_field("uri").and_then(|uri| Url::parse(uri).ok());
+    url.and_then(|url| by_path(url.path()))
+        .or_else(|| part.file_field("name").and_then(by_path))
+}
+
+/// Trims, lower-cases and deduplicates. A card may list any number of media types.
+fn normalized<'a>(modes: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let mut seen = HashSet::new();
+    modes
+        .map(|mode| mode.trim().to_ascii_lowercase())
+        .filter(|mode| !mode.is_empty() && seen.insert(mode.clone()))
+        .collect()
+}
+
+/// Adds the diagnostics of a failed send to `details`.
+fn with_diagnostics(error: ToolError, diagnostics: &Diagnostics) -> ToolError {
+    let diagnostics = serde_json::to_value(diagnostics).unwrap_or(Value::Null);
+    error.with("capability_diagnostics", diagnostics)
+}
