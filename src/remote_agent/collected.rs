@@ -126,7 +126,7 @@ impl Collected {
     /// Adds one event that came in `bytes` bytes of JSON.
     ///
     /// # Errors
-    /// [`Reason::TooManyArtifacts`] or [`Reason::ArtifactsTooLarge`]; earlier events stay.
+    /// `Reason::TooManyArtifacts` or `Reason::ArtifactsTooLarge`; earlier events stay.
     pub(super) fn apply(&mut self, event: Event, bytes: usize) -> Result<(), ToolError> {
         self.count += 1;
         match &event {

@@ -220,7 +220,7 @@ pub(super) fn transports(names: &[String]) -> Vec<Transport> {
     names.iter().filter_map(|name| name.parse().ok()).collect()
 }
 
-/// Returns a timeout, at most [`MAX_TIMEOUT`].
+/// Returns a timeout, at most [`MAX_CALL_TIMEOUT`].
 pub(super) fn millis(ms: u64) -> Duration {
     Duration::from_millis(ms).min(MAX_CALL_TIMEOUT)
 }
