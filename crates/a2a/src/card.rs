@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use url::Url;
 
+use super::json::{field, items, text};
 use super::security::Security;
 
 /// An agent card.
@@ -278,32 +279,8 @@ fn interfaces_of(list: Option<&Value>) -> impl Iterator<Item = Interface> {
     })
 }
 
-/// Returns a member by its name in camelCase, or in snake_case, which ProtoJSON permits too.
-pub(super) fn field<'a>(object: &'a Map<String, Value>, camel: &str) -> Option<&'a Value> {
-    object.get(camel).or_else(|| {
-        let mut snake = String::with_capacity(camel.len() + 4);
-        for letter in camel.chars() {
-            if letter.is_ascii_uppercase() {
-                snake.push('_');
-            }
-            snake.push(letter.to_ascii_lowercase());
-        }
-        object.get(&snake)
-    })
-}
-
 fn member<'a>(value: &'a Value, camel: &str) -> Option<&'a Value> {
     field(value.as_object()?, camel)
-}
-
-pub(super) fn items(list: Option<&Value>) -> &[Value] {
-    list.and_then(Value::as_array).map_or(&[], Vec::as_slice)
-}
-
-/// Trims a text; `None` if it is then empty.
-pub(super) fn text(value: Option<&Value>) -> Option<String> {
-    let text = value?.as_str()?.trim();
-    (!text.is_empty()).then(|| text.to_owned())
 }
 
 /// Returns the texts of a list without duplicates. A bare string counts as the list of its characters, as in the

@@ -161,3 +161,28 @@ pub(super) fn items_at<'a>(value: &'a Value, key: &str) -> &'a [Value] {
         .and_then(Value::as_array)
         .map_or(&[], Vec::as_slice)
 }
+
+/// Returns a member by its name in camelCase, or in snake_case, which ProtoJSON permits too.
+pub(super) fn field<'a>(object: &'a Map<String, Value>, camel: &str) -> Option<&'a Value> {
+    object.get(camel).or_else(|| {
+        let mut snake = String::with_capacity(camel.len() + 4);
+        for letter in camel.chars() {
+            if letter.is_ascii_uppercase() {
+                snake.push('_');
+            }
+            snake.push(letter.to_ascii_lowercase());
+        }
+        object.get(&snake)
+    })
+}
+
+/// Returns the items of a list; none of anything else.
+pub(super) fn items(list: Option<&Value>) -> &[Value] {
+    list.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// Trims a text; `None` if it is then empty.
+pub(super) fn text(value: Option<&Value>) -> Option<String> {
+    let text = value?.as_str()?.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-use super::card::{field, items, text};
+use super::json::{field, items, text};
 
 /// The security requirements of a peer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
