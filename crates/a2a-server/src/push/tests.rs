@@ -18,8 +18,6 @@ use crate::store::memory::MemoryStore;
 use crate::task_record::{TaskChange, TaskRecord};
 use base::environment::SystemEnvironment;
 
-mod capacity;
-mod clients;
 mod close;
 mod faults;
 mod hook;

@@ -23,7 +23,6 @@ use crate::task_record::TaskRecord;
 use crate::task_record::tests::record;
 use base::environment::{Clock, IdGenerator, SystemEnvironment};
 
-mod accepted_media_types;
 mod agents;
 mod answers;
 mod cancel;
