@@ -1,6 +1,6 @@
 //! The HTTP layer: JSON-RPC and HTTP+JSON of both versions, event streams, agent cards, and the operator's page.
 //!
-//! - `dispatch` passes a request by its path to `rpc`, `rest` or `card`.
+//! - `dispatch` passes a request by its `route` to `rpc`, `rest` or `card`.
 //! - `rpc` and `rest` parse a call of `operations` and write its answer: 1.0 with the official types, 0.3 with [`a2a::v0_3`].
 //!   What both read of a request is in `request`.
 //! - `agent_protocol` serves the endpoints of the Agent Protocol.
@@ -15,11 +15,13 @@ pub mod app;
 mod card;
 pub mod clients;
 mod dispatch;
+mod envelope;
 pub mod error;
 pub(crate) mod operations;
 mod request;
 pub(crate) mod request_log;
 mod rest;
+mod route;
 mod rpc;
 mod sse;
 

@@ -8,8 +8,8 @@ use http::{HeaderValue, Method, StatusCode};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::dispatch::{Path, Route};
-use super::rpc::Id;
+use super::envelope::Id;
+use super::route::{Path, Route};
 use crate::call_context::Version;
 use a2a::{A2aError, ErrorReason};
 

@@ -13,7 +13,7 @@ use http::request::Parts;
 use serde::Serialize;
 
 use super::access_control::RequestContext;
-use super::rpc::{Id, Success};
+use super::envelope::{Id, Success};
 use super::{clients, error};
 use crate::call_context::Version;
 use crate::service::TaskUpdates;

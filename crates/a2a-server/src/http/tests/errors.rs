@@ -5,7 +5,7 @@ use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::harness::{Clients, Options, Server, V1, message};
-use crate::http::rpc::Id;
+use crate::http::envelope::Id;
 use crate::http::sse::{self, Binding};
 use a2a::Dialect;
 use a2a::v0_3;
