@@ -18,7 +18,7 @@ section { margin-bottom: 1.25rem; padding: 1rem 1.25rem; background: var(--card)
 table { border-collapse: collapse; width: 100%; } th { text-align: left; font-weight: 500; font-size: .8rem; color: var(--dim); }
 th, td { padding: .5rem .9rem .5rem 0; border-bottom: 1px solid var(--line); vertical-align: top; overflow-wrap: anywhere; }
 tr:last-child td { border-bottom: 0; }
-td:first-child { color: var(--strong); } p, .dim { color: var(--dim); margin: 0; } td.age, th { white-space: nowrap; }
+td:first-child { color: var(--strong); min-width: 6.5rem; } p, .dim { color: var(--dim); margin: 0; } td.age, th { white-space: nowrap; }
 code { font: .85em/1.5 "JetBrains Mono", ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; color: var(--dim); user-select: all; }
 .state::before { content: "\\25cf\\a0"; } .state { color: var(--work); white-space: nowrap; } .submitted, .input-required, .auth-required { color: var(--ask); }
 .completed { color: var(--ok); } .failed, .rejected { color: var(--bad); } .canceled { color: var(--dim); }
