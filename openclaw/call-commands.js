@@ -166,8 +166,9 @@ async function call(context, request) {
   if (alias) request.target_alias = alias;
   if (options.task) request.task_id = options.task;
   if (options.continuation) request.continuation = await readContinuation(options.continuation);
+  if (options.timeout !== undefined && options.timeoutMs !== undefined) throw new CommandError("give `--timeout` or `--timeout-ms`, not both");
   if (options.timeout !== undefined) request.timeout_ms = milliseconds(options.timeout);
-  else if (options.timeoutMs !== undefined) request.timeout_ms = positive(options.timeoutMs, "--timeout-ms");
+  if (options.timeoutMs !== undefined) request.timeout_ms = positive(options.timeoutMs, "--timeout-ms");
   const caller = callerOf(context);
   const answer = new AnswerWriter();
   const onUpdate = (update) => (options.json ? print(JSON.stringify(update)) : answer.update(update));

@@ -78,4 +78,4 @@ export function unresolvedIn(config) {
  * @param {string | undefined} envFile
  */
 export const newValue = (envFile) =>
-  `Replace the line in ${envFileName(envFile)}, then end the gateway and start it again (a gateway in a terminal keeps the old value over \`openclaw gateway restart\`).`;
+  `Write the value to ${envFileName(envFile)}, in place of an earlier line, then end the gateway and start it again (a gateway in a terminal keeps the old value over \`openclaw gateway restart\`).`;

@@ -136,8 +136,6 @@ struct OpenSpan {
     holders: usize,
 }
 
-impl SpanLog {}
-
 /// Only spans of this crate are logged. Libraries open spans too, and some carry peer data in their fields.
 fn is_own(metadata: &Metadata<'_>) -> bool {
     metadata.is_span() && metadata.target().split("::").next() == Some(env!("CARGO_CRATE_NAME"))

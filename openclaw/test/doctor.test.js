@@ -145,7 +145,7 @@ test("token of the gateway is compared with that of the shell", async () => {
     const found = await findings(sound, { ask, open: listing(here) });
     assert.deepEqual(found.map(({ check }) => check), ["call"]);
     assert.match(found[0].message, message);
-    assert.match(found[0].fixHint, here === answers ? /Replace the line in \/state\/\.env, then end the gateway and start it again/ : /Check the token in the environment variable `ONE_TOKEN` of the gateway: the agent refused it\./);
+    assert.match(found[0].fixHint, here === answers ? /Write the value to \/state\/\.env, in place of an earlier line, then end the gateway and start it again/ : /Check the token in the environment variable `ONE_TOKEN` of the gateway: the agent refused it\./);
   }
 });
 

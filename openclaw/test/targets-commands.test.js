@@ -158,7 +158,7 @@ test("add names what the running gateway lacks, with the repair", async (t) => {
   assert.match(lacking.text, /agents cannot call `support`.*\nwhat to do: The gateway does not have KEY: add it to \/home\/o\/\.openclaw\/\.env and restart the gateway/);
   const stale = await run(t, add, [URL_], { options, gateway: { agent: withStatusError("auth_required") } });
   assert.equal(stale.exit, 4);
-  assert.match(stale.text, /succeeded in this shell; in the gateway.*\nerror.*\nwhat to do: Check the token in the environment variable `KEY` of the gateway.*\nReplace the line in \/home/);
+  assert.match(stale.text, /succeeded in this shell; in the gateway.*\nerror.*\nwhat to do: Check the token in the environment variable `KEY` of the gateway.*\nWrite the value to \/home/);
 });
 
 test("add carries over the settings of the predecessor", async (t) => {

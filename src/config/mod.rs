@@ -1,12 +1,6 @@
 //! The configuration: its type, its schema, its defaults, and errors that name their place.
 //!
 //! `schema/config.schema.json` is the source; `check.rs` has the rules that a schema cannot express.
-//!
-//! Limits on a peer's answers, on concurrent calls and on waiting.
-//!
-//! Limits on what requests may set.
-//!
-//! The local gateway.
 
 mod check;
 mod target;

@@ -74,7 +74,7 @@ impl Built {
 
 fn failure(root: &Path, reason: &str) -> Failure {
     Failure::new(format!(
-        "cargo did not build the library in `{}`: {reason}",
+        "cargo did not build what was asked in `{}`: {reason}",
         root.display()
     ))
 }

@@ -1,7 +1,6 @@
 //! Decodes responses and events of both bindings.
 
 use a2a::{Dialect, Event, Reply, ShapeError, Transport};
-
 use base::json::{self, Limits, encoded_bytes};
 use peer::{PeerError, PeerErrorKind, excerpt, is_keep_alive};
 use serde_json::Value;

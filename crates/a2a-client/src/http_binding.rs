@@ -1,4 +1,4 @@
-//! HTTP requests to one interface, for either binding: addresses, headers, credentials, limits and errors.
+//! HTTP requests to one interface, for either binding, with limits and errors.
 
 use std::sync::Arc;
 

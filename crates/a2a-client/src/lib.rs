@@ -5,7 +5,8 @@
 //! - `discover.rs` fetches a card, and `signature.rs` verifies it.
 //! - `negotiate.rs` chooses interface and version, and keeps the result. `a2a_peer.rs` falls back to another one.
 //! - `bound_peer.rs` calls one interface in one version. Its binding (`jsonrpc.rs` or `http_json.rs`) sends requests by
-//!   `http_binding.rs`. The crate `a2a` serializes requests and reads responses.
+//!   `http_binding.rs`, with the address policy, credentials and headers of `outgoing.rs`. The crate `a2a` serializes requests
+//!   and reads responses, and `response_json.rs` bounds their JSON.
 //!
 //! The caller decides which addresses are allowed. gRPC is not supported; it would be a third binding.
 //!

@@ -249,7 +249,8 @@ impl Envelope {
         Self::failure(code, message).refers_to(correlation_id, request.and_then(Self::id))
     }
 
-    /// Returns the error that an error message states: by its name, in the content or beside it, or else by its number.
+    /// Returns the error that an error message states: by its name in the content, else by its number, else by its name
+    /// beside the content.
     pub fn error_code(&self) -> Option<ErrorCode> {
         let by_name = |name: &Value| name.as_str().and_then(ErrorCode::from_name);
         let content = self.content();

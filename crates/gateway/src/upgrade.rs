@@ -55,7 +55,7 @@ pub(super) fn router(state: Arc<GatewayState>) -> Router {
         .with_state(state)
 }
 
-/// The response to a request that is no upgrade.
+/// The response to a request that the gateway does not upgrade.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Refused {
     status: StatusCode,

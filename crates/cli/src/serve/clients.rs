@@ -171,7 +171,7 @@ pub(super) async fn run(args: &Args) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-/// Says so if the running server on this directory started without clients, because it then accepts every request.
+/// Says so if the running server started without clients, or cannot be found, because such a server accepts every request.
 async fn warn_about_open_server(config: &ServeConfig) {
     let store = config.store(|name| std::env::var(name).ok());
     let holder = match &store {
@@ -179,7 +179,7 @@ async fn warn_about_open_server(config: &ServeConfig) {
         _ => None,
     };
     let Some(holder) = holder else {
-        // A store that is not a directory, also one that a flag of the server named, does not name its server.
+        // No server has the directory open, the store is no directory, or a flag of the server named another one.
         note("a server that started without clients requires no token until it restarts");
         return;
     };
