@@ -1,12 +1,7 @@
 //! The configuration: its type, its schema, its defaults, and errors that name their place.
 //!
-//! `schema/config.schema.json` is the source; `check.rs` has the rules that a schema cannot express.
-//!
-//! Limits on a peer's answers, on concurrent calls and on waiting.
-//!
-//! Limits on what requests may set.
-//!
-//! The local gateway.
+//! `schema/config.schema.json` is the source; `check.rs` has the rules that a schema cannot express. The limits of
+//! answers, calls and waits, the policy for requests, and the local gateway have types of their own.
 
 mod check;
 mod target;

@@ -236,7 +236,6 @@ fn target_line(target: &Target) -> Option<String> {
     Some(format!("{alias}{default}{}", subject.unwrap_or_default()))
 }
 
-/// The fields in it, with the description that a model reads.
 /// The fields of the compact schema, with their descriptions.
 const COMPACT_FIELDS: [(&str, &str); 11] = [
     ("action", ""),
