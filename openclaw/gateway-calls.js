@@ -135,7 +135,7 @@ export class GatewayCalls {
     return { updates, next, piece, isLast: offset + piece.length >= call.envelope.length };
   }
 
-  /** Stops to wait for the task of a call. The call then ends with an error of the library. */
+  /** Stops waiting for the task of a call. The call then ends with an error of the library. */
   stop(id) {
     this.#calls.get(id)?.token.cancel();
   }

@@ -105,7 +105,7 @@ impl Spans {
         }
     }
 
-    /// Returns the dispatcher for a call's spans; `None` where the log is not at debug level.
+    /// Returns the dispatcher for a call's spans; `None` if the log is not at debug level.
     pub fn dispatch(&self) -> Option<Dispatch> {
         if !self.log.enabled(Level::Debug) {
             return None;

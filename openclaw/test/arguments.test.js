@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { argumentCleaner } from "../arguments.js";
+import { milliseconds } from "../command-support.js";
 
 const text = { type: "string" };
 const schema = {
@@ -85,4 +86,10 @@ test("the caller's object is not changed", () => {
   const given = Object.freeze({ action: "send", target_alias: "" });
   clean(given);
   assert.deepEqual(given, { action: "send", target_alias: "" });
+});
+
+test("a duration has a unit", () => {
+  for (const [text, expected] of [["500ms", 500], ["5s", 5000], ["10m", 600_000], ["1h", 3_600_000]]) assert.equal(milliseconds(text), expected);
+  assert.throws(() => milliseconds("5"), /no unit; try `5s` for seconds/);
+  for (const text of ["", "0s", "-1s", "1.5s", "5 s", "5d"]) assert.throws(() => milliseconds(text), /500ms, 5s, 10m or 1h/, text);
 });

@@ -118,7 +118,7 @@ impl PeerProvider for PeerProviders {
     }
 }
 
-/// Returns how to reach the configured gateway; `None` where it is disabled or its secret is unresolved.
+/// Returns how to reach the configured gateway; `None` if it is disabled or its secret is unresolved.
 ///
 /// # Errors
 /// The configuration is invalid; the error names the place.

@@ -61,7 +61,7 @@ pub(super) enum Gap {
 struct ArtifactEntry {
     artifact: Artifact,
     bytes: usize,
-    /// The first part after the last gap; `None` where nothing is missing.
+    /// The first part after the last gap; `None` if nothing is missing.
     since_gap: Option<usize>,
 }
 

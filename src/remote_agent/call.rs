@@ -274,7 +274,7 @@ impl<'a> Call<'a> {
         peer.map(|peer| peer.secrets()).unwrap_or_default()
     }
 
-    /// Stores a handle for the task, where there is one.
+    /// Stores a handle for the task, if there is one.
     fn store_handle(&mut self) {
         let Some(task_id) = self.collected.task_id.as_ref().or(self.task_id.as_ref()) else {
             return;

@@ -106,7 +106,7 @@ impl Caller {
         })
     }
 
-    /// Returns the caller's label for a log line; `None` where the host reports none.
+    /// Returns the caller's label for a log line; `None` if the host reports none.
     pub(super) fn label(&self) -> Option<String> {
         let parts = [&self.agent_id, &self.session_key];
         let known: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();

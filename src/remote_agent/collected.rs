@@ -310,7 +310,7 @@ impl Collected {
     }
 }
 
-/// Sets `current` to `new`, where there is one. Most events repeat the id, and copy nothing.
+/// Sets `current` to `new`, if there is one. Most events repeat the id, which then is not copied.
 pub(super) fn set_id(current: &mut Option<String>, new: Option<&str>) {
     if let Some(new) = new
         && current.as_deref() != Some(new)

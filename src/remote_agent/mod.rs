@@ -415,7 +415,7 @@ fn notification(
     Ok(true)
 }
 
-/// Opens the audit log, where it is enabled.
+/// Opens the audit log, if it is enabled.
 fn open_audit(config: &Config, log: &Arc<dyn Log>) -> Option<AuditLog> {
     let path = config.audit.path.clone().filter(|_| config.audit.enabled)?;
     Some(AuditLog::new(path, config.audit.max_bytes, Arc::clone(log)))

@@ -1,7 +1,7 @@
-//! What a call does when something of a task that it follows cannot be read or fetched.
+//! What a call does when it cannot read or fetch an event, answer or status of the task that it follows.
 //!
-//! One unreadable event, answer or status does not end a task that the agent can still deliver, and giving up is an error
-//! with its cause. The limits on repetition are here too.
+//! One such failure does not end the call, because the agent may still deliver the task. A call that gives up returns
+//! an error with the cause. The limits on repetition are here too.
 
 use a2a::ErrorReason;
 use collective::ErrorCode;
@@ -13,8 +13,8 @@ pub(super) const MAX_UNREADABLE_EVENTS: usize = 8;
 /// How many queries in a row may fail, unless the agent is unreachable: that ends with the call.
 pub(super) const MAX_FAILED_QUERIES: u32 = 6;
 
-/// How many queries in a row may show a task unchanged where nothing says that it goes on: it is in a state that no version of
-/// A2A defines, or its stream ended with an error.
+/// How many queries in a row may show an unchanged task if nothing indicates that it continues: it is in a state that
+/// no version of A2A defines, or its stream ended with an error.
 pub(super) const MAX_UNCHANGED: u32 = 3;
 
 /// The errors that JSON-RPC leaves to implementations and A2A does not define.
@@ -35,7 +35,7 @@ pub(super) enum Place {
 /// What happens next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Recovery {
-    /// Ignore it and go on: read the next event, or query again after a pause.
+    /// Ignore it and continue: read the next event, or query again after a pause.
     Skip,
     /// Subscribe again.
     Resubscribe,

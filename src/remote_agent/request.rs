@@ -115,7 +115,7 @@ impl Request {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum TaskRequirement {
-    /// A message will do.
+    /// The peer may answer with a message instead.
     #[default]
     Optional,
     Required,
@@ -216,7 +216,7 @@ struct ConversationReference<'a> {
 }
 
 impl<'a> Continuation<'a> {
-    /// Returns how to continue a task or a conversation at `target`; `None` where there is neither.
+    /// Returns how to continue a task or a conversation at `target`; `None` if there is neither.
     pub(super) fn new(
         target: &'a Target,
         task: Option<(Handle, &'a str, Option<&'a TaskState>)>,

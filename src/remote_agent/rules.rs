@@ -160,8 +160,8 @@ fn routing(request: &Map<String, Value>, action: &str, out: &mut Vec<Value>) {
     }
 }
 
-/// Refuses the fields that `action` does not take. Where the request is `continued`, [`routing`] has refused its fields
-/// already.
+/// Refuses the fields that `action` does not accept. If the request is `continued`, [`routing`] has already refused its
+/// fields.
 fn restricted(request: &Map<String, Value>, action: &str, continued: bool, out: &mut Vec<Value>) {
     let mut refuse = |name: &str| {
         let message = format!("{action} does not take {name}");

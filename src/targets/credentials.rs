@@ -195,7 +195,7 @@ fn read_file(file: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns the keys of a target; `None` where its card need not be signed.
+/// Returns the keys of a target; `None` if its card need not be signed.
 ///
 /// # Errors
 /// The key file cannot be read or is invalid.

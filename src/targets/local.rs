@@ -99,7 +99,7 @@ impl Local {
         !self.agents.is_empty()
     }
 
-    /// Returns the agent of this name; `None` where it may not be called.
+    /// Returns the agent of this name; `None` if it may not be called.
     pub fn target(&self, name: &str) -> Option<Arc<Target>> {
         if !self.is_allowed(name) {
             return None;

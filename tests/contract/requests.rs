@@ -148,7 +148,7 @@ impl Desk {
         }
     }
 
-    /// The outcomes of actions with fields that differ from the table.
+    /// Returns the outcomes of actions with fields that differ from the table.
     async fn violations(&self, table: &Table, continued: bool) -> Vec<String> {
         let mut violations = Vec::new();
         for (field, verdicts) in table {

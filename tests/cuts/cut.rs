@@ -75,7 +75,7 @@ pub(crate) const EVERY_AFTERMATH: [Aftermath; 7] = [
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Combinations {
     All,
-    /// Returns one cut at each byte.
+    /// One behaviour at each byte, in turn.
     InTurn,
 }
 

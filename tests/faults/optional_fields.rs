@@ -172,7 +172,7 @@ async fn required_task_has_an_id() {
     assert!(message.contains("/id"), "{message}");
 }
 
-/// The wrapper or `kind` of an answer or event.
+/// An answer or event may omit its wrapper or `kind`: its fields show what it is.
 #[tokio::test]
 async fn answer_kind_follows_from_its_shape() {
     for dialect in dialects() {

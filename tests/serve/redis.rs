@@ -39,8 +39,8 @@ fn task_state(server: &Server, task: &str) -> Value {
     call(server, "GetTask", &json!({"id": task}))["result"]["status"]["state"].take()
 }
 
-/// Waits for the first event of a stream, the task as it is, so that what follows is seen by the stream. Reads the others on a
-/// thread, until a terminal state.
+/// Waits for the first event of a stream, the current task, so that the stream receives all that follows. Reads the
+/// others on a thread, until a terminal state.
 fn last_status(mut stream: Stream) -> std::sync::mpsc::Receiver<Value> {
     let task = stream.next().expect("the task as it is");
     assert!(task["task"].is_object(), "{task}");

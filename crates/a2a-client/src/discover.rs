@@ -241,7 +241,8 @@ fn max_age(headers: &HeaderMap) -> Option<Duration> {
     age
 }
 
-/// Returns the time on the server's clock: the date of the response and how long caches kept it (RFC 9111 §4.2.3).
+/// Returns the time on the server's clock: the date of the response plus the time that caches kept it
+/// (RFC 9111 §4.2.3).
 fn date(headers: &HeaderMap) -> Option<SystemTime> {
     let text = |name| headers.get(name)?.to_str().ok();
     let date = httpdate::parse_http_date(text(DATE)?).ok()?;

@@ -38,7 +38,8 @@ pub(super) fn from_status(
             excerpt(&to)
         );
         let error = PeerError::new(PeerErrorKind::RedirectRefused, message);
-        // 303 refers to the result of a request that was executed (RFC 9110 §15.4.4); other redirects are no work.
+        // 303 refers to the result of a request that was executed (RFC 9110 §15.4.4). Before other redirects nothing
+        // was executed.
         return if status == StatusCode::SEE_OTHER {
             error
         } else {

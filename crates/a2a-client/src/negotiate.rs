@@ -100,7 +100,7 @@ pub(super) fn choose(
             prefers_json_rpc && candidate.transport == Transport::HttpJson,
         )
     });
-    // An interface with an unusable address counts only where all are like that.
+    // The error of an unusable address matters only if every interface has one.
     let mut refused = None;
     let mut routes = candidates
         .iter()

@@ -30,8 +30,8 @@ pub(super) fn access_to(config: &PeerConfig, url: &Url) -> Result<AddressPolicy,
         .map_err(from_net)
 }
 
-/// Returns the peer's credential where `url` is on an origin it was configured for. A redirect that leaves that origin is
-/// never followed.
+/// Returns the peer's credential if `url` is on an origin that it was configured for. A redirect that leaves that
+/// origin is never followed.
 pub(super) fn authorization(config: &PeerConfig, url: &Url) -> Option<Authorization> {
     let credential = config.credential.as_ref();
     let credential = credential.filter(|_| config.is_own_origin(url))?;

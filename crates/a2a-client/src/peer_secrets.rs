@@ -19,7 +19,7 @@ const MIN_LENGTH: usize = 6;
 
 /// The credentials of one peer. Removes them from responses before these are read, since a peer may repeat its request.
 pub(super) struct PeerSecrets {
-    /// The credential and the headers of the peer, which all others come from.
+    /// The credential and the headers of the peer, from which all other fields are derived.
     source: (Option<Arc<Credential>>, Vec<(HeaderName, HeaderValue)>),
     /// Certain credentials: those of `auth`, headers that are marked as secret, and headers that look like one.
     sure: Arc<redact::Secrets>,

@@ -1,4 +1,4 @@
-//! Artifacts in the names of the contract (A2A 0.3 §6.7).
+//! Artifacts with the member names of the contract (A2A 0.3 §6.7).
 
 use std::borrow::Cow;
 

@@ -174,7 +174,7 @@ impl Resource {
         })
     }
 
-    /// Returns its path below the address of an interface; `None` where an id cannot be a segment of a path.
+    /// Returns its path below the address of an interface; `None` if an id cannot be a segment of a path.
     pub fn path(&self, version: Version) -> Option<String> {
         let prefix = Self::prefix(version);
         let is_segment = |id: &str| !id.is_empty() && !matches!(id, "." | "..");

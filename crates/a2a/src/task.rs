@@ -1,4 +1,4 @@
-//! Messages, parts and tasks in the names of the contract (A2A 0.3 §6).
+//! Messages, parts and tasks with the member names of the contract (A2A 0.3 §6).
 //!
 //! Each type wraps its JSON, so that it keeps every member of the peer, and accessors do not copy. The constructor checks
 //! the members that the tool uses.

@@ -34,7 +34,7 @@ const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 /// The maximum nesting of arrays and objects that the parser accepts.
 const PARSER_DEPTH: usize = 127;
 
-/// What a JSON text may be, before it is parsed.
+/// The limits of a JSON text, which are checked before it is parsed.
 ///
 /// # Examples
 ///
@@ -151,7 +151,8 @@ impl Structure {
 /// # Errors
 /// The text exceeds a limit.
 pub fn check(json: &[u8], limits: Limits) -> Result<(), JsonError> {
-    // No text takes more than an object a byte, and none nests deeper than it has brackets. Most need no scan of each byte.
+    // No text takes more memory than one object per byte, or nests deeper than its number of brackets, so most need no
+    // scan of each byte.
     let is_small = json.len() < limits.values && json.len() < limits.memory / OBJECT_BYTES;
     if is_small && memchr2_iter(b'[', b'{', json).nth(limits.depth).is_none() {
         return Ok(());
@@ -303,8 +304,8 @@ fn parse<T: DeserializeOwned>(text: &str) -> Result<T, JsonError> {
     serde_json::from_str(text).map_err(|error| describe(&error, text))
 }
 
-/// Describes an error of the parser. An error of a type quotes the value that it found, which may be a secret, so it is
-/// described only where serde quotes none.
+/// Describes an error of the parser. serde's error for a wrong type quotes the value, which may be a secret, so only
+/// the fixed texts of serde are repeated.
 fn describe(error: &serde_json::Error, text: &str) -> JsonError {
     let (line, column) = (error.line(), error.column());
     if error.is_data() {

@@ -83,7 +83,7 @@ impl Secrets {
             let escaped = quoted.replace('/', "\\/");
             let form: String = url::form_urlencoded::byte_serialize(plain.as_bytes()).collect();
             let query = form.replace('+', "%20");
-            // As it looks in a text that something has made one line.
+            // Its form in a text that a program has joined into one line.
             let line = joined_space(plain);
             for form in [plain, quoted, &escaped, &form, &query, &line].map(str::to_owned) {
                 all.insert(form.into());
@@ -379,7 +379,7 @@ fn lower_escapes(text: &str) -> String {
     lower.collect()
 }
 
-/// Returns the bytes of `text` in `place` without the `ranges` ranges, with a mark at the start of each.
+/// Returns the bytes of `text` in `place` without those in `ranges`, with a mark at the start of each range.
 fn replace_ranges(text: &[u8], place: Range<usize>, ranges: &[Range<usize>]) -> String {
     let (mut clean, mut from) = (Vec::with_capacity(place.len()), place.start);
     for secret in ranges {

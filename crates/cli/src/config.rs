@@ -43,7 +43,7 @@ impl ConfigArgs {
         self.load().map(|loaded| loaded.resolved)
     }
 
-    /// Reads the configuration like [`read`](Self::read), also as it is written.
+    /// Reads the configuration like [`read`](Self::read), and its unresolved text.
     ///
     /// # Errors
     /// See [`read`](Self::read).

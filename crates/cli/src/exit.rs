@@ -29,7 +29,7 @@ pub enum Exit {
     Rejected = 10,
     /// The triad rejected the proposal without consensus.
     NoConsensus = 11,
-    /// Ctrl-C, with the exit code that shells use. A task goes on.
+    /// Ctrl-C, with the exit code that shells use. The task continues.
     Interrupted = 130,
 }
 

@@ -24,7 +24,7 @@ pub struct Envelope {
     fields: Map<String, Value>,
 }
 
-/// Why a frame is no envelope.
+/// The reason why a frame is not an envelope.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EnvelopeError {
     /// The error of the registry.
@@ -103,7 +103,7 @@ impl Envelope {
         self.kind
     }
 
-    /// Returns its content; null where it has none.
+    /// Returns its content; null if it has none.
     pub fn content(&self) -> &Value {
         self.fields.get("content").unwrap_or(&Value::Null)
     }
@@ -236,8 +236,8 @@ fn correlation(fields: &Map<String, Value>) -> Option<&str> {
 }
 
 impl Envelope {
-    /// Returns an envelope that says which message it answers: `metadata.correlationId` is that of the request where it
-    /// has one, `metadata.parentId` its id.
+    /// Returns an envelope that says which message it answers: `metadata.correlationId` is that of the request if
+    /// it has one, `metadata.parentId` its id.
     pub fn answer(kind: Kind, content: Value, request: &Self) -> Self {
         Self::new(kind, content).refers_to(request.correlation_id(), request.id())
     }
@@ -277,20 +277,21 @@ impl Envelope {
 }
 
 impl EnvelopeError {
-    /// Returns the error of a gateway for it.
+    /// Returns the error message of a gateway for it.
     pub fn answer(&self) -> Envelope {
         Envelope::failure(self.code, &self.message)
             .refers_to(self.correlation_id.as_deref(), self.id.as_deref())
     }
 }
 
-/// Milliseconds since 1970 of a `timestamp`: a number of them (Heretek A2A §4.1), or a text of ISO 8601 as some gateways write. `None` for anything else.
+/// Returns a `timestamp` in milliseconds since 1970: a number of them (Heretek A2A §4.1), or a text of ISO 8601 as some
+/// gateways write; `None` for anything else.
 pub(super) fn time_millis(timestamp: &Value) -> Option<u64> {
     match timestamp {
-        // A number of 64 bits as it is; one with a fraction without it.
+        // A 64-bit integer unchanged; any other number without its fraction.
         Value::Number(number) => number.as_u64().or_else(|| {
             let whole = number.as_f64()?.trunc();
-            // Beyond 2^53 a double is no millisecond any more.
+            // Beyond 2^53 a double does not express every millisecond.
             ((0.0..9e15).contains(&whole)).then_some(whole as u64)
         }),
         Value::String(text) => parse_iso_8601(text),
@@ -308,7 +309,7 @@ fn parse_iso_8601(text: &str) -> Option<u64> {
     if fraction == "." {
         return None;
     }
-    // Nine digits are what a clock of nanoseconds has; what is beyond them is no millisecond.
+    // Digits after the ninth are less than a nanosecond and do not affect milliseconds.
     let fraction = &fraction[..fraction.len().min(10)];
     let at = humantime::parse_rfc3339(&format!("{clock}{fraction}Z")).ok()?;
     let millis = at.duration_since(UNIX_EPOCH).ok()?.as_millis();

@@ -1,13 +1,13 @@
-//! The registry of errors (Heretek A2A, "Appendix B"; Heretek Architecture, "Error Code Registry"), and the close codes of WebSocket
-//! (RFC 6455 §7.4.1).
+//! The registry of errors (Heretek A2A, "Appendix B"; Heretek Architecture, "Error Code Registry"), and the close codes
+//! of WebSocket (RFC 6455 §7.4.1).
 //!
-//! The close codes are a table of their own: 1001 to 1004 are errors of the protocol as well, and mean other things there. 4001 is one
-//! gateway's word for a wrong credential, and a session that does not exist in the registry. A number is read as what the place it stands
-//! in says it is.
+//! The close codes are a table of their own: 1001 to 1004 are errors of the protocol as well, with other meanings. As a
+//! close code, 4001 is one gateway's code for a wrong credential; in the registry, it is an unknown session. The place
+//! of a number decides which table applies.
 
 macro_rules! errors {
     ($($(#[doc = $meaning:literal])+ $error:ident = $number:literal, $name:literal, $reason:literal;)+) => {
-        /// An error of the registry. Its number is no close code of a WebSocket, though some look alike.
+        /// An error of the registry. Its number is not a close code of WebSocket, although some are equal.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum ErrorCode {
             $($(#[doc = $meaning])+ $error,)+
@@ -111,7 +111,7 @@ impl std::fmt::Display for ErrorCode {
 
 macro_rules! codes {
     ($($(#[doc = $meaning:literal])+ $code:ident = $number:literal;)+) => {
-        /// Why a connection is closed. Its number is no error of the registry, though some look alike.
+        /// The reason for the end of a connection. Its number is no error of the registry, although some are equal.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum CloseCode {
             $($(#[doc = $meaning])+ $code,)+

@@ -49,13 +49,13 @@ kinds! {
     Subscribe = "subscribe", Some(0x12), ["content.channel"];
     /// Ends a subscription.
     Unsubscribe = "unsubscribe", Some(0x13), ["content.channel"];
-    /// Are you there?
+    /// Asks whether the other side responds.
     Ping = "ping", Some(0x14), [];
-    /// I am.
+    /// The answer to a ping.
     Pong = "pong", Some(0x15), [];
     /// A credential.
     Auth = "auth", Some(0x20), ["content.token"];
-    /// Whether the credential holds.
+    /// Whether the credential is accepted.
     AuthResponse = "auth-response", Some(0x21), ["content.status"];
     /// The connection is about to end.
     Disconnect = "disconnect", Some(0x22), ["content.reason"];
@@ -65,13 +65,13 @@ kinds! {
     Decision = "decision", Some(0x31), ["content.result"];
     /// The vote of a member of the triad.
     Vote = "vote", Some(0x32), ["content.vote"];
-    /// Asks a service.
+    /// A request to a service.
     Request = "request", Some(0x33), ["content.service"];
     /// The response of a service.
     Response = "response", Some(0x34), ["content.result"];
     /// A message to all.
     Broadcast = "broadcast", Some(0x35), ["content.message"];
-    /// Which workspaces there are (Heretek A2A §6.3); in no registry.
+    /// The query of workspaces and its answer (Heretek A2A §6.3); in no registry.
     Workspace = "workspace", None, ["content.action"];
 }
 

@@ -38,10 +38,11 @@ pub use validate::validate;
 /// The subprotocol that clients offer, and the name of the dialect (Heretek A2A §3.4).
 pub const SUBPROTOCOL: &str = "a2a-v1";
 
-/// The version that both sides tell each other (Heretek A2A §5.2, §5.3).
+/// The version that both sides send each other (Heretek A2A §5.2, §5.3).
 pub const PROTOCOL_VERSION: &str = "1.0.0";
 
-/// Returns whether both sides can speak: `version`, which the other side named, has the major version of [`PROTOCOL_VERSION`].
+/// Returns whether both sides are compatible: `version`, that of the other side, has the major version of
+/// [`PROTOCOL_VERSION`].
 pub fn is_compatible(version: &str) -> bool {
     let major = version.trim_start_matches('v').split('.').next();
     major == PROTOCOL_VERSION.split('.').next()

@@ -1,4 +1,4 @@
-//! Names that a reader could take for something else.
+//! Names that a reader could mistake for a role or for the edge of untrusted text.
 
 /// Words that mark a role or the edge of untrusted text. In a name, they count if they are in capital letters.
 const MARKERS: [&str; 12] = [

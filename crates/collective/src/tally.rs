@@ -9,11 +9,11 @@ pub const MAJORITY: usize = 2;
 /// A vote (Heretek A2A §10.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Vote {
-    /// Do it.
+    /// For the proposal.
     Approve,
-    /// Do not.
+    /// Against the proposal.
     Reject,
-    /// Neither. Counts for no side.
+    /// Abstention. Counts for neither side.
     Abstain,
 }
 
@@ -21,7 +21,7 @@ impl Vote {
     /// Every vote.
     pub const ALL: [Self; 3] = [Self::Approve, Self::Reject, Self::Abstain];
 
-    /// Their words, in the order of [`ALL`](Self::ALL).
+    /// The names of the votes, in the order of [`ALL`](Self::ALL).
     pub const NAMES: [&str; 3] = ["approve", "reject", "abstain"];
 
     /// Returns the vote with this name.
@@ -54,7 +54,7 @@ pub enum Quorum {
 /// Why a vote does not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum VoteRejection {
-    /// Its sender is no member.
+    /// Its sender is not a member.
     NotAMember,
     /// Its sender has voted before: the first vote counts.
     SecondVote,
@@ -73,9 +73,9 @@ pub struct Tally {
 /// A decision of the triad (Heretek A2A §10.5).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
-    /// The proposal is approved. Without it, it is rejected.
+    /// Whether the proposal is approved; otherwise it is rejected.
     pub approved: bool,
-    /// Two members said the same.
+    /// Whether two members voted alike, for or against.
     pub consensus: bool,
     /// The votes, in the order of the members.
     pub votes: Vec<(String, Vote)>,
@@ -93,7 +93,7 @@ impl Tally {
         }
     }
 
-    /// Counts a vote, and gives the decision where this vote brought it about.
+    /// Counts a vote, and returns the decision if this vote determines it.
     ///
     /// # Errors
     /// Why it does not count.

@@ -113,7 +113,7 @@ fn field_types(kind: Kind) -> &'static [(&'static str, JsonType)] {
     }
 }
 
-/// Checks what a type requires beyond its row in the tables: a message has content (Heretek A2A §4.2).
+/// Returns the fields that a type requires beyond its row in the tables: a message has content (Heretek A2A §4.2).
 fn extra_required(kind: Kind) -> &'static [&'static str] {
     match kind {
         Kind::Message => &["content.role", "content.content"],
@@ -121,10 +121,10 @@ fn extra_required(kind: Kind) -> &'static [&'static str] {
     }
 }
 
-/// Checks an envelope: what its type requires is there, and what is known has its type.
+/// Checks an envelope: the required fields of its type are present, and known fields have their types.
 ///
 /// # Errors
-/// The first thing that is wrong: 2002 something is missing, 2003 something is of another type, 2005 something cannot be used.
+/// The first fault: 2002 for a missing field, 2003 for a field of another type, 2005 for an unusable value.
 pub fn validate(envelope: &Envelope) -> Result<(), EnvelopeError> {
     let known = COMMON_FIELDS.iter().chain(field_types(envelope.kind()));
     known
@@ -152,14 +152,14 @@ fn field_at<'a>(envelope: &'a Envelope, path: &str) -> Option<&'a Value> {
     let mut names = path.split('.');
     let field = envelope.field(names.next()?)?;
     let value = names.try_fold(field, |value, name| value.get(name));
-    // What is null is not there: some writers fill what they do not know with it.
+    // `null` counts as missing: some writers use it for unknown values.
     value.filter(|value| !value.is_null())
 }
 
 fn missing_field(envelope: &Envelope) -> Option<Violation> {
     let kind = envelope.kind();
     let absent = |path: &&&str| {
-        // The tables say `error` and `event`, the examples `content.error`: either will do.
+        // The tables say `error` and `event`, the examples `content.error`: both are accepted.
         let beside = matches!(**path, "content.error" | "content.event")
             .then(|| path.trim_start_matches("content."));
         field_at(envelope, path).is_none()

@@ -98,8 +98,7 @@ pub(crate) fn form_encoded(text: &str) -> String {
     url::form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }
 
-/// Returns its identity among credentials, which does not depend on issued tokens. Returns a header value that `Debug`
-/// does not print.
+/// Returns a header value that `Debug` does not print.
 pub(crate) fn sensitive(text: impl AsRef<str>) -> Result<HeaderValue, NetError> {
     let mut value = HeaderValue::from_str(text.as_ref()).map_err(|_| {
         let message = "the credential has characters that an HTTP header cannot contain";

@@ -1,4 +1,4 @@
-//! The lines of an event stream that mean something.
+//! The lines of an event stream that affect its events.
 //!
 //! WHATWG, "Interpreting an event stream": a field of an unknown name and a value that its field cannot have are ignored.
 //! The parser instead fails at a block without a known field.

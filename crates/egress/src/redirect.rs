@@ -20,7 +20,7 @@ pub struct Fetched {
 
 /// Sends a request and follows redirects within the origin (scheme, host and port) of the request, because its headers
 /// belong to that origin: 301, 302, 303, 307 and 308 of a GET, and 307 and 308 of other methods, which keep method and
-/// body. Such a redirect is an answer without work. Returns any other redirect to the caller.
+/// body. A server that answers with such a redirect has executed nothing. Returns any other redirect to the caller.
 ///
 /// # Errors
 /// Those of the exchange, and [`NetFault::Protocol`] after [`MAX_REDIRECTS`] redirects.

@@ -243,7 +243,8 @@ impl ModelBackend {
         first_chars(&text, MAX_DETAIL_CHARS).to_owned()
     }
 
-    /// Redacts the key. A text that contains it also loses what is hidden, which interrupts a key on purpose.
+    /// Redacts the key. If the text contains it, also removes hidden characters, which may interrupt another copy of
+    /// the key.
     fn redact_visible(&self, text: &str) -> String {
         match self.secrets.redact(text) {
             Cow::Owned(_) => self.secrets.redact(&visible(text)).into_owned(),

@@ -290,7 +290,7 @@ fn no_upgrade(status: StatusCode, content_type: Option<&str>, settings: &Setting
     error
 }
 
-/// Returns the credentials that a gateway may require.
+/// Returns what a gateway that refuses the upgrade may miss about the token.
 fn offered_subprotocol(settings: &Settings) -> &'static str {
     match (&settings.token, settings.token_in_query) {
         (None, _) => "`gateway.token` is not set",

@@ -1,13 +1,14 @@
-//! Peers behind a local gateway: its agents, and a triad that votes. And clients of a gateway of `a2a-v1`.
+//! Peers behind a local gateway (its agents, and a triad that votes), and clients of a gateway of `a2a-v1`.
 //!
 //! The tool passes the name of an agent and a message of A2A to [`BridgedGateway`] (`directory.rs`), which implements
-//! `peer::PeerProvider`. `connector.rs` keeps one connection per instance. `dial.rs` opens it and detects the dialect by the
-//! gateway's first frame. `a2a_v1/`, `heretek_js.rs` and `openclaw/` write the message as a frame of their dialect, read the
-//! frames that answer it, and return tasks and events of A2A. `pending_tasks/` keeps the tasks of a gateway that has none, and
-//! `triad/` counts the votes if the gateway cannot. [`delegation`] and [`session_key`] tell a session how deep and whose it is.
+//! `peer::PeerProvider`. `connector.rs` keeps one connection per instance. `dial.rs` opens it and detects the dialect
+//! by the gateway's first frame. `a2a_v1/`, `heretek_js.rs` and `openclaw/` write the message as a frame of their
+//! dialect, read the frames that answer it, and return tasks and events of A2A. `pending_tasks/` keeps the tasks of a
+//! gateway that has none, and `triad/` counts the votes if the gateway cannot. [`delegation`] records how many
+//! delegations precede the work of a session, and [`session_key`] derives the id of the session.
 //!
-//! The command and the agents of a gateway take [`client`] instead: it speaks `a2a-v1` alone, with the handshake of `a2a_v1/`,
-//! and passes whole envelopes. The crate does not check permissions of callers.
+//! The command and the agents of a gateway use [`client`] instead: it speaks `a2a-v1` alone, with the handshake of
+//! `a2a_v1/`, and passes whole envelopes. The crate does not check permissions of callers.
 //!
 //! # Examples
 //!

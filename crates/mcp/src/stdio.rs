@@ -116,7 +116,8 @@ impl<R, W> Clone for LineTransport<R, W> {
     }
 }
 
-/// The input. All state of an interrupted `receive` is here, because the service drops the future for each other event.
+/// The input. All state of an interrupted `receive` is here, because the service drops the future whenever another
+/// event occurs.
 struct Input<R> {
     reader: BufReader<R>,
     line: Vec<u8>,

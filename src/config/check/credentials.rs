@@ -108,7 +108,7 @@ fn parse_key_header(name: &str) -> Result<HeaderName, String> {
     Ok(name)
 }
 
-/// Returns a secret; `None` where the host has not resolved it.
+/// Returns a secret; `None` if the host has not resolved it.
 pub(super) fn known_secret(secret: &Secret) -> Option<&str> {
     match secret {
         Secret::Known(text) | Secret::Resolved(text) => Some(text.expose_secret()),

@@ -26,7 +26,7 @@ use peer::{
 pub(super) struct FakeGateway {
     /// Its agents, or the error of the query. `None` never answers.
     pub members: Option<Result<Vec<Member>, PeerError>>,
-    /// The answer to a message; an echo without one.
+    /// The error that answers a message; without one, an echo.
     pub peer_error: Option<PeerError>,
     /// Messages wait for this, if present.
     pub unblock: Option<Arc<Notify>>,
@@ -151,7 +151,7 @@ impl Fixture {
         }
     }
 
-    /// Returns a call, whose result fits the schema of results.
+    /// Makes a call and returns its result, which must fit the schema of results.
     pub(super) async fn call(&self, request: Value) -> Value {
         self.call_as(json!({}), request).await
     }
@@ -185,7 +185,7 @@ impl Fixture {
     }
 }
 
-/// The gateway as a directory, and as itself.
+/// The fake gateway as a provider of peers and as the local gateway.
 struct FakeDirectory(Arc<FakeGateway>);
 
 impl PeerProvider for FakeDirectory {

@@ -40,7 +40,7 @@ pub(super) struct AgentPresence {
     members: Vec<(String, MemberStatus)>,
 }
 
-/// Returns the agents of the local gateway; `None` where there is no gateway or `caller` may not see it. For an
+/// Returns the agents of the local gateway; `None` if there is no gateway or `caller` may not see it. For an
 /// unreachable gateway the result has the error, and the agents that the operator named.
 pub(super) async fn agents(
     tool: &RemoteAgent,

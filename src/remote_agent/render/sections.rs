@@ -23,7 +23,7 @@ pub(super) struct Section<'a> {
     label: String,
     /// The id for fetching the rest of a cut text; sanitized, on one line.
     id: Option<String>,
-    /// Omits the heading where it is the only section and whole.
+    /// Omits the heading if it is the only section and whole.
     plain: bool,
     text: Cow<'a, str>,
     /// The position of the text in the whole, and the length of the whole, in characters.
@@ -116,7 +116,7 @@ impl<'a> Section<'a> {
 pub(super) struct Sections<'a> {
     /// First, each with all the remaining room.
     first: Vec<Section<'a>>,
-    /// One line each, where there is room; sanitized.
+    /// One line each, if there is room; sanitized.
     notes: Vec<String>,
     /// They share the rest.
     shared: Vec<Section<'a>>,

@@ -368,7 +368,7 @@ fn violations(text_out: &mut ModelText, failure: &Failure<'_>) {
 /// The longest next step from an envelope, in characters.
 const MAX_NEXT_STEP_CHARS: usize = 240;
 
-/// Returns the next step for an open task; `None` where the result is complete.
+/// Returns the next step for an open task; `None` if the result is complete.
 fn next_step(summary: &Summary<'_>) -> Option<&'static str> {
     let task = summary.continuation.as_ref()?.task.as_ref()?;
     if summary.notify {

@@ -144,7 +144,7 @@ fn final_event(last: Option<StreamResponse>, dialect: Dialect) -> Option<StreamR
                 context_id: task.context_id,
                 status: TaskStatus {
                     state: task.status.state,
-                    // The task has contained the message already, and clients would read it as a second message.
+                    // The task has already contained the message, and clients would read it as a second message.
                     message: None,
                     timestamp: task.status.timestamp,
                 },

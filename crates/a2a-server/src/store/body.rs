@@ -10,11 +10,11 @@ use crate::task_record::{TaskChange, TaskRecord};
 /// The number of changes from which the store compacts them when it loads the task.
 pub(crate) const MAX_CHANGES: usize = 64;
 
-/// The number of tasks that a store loads at once. A loaded task may be large, and the requests of one client may be many:
+/// The number of tasks that a store loads at once. A loaded task may be large, and one client may send many requests:
 /// its answers count against the limit of unread answers only once they are written.
 pub(crate) const MAX_LOADS: usize = 4;
 
-/// What the JSON of a task may be: no server stores more, but another program may have.
+/// The limits of a task's JSON. No server stores more, but another program may have.
 const LIMITS: Limits = Limits {
     memory: 1 << 30,
     ..Limits::NONE

@@ -233,7 +233,7 @@ impl Phase {
     }
 }
 
-/// Parses a state as [`state_word`] writes it.
+/// Parses a state as [`state_name`] writes it.
 pub(crate) fn parse_state(name: &str) -> TaskState {
     const ALL: [TaskState; 8] = [
         TaskState::Submitted,

@@ -2,7 +2,7 @@
 
 use crate::visible::{self, Kind, Step};
 
-/// Returns what a text begins with.
+/// Returns the first step of a text, such as a character or a control sequence.
 type StepFn = fn(&str) -> Option<Step>;
 
 /// The visible characters of a text, and the position of each byte in the text.
@@ -16,7 +16,7 @@ pub(super) struct VisibleText {
 impl VisibleText {
     /// Returns what programs show of a text: those that know control sequences, and those that only remove control
     /// characters. Empty if both show the text itself. With `joins_space`, a run of white space counts as one space, as in
-    /// a text that something has made one line.
+    /// a text that a program has joined into one line.
     pub(super) fn all(text: &str, joins_space: bool) -> impl Iterator<Item = Self> {
         let joins_space = joins_space && text.contains(char::is_whitespace);
         let is_plain = !joins_space && visible::is_all_visible(text);

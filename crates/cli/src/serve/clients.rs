@@ -80,7 +80,7 @@ enum Command {
     },
 }
 
-/// What holds without clients.
+/// The note after the removal of the last client.
 const NO_CLIENTS: &str = "no clients are left; a server that starts now requires no token and listens only on this machine; a server that started with clients still requires a token";
 
 /// Runs the subcommand.

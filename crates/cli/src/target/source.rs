@@ -23,7 +23,7 @@ impl PeerArgs {
         self.load().map(|loaded| loaded.resolved)
     }
 
-    /// Returns the configuration like [`config`](Self::config), also as it is written.
+    /// Returns the configuration like [`config`](Self::config), and its unresolved text.
     ///
     /// # Errors
     /// See [`config`](Self::config).

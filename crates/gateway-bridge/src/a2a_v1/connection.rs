@@ -176,7 +176,8 @@ impl A2aV1Connection {
 
     /// Sends a frame.
     ///
-    /// Error 1003. `delivered` states whether any byte was sent. The connection is closed on error.
+    /// # Errors
+    /// 1003 if the frame could not be sent; the connection is then closed. `delivered` states whether any byte was sent.
     pub(super) async fn send_frame(&self, frame: String) -> Result<(), PeerError> {
         let Some(sender) = self.sender() else {
             let reason = self.close_reason().unwrap_or_default();

@@ -131,7 +131,7 @@ pub struct BackendConfig {
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelConfig {
-    /// The name of the model at the endpoint.
+    /// The URL of the endpoint.
     pub url: String,
     /// The model, as the endpoint names it.
     pub name: String,

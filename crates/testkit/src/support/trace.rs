@@ -123,7 +123,7 @@ impl Traced {
             | WaitPidFlag::__WALL
             | WaitPidFlag::__WNOTHREAD;
         loop {
-            // The end of the process is left to its parent, after which no process is there.
+            // The parent collects the exit status of the process; then no process is left.
             let Ok(status) = waitid(Id::All, flags | WaitPidFlag::WNOWAIT) else {
                 return;
             };
@@ -171,7 +171,7 @@ impl Traced {
         match self.at {
             AtWrite::Kill => kill(self.pid, Signal::SIGKILL).unwrap(),
             AtWrite::NoSpace => {
-                // No call has this number, so the kernel makes none. The result stays as it is set now.
+                // No system call has this number, so the kernel makes none and keeps the result that is set here.
                 registers.orig_rax = u64::MAX;
                 registers.rax = (-i64::from(libc::ENOSPC)).cast_unsigned();
                 ptrace::setregs(thread, registers).unwrap();

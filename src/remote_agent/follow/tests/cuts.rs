@@ -147,7 +147,7 @@ impl Peer for Agent {
         Box::pin(std::future::ready(self.open_stream()))
     }
 
-    /// Returns each poll advances the task a little.
+    /// Each poll advances the task a little.
     fn get_task<'a>(
         &'a self,
         _: &'a str,

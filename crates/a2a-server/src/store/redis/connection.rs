@@ -1,5 +1,5 @@
-//! The connection for commands, which reconnects after an error, and the Lua scripts. Redis runs each script
-//! atomically. Checks Redis before the store uses it.
+//! The connection for commands, which reconnects after an error, the checks of Redis before the store uses it, and the
+//! Lua scripts. Redis runs each script atomically.
 //!
 //! Error messages say what failed, why, and what to do. They contain no stored data.
 

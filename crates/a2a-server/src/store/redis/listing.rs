@@ -1,4 +1,4 @@
-//! Lists of tasks in Redis, and the deletion of old tasks; contexts and push notification configurations.
+//! Lists of tasks in Redis, the deletion of old tasks, contexts, and push notification configurations.
 //!
 //! Redis has sorted sets by the time of the last change: for all tasks, each owner, each context, each state, and each
 //! pair of state and owner. A list reads the smallest set that fits and filters its tasks.

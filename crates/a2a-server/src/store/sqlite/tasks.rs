@@ -254,7 +254,7 @@ fn key(connection: &Connection, task_id: &str) -> Result<Option<i64>, rusqlite::
         .optional()
 }
 
-/// Counts the bytes of a task anew: its log and its push notification configurations. Returns its owner and the
+/// Counts the bytes of a task again: its log and its push notification configurations. Returns its owner and the
 /// difference.
 fn count_bytes(connection: &Connection, key: i64) -> Result<(String, i64), SqlError> {
     let (owner, before): (String, i64) = connection

@@ -461,7 +461,7 @@ async fn flushed_task_ends_its_subscriptions() {
     let lost = store.append("t", task.revision, 2, &[chunk("late")]).await;
     assert_eq!(lost, Err(StoreError::NotFound));
     assert_eq!(in_time(subscription.updates.next()).await, None);
-    // Both go on.
+    // Both servers continue.
     let mut next = create(&store, "u").await;
     append(&store, &mut next, chunk("more")).await;
     assert_eq!(watcher.load("u").await, Ok(Some(next)));

@@ -12,7 +12,7 @@ use super::script;
 #[derive(Default)]
 pub(crate) struct Acknowledged {
     tasks: BTreeMap<String, Known>,
-    /// Returns the number of acknowledged changes.
+    /// The number of acknowledged changes.
     pub(crate) changes: usize,
 }
 

@@ -35,7 +35,7 @@ pub(crate) fn write(directory: &str, fsync: Fsync, round: &str) {
 /// The numbers of the tasks of [`write_few`].
 const FEW: [u64; 3] = [1, 3, 7];
 
-/// Writes a few tasks in turn. Where the disk is full, it goes on with the next.
+/// Writes a few tasks in turn. If the disk is full, continues with the next one.
 pub(crate) fn write_few(directory: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
