@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 use serde_json::{Value, json};
 
 use crate::serve::http_client::{call, client, command, message_params, send};
+use testkit::authority::Authority;
 use testkit::support::serve::Server;
 
 fn tasks_command(state: &str, args: &[&str]) -> Output {
@@ -48,6 +49,26 @@ fn command_lists_tasks_of_running_server() {
     let completed = list_tasks(state, &["--state", "completed"]);
     assert_eq!(completed.len(), 1);
     assert_eq!(completed[0]["asked"], "echo blue");
+}
+
+#[test]
+fn private_certificate_of_a_server_is_trusted_by_option() {
+    let authority = Authority::new();
+    authority.signed("localhost");
+    let [ca, certificate, key] = ["ca.pem", "localhost.pem", "localhost.key"]
+        .map(|name| authority.file(name).to_str().unwrap().to_owned());
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().to_str().unwrap();
+    let files = ["--tls-cert", &certificate, "--tls-key", &key];
+    let _server = Server::scripted(&[&files[..], &["--state-dir", state]].concat());
+    let untrusted = tasks_command(state, &["list"]);
+    assert_eq!(untrusted.status.code(), Some(3), "{untrusted:?}");
+    let message = String::from_utf8(untrusted.stderr).unwrap();
+    assert!(message.contains("`--ca-file FILE`"), "{message}");
+    let trusted = tasks_command(state, &["list", "--ca-file", &ca]);
+    assert!(trusted.status.success(), "{trusted:?}");
+    let missing = tasks_command(state, &["list", "--ca-file", "/none.pem"]);
+    assert_eq!(missing.status.code(), Some(2), "{missing:?}");
 }
 
 #[test]
