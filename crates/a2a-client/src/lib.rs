@@ -95,12 +95,6 @@ impl A2aPeerProvider {
             state.secrets(config),
         )?
         .with_security(&card.security);
-        let state = self.interfaces.get_or_insert(InterfaceKey {
-            configured: config.configured,
-            transport: route.transport,
-            url: route.url.clone(),
-            tenant: route.tenant.clone(),
-        });
         // 0.3 has no tenants, and a response for one tenant must not decide the version for another.
         let in_doubt = route.version == Version::V1_0 && !route.pinned && route.tenant.is_none();
         let (version, older) = match state.version().filter(|_| in_doubt) {

@@ -1,4 +1,11 @@
 //! The operations of the A2A protocol and the tasks behind them.
+//!
+//! 1. `send.rs` and `submit.rs` accept a message: `validate.rs` checks it, `dedup.rs` recognizes a repeated one, `quota.rs`
+//!    bounds the tasks and the JSON of its client, and the store gets the task.
+//! 2. `task_runner/start.rs` waits for the turn of its session and for a slot of `run_slots.rs`, which shares the runs among
+//!    clients.
+//! 3. `task_runner.rs` runs the executor, and `task_runner/persist.rs` stores what it reports.
+//! 4. `active_task.rs` and `view.rs` show clients the changes, and `pushes.rs` calls their webhooks.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -11,6 +11,9 @@
 //!
 //! The caller bounds the time: dropping a future or a stream closes its connection.
 //!
+//! `http.rs` opens connections, `resolver.rs` and `address_policy.rs` check addresses, `auth.rs` adds credentials, `sse.rs`
+//! reads events, and `websocket/` has the other transport.
+//!
 //! # Examples
 //!
 //! ```no_run
