@@ -54,8 +54,8 @@ fn command_lists_tasks_of_running_server() {
 #[test]
 fn private_certificate_of_a_server_is_trusted_by_option() {
     let authority = Authority::new();
-    authority.signed("localhost");
-    let [ca, certificate, key] = ["ca.pem", "localhost.pem", "localhost.key"]
+    authority.signed("127.0.0.1");
+    let [ca, certificate, key] = ["ca.pem", "127.0.0.1.pem", "127.0.0.1.key"]
         .map(|name| authority.file(name).to_str().unwrap().to_owned());
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().to_str().unwrap();
