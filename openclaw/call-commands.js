@@ -4,7 +4,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import process from "node:process";
 
 import { AnswerWriter } from "./answer-writer.js";
-import { CommandError, milliseconds, positive } from "./command-support.js";
+import { CommandError, positive, timeout } from "./command-support.js";
 import { callState, cardState, faultOf, isOfGateway, problemOf, refusalOf } from "./listing.js";
 import { withPlace } from "./place.js";
 import { repairFor } from "./repair.js";
@@ -167,7 +167,7 @@ async function call(context, request) {
   if (options.task) request.task_id = options.task;
   if (options.continuation) request.continuation = await readContinuation(options.continuation);
   if (options.timeout !== undefined && options.timeoutMs !== undefined) throw new CommandError("give `--timeout` or `--timeout-ms`, not both");
-  if (options.timeout !== undefined) request.timeout_ms = milliseconds(options.timeout);
+  if (options.timeout !== undefined) request.timeout_ms = timeout(options.timeout);
   if (options.timeoutMs !== undefined) request.timeout_ms = positive(options.timeoutMs, "--timeout-ms");
   const caller = callerOf(context);
   const answer = new AnswerWriter();

@@ -23,16 +23,25 @@ export function positive(text, option) {
   return number;
 }
 
-const UNITS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
+const UNITS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 /**
- * Returns the milliseconds of a duration with a unit.
+ * Returns the milliseconds of a duration in one of the units; undefined for another text.
+ * @param {string} text
+ * @param {string[]} units
+ */
+export function duration(text, units) {
+  const [, number, unit] = /^(\d+)([a-z]+)$/.exec(text) ?? [];
+  return units.includes(unit) ? Number(number) * UNITS[unit] : undefined;
+}
+
+/**
+ * Returns the milliseconds of `--timeout`.
  * @param {string} text
  */
-export function milliseconds(text) {
-  const [, number, unit] = /^(\d+)(ms|s|m|h)$/.exec(text) ?? [];
-  const duration = Number(number) * UNITS[unit];
-  if (duration >= 1) return duration;
+export function timeout(text) {
+  const milliseconds = duration(text, ["ms", "s", "m", "h"]) ?? 0;
+  if (milliseconds >= 1) return milliseconds;
   if (/^\d+$/.test(text)) throw new CommandError(`\`--timeout ${text}\` has no unit; try \`${text}s\` for seconds`);
   throw new CommandError("give `--timeout` a duration such as 500ms, 5s, 10m or 1h");
 }

@@ -5,7 +5,7 @@ import { createInterface } from "node:readline";
 
 import { callGateway, noGateway } from "./ask-gateway.js";
 import { registerCallCommands } from "./call-commands.js";
-import { CommandError, edit, positive } from "./command-support.js";
+import { CommandError, duration, edit, positive } from "./command-support.js";
 import { settings } from "./config.js";
 import { withPlace } from "./place.js";
 import { FAILED, OK, exitOf, printError } from "./report.js";
@@ -68,18 +68,17 @@ function filters({ target, state, since, limit }) {
   const states = state?.split(",").map((name) => name.trim());
   const unknown = states?.find((name) => !STATES.includes(name));
   if (unknown !== undefined) throw new CommandError(`\`--state ${line(unknown)}\` is no state of a task; give ${STATES.join(", ")}`);
-  return { target, states, sinceMs: since && duration(since, "--since"), limit: positive(limit, "--limit") };
+  return { target, states, sinceMs: since && maxAge(since), limit: positive(limit, "--limit") };
 }
 
 /**
- * Returns the milliseconds of a duration.
+ * Returns the milliseconds of `--since`.
  * @param {string} text
- * @param {string} option
  */
-function duration(text, option) {
-  const [, number, unit] = /^(\d+)(s|m|h|d)$/.exec(text) ?? [];
-  if (!number) throw new CommandError(`give \`${option}\` a duration like 30s, 10m, 2h or 7d`);
-  return Number(number) * { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }[unit];
+function maxAge(text) {
+  const milliseconds = duration(text, ["s", "m", "h", "d"]);
+  if (milliseconds === undefined) throw new CommandError("give `--since` a duration like 30s, 10m, 2h or 7d");
+  return milliseconds;
 }
 
 /** @param {Context} context */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { argumentCleaner } from "../arguments.js";
-import { milliseconds } from "../command-support.js";
+import { timeout } from "../command-support.js";
 
 const text = { type: "string" };
 const schema = {
@@ -89,7 +89,7 @@ test("the caller's object is not changed", () => {
 });
 
 test("a duration has a unit", () => {
-  for (const [text, expected] of [["500ms", 500], ["5s", 5000], ["10m", 600_000], ["1h", 3_600_000]]) assert.equal(milliseconds(text), expected);
-  assert.throws(() => milliseconds("5"), /no unit; try `5s` for seconds/);
-  for (const text of ["", "0s", "-1s", "1.5s", "5 s", "5d"]) assert.throws(() => milliseconds(text), /500ms, 5s, 10m or 1h/, text);
+  for (const [text, expected] of [["500ms", 500], ["5s", 5000], ["10m", 600_000], ["1h", 3_600_000]]) assert.equal(timeout(text), expected);
+  assert.throws(() => timeout("5"), /no unit; try `5s` for seconds/);
+  for (const text of ["", "0s", "-1s", "1.5s", "5 s", "5d"]) assert.throws(() => timeout(text), /500ms, 5s, 10m or 1h/, text);
 });

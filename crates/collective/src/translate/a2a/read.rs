@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{EXTENSION_FIELD, METADATA_FIELD, TranslationContext, parts};
+use super::{EXTENSION_FIELD, METADATA_FIELD, TRANSLATED_FIELDS, TranslationContext, parts};
 use crate::{
     Envelope, EnvelopeError, ErrorCode, Kind,
     translate::{refused, without_credential},
@@ -169,17 +169,7 @@ fn message(object: &Value, fill: &mut TranslationContext<'_>) -> Result<Envelope
     let mut metadata = peer_metadata(object);
     let fields = object.as_object().into_iter().flatten();
     let unmapped: Map<_, _> = fields
-        .filter(|(name, _)| {
-            ![
-                "kind",
-                "messageId",
-                "role",
-                "parts",
-                "contextId",
-                "metadata",
-            ]
-            .contains(&name.as_str())
-        })
+        .filter(|(name, _)| !TRANSLATED_FIELDS.contains(&name.as_str()))
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect();
     if !unmapped.is_empty() {
