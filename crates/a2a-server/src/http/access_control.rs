@@ -257,6 +257,8 @@ async fn checked(
         Ok(next.run(request).await)
     };
     let answered = revoked.run_until_cancelled(answering).await;
+    // The end of a removed client's tasks may answer its request before this notices the removal.
+    let answered = answered.filter(|_| !revoked.is_cancelled());
     let mut response = match answered.unwrap_or_else(|| Err(clients::revoked())) {
         Ok(response) => response,
         Err(error) => return refused(error),

@@ -136,6 +136,22 @@ async fn request_context_names_the_principal() {
 }
 
 #[tokio::test]
+async fn answer_after_the_removal_of_its_client_is_refused() {
+    // Removes its client before it answers, without a pause.
+    let removal = |request: Request| async move {
+        let context = request.extensions().get::<RequestContext>().unwrap();
+        context.principal.as_ref().unwrap().revoked.cancel();
+        "the canceled task"
+    };
+    let app = Router::new().route("/", get(removal));
+    let server = guarded(app, rules(), ada_and_the_operator()).await;
+    let status = server
+        .get("/", &["Authorization: Bearer token-of-ada"])
+        .await;
+    assert_eq!(status, 401);
+}
+
+#[tokio::test]
 async fn rejects_forwarded_request_without_trusted_proxy() {
     let server = server_without_clients().await;
     for header in [
