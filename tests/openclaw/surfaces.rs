@@ -91,12 +91,7 @@ pub fn page_shows_a_task_from_start_to_end(fixture: &NotifyFixture) {
 /// Takes a screenshot in light and in dark mode, and returns both.
 fn capture_color_schemes(browser: &mut Browser, name: &str) -> [Vec<u8>; 2] {
     let screenshots = ["light", "dark"].map(|scheme| {
-        // Otherwise a screenshot may show the middle of a transition.
-        let features = json!([
-            {"name": "prefers-color-scheme", "value": scheme},
-            {"name": "prefers-reduced-motion", "value": "reduce"},
-        ]);
-        browser.call("Emulation.setEmulatedMedia", json!({"features": features}));
+        browser.set_color_scheme(scheme);
         browser.screenshot(&format!("{name}-{scheme}.png"))
     });
     assert_ne!(screenshots[0], screenshots[1]);

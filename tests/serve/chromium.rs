@@ -211,6 +211,20 @@ impl Browser {
         }
     }
 
+    /// Switches the page to light or dark, and waits until it is drawn so. Control UI changes its colors by a script, some time after the switch.
+    pub fn set_color_scheme(&mut self, scheme: &str) {
+        // Without reduced motion, a screenshot may show the middle of a transition.
+        let features = json!([
+            {"name": "prefers-color-scheme", "value": scheme},
+            {"name": "prefers-reduced-motion", "value": "reduce"},
+        ]);
+        self.call("Emulation.setEmulatedMedia", json!({"features": features}));
+        self.wait_until(&format!(
+            "new Promise(requestAnimationFrame).then(() => new Promise(requestAnimationFrame)) \
+             .then(() => getComputedStyle(document.documentElement).colorScheme.includes({scheme:?}))"
+        ));
+    }
+
     /// Takes screenshots on screens of three widths, in both color schemes. Checks that the page needs no horizontal scrolling.
     ///
     /// # Panics
@@ -224,10 +238,10 @@ impl Browser {
                 "width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 1000,
             });
             self.call("Emulation.setDeviceMetricsOverride", metrics);
-            let feature = json!({"name": "prefers-color-scheme", "value": scheme});
-            self.call("Emulation.setEmulatedMedia", json!({"features": [feature]}));
-            let excess = self.evaluate("document.documentElement.scrollWidth - innerWidth");
-            assert_eq!(excess, 0, "{width} pixels, {scheme}");
+            self.set_color_scheme(scheme);
+            self.wait_until(&format!(
+                "innerWidth === {width} && document.documentElement.scrollWidth === {width}"
+            ));
             self.screenshot(&format!("{name}-{width}-{scheme}.png"));
         }
         self.call("Emulation.clearDeviceMetricsOverride", json!({}));

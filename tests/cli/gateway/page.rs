@@ -66,8 +66,7 @@ async fn page_shows_agents_votes_and_messages_without_texts() {
         ("dark", "gateway-page-dark.png"),
     ];
     let screenshots = files.map(|(scheme, file)| {
-        let feature = json!({"name": "prefers-color-scheme", "value": scheme});
-        browser.call("Emulation.setEmulatedMedia", json!({"features": [feature]}));
+        browser.set_color_scheme(scheme);
         browser.screenshot(file)
     });
     assert_ne!(screenshots[0], screenshots[1]);
