@@ -86,6 +86,7 @@ export async function diagnose({ host, api = /** @type {any} */ ({}), env = proc
   const shell = () => open({ ...api, pluginConfig }, host);
   if (gateway) {
     if (checkGateway(add, gateway, { config, place, env })) await checkAgents(add, gateway, { config, inGateway: true, envFile: gateway.settings().envFile }, shell);
+    else if (config.enabled === true) await explainMissingTool(add, shell, place);
     return found;
   }
   for (const { path, reason } of unresolved) {
@@ -141,8 +142,22 @@ function checkGateway(add, gateway, { config, place, env }) {
     else add("secret", "error", `${lacks}${env[variable] === undefined ? "" : ", and this shell does"}`, `Add it to ${envFileName(envFile)} and restart the gateway (\`openclaw gateway restart\`).`, at);
   }
   if (!hasTargets(gateway, config)) add("running", "warning", "the gateway has not applied the targets of the settings yet", "Run this again; if it stays so, run `openclaw gateway restart`.", `${place}.targets`);
-  if (!isReady && config.enabled === true) add("running", "error", "the gateway has the plugin, but not the tool: it refuses the settings", "The gateway's log names the place; `openclaw logs` shows it.", place);
   return isReady;
+}
+
+/**
+ * Reports why the running gateway does not have the tool: the library refuses the settings here too, or else the cause is the gateway's own.
+ * @param {AddFinding} add
+ * @param {() => Promise<{ close(): void }>} shell opens an instance with the environment of this shell
+ * @param {string} place
+ */
+async function explainMissingTool(add, shell, place) {
+  try {
+    (await shell()).close();
+  } catch (error) {
+    return add("settings", "error", line(error.message), "Correct the value.", place);
+  }
+  add("running", "error", "the gateway has the plugin, but not the tool, although the settings are valid", "The gateway's log names the cause; `openclaw logs` shows it.", place);
 }
 
 const hasTargets = (/** @type {Gateway} */ gateway, /** @type {Settings} */ config) => JSON.stringify(gateway.settings().targets) === JSON.stringify(addressesOf(config));

@@ -169,7 +169,17 @@ test("gateway that refuses is reported, and the shell is checked", async () => {
 
 test("gateway with other settings is reported", async () => {
   assert.deepEqual(await checks({ enabled: true, targets: [target] }, { ask: gateway({}), applyMs: 0 }), ["running"]);
-  assert.deepEqual(await checks({ enabled: true, targets: [target] }, { ask: gateway({ targets: [target] }, [], { isReady: false }) }), ["running"]);
+});
+
+test("gateway without the tool is reported with the place in the settings that the library refuses", async () => {
+  const ask = gateway({ targets: [target] }, [], { isReady: false });
+  const open = async () => {
+    throw new Error('the settings are not valid at "/targets/1/alias"');
+  };
+  const [refused] = await findings({ enabled: true, targets: [target] }, { ask, open });
+  assert.equal(refused.check, "settings");
+  assert.match(refused.message, /targets\/1\/alias/);
+  assert.deepEqual(await checks({ enabled: true, targets: [target] }, { ask }), ["running"]);
 });
 
 test("edit of the targets is checked once the gateway has applied it", async () => {
