@@ -8,9 +8,20 @@ use serde_json::json;
 use super::*;
 use crate::config::Config;
 use crate::targets::Catalog;
-use a2a::{CardView, Security};
+use a2a::{CardView, Reply, Security, SendRequest, Task};
 use base::environment::SystemEnvironment;
-use peer::{BoxFuture, Peer, PeerConfig};
+use peer::{BoxFuture, EventStream, NegotiatedProtocol, Peer, PeerConfig};
+
+fn card(has_extended_card: bool) -> Card {
+    Card {
+        interfaces: Vec::new(),
+        streaming: None,
+        has_extended_card,
+        required_extensions: Vec::new(),
+        security: Security::default(),
+        view: Ok(CardView::default()),
+    }
+}
 
 /// A peer that serves its card once, with a lifetime of zero, and then does not answer.
 #[derive(Default)]
@@ -25,16 +36,8 @@ impl PeerProvider for Once {
         if self.0.fetch_add(1, Ordering::Relaxed) > 0 {
             return Box::pin(pending());
         }
-        let card = Card {
-            interfaces: Vec::new(),
-            streaming: None,
-            has_extended_card: false,
-            required_extensions: Vec::new(),
-            security: Security::default(),
-            view: Ok(CardView::default()),
-        };
         Box::pin(std::future::ready(Ok(Discovered::Card {
-            card: Box::new(card),
+            card: Box::new(card(false)),
             validator: None,
             max_age: Some(Duration::ZERO),
             date: None,
@@ -67,6 +70,119 @@ async fn concurrent_callers_of_silent_peer_get_stale_card() {
     let all = join_all((0..10).map(|_| cache.get(target, timeout)));
     let all = tokio::time::timeout(REFRESH_WAIT * 3, all).await.unwrap();
     assert!(all.into_iter().all(|card| card.unwrap().stale.is_some()));
+}
+
+/// A peer whose card has a lifetime of zero and never changes. Counts the requests for its extended card.
+#[derive(Default)]
+struct Unchanging {
+    discoveries: AtomicUsize,
+    extended_requests: Arc<AtomicUsize>,
+}
+
+impl PeerProvider for Unchanging {
+    fn discover<'a>(
+        &'a self,
+        _: &'a PeerConfig,
+        validator: Option<&'a CardEtag>,
+    ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
+        let max_age = Some(Duration::ZERO);
+        let discovered = match self.discoveries.fetch_add(1, Ordering::Relaxed) {
+            0 => Discovered::Card {
+                card: Box::new(card(true)),
+                validator: Some(CardEtag {
+                    url: "https://x.example/card".parse().unwrap(),
+                    etag: http::HeaderValue::from_static("\"1\""),
+                }),
+                max_age,
+                date: None,
+            },
+            _ => {
+                assert!(validator.is_some());
+                Discovered::Unchanged {
+                    max_age,
+                    date: None,
+                }
+            }
+        };
+        Box::pin(std::future::ready(Ok(discovered)))
+    }
+
+    fn open(
+        &self,
+        _: &PeerConfig,
+        _: &Card,
+        _: &CallOptions<'_>,
+    ) -> Result<Box<dyn Peer>, PeerError> {
+        Ok(Box::new(ExtendedCard(Arc::clone(&self.extended_requests))))
+    }
+}
+
+/// A peer that only has an extended card.
+struct ExtendedCard(Arc<AtomicUsize>);
+
+impl Peer for ExtendedCard {
+    fn card(&self) -> BoxFuture<'_, Result<Card, PeerError>> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        let view = CardView {
+            name: Some("extended".to_owned()),
+            ..CardView::default()
+        };
+        let card = Card {
+            view: Ok(view),
+            ..card(true)
+        };
+        Box::pin(std::future::ready(Ok(card)))
+    }
+
+    fn protocol(&self) -> NegotiatedProtocol {
+        unreachable!()
+    }
+
+    fn send<'a>(&'a self, _: &'a SendRequest) -> BoxFuture<'a, Result<Reply, PeerError>> {
+        unreachable!()
+    }
+
+    fn stream<'a>(
+        &'a self,
+        _: &'a SendRequest,
+    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
+        unreachable!()
+    }
+
+    fn get_task<'a>(
+        &'a self,
+        _: &'a str,
+        _: Option<u64>,
+    ) -> BoxFuture<'a, Result<Task, PeerError>> {
+        unreachable!()
+    }
+
+    fn cancel<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Task, PeerError>> {
+        unreachable!()
+    }
+
+    fn resubscribe<'a>(
+        &'a self,
+        _: &'a str,
+    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
+        unreachable!()
+    }
+}
+
+#[tokio::test]
+async fn unchanged_card_keeps_its_extended_card() {
+    let config = json!({"targets": [{"alias": "a", "baseUrl": "https://x.example/"}]});
+    let catalog = Catalog::new(&Config::parse(&config.to_string()).unwrap()).unwrap();
+    let peer = Arc::new(Unchanging::default());
+    let ttl = Duration::from_mins(5);
+    let cache = CardCache::new(Arc::clone(&peer) as _, Arc::new(SystemEnvironment), ttl, 1);
+    for _ in 0..3 {
+        let fetched = cache.get(&catalog.targets()[0], ttl).await.unwrap();
+        let view = fetched.card.view.as_ref().unwrap();
+        assert_eq!(view.name.as_deref(), Some("extended"));
+    }
+    assert_eq!(peer.discoveries.load(Ordering::Relaxed), 3);
+    assert_eq!(peer.extended_requests.load(Ordering::Relaxed), 1);
 }
 
 #[test]
