@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use base::validation;
 use serde::{Deserialize, Serialize};
 
 use super::{Secret, SecretMap};
@@ -40,11 +39,7 @@ pub struct TargetConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preferred_transports: Option<Vec<String>>,
     /// How long a call may take, in milliseconds.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "validation::optional_integer"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
     /// The protocol version to use.
     #[serde(default)]

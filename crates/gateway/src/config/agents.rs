@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use base::config::Secret;
-use base::validation;
+use base::settings;
 use collective::{DELIBERATION_MS, Quorum};
 
 use super::Permissions;
@@ -43,26 +43,16 @@ pub struct ServiceConfig {
     pub health_endpoint: Option<String>,
 }
 
-/// The voters and the deadline of proposals.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct TriadConfig {
-    /// The names of its three members.
-    pub members: Vec<String>,
-    /// The voting time of a proposal without a deadline, in milliseconds.
-    #[serde(deserialize_with = "validation::integer")]
-    pub deadline_ms: u64,
-    /// The quorum of a decision.
-    pub quorum: Quorum,
-}
-
-impl Default for TriadConfig {
-    fn default() -> Self {
-        Self {
-            members: ["alpha", "beta", "charlie"].map(str::to_owned).to_vec(),
-            deadline_ms: DELIBERATION_MS,
-            quorum: Quorum::default(),
-        }
+settings! {
+    /// The voters and the deadline of proposals.
+    #[derive(Debug, Clone, Deserialize)]
+    pub struct TriadConfig {
+        /// The names of its three members.
+        pub members: Vec<String> = ["alpha", "beta", "charlie"].map(str::to_owned).to_vec(),
+        /// The voting time of a proposal without a deadline, in milliseconds.
+        pub deadline_ms: u64 = DELIBERATION_MS,
+        /// The quorum of a decision.
+        pub quorum: Quorum,
     }
 }
 
@@ -120,7 +110,7 @@ pub struct BackendConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub openclaw: Option<OpenClawConfig>,
     /// The timeout of a reply or a vote, in milliseconds.
-    #[serde(default = "timeout_ms", deserialize_with = "validation::integer")]
+    #[serde(default = "timeout_ms")]
     pub timeout_ms: u64,
     /// The maximum number of messages and proposals that the agent answers concurrently.
     #[serde(default = "concurrency")]

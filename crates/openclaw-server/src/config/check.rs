@@ -6,24 +6,11 @@ use std::net::SocketAddr;
 use a2a_server::call_context::ANONYMOUS_CLIENT;
 use http_server::host::is_loopback;
 use http_server::host::parse_network;
-use jsonschema::error::ValidationErrorKind;
 use serde_json::Value;
 use url::Url;
 
 use super::{ClientConfig, ExecutorKind, ServeConfig};
 use base::config::{ConfigError, gateway_url, normal_url};
-use base::validation;
-
-/// Converts an error of the schema validation.
-pub(super) fn from_schema(error: &jsonschema::ValidationError<'_>) -> ConfigError {
-    let (place, message) = validation::sentence(error);
-    // In the schema, only secrets have alternatives.
-    if matches!(error.kind(), ValidationErrorKind::AnyOf { .. }) {
-        let message = "must be a string that is not empty, or a SecretRef `{\"source\": \"env\", \"id\": VARIABLE}`";
-        return ConfigError::at(place, message);
-    }
-    ConfigError::at(place, message)
-}
 
 /// Checks values whose parser would report an error without a JSON Pointer.
 pub(super) fn check_raw(value: &Value) -> Result<(), ConfigError> {
@@ -76,11 +63,12 @@ pub(super) fn check(config: &ServeConfig, clients: &[ClientConfig]) -> Result<()
     if config.executor == ExecutorKind::Gateway {
         gateway(config)?;
     }
-    if config.limits.total_body_bytes < config.limits.body_bytes {
+    let http = config.limits.http();
+    if http.total_body_bytes < http.body_bytes {
         let message = "smaller than one body of `bodyBytes`; increase it";
         return Err(ConfigError::at("/limits/totalBodyBytes", message));
     }
-    if config.limits.body_share() < config.limits.body_bytes {
+    if http.body_bytes_per_client < http.body_bytes {
         let message = "smaller than one body of `bodyBytes`; increase it, or omit it";
         return Err(ConfigError::at("/limits/bodyBytesPerClient", message));
     }
