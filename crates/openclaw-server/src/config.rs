@@ -3,9 +3,7 @@
 //! `schema/serve.schema.json` is the schema; `check.rs` checks the rules that a schema cannot express.
 
 mod check;
-mod limits;
 mod openclaw;
-mod paths;
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -14,21 +12,23 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub use self::check::{default_state_dir, names_directory};
+pub use self::openclaw::local_gateway;
+use a2a_server::http::DEFAULT_KEEP_ALIVE;
+use a2a_server::settings::ServiceLimits;
 use a2a_server::store::Retention;
+use base::config::{ConfigError, Secret, SecretMap, millis};
+use base::files::Fsync;
+use base::{config, settings};
+use http_server::request_limit::HttpLimits;
+use http_server::serve::ConnectionConfig;
 use http_server::tls::TlsFiles;
 use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
 
-pub use limits::ServeLimits;
-pub use openclaw::local_gateway;
-pub use paths::{default_state_dir, names_directory};
-
 use super::executor::{RunMode, Thinking};
-use base::config::{ConfigError, Secret, SecretMap};
-use base::files::Fsync;
-use base::{config, settings};
 
 /// The JSON Schema of the configuration.
 pub const SCHEMA: &str = include_str!("../../../schema/serve.schema.json");
@@ -234,7 +234,7 @@ impl ServeConfig {
         // Parse the file alone first, so that its errors precede those of the combination.
         let folder = path.and_then(Path::parent).unwrap_or(Path::new(""));
         Self::from_value(config.clone(), folder)?;
-        paths::merge(&mut config, over);
+        check::merge(&mut config, over);
         Self::from_value(config, folder)
     }
 
@@ -250,7 +250,7 @@ impl ServeConfig {
     fn from_value(value: Value, folder: &Path) -> Result<Self, ConfigError> {
         let form = "must be a string that is not empty, or a SecretRef `{\"source\": \"env\", \"id\": VARIABLE}`";
         let mut config: Self = config::parse(value, SCHEMA, Some(form), check::check_raw)?;
-        paths::resolve_paths(&mut config, folder)?;
+        check::resolve_paths(&mut config, folder)?;
         Ok(config)
     }
 
@@ -288,7 +288,7 @@ impl ServeConfig {
         let Some(task_store) = &self.task_store else {
             return Ok(TaskStoreKind::Directory(self.state_dir.join("tasks")));
         };
-        paths::resolve_task_store(task_store, variable)
+        check::resolve_task_store(task_store, variable)
     }
 
     /// Returns the token of the gateway. `variable` returns the value of an environment variable.
@@ -301,7 +301,7 @@ impl ServeConfig {
     ) -> Result<Option<SecretString>, ConfigError> {
         let token = self.gateway.token.as_ref();
         token
-            .map(|token| paths::secret(token, "/gateway/token", variable))
+            .map(|token| check::secret(token, "/gateway/token", variable))
             .transpose()
     }
 
@@ -335,6 +335,53 @@ fn thinking<'de, D: serde::Deserializer<'de>>(
         .parse()
         .map(Some)
         .map_err(serde::de::Error::custom)
+}
+
+/// By default, one client or address may use this fraction of a limit: a quarter.
+const DEFAULT_SHARE_DIVISOR: usize = 4;
+
+settings! {
+    /// The limits of the server and its clients.
+    #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+    pub struct ServeLimits {
+        /// The limits of requests and responses, without the share of one client in the bodies.
+        #[serde(flatten)]
+        http: HttpLimits,
+        /// The limits of connections, without the share of one address.
+        #[serde(flatten)]
+        connections: ConnectionConfig,
+        /// The limits of tasks.
+        #[serde(flatten)]
+        pub tasks: ServiceLimits,
+        /// The maximum number of connections of one address. The default is a quarter of `connections`.
+        connections_per_address: Option<usize>,
+        /// The share of one client in `total_body_bytes`. The default is a quarter of it, and at least `body_bytes`.
+        body_bytes_per_client: Option<usize>,
+        /// How long a stream is silent before the server sends a comment.
+        #[serde(rename = "keepAliveMs", deserialize_with = "millis")]
+        pub keep_alive: Duration = DEFAULT_KEEP_ALIVE,
+    }
+}
+
+impl ServeLimits {
+    /// Returns the limits of requests and responses.
+    pub fn http(&self) -> HttpLimits {
+        let quarter = self.http.total_body_bytes / DEFAULT_SHARE_DIVISOR;
+        let share = self.body_bytes_per_client;
+        HttpLimits {
+            body_bytes_per_client: share.unwrap_or_else(|| quarter.max(self.http.body_bytes)),
+            ..self.http
+        }
+    }
+
+    /// Returns the limits of connections.
+    pub fn connections(&self) -> ConnectionConfig {
+        let quarter = self.connections.total.div_ceil(DEFAULT_SHARE_DIVISOR);
+        ConnectionConfig {
+            per_address: self.connections_per_address.unwrap_or(quarter),
+            ..self.connections.clone()
+        }
+    }
 }
 
 #[cfg(test)]
