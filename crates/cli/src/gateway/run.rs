@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use clap::ValueEnum;
+use clap::builder::TypedValueParser as _;
 use serde_json::json;
 
 use super::backend::{self, OpenedBackend};
@@ -11,6 +11,7 @@ use crate::{
     exit::{Exit, Failure},
     log::{self, LogArgs, LogFormat},
     output::{LineWriter, note},
+    serve::values,
     shutdown, text,
 };
 use base::environment::SystemEnvironment;
@@ -41,8 +42,8 @@ pub(super) struct RunArgs {
     port: Option<u16>,
 
     /// When the gateway acknowledges a session entry [default: that of the configuration, else always]
-    #[arg(long, value_name = "WHEN", value_enum)]
-    fsync: Option<FsyncOption>,
+    #[arg(long, value_name = "WHEN", value_parser = values(FSYNC_MODES).try_map(|mode| serde_json::from_value::<Fsync>(mode.into())))]
+    fsync: Option<Fsync>,
 
     #[cfg_attr(
         feature = "conformance",
@@ -63,15 +64,12 @@ pub(super) struct RunArgs {
     files: FileArgs,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum FsyncOption {
-    /// After a sync to disk
-    Always,
-    /// After a write; a sync to disk follows soon
-    Interval,
-    /// After a write, without a sync to disk
-    Never,
-}
+/// The values of `--fsync` in the configuration, with their help.
+const FSYNC_MODES: [(&str, &str); 3] = [
+    ("always", "After a sync to disk"),
+    ("interval", "After a write; a sync to disk follows soon"),
+    ("never", "After a write, without a sync to disk"),
+];
 
 fn parse_profile(name: &str) -> Result<String, String> {
     let known: Vec<&str> = [STRICT]
@@ -120,7 +118,7 @@ async fn run_gateway(
         config.listen.set_port(port);
     }
     if let Some(fsync) = args.fsync {
-        config.fsync = fsync.to_fsync();
+        config.fsync = fsync;
     }
     let what = format!(
         "a2a-v1{}, sessions in {}",
@@ -229,14 +227,4 @@ fn listening(url: &str, what: &str, as_json: bool, lines: &LineWriter) {
         true => json!({"url": url, "gateway": what}).to_string(),
         false => format!("{url}: {what}; Ctrl-C ends it"),
     });
-}
-
-impl FsyncOption {
-    fn to_fsync(self) -> Fsync {
-        match self {
-            Self::Always => Fsync::Always,
-            Self::Interval => Fsync::Interval,
-            Self::Never => Fsync::Never,
-        }
-    }
 }

@@ -2,7 +2,6 @@
 
 mod clients;
 mod flags;
-mod overrides;
 mod run;
 mod tasks;
 
@@ -10,6 +9,7 @@ use clap::Subcommand;
 
 use super::exit::{Exit, Failure};
 
+pub(crate) use flags::values;
 pub(crate) use run::failure as start_failure;
 
 const EXAMPLES: &str = "\
