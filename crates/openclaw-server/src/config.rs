@@ -43,7 +43,6 @@ settings! {
         /// The listen address. With port 0, the operating system selects a free port.
         pub listen: SocketAddr = (Ipv4Addr::LOCALHOST, PORT).into(),
         /// The public URL, if clients use another one than the listen address.
-        #[serde(deserialize_with = "url")]
         pub public_url: Option<Url>,
         /// The accepted host names, in addition to loopback, the listen address and the host of `public_url`.
         pub hosts: Vec<String>,
@@ -52,7 +51,6 @@ settings! {
         /// The description in agent cards.
         pub description: String = "Agents of an OpenClaw, over A2A.".into(),
         /// The documentation URL in agent cards.
-        #[serde(deserialize_with = "url")]
         pub documentation_url: Option<Url>,
         /// The TLS files; `None` for plain HTTP.
         pub tls: Option<TlsFiles>,
@@ -76,7 +74,6 @@ settings! {
         pub agent_id: Option<String>,
         /// The thinking level of a turn. The default with the command is `low` if the model supports it; otherwise OpenClaw
         /// selects the level.
-        #[serde(deserialize_with = "thinking")]
         pub thinking: Option<Thinking>,
         /// The timeout of a turn, in seconds.
         pub timeout: u64 = 300,
@@ -197,7 +194,6 @@ settings! {
 #[serde(rename_all = "camelCase", default)]
 pub struct PushConfig {
     /// The allowed URLs, including all URLs below them. An empty list allows all public HTTPS URLs.
-    #[serde(deserialize_with = "urls")]
     pub allowed_urls: Vec<Url>,
     /// Whether all addresses are allowed.
     pub allow_any_address: bool,
@@ -312,29 +308,6 @@ impl ServeConfig {
             count: self.retention.count,
         }
     }
-}
-
-fn url<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Url>, D::Error> {
-    let text = Option::<String>::deserialize(deserializer)?;
-    text.map(|text| Url::parse(&text).map_err(serde::de::Error::custom))
-        .transpose()
-}
-
-fn urls<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<Url>, D::Error> {
-    let texts = Vec::<String>::deserialize(deserializer)?;
-    let all = texts.iter().map(|text| Url::parse(text));
-    all.collect::<Result<_, _>>()
-        .map_err(serde::de::Error::custom)
-}
-
-fn thinking<'de, D: serde::Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Thinking>, D::Error> {
-    let task_store = String::deserialize(deserializer)?;
-    task_store
-        .parse()
-        .map(Some)
-        .map_err(serde::de::Error::custom)
 }
 
 /// By default, one client or address may use this fraction of a limit: a quarter.
