@@ -3,20 +3,15 @@
 //! `schema/config.schema.json` is the source; `check.rs` has the rules that a schema cannot express.
 
 mod check;
-mod target;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 pub use base::config::{ConfigError, Secret, SecretMap, card_url, gateway_url, normal_url};
-use base::{json, validation};
+use base::settings;
 use collective::Quorum;
 use gateway_bridge::DialectChoice;
-use jsonschema::Validator;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-pub use target::{Approval, ProtocolVersion, TargetConfig, TlsFiles};
-pub use target::{Auth, ClientAuth, KeyPlace};
 
 pub const SCHEMA: &str = include_str!("../../schema/config.schema.json");
 
@@ -62,86 +57,49 @@ pub enum ToolSchema {
     Full,
 }
 
-/// Defaults for every target.
-#[derive(Debug, Clone, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Defaults {
-    /// How long a call may take, in milliseconds.
-    #[serde(deserialize_with = "validation::integer")]
-    pub timeout_ms: u64,
-    /// The location of a target's agent card.
-    pub card_path: String,
-    /// Transports in order of preference.
-    pub preferred_transports: Vec<String>,
-    /// Headers for every request to a target's own origins.
-    pub service_parameters: SecretMap<Secret>,
-}
-
-impl Default for Defaults {
-    fn default() -> Self {
-        Self {
-            timeout_ms: 120_000,
-            card_path: "/.well-known/agent-card.json".into(),
-            preferred_transports: vec!["JSONRPC".into(), "HTTP+JSON".into()],
-            service_parameters: SecretMap::default(),
-        }
+settings! {
+    /// Defaults for every target.
+    #[derive(Debug, Clone, Deserialize, Serialize)]
+    pub struct Defaults {
+        /// How long a call may take, in milliseconds.
+        pub timeout_ms: u64 = 120_000,
+        /// The location of a target's agent card.
+        pub card_path: String = "/.well-known/agent-card.json".into(),
+        /// Transports in order of preference.
+        pub preferred_transports: Vec<String> = vec!["JSONRPC".into(), "HTTP+JSON".into()],
+        /// Headers for every request to a target's own origins.
+        pub service_parameters: SecretMap<Secret>,
     }
 }
 
-/// Tasks that OpenClaw's gateway follows beyond the turn. Its JavaScript reads these settings.
-#[derive(Debug, Clone, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Notify {
-    /// How many tasks are followed at a time.
-    #[serde(deserialize_with = "validation::integer_size")]
-    pub max_tasks: usize,
-    /// How long a task is followed, in milliseconds.
-    #[serde(deserialize_with = "validation::integer")]
-    pub max_age_ms: u64,
-}
-
-impl Default for Notify {
-    fn default() -> Self {
-        Self {
-            max_tasks: 32,
-            max_age_ms: 86_400_000,
-        }
+settings! {
+    /// Tasks that OpenClaw's gateway follows beyond the turn. Its JavaScript reads these settings.
+    #[derive(Debug, Clone, Deserialize, Serialize)]
+    pub struct Notify {
+        /// How many tasks are followed at a time.
+        pub max_tasks: usize = 32,
+        /// How long a task is followed, in milliseconds.
+        pub max_age_ms: u64 = 86_400_000,
     }
 }
 
-/// The store of task handles.
-#[derive(Debug, Clone, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct TaskHandles {
-    /// How long an unused handle stays valid, in milliseconds.
-    #[serde(deserialize_with = "validation::integer")]
-    pub ttl_ms: u64,
-    /// How many handles are kept.
-    #[serde(deserialize_with = "validation::integer_size")]
-    pub max_entries: usize,
-}
-
-impl Default for TaskHandles {
-    fn default() -> Self {
-        Self {
-            ttl_ms: 86_400_000,
-            max_entries: 1000,
-        }
+settings! {
+    /// The store of task handles.
+    #[derive(Debug, Clone, Deserialize, Serialize)]
+    pub struct TaskHandles {
+        /// How long an unused handle stays valid, in milliseconds.
+        pub ttl_ms: u64 = 86_400_000,
+        /// How many handles are kept.
+        pub max_entries: usize = 1000,
     }
 }
 
-/// The cache of agent cards.
-#[derive(Debug, Clone, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Cards {
-    /// How long a card is fresh when the peer sets no lifetime, in milliseconds.
-    #[serde(deserialize_with = "validation::integer")]
-    pub ttl_ms: u64,
-}
-
-impl Default for Cards {
-    fn default() -> Self {
-        Self { ttl_ms: 300_000 }
+settings! {
+    /// The cache of agent cards.
+    #[derive(Debug, Clone, Deserialize, Serialize)]
+    pub struct Cards {
+        /// How long a card is fresh when the peer sets no lifetime, in milliseconds.
+        pub ttl_ms: u64 = 300_000,
     }
 }
 
@@ -151,183 +109,107 @@ impl Config {
     /// # Errors
     /// Returns the first error, with its place.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
-        let value: Value = json::from_str(text, json::Limits::NONE)
-            .map_err(|e| ConfigError::at("", format!("the configuration is not JSON: {e}")))?;
+        let value = base::config::parse_json(text)?;
         if !value.is_object() {
             return Ok(Self::default());
         }
-        if let Some(violation) = validator()?.iter_errors(&value).next() {
-            return Err(ConfigError::from_schema(&violation));
-        }
-        let config = serde_json::from_value(value)
-            .map_err(|e| ConfigError::at("", format!("the configuration cannot be read: {e}")))?;
+        let form = "must be a string that is not empty, or a SecretRef `{source, provider, id}`";
+        let config = base::config::parse(value, SCHEMA, Some(form), |_| Ok(()))?;
         check::check(config)
     }
 }
 
-fn validator() -> Result<Validator, ConfigError> {
-    validation::compile(SCHEMA).map_err(|e| ConfigError::at("", e))
-}
-
-/// The audit log: caller, time, target and outcome of each call, never its content.
-#[derive(Debug, Clone, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Audit {
-    /// Whether the log is written.
-    pub enabled: bool,
-    /// The file that the log is written to. Required where the log is enabled.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub path: Option<PathBuf>,
-    /// The size at which the file is rotated, in bytes.
-    #[serde(deserialize_with = "validation::integer")]
-    pub max_bytes: u64,
-}
-
-impl Default for Audit {
-    fn default() -> Self {
-        Self {
-            enabled: false,
-            path: None,
-            max_bytes: 10 << 20,
-        }
+settings! {
+    /// The audit log: caller, time, target and outcome of each call, never its content.
+    #[derive(Debug, Clone, Deserialize, Serialize)]
+    pub struct Audit {
+        /// Whether the log is written.
+        pub enabled: bool,
+        /// The file that the log is written to. Required where the log is enabled.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub path: Option<PathBuf>,
+        /// The size at which the file is rotated, in bytes.
+        pub max_bytes: u64 = 10 << 20,
     }
 }
 
-/// Limits on a peer's answers, on concurrent calls and on waiting.
-#[derive(Debug, Clone, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Limits {
-    /// The largest reply, in bytes.
-    #[serde(deserialize_with = "validation::integer_size")]
-    pub response_bytes: usize,
-    /// The largest event of a stream, in bytes.
-    #[serde(deserialize_with = "validation::integer_size")]
-    pub event_bytes: usize,
-    /// How many events of a stream are kept.
-    #[serde(deserialize_with = "validation::integer_size")]
-    pub stream_events: usize,
-    /// How many artifacts one task may have.
-    #[serde(deserialize_with = "validation::integer_size")]
-    pub artifacts: usize,
-    /// How many calls run at a time; the others wait until their own deadline.
-    #[serde(deserialize_with = "validation::integer_size")]
-    pub concurrency: usize,
-    /// How many of them may call one target.
-    #[serde(deserialize_with = "validation::integer_size")]
-    pub concurrency_per_target: usize,
-    /// The longest text that a model reads of one result, in characters.
-    #[serde(deserialize_with = "validation::integer_size")]
-    pub model_text_chars: usize,
-    /// How long a call that follows a task waits by default, in milliseconds.
-    #[serde(deserialize_with = "validation::integer")]
-    pub wait_ms: u64,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            response_bytes: 32 << 20,
-            event_bytes: 10 << 20,
-            stream_events: 1000,
-            artifacts: 1000,
-            concurrency: 64,
-            concurrency_per_target: 16,
-            model_text_chars: 12_000,
-            wait_ms: 25_000,
-        }
+settings! {
+    /// Limits on a peer's answers, on concurrent calls and on waiting.
+    #[derive(Debug, Clone, Deserialize, Serialize)]
+    pub struct Limits {
+        /// The largest reply, in bytes.
+        pub response_bytes: usize = 32 << 20,
+        /// The largest event of a stream, in bytes.
+        pub event_bytes: usize = 10 << 20,
+        /// How many events of a stream are kept.
+        pub stream_events: usize = 1000,
+        /// How many artifacts one task may have.
+        pub artifacts: usize = 1000,
+        /// How many calls run at a time; the others wait until their own deadline.
+        pub concurrency: usize = 64,
+        /// How many of them may call one target.
+        pub concurrency_per_target: usize = 16,
+        /// The longest text that a model reads of one result, in characters.
+        pub model_text_chars: usize = 12_000,
+        /// How long a call that follows a task waits by default, in milliseconds.
+        pub wait_ms: u64 = 25_000,
     }
 }
 
-/// Limits on what requests may set.
-#[derive(Debug, Clone, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Policy {
-    /// The output media types to request by default.
-    pub accepted_output_modes: Vec<String>,
-    /// Compares URLs after normalization, not byte by byte.
-    pub normalize_base_url: bool,
-    /// Refuses a configuration that prefers an unsupported transport.
-    pub enforce_supported_transports: bool,
-    /// Allows a request to name a URL that is not configured.
-    pub allow_target_url_override: bool,
-    /// Allows such a URL to lead to an address that is not public.
-    pub allow_private_target_urls: bool,
-    /// How many delegations may lie between the first caller and a peer.
-    #[serde(deserialize_with = "validation::integer")]
-    pub max_delegation_depth: u64,
-    /// Connects through the proxy that the environment names.
-    pub use_system_proxy: bool,
-    /// The callback URLs that requests may name; any public one if empty.
-    pub push_callback_urls: Vec<String>,
-}
-
-impl Default for Policy {
-    fn default() -> Self {
-        Self {
-            accepted_output_modes: Vec::new(),
-            normalize_base_url: true,
-            enforce_supported_transports: true,
-            allow_target_url_override: false,
-            allow_private_target_urls: false,
-            max_delegation_depth: 4,
-            use_system_proxy: false,
-            push_callback_urls: Vec::new(),
-        }
+settings! {
+    /// Limits on what requests may set.
+    #[derive(Debug, Clone, Deserialize, Serialize)]
+    pub struct Policy {
+        /// The output media types to request by default.
+        pub accepted_output_modes: Vec<String>,
+        /// Compares URLs after normalization, not byte by byte.
+        pub normalize_base_url: bool = true,
+        /// Refuses a configuration that prefers an unsupported transport.
+        pub enforce_supported_transports: bool = true,
+        /// Allows a request to name a URL that is not configured.
+        pub allow_target_url_override: bool,
+        /// Allows such a URL to lead to an address that is not public.
+        pub allow_private_target_urls: bool,
+        /// How many delegations may lie between the first caller and a peer.
+        pub max_delegation_depth: u64 = 4,
+        /// Connects through the proxy that the environment names.
+        pub use_system_proxy: bool,
+        /// The callback URLs that requests may name; any public one if empty.
+        pub push_callback_urls: Vec<String>,
     }
 }
 
-/// The local gateway: its address, its credential, and which agents may call which of its agents.
-#[derive(Debug, Clone, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Gateway {
-    /// Whether its agents are targets.
-    pub enabled: bool,
-    /// Its address, ws or wss.
-    pub url: String,
-    /// Its protocol.
-    pub dialect: DialectChoice,
-    /// The WebSocket subprotocol that is offered.
-    pub protocol: String,
-    /// The shared token, API key or JWT.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub token: Option<Secret>,
-    /// How long connecting may take, in milliseconds.
-    #[serde(deserialize_with = "validation::integer")]
-    pub timeout_ms: u64,
-    /// How long the connection may be idle before the client sends a ping, in milliseconds.
-    #[serde(deserialize_with = "validation::integer")]
-    pub heartbeat_ms: u64,
-    /// Allows an address that is not loopback, with wss.
-    pub allow_remote: bool,
-    /// Sends the token in the URL, as the dialect heretek-js requires.
-    pub token_in_query: bool,
-    /// The TLS settings of wss.
-    pub tls: GatewayTls,
-    /// The agents that may be called; all if empty. The triad may always be called.
-    pub agents: Vec<String>,
-    /// The host's agents that may call them; all if empty.
-    pub allowed_agents: Vec<String>,
-    /// The triad.
-    pub triad: Triad,
-}
-
-impl Default for Gateway {
-    fn default() -> Self {
-        Self {
-            enabled: false,
-            url: "ws://127.0.0.1:18789".into(),
-            dialect: DialectChoice::default(),
-            protocol: "a2a-v1".into(),
-            token: None,
-            timeout_ms: 30_000,
-            heartbeat_ms: 30_000,
-            allow_remote: false,
-            token_in_query: false,
-            tls: GatewayTls::default(),
-            agents: Vec::new(),
-            allowed_agents: Vec::new(),
-            triad: Triad::default(),
-        }
+settings! {
+    /// The local gateway: its address, its credential, and which agents may call which of its agents.
+    #[derive(Debug, Clone, Deserialize, Serialize)]
+    pub struct Gateway {
+        /// Whether its agents are targets.
+        pub enabled: bool,
+        /// Its address, ws or wss.
+        pub url: String = "ws://127.0.0.1:18789".into(),
+        /// Its protocol.
+        pub dialect: DialectChoice,
+        /// The WebSocket subprotocol that is offered.
+        pub protocol: String = "a2a-v1".into(),
+        /// The shared token, API key or JWT.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub token: Option<Secret>,
+        /// How long connecting may take, in milliseconds.
+        pub timeout_ms: u64 = 30_000,
+        /// How long the connection may be idle before the client sends a ping, in milliseconds.
+        pub heartbeat_ms: u64 = 30_000,
+        /// Allows an address that is not loopback, with wss.
+        pub allow_remote: bool,
+        /// Sends the token in the URL, as the dialect heretek-js requires.
+        pub token_in_query: bool,
+        /// The TLS settings of wss.
+        pub tls: GatewayTls,
+        /// The agents that may be called; all if empty. The triad may always be called.
+        pub agents: Vec<String>,
+        /// The host's agents that may call them; all if empty.
+        pub allowed_agents: Vec<String>,
+        /// The triad.
+        pub triad: Triad,
     }
 }
 
@@ -346,27 +228,207 @@ pub struct GatewayTls {
     pub key_file: Option<PathBuf>,
 }
 
-/// Three agents that vote.
-#[derive(Debug, Clone, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Triad {
-    /// Their names.
-    pub members: Vec<String>,
-    /// How long a proposal waits for their votes, in milliseconds.
-    #[serde(deserialize_with = "validation::integer")]
-    pub deadline_ms: u64,
-    /// When a proposal is decided.
-    pub quorum: Quorum,
+settings! {
+    /// Three agents that vote.
+    #[derive(Debug, Clone, Deserialize, Serialize)]
+    pub struct Triad {
+        /// Their names.
+        pub members: Vec<String> = ["alpha", "beta", "charlie"].map(str::to_owned).into(),
+        /// How long a proposal waits for their votes, in milliseconds.
+        pub deadline_ms: u64 = 300_000,
+        /// When a proposal is decided.
+        pub quorum: Quorum,
+    }
 }
 
-impl Default for Triad {
-    fn default() -> Self {
-        Self {
-            members: ["alpha", "beta", "charlie"].map(str::to_owned).into(),
-            deadline_ms: 300_000,
-            quorum: Quorum::default(),
-        }
-    }
+/// One agent that can be called.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TargetConfig {
+    /// The name agents use for it.
+    pub alias: String,
+    /// Its base URL.
+    pub base_url: String,
+    /// The operator's description of the agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Key words for the catalog.
+    #[serde(default)]
+    pub tags: Vec<String>,
+    /// Example requests for the catalog.
+    #[serde(default)]
+    pub examples: Vec<String>,
+    /// Receives requests that name no target.
+    #[serde(default)]
+    pub default: bool,
+    /// The card's path below the base URL.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub card_path: Option<String>,
+    /// The card's URL, when it is not below the base URL.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub card_url: Option<String>,
+    /// The URL to call instead of the one in the card.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
+    /// Transports in order of preference.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preferred_transports: Option<Vec<String>>,
+    /// How long a call may take, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// The protocol version to use.
+    #[serde(default)]
+    pub protocol_version: ProtocolVersion,
+    /// The tenant to send in every request, instead of the one in the card.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// Headers for every request to the target's own origins. They are handled as credentials.
+    #[serde(default)]
+    pub headers: SecretMap<Secret>,
+    /// The credential.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auth: Option<Auth>,
+    /// Allows an address that is not public.
+    #[serde(default)]
+    pub allow_private_network: bool,
+    /// The TLS settings.
+    #[serde(default)]
+    pub tls: TlsFiles,
+    /// Wakes the calling session when a task of it ends, unless a request decides.
+    #[serde(default)]
+    pub notify: bool,
+    /// Whether a person approves messages. OpenClaw's part of the plugin applies it.
+    #[serde(default)]
+    pub approval: Approval,
+    /// The host's agents that may call it; all if empty.
+    #[serde(default)]
+    pub allowed_agents: Vec<String>,
+    /// Refuses the card unless one of its signatures verifies.
+    #[serde(default)]
+    pub require_signed_card: bool,
+    /// A file with the keys that may sign the card: a JSON Web Key Set (RFC 7517 §5).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jwks_file: Option<PathBuf>,
+}
+
+/// Whether a person approves the messages to a target.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Approval {
+    /// No approval.
+    #[default]
+    Auto,
+    /// Approval until a lasting decision.
+    First,
+    /// Approval of each message.
+    Always,
+    /// No messages.
+    Deny,
+}
+
+/// The version of A2A to use with a target.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub enum ProtocolVersion {
+    /// The newest version that the card offers.
+    #[default]
+    #[serde(rename = "auto")]
+    Auto,
+    /// A2A 0.3 only.
+    #[serde(rename = "0.3")]
+    V0_3,
+    /// A2A 1.0 only.
+    #[serde(rename = "1.0")]
+    V1_0,
+}
+
+/// The TLS settings of a target.
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TlsFiles {
+    /// A file of certificate authorities (PEM) to trust instead of the system's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ca_file: Option<PathBuf>,
+}
+
+/// The credential for a target.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(tag = "type", rename_all_fields = "camelCase")]
+pub enum Auth {
+    /// `Authorization: Bearer` (RFC 6750).
+    #[serde(rename = "bearer")]
+    Bearer {
+        /// The token.
+        token: Secret,
+    },
+    /// `Authorization: Basic` (RFC 7617).
+    #[serde(rename = "basic")]
+    Basic {
+        /// The user's name.
+        username: String,
+        /// The user's password.
+        password: Secret,
+    },
+    /// A key in a header, a query parameter or a cookie.
+    #[serde(rename = "apiKey")]
+    ApiKey {
+        /// Where the key goes.
+        #[serde(rename = "in")]
+        place: KeyPlace,
+        /// The header's, parameter's or cookie's name.
+        name: String,
+        /// The key.
+        value: Secret,
+    },
+    /// A bearer token from an authorization server, by client credentials (RFC 6749 §4.4).
+    #[serde(rename = "oauth2")]
+    OAuth2 {
+        /// The server's token endpoint.
+        token_url: String,
+        /// The client's id.
+        client_id: String,
+        /// The client's secret.
+        client_secret: Secret,
+        /// The scopes to request.
+        #[serde(default)]
+        scopes: Vec<String>,
+        /// How the client authenticates.
+        #[serde(default)]
+        client_auth: ClientAuth,
+        /// The audience to request.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        audience: Option<String>,
+    },
+    /// A client certificate.
+    #[serde(rename = "mtls")]
+    MutualTls {
+        /// The certificate chain (PEM).
+        cert_file: PathBuf,
+        /// Its private key (PEM).
+        key_file: PathBuf,
+    },
+}
+
+/// How an OAuth 2 client authenticates (RFC 6749 §2.3.1).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClientAuth {
+    /// With HTTP Basic.
+    #[default]
+    Basic,
+    /// In the body of the token request.
+    Post,
+}
+
+/// The place of an API key in a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum KeyPlace {
+    /// A header.
+    Header,
+    /// A parameter of the URL's query.
+    Query,
+    /// A cookie.
+    Cookie,
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
 use base::config::with_presumed_scheme;
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn refused(config: &Value) -> String {
     Config::parse(&config.to_string()).unwrap_err().path
@@ -230,22 +230,18 @@ fn valid_credentials_are_accepted() {
 }
 
 #[test]
-fn schema_and_type_agree_on_defaults() {
-    fn defaults(schema: &Value) -> Option<Value> {
-        if let Some(default) = schema.get("default") {
-            return Some(default.clone());
-        }
-        let properties = schema.get("properties")?.as_object()?.iter();
-        let known =
-            properties.filter_map(|(key, property)| Some((key.clone(), defaults(property)?)));
-        Some(known.collect())
-    }
+fn schema_and_type_agree() {
     let schema: Value = serde_json::from_str(SCHEMA).unwrap();
     let mut of_type = serde_json::to_value(Config::default()).unwrap();
     // OpenClaw writes the defaults of the schema into the settings, and there the address is that of its own gateway.
     let gateway = of_type["gateway"].as_object_mut().unwrap();
     assert!(gateway.remove("url").is_some());
-    assert_eq!(Some(of_type), defaults(&schema));
+    assert_eq!(Some(of_type), testkit::schema::defaults(&schema));
+    for (place, config) in testkit::schema::with_wrong_types(&schema) {
+        let read = serde_json::from_value::<Config>(config);
+        let error = read.map(drop).expect_err(&place).to_string();
+        assert!(!error.contains("missing field"), "{place}: {error}");
+    }
 }
 
 #[test]

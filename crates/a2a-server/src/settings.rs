@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use base::settings;
+use serde::Deserialize;
+
 use crate::store::{Budget, Retention};
 
 /// The settings of a [`Service`](crate::service::Service).
@@ -25,45 +28,29 @@ pub struct Settings {
     pub limits: ServiceLimits,
 }
 
-/// The limits of a [`Service`](crate::service::Service).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ServiceLimits {
-    /// The maximum number of concurrent runs. Further runs wait.
-    pub runs: usize,
-    /// The maximum number of unfinished tasks of one client.
-    pub tasks_per_client: usize,
-    /// The maximum number of parts of a message.
-    pub parts: usize,
-    /// The maximum `historyLength`, in messages.
-    pub history: usize,
-    /// The maximum size of the artifacts of one task, and of one message of the agent, in bytes of JSON.
-    pub artifact_bytes: usize,
-    /// The maximum size of the tasks on a page, in bytes of JSON. A single larger task still fits on a page.
-    pub page_bytes: usize,
-    /// The maximum size of the stored tasks, in bytes.
-    pub stored_bytes: Budget,
-    /// The maximum number of push notification configurations of one task.
-    pub pushes_per_task: usize,
-    /// The maximum number of queued notifications of all tasks.
-    pub waiting_pushes: usize,
-}
-
-impl Default for ServiceLimits {
-    fn default() -> Self {
-        Self {
-            runs: 16,
-            tasks_per_client: 1000,
-            parts: 100,
-            history: 1000,
-            artifact_bytes: 32 << 20,
-            page_bytes: 16 << 20,
-            stored_bytes: Budget {
-                per_client: 512 << 20,
-                total: 4 << 30,
-            },
-            pushes_per_task: 10,
-            waiting_pushes: 10_000,
-        }
+settings! {
+    /// The limits of a [`Service`](crate::service::Service).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+    pub struct ServiceLimits {
+        /// The maximum number of concurrent runs. Further runs wait.
+        pub runs: usize = 16,
+        /// The maximum number of unfinished tasks of one client.
+        pub tasks_per_client: usize = 1000,
+        /// The maximum number of parts of a message.
+        pub parts: usize = 100,
+        /// The maximum `historyLength`, in messages.
+        pub history: usize = 1000,
+        /// The maximum size of the artifacts of one task, and of one message of the agent, in bytes of JSON.
+        pub artifact_bytes: usize = 32 << 20,
+        /// The maximum size of the tasks on a page, in bytes of JSON. A single larger task still fits on a page.
+        pub page_bytes: usize = 16 << 20,
+        /// The maximum size of the stored tasks, in bytes.
+        #[serde(flatten)]
+        pub stored_bytes: Budget,
+        /// The maximum number of push notification configurations of one task.
+        pub pushes_per_task: usize = 10,
+        /// The maximum number of queued notifications of all tasks.
+        pub waiting_pushes: usize = 10_000,
     }
 }
 

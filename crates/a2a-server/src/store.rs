@@ -16,11 +16,13 @@ use std::time::Duration;
 
 use a2a::v1_0::TaskPushNotificationConfig;
 use base::keyed_semaphore::KeyedSemaphore;
+use base::settings;
 use chrono::{DateTime, Utc};
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use futures_util::{FutureExt as _, StreamExt as _, future, stream};
 use parking_lot::Mutex;
+use serde::Deserialize;
 
 pub use self::summary::{Cursor, CursorError, Filter, Summary, SummaryPage};
 pub(crate) use self::summary::{Phase, StatusChange, SummaryChange, parse_state, state_name};
@@ -226,13 +228,17 @@ pub struct Retention {
     pub count: usize,
 }
 
-/// The maximum size of the stored tasks as JSON, in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Budget {
-    /// The maximum for each client.
-    pub per_client: u64,
-    /// The maximum for all clients together.
-    pub total: u64,
+settings! {
+    /// The maximum size of the stored tasks as JSON, in bytes.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+    pub struct Budget {
+        /// The maximum for each client.
+        #[serde(rename = "bytesPerClient")]
+        pub per_client: u64 = 512 << 20,
+        /// The maximum for all clients together.
+        #[serde(rename = "totalBytes")]
+        pub total: u64 = 4 << 30,
+    }
 }
 
 impl Budget {

@@ -92,17 +92,12 @@ pub fn sentence(error: &ValidationError<'_>) -> (String, String) {
     }
 }
 
-/// Parses a whole number by the rules of JSON Schema: `1.0` is one. A larger number than the type holds is the maximum.
+/// Parses a whole number by the rules of JSON Schema: `1.0` is one. A larger number than `u64` holds is the maximum.
 ///
 /// # Errors
 /// It is not a number, negative, or has a fraction.
 pub fn integer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-    let number = Number::deserialize(deserializer)?;
-    let float = || number.as_f64().filter(|n| *n >= 0.0 && n.fract() == 0.0);
-    // A cast from float to integer saturates.
-    number
-        .as_u64()
-        .or_else(|| float().map(|n| n as u64))
+    whole(&Number::deserialize(deserializer)?)
         .ok_or_else(|| D::Error::custom("expected a whole number that is not negative"))
 }
 
@@ -116,12 +111,24 @@ pub fn optional_integer<'de, D: Deserializer<'de>>(
     integer(deserializer).map(Some)
 }
 
-/// Parses a size like [`integer`].
-///
-/// # Errors
-/// Those of [`integer`].
-pub fn integer_size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
-    integer(deserializer).map(|n| usize::try_from(n).unwrap_or(usize::MAX))
+/// Writes each number in `value` that [`integer`] accepts as an integer.
+pub fn normalize_integers(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            if let Some(whole) = whole(number) {
+                *number = whole.into();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(normalize_integers),
+        Value::Object(fields) => fields.values_mut().for_each(normalize_integers),
+        _ => {}
+    }
+}
+
+fn whole(number: &Number) -> Option<u64> {
+    let float = || number.as_f64().filter(|n| *n >= 0.0 && n.fract() == 0.0);
+    // A cast from float to integer saturates.
+    number.as_u64().or_else(|| float().map(|n| n as u64))
 }
 
 /// Escapes a key for a JSON Pointer (RFC 6901 §3).

@@ -7,13 +7,12 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 
 use super::{
-    config,
+    config::{self, is_secret_place, visit},
     exit::{Exit, Failure},
     findings::{Findings, Severity},
     hints,
     instance::Library,
     library,
-    secret_places::{is_secret_place, visit},
     target::{NAME_AN_AGENT, PeerArgs},
     text,
 };

@@ -39,7 +39,6 @@ pub mod output;
 pub mod package;
 mod parts;
 mod screen;
-mod secret_places;
 mod send;
 mod serve;
 mod shutdown;

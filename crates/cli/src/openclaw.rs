@@ -14,8 +14,8 @@ use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 
 use super::{
+    config::{is_secret_place, visit},
     exit::Failure,
-    secret_places::{is_secret_place, visit},
 };
 
 /// The entry of the plugin, and that of its predecessor.

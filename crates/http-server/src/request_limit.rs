@@ -11,8 +11,11 @@ use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderMap, StatusCode};
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
+use serde::Deserialize;
 
+use base::config::millis;
 use base::keyed_budget::{BudgetError, KeyedBudget, Reservation};
+use base::settings;
 
 use crate::guarded_body::GuardedBody;
 use crate::rate_limit::{RateLimitKey, RateLimiter};
@@ -23,42 +26,32 @@ const INITIAL_CAPACITY: usize = 8 << 10;
 /// The `Retry-After` for limits that soon allow another request, in seconds.
 const RETRY_AFTER_S: u64 = 1;
 
-/// The limits of the requests of clients.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HttpLimits {
-    /// The sustained number of requests of one client per second.
-    pub requests_per_second: NonZeroU32,
-    /// The number of requests that a client may send at once after a pause.
-    pub burst: NonZeroU32,
-    /// The maximum number of concurrent requests of one client, including streams.
-    pub open_requests: usize,
-    /// The maximum size of a request body, in bytes.
-    pub body_bytes: usize,
-    /// The maximum size of all request bodies until they are parsed, in bytes.
-    pub total_body_bytes: usize,
-    /// The maximum size of all request bodies of one client until they are parsed, in bytes.
-    pub body_bytes_per_client: usize,
-    /// How long a request body may take to arrive.
-    pub body_timeout: Duration,
-    /// The maximum size of all responses that clients have not read, in bytes.
-    pub total_response_bytes: usize,
-    /// The maximum size of all responses that one client has not read, in bytes.
-    pub response_bytes_per_client: usize,
-}
-
-impl Default for HttpLimits {
-    fn default() -> Self {
-        Self {
-            requests_per_second: NonZeroU32::MIN.saturating_add(199),
-            burst: NonZeroU32::MIN.saturating_add(999),
-            open_requests: 1024,
-            body_bytes: 10 << 20,
-            total_body_bytes: 128 << 20,
-            body_bytes_per_client: 32 << 20,
-            body_timeout: Duration::from_secs(30),
-            total_response_bytes: 256 << 20,
-            response_bytes_per_client: 64 << 20,
-        }
+settings! {
+    /// The limits of the requests of clients.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+    pub struct HttpLimits {
+        /// The sustained number of requests of one client per second.
+        pub requests_per_second: NonZeroU32 = NonZeroU32::MIN.saturating_add(199),
+        /// The number of requests that a client may send at once after a pause.
+        pub burst: NonZeroU32 = NonZeroU32::MIN.saturating_add(999),
+        /// The maximum number of concurrent requests of one client, including streams.
+        pub open_requests: usize = 1024,
+        /// The maximum size of a request body, in bytes.
+        pub body_bytes: usize = 10 << 20,
+        /// The maximum size of all request bodies until they are parsed, in bytes.
+        pub total_body_bytes: usize = 128 << 20,
+        /// The maximum size of all request bodies of one client until they are parsed, in bytes.
+        #[serde(skip)]
+        pub body_bytes_per_client: usize = 32 << 20,
+        /// How long a request body may take to arrive.
+        #[serde(rename = "bodyTimeoutMs", deserialize_with = "millis")]
+        pub body_timeout: Duration = Duration::from_secs(30),
+        /// The maximum size of all responses that clients have not read, in bytes.
+        #[serde(skip)]
+        pub total_response_bytes: usize = 256 << 20,
+        /// The maximum size of all responses that one client has not read, in bytes.
+        #[serde(skip)]
+        pub response_bytes_per_client: usize = 64 << 20,
     }
 }
 

@@ -13,10 +13,13 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
+use base::config::millis;
+use base::settings;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use serde::Deserialize;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
@@ -36,43 +39,38 @@ const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 /// The minimum time between two warnings of the same kind.
 const WARNING_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The limits and timeouts of connections.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConnectionConfig {
-    /// The maximum number of connections. Beyond it, a new connection evicts the longest idle one.
-    pub total: usize,
-    /// The maximum number of connections of one IPv4 address or IPv6 /64 network.
-    pub per_address: usize,
-    /// The trusted proxies, whose connections count only towards `total`.
-    pub proxies: Option<TrustedProxies>,
-    /// The maximum size of a request head in bytes, at least 8192. A larger head results in the status 431.
-    pub max_header_bytes: usize,
-    /// How long a TLS handshake may take.
-    pub handshake_timeout: Duration,
-    /// How long a request head may take to arrive. This is also the maximum idle time of a connection.
-    pub header_timeout: Duration,
-    /// How long a client may leave a pending response unread.
-    pub write_timeout: Duration,
-    /// How long an evicted connection may remain open while sockets are available. When many clients connect at once,
-    /// the server may not yet have read its request.
-    pub eviction_grace: Duration,
-    /// How long pending responses may take after `stop` is cancelled.
-    pub drain_timeout: Duration,
-}
-
-impl Default for ConnectionConfig {
-    fn default() -> Self {
-        Self {
-            total: 2048,
-            per_address: 512,
-            proxies: None,
-            max_header_bytes: 64 << 10,
-            handshake_timeout: Duration::from_secs(10),
-            header_timeout: Duration::from_secs(15),
-            write_timeout: Duration::from_secs(30),
-            eviction_grace: Duration::ZERO,
-            drain_timeout: Duration::from_secs(10),
-        }
+settings! {
+    /// The limits and timeouts of connections.
+    #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+    pub struct ConnectionConfig {
+        /// The maximum number of connections. Beyond it, a new connection evicts the longest idle one.
+        #[serde(rename = "connections")]
+        pub total: usize = 2048,
+        /// The maximum number of connections of one IPv4 address or IPv6 /64 network.
+        #[serde(skip)]
+        pub per_address: usize = 512,
+        /// The trusted proxies, whose connections count only towards `total`.
+        #[serde(skip)]
+        pub proxies: Option<TrustedProxies>,
+        /// The maximum size of a request head in bytes, at least 8192. A larger head results in the status 431.
+        #[serde(skip)]
+        pub max_header_bytes: usize = 64 << 10,
+        /// How long a TLS handshake may take.
+        #[serde(skip)]
+        pub handshake_timeout: Duration = Duration::from_secs(10),
+        /// How long a request head may take to arrive. This is also the maximum idle time of a connection.
+        #[serde(rename = "headerTimeoutMs", deserialize_with = "millis")]
+        pub header_timeout: Duration = Duration::from_secs(15),
+        /// How long a client may leave a pending response unread.
+        #[serde(skip)]
+        pub write_timeout: Duration = Duration::from_secs(30),
+        /// How long an evicted connection may remain open while sockets are available. When many clients connect at once,
+        /// the server may not yet have read its request.
+        #[serde(skip)]
+        pub eviction_grace: Duration = Duration::ZERO,
+        /// How long pending responses may take after `stop` is cancelled.
+        #[serde(rename = "shutdownTimeoutMs", deserialize_with = "millis")]
+        pub drain_timeout: Duration = Duration::from_secs(10),
     }
 }
 

@@ -149,7 +149,7 @@ fn settings(config: &ServeConfig, requires_token: bool) -> Settings {
         several_clients: requires_token,
         retention: config.retention(),
         unanswered: Duration::from_secs(config.retention.unanswered),
-        limits: config.limits.tasks(),
+        limits: config.limits.tasks,
     }
 }
 
@@ -166,8 +166,8 @@ fn app(frontend: &Frontend, service: &Service, description: &str) -> Router {
         service: service.clone(),
         requires_token: frontend.requires_token(),
         card,
-        body_limit: config.limits.body_bytes,
-        keep_alive: Duration::from_millis(config.limits.keep_alive_ms),
+        body_limit: config.limits.http().body_bytes,
+        keep_alive: config.limits.keep_alive,
     });
     let operator = Operator {
         service: service.clone(),

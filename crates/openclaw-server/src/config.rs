@@ -3,9 +3,7 @@
 //! `schema/serve.schema.json` is the schema; `check.rs` checks the rules that a schema cannot express.
 
 mod check;
-mod limits;
 mod openclaw;
-mod paths;
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -14,22 +12,23 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub use self::check::{default_state_dir, names_directory};
+pub use self::openclaw::local_gateway;
+use a2a_server::http::DEFAULT_KEEP_ALIVE;
+use a2a_server::settings::ServiceLimits;
 use a2a_server::store::Retention;
+use base::config::{ConfigError, Secret, SecretMap, millis};
+use base::files::Fsync;
+use base::{config, settings};
+use http_server::request_limit::HttpLimits;
+use http_server::serve::ConnectionConfig;
 use http_server::tls::TlsFiles;
 use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
 
-pub use limits::ServeLimits;
-pub use openclaw::local_gateway;
-pub use paths::{default_state_dir, names_directory};
-
 use super::executor::{RunMode, Thinking};
-use base::config::{ConfigError, Secret, SecretMap};
-use base::files::Fsync;
-use base::json::Limits;
-use base::validation;
 
 /// The JSON Schema of the configuration.
 pub const SCHEMA: &str = include_str!("../../../schema/serve.schema.json");
@@ -37,76 +36,72 @@ pub const SCHEMA: &str = include_str!("../../../schema/serve.schema.json");
 /// The default port of the server.
 pub const PORT: u16 = 9000;
 
-/// The configuration of a server.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ServeConfig {
-    /// The listen address. With port 0, the operating system selects a free port.
-    pub listen: SocketAddr,
-    /// The public URL, if clients use another one than the listen address.
-    #[serde(deserialize_with = "url")]
-    pub public_url: Option<Url>,
-    /// The accepted host names, in addition to loopback, the listen address and the host of `public_url`.
-    pub hosts: Vec<String>,
-    /// The name in agent cards.
-    pub name: String,
-    /// The description in agent cards.
-    pub description: String,
-    /// The documentation URL in agent cards.
-    #[serde(deserialize_with = "url")]
-    pub documentation_url: Option<Url>,
-    /// The TLS files; `None` for plain HTTP.
-    pub tls: Option<TlsFiles>,
-    /// Whether the server is behind a proxy.
-    pub behind_proxy: bool,
-    /// The addresses of trusted proxies, in addition to loopback.
-    pub trusted_proxies: Vec<String>,
-    /// The clients, in addition to those in `clients.json` of the state directory.
-    pub clients: Vec<ClientConfig>,
-    /// The state directory.
-    pub state_dir: PathBuf,
-    /// The executor.
-    pub executor: ExecutorKind,
-    /// The gateway that the executor uses.
-    pub gateway: GatewayConfig,
-    /// The agents that clients may call. An empty list allows all agents.
-    pub agents: Vec<String>,
-    /// The session of messages without a context.
-    pub session_id: Option<String>,
-    /// The agent of messages that name none.
-    pub agent_id: Option<String>,
-    /// The thinking level of a turn. The default with the command is `low` if the model supports it; otherwise OpenClaw
-    /// selects the level.
-    #[serde(deserialize_with = "thinking")]
-    pub thinking: Option<Thinking>,
-    /// The timeout of a turn, in seconds.
-    #[serde(deserialize_with = "validation::integer")]
-    pub timeout: u64,
-    /// How long running tasks may take to end when the server stops, in seconds.
-    #[serde(deserialize_with = "validation::integer")]
-    pub drain: u64,
-    /// The path or the name of the command `openclaw`.
-    pub openclaw_path: PathBuf,
-    /// The working directory of the command.
-    pub working_directory: Option<PathBuf>,
-    /// Additional environment variables of the command.
-    pub env_vars: SecretMap,
-    /// The names of additional variables of the server's environment that the command receives.
-    pub pass_env: Vec<String>,
-    /// Whether the command runs turns in its own process.
-    pub local: RunMode,
-    /// Whether a 0.3 request without `blocking` receives the task at once.
-    pub async_mode: bool,
-    /// The task store in the configuration's format, see [`TaskStoreKind`].
-    pub task_store: Option<Secret>,
-    /// When the store writes a change of a task to the disk.
-    pub fsync: Fsync,
-    /// How long the server keeps terminal tasks.
-    pub retention: RetentionConfig,
-    /// The webhooks that clients may register.
-    pub push: PushConfig,
-    /// The limits of clients.
-    pub limits: ServeLimits,
+settings! {
+    /// The configuration of a server.
+    #[derive(Debug, Clone, Deserialize)]
+    pub struct ServeConfig {
+        /// The listen address. With port 0, the operating system selects a free port.
+        pub listen: SocketAddr = (Ipv4Addr::LOCALHOST, PORT).into(),
+        /// The public URL, if clients use another one than the listen address.
+        pub public_url: Option<Url>,
+        /// The accepted host names, in addition to loopback, the listen address and the host of `public_url`.
+        pub hosts: Vec<String>,
+        /// The name in agent cards.
+        pub name: String = "OpenClaw".into(),
+        /// The description in agent cards.
+        pub description: String = "Agents of an OpenClaw, over A2A.".into(),
+        /// The documentation URL in agent cards.
+        pub documentation_url: Option<Url>,
+        /// The TLS files; `None` for plain HTTP.
+        pub tls: Option<TlsFiles>,
+        /// Whether the server is behind a proxy.
+        pub behind_proxy: bool,
+        /// The addresses of trusted proxies, in addition to loopback.
+        pub trusted_proxies: Vec<String>,
+        /// The clients, in addition to those in `clients.json` of the state directory.
+        pub clients: Vec<ClientConfig>,
+        /// The state directory.
+        pub state_dir: PathBuf = default_state_dir(|name| std::env::var_os(name)),
+        /// The executor.
+        pub executor: ExecutorKind,
+        /// The gateway that the executor uses.
+        pub gateway: GatewayConfig,
+        /// The agents that clients may call. An empty list allows all agents.
+        pub agents: Vec<String>,
+        /// The session of messages without a context.
+        pub session_id: Option<String>,
+        /// The agent of messages that name none.
+        pub agent_id: Option<String>,
+        /// The thinking level of a turn. The default with the command is `low` if the model supports it; otherwise OpenClaw
+        /// selects the level.
+        pub thinking: Option<Thinking>,
+        /// The timeout of a turn, in seconds.
+        pub timeout: u64 = 300,
+        /// How long running tasks may take to end when the server stops, in seconds.
+        pub drain: u64 = 5,
+        /// The path or the name of the command `openclaw`.
+        pub openclaw_path: PathBuf = "openclaw".into(),
+        /// The working directory of the command.
+        pub working_directory: Option<PathBuf>,
+        /// Additional environment variables of the command.
+        pub env_vars: SecretMap,
+        /// The names of additional variables of the server's environment that the command receives.
+        pub pass_env: Vec<String>,
+        /// Whether the command runs turns in its own process.
+        pub local: RunMode,
+        /// Whether a 0.3 request without `blocking` receives the task at once.
+        pub async_mode: bool = true,
+        /// The task store in the configuration's format, see [`TaskStoreKind`].
+        pub task_store: Option<Secret>,
+        /// When the store writes a change of a task to the disk.
+        pub fsync: Fsync = Fsync::Interval,
+        /// How long the server keeps terminal tasks.
+        pub retention: RetentionConfig,
+        /// The webhooks that clients may register.
+        pub push: PushConfig,
+        /// The limits of clients.
+        pub limits: ServeLimits,
+    }
 }
 
 /// A client. The configuration contains only the digest of its token.
@@ -156,21 +151,21 @@ impl ExecutorKind {
     }
 }
 
-/// The address and the credentials of the gateway.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct GatewayConfig {
-    /// The URL with the scheme ws or wss; `None` for the gateway of the OpenClaw on this machine.
-    pub url: Option<String>,
-    /// The shared token of the gateway.
-    pub token: Option<Secret>,
-    /// Whether the gateway may be on another machine.
-    pub allow_remote: bool,
-    /// The file with the certificate authority of the gateway's certificate.
-    pub ca_file: Option<PathBuf>,
-    /// The timeout of a connection attempt, in milliseconds.
-    #[serde(deserialize_with = "validation::integer")]
-    pub timeout_ms: u64,
+settings! {
+    /// The address and the credentials of the gateway.
+    #[derive(Debug, Clone, Deserialize)]
+    pub struct GatewayConfig {
+        /// The URL with the scheme ws or wss; `None` for the gateway of the OpenClaw on this machine.
+        pub url: Option<String>,
+        /// The shared token of the gateway.
+        pub token: Option<Secret>,
+        /// Whether the gateway may be on another machine.
+        pub allow_remote: bool,
+        /// The file with the certificate authority of the gateway's certificate.
+        pub ca_file: Option<PathBuf>,
+        /// The timeout of a connection attempt, in milliseconds.
+        pub timeout_ms: u64 = 30_000,
+    }
 }
 
 impl GatewayConfig {
@@ -181,40 +176,16 @@ impl GatewayConfig {
     }
 }
 
-impl Default for GatewayConfig {
-    fn default() -> Self {
-        Self {
-            url: None,
-            token: None,
-            allow_remote: false,
-            ca_file: None,
-            timeout_ms: 30_000,
-        }
-    }
-}
-
-/// How long the server keeps terminal tasks.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(default)]
-pub struct RetentionConfig {
-    /// The maximum time since their last change, in seconds.
-    #[serde(deserialize_with = "validation::integer")]
-    pub age: u64,
-    /// The maximum number of terminal tasks of one client.
-    #[serde(deserialize_with = "validation::integer_size")]
-    pub count: usize,
-    /// How long an interrupted task waits for its client, in seconds.
-    #[serde(deserialize_with = "validation::integer")]
-    pub unanswered: u64,
-}
-
-impl Default for RetentionConfig {
-    fn default() -> Self {
-        Self {
-            age: 7 * 24 * 3600,
-            count: 10_000,
-            unanswered: 7 * 24 * 3600,
-        }
+settings! {
+    /// How long the server keeps terminal tasks.
+    #[derive(Debug, Clone, Deserialize)]
+    pub struct RetentionConfig {
+        /// The maximum time since their last change, in seconds.
+        pub age: u64 = 7 * 24 * 3600,
+        /// The maximum number of terminal tasks of one client.
+        pub count: usize = 10_000,
+        /// How long an interrupted task waits for its client, in seconds.
+        pub unanswered: u64 = 7 * 24 * 3600,
     }
 }
 
@@ -223,7 +194,6 @@ impl Default for RetentionConfig {
 #[serde(rename_all = "camelCase", default)]
 pub struct PushConfig {
     /// The allowed URLs, including all URLs below them. An empty list allows all public HTTPS URLs.
-    #[serde(deserialize_with = "urls")]
     pub allowed_urls: Vec<Url>,
     /// Whether all addresses are allowed.
     pub allow_any_address: bool,
@@ -240,43 +210,6 @@ pub enum TaskStoreKind {
     Redis(SecretString),
 }
 
-impl Default for ServeConfig {
-    fn default() -> Self {
-        Self {
-            listen: (Ipv4Addr::LOCALHOST, PORT).into(),
-            public_url: None,
-            hosts: Vec::new(),
-            name: "OpenClaw".into(),
-            description: "Agents of an OpenClaw, over A2A.".into(),
-            documentation_url: None,
-            tls: None,
-            behind_proxy: false,
-            trusted_proxies: Vec::new(),
-            clients: Vec::new(),
-            state_dir: default_state_dir(|name| std::env::var_os(name)),
-            executor: ExecutorKind::default(),
-            gateway: GatewayConfig::default(),
-            agents: Vec::new(),
-            session_id: None,
-            agent_id: None,
-            thinking: None,
-            timeout: 300,
-            drain: 5,
-            openclaw_path: "openclaw".into(),
-            working_directory: None,
-            env_vars: SecretMap::default(),
-            pass_env: Vec::new(),
-            local: RunMode::default(),
-            async_mode: true,
-            task_store: None,
-            fsync: Fsync::Interval,
-            retention: RetentionConfig::default(),
-            push: PushConfig::default(),
-            limits: ServeLimits::default(),
-        }
-    }
-}
-
 impl ServeConfig {
     /// Reads the optional configuration file at `path`. Members of `over` replace those of the file. Relative paths in
     /// the file are relative to its directory.
@@ -291,13 +224,13 @@ impl ServeConfig {
                     let message = format!("cannot read the file: {e}");
                     ConfigError::at("", message)
                 })?;
-                value(&text)?
+                config::parse_json(&text)?
             }
         };
         // Parse the file alone first, so that its errors precede those of the combination.
         let folder = path.and_then(Path::parent).unwrap_or(Path::new(""));
         Self::from_value(config.clone(), folder)?;
-        paths::merge(&mut config, over);
+        check::merge(&mut config, over);
         Self::from_value(config, folder)
     }
 
@@ -307,18 +240,13 @@ impl ServeConfig {
     /// # Errors
     /// The first invalid setting, with its location.
     pub fn parse(json: &str) -> Result<Self, ConfigError> {
-        Self::from_value(value(json)?, Path::new(""))
+        Self::from_value(config::parse_json(json)?, Path::new(""))
     }
 
     fn from_value(value: Value, folder: &Path) -> Result<Self, ConfigError> {
-        let validator = validation::compile(SCHEMA).map_err(|e| ConfigError::at("", e))?;
-        if let Some(error) = validator.iter_errors(&value).next() {
-            return Err(check::from_schema(&error));
-        }
-        check::check_raw(&value)?;
-        let mut config: Self = serde_json::from_value(value)
-            .map_err(|e| ConfigError::at("", format!("the configuration cannot be read: {e}")))?;
-        paths::resolve_paths(&mut config, folder)?;
+        let form = "must be a string that is not empty, or a SecretRef `{\"source\": \"env\", \"id\": VARIABLE}`";
+        let mut config: Self = config::parse(value, SCHEMA, Some(form), check::check_raw)?;
+        check::resolve_paths(&mut config, folder)?;
         Ok(config)
     }
 
@@ -356,7 +284,7 @@ impl ServeConfig {
         let Some(task_store) = &self.task_store else {
             return Ok(TaskStoreKind::Directory(self.state_dir.join("tasks")));
         };
-        paths::resolve_task_store(task_store, variable)
+        check::resolve_task_store(task_store, variable)
     }
 
     /// Returns the token of the gateway. `variable` returns the value of an environment variable.
@@ -369,7 +297,7 @@ impl ServeConfig {
     ) -> Result<Option<SecretString>, ConfigError> {
         let token = self.gateway.token.as_ref();
         token
-            .map(|token| paths::secret(token, "/gateway/token", variable))
+            .map(|token| check::secret(token, "/gateway/token", variable))
             .transpose()
     }
 
@@ -382,32 +310,51 @@ impl ServeConfig {
     }
 }
 
-fn url<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Url>, D::Error> {
-    let text = Option::<String>::deserialize(deserializer)?;
-    text.map(|text| Url::parse(&text).map_err(serde::de::Error::custom))
-        .transpose()
+/// By default, one client or address may use this fraction of a limit: a quarter.
+const DEFAULT_SHARE_DIVISOR: usize = 4;
+
+settings! {
+    /// The limits of the server and its clients.
+    #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+    pub struct ServeLimits {
+        /// The limits of requests and responses, without the share of one client in the bodies.
+        #[serde(flatten)]
+        http: HttpLimits,
+        /// The limits of connections, without the share of one address.
+        #[serde(flatten)]
+        connections: ConnectionConfig,
+        /// The limits of tasks.
+        #[serde(flatten)]
+        pub tasks: ServiceLimits,
+        /// The maximum number of connections of one address. The default is a quarter of `connections`.
+        connections_per_address: Option<usize>,
+        /// The share of one client in `total_body_bytes`. The default is a quarter of it, and at least `body_bytes`.
+        body_bytes_per_client: Option<usize>,
+        /// How long a stream is silent before the server sends a comment.
+        #[serde(rename = "keepAliveMs", deserialize_with = "millis")]
+        pub keep_alive: Duration = DEFAULT_KEEP_ALIVE,
+    }
 }
 
-fn urls<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<Url>, D::Error> {
-    let texts = Vec::<String>::deserialize(deserializer)?;
-    let all = texts.iter().map(|text| Url::parse(text));
-    all.collect::<Result<_, _>>()
-        .map_err(serde::de::Error::custom)
-}
+impl ServeLimits {
+    /// Returns the limits of requests and responses.
+    pub fn http(&self) -> HttpLimits {
+        let quarter = self.http.total_body_bytes / DEFAULT_SHARE_DIVISOR;
+        let share = self.body_bytes_per_client;
+        HttpLimits {
+            body_bytes_per_client: share.unwrap_or_else(|| quarter.max(self.http.body_bytes)),
+            ..self.http
+        }
+    }
 
-fn value(json: &str) -> Result<Value, ConfigError> {
-    base::json::from_str(json, Limits::NONE)
-        .map_err(|e| ConfigError::at("", format!("the configuration is not JSON: {e}")))
-}
-
-fn thinking<'de, D: serde::Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Thinking>, D::Error> {
-    let task_store = String::deserialize(deserializer)?;
-    task_store
-        .parse()
-        .map(Some)
-        .map_err(serde::de::Error::custom)
+    /// Returns the limits of connections.
+    pub fn connections(&self) -> ConnectionConfig {
+        let quarter = self.connections.total.div_ceil(DEFAULT_SHARE_DIVISOR);
+        ConnectionConfig {
+            per_address: self.connections_per_address.unwrap_or(quarter),
+            ..self.connections.clone()
+        }
+    }
 }
 
 #[cfg(test)]

@@ -18,4 +18,4 @@ pub use command::{CommandExecutor, CommandSettings};
 pub(crate) use environment::{configured_secrets, environment_secrets, password};
 pub use gateway::{GatewayExecutor, GatewayRuns};
 pub use redacted::Redacted;
-pub use settings::{RunMode, Thinking, UnknownThinking, expand_home, state_dir};
+pub use settings::{RunMode, Thinking, expand_home, state_dir};

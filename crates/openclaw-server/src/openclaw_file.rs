@@ -1,22 +1,16 @@
 //! Reads OpenClaw's own configuration, `openclaw.json`, as OpenClaw does: JSON or JSON5, with `$include`. [`Environment`]
 //! has the variables that OpenClaw adds to those of its process.
 
-mod environment;
-mod substitution;
-
+use std::collections::HashMap;
 use std::ffi::OsString;
-use std::fmt;
-use std::fs;
-use std::io::{self, Read as _};
+use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
+use std::{fmt, fs, io};
 
 use serde_json::{Map, Value};
 
-use crate::executor::state_dir;
-
 pub use crate::executor::expand_home;
-pub use environment::Environment;
-pub use substitution::substitute;
+use crate::executor::state_dir;
 
 const INCLUDE: &str = "$include";
 const MAX_INCLUDE_BYTES: u64 = 2 * 1024 * 1024;
@@ -242,6 +236,139 @@ fn normalized(path: &Path) -> PathBuf {
         }
     }
     normal
+}
+
+/// Replaces each `${NAME}` by the value of the variable, and `$${NAME}` by `${NAME}`, as OpenClaw does in its configuration.
+///
+/// # Errors
+/// The name of the first variable that is not set.
+pub fn substitute(text: &str, variable: impl Fn(&str) -> Option<String>) -> Result<String, String> {
+    let mut substituted = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("${") {
+        let reference = after.split_once('}');
+        let Some((name, tail)) = reference.filter(|(name, _)| is_variable(name)) else {
+            substituted.extend([before, "${"]);
+            rest = after;
+            continue;
+        };
+        match before.strip_suffix('$') {
+            Some(before) => substituted.extend([before, "${", name, "}"]),
+            None => {
+                let value = variable(name).ok_or_else(|| name.to_owned())?;
+                substituted.extend([before, &value]);
+            }
+        }
+        rest = tail;
+    }
+    Ok(substituted + rest)
+}
+
+/// Returns whether OpenClaw replaces a variable of this name.
+fn is_variable(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with(|first: char| first.is_ascii_digit())
+        && name
+            .bytes()
+            .all(|byte| matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'_'))
+}
+
+/// The maximum size of `.env`, which is OpenClaw's.
+const MAX_BYTES: u64 = 1024 * 1024;
+
+/// The variables of `.env` and of `env` in the configuration. A variable of the process takes precedence over both.
+#[derive(Clone, Default)]
+pub struct Environment {
+    file: PathBuf,
+    added: HashMap<String, String>,
+}
+
+impl Environment {
+    /// Reads the variables for the configuration in `file`, with the content `config`: those of `.env` in
+    /// `OPENCLAW_STATE_DIR`, or else beside the file, and of `env` in the configuration.
+    ///
+    /// OpenClaw also reads `.env` in its working directory, which is another one than that of this process.
+    pub fn read(file: &Path, config: &Value, variable: impl Fn(&str) -> Option<OsString>) -> Self {
+        let state_dir = variable("OPENCLAW_STATE_DIR").filter(|path| !path.is_empty());
+        let directory = state_dir
+            .and_then(|path| expand_home(path.into(), &variable))
+            .or_else(|| Some(file.parent()?.to_owned()));
+        let file = directory.unwrap_or_default().join(".env");
+        let is_small = fs::metadata(&file).is_ok_and(|found| found.len() <= MAX_BYTES);
+        let text = is_small.then(|| fs::read_to_string(&file).ok()).flatten();
+        let mut added: HashMap<_, _> = text.as_deref().map(parse_dotenv).unwrap_or_default();
+        let own = &config["env"];
+        let groups = [own.as_object(), own["vars"].as_object()];
+        for (name, value) in groups.into_iter().flatten().flatten() {
+            let text = value.as_str().filter(|text| !text.trim().is_empty());
+            if let Some(text) = text.filter(|text| !text.contains("${")) {
+                added.entry(name.clone()).or_insert_with(|| text.to_owned());
+            }
+        }
+        Self { file, added }
+    }
+
+    /// Returns the `.env` file, which may not exist.
+    #[must_use]
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Returns the added value of a variable.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.added.get(name).map(String::as_str)
+    }
+}
+
+impl fmt::Debug for Environment {
+    /// Omits the values, which may be secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Environment")
+            .field("file", &self.file)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Parses the lines `NAME=VALUE`, as the package dotenv does. The last value of a name counts. Ignores other lines.
+fn parse_dotenv(text: &str) -> HashMap<String, String> {
+    text.trim_start_matches('\u{feff}')
+        .lines()
+        .filter_map(entry)
+        .collect()
+}
+
+fn entry(line: &str) -> Option<(String, String)> {
+    let line = line.trim_start();
+    let line = line.strip_prefix("export ").unwrap_or(line);
+    let (name, value) = line.split_once('=')?;
+    let name = name.trim();
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+    if name.is_empty() || !name.chars().all(is_name) {
+        return None;
+    }
+    Some((name.to_owned(), unquoted(value.trim())))
+}
+
+/// Removes the quotes of a value, or else its comment. Only double quotes have line ends as `\n` and `\r`.
+fn unquoted(value: &str) -> String {
+    for quote in ['\'', '"', '`'] {
+        let Some(inner) = value.strip_prefix(quote) else {
+            continue;
+        };
+        let Some((text, rest)) = inner.rsplit_once(quote) else {
+            continue;
+        };
+        let rest = rest.trim_start();
+        if rest.is_empty() || rest.starts_with('#') {
+            return match quote {
+                '"' => text.replace("\\n", "\n").replace("\\r", "\r"),
+                _ => text.to_owned(),
+            };
+        }
+    }
+    let text = value.split('#').next().unwrap_or_default();
+    text.trim().to_owned()
 }
 
 #[cfg(test)]

@@ -8,9 +8,6 @@ mod doctor;
 pub(super) mod embedded;
 mod gateway_args;
 mod messages;
-#[cfg(feature = "conformance")]
-mod profile;
-mod run;
 pub(super) mod scripted;
 mod session_export;
 mod sessions;
@@ -21,9 +18,30 @@ mod vote;
 mod watch;
 mod workspaces;
 
-use clap::Subcommand;
+use std::sync::Arc;
 
-use super::exit::{Exit, Failure};
+use clap::Subcommand;
+use clap::builder::TypedValueParser as _;
+use serde_json::json;
+
+use self::{backend::OpenedBackend, gateway_args::FileArgs};
+use super::{
+    exit::{Exit, Failure},
+    log::{self, LogArgs, LogFormat},
+    output::{LineWriter, note},
+    serve::values,
+    shutdown, text,
+};
+use base::environment::SystemEnvironment;
+use base::files::Fsync;
+use base::log::{Level, Log};
+use gateway_agent::Supervisor;
+use gateway_server::{
+    Server, StartError,
+    config::{AgentConfig, PORT},
+    sessions::SessionError,
+};
+use openclaw_server::tracing_log::TracingLog;
 
 pub(crate) use gateway_args::trust;
 pub use tally::table as tally_table;
@@ -50,7 +68,7 @@ pub(super) struct Args {
     command: Option<Command>,
 
     #[command(flatten)]
-    run: run::RunArgs,
+    run: RunArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -76,7 +94,7 @@ enum Command {
 /// A sentence with the failed action, the cause and a hint.
 pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     match args.command {
-        None => run::run(args.run, verbose).await,
+        None => run_gateway(args.run, verbose).await,
         Some(Command::Agent(args)) => agent::run(*args).await,
         Some(Command::Agents(args)) => agents::run(args).await,
         Some(Command::Sessions(args)) => sessions::run(args).await,
@@ -91,4 +109,232 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
         Some(Command::Validate(args)) => validate::run(&args).await,
         Some(Command::Tally(args)) => Ok(tally::run(&args)),
     }
+}
+
+/// The profile name of the reference gateway with `strict` enabled.
+const STRICT: &str = "strict";
+
+/// The other profiles, each with its script.
+#[cfg(feature = "conformance")]
+const SCRIPTED: &[(&str, &str)] = conformance::gateways::PROFILES;
+#[cfg(not(feature = "conformance"))]
+const SCRIPTED: &[(&str, &str)] = &[];
+
+/// The options of `gateway`.
+#[derive(Debug, clap::Args)]
+struct RunArgs {
+    /// Listen on this port of 127.0.0.1; 0 selects a free one [default: that of the configuration, else 18789]
+    #[arg(long, value_name = "PORT")]
+    port: Option<u16>,
+
+    /// When the gateway acknowledges a session entry [default: that of the configuration, else always]
+    #[arg(long, value_name = "WHEN", value_parser = values(FSYNC_MODES).try_map(|mode| serde_json::from_value::<Fsync>(mode.into())))]
+    fsync: Option<Fsync>,
+
+    #[cfg_attr(
+        feature = "conformance",
+        doc = "Behave like this gateway: strict, or a gateway of the tests (reference-11.2, heretek-js, openclaw, hostile)"
+    )]
+    #[cfg_attr(not(feature = "conformance"), doc = "Behave like this gateway: strict")]
+    #[arg(long, value_name = "NAME", value_parser = parse_profile)]
+    profile: Option<String>,
+
+    /// Print the address of the gateway as a line of JSON
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+
+    #[command(flatten)]
+    log: LogArgs,
+
+    #[command(flatten)]
+    files: FileArgs,
+}
+
+/// The values of `--fsync` in the configuration, with their help.
+const FSYNC_MODES: [(&str, &str); 3] = [
+    ("always", "After a sync to disk"),
+    ("interval", "After a write; a sync to disk follows soon"),
+    ("never", "After a write, without a sync to disk"),
+];
+
+fn parse_profile(name: &str) -> Result<String, String> {
+    let known: Vec<&str> = [STRICT]
+        .into_iter()
+        .chain(SCRIPTED.iter().map(|(name, _)| *name))
+        .collect();
+    match known.contains(&name) {
+        true => Ok(name.to_owned()),
+        false => Err(format!(
+            "unknown profile; the profiles are {}",
+            known.join(", ")
+        )),
+    }
+}
+
+/// Runs the gateway until Ctrl-C.
+///
+/// # Errors
+/// The configuration is invalid, or the port is in use.
+async fn run_gateway(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
+    let lines = LineWriter::default();
+    match args.profile.as_deref() {
+        #[cfg(feature = "conformance")]
+        Some(name) if name != STRICT => {
+            let shutdown = shutdown::on_signal()?;
+            let gateway = start_profile(name, args.port.unwrap_or(PORT)).await?;
+            let what = format!("profile {name}");
+            listening(&gateway.url(), &what, args.json, &lines);
+            shutdown.cancelled().await;
+            Ok(Exit::Ok)
+        }
+        profile => run_reference_gateway(profile.is_some(), &args, &lines, verbose).await,
+    }
+}
+
+/// Starts the scripted gateway of this name, for tests of clients, on a port of 127.0.0.1. It ends when it is dropped.
+///
+/// # Errors
+/// The port is in use.
+#[cfg(feature = "conformance")]
+async fn start_profile(name: &str, port: u16) -> Result<conformance::gateways::Gateways, Failure> {
+    let address = std::net::SocketAddr::from((std::net::Ipv4Addr::LOCALHOST, port));
+    let failed = |error: std::io::Error| {
+        Failure::new(format!(
+            "cannot run the profile `{name}` at {address}: {error}"
+        ))
+    };
+    let script = conformance::gateways::profile(name).map_err(failed)?;
+    let gateway = conformance::gateways::Gateways::start_at(&script, address).await;
+    gateway.map_err(|error| match error.kind() {
+        std::io::ErrorKind::AddrInUse => Failure::new(format!(
+            "cannot run the profile `{name}`: the port {} of {} is taken; `remote-agent gateway status --url ws://{address}` shows whether a gateway uses it, and `--port 0` selects a free one",
+            address.port(),
+            address.ip()
+        )),
+        _ => failed(error),
+    })
+}
+
+/// Runs the reference gateway until Ctrl-C.
+async fn run_reference_gateway(
+    strict: bool,
+    args: &RunArgs,
+    lines: &LineWriter,
+    verbose: bool,
+) -> Result<Exit, Failure> {
+    let mut config = args.files.read()?;
+    config.strict |= strict;
+    if let Some(port) = args.port {
+        config.listen.set_port(port);
+    }
+    if let Some(fsync) = args.fsync {
+        config.fsync = fsync;
+    }
+    let what = format!(
+        "a2a-v1{}, sessions in {}",
+        if config.strict { ", strict" } else { "" },
+        config.state_dir.join("agents").display()
+    );
+    let log: Arc<dyn Log> = match args.log.log {
+        LogFormat::Human => Arc::new(StandardError { verbose }),
+        LogFormat::Json => {
+            log::install(LogFormat::Json, verbose);
+            Arc::new(TracingLog)
+        }
+    };
+    let configured = config.agents.clone();
+    let shutdown = shutdown::on_signal()?;
+    let server = Server::bind(config, Arc::new(SystemEnvironment), Arc::clone(&log)).await;
+    let server = server.map_err(|error| Failure {
+        exit: match error {
+            StartError::Config(_) => Exit::Usage,
+            _ => Exit::Failed,
+        },
+        message: format!("cannot start the gateway: {error}{}", start_hint(&error)),
+    })?;
+    let agents = supervisor(&server, &configured, log)?;
+    listening(server.url().trim_end_matches('/'), &what, args.json, lines);
+    let (supervisor, _opened) = agents;
+    tokio::join!(server.run(shutdown.clone()), supervisor.run(shutdown));
+    if !args.json {
+        note("gateway stopped; sessions flushed");
+    }
+    Ok(Exit::Ok)
+}
+
+/// Opens the backends of the agents that the gateway runs itself.
+///
+/// # Errors
+/// A backend is unusable; the message names the agent.
+fn supervisor(
+    server: &Server,
+    agents: &[AgentConfig],
+    log: Arc<dyn Log>,
+) -> Result<(Supervisor, Vec<OpenedBackend>), Failure> {
+    let with_backend = || {
+        agents
+            .iter()
+            .filter_map(|agent| Some((agent.name.clone(), agent.backend.clone()?)))
+    };
+    let hidden: Vec<String> = with_backend()
+        .flat_map(|(_, config)| backend::secret_variables(&config))
+        .collect();
+    let mut supervisor = Supervisor::new(log);
+    let mut all = Vec::new();
+    for (name, config) in with_backend() {
+        let opened = backend::check_not_own(&config, server.address())
+            .and_then(|()| backend::open(&config, &hidden));
+        let opened = opened.map_err(|failure| Failure {
+            message: format!("cannot start the agent `{name}`: {}", failure.message),
+            exit: failure.exit,
+        })?;
+        let settings = backend::settings(&name, &config);
+        supervisor.add(server, settings, Arc::clone(&opened.backend));
+        all.push(opened);
+    }
+    Ok((supervisor, all))
+}
+
+/// Returns a hint about the command line, if the error message has none.
+fn start_hint(error: &StartError) -> &'static str {
+    match error {
+        StartError::Taken { address, .. } if address.port() == PORT => {
+            "; it is also the default port of OpenClaw's gateway: `--port` names another, and `--port 0` selects a free one"
+        }
+        StartError::Taken { .. } => "; `--port` names another, and `--port 0` selects a free one",
+        StartError::Sessions(SessionError::Locked(..)) => {
+            ", or choose another directory with `--state-dir`"
+        }
+        _ => "",
+    }
+}
+
+/// The maximum length of a line of the log, in characters.
+const MAX_LINE_CHARS: usize = 2000;
+
+/// The gateway's log, on standard error. Each entry is one line.
+struct StandardError {
+    verbose: bool,
+}
+
+impl Log for StandardError {
+    fn log(&self, level: Level, line: &str) {
+        if self.enabled(level) {
+            // A log line may contain text of commands, models and peers.
+            let line = text::line(line);
+            let line: String = line.chars().take(MAX_LINE_CHARS).collect();
+            note(format_args!("{}: {line}", level.as_str()));
+        }
+    }
+
+    fn enabled(&self, level: Level) -> bool {
+        self.verbose || level >= Level::Info
+    }
+}
+
+fn listening(url: &str, what: &str, as_json: bool, lines: &LineWriter) {
+    lines.write(match as_json {
+        true => json!({"url": url, "gateway": what}).to_string(),
+        false => format!("{url}: {what}; Ctrl-C ends it"),
+    });
 }

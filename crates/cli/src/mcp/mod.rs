@@ -186,7 +186,7 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
             log::install(args.http.log.log, verbose);
             let config = args.http.config(listen)?;
             options.key = Some(key::read_or_create(&args.http.state_dir()?)?);
-            let body_bytes = config.limits.body_bytes;
+            let body_bytes = config.limits.http().body_bytes;
             let frontend = Frontend::bind(config).await.map_err(serve::start_failure)?;
             print_started(&frontend);
             let server = McpServer::new(source.tool(), options);

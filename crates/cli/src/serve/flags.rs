@@ -1,27 +1,32 @@
-//! The flags of a server. They override the configuration file.
+//! The flags of a server. They override the configuration file: the serialized name of a flag is the path of its setting,
+//! such as `retention.age`.
 
-use std::path::PathBuf;
+use std::ops::Not;
+use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use serde_json::{Map, Value, json};
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
 
-use super::overrides::{ConfigOverrides, command, env_reference_to, pairs, path, store_location};
 use crate::exit::Failure;
-use openclaw_server::config::{ExecutorKind, ServeConfig, default_state_dir};
+use openclaw_server::config::{ExecutorKind, ServeConfig, default_state_dir, names_directory};
 
 /// The default name of the configuration file, in the state directory.
 const CONFIG: &str = "serve.json";
 
 /// The files of a server.
-#[derive(Clone, Debug, Default, clap::Args)]
+#[derive(Clone, Debug, Default, Serialize, clap::Args)]
+#[serde(rename_all = "camelCase")]
 #[command(next_help_heading = "Files")]
 pub(super) struct FileArgs {
     /// Read the configuration from this file [default: serve.json in the state directory, where there is one]
     #[arg(long, value_name = "FILE")]
+    #[serde(skip)]
     config: Option<PathBuf>,
 
     /// Keep tasks, clients and other state in this directory [default: that of the configuration, else openclaw-remote-agent/serve in $XDG_STATE_HOME or ~/.local/state]
     #[arg(long, value_name = "DIR")]
+    #[serde(serialize_with = "path")]
     state_dir: Option<PathBuf>,
 }
 
@@ -31,20 +36,17 @@ impl FileArgs {
     /// # Errors
     /// The named file cannot be read, or the configuration is invalid.
     pub(super) fn read(&self) -> Result<ServeConfig, Failure> {
-        self.read_with(Map::new())
+        self.read_with(self)
     }
 
-    fn read_with(&self, mut overrides: Map<String, Value>) -> Result<ServeConfig, Failure> {
-        if let Some(folder) = &self.state_dir {
-            overrides.insert("stateDir".into(), path(folder));
-        }
+    fn read_with(&self, flags: &impl Serialize) -> Result<ServeConfig, Failure> {
         let own = match &self.state_dir {
             Some(folder) => folder.clone(),
             None => default_state_dir(|name| std::env::var_os(name)),
         };
         let file = self.config.clone().unwrap_or_else(|| own.join(CONFIG));
         let exists = self.config.is_some() || file.exists();
-        let config = ServeConfig::read(exists.then_some(&*file), Value::Object(overrides));
+        let config = ServeConfig::read(exists.then_some(&*file), overrides(flags));
         let config = config.map_err(|error| match exists {
             true => Failure::usage(format!(
                 "cannot use the configuration `{}` with these flags: {error}",
@@ -62,11 +64,13 @@ impl FileArgs {
 }
 
 /// The addresses and clients of the server.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Serialize, clap::Args)]
+#[serde(rename_all = "camelCase")]
 #[command(next_help_heading = "Access")]
 struct AccessArgs {
     /// Listen on this port, of 127.0.0.1 unless the configuration names another address; 0 selects a free one [default: that of the configuration, else 9000]
     #[arg(long, value_name = "PORT", conflicts_with = "listen")]
+    #[serde(skip)]
     port: Option<u16>,
 
     /// Listen on this address and port; an address that is not loopback requires clients, and TLS or --behind-proxy
@@ -79,22 +83,27 @@ struct AccessArgs {
 
     /// Accept this additional name in `Host`, besides loopback, the listen address and the public URL; may be given several times
     #[arg(long, value_name = "NAME")]
+    #[serde(rename = "hosts")]
     host: Vec<String>,
 
     /// Secure connections with the certificate chain in this file (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_key")]
+    #[serde(rename = "tls.certFile", serialize_with = "path")]
     tls_cert: Option<PathBuf>,
 
     /// The private key of --tls-cert (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    #[serde(rename = "tls.keyFile", serialize_with = "path")]
     tls_key: Option<PathBuf>,
 
     /// Trust the headers of a proxy that terminates TLS and forwards requests
     #[arg(long)]
+    #[serde(skip_serializing_if = "Not::not")]
     behind_proxy: bool,
 
     /// Trust this proxy besides loopback: an address, or a network such as 10.0.0.0/24; may be given several times
     #[arg(long, value_name = "ADDRESS")]
+    #[serde(rename = "trustedProxies")]
     trusted_proxy: Vec<String>,
 }
 
@@ -133,13 +142,15 @@ const FSYNC_MODES: [(&str, &str); 3] = [
     ),
 ];
 
-fn values(all: [(&'static str, &'static str); 3]) -> PossibleValuesParser {
+/// Returns a parser for values with their help.
+pub(crate) fn values(all: [(&'static str, &'static str); 3]) -> PossibleValuesParser {
     all.map(|(name, help)| PossibleValue::new(name).help(help))
         .into()
 }
 
 /// The executor and its options.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Serialize, clap::Args)]
+#[serde(rename_all = "camelCase")]
 #[command(next_help_heading = "Executor")]
 struct ExecutorArgs {
     /// The executor [default: that of the configuration, else gateway]
@@ -148,14 +159,17 @@ struct ExecutorArgs {
 
     /// Connect to the gateway at this address [default: that of the configuration, else the port in OpenClaw's openclaw.json, else ws://127.0.0.1:18789]
     #[arg(long, value_name = "URL")]
+    #[serde(serialize_with = "gateway")]
     gateway: Option<String>,
 
     /// Send the token in this environment variable to the gateway [default: that of the configuration, else OPENCLAW_GATEWAY_TOKEN, else without --gateway the token in openclaw.json]
     #[arg(long, value_name = "VAR")]
+    #[serde(rename = "gateway.token", serialize_with = "env_reference")]
     gateway_token_env: Option<String>,
 
     /// Offer only this agent of the gateway, and show it in agent cards; `triad` is the triad of a collective; may be given several times
     #[arg(long, value_name = "NAME")]
+    #[serde(rename = "agents")]
     agent: Vec<String>,
 
     /// The agent for messages that name none [default: OpenClaw's default agent]
@@ -181,10 +195,12 @@ struct ExecutorArgs {
 
     /// The command of OpenClaw, for the executor command [default: openclaw, in PATH]
     #[arg(long, value_name = "FILE")]
+    #[serde(serialize_with = "command")]
     openclaw_path: Option<PathBuf>,
 
     /// Run the command in this directory [default: the working directory of the server]
     #[arg(long, value_name = "DIR")]
+    #[serde(serialize_with = "path")]
     working_directory: Option<PathBuf>,
 
     /// Pass this environment variable of the server to the command, besides the common ones; `AWS_*` means all
@@ -198,6 +214,7 @@ struct ExecutorArgs {
 
     /// Set this environment variable for the command; may be given several times; the configuration file hides the value from other users of the machine, the command line does not
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    #[serde(rename = "envVars", serialize_with = "map")]
     env_var: Vec<(String, String)>,
 
     /// Answer a 0.3 request without `blocking` with its task at once; with `false`, answer with a message at the end [default: true]
@@ -206,15 +223,22 @@ struct ExecutorArgs {
 }
 
 /// The task store.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Serialize, clap::Args)]
+#[serde(rename_all = "camelCase")]
 #[command(next_help_heading = "Task store")]
 struct StoreArgs {
     /// Store tasks in `memory`, a directory, or redis://HOST:PORT/DB for several servers [default: tasks in the state directory]
     #[arg(long, value_name = "STORE")]
+    #[serde(serialize_with = "store_location")]
     task_store: Option<String>,
 
     /// Read the value of --task-store from this environment variable, for a URL with a password
     #[arg(long, value_name = "VAR", conflicts_with = "task_store")]
+    #[serde(
+        rename = "taskStore",
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "env_reference"
+    )]
     task_store_env: Option<String>,
 
     /// When a task store in a directory acknowledges a change; every value survives a killed server [default: interval]
@@ -223,19 +247,23 @@ struct StoreArgs {
 
     /// Delete finished tasks this long after their last change [default: 604800, a week]
     #[arg(long, value_name = "SECONDS")]
+    #[serde(rename = "retention.age")]
     retention_age: Option<u64>,
 
     /// The maximum number of finished tasks of each client [default: 10000]
     #[arg(long, value_name = "NUMBER")]
+    #[serde(rename = "retention.count")]
     retention_count: Option<u64>,
 
     /// End a task that has waited this long for its client's answer [default: 604800, a week]
     #[arg(long, value_name = "SECONDS")]
+    #[serde(rename = "retention.unanswered")]
     retention_unanswered: Option<u64>,
 }
 
 /// Further options.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Serialize, clap::Args)]
+#[serde(rename_all = "camelCase")]
 #[command(next_help_heading = "More")]
 struct OtherArgs {
     /// The name in agent cards [default: OpenClaw]
@@ -248,33 +276,42 @@ struct OtherArgs {
 
     /// Allow webhooks only at this URL and below it; may be given several times [default: any public one over https]
     #[arg(long, value_name = "URL")]
+    #[serde(rename = "push.allowedUrls")]
     allow_webhook: Vec<String>,
 
     /// Allow any webhook, including those on this machine and its network
     #[arg(long)]
+    #[serde(rename = "push.allowAnyAddress", skip_serializing_if = "Not::not")]
     allow_any_webhook: bool,
 
     /// Set this limit by its name in the configuration, such as runs=4 or requestsPerSecond=20; may be given several times
     #[arg(long, value_name = "NAME=NUMBER", value_parser = limit)]
+    #[serde(rename = "limits", serialize_with = "map")]
     limit: Vec<(String, u64)>,
 }
 
 /// The options of `serve`.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Serialize, clap::Args)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct ServeArgs {
     #[command(flatten)]
+    #[serde(flatten)]
     access: AccessArgs,
 
     #[command(flatten)]
+    #[serde(flatten)]
     executor: ExecutorArgs,
 
     #[command(flatten)]
+    #[serde(flatten)]
     store: StoreArgs,
 
     #[command(flatten)]
+    #[serde(flatten)]
     more: OtherArgs,
 
     #[command(flatten)]
+    #[serde(flatten)]
     files: FileArgs,
 }
 
@@ -284,7 +321,7 @@ impl ServeArgs {
     /// # Errors
     /// The file or a flag is invalid.
     pub(super) fn read(&self) -> Result<ServeConfig, Failure> {
-        let mut config = self.files.read_with(self.overrides())?;
+        let mut config = self.files.read_with(self)?;
         if let Some(port) = self.access.port {
             config.listen.set_port(port);
         }
@@ -326,88 +363,73 @@ impl ServeArgs {
         let is_set = ignored_flags.into_iter().filter(|(_, is_set)| *is_set);
         is_set.map(|(flag, _)| flag).collect()
     }
+}
 
-    /// Converts the flags to the JSON of the configuration file.
-    fn overrides(&self) -> Map<String, Value> {
-        let mut overrides = ConfigOverrides(Map::new());
-        let Self {
-            access,
-            executor,
-            store,
-            more,
-            ..
-        } = self;
-        overrides.put("listen", access.listen.as_deref());
-        overrides.put("publicUrl", access.public_url.as_deref());
-        overrides.list("hosts", &access.host);
-        if let (Some(cert), Some(key)) = (&access.tls_cert, &access.tls_key) {
-            overrides.put(
-                "tls",
-                Some(json!({"certFile": path(cert), "keyFile": path(key)})),
-            );
+/// Converts flags to the JSON of the configuration file, without those that are not set.
+fn overrides(flags: &impl Serialize) -> Value {
+    let mut overrides = json!({});
+    let flags = serde_json::to_value(flags).unwrap_or_default();
+    for (setting, value) in flags.as_object().into_iter().flatten() {
+        let is_unset = [&Value::Null, &json!([]), &json!({})].contains(&value);
+        if !is_unset {
+            let groups = setting.split('.');
+            *groups.fold(&mut overrides, |group, name| &mut group[name]) = value.clone();
         }
-        overrides.put("behindProxy", access.behind_proxy.then_some(true));
-        overrides.list("trustedProxies", &access.trusted_proxy);
-        overrides.put("executor", executor.executor.as_deref());
-        overrides.put("agentId", executor.agent_id.as_deref());
-        overrides.list("agents", &executor.agent);
-        overrides.put("sessionId", executor.session_id.as_deref());
-        overrides.put("thinking", executor.thinking.as_deref());
-        overrides.put("timeout", executor.timeout);
-        overrides.put("drain", executor.drain);
-        overrides.put(
-            "openclawPath",
-            executor.openclaw_path.as_deref().map(command),
-        );
-        overrides.put(
-            "workingDirectory",
-            executor.working_directory.as_deref().map(path),
-        );
-        overrides.put("asyncMode", executor.async_mode);
-        let variables: Map<_, _> = pairs(&executor.env_var);
-        overrides.list("passEnv", &executor.pass_env);
-        overrides.put("local", executor.local.as_deref());
-        overrides.put("envVars", (!variables.is_empty()).then_some(variables));
-        overrides.put("gateway", executor.gateway());
-        overrides.put("taskStore", store.task_store.as_deref().map(store_location));
-        overrides.put(
-            "taskStore",
-            store.task_store_env.as_deref().map(env_reference_to),
-        );
-        overrides.put("fsync", store.fsync.as_deref());
-        let mut retention = ConfigOverrides(Map::new());
-        retention.put("age", store.retention_age);
-        retention.put("count", store.retention_count);
-        retention.put("unanswered", store.retention_unanswered);
-        overrides.put("retention", retention.some());
-        overrides.put("name", more.name.as_deref());
-        overrides.put("description", more.description.as_deref());
-        let mut push = ConfigOverrides(Map::new());
-        push.list("allowedUrls", &more.allow_webhook);
-        push.put("allowAnyAddress", more.allow_any_webhook.then_some(true));
-        overrides.put("push", push.some());
-        let limits: Map<_, _> = pairs(&more.limit);
-        overrides.put("limits", (!limits.is_empty()).then_some(limits));
-        overrides.0
+    }
+    overrides
+}
+
+fn gateway<S: Serializer>(url: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
+    let gateway = url.as_ref().map(|url| match url.starts_with("wss:") {
+        // A remote `wss` address on the command line is intended by the user.
+        true => json!({"url": url, "allowRemote": true}),
+        false => json!({"url": url}),
+    });
+    gateway.serialize(serializer)
+}
+
+fn env_reference<S: Serializer>(name: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
+    let reference = name.as_ref();
+    let reference = reference.map(|name| json!({"source": "env", "id": name}));
+    reference.serialize(serializer)
+}
+
+fn map<S: Serializer>(
+    pairs: &[(String, impl Serialize)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(pairs.iter().map(|(name, value)| (name, value)))
+}
+
+/// Serializes an absolute path, resolved from the current directory.
+fn path<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
+    path.as_deref().map(absolute).serialize(serializer)
+}
+
+/// Serializes a command: an absolute path, or a name to look up in `PATH`.
+fn command<S: Serializer>(file: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
+    match file
+        .as_deref()
+        .filter(|file| file.components().count() == 1)
+    {
+        Some(name) => name.to_string_lossy().serialize(serializer),
+        None => path(file, serializer),
     }
 }
 
-impl ExecutorArgs {
-    fn gateway(&self) -> Option<Map<String, Value>> {
-        let mut gateway = ConfigOverrides(Map::new());
-        gateway.put("url", self.gateway.as_deref());
-        // A remote `wss` address on the command line is intended by the user.
-        let is_remote = self
-            .gateway
-            .as_deref()
-            .is_some_and(|url| url.starts_with("wss:"));
-        gateway.put("allowRemote", is_remote.then_some(true));
-        gateway.put(
-            "token",
-            self.gateway_token_env.as_deref().map(env_reference_to),
-        );
-        gateway.some()
-    }
+fn store_location<S: Serializer>(store: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
+    let location = store
+        .as_deref()
+        .map(|store| match names_directory(store, Path::new("")) {
+            true => absolute(Path::new(store)),
+            false => store.to_owned(),
+        });
+    location.serialize(serializer)
+}
+
+fn absolute(path: &Path) -> String {
+    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    whole.to_string_lossy().into_owned()
 }
 
 fn variable(text: &str) -> Result<(String, String), String> {

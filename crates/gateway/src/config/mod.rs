@@ -3,30 +3,21 @@
 //! The schema is `schema/gateway.schema.json`; `check.rs` validates what the schema cannot express. Errors have a JSON
 //! Pointer.
 
-mod agents;
 mod check;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
-use http_server::tls::TlsFiles;
-use serde::Deserialize;
-use serde_json::Value;
-
-use base::config::ConfigError;
+use base::config::{ConfigError, Secret};
 use base::files::Fsync;
-use base::json::Limits as JsonLimits;
-use base::validation::{integer, integer_size};
-use base::{config, json, validation};
-use collective::MAX_FRAME_BYTES;
-
-pub use agents::{
-    AgentConfig, BackendConfig, ModelConfig, OpenClawConfig, ServiceConfig, TargetConfig,
-    TriadConfig,
-};
+use base::{config, settings};
+use collective::{DELIBERATION_MS, MAX_FRAME_BYTES, Quorum};
+use http_server::tls::TlsFiles;
+use serde::{Deserialize, Serialize};
 
 /// The schema of the gateway's configuration, as shipped.
 pub const SCHEMA: &str = include_str!("../../../../schema/gateway.schema.json");
@@ -37,97 +28,60 @@ const AUDIT: &str = "audit.jsonl";
 /// The default port of a gateway (Heretek A2A §3.1).
 pub const PORT: u16 = 18789;
 
-/// The configuration of a gateway.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ServerConfig {
-    /// The listen address. Port 0 selects a free port.
-    pub listen: SocketAddr,
-    /// The accepted values of the `Host` header, besides loopback addresses and the listen address.
-    pub hosts: Vec<String>,
-    /// The accepted origins of web pages, besides the gateway's own.
-    pub origins: Vec<String>,
-    /// The state directory. Sessions are in `agents/<name>/`.
-    pub state_dir: PathBuf,
-    /// When the gateway acknowledges a session entry.
-    pub fsync: Fsync,
-    /// The maximum time between a write and its sync with `fsync: interval`, in milliseconds.
-    #[serde(deserialize_with = "validation::integer")]
-    pub fsync_interval_ms: u64,
-    /// The time to live of a session after its last entry, in milliseconds; `None` means unlimited.
-    #[serde(deserialize_with = "validation::optional_integer")]
-    pub session_ttl_ms: Option<u64>,
-    /// The agents that the gateway lists even before they connect.
-    pub agents: Vec<AgentConfig>,
-    /// The services that discovery lists and that clients may call with `request`.
-    pub services: Vec<ServiceConfig>,
-    /// The members and rules of the triad.
-    pub triad: TriadConfig,
-    /// Whether the gateway is strict. If so, clients must create a session before they use it (otherwise 4001), and the
-    /// gateway rejects a message with another sender's name (5004) instead of correcting the name.
-    pub strict: bool,
-    /// Whether the proposer receives each vote.
-    pub vote_visibility: bool,
-    /// The accepted credentials; `None` accepts every client that can reach the port.
-    pub auth: Option<AuthConfig>,
-    /// The permissions of each role. Without roles, every client has all permissions.
-    pub roles: BTreeMap<String, Permissions>,
-    /// The limits of clients.
-    pub limits: Limits,
-    /// The interval of pings to a silent client, in milliseconds (Heretek A2A §3.2).
-    #[serde(deserialize_with = "validation::integer")]
-    pub heartbeat_ms: u64,
-    /// TLS (`wss`); `None` means plain text.
-    pub tls: Option<TlsFiles>,
-    /// The audit log.
-    pub audit: AuditConfig,
-}
-
-/// The audit log: sender, recipient, type and outcome of each message, without its content.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct AuditConfig {
-    /// Whether the gateway writes the audit log.
-    pub enabled: bool,
-    /// The path of the file; `None` means `audit.jsonl` in the state directory.
-    pub path: Option<PathBuf>,
-    /// The size at which the file is rotated, in bytes.
-    #[serde(deserialize_with = "validation::integer")]
-    pub max_bytes: u64,
-}
-
-impl Default for AuditConfig {
-    fn default() -> Self {
-        Self {
-            enabled: true,
-            path: None,
-            max_bytes: 10 << 20,
-        }
+settings! {
+    /// The configuration of a gateway.
+    #[derive(Debug, Clone, Deserialize)]
+    pub struct ServerConfig {
+        /// The listen address. Port 0 selects a free port.
+        pub listen: SocketAddr = (Ipv4Addr::LOCALHOST, PORT).into(),
+        /// The accepted values of the `Host` header, besides loopback addresses and the listen address.
+        pub hosts: Vec<String>,
+        /// The accepted origins of web pages, besides the gateway's own.
+        pub origins: Vec<String>,
+        /// The state directory. Sessions are in `agents/<name>/`.
+        pub state_dir: PathBuf = default_state_dir(|name| std::env::var_os(name)),
+        /// When the gateway acknowledges a session entry.
+        pub fsync: Fsync = Fsync::Always,
+        /// The maximum time between a write and its sync with `fsync: interval`, in milliseconds.
+        pub fsync_interval_ms: u64 = 100,
+        /// The time to live of a session after its last entry, in milliseconds; `None` means unlimited.
+        pub session_ttl_ms: Option<u64>,
+        /// The agents that the gateway lists even before they connect.
+        pub agents: Vec<AgentConfig> = collective(),
+        /// The services that discovery lists and that clients may call with `request`.
+        pub services: Vec<ServiceConfig>,
+        /// The members and rules of the triad.
+        pub triad: TriadConfig,
+        /// Whether the gateway is strict. If so, clients must create a session before they use it (otherwise 4001), and the
+        /// gateway rejects a message with another sender's name (5004) instead of correcting the name.
+        pub strict: bool,
+        /// Whether the proposer receives each vote.
+        pub vote_visibility: bool = true,
+        /// The accepted credentials; `None` accepts every client that can reach the port.
+        pub auth: Option<AuthConfig>,
+        /// The permissions of each role. Without roles, every client has all permissions.
+        pub roles: BTreeMap<String, Permissions>,
+        /// The limits of clients.
+        pub limits: Limits,
+        /// The interval of pings to a silent client, in milliseconds (Heretek A2A §3.2).
+        pub heartbeat_ms: u64 = 30_000,
+        /// TLS (`wss`); `None` means plain text.
+        pub tls: Option<TlsFiles>,
+        /// The audit log.
+        pub audit: AuditConfig,
     }
 }
 
-impl Default for ServerConfig {
-    fn default() -> Self {
-        Self {
-            listen: (Ipv4Addr::LOCALHOST, PORT).into(),
-            hosts: Vec::new(),
-            origins: Vec::new(),
-            state_dir: default_state_dir(|name| std::env::var_os(name)),
-            fsync: Fsync::Always,
-            fsync_interval_ms: 100,
-            session_ttl_ms: None,
-            agents: agents::collective(),
-            services: Vec::new(),
-            triad: TriadConfig::default(),
-            strict: false,
-            vote_visibility: true,
-            auth: None,
-            roles: BTreeMap::new(),
-            limits: Limits::default(),
-            heartbeat_ms: 30_000,
-            tls: None,
-            audit: AuditConfig::default(),
-        }
+settings! {
+    /// The audit log: sender, recipient, type and outcome of each message, without its content.
+    #[derive(Debug, Clone, Deserialize)]
+    pub struct AuditConfig {
+        /// Whether the gateway writes the audit log.
+        pub enabled: bool = true,
+        /// The path of the file; `None` means `audit.jsonl` in the state directory.
+        pub path: Option<PathBuf>,
+        /// The size at which the file is rotated, in bytes.
+        pub max_bytes: u64 = 10 << 20,
     }
 }
 
@@ -151,16 +105,8 @@ impl ServerConfig {
     /// # Errors
     /// The first problem, with its JSON Pointer.
     pub fn parse(json: &str) -> Result<Self, ConfigError> {
-        let value: Value = json::from_str(json, JsonLimits::NONE)
-            .map_err(|e| ConfigError::at("", format!("the configuration is not JSON: {e}")))?;
-        let validator = validation::compile(SCHEMA).map_err(|e| ConfigError::at("", e))?;
-        if let Some(error) = validator.iter_errors(&value).next() {
-            let (place, message) = validation::sentence(&error);
-            return Err(ConfigError::at(place, message));
-        }
-        check::check_raw(&value)?;
-        let config = serde_json::from_value(value)
-            .map_err(|e| ConfigError::at("", format!("cannot read the configuration: {e}")))?;
+        let value = config::parse_json(json)?;
+        let config = config::parse(value, SCHEMA, None, check::check_raw)?;
         check::check(config)
     }
 
@@ -171,48 +117,26 @@ impl ServerConfig {
     }
 }
 
-/// Limits of clients.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Limits {
-    /// The maximum number of connections.
-    #[serde(deserialize_with = "integer_size")]
-    pub connections: usize,
-    /// The sustained message rate of a client, per second.
-    #[serde(deserialize_with = "integer")]
-    pub messages_per_second: u64,
-    /// The maximum burst of messages of a client.
-    #[serde(deserialize_with = "integer")]
-    pub burst: u64,
-    /// The maximum size of the outbox of a client, in bytes.
-    #[serde(deserialize_with = "integer_size")]
-    pub queue_bytes: usize,
-    /// The maximum total size of all outboxes, in bytes.
-    #[serde(deserialize_with = "integer_size")]
-    pub total_queue_bytes: usize,
-    /// The maximum size of a frame, in bytes.
-    #[serde(deserialize_with = "integer_size")]
-    pub frame_bytes: usize,
-    /// The maximum size of the session entries that one client adds within a day, in bytes.
-    #[serde(deserialize_with = "integer")]
-    pub daily_session_bytes_per_client: u64,
-    /// The silence after which the gateway closes a connection, in milliseconds.
-    #[serde(deserialize_with = "integer")]
-    pub idle_ms: u64,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            connections: 2048,
-            messages_per_second: 200,
-            burst: 400,
-            queue_bytes: 4 << 20,
-            total_queue_bytes: 128 << 20,
-            frame_bytes: MAX_FRAME_BYTES,
-            daily_session_bytes_per_client: 1 << 30,
-            idle_ms: 90_000,
-        }
+settings! {
+    /// Limits of clients.
+    #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+    pub struct Limits {
+        /// The maximum number of connections.
+        pub connections: usize = 2048,
+        /// The sustained message rate of a client, per second.
+        pub messages_per_second: u64 = 200,
+        /// The maximum burst of messages of a client.
+        pub burst: u64 = 400,
+        /// The maximum size of the outbox of a client, in bytes.
+        pub queue_bytes: usize = 4 << 20,
+        /// The maximum total size of all outboxes, in bytes.
+        pub total_queue_bytes: usize = 128 << 20,
+        /// The maximum size of a frame, in bytes.
+        pub frame_bytes: usize = MAX_FRAME_BYTES,
+        /// The maximum size of the session entries that one client adds within a day, in bytes.
+        pub daily_session_bytes_per_client: u64 = 1 << 30,
+        /// The silence after which the gateway closes a connection, in milliseconds.
+        pub idle_ms: u64 = 90_000,
     }
 }
 
@@ -304,7 +228,7 @@ pub struct JwtConfig {
     /// The required audience (`aud`).
     pub audience: Option<String>,
     /// The tolerated clock skew, in milliseconds.
-    #[serde(default, deserialize_with = "validation::integer")]
+    #[serde(default)]
     pub leeway_ms: u64,
 }
 
@@ -369,6 +293,192 @@ impl fmt::Debug for KeyConfig {
             .field("expires_at", &self.expires_at)
             .finish()
     }
+}
+
+/// A configured agent. The gateway lists it even before it connects.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentConfig {
+    /// Its name, which is also the name of its workspace.
+    pub name: String,
+    /// Its role, such as `Triad member`.
+    pub role: String,
+    /// Its purpose.
+    pub description: Option<String>,
+    /// The maximum permissions of clients that act as this agent. `None` does not restrict their roles.
+    pub permissions: Option<Permissions>,
+    /// The backend of an agent that the gateway itself runs. `None` means that a client serves the agent.
+    pub backend: Option<BackendConfig>,
+}
+
+/// A service that is not an agent (Heretek A2A §6.4).
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServiceConfig {
+    /// Its name.
+    pub service_id: String,
+    /// The URL for requests, `http` or `https`.
+    pub endpoint: String,
+    /// Its capabilities.
+    #[serde(default)]
+    pub capabilities: Vec<String>,
+    /// The URL of its health check, `http` or `https`.
+    pub health_endpoint: Option<String>,
+}
+
+settings! {
+    /// The voters and the deadline of proposals.
+    #[derive(Debug, Clone, Deserialize)]
+    pub struct TriadConfig {
+        /// The names of its three members.
+        pub members: Vec<String> = ["alpha", "beta", "charlie"].map(str::to_owned).to_vec(),
+        /// The voting time of a proposal without a deadline, in milliseconds.
+        pub deadline_ms: u64 = DELIBERATION_MS,
+        /// The quorum of a decision.
+        pub quorum: Quorum,
+    }
+}
+
+/// Omits the URLs, because path and query may contain a key.
+impl fmt::Debug for ServiceConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServiceConfig")
+            .field("service_id", &self.service_id)
+            .field("capabilities", &self.capabilities)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Returns the twelve agents of the collective (Heretek A2A §8.1).
+fn collective() -> Vec<AgentConfig> {
+    let agents = [
+        ("main", "Default agent"),
+        ("steward", "Orchestrator"),
+        ("alpha", "Triad member"),
+        ("beta", "Triad member"),
+        ("charlie", "Triad member"),
+        ("examiner", "Evaluator"),
+        ("explorer", "Researcher"),
+        ("sentinel", "Safety"),
+        ("coder", "Developer"),
+        ("dreamer", "Creative"),
+        ("empath", "Emotional"),
+        ("historian", "Historical"),
+    ];
+    let agent = |(name, role): (&str, &str)| AgentConfig {
+        name: name.into(),
+        role: role.into(),
+        description: None,
+        permissions: None,
+        backend: None,
+    };
+    agents.map(agent).to_vec()
+}
+
+/// The backend of an agent that the gateway runs. Exactly one of `run`, `model`, `target` and `openclaw` is set. Neither
+/// `Debug` nor the serialized form contains a secret.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BackendConfig {
+    /// A shell command that runs for each message and each proposal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+    /// The endpoint of a model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<ModelConfig>,
+    /// A target of a configuration of the plugin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<TargetConfig>,
+    /// An agent of a local OpenClaw.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub openclaw: Option<OpenClawConfig>,
+    /// The timeout of a reply or a vote, in milliseconds.
+    #[serde(default = "timeout_ms")]
+    pub timeout_ms: u64,
+    /// The maximum number of messages and proposals that the agent answers concurrently.
+    #[serde(default = "concurrency")]
+    pub concurrency: NonZeroUsize,
+}
+
+/// The endpoint of a model with OpenAI's Chat Completions API.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelConfig {
+    /// The URL of the endpoint.
+    pub url: String,
+    /// The model, as the endpoint names it.
+    pub name: String,
+    /// The file with the instructions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system_file: Option<PathBuf>,
+    /// The API key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_key: Option<Secret>,
+    /// Whether the host name may resolve to an address that is not public.
+    #[serde(default)]
+    pub allow_private_network: bool,
+}
+
+/// A target of the plugin.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TargetConfig {
+    /// Its alias.
+    pub alias: String,
+    /// The configuration of the plugin with the target.
+    pub config_file: PathBuf,
+}
+
+/// An agent of a local OpenClaw.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OpenClawConfig {
+    /// Its name.
+    pub agent: String,
+    /// The URL of OpenClaw's gateway; `None` for the gateway of the OpenClaw on this machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// The token of OpenClaw's gateway; `None` for that of the OpenClaw on this machine if no URL is set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token: Option<Secret>,
+}
+
+impl BackendConfig {
+    /// The default of [`timeout_ms`](Self::timeout_ms).
+    pub const TIMEOUT_MS: u64 = 120_000;
+    /// The default of [`concurrency`](Self::concurrency).
+    pub const CONCURRENCY: NonZeroUsize = NonZeroUsize::new(4).unwrap();
+
+    /// Returns the kinds of backends that are set; a valid configuration has one.
+    pub fn kinds(&self) -> impl Iterator<Item = &'static str> {
+        let named = [
+            ("run", self.run.is_some()),
+            ("model", self.model.is_some()),
+            ("target", self.target.is_some()),
+            ("openclaw", self.openclaw.is_some()),
+        ];
+        named
+            .into_iter()
+            .filter_map(|(kind, is_named)| is_named.then_some(kind))
+    }
+
+    /// Returns the files that the backend needs.
+    fn files(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+        let system = self
+            .model
+            .as_mut()
+            .and_then(|model| model.system_file.as_mut());
+        let target = self.target.as_mut().map(|target| &mut target.config_file);
+        system.into_iter().chain(target)
+    }
+}
+
+fn timeout_ms() -> u64 {
+    BackendConfig::TIMEOUT_MS
+}
+
+fn concurrency() -> NonZeroUsize {
+    BackendConfig::CONCURRENCY
 }
 
 #[cfg(test)]

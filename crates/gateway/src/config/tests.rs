@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 use std::ffi::OsString;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use collective::Quorum;
@@ -134,66 +134,18 @@ fn every_key_is_read() {
 }
 
 #[test]
-fn schema_defaults_match_the_code() {
+fn schema_and_type_agree() {
     let schema: Value = serde_json::from_str(SCHEMA).unwrap();
-    let default = |place: &str| {
-        schema
-            .pointer(&format!("/properties{place}/default"))
-            .unwrap()
-    };
-    let config = ServerConfig::default();
-    assert_eq!(default("/listen"), &json!(config.listen.to_string()));
-    assert_eq!(default("/fsyncIntervalMs"), config.fsync_interval_ms);
-    assert_eq!(default("/heartbeatMs"), config.heartbeat_ms);
-    assert_eq!(default("/strict"), config.strict);
-    assert_eq!(default("/voteVisibility"), config.vote_visibility);
-    assert_eq!(
-        default("/triad/properties/members"),
-        &json!(config.triad.members)
-    );
-    assert_eq!(
-        default("/triad/properties/deadlineMs"),
-        config.triad.deadline_ms
-    );
-    assert_eq!(
-        default("/audit/properties/maxBytes"),
-        AuditConfig::default().max_bytes
-    );
-    assert_eq!(
-        default("/audit/properties/enabled"),
-        AuditConfig::default().enabled
-    );
-    let limit = |name: &str| {
-        default(&format!("/limits/properties/{name}"))
-            .as_u64()
-            .unwrap()
-    };
-    let Limits {
-        connections,
-        messages_per_second,
-        burst,
-        queue_bytes,
-        total_queue_bytes,
-        frame_bytes,
-        daily_session_bytes_per_client,
-        idle_ms,
-    } = config.limits;
-    let sizes = [
-        ("connections", connections),
-        ("queueBytes", queue_bytes),
-        ("totalQueueBytes", total_queue_bytes),
-        ("frameBytes", frame_bytes),
-    ];
-    for (name, size) in sizes {
-        assert_eq!(limit(name), size as u64, "{name}");
-    }
-    for (name, number) in [
-        ("messagesPerSecond", messages_per_second),
-        ("burst", burst),
-        ("dailySessionBytesPerClient", daily_session_bytes_per_client),
-        ("idleMs", idle_ms),
-    ] {
-        assert_eq!(limit(name), number, "{name}");
+    let mut defaults = testkit::schema::defaults(&schema).unwrap();
+    // By default, the gateway needs no credentials.
+    defaults.as_object_mut().unwrap().remove("auth").unwrap();
+    let read = ServerConfig::parse(&defaults.to_string()).unwrap();
+    let default = ServerConfig::default();
+    assert_eq!(format!("{read:?}"), format!("{default:?}"));
+    for (place, config) in testkit::schema::with_wrong_types(&schema) {
+        let read = serde_json::from_value::<ServerConfig>(config);
+        let error = read.map(drop).expect_err(&place).to_string();
+        assert!(!error.contains("missing field"), "{place}: {error}");
     }
 }
 

@@ -1,29 +1,19 @@
-//! Checks rules of the configuration that its schema cannot express.
+//! Checks rules of the configuration that its schema cannot express, and resolves its paths, the task store, and
+//! references to secrets.
 
 use std::collections::HashSet;
+use std::ffi::OsString;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 
 use a2a_server::call_context::ANONYMOUS_CLIENT;
-use http_server::host::is_loopback;
-use http_server::host::parse_network;
-use jsonschema::error::ValidationErrorKind;
+use base::config::{self, ConfigError, Secret, gateway_url, normal_url};
+use http_server::host::{is_loopback, parse_network};
+use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
 use url::Url;
 
-use super::{ClientConfig, ExecutorKind, ServeConfig};
-use base::config::{ConfigError, gateway_url, normal_url};
-use base::validation;
-
-/// Converts an error of the schema validation.
-pub(super) fn from_schema(error: &jsonschema::ValidationError<'_>) -> ConfigError {
-    let (place, message) = validation::sentence(error);
-    // In the schema, only secrets have alternatives.
-    if matches!(error.kind(), ValidationErrorKind::AnyOf { .. }) {
-        let message = "must be a string that is not empty, or a SecretRef `{\"source\": \"env\", \"id\": VARIABLE}`";
-        return ConfigError::at(place, message);
-    }
-    ConfigError::at(place, message)
-}
+use super::{ClientConfig, ExecutorKind, ServeConfig, TaskStoreKind};
 
 /// Checks values whose parser would report an error without a JSON Pointer.
 pub(super) fn check_raw(value: &Value) -> Result<(), ConfigError> {
@@ -76,11 +66,12 @@ pub(super) fn check(config: &ServeConfig, clients: &[ClientConfig]) -> Result<()
     if config.executor == ExecutorKind::Gateway {
         gateway(config)?;
     }
-    if config.limits.total_body_bytes < config.limits.body_bytes {
+    let http = config.limits.http();
+    if http.total_body_bytes < http.body_bytes {
         let message = "smaller than one body of `bodyBytes`; increase it";
         return Err(ConfigError::at("/limits/totalBodyBytes", message));
     }
-    if config.limits.body_share() < config.limits.body_bytes {
+    if http.body_bytes_per_client < http.body_bytes {
         let message = "smaller than one body of `bodyBytes`; increase it, or omit it";
         return Err(ConfigError::at("/limits/bodyBytesPerClient", message));
     }
@@ -166,4 +157,113 @@ fn gateway(config: &ServeConfig) -> Result<(), ConfigError> {
         return Err(ConfigError::at("/gateway/caFile", message));
     }
     Ok(())
+}
+
+/// Returns the default state directory: `openclaw-remote-agent/serve` in `$XDG_STATE_HOME`, or else in
+/// `~/.local/state`. `variable` returns the value of an environment variable.
+pub fn default_state_dir(variable: impl Fn(&str) -> Option<OsString>) -> PathBuf {
+    config::default_state_dir("serve", variable)
+}
+
+/// Resolves relative paths against `folder`, and `~/` against the home directory. A command without `/` is resolved by
+/// `PATH` later.
+///
+/// # Errors
+/// The task store has none of its forms.
+pub(super) fn resolve_paths(config: &mut ServeConfig, folder: &Path) -> Result<(), ConfigError> {
+    let mut paths = vec![&mut config.state_dir];
+    if let Some(tls) = &mut config.tls {
+        paths.extend([&mut tls.cert_file, &mut tls.key_file]);
+    }
+    paths.extend(&mut config.gateway.ca_file);
+    paths.extend(&mut config.working_directory);
+    if config.openclaw_path.components().count() > 1 {
+        paths.push(&mut config.openclaw_path);
+    }
+    for path in paths {
+        *path = config::resolved(path, folder);
+    }
+    if let Some(Secret::Known(value)) = &config.task_store
+        && let TaskStoreKind::Directory(path) = parse_task_store(value.expose_secret(), folder)?
+    {
+        let path = config::resolved(&path, folder)
+            .to_string_lossy()
+            .into_owned();
+        config.task_store = Some(Secret::Known(path.into()));
+    }
+    Ok(())
+}
+
+/// Replaces members of `config` by those of `overrides`, key by key.
+pub(super) fn merge(config: &mut Value, overrides: Value) {
+    match (config, overrides) {
+        (Value::Object(config), Value::Object(overrides)) => {
+            for (key, value) in overrides {
+                merge(config.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (config, overrides) => *config = overrides,
+    }
+}
+
+/// Returns the store that a configuration names.
+pub(super) fn resolve_task_store(
+    value: &Secret,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Result<TaskStoreKind, ConfigError> {
+    let value = secret(value, "/taskStore", variable)?;
+    parse_task_store(value.expose_secret(), Path::new(""))
+}
+
+/// Parses the task store. The error does not contain the text, which may be an address with a password.
+fn parse_task_store(value: &str, folder: &Path) -> Result<TaskStoreKind, ConfigError> {
+    match value {
+        "memory" => Ok(TaskStoreKind::Memory),
+        _ if value.starts_with("redis://") || value.starts_with("rediss://") => {
+            Ok(TaskStoreKind::Redis(value.into()))
+        }
+        _ if names_directory(value, folder) => Ok(TaskStoreKind::Directory(value.into())),
+        _ => {
+            let message = "is no task store; write `memory`, a directory such as `./tasks` or `/var/lib/tasks`, `redis://HOST` or \
+                           `rediss://HOST`";
+            Err(ConfigError::at("/taskStore", message))
+        }
+    }
+}
+
+/// Returns whether a task store is a directory: a path with a separator, or a directory that exists in `folder`. A
+/// misspelled `memory` or address is none.
+pub fn names_directory(value: &str, folder: &Path) -> bool {
+    if matches!(value, "." | ".." | "~")
+        || ["/", "./", "../", "~/"]
+            .iter()
+            .any(|start| value.starts_with(start))
+    {
+        return true;
+    }
+    let first = value.split('/').next().unwrap_or_default();
+    let is_store = ["memory", "redis", "rediss", "sqlite"]
+        .iter()
+        .any(|name| first.eq_ignore_ascii_case(name));
+    let is_path = value.contains('/') && !value.contains("//") && !first.contains(':') && !is_store;
+    is_path || (!value.is_empty() && folder.join(value).is_dir())
+}
+
+/// Returns the value of a secret.
+pub(super) fn secret(
+    secret: &Secret,
+    place: &str,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Result<SecretString, ConfigError> {
+    match secret {
+        Secret::Known(known) | Secret::Resolved(known) => Ok(known.clone()),
+        Secret::Unresolved { id, .. } => variable(id)
+            .filter(|value| !value.is_empty())
+            .map(SecretString::from)
+            .ok_or_else(|| {
+                let message =
+                    format!("the environment variable `{id}` is not set; put the secret there");
+                ConfigError::at(place, message)
+            }),
+    }
 }

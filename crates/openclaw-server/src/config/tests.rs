@@ -1,6 +1,5 @@
 #![allow(clippy::unwrap_used)]
 
-use a2a_server::settings::ServiceLimits;
 use http_server::request_limit::HttpLimits;
 use http_server::serve::ConnectionConfig;
 use serde_json::json;
@@ -20,47 +19,22 @@ fn client(name: &str, digit: &str) -> Value {
 }
 
 #[test]
-fn empty_configuration_equals_schema_defaults() {
-    let config = ServeConfig::parse("{}").unwrap();
-    config.check(&[]).unwrap();
+fn schema_and_type_agree() {
     let schema: Value = serde_json::from_str(SCHEMA).unwrap();
-    let schema_default = |pointer: &str| {
-        schema
-            .pointer(&format!("/properties/{pointer}/default"))
-            .unwrap()
-    };
-    assert_eq!(schema_default("listen"), &json!(config.listen.to_string()));
-    assert_eq!(schema_default("timeout"), &json!(config.timeout));
-    assert_eq!(schema_default("executor"), config.executor.as_str());
-    assert_eq!(schema_default("asyncMode"), &json!(config.async_mode));
-    assert_eq!(
-        schema_default("gateway/properties/url"),
-        &json!(config.gateway.url())
-    );
-    assert_eq!(
-        schema_default("retention/properties/age"),
-        &json!(config.retention.age)
-    );
-    assert_eq!(
-        schema_default("retention/properties/count"),
-        &json!(config.retention.count)
-    );
-    assert_eq!(
-        schema_default("retention/properties/unanswered"),
-        &json!(config.retention.unanswered)
-    );
-    let limits = schema.pointer("/properties/limits/properties").unwrap();
-    let written: serde_json::Map<String, Value> = limits
-        .as_object()
-        .unwrap()
-        .iter()
-        .filter_map(|(name, limit)| Some((name.clone(), limit.get("default")?.clone())))
-        .collect();
-    let read: ServeLimits = serde_json::from_value(Value::Object(written)).unwrap();
-    assert_eq!(read, ServeLimits::default());
-    assert_eq!(read.http(), HttpLimits::default());
-    assert_eq!(read.connections(), ConnectionConfig::default());
-    assert_eq!(read.tasks(), ServiceLimits::default());
+    let mut defaults = testkit::schema::defaults(&schema).unwrap();
+    // Without a URL, the server reads that of OpenClaw's configuration.
+    let url = defaults["gateway"].as_object_mut().unwrap().remove("url");
+    assert_eq!(url, Some(json!(GatewayConfig::default().url())));
+    let read = ServeConfig::parse(&defaults.to_string()).unwrap();
+    read.check(&[]).unwrap();
+    assert_eq!(format!("{read:?}"), format!("{:?}", ServeConfig::default()));
+    assert_eq!(read.limits.http(), HttpLimits::default());
+    assert_eq!(read.limits.connections(), ConnectionConfig::default());
+    for (place, config) in testkit::schema::with_wrong_types(&schema) {
+        let read = serde_json::from_value::<ServeConfig>(config);
+        let error = read.map(drop).expect_err(&place).to_string();
+        assert!(!error.contains("missing field"), "{place}: {error}");
+    }
 }
 
 #[test]
@@ -200,7 +174,10 @@ fn refuses_conflicting_settings_with_their_place() {
 fn default_shares_are_a_quarter() {
     let limits = |limits: Value| {
         let config = ServeConfig::parse(&json!({"limits": limits}).to_string()).unwrap();
-        (config.limits.connection_share(), config.limits.body_share())
+        (
+            config.limits.connections().per_address,
+            config.limits.http().body_bytes_per_client,
+        )
     };
     let quarter = json!({"connections": 10, "totalBodyBytes": 1 << 30});
     assert_eq!(limits(quarter), (3, 1 << 28));
@@ -307,5 +284,8 @@ fn overrides_replace_only_their_settings() {
     let over = json!({"timeout": 6, "limits": {"runs": 4}});
     let config = ServeConfig::read(Some(&file), over).unwrap();
     assert_eq!(config.timeout, 6);
-    assert_eq!((config.limits.runs, config.limits.parts), (4, 3));
+    assert_eq!(
+        (config.limits.tasks.runs, config.limits.tasks.parts),
+        (4, 3)
+    );
 }

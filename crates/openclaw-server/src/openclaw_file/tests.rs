@@ -83,3 +83,37 @@ fn configuration_is_where_openclaw_looks_for_it() {
     );
     assert_eq!(of(&[]), None);
 }
+
+#[test]
+fn lines_are_read_like_dotenv() {
+    let text = "\u{feff}# comment\nA=1\n export B = two words # note\nC='#3'\nD=\"x\\ny\"\nE=\nF=a=b\n1 x\nG=`a'b`\nA=last\r\n";
+    let read = parse_dotenv(text);
+    for (name, value) in [
+        ("A", "last"),
+        ("B", "two words"),
+        ("C", "#3"),
+        ("D", "x\ny"),
+        ("E", ""),
+        ("F", "a=b"),
+        ("G", "a'b"),
+    ] {
+        assert_eq!(read.get(name).map(String::as_str), Some(value), "{name}");
+    }
+    assert_eq!(read.len(), 7);
+}
+
+#[test]
+fn dotenv_takes_precedence_over_the_configuration() {
+    let scratch = tempfile::tempdir().unwrap();
+    fs::write(scratch.path().join(".env"), "A=file\n").unwrap();
+    let config = serde_json::json!({"env": {"A": "config", "B": "own", "vars": {"C": "vars", "D": "${E}"}, "shellEnv": {}}});
+    let file = scratch.path().join("openclaw.json");
+    let read = Environment::read(&file, &config, |_| None);
+    let found = ["A", "B", "C", "D"].map(|name| read.get(name));
+    assert_eq!(found, [Some("file"), Some("own"), Some("vars"), None]);
+    assert!(!format!("{read:?}").contains("vars"), "{read:?}");
+    let elsewhere = Environment::read(&file, &config, |name| {
+        (name == "OPENCLAW_STATE_DIR").then(|| "/nowhere".into())
+    });
+    assert_eq!(elsewhere.get("A"), Some("config"));
+}
