@@ -113,7 +113,7 @@ pub async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
         .call(&request, args.caller.as_deref(), None::<fn(&str)>)
         .await;
     instance.unset_variables().warn_if_unresolved(&envelope);
-    let exit = Exit::from_envelope(&envelope);
+    let exit = Exit::from_envelope(&serde_json::from_str(&envelope).unwrap_or_default());
     LineWriter::default().write(envelope);
     Ok(exit)
 }

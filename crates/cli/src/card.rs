@@ -41,11 +41,11 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
     let _gateway = args.peers.embed().await?;
     let instance = library.interactive_instance(&args.peers.config()?)?;
     let caller = args.peers.caller();
-    let (text, envelope) = instance.list_targets(caller.as_deref()).await;
+    let (_, envelope) = instance.list_targets(caller.as_deref()).await;
     let missing = instance.unset_variables();
     let Some(targets) = envelope["summary"]["targets"].as_array() else {
         print_call_error(&envelope, &args.peers, missing, About::default());
-        return Ok(Exit::from_envelope(&text));
+        return Ok(Exit::from_envelope(&envelope));
     };
     let chosen = match &args.alias {
         Some(alias) => targets
@@ -65,7 +65,7 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
     if let Some(error) = target.get("last_refresh_error") {
         let failed = json!({"ok": false, "action": "list_targets", "error": error});
         print_call_error(&failed, &args.peers, missing, About::default());
-        return Ok(Exit::from_reason(error["reason"].as_str()));
+        return Ok(Exit::from_error(error));
     }
     let card = match args.json {
         true => target.to_string(),

@@ -2,6 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
+use openclaw_remote_agent::remote_agent::Reason;
 use parking_lot::Mutex;
 use serde_json::Value;
 
@@ -80,8 +81,8 @@ impl InteractiveCall<'_> {
                 Some(screen),
             )
         };
-        let exit = Exit::from_outcome(&text);
         let envelope: Value = serde_json::from_str(&text).unwrap_or_default();
+        let exit = Exit::from_outcome(&envelope);
         if let Some(screen) = &screen {
             let mut screen = screen.lock();
             outcome::write_rest(&envelope, &mut screen.answer_writer);
@@ -103,7 +104,7 @@ impl InteractiveCall<'_> {
                     );
                 };
                 print(&envelope);
-                if envelope["error"]["reason"] == "rpc_error"
+                if Reason::in_error(&envelope["error"]) == Some(Reason::RpcError)
                     && let Some(task) = task
                 {
                     let state = instance

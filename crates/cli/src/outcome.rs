@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use a2a::TaskState;
+use openclaw_remote_agent::remote_agent::Reason;
 use serde_json::Value;
 
 use super::{
@@ -115,8 +116,8 @@ pub(super) fn print_outcome(
     missing: &UnsetVariables,
     shown: &AnswerWriter,
 ) {
-    let is_stopped = envelope["error"]["reason"] == "aborted";
-    if is_stopped {
+    let reason = Reason::in_error(&envelope["error"]);
+    if reason == Some(Reason::Aborted) {
         print_stopped(envelope, context);
     } else if envelope["ok"] != true {
         let task_options = context.follow_up_options();
@@ -126,8 +127,7 @@ pub(super) fn print_outcome(
     let Some(continuation) = continuation(envelope) else {
         return;
     };
-    if envelope["error"]["reason"] == "auth_required" && continuation["task"]["can_cancel"] == true
-    {
+    if reason == Some(Reason::AuthRequired) && continuation["task"]["can_cancel"] == true {
         // The agent may have canceled the tasks of a client that it no longer accepts.
         note("the task may have ended: the agent accepts this token no longer");
         return;
@@ -190,14 +190,15 @@ pub(super) fn print_call_error(
     let message = error["message"]
         .as_str()
         .unwrap_or("the library's answer is not one of its results; this is a bug of the plugin");
-    if error["reason"] == "credential_unresolved"
+    let reason = Reason::in_error(error);
+    if reason == Some(Reason::CredentialUnresolved)
         && let Some(unset) = missing.named_in(message).next()
     {
         return print_error(&peers.unset_sentence(unset));
     }
     let details = &error["details"];
-    let invalid = match error["reason"].as_str() {
-        Some("invalid_request") => hints::invalid_arguments(details, about.alias),
+    let invalid = match reason {
+        Some(Reason::InvalidRequest) => hints::invalid_arguments(details, about.alias),
         _ => None,
     };
     print_error(&invalid.unwrap_or_else(|| text::line(message)));

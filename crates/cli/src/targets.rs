@@ -1,5 +1,6 @@
 //! `remote-agent targets`: lists the known agents.
 
+use openclaw_remote_agent::remote_agent::Reason;
 use serde_json::Value;
 
 use super::{
@@ -50,7 +51,7 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
     let targets = envelope["summary"]["targets"].as_array().map(Vec::as_slice);
     let exit = match targets {
         Some(targets) => Exit::from_targets(targets),
-        None => Exit::from_envelope(&text),
+        None => Exit::from_envelope(&envelope),
     };
     let lines = LineWriter::default();
     let missing = instance.unset_variables();
@@ -245,8 +246,7 @@ fn card_problem(
         other => other.to_owned(),
     };
     let message = part(&error["message"]);
-    let reason = part(&error["reason"]);
-    if reason == "credential_unresolved"
+    if Reason::in_error(error) == Some(Reason::CredentialUnresolved)
         && let Some(unset) = missing.named_in(&message).next()
     {
         return Some(paragraphs(&[format!(
@@ -254,8 +254,7 @@ fn card_problem(
             peers.unset_sentence(unset)
         )]));
     }
-    let hint = hints::target_hint(&reason, Some(&alias), peers, is_local(target));
-    let hint = hint.unwrap_or_else(|| part(&error["details"]["hint"]));
+    let hint = hints::agent_hint(error, &alias, peers, is_local(target));
     Some(paragraphs(&[
         format!("{alias}: {message}"),
         format!("what to do: {hint}"),

@@ -8,6 +8,7 @@ use std::{
 };
 
 use a2a::TaskState;
+use openclaw_remote_agent::remote_agent::Reason;
 use serde_json::{Value, json};
 
 use super::{
@@ -126,11 +127,11 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
     let _gateway = args.peers.embed().await?;
     let instance = library.interactive_instance(&args.peers.config()?)?;
     let caller = json!({"agent_id": args.peers.agent(), "list_tasks": true}).to_string();
-    let (text, envelope) = instance.list_targets(Some(&caller)).await;
+    let (_, envelope) = instance.list_targets(Some(&caller)).await;
     let Some(targets) = envelope["summary"]["targets"].as_array() else {
         let missing = instance.unset_variables();
         print_call_error(&envelope, &args.peers, missing, About::default());
-        return Ok(Exit::from_envelope(&text));
+        return Ok(Exit::from_envelope(&envelope));
     };
     let is_named = |alias: &str| args.target.as_deref().is_none_or(|named| named == alias);
     let alias = |target: &Value| {
@@ -187,7 +188,7 @@ fn missing_list(target: &Value) -> Option<String> {
         .get("tasks_error")
         .or(target.get("last_refresh_error"));
     // The listing sends an agent without a list another request, and its answer is such an error.
-    match error.filter(|error| error["reason"] != "rpc_error") {
+    match error.filter(|error| Reason::in_error(error) != Some(Reason::RpcError)) {
         Some(error) => Some(format!(
             "its tasks cannot be listed: {}",
             text::line(error["message"].as_str().unwrap_or_default())
