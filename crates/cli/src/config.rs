@@ -12,9 +12,8 @@ use serde_json::{Map, Value, json};
 
 use super::{
     exit::Failure,
-    openclaw::{self, Loaded},
+    openclaw::{self, Loaded, is_secret_place, visit},
     output::note,
-    secret_places::{is_secret_place, visit},
 };
 
 /// The environment variable with the path of the configuration, used without `--config`.

@@ -9,11 +9,10 @@ use serde_json::{Value, json};
 use super::{
     config,
     exit::{Exit, Failure},
-    findings::{Findings, Severity},
     hints,
-    instance::Library,
-    library,
-    secret_places::{is_secret_place, visit},
+    instance::{self, Library},
+    openclaw::{is_secret_place, visit},
+    output::{Findings, Severity},
     target::{NAME_AN_AGENT, PeerArgs},
     text,
 };
@@ -67,19 +66,20 @@ async fn check(
     now: u64,
     findings: &mut Findings,
 ) -> Result<Exit, Failure> {
-    let library = match library::find().and_then(|path| Ok((path, Library::open(verbose)?))) {
-        Ok((path, library)) => {
-            let message = format!("{}", path.display());
-            findings.push("library", Severity::Ok, message, "");
-            library
-        }
-        Err(failure) => {
-            let repair =
-                "Build command and library from the same sources with `cargo build --release`.";
-            findings.push("library", Severity::Error, failure.message, repair);
-            return Ok(Exit::Failed);
-        }
-    };
+    let library =
+        match instance::find_library().and_then(|path| Ok((path, Library::open(verbose)?))) {
+            Ok((path, library)) => {
+                let message = format!("{}", path.display());
+                findings.push("library", Severity::Ok, message, "");
+                library
+            }
+            Err(failure) => {
+                let repair =
+                    "Build command and library from the same sources with `cargo build --release`.";
+                findings.push("library", Severity::Error, failure.message, repair);
+                return Ok(Exit::Failed);
+            }
+        };
     if !peers.is_known()? {
         let message = "no agent is configured".to_owned();
         let repair = format!("N{}.", &NAME_AN_AGENT[1..]);

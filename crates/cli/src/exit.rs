@@ -1,9 +1,10 @@
-//! Exit codes of the command.
+//! How a command ends: its exit code, its error, and the signals that stop a long-running one.
 
 use std::process::ExitCode;
 
 use openclaw_remote_agent::remote_agent::Reason;
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 /// The exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,6 +177,65 @@ impl Failure {
             exit: Exit::Usage,
         }
     }
+}
+
+/// The tokens that signals cancel.
+pub(super) struct Shutdown {
+    /// Cancelled by the first Ctrl-C or SIGTERM: stop.
+    pub(super) stop: CancellationToken,
+    /// Cancelled by the second one: end at once.
+    pub(super) force: CancellationToken,
+}
+
+/// Returns a token that Ctrl-C or SIGTERM cancels.
+///
+/// # Errors
+/// The system refuses a handler.
+pub(super) fn on_signal() -> Result<CancellationToken, Failure> {
+    Ok(on_signals()?.stop)
+}
+
+/// Returns the tokens that Ctrl-C and SIGTERM cancel.
+///
+/// The handlers are installed when this returns. A command calls this before it listens, so that no signal after its
+/// first answer ends the process without a clean stop.
+///
+/// # Errors
+/// The system refuses a handler.
+pub(super) fn on_signals() -> Result<Shutdown, Failure> {
+    let failed =
+        |error: std::io::Error| Failure::new(format!("cannot install a signal handler: {error}"));
+    let shutdown = Shutdown {
+        stop: CancellationToken::new(),
+        force: CancellationToken::new(),
+    };
+    let tokens = [shutdown.stop.clone(), shutdown.force.clone()];
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let mut interrupted = signal(SignalKind::interrupt()).map_err(failed)?;
+        let mut terminated = signal(SignalKind::terminate()).map_err(failed)?;
+        tokio::spawn(async move {
+            for token in tokens {
+                tokio::select! {
+                    _ = interrupted.recv() => {}
+                    _ = terminated.recv() => {}
+                }
+                token.cancel();
+            }
+        });
+    }
+    #[cfg(windows)]
+    {
+        let mut interrupted = tokio::signal::windows::ctrl_c().map_err(failed)?;
+        tokio::spawn(async move {
+            for token in tokens {
+                interrupted.recv().await;
+                token.cancel();
+            }
+        });
+    }
+    Ok(shutdown)
 }
 
 #[cfg(test)]

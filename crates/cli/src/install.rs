@@ -15,8 +15,7 @@ use super::{
     credentials::CredentialArgs,
     exit::{Exit, Failure},
     hints,
-    instance::Library,
-    library,
+    instance::{self, Library},
     output::note,
     package::{self, Packaged},
     target,
@@ -115,7 +114,7 @@ pub async fn install(args: &Args, verbose: bool) -> Result<Exit, Failure> {
     progress.step("packing the library");
     let scratch = tempfile::tempdir()
         .map_err(|error| Failure::new(format!("cannot create a temporary directory: {error}")))?;
-    let Packaged { tarball, .. } = package::assemble(&library::find()?, scratch.path())?;
+    let Packaged { tarball, .. } = package::assemble(&instance::find_library()?, scratch.path())?;
     progress.done("packed");
 
     progress.step("installing it into OpenClaw");

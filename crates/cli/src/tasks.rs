@@ -13,14 +13,13 @@ use serde_json::{Value, json};
 
 use super::{
     exit::{Exit, Failure},
+    follow_up::duration,
     hints::About,
     instance::Library,
-    outcome::print_call_error,
+    interactive_call::print_call_error,
     output::{LineWriter, note},
-    table::{self, Table},
     target::PeerArgs,
-    text,
-    timeout::duration,
+    text::{self, Table},
 };
 
 const EXAMPLES: &str = "\
@@ -330,7 +329,7 @@ fn show(matching: &[&Task], args: &Args, now: SystemTime) {
     ]);
     let age = |since: Option<SystemTime>| {
         let age = since.map(|since| now.duration_since(since).unwrap_or_default());
-        age.map_or_else(|| "-".to_owned(), table::age)
+        age.map_or_else(|| "-".to_owned(), text::age)
     };
     for task in shown {
         let word = text::line(task.last_word.as_deref().unwrap_or_default());

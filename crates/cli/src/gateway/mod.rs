@@ -4,29 +4,19 @@ mod agent;
 mod agents;
 mod backend;
 mod create;
-mod doctor;
 pub(super) mod embedded;
 mod gateway_args;
 mod messages;
-#[cfg(feature = "conformance")]
-mod profile;
 mod run;
-pub(super) mod scripted;
-mod session_export;
 mod sessions;
 mod status;
-mod tally;
 mod validate;
-mod vote;
-mod watch;
-mod workspaces;
 
 use clap::Subcommand;
 
 use super::exit::{Exit, Failure};
-
 pub(crate) use gateway_args::trust;
-pub use tally::table as tally_table;
+pub use validate::tally_table;
 
 const EXAMPLES: &str = "\
 Examples, each in a separate terminal:
@@ -59,15 +49,15 @@ enum Command {
     Agents(agents::Args),
     Sessions(sessions::Args),
     Status(status::Args),
-    Watch(watch::Args),
+    Watch(messages::WatchArgs),
     Send(messages::SendArgs),
     Request(messages::RequestArgs),
     Broadcast(messages::BroadcastArgs),
-    Vote(vote::Args),
-    Workspaces(workspaces::Args),
-    Doctor(doctor::Args),
+    Vote(messages::VoteArgs),
+    Workspaces(sessions::WorkspacesArgs),
+    Doctor(status::DoctorArgs),
     Validate(validate::Args),
-    Tally(tally::Args),
+    Tally(validate::TallyArgs),
 }
 
 /// Runs the subcommand.
@@ -81,14 +71,14 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
         Some(Command::Agents(args)) => agents::run(args).await,
         Some(Command::Sessions(args)) => sessions::run(args).await,
         Some(Command::Status(args)) => status::run(args).await,
-        Some(Command::Watch(args)) => watch::run(args).await,
+        Some(Command::Watch(args)) => messages::watch(args).await,
         Some(Command::Send(args)) => messages::send(args).await,
         Some(Command::Request(args)) => messages::request(args).await,
         Some(Command::Broadcast(args)) => messages::broadcast(args).await,
-        Some(Command::Vote(args)) => vote::run(args).await,
-        Some(Command::Workspaces(args)) => workspaces::run(args).await,
-        Some(Command::Doctor(args)) => doctor::run(args).await,
+        Some(Command::Vote(args)) => messages::vote(args).await,
+        Some(Command::Workspaces(args)) => sessions::workspaces(args).await,
+        Some(Command::Doctor(args)) => status::doctor(args).await,
         Some(Command::Validate(args)) => validate::run(&args).await,
-        Some(Command::Tally(args)) => Ok(tally::run(&args)),
+        Some(Command::Tally(args)) => Ok(validate::tally(&args)),
     }
 }

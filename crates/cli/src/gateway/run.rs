@@ -2,20 +2,12 @@
 
 use std::sync::Arc;
 
-use clap::ValueEnum;
-use serde_json::json;
-
-use super::backend::{self, OpenedBackend};
-use super::gateway_args::FileArgs;
-use crate::{
-    exit::{Exit, Failure},
-    log::{self, LogArgs, LogFormat},
-    output::{LineWriter, note},
-    shutdown, text,
+use base::{
+    environment::SystemEnvironment,
+    files::Fsync,
+    log::{Level, Log},
 };
-use base::environment::SystemEnvironment;
-use base::files::Fsync;
-use base::log::{Level, Log};
+use clap::ValueEnum;
 use gateway_agent::Supervisor;
 use gateway_server::{
     Server, StartError,
@@ -23,6 +15,17 @@ use gateway_server::{
     sessions::SessionError,
 };
 use openclaw_server::tracing_log::TracingLog;
+use serde_json::json;
+
+use super::{
+    backend::{self, OpenedBackend},
+    gateway_args::FileArgs,
+};
+use crate::{
+    exit::{self, Exit, Failure},
+    output::{self, LineWriter, LogArgs, LogFormat, note},
+    text,
+};
 
 /// The profile name of the reference gateway with `strict` enabled.
 const STRICT: &str = "strict";
@@ -96,8 +99,9 @@ pub(super) async fn run(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
     match args.profile.as_deref() {
         #[cfg(feature = "conformance")]
         Some(name) if name != STRICT => {
-            let shutdown = shutdown::on_signal()?;
-            let gateway = super::profile::start(name, args.port.unwrap_or(PORT)).await?;
+            let shutdown = exit::on_signal()?;
+            let gateway =
+                crate::gateway::embedded::start_profile(name, args.port.unwrap_or(PORT)).await?;
             let what = format!("profile {name}");
             listening(&gateway.url(), &what, args.json, &lines);
             shutdown.cancelled().await;
@@ -130,12 +134,12 @@ async fn run_gateway(
     let log: Arc<dyn Log> = match args.log.log {
         LogFormat::Human => Arc::new(StandardError { verbose }),
         LogFormat::Json => {
-            log::install(LogFormat::Json, verbose);
+            output::install_log(LogFormat::Json, verbose);
             Arc::new(TracingLog)
         }
     };
     let configured = config.agents.clone();
-    let shutdown = shutdown::on_signal()?;
+    let shutdown = exit::on_signal()?;
     let server = Server::bind(config, Arc::new(SystemEnvironment), Arc::clone(&log)).await;
     let server = server.map_err(|error| Failure {
         exit: match error {

@@ -2,17 +2,15 @@
 
 use std::io::ErrorKind;
 
+use a2a_server::service::Closed;
+use openclaw_server::assembly::{Server, StartError};
 use serde_json::json;
 
 use super::flags::ServeArgs;
 use crate::{
-    exit::{Exit, Failure},
-    log::{self, LogArgs},
-    output::{LineWriter, note},
-    shutdown::{self, Shutdown},
+    exit::{self, Exit, Failure, Shutdown},
+    output::{self, LineWriter, LogArgs, note},
 };
-use a2a_server::service::Closed;
-use openclaw_server::assembly::{Server, StartError};
 
 /// The options of `serve`.
 #[derive(Debug, clap::Args)]
@@ -33,7 +31,7 @@ pub(super) struct RunArgs {
 /// # Errors
 /// The configuration is invalid, the port is taken, or the task store is unusable.
 pub(super) async fn run(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
-    log::install(args.log.log, verbose);
+    output::install_log(args.log.log, verbose);
     let config = args.serve.read()?;
     let ignored_flags = args.serve.ignored_flags(config.executor);
     if !ignored_flags.is_empty() {
@@ -42,7 +40,7 @@ pub(super) async fn run(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
             ignored_flags.join(", ")
         ));
     }
-    let Shutdown { stop, force } = shutdown::on_signals()?;
+    let Shutdown { stop, force } = exit::on_signals()?;
     let server = Server::bind(config).await.map_err(failure)?;
     let lines = LineWriter::default();
     print_started(&server, args.json, &lines);
