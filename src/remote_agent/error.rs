@@ -3,6 +3,7 @@
 mod tool_error;
 
 use collective::ErrorCode;
+use egress::NetFault;
 use peer::PeerErrorKind as Kind;
 use peer::{Delivered, PeerErrorKind};
 use serde::{Deserialize, Serialize};
@@ -192,19 +193,19 @@ reasons! {
     MessageReturned = "message_returned", TaskRequired, HandlerError, false,
         "The answer is in details.message_text, and sending again would repeat the work. For a message that needs no task, leave out task_requirement.";
     /// The host's name does not resolve.
-    Dns of Kind::Dns = "dns", Peer, HandlerError, true,
+    Dns of Kind::Net(NetFault::Dns) = "dns", Peer, HandlerError, true,
         "Check the host name in the target's configuration."
         gateway "Check that the gateway runs and gateway.url is its address, then call again.";
     /// No connection could be made.
-    Unreachable of Kind::Unreachable = "unreachable", Peer, HandlerError, true,
+    Unreachable of Kind::Net(NetFault::Unreachable) = "unreachable", Peer, HandlerError, true,
         "Check that the agent, or the proxy that the message names, is running and its address is right, then call again."
         gateway "Check that the gateway runs and gateway.url is its address, then call again.";
     /// The TLS handshake failed.
-    Tls of Kind::Tls = "tls", Peer, HandlerError, false,
+    Tls of Kind::Net(NetFault::Tls) = "tls", Peer, HandlerError, false,
         "Check the agent's certificate and that its address begins with the right scheme."
         gateway "Ask the operator to check the gateway's certificate and gateway.url.";
     /// Policy does not allow a connection to that address.
-    AddressRefused of Kind::AddressRefused = "address_refused", Peer, HandlerError, false,
+    AddressRefused of Kind::Net(NetFault::AddressRefused) = "address_refused", Peer, HandlerError, false,
         "An operator can allow it for a target with allowPrivateNetwork, or for target_url with policy.allowPrivateTargetUrls."
         gateway "The gateway must be on this machine; an operator can let it be elsewhere with gateway.allowRemote and an address with wss.";
     /// The peer sent a redirect to another origin, or one that does not keep method and body.
@@ -221,25 +222,25 @@ reasons! {
         "Ask the operator to check the credential in targets[].auth for this target: the agent requires one, or another one."
         gateway "Ask the operator to set gateway.token to the gateway's shared token.";
     /// The authorization server of the target's credential issued no access token.
-    TokenUnavailable of Kind::TokenUnavailable = "token_unavailable", Peer, HandlerError, false,
+    TokenUnavailable of Kind::Net(NetFault::TokenUnavailable) = "token_unavailable", Peer, HandlerError, false,
         "If the server named in the message was unreachable, call again later; else ask the operator to correct targets[].auth."
         repeats true;
     /// The proxy requires credentials, or others.
-    ProxyAuthRequired of Kind::ProxyAuthRequired = "proxy_auth_required", Peer, HandlerError, false,
+    ProxyAuthRequired of Kind::Net(NetFault::ProxyAuth) = "proxy_auth_required", Peer, HandlerError, false,
         "Ask the operator to put the user name and password of the proxy into its URL, or the agent's host into NO_PROXY.";
     /// The peer answered with an error of its own.
     RpcError of Kind::Rpc = "rpc_error", Peer, HandlerError, false,
         "Read the agent's error in the message and change the request accordingly.";
     /// The peer's answer has the wrong shape.
-    InvalidResponse of Kind::InvalidResponse = "invalid_response", Peer, HandlerError, false,
+    InvalidResponse of Kind::InvalidResponse | Kind::Net(NetFault::Protocol) = "invalid_response", Peer, HandlerError, false,
         "Check the address that the message names. If it is right, the agent violates the protocol: report it to the agent's operator."
         gateway "Ask the operator to check gateway.url: another program than a gateway may answer there.";
     /// The peer's answer exceeds the size limit.
-    TooLarge of Kind::TooLarge = "too_large", Peer, HandlerError, false,
+    TooLarge of Kind::Net(NetFault::TooLarge) = "too_large", Peer, HandlerError, false,
         "Ask for less (history_length), or ask the operator to raise limits."
         repeats true;
     /// One event of a stream exceeds the size limit.
-    EventTooLarge of Kind::EventTooLarge = "event_too_large", Peer, HandlerError, false,
+    EventTooLarge of Kind::Net(NetFault::EventTooLarge) = "event_too_large", Peer, HandlerError, false,
         "Call status for the current state of the task, or ask the operator to raise limits.eventBytes.";
     /// The task exceeds the limit of artifacts.
     TooManyArtifacts = "too_many_artifacts", Peer, HandlerError, false,
@@ -253,7 +254,7 @@ reasons! {
     Busy = "busy", Peer, HandlerError, true,
         "Nothing was sent. Call again, later or with a larger timeout_ms.";
     /// The connection broke before the answer was complete.
-    ConnectionCut of Kind::Cut = "connection_cut", Peer, HandlerError, true,
+    ConnectionCut of Kind::Net(NetFault::Cut) = "connection_cut", Peer, HandlerError, true,
         "Call again.";
     /// A stream broke before the task ended, and the peer does not continue it.
     StreamCut = "stream_cut", Peer, HandlerError, true,

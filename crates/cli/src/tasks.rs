@@ -8,6 +8,7 @@ use std::{
 };
 
 use a2a::TaskState;
+use base::text::first_chars;
 use openclaw_remote_agent::remote_agent::Reason;
 use serde_json::{Value, json};
 
@@ -340,7 +341,7 @@ fn show(matching: &[&Task], args: &Args, now: SystemTime) {
             age(task.began),
             age(task.changed),
             if task.notifies { "yes" } else { "-" }.to_owned(),
-            word.chars().take(MAX_TEXT_CHARS).collect(),
+            first_chars(&word, MAX_TEXT_CHARS).to_owned(),
         ]);
     }
     lines.write(table.render());

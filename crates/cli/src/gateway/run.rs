@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use base::text::first_chars;
 use base::{
     environment::SystemEnvironment,
     files::Fsync,
@@ -218,7 +219,7 @@ impl Log for StandardError {
         if self.enabled(level) {
             // A log line may contain text of commands, models and peers.
             let line = text::line(line);
-            let line: String = line.chars().take(MAX_LINE_CHARS).collect();
+            let line = first_chars(&line, MAX_LINE_CHARS);
             note(format_args!("{}: {line}", level.as_str()));
         }
     }

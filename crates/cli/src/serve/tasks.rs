@@ -10,6 +10,7 @@ use std::{
 };
 
 use a2a_server::store::sqlite;
+use base::text::first_chars;
 use clap::Subcommand;
 use openclaw_server::config::TaskStoreKind;
 use serde_json::Value;
@@ -201,7 +202,7 @@ fn show(matching: &TaskList, json: bool) {
         let field = |key: &str| crate::text::line(task[key].as_str().unwrap_or("-"));
         let changed = task["changedMs"].as_u64().map(Duration::from_millis);
         let age = changed.map(|since| now.duration_since(UNIX_EPOCH + since).unwrap_or_default());
-        let excerpt: String = field("asked").chars().take(48).collect();
+        let excerpt = first_chars(&field("asked"), 48).to_owned();
         table.add_row([
             field("id"),
             field("state"),
