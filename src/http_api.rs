@@ -147,7 +147,7 @@ impl ApiError {
             return None;
         }
         let error = &envelope["error"];
-        let Some(reason) = error["reason"].as_str().and_then(Reason::from_name) else {
+        let Some(reason) = Reason::in_error(error) else {
             return Some(Self::new(
                 ApiCode::HandlerError,
                 Reason::InternalFault.meaning(),
@@ -394,9 +394,8 @@ impl ApiResponse {
             };
         }
         if let Some(error) = ApiError::of_envelope(&envelope) {
-            let reason = envelope["error"]["reason"].as_str();
             return Self {
-                reason: reason.and_then(Reason::from_name).map(Reason::as_str),
+                reason: Reason::in_error(&envelope["error"]).map(Reason::as_str),
                 retryable: envelope["error"]["retryable"].as_bool(),
                 ..Self::from(&error)
             };

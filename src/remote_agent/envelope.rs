@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use a2a::Artifact;
 
 use super::artifacts::ArtifactPage;
-use super::error::ToolError;
+use super::error::{Reason, ToolError};
 use super::request::Continuation;
 
 const OPERATION: &str = "remote_agent";
@@ -100,7 +100,7 @@ struct Failure<'a> {
 #[derive(Serialize)]
 struct ErrorFields {
     code: &'static str,
-    reason: &'static str,
+    reason: Reason,
     retryable: bool,
     message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -120,7 +120,7 @@ impl From<ToolError> for ErrorFields {
             .or_insert_with(|| error.reason.hint().into());
         Self {
             code: error.reason.code().as_str(),
-            reason: error.reason.as_str(),
+            reason: error.reason,
             retryable: error.retryable,
             message: error.message,
             path,

@@ -3,7 +3,11 @@
 mod tool_error;
 
 use collective::ErrorCode;
-use peer::PeerErrorKind;
+use egress::NetFault;
+use peer::PeerErrorKind as Kind;
+use peer::{Delivered, PeerErrorKind};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 pub use tool_error::ToolError;
 
@@ -98,28 +102,60 @@ impl ApiCode {
     }
 }
 
+/// What the table has about a reason.
+struct Row {
+    name: &'static str,
+    code: Code,
+    api_code: ApiCode,
+    retryable: bool,
+    hint: &'static str,
+    gateway_hint: Option<&'static str>,
+    repeats: bool,
+    meaning: &'static str,
+}
+
 macro_rules! reasons {
-    ($($(#[doc = $meaning:literal])+ $reason:ident = $name:literal, $code:ident, $api_code:ident, $retryable:literal, $hint:literal;)+) => {
+    ($($(#[doc = $meaning:literal])+ $reason:ident $(of $kinds:pat)? = $name:literal, $code:ident, $api_code:ident, $retryable:literal,
+        $hint:literal $(gateway $gateway_hint:literal)? $(repeats $repeats:literal)?;)+) => {
         /// The reason of a failure (`error.reason`): finer than [`Code`], and as closed.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum Reason {
-            $($(#[doc = $meaning])+ $reason,)+
+            $($(#[doc = $meaning])+ #[serde(rename = $name)] $reason,)+
         }
 
         impl Reason {
             /// All reasons, in the order of the table.
             pub const ALL: &'static [Self] = &[$(Self::$reason),+];
 
-            fn row(self) -> (&'static str, Code, ApiCode, bool, &'static str, &'static str) {
+            fn row(self) -> Row {
                 match self {
-                    $(Self::$reason => ($name, Code::$code, ApiCode::$api_code, $retryable, $hint, concat!($($meaning),+)),)+
+                    $(Self::$reason => Row {
+                        name: $name,
+                        code: Code::$code,
+                        api_code: ApiCode::$api_code,
+                        retryable: $retryable,
+                        hint: $hint,
+                        gateway_hint: None$(.or(Some($gateway_hint)))?,
+                        repeats: $retryable $(|| $repeats)?,
+                        meaning: concat!($($meaning),+),
+                    },)+
+                }
+            }
+        }
+
+        impl From<PeerErrorKind> for Reason {
+            fn from(kind: PeerErrorKind) -> Self {
+                match kind {
+                    $($($kinds => Self::$reason,)?)+
                 }
             }
         }
     };
 }
 
-// Reason = `error.reason`, code, code of the HTTP API, whether a later call may succeed, hint.
+// Reason, `of` the errors of a peer that it stands for = `error.reason`, code, code of the HTTP API, whether a later call may
+// succeed, hint; `gateway` precedes the hint for the local gateway, whose settings differ from a target's, and `repeats true` marks
+// a hint that would lead to sending the message again.
 reasons! {
     /// The request is invalid.
     InvalidRequest = "invalid_request", Validation, InvalidInput, false,
@@ -135,7 +171,8 @@ reasons! {
         "Call list_targets and use one of its target_alias values.";
     /// The target is restricted to some of the host's agents, and the caller is not one of them.
     AgentNotAllowed = "agent_not_allowed", TargetResolution, UnknownApp, false,
-        "Call list_targets and use one of the targets it shows; an operator can add this agent to targets[].allowedAgents.";
+        "Call list_targets and use one of the targets it shows; an operator can add this agent to targets[].allowedAgents."
+        gateway "Call list_targets and use one of the targets it shows; an operator can add this agent to gateway.allowedAgents.";
     /// The chain of delegations has reached the limit of the policy.
     DelegationTooDeep = "delegation_too_deep", TargetResolution, HandlerError, false,
         "Do this work yourself, or answer with what you have; do not delegate it further.";
@@ -144,7 +181,8 @@ reasons! {
         "Name the target with target_alias.";
     /// The target's credential is a reference that the host has not resolved.
     CredentialUnresolved = "credential_unresolved", TargetResolution, NoActiveVersion, false,
-        "Ask the operator to set the secret, and use the tool through a running gateway.";
+        "Ask the operator to set the secret, and use the tool through a running gateway."
+        gateway "Ask the operator to set the secret of gateway.token, and use the tool through a running gateway.";
     /// The store never issued the handle, or evicted it.
     UnknownHandle = "unknown_handle", UnknownTaskHandle, InvalidInput, false,
         "Pass target_alias and task_id instead, or the persisted continuation of the same result.";
@@ -155,55 +193,68 @@ reasons! {
     MessageReturned = "message_returned", TaskRequired, HandlerError, false,
         "The answer is in details.message_text, and sending again would repeat the work. For a message that needs no task, leave out task_requirement.";
     /// The host's name does not resolve.
-    Dns = "dns", Peer, HandlerError, true,
-        "Check the host name in the target's configuration.";
+    Dns of Kind::Net(NetFault::Dns) = "dns", Peer, HandlerError, true,
+        "Check the host name in the target's configuration."
+        gateway "Check that the gateway runs and gateway.url is its address, then call again.";
     /// No connection could be made.
-    Unreachable = "unreachable", Peer, HandlerError, true,
-        "Check that the agent, or the proxy that the message names, is running and its address is right, then call again.";
+    Unreachable of Kind::Net(NetFault::Unreachable) = "unreachable", Peer, HandlerError, true,
+        "Check that the agent, or the proxy that the message names, is running and its address is right, then call again."
+        gateway "Check that the gateway runs and gateway.url is its address, then call again.";
     /// The TLS handshake failed.
-    Tls = "tls", Peer, HandlerError, false,
-        "Check the agent's certificate and that its address begins with the right scheme.";
+    Tls of Kind::Net(NetFault::Tls) = "tls", Peer, HandlerError, false,
+        "Check the agent's certificate and that its address begins with the right scheme."
+        gateway "Ask the operator to check the gateway's certificate and gateway.url.";
     /// Policy does not allow a connection to that address.
-    AddressRefused = "address_refused", Peer, HandlerError, false,
-        "An operator can allow it for a target with allowPrivateNetwork, or for target_url with policy.allowPrivateTargetUrls.";
+    AddressRefused of Kind::Net(NetFault::AddressRefused) = "address_refused", Peer, HandlerError, false,
+        "An operator can allow it for a target with allowPrivateNetwork, or for target_url with policy.allowPrivateTargetUrls."
+        gateway "The gateway must be on this machine; an operator can let it be elsewhere with gateway.allowRemote and an address with wss.";
     /// The peer sent a redirect to another origin, or one that does not keep method and body.
-    RedirectRefused = "redirect_refused", Peer, HandlerError, false,
-        "Ask the operator to configure the address that the message names, as the target's baseUrl or endpoint.";
+    RedirectRefused of Kind::RedirectRefused = "redirect_refused", Peer, HandlerError, false,
+        "Ask the operator to configure the address that the message names, as the target's baseUrl or endpoint."
+        gateway "Ask the operator to check gateway.url: another program than a gateway may answer there.";
     /// The peer answered with an HTTP status other than success.
-    HttpStatus = "http_status", Peer, HandlerError, false,
-        "Read the status in details.http_status; 429 and 5xx may pass, others need a change.";
+    HttpStatus of Kind::HttpStatus = "http_status", Peer, HandlerError, false,
+        "Read the status in details.http_status; 429 and 5xx may pass, others need a change."
+        gateway "Ask the operator to check gateway.url: another program than a gateway may answer there."
+        repeats true;
     /// The peer requires a credential, or another one.
-    AuthRequired = "auth_required", Peer, HandlerError, false,
-        "Ask the operator to check the credential in targets[].auth for this target: the agent requires one, or another one.";
+    AuthRequired of Kind::AuthRequired | Kind::Gateway(ErrorCode::AuthRequired) = "auth_required", Peer, HandlerError, false,
+        "Ask the operator to check the credential in targets[].auth for this target: the agent requires one, or another one."
+        gateway "Ask the operator to set gateway.token to the gateway's shared token.";
     /// The authorization server of the target's credential issued no access token.
-    TokenUnavailable = "token_unavailable", Peer, HandlerError, false,
-        "If the server named in the message was unreachable, call again later; else ask the operator to correct targets[].auth.";
+    TokenUnavailable of Kind::Net(NetFault::TokenUnavailable) = "token_unavailable", Peer, HandlerError, false,
+        "If the server named in the message was unreachable, call again later; else ask the operator to correct targets[].auth."
+        repeats true;
     /// The proxy requires credentials, or others.
-    ProxyAuthRequired = "proxy_auth_required", Peer, HandlerError, false,
+    ProxyAuthRequired of Kind::Net(NetFault::ProxyAuth) = "proxy_auth_required", Peer, HandlerError, false,
         "Ask the operator to put the user name and password of the proxy into its URL, or the agent's host into NO_PROXY.";
     /// The peer answered with an error of its own.
-    RpcError = "rpc_error", Peer, HandlerError, false,
+    RpcError of Kind::Rpc = "rpc_error", Peer, HandlerError, false,
         "Read the agent's error in the message and change the request accordingly.";
     /// The peer's answer has the wrong shape.
-    InvalidResponse = "invalid_response", Peer, HandlerError, false,
-        "Check the address that the message names. If it is right, the agent violates the protocol: report it to the agent's operator.";
+    InvalidResponse of Kind::InvalidResponse | Kind::Net(NetFault::Protocol) = "invalid_response", Peer, HandlerError, false,
+        "Check the address that the message names. If it is right, the agent violates the protocol: report it to the agent's operator."
+        gateway "Ask the operator to check gateway.url: another program than a gateway may answer there.";
     /// The peer's answer exceeds the size limit.
-    TooLarge = "too_large", Peer, HandlerError, false,
-        "Ask for less (history_length), or ask the operator to raise limits.";
+    TooLarge of Kind::Net(NetFault::TooLarge) = "too_large", Peer, HandlerError, false,
+        "Ask for less (history_length), or ask the operator to raise limits."
+        repeats true;
     /// One event of a stream exceeds the size limit.
-    EventTooLarge = "event_too_large", Peer, HandlerError, false,
+    EventTooLarge of Kind::Net(NetFault::EventTooLarge) = "event_too_large", Peer, HandlerError, false,
         "Call status for the current state of the task, or ask the operator to raise limits.eventBytes.";
     /// The task exceeds the limit of artifacts.
     TooManyArtifacts = "too_many_artifacts", Peer, HandlerError, false,
-        "Ask the agent for fewer artifacts, or the operator to raise limits.artifacts.";
+        "Ask the agent for fewer artifacts, or the operator to raise limits.artifacts."
+        repeats true;
     /// The artifacts of one stream together exceed the size limit.
     ArtifactsTooLarge = "artifacts_too_large", Peer, HandlerError, false,
-        "Ask the agent for less, or the operator to raise limits.responseBytes.";
+        "Ask the agent for less, or the operator to raise limits.responseBytes."
+        repeats true;
     /// Too many calls were running, and none ended in time.
     Busy = "busy", Peer, HandlerError, true,
         "Nothing was sent. Call again, later or with a larger timeout_ms.";
     /// The connection broke before the answer was complete.
-    ConnectionCut = "connection_cut", Peer, HandlerError, true,
+    ConnectionCut of Kind::Net(NetFault::Cut) = "connection_cut", Peer, HandlerError, true,
         "Call again.";
     /// A stream broke before the task ended, and the peer does not continue it.
     StreamCut = "stream_cut", Peer, HandlerError, true,
@@ -215,91 +266,97 @@ reasons! {
     Aborted = "aborted", Peer, HandlerError, true,
         "The caller cancelled the call; the task continues.";
     /// The peer offers no supported transport, or the requested one is not supported.
-    UnsupportedTransport = "unsupported_transport", Peer, NoActiveVersion, false,
+    UnsupportedTransport of Kind::UnsupportedTransport = "unsupported_transport", Peer, NoActiveVersion, false,
         "Use JSONRPC or HTTP+JSON.";
     /// The peer offers no supported version of the protocol.
-    UnsupportedVersion = "unsupported_version", Peer, NoActiveVersion, false,
+    UnsupportedVersion of Kind::UnsupportedVersion = "unsupported_version", Peer, NoActiveVersion, false,
         "Ask the agent's operator for an interface of A2A 1.0 or 0.3.";
     /// The peer requires an extension that the plugin does not have.
-    ExtensionRequired = "extension_required", Peer, NoActiveVersion, false,
+    ExtensionRequired of Kind::ExtensionRequired = "extension_required", Peer, NoActiveVersion, false,
         "Use another agent: this one requires the extension that the message names.";
     /// The target has no usable agent card.
-    CardUnavailable = "card_unavailable", Peer, NoActiveVersion, true,
-        "Check the target's address and card path; the message names each place that was tried.";
+    CardUnavailable of Kind::CardUnavailable = "card_unavailable", Peer, NoActiveVersion, true,
+        "Check the target's address and card path; the message names each place that was tried."
+        gateway "Call list_targets to see which agents the gateway has, and what is wrong with it.";
     /// The target's agent card cannot be read.
-    CardMalformed = "card_malformed", Peer, InvalidManifest, false,
+    CardMalformed of Kind::CardMalformed = "card_malformed", Peer, InvalidManifest, false,
         "Report it to the agent's operator; the message names the place and the fault.";
     /// The agent card must be signed, and has no valid signature.
-    CardSignature = "card_signature", Peer, InvalidManifest, false,
+    CardSignature of Kind::CardSignature = "card_signature", Peer, InvalidManifest, false,
         "Do not call this agent: it may be an impostor. The message names the error of each signature.";
     /// The transport cannot carry a value of the request.
-    Unaddressable = "unaddressable", Peer, InvalidInput, false,
-        "Use another transport for this target, or change what the message names.";
+    Unaddressable of Kind::Unaddressable = "unaddressable", Peer, InvalidInput, false,
+        "Use another transport for this target, or change what the message names."
+        gateway "Leave out the field that the message names: a local gateway cannot carry it.";
     /// The local gateway has no agent of that name.
-    AgentNotFound = "agent_not_found", TargetResolution, UnknownApp, false,
+    AgentNotFound of Kind::Gateway(ErrorCode::AgentNotFound) = "agent_not_found", TargetResolution, UnknownApp, false,
         "Call list_targets and use one of the gateway's agents it shows.";
     /// The local gateway knows the agent, but it is not connected.
-    AgentOffline = "agent_offline", Peer, NoActiveVersion, false,
+    AgentOffline of Kind::Gateway(ErrorCode::AgentOffline) = "agent_offline", Peer, NoActiveVersion, false,
         "Start the agent, or use another one that list_targets shows as online.";
     /// The agent or the local gateway is overloaded.
-    AgentBusy = "agent_busy", Peer, HandlerError, true,
-        "The gateway did not process the message. Call again later.";
+    AgentBusy of Kind::Gateway(ErrorCode::AgentBusy) = "agent_busy", Peer, HandlerError, true,
+        "The gateway did not process the message. Call again later."
+        repeats true;
     /// The agent failed.
-    AgentError = "agent_error", Peer, HandlerError, false,
+    AgentError of Kind::Gateway(ErrorCode::AgentError) = "agent_error", Peer, HandlerError, false,
         "Read the agent's error in the message and change the request accordingly.";
     /// The local gateway refused the connection.
-    ConnectionRefused = "connection_refused", Peer, HandlerError, true,
+    ConnectionRefused of Kind::Gateway(ErrorCode::ConnectionRefused) = "connection_refused", Peer, HandlerError, true,
         "Check that the gateway runs at the address that the message names, then call again.";
     /// The local gateway did not answer in time.
-    ConnectionTimeout = "connection_timeout", Peer, HandlerError, true,
+    ConnectionTimeout of Kind::Gateway(ErrorCode::ConnectionTimeout) = "connection_timeout", Peer, HandlerError, true,
         "Check that a gateway answers at the address that the message names, then call again.";
     /// The connection to the local gateway broke.
-    ConnectionReset = "connection_reset", Peer, HandlerError, true,
+    ConnectionReset of Kind::Gateway(ErrorCode::ConnectionReset) = "connection_reset", Peer, HandlerError, true,
         "Call again; the plugin reconnects.";
     /// The local gateway violates its protocol, or speaks another one.
-    ProtocolError = "protocol_error", Peer, HandlerError, false,
+    ProtocolError of Kind::Gateway(ErrorCode::ProtocolError) = "protocol_error", Peer, HandlerError, false,
         "Ask the operator to check gateway.url and gateway.dialect; the message names what the gateway sent.";
     /// The local gateway could not parse a message as JSON.
-    InvalidJson = "invalid_json", Peer, HandlerError, false,
+    InvalidJson of Kind::Gateway(ErrorCode::InvalidJson) = "invalid_json", Peer, HandlerError, false,
         "Tell the gateway's operator: the message was JSON.";
     /// The local gateway requires a field that a message lacks.
-    MissingField = "missing_field", Peer, HandlerError, false,
+    MissingField of Kind::Gateway(ErrorCode::MissingField) = "missing_field", Peer, HandlerError, false,
         "Read in the message which field the gateway requires, and put it into metadata if it belongs there.";
     /// The local gateway refused the type of a field.
-    InvalidType = "invalid_type", Peer, HandlerError, false,
+    InvalidType of Kind::Gateway(ErrorCode::InvalidType) = "invalid_type", Peer, HandlerError, false,
         "Read in the message which field the gateway means, and correct it.";
     /// The local gateway does not know a message type.
-    UnknownType = "unknown_type", Peer, HandlerError, false,
+    UnknownType of Kind::Gateway(ErrorCode::UnknownType) = "unknown_type", Peer, HandlerError, false,
         "This gateway does not support the operation; use another target.";
     /// The local gateway refused the content of a message.
-    InvalidContent = "invalid_content", Peer, HandlerError, false,
+    InvalidContent of Kind::Gateway(ErrorCode::InvalidContent) = "invalid_content", Peer, HandlerError, false,
         "Read in the message what the gateway refuses, and correct the request.";
     /// The local gateway has no session of that id.
-    SessionNotFound = "session_not_found", Peer, HandlerError, false,
-        "Send without context_id to begin a new session.";
+    SessionNotFound of Kind::Gateway(ErrorCode::SessionNotFound) = "session_not_found", Peer, HandlerError, false,
+        "Send without context_id to begin a new session."
+        repeats true;
     /// The session at the local gateway has ended.
-    SessionExpired = "session_expired", Peer, HandlerError, false,
-        "Send without context_id to begin a new session.";
+    SessionExpired of Kind::Gateway(ErrorCode::SessionExpired) = "session_expired", Peer, HandlerError, false,
+        "Send without context_id to begin a new session."
+        repeats true;
     /// Another process holds the session at the local gateway.
-    SessionLocked = "session_locked", Peer, HandlerError, true,
+    SessionLocked of Kind::Gateway(ErrorCode::SessionLocked) = "session_locked", Peer, HandlerError, true,
         "The gateway did not process the message. Call again when the other process has released the session.";
     /// The local gateway cannot read its stored session.
-    SessionCorrupt = "session_corrupt", Peer, HandlerError, false,
-        "Ask the operator to look at the session's file; send without context_id to begin a new session.";
+    SessionCorrupt of Kind::Gateway(ErrorCode::SessionCorrupt) = "session_corrupt", Peer, HandlerError, false,
+        "Ask the operator to look at the session's file; send without context_id to begin a new session."
+        repeats true;
     /// The local gateway rejected the credential.
-    AuthFailed = "auth_failed", Peer, HandlerError, false,
+    AuthFailed of Kind::Gateway(ErrorCode::AuthFailed) = "auth_failed", Peer, HandlerError, false,
         "Ask the operator to check gateway.token.";
     /// The credential for the local gateway has expired.
-    TokenExpired = "token_expired", Peer, HandlerError, false,
+    TokenExpired of Kind::Gateway(ErrorCode::TokenExpired) = "token_expired", Peer, HandlerError, false,
         "Ask the operator to renew gateway.token.";
     /// The credential for the local gateway lacks a permission.
-    PermissionDenied = "permission_denied", Peer, HandlerError, false,
+    PermissionDenied of Kind::Gateway(ErrorCode::PermissionDenied) = "permission_denied", Peer, HandlerError, false,
         "Use another agent, or ask the operator for the permission that the message names.";
     /// The local gateway does not know the task any more.
-    TaskForgotten = "task_forgotten", Peer, HandlerError, false,
+    TaskForgotten of Kind::TaskForgotten = "task_forgotten", Peer, HandlerError, false,
         "The gateway keeps no tasks across restarts. Send again if the work is still wanted.";
     /// The call would reach the session that it comes from.
-    OwnSession = "own_session", Peer, InvalidInput, false,
+    OwnSession of Kind::OwnSession = "own_session", Peer, InvalidInput, false,
         "Leave out context_id, or use another agent: a session cannot delegate to itself.";
     /// The plugin has a bug.
     InternalFault = "internal", Internal, HandlerError, false,
@@ -309,98 +366,68 @@ reasons! {
         "Call again when the plugin has been reloaded.";
 }
 
+/// The hint for a message that the peer may have received.
+const MAYBE_SENT: &str = "The agent may have the message and be working on it: find out before you send it again. \
+With follow_updates or task_requirement: required there is a task to ask about.";
+
+/// The hint for a message that the peer has, where the call knows no task.
+const SENT: &str = "The agent has the message and may have done the work: sending the message again would repeat it. \
+Ask the user first, or the operator about the cause.";
+
+/// The hint for a message that became a task.
+const HAS_TASK: &str = "The message became a task: call status or watch with details.latest_event_summary.continuation. \
+Sending the message again would repeat the work.";
+
 impl Reason {
     pub fn as_str(self) -> &'static str {
-        self.row().0
+        self.row().name
     }
 
     pub fn code(self) -> Code {
-        self.row().1
+        self.row().code
     }
 
     /// Returns the code of the HTTP API for this reason. A request that names an unknown target is an exception: see
     /// [`http_api`](crate::http_api).
     pub fn api_code(self) -> ApiCode {
-        self.row().2
+        self.row().api_code
     }
 
-    /// Returns the reason of this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL
-            .iter()
-            .copied()
-            .find(|reason| reason.as_str() == name)
+    /// Returns the reason of an error in an envelope, if the envelope is of this version.
+    pub fn in_error(error: &Value) -> Option<Self> {
+        Self::deserialize(&error["reason"]).ok()
     }
 
     pub fn retryable(self) -> bool {
-        self.row().3
+        self.row().retryable
     }
 
     pub fn hint(self) -> &'static str {
-        self.row().4
+        self.row().hint
+    }
+
+    /// Returns the hint about the local gateway, where the hint of the reason is about other agents.
+    fn gateway_hint(self) -> Option<&'static str> {
+        self.row().gateway_hint
+    }
+
+    /// Returns the next step after a `send` that the peer has received, or may have, where the hint of the reason would be
+    /// to send again.
+    fn hint_after_delivery(self, delivered: Delivered, has_task: bool) -> Option<&'static str> {
+        match (delivered, has_task) {
+            (Delivered::No, _) => None,
+            _ if !self.row().repeats => None,
+            // Its own hint leads to the task.
+            (_, true) if self == Self::StreamCut => None,
+            (_, true) => Some(HAS_TASK),
+            (Delivered::Yes, false) => Some(SENT),
+            (Delivered::Unknown, false) => Some(MAYBE_SENT),
+        }
     }
 
     /// Returns the description of the reason, as a sentence.
     pub fn meaning(self) -> &'static str {
-        self.row().5.trim()
-    }
-}
-
-impl From<PeerErrorKind> for Reason {
-    fn from(kind: PeerErrorKind) -> Self {
-        match kind {
-            PeerErrorKind::Dns => Self::Dns,
-            PeerErrorKind::Unreachable => Self::Unreachable,
-            PeerErrorKind::Tls => Self::Tls,
-            PeerErrorKind::AddressRefused => Self::AddressRefused,
-            PeerErrorKind::RedirectRefused => Self::RedirectRefused,
-            PeerErrorKind::HttpStatus => Self::HttpStatus,
-            PeerErrorKind::AuthRequired => Self::AuthRequired,
-            PeerErrorKind::TokenUnavailable => Self::TokenUnavailable,
-            PeerErrorKind::ProxyAuthRequired => Self::ProxyAuthRequired,
-            PeerErrorKind::Rpc => Self::RpcError,
-            PeerErrorKind::InvalidResponse => Self::InvalidResponse,
-            PeerErrorKind::TooLarge => Self::TooLarge,
-            PeerErrorKind::EventTooLarge => Self::EventTooLarge,
-            PeerErrorKind::Cut => Self::ConnectionCut,
-            PeerErrorKind::UnsupportedTransport => Self::UnsupportedTransport,
-            PeerErrorKind::UnsupportedVersion => Self::UnsupportedVersion,
-            PeerErrorKind::ExtensionRequired => Self::ExtensionRequired,
-            PeerErrorKind::Unaddressable => Self::Unaddressable,
-            PeerErrorKind::CardUnavailable => Self::CardUnavailable,
-            PeerErrorKind::CardMalformed => Self::CardMalformed,
-            PeerErrorKind::CardSignature => Self::CardSignature,
-            PeerErrorKind::Gateway(code) => gateway_reason(code),
-            PeerErrorKind::TaskForgotten => Self::TaskForgotten,
-            PeerErrorKind::OwnSession => Self::OwnSession,
-        }
-    }
-}
-
-/// Returns the reason of an error code of the gateway's registry.
-fn gateway_reason(code: ErrorCode) -> Reason {
-    match code {
-        ErrorCode::ConnectionRefused => Reason::ConnectionRefused,
-        ErrorCode::ConnectionTimeout => Reason::ConnectionTimeout,
-        ErrorCode::ConnectionReset => Reason::ConnectionReset,
-        ErrorCode::ProtocolError => Reason::ProtocolError,
-        ErrorCode::InvalidJson => Reason::InvalidJson,
-        ErrorCode::MissingField => Reason::MissingField,
-        ErrorCode::InvalidType => Reason::InvalidType,
-        ErrorCode::UnknownType => Reason::UnknownType,
-        ErrorCode::InvalidContent => Reason::InvalidContent,
-        ErrorCode::AgentNotFound => Reason::AgentNotFound,
-        ErrorCode::AgentOffline => Reason::AgentOffline,
-        ErrorCode::AgentBusy => Reason::AgentBusy,
-        ErrorCode::AgentError => Reason::AgentError,
-        ErrorCode::SessionNotFound => Reason::SessionNotFound,
-        ErrorCode::SessionExpired => Reason::SessionExpired,
-        ErrorCode::SessionLocked => Reason::SessionLocked,
-        ErrorCode::SessionCorrupt => Reason::SessionCorrupt,
-        ErrorCode::AuthRequired => Reason::AuthRequired,
-        ErrorCode::AuthFailed => Reason::AuthFailed,
-        ErrorCode::TokenExpired => Reason::TokenExpired,
-        ErrorCode::PermissionDenied => Reason::PermissionDenied,
+        self.row().meaning.trim()
     }
 }
 

@@ -5,6 +5,7 @@
 //! `recovery.rs` decides what a failed read means.
 
 use a2a::Task;
+use egress::NetFault;
 use peer::{EventStream, Peer, PeerError, PeerErrorKind};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -151,7 +152,10 @@ async fn subscribe(
         Err(_) => {
             let message = "the peer does not answer the subscription to the task";
             // Another wait of that length would leave no time for polls.
-            (PeerError::new(PeerErrorKind::Cut, message), true)
+            (
+                PeerError::new(PeerErrorKind::Net(NetFault::Cut), message),
+                true,
+            )
         }
     };
     call.collected.open_gap(Gap::Open);

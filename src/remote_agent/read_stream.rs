@@ -4,6 +4,7 @@ use tokio::select;
 use tokio::time::{timeout, timeout_at};
 
 use a2a::{Event, Task};
+use egress::NetFault;
 use peer::{EventStream, NextEvent, Peer, PeerError, PeerErrorKind};
 
 use super::artifacts::{Gap, Source};
@@ -297,7 +298,7 @@ fn on_error(
 
 fn cut_error(call: &Call<'_>, error: &PeerError) -> ToolError {
     // The gateway's own error takes precedence.
-    if call.collected.count() == 0 || error.kind != PeerErrorKind::Cut {
+    if call.collected.count() == 0 || error.kind != PeerErrorKind::Net(NetFault::Cut) {
         return error.clone().into();
     }
     ToolError::new(Reason::StreamCut, format!("the stream broke off: {error}"))

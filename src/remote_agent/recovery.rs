@@ -5,6 +5,7 @@
 
 use a2a::ErrorReason;
 use collective::ErrorCode;
+use egress::NetFault;
 use peer::{PeerError, PeerErrorKind};
 
 /// How many unreadable events in a row a connection may send before the task is queried instead.
@@ -63,13 +64,15 @@ pub(super) fn after(place: Place, error: &PeerError, is_known: bool) -> Recovery
             _ if kind.is_cut() => Recovery::Resubscribe,
             K::InvalidResponse => Recovery::Skip,
             // An error in a stream may be one of the stream alone.
-            K::Rpc | K::EventTooLarge => Recovery::Query,
+            K::Rpc | K::Net(NetFault::EventTooLarge) => Recovery::Query,
             _ if is_temporary(error) => Recovery::Query,
             _ => Recovery::GiveUp,
         },
         Place::Subscription => match kind {
             _ if kind.is_cut() => Recovery::Resubscribe,
-            K::Rpc | K::HttpStatus | K::InvalidResponse | K::EventTooLarge => Recovery::Query,
+            K::Rpc | K::HttpStatus | K::InvalidResponse | K::Net(NetFault::EventTooLarge) => {
+                Recovery::Query
+            }
             _ if !is_known => Recovery::GiveUp,
             _ if kind.is_unreachable() => Recovery::Resubscribe,
             _ => Recovery::Query,
@@ -88,7 +91,7 @@ fn is_temporary(error: &PeerError) -> bool {
         return matches!(status, 408 | 425 | 429 | 500 | 502..=599);
     }
     match error.kind {
-        PeerErrorKind::InvalidResponse | PeerErrorKind::TokenUnavailable => true,
+        PeerErrorKind::InvalidResponse | PeerErrorKind::Net(NetFault::TokenUnavailable) => true,
         PeerErrorKind::Gateway(code) => matches!(
             code,
             ErrorCode::AgentBusy | ErrorCode::AgentOffline | ErrorCode::SessionLocked
@@ -143,9 +146,12 @@ mod tests {
         use PeerErrorKind as K;
         use Recovery::{GiveUp, Query, Resubscribe, Skip};
         for (fault, expected) in [
-            (error(K::Cut, None, None), [Resubscribe, Resubscribe, Skip]),
             (
-                error(K::Unreachable, None, None),
+                error(K::Net(NetFault::Cut), None, None),
+                [Resubscribe, Resubscribe, Skip],
+            ),
+            (
+                error(K::Net(NetFault::Unreachable), None, None),
                 [GiveUp, Resubscribe, Skip],
             ),
             (error(K::InvalidResponse, None, None), [Skip, Query, Skip]),
@@ -165,13 +171,16 @@ mod tests {
             (error(K::Rpc, None, Some(-32000)), [Query, Query, Skip]),
             (error(K::Rpc, None, Some(-32001)), [Query, Query, GiveUp]),
             (error(K::Rpc, None, None), [Query, Query, GiveUp]),
-            (error(K::EventTooLarge, None, None), [Query, Query, GiveUp]),
+            (
+                error(K::Net(NetFault::EventTooLarge), None, None),
+                [Query, Query, GiveUp],
+            ),
             (
                 error(K::AuthRequired, Some(401), None),
                 [GiveUp, Query, GiveUp],
             ),
             (
-                error(K::AddressRefused, None, None),
+                error(K::Net(NetFault::AddressRefused), None, None),
                 [GiveUp, Query, GiveUp],
             ),
         ] {
@@ -183,13 +192,16 @@ mod tests {
 
     #[test]
     fn nothing_known_ends_with_the_first_error_of_a_query() {
-        for kind in [PeerErrorKind::Unreachable, PeerErrorKind::InvalidResponse] {
+        for kind in [
+            PeerErrorKind::Net(NetFault::Unreachable),
+            PeerErrorKind::InvalidResponse,
+        ] {
             let recovery = after(Place::Query, &error(kind, None, None), false);
             assert_eq!(recovery, Recovery::GiveUp, "{kind:?}");
         }
         let refused = after(
             Place::Subscription,
-            &error(PeerErrorKind::Dns, None, None),
+            &error(PeerErrorKind::Net(NetFault::Dns), None, None),
             false,
         );
         assert_eq!(refused, Recovery::GiveUp);

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use a2a::{Part, TaskState, Transport};
+use base::text::first_chars;
 use base::validation;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -329,7 +330,7 @@ pub(super) fn request_hint(
         ("/target_alias", "enum" | "anyOf" | "pattern") => {
             let known = known_targets(catalog)?;
             let name = request["target_alias"].as_str()?;
-            let name: String = name.chars().take(MAX_NAME_CHARS).collect();
+            let name = first_chars(name, MAX_NAME_CHARS);
             Some(format!(
                 "No target is named `{}`. Use one of these as target_alias: {known}; list_targets describes them.",
                 name.escape_debug()

@@ -3,13 +3,12 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    path::{Path, PathBuf},
     process::Command,
 };
 
 use serde_json::Value;
 
-use crate::contract::{generated, root, text};
+use crate::contract::{files, generated, root, text};
 
 /// The prefix of every other package name in the workspace.
 const PRODUCT: &str = "openclaw-remote-agent";
@@ -184,19 +183,6 @@ fn protocol_crates_link_no_openclaw_and_no_sockets() {
         linked(&arrows, "a2a-server"),
         BTreeSet::from(["a2a", "base", "http-server"].map(str::to_owned))
     );
-}
-
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut all = Vec::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        match path.is_dir() {
-            true => all.extend(files(&path)),
-            false => all.push(path),
-        }
-    }
-    all.sort();
-    all
 }
 
 #[test]

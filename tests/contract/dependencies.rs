@@ -8,53 +8,25 @@ use std::process::Command;
 use std::sync::LazyLock;
 
 use crate::contract::architecture::metadata;
-use crate::contract::{root, text};
+use crate::contract::{files, root, text};
 
-/// A crate of the lock file for this platform.
-struct Dependency {
-    name: String,
-    version: String,
-    licence: String,
-    /// Its source, unless it is crates.io or the workspace.
-    source: Option<String>,
-}
-
-static DEPENDENCIES: LazyLock<Vec<Dependency>> = LazyLock::new(|| {
-    let output = Command::new(env!("CARGO"))
-        .args([
-            "tree",
-            "--workspace",
-            "--locked",
-            "--offline",
-            "--all-features",
-            "--edges",
-            "normal,build,dev",
-        ])
-        .args(["--prefix", "none", "--no-dedupe", "--format", "{p}\t{l}"])
+/// The name, the version and the licence of each crate of the lock file for this platform.
+static DEPENDENCIES: LazyLock<BTreeSet<[String; 3]>> = LazyLock::new(|| {
+    let arguments = "tree --workspace --locked --offline --all-features --edges normal,build,dev --prefix none --format {p}\t{l}";
+    let mut cargo = Command::new(env!("CARGO"));
+    let output = cargo
+        .args(arguments.split(' '))
         .current_dir(root(""))
         .output()
         .unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{output:?}");
     let lines = String::from_utf8(output.stdout).unwrap();
-    let lines: BTreeSet<_> = lines.lines().filter(|line| !line.is_empty()).collect();
-    let dependencies = lines.into_iter().map(|line| {
-        let (package, licence) = line.split_once('\t').unwrap();
-        // The tests of the command use the xtask, which links the command: cargo marks such a cycle.
-        let licence = licence.trim_end_matches(" (*)");
-        let package = package.replace(" (proc-macro)", "");
-        let mut words = package.split(' ');
-        let (name, version) = (words.next().unwrap(), words.next().unwrap());
-        let source = words.next().filter(|source| !source.starts_with("(/"));
-        Dependency {
-            name: name.to_owned(),
-            version: version.trim_start_matches('v').to_owned(),
-            licence: licence.to_owned(),
-            source: source.map(str::to_owned),
-        }
+    let dependencies = lines.lines().filter_map(|line| {
+        let (package, licence) = line.split_once('\t')?;
+        let (name, version) = package.split_once(" v").unwrap();
+        let version = version.split(' ').next().unwrap();
+        // `cargo tree` marks a crate that it has shown before.
+        Some([name, version, licence.trim_end_matches(" (*)")].map(str::to_owned))
     });
     dependencies.collect()
 });
@@ -71,58 +43,51 @@ fn listed(name: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Returns whether the allowed licences satisfy an SPDX expression. Old crates write `/` for `OR`.
+/// Returns whether the allowed licences satisfy an SPDX expression. Old crates write `/` for `OR`. The test reads every
+/// expression as alternatives joined by `AND`, and so refuses some of the others that the licences satisfy, but allows none that
+/// they do not.
 fn is_allowed(expression: &str, allowed: &BTreeSet<String>) -> bool {
-    let expression = expression.replace('/', " OR ");
-    let mut rest = expression.as_str();
-    let mut simple = String::new();
-    // An expression in parentheses becomes the word `yes` or `no`.
-    while let Some((before, inner)) = rest.split_once('(') {
-        let (inner, after) = inner.split_once(')').unwrap();
-        let word = if is_allowed(inner, allowed) {
-            "yes"
-        } else {
-            "no"
-        };
-        simple += &format!("{before}{word}");
-        rest = after;
-    }
-    simple += rest;
-    let holds = |licence: &str| licence == "yes" || allowed.contains(licence.trim());
-    let mut alternatives = simple.split(" OR ");
-    alternatives.any(|alternative| alternative.split(" AND ").all(holds))
+    let expression = expression.replace('/', " OR ").replace(['(', ')'], "");
+    let holds = |alternatives: &str| {
+        alternatives
+            .split(" OR ")
+            .any(|licence| allowed.contains(licence))
+    };
+    expression.split(" AND ").all(holds)
 }
 
 #[test]
 fn licences_of_dependencies_are_allowed() {
     let allowed = listed("allow");
-    let refused: Vec<_> = DEPENDENCIES
-        .iter()
-        .filter(|one| !is_allowed(&one.licence, &allowed))
-        .map(|one| format!("{} {}: `{}`", one.name, one.version, one.licence))
-        .collect();
-    assert!(refused.is_empty(), "{refused:#?}");
+    for [name, version, licence] in &*DEPENDENCIES {
+        assert!(
+            is_allowed(licence, &allowed),
+            "{name} {version}: `{licence}`"
+        );
+    }
 }
 
 #[test]
 fn dependencies_come_from_crates_io() {
-    let others = DEPENDENCIES.iter().filter(|one| one.source.is_some());
-    let others: Vec<_> = others.map(|one| (&one.name, &one.source)).collect();
-    assert!(others.is_empty(), "{others:?}");
+    let lock = text("Cargo.lock");
+    let mut sources = lock.lines().filter(|line| line.starts_with("source = "));
+    let other = sources
+        .find(|line| !line.contains("registry+https://github.com/rust-lang/crates.io-index"));
+    assert_eq!(other, None);
 }
 
 #[test]
 fn duplicate_crate_versions_have_a_reason() {
     let skipped = listed("skip");
-    let mut versions = BTreeMap::<_, BTreeSet<_>>::new();
-    for one in &*DEPENDENCIES {
-        versions.entry(&one.name).or_default().insert(&one.version);
-    }
-    for (name, mut versions) in versions {
-        versions.retain(|version| !skipped.contains(&format!("{name}@{version}")));
-        assert!(
-            versions.len() <= 1,
-            "{name} {versions:?}: give a reason in deny.toml, or remove one"
+    let counted = DEPENDENCIES
+        .iter()
+        .filter(|[name, version, _]| !skipped.contains(&format!("{name}@{version}")));
+    let mut versions = BTreeMap::new();
+    for [name, version, _] in counted {
+        let other = versions.insert(name, version);
+        assert_eq!(
+            other, None,
+            "{name} {version}: give a reason in deny.toml, or remove one"
         );
     }
 }
@@ -130,21 +95,17 @@ fn duplicate_crate_versions_have_a_reason() {
 #[test]
 fn banned_crates_are_absent() {
     let banned = listed("deny");
-    let found = DEPENDENCIES.iter().find(|one| banned.contains(&one.name));
-    assert!(found.is_none_or(|one| panic!("{} is banned", one.name)));
+    let found = DEPENDENCIES.iter().find(|[name, ..]| banned.contains(name));
+    assert_eq!(found, None);
 }
 
 /// Returns the text of every source below a directory.
 fn sources(directory: &Path) -> String {
-    let entries = fs::read_dir(directory)
-        .unwrap()
-        .map(|entry| entry.unwrap().path());
-    let texts = entries.map(|path| match path.extension() {
-        _ if path.is_dir() => sources(&path),
-        Some(extension) if extension == "rs" => fs::read_to_string(&path).unwrap(),
-        _ => String::new(),
-    });
-    texts.collect()
+    let files = files(directory).into_iter();
+    let sources = files.filter(|file| file.extension().is_some_and(|extension| extension == "rs"));
+    sources
+        .map(|file| fs::read_to_string(file).unwrap())
+        .collect()
 }
 
 fn has_word(text: &str, word: &str) -> bool {
@@ -163,9 +124,8 @@ fn every_dependency_is_used() {
         let (mut product, mut tests) = (String::new(), String::new());
         for target in package["targets"].as_array().unwrap() {
             let kind = target["kind"][0].as_str().unwrap();
-            let folder = Path::new(target["src_path"].as_str().unwrap())
-                .parent()
-                .unwrap();
+            let folder = Path::new(target["src_path"].as_str().unwrap()).parent();
+            let folder = folder.unwrap();
             match kind {
                 "test" | "bench" | "example" => tests += &sources(folder),
                 "custom-build" => {}

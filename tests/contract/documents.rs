@@ -61,7 +61,7 @@ fn exit_codes() -> String {
     let mut reasons: BTreeMap<u8, Vec<String>> = BTreeMap::new();
     for reason in Reason::ALL {
         let envelope = RemoteAgent::failure("{}", *reason, "it failed");
-        let exit = Exit::from_envelope(&envelope) as u8;
+        let exit = Exit::from_envelope(&serde_json::from_str(&envelope).unwrap()) as u8;
         reasons
             .entry(exit)
             .or_default()
@@ -82,7 +82,8 @@ fn exit_codes() -> String {
 #[test]
 fn plugin_has_the_exit_codes_of_the_command() {
     let code = |reason: &Reason| {
-        let exit = Exit::from_envelope(&RemoteAgent::failure("{}", *reason, "it failed"));
+        let envelope = RemoteAgent::failure("{}", *reason, "it failed");
+        let exit = Exit::from_envelope(&serde_json::from_str(&envelope).unwrap());
         (exit != Exit::Failed).then(|| (reason.as_str().to_owned(), (exit as u8).into()))
     };
     let of_state = |state: &str| {

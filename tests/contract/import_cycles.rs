@@ -1,18 +1,23 @@
 //! Modules with one parent import each other in one direction only.
 //!
-//! The test reads source text: `mod` declarations, `use` trees and inline paths that begin with `crate`, `self` or
+//! The test reads the tokens of the source: `mod` declarations, `use` trees and paths that begin with `crate`, `self` or
 //! `super`. It follows re-exports by name and ignores tests. A module and its parent may use each other.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet},
     fs,
-    path::{Path, PathBuf},
+    path::Path,
 };
+
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 use crate::contract::root;
 
 /// A module's path from the crate's root, which is the empty path.
 type ModulePath = Vec<String>;
+
+/// For each module of one parent, the siblings that it uses.
+type SiblingUses = BTreeMap<String, BTreeSet<String>>;
 
 #[derive(Default)]
 struct Module {
@@ -31,29 +36,101 @@ struct Crate {
 impl Crate {
     fn read(root_file: &Path) -> Self {
         let mut read = Self::default();
-        let folder = root_file.parent().unwrap();
-        read.add_file(root_file, folder, Vec::new());
+        read.add_file(root_file, root_file.parent().unwrap(), &[]);
         read
     }
 
     /// Reads a file and the files of its modules, which are in `folder`.
-    fn add_file(&mut self, file: &Path, folder: &Path, path: ModulePath) {
+    fn add_file(&mut self, file: &Path, folder: &Path, path: &[String]) {
         let source = fs::read_to_string(file).unwrap();
-        let tokens = tokens(&source);
-        let mut reader = Reader {
-            tokens: &tokens,
-            at: 0,
+        self.add_tokens(source.parse().unwrap(), folder, path);
+    }
+
+    fn add_tokens(&mut self, tokens: TokenStream, folder: &Path, path: &[String]) {
+        self.modules.entry(path.to_vec()).or_default();
+        let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+        let is = |at: usize, mark: char| matches!(tokens.get(at), Some(TokenTree::Punct(punct)) if punct.as_char() == mark);
+        let word = |at: usize| match tokens.get(at) {
+            Some(TokenTree::Ident(name)) => name.to_string(),
+            _ => String::new(),
         };
-        for name in reader.module(self, &path) {
-            let candidates = [
-                folder.join(format!("{name}.rs")),
-                folder.join(&name).join("mod.rs"),
-            ];
-            let file = candidates.iter().find(|file| file.exists());
-            let file = file.unwrap_or_else(|| panic!("no file of `{name}` in {folder:?}"));
-            let mut child = path.clone();
-            child.push(name.clone());
-            self.add_file(file, &folder.join(&name), child);
+        let mut at = 0;
+        while let Some(token) = tokens.get(at) {
+            at += 1;
+            match (word(at - 1).as_str(), tokens.get(at)) {
+                ("mod", Some(TokenTree::Ident(name))) => {
+                    let name = name.to_string();
+                    let below = [path, std::slice::from_ref(&name)].concat();
+                    let folder = folder.join(&name);
+                    if let Some(TokenTree::Group(body)) = tokens.get(at + 1) {
+                        self.add_tokens(body.stream(), &folder, &below);
+                    } else if name != "tests" {
+                        let files = [folder.with_extension("rs"), folder.join("mod.rs")];
+                        let file = files.iter().find(|file| file.exists());
+                        let file =
+                            file.unwrap_or_else(|| panic!("no file of `{name}`: {folder:?}"));
+                        self.add_file(file, &folder, &below);
+                    }
+                    at += 2;
+                }
+                ("use", Some(TokenTree::Ident(_))) => {
+                    let end = (at..).find(|at| is(*at, ';')).unwrap();
+                    self.add_use(&tokens[at..end], path, &[]);
+                    at = end;
+                }
+                (first @ ("crate" | "self" | "super"), Some(TokenTree::Punct(_))) => {
+                    let mut whole = vec![first.to_owned()];
+                    while is(at, ':') && is(at + 1, ':') && !word(at + 2).is_empty() {
+                        whole.push(word(at + 2));
+                        at += 3;
+                    }
+                    self.modules.get_mut(path).unwrap().uses.push(whole);
+                }
+                (_, Some(TokenTree::Group(attribute)))
+                    if is(at - 1, '#') && is_of_tests(attribute.stream()) =>
+                {
+                    let is_last = |at: &usize| {
+                        let body = |token: &TokenTree| matches!(token, TokenTree::Group(body) if body.delimiter() == Delimiter::Brace);
+                        is(*at, ';') || is(*at, ',') || tokens.get(*at).is_none_or(body)
+                    };
+                    at = (at..).find(is_last).unwrap() + 1;
+                }
+                _ => {
+                    if let TokenTree::Group(group) = token {
+                        self.add_tokens(group.stream(), folder, path);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reads the trees of a `use` declaration of the module `path`, below the path `prefix`.
+    fn add_use(&mut self, trees: &[TokenTree], path: &[String], prefix: &[String]) {
+        let comma =
+            |token: &TokenTree| matches!(token, TokenTree::Punct(mark) if mark.as_char() == ',');
+        'trees: for tree in trees.split(comma) {
+            let mut whole = prefix.to_vec();
+            let mut renamed = None;
+            for token in tree {
+                match token {
+                    TokenTree::Group(group) => {
+                        let below: Vec<_> = group.stream().into_iter().collect();
+                        self.add_use(&below, path, &whole);
+                        continue 'trees;
+                    }
+                    TokenTree::Ident(word) if word == "as" => renamed = Some(whole.clone()),
+                    TokenTree::Ident(word) if word == "self" && !whole.is_empty() => {}
+                    TokenTree::Ident(word) => whole.push(word.to_string()),
+                    _ => {}
+                }
+            }
+            let Some(name) = whole.last().cloned() else {
+                continue;
+            };
+            let used = renamed.unwrap_or(whole);
+            let module = self.modules.get_mut(path).unwrap();
+            module.uses.push(used.clone());
+            module.imports.insert(name, used);
         }
     }
 
@@ -94,9 +171,9 @@ impl Crate {
         Some(at)
     }
 
-    /// Returns by parent the dependencies between its modules.
-    fn sibling_uses(&self) -> BTreeMap<ModulePath, BTreeMap<String, BTreeSet<String>>> {
-        let mut all: BTreeMap<_, BTreeMap<_, BTreeSet<_>>> = BTreeMap::new();
+    /// Returns by parent the modules that are in an import cycle, or on the way from one to another.
+    fn cycles(&self) -> BTreeMap<ModulePath, SiblingUses> {
+        let mut all: BTreeMap<ModulePath, SiblingUses> = BTreeMap::new();
         for (from, module) in &self.modules {
             for used in &module.uses {
                 let Some(to) = self.resolve(from, used, 8) else {
@@ -110,102 +187,56 @@ impl Crate {
                 }
             }
         }
+        all.values_mut().for_each(keep_cycles);
+        all.retain(|_, uses| !uses.is_empty());
         all
     }
 }
 
-/// Returns the shortest path from a module back to itself.
-fn shortest_cycle(uses: &BTreeMap<String, BTreeSet<String>>, start: &str) -> Option<Vec<String>> {
-    let mut open = VecDeque::from([vec![start.to_owned()]]);
-    let mut seen = BTreeSet::new();
-    while let Some(way) = open.pop_front() {
-        for next in uses.get(way.last()?).into_iter().flatten() {
-            let mut longer = way.clone();
-            longer.push(next.clone());
-            if next == start {
-                return Some(longer);
-            }
-            if seen.insert(next) {
-                open.push_back(longer);
-            }
+/// Removes the modules that use no other, and those that no other uses, until none is left or those in cycles are.
+fn keep_cycles(uses: &mut SiblingUses) {
+    loop {
+        let before = uses.len();
+        let users: BTreeSet<String> = uses.keys().cloned().collect();
+        let used: BTreeSet<String> = uses.values().flatten().cloned().collect();
+        uses.retain(|name, targets| {
+            targets.retain(|target| users.contains(target));
+            used.contains(name) && !targets.is_empty()
+        });
+        if uses.len() == before {
+            return;
         }
     }
-    None
 }
 
-/// Returns every module that `start` uses, through others too.
-fn reached<'a>(
-    uses: &'a BTreeMap<String, BTreeSet<String>>,
-    start: &'a String,
-) -> BTreeSet<&'a String> {
-    let mut all = BTreeSet::new();
-    let mut open = vec![start];
-    while let Some(name) = open.pop() {
-        for next in uses.get(name).into_iter().flatten() {
-            if all.insert(next) {
-                open.push(next);
-            }
-        }
+/// Returns whether an attribute restricts its item to tests.
+fn is_of_tests(attribute: TokenStream) -> bool {
+    fn names(tokens: TokenStream) -> Vec<String> {
+        let names = tokens.into_iter().map(|token| match token {
+            TokenTree::Group(group) => names(group.stream()),
+            TokenTree::Ident(name) => vec![name.to_string()],
+            _ => Vec::new(),
+        });
+        names.flatten().collect()
     }
-    all
-}
-
-/// Returns the cycles of a crate: its folder, the parent, the members, and the shortest cycle.
-fn cycles(folder: &str, read: &Crate) -> BTreeMap<String, String> {
-    let mut found = BTreeMap::new();
-    for (parent, uses) in read.sibling_uses() {
-        for start in uses.keys() {
-            let ways = reached(&uses, start);
-            if !ways.contains(start) {
-                continue;
-            }
-            let members: Vec<&str> = ways
-                .iter()
-                .filter(|other| reached(&uses, other).contains(start))
-                .map(|name| name.as_str())
-                .collect();
-            let place = [&["crate".to_owned()], parent.as_slice()]
-                .concat()
-                .join("::");
-            let key = format!("{folder} {place}: {}", members.join(", "));
-            let way = shortest_cycle(&uses, start).unwrap().join(" -> ");
-            found.entry(key).or_insert(way);
-        }
-    }
-    found
-}
-
-/// Returns the root files of all crates, by the crate's folder.
-fn root_files() -> Vec<(String, PathBuf)> {
-    let mut folders = vec!["src".to_owned()];
-    for entry in root("crates").read_dir().unwrap() {
-        let name = entry.unwrap().file_name();
-        folders.push(format!("crates/{}/src", name.to_str().unwrap()));
-    }
-    folders.sort();
-    let mut files = Vec::new();
-    for folder in folders {
-        for file in ["lib.rs", "main.rs"] {
-            let path = root(&folder).join(file);
-            if path.exists() {
-                files.push((folder.clone(), path));
-            }
-        }
-    }
-    files
+    let names = names(attribute);
+    let has = |name: &str| names.iter().any(|other| other == name);
+    has("cfg") && has("test") && !has("not")
 }
 
 #[test]
 fn sibling_modules_have_no_import_cycle() {
-    let mut found = BTreeMap::new();
-    for (folder, file) in root_files() {
-        found.extend(cycles(&folder, &Crate::read(&file)));
+    let crates = root("crates").read_dir().unwrap();
+    let crates = crates.map(|entry| entry.unwrap().path());
+    for folder in crates.chain([root("")]) {
+        for file in ["src/lib.rs", "src/main.rs"] {
+            let file = folder.join(file);
+            if file.exists() {
+                let cycles = Crate::read(&file).cycles();
+                assert!(cycles.is_empty(), "import cycles of {file:?}: {cycles:#?}");
+            }
+        }
     }
-    let faults: Vec<String> = found
-        .iter()
-        .map(|(cycle, way)| format!("{cycle} ({way})"))
-        .collect();
-    assert!(faults.is_empty(), "import cycles:\n{}", faults.join("\n"));
 }
 
 #[test]
@@ -216,7 +247,7 @@ fn import_cycle_is_found_in_every_form() {
         fs::write(&lib, "mod first; mod second; pub use second::Second;").unwrap();
         fs::write(folder.path().join("first.rs"), first).unwrap();
         fs::write(folder.path().join("second.rs"), second).unwrap();
-        !cycles("src", &Crate::read(&lib)).is_empty()
+        !Crate::read(&lib).cycles().is_empty()
     };
     let back = "use crate::first::First;";
     for first in [
@@ -239,194 +270,4 @@ fn import_cycle_is_found_in_every_form() {
     ] {
         assert!(!cycle(first, back), "{first}");
     }
-}
-
-/// Reads the tokens of one file.
-struct Reader<'a> {
-    tokens: &'a [String],
-    at: usize,
-}
-
-impl Reader<'_> {
-    fn peek(&self, ahead: usize) -> &str {
-        self.tokens.get(self.at + ahead).map_or("", String::as_str)
-    }
-
-    fn next(&mut self) -> String {
-        let token = self.peek(0).to_owned();
-        self.at += 1;
-        token
-    }
-
-    /// Reads to the end of the module, and returns the modules with separate files.
-    fn module(&mut self, read: &mut Crate, path: &ModulePath) -> Vec<String> {
-        read.modules.entry(path.clone()).or_default();
-        let mut files = Vec::new();
-        let mut depth = 0_usize;
-        while self.at < self.tokens.len() {
-            match self.next().as_str() {
-                "#" if self.peek(0) == "[" && self.attribute_is_of_tests() => self.skip_item(),
-                "{" => depth += 1,
-                "}" if depth == 0 => return files,
-                "}" => depth -= 1,
-                "mod" if is_name(self.peek(0)) => {
-                    let name = self.next();
-                    if self.next() == "{" {
-                        let inner = [path.as_slice(), &[name]].concat();
-                        let nested = self.module(read, &inner);
-                        assert!(nested.is_empty(), "a file below an inline module");
-                    } else if name != "tests" {
-                        files.push(name);
-                    }
-                }
-                "use" => self.use_tree(read, path, &[]),
-                word @ ("crate" | "self" | "super") if self.peek(0) == "::" => {
-                    let mut whole = vec![word.to_owned()];
-                    while self.peek(0) == "::" && is_name(self.peek(1)) {
-                        self.at += 1;
-                        whole.push(self.next());
-                    }
-                    read.modules.get_mut(path).unwrap().uses.push(whole);
-                }
-                _ => {}
-            }
-        }
-        files
-    }
-
-    /// Reads one tree of a `use` declaration below the path `prefix`.
-    fn use_tree(&mut self, read: &mut Crate, path: &ModulePath, prefix: &[String]) {
-        let mut whole = prefix.to_vec();
-        if self.peek(0) == "::" {
-            self.at += 1;
-        }
-        loop {
-            match self.next().as_str() {
-                "{" => {
-                    while self.peek(0) != "}" {
-                        self.use_tree(read, path, &whole);
-                        if self.peek(0) == "," {
-                            self.at += 1;
-                        }
-                    }
-                    self.at += 1;
-                    return;
-                }
-                "*" => break,
-                "self" if !whole.is_empty() && whole.last().unwrap() != "super" => {}
-                word => whole.push(word.to_owned()),
-            }
-            if self.peek(0) != "::" {
-                break;
-            }
-            self.at += 1;
-        }
-        let module = read.modules.get_mut(path).unwrap();
-        let mut name = whole.last().unwrap().clone();
-        if self.peek(0) == "as" {
-            self.at += 1;
-            name = self.next();
-        }
-        let module_uses = &mut module.uses;
-        module_uses.push(whole.clone());
-        module.imports.insert(name, whole);
-    }
-
-    /// Reads an attribute, and returns whether it restricts its item to tests.
-    fn attribute_is_of_tests(&mut self) -> bool {
-        let start = self.at;
-        let mut depth = 0;
-        loop {
-            match self.next().as_str() {
-                "[" => depth += 1,
-                "]" if depth == 1 => break,
-                "]" => depth -= 1,
-                _ => {}
-            }
-        }
-        let words = &self.tokens[start..self.at];
-        let has = |wanted: &str| words.iter().any(|word| word == wanted);
-        has("cfg") && has("test") && !has("not")
-    }
-
-    /// Skips an item: to its semicolon, or over its body.
-    fn skip_item(&mut self) {
-        let mut depth = 0;
-        while self.at < self.tokens.len() {
-            match self.next().as_str() {
-                ";" | "," if depth == 0 => return,
-                "{" | "(" | "[" => depth += 1,
-                "}" if depth == 1 => return,
-                "}" | ")" | "]" => depth -= 1,
-                _ => {}
-            }
-        }
-    }
-}
-
-fn is_name(token: &str) -> bool {
-    token.starts_with(|first: char| first.is_alphabetic() || first == '_')
-}
-
-/// Returns the names, `::` and punctuation of a source text, without comments, strings and characters.
-fn tokens(source: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut rest = source;
-    while let Some(first) = rest.chars().next() {
-        let end = if let Some(comment) = rest.strip_prefix("//") {
-            comment.find('\n').map_or(rest.len(), |end| end + 2)
-        } else if rest.starts_with("/*") {
-            rest.find("*/").map_or(rest.len(), |end| end + 2)
-        } else if let Some(end) = string_end(rest) {
-            end
-        } else if first.is_alphanumeric() || first == '_' {
-            let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_');
-            let end = end.unwrap_or(rest.len());
-            found.push(rest[..end].to_owned());
-            end
-        } else if rest.starts_with("::") {
-            found.push("::".to_owned());
-            2
-        } else {
-            if !first.is_whitespace() {
-                found.push(first.to_string());
-            }
-            first.len_utf8()
-        };
-        rest = &rest[end..];
-    }
-    found
-}
-
-/// Returns the end of the string or character at the start of `rest`.
-fn string_end(rest: &str) -> Option<usize> {
-    let bytes = rest.as_bytes();
-    let prefix = rest.find(|c| !matches!(c, 'b' | 'c' | 'r')).unwrap_or(0);
-    let hashes = rest[prefix..].len() - rest[prefix..].trim_start_matches('#').len();
-    let raw = rest[..prefix].ends_with('r');
-    if prefix <= 2 && raw && bytes.get(prefix + hashes) == Some(&b'"') {
-        let close = format!("\"{}", "#".repeat(hashes));
-        let from = prefix + hashes + 1;
-        return rest[from..]
-            .find(&close)
-            .map(|end| from + end + close.len());
-    }
-    let quote = match bytes.get(prefix)? {
-        b'"' if prefix <= 1 => b'"',
-        // `'a'` and `'\n'`, but no lifetime.
-        b'\'' if prefix <= 1 => {
-            let mut after = rest[prefix + 1..].chars();
-            let first = after.next()?;
-            if first != '\\' && after.next() != Some('\'') {
-                return None;
-            }
-            b'\''
-        }
-        _ => return None,
-    };
-    let mut at = prefix + 1;
-    while at < bytes.len() && bytes[at] != quote {
-        at += if bytes[at] == b'\\' { 2 } else { 1 };
-    }
-    Some(at + 1)
 }

@@ -26,8 +26,31 @@ mod tokens;
 pub(crate) use crate::support::in_process as unchecked;
 pub(crate) use testkit::support::generated;
 
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
 use serde_json::Value;
 use testkit::support::{root, text};
+
+/// Returns the files below a folder, in order, without hidden ones and those that a build or an installation made.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let mut files = Vec::new();
+    for path in entries {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        match path.is_dir() {
+            true if name.starts_with('.') || ["target", "node_modules"].contains(&name) => {}
+            true => files.extend(self::files(&path)),
+            false => files.push(path),
+        }
+    }
+    files.sort();
+    files
+}
 
 fn json(path: &str) -> Value {
     serde_json::from_str(&text(path)).unwrap_or_else(|error| panic!("`{path}`: {error}"))

@@ -1,12 +1,8 @@
 //! JSON with fields in source order.
 
-use std::fmt;
-
-use serde::{
-    Deserialize, Deserializer,
-    de::{MapAccess, SeqAccess, Visitor},
-};
+use serde::{Serialize, Serializer};
 use serde_json::Value;
+use serde_yaml_ng::Value as Yaml;
 
 /// A JSON value with its fields in source order.
 #[derive(Clone, Debug)]
@@ -18,7 +14,7 @@ pub(crate) enum Ordered {
 
 impl Ordered {
     pub(crate) fn parse(text: &str) -> Self {
-        serde_json::from_str(text).unwrap()
+        serde_json::from_str::<Yaml>(text).unwrap().into()
     }
 
     /// Returns the fields of an object.
@@ -57,91 +53,39 @@ impl Ordered {
 
     /// Formats like `JSON.stringify(value, null, 2)`, with every line but the first indented by `indent`.
     pub(crate) fn pretty(&self, indent: usize) -> String {
-        let pad = " ".repeat(indent + 2);
-        let end = " ".repeat(indent);
-        let join = |items: Vec<String>, open: char, close: char| {
-            if items.is_empty() {
-                return format!("{open}{close}");
-            }
-            let body = items.join(&format!(",\n{pad}"));
-            format!("{open}\n{pad}{body}\n{end}{close}")
-        };
-        match self {
-            Self::Object(fields) => {
-                let write = |(name, value): &(String, Self)| {
-                    format!(
-                        "{}: {}",
-                        Value::from(name.as_str()),
-                        value.pretty(indent + 2)
-                    )
-                };
-                join(fields.iter().map(write).collect(), '{', '}')
-            }
-            Self::Array(items) => {
-                let write = |item: &Self| item.pretty(indent + 2);
-                join(items.iter().map(write).collect(), '[', ']')
-            }
-            Self::Other(value) => value.to_string(),
-        }
+        let text = serde_json::to_string_pretty(self).unwrap();
+        text.replace('\n', &format!("\n{:indent$}", ""))
     }
 
     pub(crate) fn to_value(&self) -> Value {
-        serde_json::from_str(&self.pretty(0)).unwrap()
+        serde_json::to_value(self).unwrap()
     }
 }
 
-impl<'de> Deserialize<'de> for Ordered {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Read;
-
-        impl<'de> Visitor<'de> for Read {
-            type Value = Ordered;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("JSON")
+/// Only the YAML parser's mappings keep the order of their fields.
+impl From<Yaml> for Ordered {
+    fn from(value: Yaml) -> Self {
+        match value {
+            Yaml::Mapping(fields) => {
+                let fields = fields.into_iter();
+                let named =
+                    fields.map(|(name, value)| (name.as_str().unwrap().to_owned(), value.into()));
+                Self::Object(named.collect())
             }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Ordered, A::Error> {
-                let mut fields = Vec::new();
-                while let Some(field) = map.next_entry()? {
-                    fields.push(field);
-                }
-                Ok(Ordered::Object(fields))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Ordered, A::Error> {
-                let mut items = Vec::new();
-                while let Some(item) = seq.next_element()? {
-                    items.push(item);
-                }
-                Ok(Ordered::Array(items))
-            }
-
-            fn visit_bool<E>(self, value: bool) -> Result<Ordered, E> {
-                Ok(Ordered::Other(value.into()))
-            }
-
-            fn visit_u64<E>(self, value: u64) -> Result<Ordered, E> {
-                Ok(Ordered::Other(value.into()))
-            }
-
-            fn visit_i64<E>(self, value: i64) -> Result<Ordered, E> {
-                Ok(Ordered::Other(value.into()))
-            }
-
-            fn visit_f64<E>(self, value: f64) -> Result<Ordered, E> {
-                Ok(Ordered::Other(value.into()))
-            }
-
-            fn visit_str<E>(self, value: &str) -> Result<Ordered, E> {
-                Ok(Ordered::Other(value.into()))
-            }
-
-            fn visit_unit<E>(self) -> Result<Ordered, E> {
-                Ok(Ordered::Other(Value::Null))
-            }
+            Yaml::Sequence(items) => Self::Array(items.into_iter().map(Self::from).collect()),
+            other => Self::Other(serde_json::to_value(other).unwrap()),
         }
+    }
+}
 
-        deserializer.deserialize_any(Read)
+impl Serialize for Ordered {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Object(fields) => {
+                serializer.collect_map(fields.iter().map(|(name, value)| (name, value)))
+            }
+            Self::Array(items) => serializer.collect_seq(items),
+            Self::Other(value) => value.serialize(serializer),
+        }
     }
 }

@@ -1,12 +1,10 @@
 //! The language of pages, help, errors, comments and names: plain technical English.
 
-use std::{fs, path::Path};
-
 use serde_json::Value;
 
 use crate::contract::{
     documents::{blocks, documents, help_at, subcommands},
-    root, text,
+    files, root, text,
 };
 
 /// Banned words. A sentence names the actor and uses the standard verb instead: "the client", "reports", "receives", "closes".
@@ -29,49 +27,31 @@ const BANNED: [&str; 13] = [
 /// The list itself, and files that are generated from checked sources.
 const EXEMPT: [&str; 2] = ["tests/contract/prose.rs", "docs/demo.svg"];
 
-/// Returns every file with text for people.
-fn files() -> Vec<String> {
-    let mut all = Vec::new();
-    let mut folders = vec![String::new()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(root(&folder)).unwrap() {
-            let entry = entry.unwrap();
-            let name = entry.file_name().into_string().unwrap();
-            let path = Path::new(&folder).join(&name).to_str().unwrap().to_owned();
-            // Recorded cases quote other programs.
-            let skipped =
-                name.starts_with('.') || ["target", "node_modules"].contains(&name.as_str());
-            if entry.file_type().unwrap().is_dir() {
-                if !skipped && !path.starts_with("fixtures/") {
-                    folders.push(path);
-                }
-            } else if ["md", "rs", "js", "mjs", "py", "json", "html"]
-                .iter()
-                .any(|kind| name.ends_with(&format!(".{kind}")))
-                && !EXEMPT.contains(&path.as_str())
-            {
-                all.push(path);
-            }
-        }
-    }
-    all
+/// Returns every file with text for people. Recorded cases quote other programs.
+fn texts() -> Vec<(String, String)> {
+    let kinds = ["md", "rs", "js", "mjs", "py", "json", "html"];
+    let paths = files(&root("")).into_iter().filter_map(|path| {
+        let kind = path.extension()?.to_str()?;
+        let name = path.strip_prefix(root("")).ok()?.to_str()?;
+        let recorded = name.starts_with("fixtures/") && name.matches('/').count() > 1;
+        let shown = kinds.contains(&kind) && !recorded && !EXEMPT.contains(&name);
+        shown.then(|| (name.to_owned(), text(name)))
+    });
+    paths.collect()
 }
 
 /// Returns the banned words of a text with their line numbers, also those in names such as `is_told`.
 fn banned(text: &str) -> Vec<(usize, &'static str)> {
     let mut found = Vec::new();
     for (index, line) in text.lines().enumerate() {
-        let words: Vec<String> = line
+        let words = line
             .split(|c: char| !c.is_alphabetic())
-            .filter(|word| !word.is_empty())
-            .map(str::to_lowercase)
-            .collect();
-        let spaced = format!(" {} ", words.join(" "));
-        for word in BANNED {
-            if spaced.contains(&format!(" {word} ")) {
-                found.push((index + 1, word));
-            }
-        }
+            .filter(|word| !word.is_empty());
+        let spaced = format!(" {} ", words.collect::<Vec<_>>().join(" ").to_lowercase());
+        let words = BANNED
+            .iter()
+            .filter(|word| spaced.contains(&format!(" {word} ")));
+        found.extend(words.map(|word| (index + 1, *word)));
     }
     found
 }
@@ -86,8 +66,8 @@ fn banned_words_are_found() {
 #[test]
 fn text_has_no_banned_words() {
     let mut errors = Vec::new();
-    for path in files() {
-        for (line, word) in banned(&text(&path)) {
+    for (path, text) in texts() {
+        for (line, word) in banned(&text) {
             errors.push(format!("{path}:{line}: `{word}`"));
         }
     }
@@ -138,8 +118,7 @@ fn descriptions_in_schemas_are_sentences() {
 #[test]
 fn citations_are_in_the_references() {
     let references = text("docs/references.md");
-    for path in files() {
-        let text = text(&path);
+    for (path, text) in texts() {
         for rest in text.split("RFC ").skip(1) {
             let number: String = rest.chars().take_while(char::is_ascii_digit).collect();
             let listed = number.is_empty() || references.contains(&format!("[RFC {number}]"));

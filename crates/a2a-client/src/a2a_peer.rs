@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use a2a::{Card, ErrorReason, Reply, SendRequest, Task, Transport, Version};
 use base::redact::Secrets;
+use egress::NetFault;
 use peer::{BoxFuture, Delivered, EventStream, NegotiatedProtocol, Peer, PeerError, PeerErrorKind};
 
 use super::error::{confirms_version, has_reason};
@@ -172,8 +173,10 @@ fn rejects_version(error: &PeerError, transport: Transport) -> bool {
 
 /// Returns whether no connection was opened, so that no byte was sent.
 fn is_unreachable(error: &PeerError) -> bool {
-    matches!(error.kind, PeerErrorKind::Dns | PeerErrorKind::Unreachable)
-        && error.delivered == Delivered::No
+    matches!(
+        error.kind,
+        PeerErrorKind::Net(NetFault::Dns | NetFault::Unreachable)
+    ) && error.delivered == Delivered::No
 }
 
 /// An operation that can be called on one binding after another.

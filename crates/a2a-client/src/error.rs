@@ -76,16 +76,8 @@ pub(super) fn content_type(headers: &HeaderMap, secrets: &PeerSecrets) -> String
 /// Converts an error of the network.
 pub(super) fn from_net(error: NetError) -> PeerError {
     let kind = match error.fault() {
-        NetFault::Dns => PeerErrorKind::Dns,
-        NetFault::Unreachable => PeerErrorKind::Unreachable,
-        NetFault::Tls => PeerErrorKind::Tls,
-        NetFault::AddressRefused => PeerErrorKind::AddressRefused,
-        NetFault::TokenUnavailable => PeerErrorKind::TokenUnavailable,
-        NetFault::ProxyAuth => PeerErrorKind::ProxyAuthRequired,
-        NetFault::Cut => PeerErrorKind::Cut,
-        NetFault::TooLarge => PeerErrorKind::TooLarge,
-        NetFault::EventTooLarge => PeerErrorKind::EventTooLarge,
         NetFault::Protocol => PeerErrorKind::InvalidResponse,
+        fault => PeerErrorKind::Net(fault),
     };
     let peer_error = PeerError::new(kind, error.to_string());
     if error.sent() == Sent::No {

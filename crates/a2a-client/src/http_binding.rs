@@ -5,6 +5,7 @@ use std::sync::Arc;
 use a2a::{Operation, Security, SendRequest, Version};
 use base::{blocking, json};
 use bytes::Bytes;
+use egress::NetFault;
 use egress::auth::Authorization;
 use egress::credential::Trust;
 use egress::sse::{EventReader, Opened, SseLimits};
@@ -201,7 +202,10 @@ impl HttpBinding {
                     "the response is larger than {} bytes",
                     self.limits.answer_bytes
                 );
-                Err(PeerError::new(PeerErrorKind::TooLarge, message))
+                Err(PeerError::new(
+                    PeerErrorKind::Net(NetFault::TooLarge),
+                    message,
+                ))
             }
             Opened::Answer { headers, body, .. } => {
                 Ok(StreamResponse::Plain(PlainResponse { headers, body }))

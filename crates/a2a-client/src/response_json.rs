@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use base::json::{self, JsonError, JsonErrorKind, Limits};
+use egress::NetFault;
 use peer::{PeerError, PeerErrorKind};
 
 /// The memory that is always allowed, in bytes.
@@ -28,9 +29,10 @@ pub(super) fn error_body(body: &[u8]) -> Option<Value> {
 /// Returns the error for the text that `subject` names, such as `the response`.
 pub(super) fn unreadable(subject: &str, error: &JsonError) -> PeerError {
     match error.kind {
-        JsonErrorKind::TooManyValues => {
-            PeerError::new(PeerErrorKind::TooLarge, format!("{subject}: {error}"))
-        }
+        JsonErrorKind::TooManyValues => PeerError::new(
+            PeerErrorKind::Net(NetFault::TooLarge),
+            format!("{subject}: {error}"),
+        ),
         _ => PeerError::new(
             PeerErrorKind::InvalidResponse,
             format!("{subject} is not JSON: {error}"),

@@ -57,6 +57,14 @@ impl<'a, T: ?Sized> V03<'a, T> {
             dialect: self.dialect,
         }
     }
+
+    /// Writes which type the object has, which only the dialect of JSON-RPC says.
+    fn kind<M: SerializeMap>(&self, map: &mut M, kind: &str) -> Result<(), M::Error> {
+        match self.dialect {
+            Dialect::Rpc => map.serialize_entry("kind", kind),
+            Dialect::Rest => Ok(()),
+        }
+    }
 }
 
 /// A list whose items serialize as A2A 0.3.
@@ -78,9 +86,7 @@ impl Serialize for V03<'_, TaskStatusUpdateEvent> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let event = self.value;
         let mut map = serializer.serialize_map(None)?;
-        if self.dialect == Dialect::Rpc {
-            map.serialize_entry("kind", "status-update")?;
-        }
+        self.kind(&mut map, "status-update")?;
         map.serialize_entry("taskId", &event.task_id)?;
         map.serialize_entry("contextId", &event.context_id)?;
         map.serialize_entry("status", &self.part(&event.status))?;
@@ -98,9 +104,7 @@ impl Serialize for V03<'_, TaskArtifactUpdateEvent> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let event = self.value;
         let mut map = serializer.serialize_map(None)?;
-        if self.dialect == Dialect::Rpc {
-            map.serialize_entry("kind", "artifact-update")?;
-        }
+        self.kind(&mut map, "artifact-update")?;
         map.serialize_entry("taskId", &event.task_id)?;
         map.serialize_entry("contextId", &event.context_id)?;
         map.serialize_entry("artifact", &self.part(&event.artifact))?;
@@ -439,9 +443,7 @@ impl Serialize for V03<'_, Task> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let task = self.value;
         let mut map = serializer.serialize_map(None)?;
-        if self.dialect == Dialect::Rpc {
-            map.serialize_entry("kind", "task")?;
-        }
+        self.kind(&mut map, "task")?;
         map.serialize_entry("id", &task.id)?;
         map.serialize_entry("contextId", &task.context_id)?;
         map.serialize_entry("status", &self.part(&task.status))?;

@@ -9,10 +9,9 @@ use serde_json::{Value, json};
 use super::{
     config::{self, is_secret_place, visit},
     exit::{Exit, Failure},
-    findings::{Findings, Severity},
     hints,
-    instance::Library,
-    library,
+    instance::{self, Library},
+    output::{Findings, Severity},
     target::{NAME_AN_AGENT, PeerArgs},
     text,
 };
@@ -28,10 +27,6 @@ Examples:
 
 /// The library redacts no shorter secret, because words of that length occur in every text.
 const MIN_REDACTED_BYTES: usize = 6;
-
-/// The error reasons that are normal when the doctor lists the tasks of a working agent: task lists are optional.
-const OPTIONAL_LIST_REASONS: [&str; 4] =
-    ["rpc_error", "http_status", "invalid_response", "too_large"];
 
 /// The fix for clocks that differ.
 const CLOCK_REPAIR: &str = "Synchronize the clock of this machine, for example with `timedatectl set-ntp true`; if it is right, the agent's operator has to. Tokens with an expiry fail until then.";
@@ -70,19 +65,20 @@ async fn check(
     now: u64,
     findings: &mut Findings,
 ) -> Result<Exit, Failure> {
-    let library = match library::find().and_then(|path| Ok((path, Library::open(verbose)?))) {
-        Ok((path, library)) => {
-            let message = format!("{}", path.display());
-            findings.push("library", Severity::Ok, message, "");
-            library
-        }
-        Err(failure) => {
-            let repair =
-                "Build command and library from the same sources with `cargo build --release`.";
-            findings.push("library", Severity::Error, failure.message, repair);
-            return Ok(Exit::Failed);
-        }
-    };
+    let library =
+        match instance::find_library().and_then(|path| Ok((path, Library::open(verbose)?))) {
+            Ok((path, library)) => {
+                let message = format!("{}", path.display());
+                findings.push("library", Severity::Ok, message, "");
+                library
+            }
+            Err(failure) => {
+                let repair =
+                    "Build command and library from the same sources with `cargo build --release`.";
+                findings.push("library", Severity::Error, failure.message, repair);
+                return Ok(Exit::Failed);
+            }
+        };
     if !peers.is_known()? {
         let message = "no agent is configured".to_owned();
         let repair = format!("N{}.", &NAME_AN_AGENT[1..]);
@@ -148,14 +144,14 @@ async fn check(
         findings.push("secrets", Severity::Error, message, "");
     }
     let caller = json!({"agent_id": peers.agent(), "list_tasks": true}).to_string();
-    let (envelope, listing) = instance.list_targets(Some(&caller)).await;
+    let (_, listing) = instance.list_targets(Some(&caller)).await;
     let Some(targets) = listing["summary"]["targets"].as_array() else {
         let error = &listing["error"];
         let message = error["message"].as_str().map(text::line);
         let hint = error["details"]["hint"].as_str().map(text::line);
         let (message, hint) = (message.unwrap_or_default(), hint.unwrap_or_default());
         findings.push("agents", Severity::Error, message, &hint);
-        return Ok(Exit::from_envelope(&envelope));
+        return Ok(Exit::from_envelope(&listing));
     };
     for target in targets {
         check_agent(target, peers, findings);
@@ -179,10 +175,10 @@ async fn check(
 fn check_agent(target: &Value, peers: &PeerArgs, findings: &mut Findings) {
     let part = |value: &Value| value.as_str().map(text::line).unwrap_or_default();
     let (alias, url) = (part(&target["target_alias"]), part(&target["target_url"]));
-    let refusal = target.get("tasks_error").filter(|error| {
-        let reason = error["reason"].as_str().unwrap_or_default();
-        !OPTIONAL_LIST_REASONS.contains(&reason)
-    });
+    // Task lists are optional.
+    let refusal = target
+        .get("tasks_error")
+        .filter(|error| !hints::is_answer(error));
     let Some(error) = target.get("last_refresh_error").or(refusal) else {
         if target["status"] == "offline" {
             let repair = "Start the agent and connect it to the gateway.";
@@ -205,8 +201,7 @@ fn check_agent(target: &Value, peers: &PeerArgs, findings: &mut Findings) {
         return;
     };
     let is_local = target["status"].is_string();
-    let hint = hints::target_hint(&part(&error["reason"]), Some(&alias), peers, is_local);
-    let hint = hint.unwrap_or_else(|| part(&error["details"]["hint"]));
+    let hint = hints::agent_hint(error, &alias, peers, is_local);
     let message = format!("{alias}: {}", part(&error["message"]));
     findings.push("agent", Severity::Error, message, &hint);
 }

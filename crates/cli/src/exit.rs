@@ -1,9 +1,10 @@
-//! Exit codes of the command.
+//! How a command ends: its exit code, its error, and the signals that stop a long-running one.
 
 use std::process::ExitCode;
 
-use serde::Deserialize;
+use openclaw_remote_agent::remote_agent::Reason;
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 /// The exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,36 +43,22 @@ impl From<Exit> for ExitCode {
 impl Exit {
     /// Returns the code for a call that ended with `envelope`.
     #[must_use]
-    pub fn from_envelope(envelope: &str) -> Self {
-        #[derive(Deserialize)]
-        struct Envelope {
-            ok: bool,
-            error: Option<Error>,
+    pub fn from_envelope(envelope: &Value) -> Self {
+        match envelope["ok"] == true {
+            true => Self::Ok,
+            false => Self::from_error(&envelope["error"]),
         }
-        #[derive(Deserialize)]
-        struct Error {
-            reason: Option<String>,
-        }
-        let Ok(envelope) = serde_json::from_str::<Envelope>(envelope) else {
-            return Self::Failed;
-        };
-        if envelope.ok {
-            return Self::Ok;
-        }
-        let reason = envelope.error.and_then(|error| error.reason);
-        Self::from_reason(reason.as_deref())
     }
 
     /// Returns the exit code for interactive commands. A call whose task failed, was rejected or canceled, or waits for its
     /// caller, is not done, and neither is a wait that expired before the task ended, or an incomplete result. To cancel a
     /// task is a success.
     #[must_use]
-    pub fn from_outcome(text: &str) -> Self {
-        let exit = Self::from_envelope(text);
+    pub fn from_outcome(envelope: &Value) -> Self {
+        let exit = Self::from_envelope(envelope);
         if exit != Self::Ok {
             return exit;
         }
-        let envelope: Value = serde_json::from_str(text).unwrap_or_default();
         let summary = &envelope["summary"];
         let state = summary["continuation"]["task"]["status"].as_str();
         match state.map(Self::from_state) {
@@ -103,7 +90,7 @@ impl Exit {
             if error.is_null() || target["target_name"].is_string() {
                 return Self::Ok;
             }
-            Self::from_reason(error["reason"].as_str())
+            Self::from_error(error)
         };
         let severity_rank = |exit: &Self| match exit {
             Self::Ok => 0,
@@ -128,29 +115,36 @@ impl Exit {
             .unwrap_or(Self::Ok)
     }
 
-    /// Returns the code for the `reason` of an error.
+    /// Returns the code for an error in an envelope.
     #[must_use]
-    pub fn from_reason(reason: Option<&str>) -> Self {
+    pub fn from_error(error: &Value) -> Self {
+        Reason::in_error(error).map_or(Self::Failed, Self::from_reason)
+    }
+
+    fn from_reason(reason: Reason) -> Self {
         match reason {
-            Some(
-                "unreachable"
-                | "proxy_auth_required"
-                | "dns"
-                | "tls"
-                | "address_refused"
-                | "card_unavailable"
-                | "card_malformed"
-                | "agent_offline"
-                | "connection_refused"
-                | "connection_reset",
-            ) => Self::Unreachable,
-            Some("invalid_request" | "contradiction" | "credential_unresolved") => Self::Usage,
-            Some(
-                "auth_required" | "token_unavailable" | "auth_failed" | "token_expired"
-                | "permission_denied",
-            ) => Self::Auth,
-            Some("timeout" | "busy" | "connection_timeout" | "agent_busy") => Self::Timeout,
-            Some("aborted") => Self::Interrupted,
+            Reason::Unreachable
+            | Reason::ProxyAuthRequired
+            | Reason::Dns
+            | Reason::Tls
+            | Reason::AddressRefused
+            | Reason::CardUnavailable
+            | Reason::CardMalformed
+            | Reason::AgentOffline
+            | Reason::ConnectionRefused
+            | Reason::ConnectionReset => Self::Unreachable,
+            Reason::InvalidRequest | Reason::Contradiction | Reason::CredentialUnresolved => {
+                Self::Usage
+            }
+            Reason::AuthRequired
+            | Reason::TokenUnavailable
+            | Reason::AuthFailed
+            | Reason::TokenExpired
+            | Reason::PermissionDenied => Self::Auth,
+            Reason::Timeout | Reason::Busy | Reason::ConnectionTimeout | Reason::AgentBusy => {
+                Self::Timeout
+            }
+            Reason::Aborted => Self::Interrupted,
             _ => Self::Failed,
         }
     }
@@ -185,14 +179,74 @@ impl Failure {
     }
 }
 
+/// The tokens that signals cancel.
+pub(super) struct Shutdown {
+    /// Cancelled by the first Ctrl-C or SIGTERM: stop.
+    pub(super) stop: CancellationToken,
+    /// Cancelled by the second one: end at once.
+    pub(super) force: CancellationToken,
+}
+
+/// Returns a token that Ctrl-C or SIGTERM cancels.
+///
+/// # Errors
+/// The system refuses a handler.
+pub(super) fn on_signal() -> Result<CancellationToken, Failure> {
+    Ok(on_signals()?.stop)
+}
+
+/// Returns the tokens that Ctrl-C and SIGTERM cancel.
+///
+/// The handlers are installed when this returns. A command calls this before it listens, so that no signal after its
+/// first answer ends the process without a clean stop.
+///
+/// # Errors
+/// The system refuses a handler.
+pub(super) fn on_signals() -> Result<Shutdown, Failure> {
+    let failed =
+        |error: std::io::Error| Failure::new(format!("cannot install a signal handler: {error}"));
+    let shutdown = Shutdown {
+        stop: CancellationToken::new(),
+        force: CancellationToken::new(),
+    };
+    let tokens = [shutdown.stop.clone(), shutdown.force.clone()];
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let mut interrupted = signal(SignalKind::interrupt()).map_err(failed)?;
+        let mut terminated = signal(SignalKind::terminate()).map_err(failed)?;
+        tokio::spawn(async move {
+            for token in tokens {
+                tokio::select! {
+                    _ = interrupted.recv() => {}
+                    _ = terminated.recv() => {}
+                }
+                token.cancel();
+            }
+        });
+    }
+    #[cfg(windows)]
+    {
+        let mut interrupted = tokio::signal::windows::ctrl_c().map_err(failed)?;
+        tokio::spawn(async move {
+            for token in tokens {
+                interrupted.recv().await;
+                token.cancel();
+            }
+        });
+    }
+    Ok(shutdown)
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn code_of(reason: &str) -> u8 {
-        let envelope =
-            serde_json::json!({"ok": false, "error": {"code": "A2A_SDK_ERROR", "reason": reason}});
-        Exit::from_envelope(&envelope.to_string()) as u8
+        let envelope = json!({"ok": false, "error": {"code": "A2A_SDK_ERROR", "reason": reason}});
+        Exit::from_envelope(&envelope) as u8
     }
 
     #[test]
@@ -241,9 +295,8 @@ mod tests {
             ("send", "failed", 1),
             ("cancel", "rejected", 1),
         ] {
-            let summary = serde_json::json!({"continuation": {"task": {"status": state}}});
-            let envelope = serde_json::json!({"ok": true, "action": action, "summary": summary});
-            let envelope = envelope.to_string();
+            let summary = json!({"continuation": {"task": {"status": state}}});
+            let envelope = json!({"ok": true, "action": action, "summary": summary});
             assert_eq!(
                 Exit::from_outcome(&envelope) as u8,
                 code,
@@ -255,24 +308,24 @@ mod tests {
 
     #[test]
     fn expired_wait_exits_with_5_for_people_only() {
-        let envelope = r#"{"ok":true,"summary":{"wait_expired":true}}"#;
-        assert_eq!(Exit::from_outcome(envelope), Exit::Timeout);
-        assert_eq!(Exit::from_envelope(envelope), Exit::Ok);
+        let envelope = json!({"ok": true, "summary": {"wait_expired": true}});
+        assert_eq!(Exit::from_outcome(&envelope), Exit::Timeout);
+        assert_eq!(Exit::from_envelope(&envelope), Exit::Ok);
     }
 
     #[test]
     fn incomplete_result_exits_with_1_for_people_only() {
-        let envelope = r#"{"ok":true,"summary":{"incomplete":true}}"#;
-        assert_eq!(Exit::from_outcome(envelope), Exit::Failed);
-        assert_eq!(Exit::from_envelope(envelope), Exit::Ok);
-        let expired = r#"{"ok":true,"summary":{"incomplete":true,"wait_expired":true}}"#;
-        assert_eq!(Exit::from_outcome(expired), Exit::Timeout);
+        let mut envelope = json!({"ok": true, "summary": {"incomplete": true}});
+        assert_eq!(Exit::from_outcome(&envelope), Exit::Failed);
+        assert_eq!(Exit::from_envelope(&envelope), Exit::Ok);
+        envelope["summary"]["wait_expired"] = true.into();
+        assert_eq!(Exit::from_outcome(&envelope), Exit::Timeout);
     }
 
     #[test]
     fn exit_code_is_0_with_one_good_card_else_the_worst() {
-        let bad = |reason| serde_json::json!({"last_refresh_error": {"reason": reason}});
-        let good = serde_json::json!({"target_name": "Desk"});
+        let bad = |reason| json!({"last_refresh_error": {"reason": reason}});
+        let good = json!({"target_name": "Desk"});
         assert_eq!(Exit::from_targets(&[bad("dns"), good]), Exit::Ok);
         assert_eq!(Exit::from_targets(&[bad("auth_required")]), Exit::Auth);
         let mixed = [bad("auth_required"), bad("unreachable"), bad("timeout")];
@@ -280,8 +333,10 @@ mod tests {
     }
 
     #[test]
-    fn good_envelope_exits_with_0_and_other_text_with_1() {
-        assert_eq!(Exit::from_envelope(r#"{"ok":true,"summary":{}}"#), Exit::Ok);
-        assert_eq!(Exit::from_envelope("oops"), Exit::Failed);
+    fn good_envelope_exits_with_0_and_other_values_with_1() {
+        let good = json!({"ok": true, "summary": {}});
+        assert_eq!(Exit::from_envelope(&good), Exit::Ok);
+        assert_eq!(Exit::from_envelope(&Value::Null), Exit::Failed);
+        assert_eq!(code_of("of_another_version"), 1);
     }
 }

@@ -1,12 +1,10 @@
 //! Hints in terms of this command. The library's own hints refer to request fields and settings.
 
+use a2a::ErrorReason;
+use openclaw_remote_agent::remote_agent::Reason;
 use serde_json::Value;
 
 use super::{target::PeerArgs, text};
-
-/// The JSON-RPC error code of an unknown task (A2A 1.0 §5.4).
-const TASK_NOT_FOUND: i64 = -32001;
-const TASK_NOT_CANCELABLE: i64 = -32002;
 
 /// The maximum number of agents that a hint names. For more agents it only gives their number.
 const MAX_NAMED_AGENTS: usize = 5;
@@ -43,11 +41,15 @@ fn general_hint(envelope: &Value, peers: &PeerArgs, about: About<'_>) -> Option<
     let details = &error["details"];
     let of_gateway = peers.uses_gateway() || details["gateway_code"].is_number();
     let is_delivered = matches!(details["delivered"].as_str(), Some("unknown" | "yes"));
-    let hint_text = match error["reason"].as_str().unwrap_or_default() {
-        "invalid_request" if lacks_target(details) && peers.uses_gateway() => {
+    let of_library = || details["hint"].as_str().map(for_command);
+    let Some(reason) = Reason::in_error(error) else {
+        return of_library();
+    };
+    let hint_text = match reason {
+        Reason::InvalidRequest if lacks_target(details) && peers.uses_gateway() => {
             "Name an agent of the gateway with `--target NAME`; `remote-agent targets` shows them."
         }
-        "invalid_request" if lacks_target(details) && !peers.aliases().is_empty() => {
+        Reason::InvalidRequest if lacks_target(details) && !peers.aliases().is_empty() => {
             let known = alias_list(&peers.aliases());
             return Some(match is_at(details, "/target_alias") {
                 true => format!(
@@ -58,19 +60,19 @@ fn general_hint(envelope: &Value, peers: &PeerArgs, about: About<'_>) -> Option<
                 ),
             });
         }
-        "invalid_request" if is_at(details, "/parts") => {
+        Reason::InvalidRequest if is_at(details, "/parts") => {
             "Write the message as TEXT, or add `--attach` or `--data`."
         }
-        "invalid_request" if is_at(details, "/timeout_ms") => {
+        Reason::InvalidRequest if is_at(details, "/timeout_ms") => {
             "Set a timeout of at least a millisecond: `--timeout 5s`."
         }
-        "rpc_error" if details["rpcCode"] == TASK_NOT_FOUND => {
+        Reason::RpcError if details["rpcCode"] == ErrorReason::TaskNotFound.code() => {
             "Check the task id and the agent. `remote-agent send` starts a new task."
         }
-        "rpc_error" if details["rpcCode"] == TASK_NOT_CANCELABLE => {
+        Reason::RpcError if details["rpcCode"] == ErrorReason::TaskNotCancelable.code() => {
             "The task has ended. `remote-agent status` shows how."
         }
-        "http_status" => match details["http_status"].as_u64() {
+        Reason::HttpStatus => match details["http_status"].as_u64() {
             Some(429 | 500..) if is_delivered => {
                 "The agent may have received the message: check before you send it again. The log of the agent's server has the cause."
             }
@@ -79,122 +81,141 @@ fn general_hint(envelope: &Value, peers: &PeerArgs, about: About<'_>) -> Option<
             }
             _ => "Check the address of the agent: the server there does not accept this request.",
         },
-        "card_unavailable" if peers.is_agent_url() => {
+        Reason::CardUnavailable if peers.is_agent_url() => {
             "The server has no agent of that name. `remote-agent targets --url URL` with the server's own address shows its card."
         }
-        "invalid_request" => {
+        Reason::InvalidRequest => {
             let action = envelope["action"].as_str().unwrap_or_default();
             let action = action.replace("list_targets", "targets");
             return Some(format!("See `remote-agent help {action}`."));
         }
-        "target_not_allowed" if let Some(url) = about.continued_url.filter(|_| peers.has_url()) => {
+        Reason::TargetNotAllowed
+            if let Some(url) = about.continued_url.filter(|_| peers.has_url()) =>
+        {
             return Some(format!(
                 "The continuation is of the agent at another URL: use `--url {}`.",
                 text::shell(url)
             ));
         }
-        "target_not_allowed" | "ambiguous_target" if peers.is_empty() => {
+        Reason::TargetNotAllowed | Reason::AmbiguousTarget if peers.is_empty() => {
             "Name the agent again: with `--url URL`, or by its configuration with `--config FILE`."
         }
-        "target_not_allowed" | "ambiguous_target" => {
+        Reason::TargetNotAllowed | Reason::AmbiguousTarget => {
             "Name an agent with `--target ALIAS`; `remote-agent targets` lists the known agents."
         }
-        "agent_not_allowed" => {
+        Reason::AgentNotAllowed => {
             "Name the calling agent with `--agent NAME`: one of the allowedAgents of this target in the configuration."
         }
-        "agent_not_found" if peers.uses_embedded_gateway() => {
+        Reason::AgentNotFound if peers.uses_embedded_gateway() => {
             "Add the agent with `--gateway-agent NAME=approve`, or name another with `--target NAME`."
         }
-        "agent_not_found" => {
+        Reason::AgentNotFound => {
             "Name an agent of the gateway with `--target NAME`; `remote-agent targets` shows them."
         }
-        "agent_offline" if peers.uses_embedded_gateway() => {
+        Reason::AgentOffline if peers.uses_embedded_gateway() => {
             "Add the agent with `--gateway-agent NAME=approve`; a triad needs alpha, beta and charlie."
         }
-        "agent_offline" if peers.uses_gateway() => {
+        Reason::AgentOffline if peers.uses_gateway() => {
             "Start the agent (`remote-agent gateway agent --name NAME` starts a scripted one), or name one that `remote-agent targets` shows as online."
         }
-        "session_not_found" | "session_expired" if !is_delivered => {
+        Reason::SessionNotFound | Reason::SessionExpired if !is_delivered => {
             "Omit `--context` and `--continuation` to start a new session."
         }
-        "message_returned" => {
+        Reason::MessageReturned => {
             "The output has the agent's answer. The agent answers without a task: omit `--task-required` in later messages."
         }
-        "stream_cut" => "Show the task later with `remote-agent status`.",
-        "timeout" if details["latest_event_summary"]["continuation"]["task"].is_object() => {
+        Reason::StreamCut => "Show the task later with `remote-agent status`.",
+        Reason::Timeout if details["latest_event_summary"]["continuation"]["task"].is_object() => {
             "The task continues: show it with `remote-agent status`. `--timeout 10m` waits longer."
         }
-        "timeout" if is_delivered => {
+        Reason::Timeout if is_delivered => {
             "The agent may have received the message: check before you send it again. \
              A larger `--timeout` waits longer; `--task-required` returns a task at once."
         }
-        "timeout" => "Try again with a larger `--timeout`.",
-        "busy" => "Nothing was sent. Try again later, or with a larger `--timeout`.",
+        Reason::Timeout => "Try again with a larger `--timeout`.",
+        Reason::Busy => "Nothing was sent. Try again later, or with a larger `--timeout`.",
         reason => {
             let alias = details["target_alias"].as_str().or(about.alias);
             let hint_text = target_hint(reason, alias, peers, of_gateway);
-            return hint_text.or(details["hint"].as_str().map(for_command));
+            return hint_text.or_else(of_library);
         }
     };
     Some(hint_text.to_owned())
 }
 
-/// Returns a hint for the agent `alias` that cannot be called, if there is one. `of_gateway` means that the agent is behind
-/// the local gateway.
-pub(super) fn target_hint(
-    reason: &str,
+/// Returns whether a working agent answers with this error, to a request that it does not support or for an unknown task.
+pub(super) fn is_answer(error: &Value) -> bool {
+    use Reason as R;
+    let reason = Reason::in_error(error);
+    matches!(
+        reason,
+        Some(R::RpcError | R::HttpStatus | R::InvalidResponse | R::TooLarge)
+    )
+}
+
+/// Returns the hint for the agent `alias` that cannot be called, from its error or from the library. `of_gateway` means that
+/// the agent is behind the local gateway.
+pub(super) fn agent_hint(error: &Value, alias: &str, peers: &PeerArgs, of_gateway: bool) -> String {
+    Reason::in_error(error)
+        .and_then(|reason| target_hint(reason, Some(alias), peers, of_gateway))
+        .or_else(|| error["details"]["hint"].as_str().map(text::line))
+        .unwrap_or_default()
+}
+
+fn target_hint(
+    reason: Reason,
     alias: Option<&str>,
     peers: &PeerArgs,
     of_gateway: bool,
 ) -> Option<String> {
     let configured = peers.secret_variable(alias);
     match (reason, peers.token_variable().or(configured.as_deref())) {
-        ("auth_required" | "auth_failed" | "token_expired", Some(variable)) if peers.uses_gateway() => Some(format!(
+        (Reason::AuthRequired | Reason::AuthFailed | Reason::TokenExpired, Some(variable)) if peers.uses_gateway() => Some(format!(
             "Check the token in the environment variable `{variable}`: the gateway refused it."
         )),
-        ("auth_required" | "auth_failed" | "token_expired", None) if peers.uses_gateway() => Some(
+        (Reason::AuthRequired | Reason::AuthFailed | Reason::TokenExpired, None) if peers.uses_gateway() => Some(
             "Name the environment variable with the gateway's token with `--gateway-token-env VAR`.".to_owned(),
         ),
-        ("connection_refused", _) if peers.uses_gateway() => Some(
+        (Reason::ConnectionRefused, _) if peers.uses_gateway() => Some(
             "Start the gateway (`remote-agent gateway` runs one of a2a-v1), or check the address of `--gateway`."
                 .to_owned(),
         ),
-        ("protocol_error", _) if peers.uses_gateway() => Some(
+        (Reason::ProtocolError, _) if peers.uses_gateway() => Some(
             "Check the address of `--gateway` and the value of `--gateway-dialect`: the message names the server that answers."
                 .to_owned(),
         ),
         // The library's own hint covers the settings of the gateway.
-        ("auth_required" | "address_refused", _) if of_gateway => None,
-        ("auth_required", Some(variable)) => Some(format!(
+        (Reason::AuthRequired | Reason::AddressRefused, _) if of_gateway => None,
+        (Reason::AuthRequired, Some(variable)) => Some(format!(
             "Check the secret in the environment variable `{variable}`: the agent refused it."
         )),
-        ("auth_required", None) if peers.reads_config() => {
+        (Reason::AuthRequired, None) if peers.reads_config() => {
             Some("Check targets[].auth of this agent in the configuration: the agent requires a credential, or refused the configured one.".to_owned())
         }
-        ("auth_required", None) => Some(
+        (Reason::AuthRequired, None) => Some(
             "Name the agent with `--url URL` and its token with `--bearer-env VAR`, or set targets[].auth in a configuration."
                 .to_owned(),
         ),
-        ("address_refused", _) if peers.reads_config() => Some(
+        (Reason::AddressRefused, _) if peers.reads_config() => Some(
             "If the agent may be at such an address, set targets[].allowPrivateNetwork in the configuration."
                 .to_owned(),
         ),
-        ("address_refused", _) => Some(
+        (Reason::AddressRefused, _) => Some(
             "If the agent may be at such an address, name it with `--url URL` and add `--allow-private`."
                 .to_owned(),
         ),
-        ("credential_unresolved", _) if peers.openclaw().is_some() => {
+        (Reason::CredentialUnresolved, _) if peers.openclaw().is_some() => {
             Some("Only OpenClaw reads this secret: use `openclaw remote-agent` for this agent, with the same arguments. This command reads the sources `env` and `file`.".to_owned())
         }
-        ("tls", _) if peers.has_url() => Some(
+        (Reason::Tls, _) if peers.has_url() => Some(
             "Check that the address begins with the right scheme. `--ca-file FILE` trusts the certificates in a file, as tls.caFile does in a configuration."
                 .to_owned(),
         ),
-        ("tls", _) if !of_gateway => Some(
+        (Reason::Tls, _) if !of_gateway => Some(
             "Check that the address begins with the right scheme. Set targets[].tls.caFile to a file with the certificates to trust."
                 .to_owned(),
         ),
-        ("credential_unresolved", _) => {
+        (Reason::CredentialUnresolved, _) => {
             Some("The command resolves references with the source `env` only: set the secret in an environment variable and refer to it with `{\"source\": \"env\", \"id\": \"NAME\"}`.".to_owned())
         }
         _ => None,
@@ -334,7 +355,7 @@ fn alias_list(aliases: &[String]) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use openclaw_remote_agent::remote_agent::{Reason, ToolError};
+    use openclaw_remote_agent::remote_agent::ToolError;
     use peer::Delivered;
     use serde_json::json;
 

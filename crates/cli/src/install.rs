@@ -8,13 +8,14 @@ use std::{
     time::Instant,
 };
 
+use openclaw_remote_agent::remote_agent::Reason;
 use serde_json::{Value, json};
 
 use super::{
     credentials::CredentialArgs,
     exit::{Exit, Failure},
-    instance::Library,
-    library,
+    hints,
+    instance::{self, Library},
     output::note,
     package::{self, Packaged},
     target,
@@ -29,9 +30,6 @@ const CARD_TIMEOUT_MS: u64 = 10_000;
 
 /// A task that no agent has.
 const CHECK_TASK: &str = "openclaw-remote-agent-check";
-
-/// The error reasons with which a working agent answers the request for an unknown task.
-const ANSWERS: [&str; 4] = ["rpc_error", "http_status", "invalid_response", "too_large"];
 
 /// A phrase in OpenClaw's error about a plugin that it did not install.
 const NOT_INSTALLED: &str = "is not associated with a tracked package install";
@@ -116,7 +114,7 @@ pub async fn install(args: &Args, verbose: bool) -> Result<Exit, Failure> {
     progress.step("packing the library");
     let scratch = tempfile::tempdir()
         .map_err(|error| Failure::new(format!("cannot create a temporary directory: {error}")))?;
-    let Packaged { tarball, .. } = package::assemble(&library::find()?, scratch.path())?;
+    let Packaged { tarball, .. } = package::assemble(&instance::find_library()?, scratch.path())?;
     progress.done("packed");
 
     progress.step("installing it into OpenClaw");
@@ -235,25 +233,23 @@ impl Args {
             json!({"action": "status", "target_alias": "agent", "task_id": CHECK_TASK}).to_string();
         let status = instance.call(&request, None, None::<fn(&str)>).await;
         let status: Value = serde_json::from_str(&status).unwrap_or_default();
-        let answer = status["error"]["reason"].as_str().unwrap_or_default();
-        if error.is_null() && !ANSWERS.contains(&answer) {
+        if error.is_null() && !hints::is_answer(&status["error"]) {
             error = &status["error"];
         }
         if error.is_null() {
             let name = seen["target_name"].as_str().unwrap_or_default();
             return Ok(format!("{name} at {url}"));
         }
-        let reason = error["reason"].as_str();
         let variable = self.credentials.variable();
-        let next = match (reason, variable) {
-            (Some("address_refused"), _) => "add `--allow-private` if the agent may be at such an address".to_owned(),
-            (Some("auth_required"), Some(variable)) => format!("check the value of `{variable}`: the agent refused it"),
-            (Some("auth_required"), None) => "give its credential, for example with `--bearer-env VAR`; `remote-agent install --help` lists the others".to_owned(),
-            (Some("card_malformed" | "card_unavailable"), _) => "correct `--url`: give the address before `/.well-known/agent-card.json`".to_owned(),
+        let next = match (Reason::in_error(error), variable) {
+            (Some(Reason::AddressRefused), _) => "add `--allow-private` if the agent may be at such an address".to_owned(),
+            (Some(Reason::AuthRequired), Some(variable)) => format!("check the value of `{variable}`: the agent refused it"),
+            (Some(Reason::AuthRequired), None) => "give its credential, for example with `--bearer-env VAR`; `remote-agent install --help` lists the others".to_owned(),
+            (Some(Reason::CardMalformed | Reason::CardUnavailable), _) => "correct `--url`: give the address before `/.well-known/agent-card.json`".to_owned(),
             _ => "start the agent, or correct `--url`; `remote-agent targets --url URL` tries again".to_owned(),
         };
         Err(Failure {
-            exit: Exit::from_reason(reason),
+            exit: Exit::from_error(error),
             ..Failure::new(format!(
                 "cannot call the agent: {}; {next}. {NOTHING_INSTALLED}",
                 text::line(error["message"].as_str().unwrap_or_default())

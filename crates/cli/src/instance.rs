@@ -1,19 +1,29 @@
-//! Calls the tool through the library's Rust interface, like other hosts.
+//! Locates the shared library of this command, and calls the tool through its Rust interface, like other hosts.
+//!
+//! The library ignores an invalid `caller` of a call and logs a warning, because a bug in a host must not fail every call. The
+//! command refuses an invalid caller. Otherwise the limits that depend on the caller would silently not apply.
 
-use std::sync::Arc;
-
-use openclaw_remote_agent_interface::{
-    Call, LogBox, PluginModuleRef, ROption, RSome, ToolBox, log_to, updates_to,
+use std::{
+    env::{
+        self,
+        consts::{DLL_PREFIX, DLL_SUFFIX},
+    },
+    path::{Path, PathBuf},
+    sync::Arc,
 };
 
+use base::json::{self, Limits};
+use gateway_agent::DELEGATION_VARIABLE;
 use gateway_bridge::delegation::Delegation;
+use openclaw_remote_agent_interface::{
+    Call, LogBox, PluginModuleRef, ROption, RSome, ToolBox, load, log_to, updates_to,
+};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    caller,
     config::{self, UnsetVariables},
     exit::Failure,
-    library,
     output::note,
 };
 
@@ -52,12 +62,12 @@ impl Library {
     /// Opens the library of this command. With `verbose`, its debug lines go to standard error as well as its warnings.
     ///
     /// # Errors
-    /// See [`library::open`]. Also fails if the delegation in the environment is malformed.
+    /// See [`open_module`]. Also fails if the delegation in the environment is malformed.
     pub fn open(verbose: bool) -> Result<Self, Failure> {
         Ok(Self {
-            module: library::open()?,
+            module: open_module()?,
             verbose,
-            delegation: caller::delegation()?,
+            delegation: delegation()?,
         })
     }
 
@@ -150,7 +160,7 @@ impl Instance {
     where
         F: Fn(&str) + Send + Sync + 'static,
     {
-        let caller = caller::with_chain(caller, self.delegation.as_ref());
+        let caller = with_chain(caller, self.delegation.as_ref());
         let caller: ROption<_> = caller.map(Into::into).into();
         let updates: ROption<_> = updates.map(updates_to).into();
         RunningCall(self.tool.execute(request.into(), caller, updates))
@@ -202,5 +212,249 @@ impl RunningCall {
     /// Waits for the envelope.
     pub async fn envelope(self) -> String {
         self.0.future.await.into()
+    }
+}
+
+/// The environment variable with the path of the library. It replaces the default search paths.
+pub const LIBRARY_VARIABLE: &str = "REMOTE_AGENT_LIBRARY";
+
+/// Opens the library of this command.
+///
+/// # Errors
+/// The library is missing, cannot be loaded, or was built from other sources than the command. The message lists the
+/// searched paths.
+pub fn open_module() -> Result<PluginModuleRef, Failure> {
+    locate().map(|(_, module)| module)
+}
+
+/// Returns the path of the library of this command.
+///
+/// # Errors
+/// The same as [`open_module`].
+pub fn find_library() -> Result<PathBuf, Failure> {
+    locate().map(|(path, _)| path)
+}
+
+fn locate() -> Result<(PathBuf, PluginModuleRef), Failure> {
+    let command = env::current_exe()
+        .and_then(|path| path.canonicalize())
+        .map_err(|error| Failure::new(format!("cannot find this command's own file: {error}")))?;
+    let places = candidates(&command, env::var_os(LIBRARY_VARIABLE).map(PathBuf::from));
+    let library = first_file(&places)?;
+    let module = load(library).map_err(|error| Failure::new(error.to_string()))?;
+    check_build(&command, library, module.build_id()().as_str())?;
+    Ok((library.to_owned(), module))
+}
+
+/// Checks that the library at `library` was built from the same sources as the command. Returns the reason if the library
+/// cannot be loaded on this machine, for example because it is built for another platform.
+///
+/// # Errors
+/// The library was built from other sources.
+pub fn check_library(library: &Path) -> Result<Option<String>, Failure> {
+    let module = match load(library) {
+        Ok(module) => module,
+        Err(error) => return Ok(Some(error.to_string())),
+    };
+    let build_id = module.build_id()();
+    if build_id.as_str() == openclaw_remote_agent::BUILD_ID {
+        return Ok(None);
+    }
+    Err(Failure::new(format!(
+        "the library `{}` is build {build_id}, and this command packs build {}; build both from the same sources",
+        library.display(),
+        openclaw_remote_agent::BUILD_ID,
+    )))
+}
+
+/// Returns the possible paths of the library, the most likely first.
+fn candidates(command: &Path, named: Option<PathBuf>) -> Vec<PathBuf> {
+    if let Some(named) = named {
+        return vec![named];
+    }
+    let file = format!("{DLL_PREFIX}openclaw_remote_agent{DLL_SUFFIX}");
+    let directory = command.parent().unwrap_or(Path::new("."));
+    vec![
+        // Cargo's own copy. Only `cargo build` updates the one next to the command; `cargo run` and `cargo test` do not.
+        directory.join("deps").join(&file),
+        directory.join(&file),
+        directory.join("../lib").join(&file),
+    ]
+}
+
+fn first_file(places: &[PathBuf]) -> Result<&Path, Failure> {
+    let found = places.iter().find(|place| place.is_file());
+    found.map(PathBuf::as_path).ok_or_else(|| {
+        let searched: Vec<String> = places
+            .iter()
+            .map(|place| format!("`{}`", place.display()))
+            .collect();
+        Failure::new(format!(
+            "cannot find the plugin's library, looked for {}; set `{LIBRARY_VARIABLE}` to its path",
+            searched.join(", ")
+        ))
+    })
+}
+
+fn check_build(command: &Path, library: &Path, build_id: &str) -> Result<(), Failure> {
+    if build_id == openclaw_remote_agent::BUILD_ID {
+        return Ok(());
+    }
+    Err(Failure::new(format!(
+        "the library `{}` is build {build_id}, the command `{}` is build {}; run `cargo build`, or set `{LIBRARY_VARIABLE}` to the library that came with the command",
+        library.display(),
+        command.display(),
+        openclaw_remote_agent::BUILD_ID,
+    )))
+}
+
+/// The fields of a caller. This type only validates the shape; the library parses the JSON again.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "read to be checked")]
+struct Caller {
+    agent_id: Option<String>,
+    session_key: Option<String>,
+    chain: Option<Chain>,
+    state_dir: Option<String>,
+    traceparent: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "read to be checked")]
+struct Chain {
+    hop: u64,
+    chain: Option<String>,
+}
+
+/// Checks a caller.
+///
+/// # Errors
+/// The caller is invalid. The error is a sentence without a full stop.
+pub(super) fn check_caller(json: &str) -> Result<(), String> {
+    match json::from_str::<Caller>(json, Limits::NONE) {
+        Ok(_) => Ok(()),
+        Err(e) => Err(format!(
+            "the caller is not {{\"agent_id\", \"session_key\", \"chain\": {{\"hop\", \"chain\"}}, \"state_dir\", \"traceparent\"}}: {e}"
+        )),
+    }
+}
+
+/// Returns the delegation of this process. An agent with a command backend sets it in the environment of the command.
+///
+/// # Errors
+/// The environment variable is malformed.
+pub(super) fn delegation() -> Result<Option<Delegation>, Failure> {
+    std::env::var(DELEGATION_VARIABLE)
+        .ok()
+        .map(|text| parse_delegation(&text))
+        .transpose()
+}
+
+fn parse_delegation(text: &str) -> Result<Delegation, Failure> {
+    let value: Option<Value> = json::from_str(text, Limits::NONE).ok();
+    let delegation = value.as_ref().and_then(Delegation::read);
+    delegation.ok_or_else(|| {
+        Failure::usage(format!(
+            "the environment variable `{DELEGATION_VARIABLE}` is not {{\"hop\", \"chain\"}}; pass it on as the agent set it, or unset it"
+        ))
+    })
+}
+
+/// Returns the caller with the delegation chain of this process, unless the caller already has a chain.
+pub(super) fn with_chain(caller: Option<&str>, delegation: Option<&Delegation>) -> Option<String> {
+    let Some(delegation) = delegation else {
+        return caller.map(str::to_owned);
+    };
+    let mut caller: Value = match caller {
+        Some(caller) => match serde_json::from_str(caller) {
+            Ok(parsed @ Value::Object(_)) => parsed,
+            // The library reports the invalid caller.
+            _ => return Some(caller.to_owned()),
+        },
+        None => Value::Object(serde_json::Map::new()),
+    };
+    if caller["chain"].is_null() {
+        caller["chain"] = delegation.json();
+    }
+    Some(caller.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn cargo_library_precedes_adjacent_and_installed() {
+        let places = candidates(Path::new("/opt/bin/remote-agent"), None);
+        let directories: Vec<&Path> = places.iter().map(|place| place.parent().unwrap()).collect();
+        assert_eq!(
+            directories,
+            [
+                Path::new("/opt/bin/deps"),
+                Path::new("/opt/bin"),
+                Path::new("/opt/bin/../lib")
+            ]
+        );
+    }
+
+    #[test]
+    fn named_library_is_the_only_candidate() {
+        let places = candidates(Path::new("/opt/bin/remote-agent"), Some("/tmp/x.so".into()));
+        assert_eq!(places, [PathBuf::from("/tmp/x.so")]);
+    }
+
+    #[test]
+    fn missing_library_error_names_every_place() {
+        let places = [
+            PathBuf::from("/nowhere/a.so"),
+            PathBuf::from("/nowhere/b.so"),
+        ];
+        let message = first_file(&places).unwrap_err().message;
+        assert!(
+            message.contains("`/nowhere/a.so`, `/nowhere/b.so`"),
+            "{message}"
+        );
+        assert!(message.contains(LIBRARY_VARIABLE), "{message}");
+    }
+
+    #[test]
+    fn another_build_is_refused_with_both_paths() {
+        let refused = check_build(
+            Path::new("/bin/command"),
+            Path::new("/lib/library"),
+            "0.1.0+0",
+        );
+        let message = refused.unwrap_err().message;
+        for part in [
+            "`/bin/command`",
+            "`/lib/library`",
+            "0.1.0+0",
+            openclaw_remote_agent::BUILD_ID,
+        ] {
+            assert!(message.contains(part), "{part} in: {message}");
+        }
+    }
+
+    #[test]
+    fn caller_has_the_chain_of_its_process() {
+        let own = parse_delegation(r#"{"hop":2,"chain":"c"}"#).unwrap();
+        let named = |caller| with_chain(caller, Some(&own)).unwrap();
+        assert_eq!(named(None), r#"{"chain":{"chain":"c","hop":2}}"#);
+        let with_agent = named(Some(r#"{"agent_id":"main"}"#));
+        assert!(with_agent.contains("\"main\"") && with_agent.contains("\"hop\":2"));
+        let explicit = r#"{"chain":{"hop":7}}"#;
+        assert_eq!(named(Some(explicit)), explicit);
+        assert_eq!(with_chain(None, None), None);
+    }
+
+    #[test]
+    fn unreadable_chain_is_refused() {
+        for text in ["", "2", "{}", r#"{"hop":"2"}"#] {
+            assert!(parse_delegation(text).is_err(), "{text}");
+        }
     }
 }

@@ -1,18 +1,24 @@
-//! Runs one call for an interactive command: prints its progress, then its outcome.
+//! Runs one call for an interactive command and prints its progress, then its outcome: the agent's text on standard output; the
+//! task state, errors and suggested commands on standard error.
 
 use std::{path::Path, sync::Arc};
 
+use a2a::TaskState;
+use openclaw_remote_agent::remote_agent::Reason;
 use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::{
     artifact_files,
+    config::UnsetVariables,
     exit::{Exit, Failure},
-    follow_up,
+    follow_up::{self, FollowUp},
+    hints::{self, About},
     instance::Instance,
-    outcome::{self, Context},
-    output::{LineWriter, note},
-    screen::Screen,
+    output::{LineWriter, note, print_error},
+    screen::{AnswerWriter, Screen, render_message},
+    target::{PeerArgs, TargetArgs},
+    text::{self, shell},
 };
 
 /// The options for the output of a call.
@@ -80,11 +86,11 @@ impl InteractiveCall<'_> {
                 Some(screen),
             )
         };
-        let exit = Exit::from_outcome(&text);
         let envelope: Value = serde_json::from_str(&text).unwrap_or_default();
+        let exit = Exit::from_outcome(&envelope);
         if let Some(screen) = &screen {
             let mut screen = screen.lock();
-            outcome::write_rest(&envelope, &mut screen.answer_writer);
+            write_rest(&envelope, &mut screen.answer_writer);
             screen.stop();
         }
         let saved_continuation = self.save_continuation(&envelope);
@@ -95,15 +101,10 @@ impl InteractiveCall<'_> {
             Some(screen) => {
                 let print = |envelope: &Value| {
                     let shown = &screen.lock().answer_writer;
-                    outcome::print_outcome(
-                        envelope,
-                        &self.context,
-                        instance.unset_variables(),
-                        shown,
-                    );
+                    print_outcome(envelope, &self.context, instance.unset_variables(), shown);
                 };
                 print(&envelope);
-                if envelope["error"]["reason"] == "rpc_error"
+                if Reason::in_error(&envelope["error"]) == Some(Reason::RpcError)
                     && let Some(task) = task
                 {
                     let state = instance
@@ -140,7 +141,7 @@ impl InteractiveCall<'_> {
         let Some(file) = self.save else {
             return Ok(());
         };
-        let Some(continuation) = outcome::continuation(envelope) else {
+        let Some(continuation) = continuation(envelope) else {
             note(format_args!(
                 "the result has no continuation; `{}` is unchanged",
                 file.display()
@@ -150,5 +151,266 @@ impl InteractiveCall<'_> {
         follow_up::save(file, continuation)?;
         self.context.saved = Some(file);
         Ok(())
+    }
+}
+
+/// The command-line options that the suggested commands repeat.
+pub(super) struct Context<'a> {
+    /// The options that select the agent.
+    pub(super) target: &'a TargetArgs,
+    /// The task or conversation that the call continued.
+    pub(super) follow_up: &'a FollowUp<'a>,
+    /// The file with the saved continuation, if any.
+    pub(super) saved: Option<&'a Path>,
+}
+
+impl Context<'_> {
+    fn about<'a>(&'a self, task_options: Option<&'a str>) -> About<'a> {
+        let continuation = self.follow_up.continuation.as_ref();
+        About {
+            alias: self.target.named(),
+            continued_url: continuation
+                .and_then(|continuation| continuation["target"]["target_url"].as_str()),
+            task_options,
+        }
+    }
+
+    /// Returns the options of this command for its task.
+    fn follow_up_options(&self) -> Option<String> {
+        let follow_up = self.follow_up;
+        let mut options = self.target.peer_options();
+        if let Some(alias) = self.target.named() {
+            options += &format!(" --target {}", shell(alias));
+        }
+        match (follow_up.file, follow_up.task) {
+            (Some(file), _) => {
+                let file = shell(&file.display().to_string());
+                Some(format!("{options} --continuation {file}"))
+            }
+            (None, Some(task)) => Some(format!("{options} --task {}", shell(task))),
+            (None, None) => None,
+        }
+    }
+
+    /// Returns the file whose continuation has the same task as `continuation`, or the same conversation if there is no
+    /// task.
+    fn file(&self, continuation: &Value) -> Option<&Path> {
+        let previous = self.follow_up.continuation.as_ref();
+        let same = |previous: &&Value| {
+            let id = |of: &Value| match of["task"]["task_id"].as_str() {
+                Some(task) => (true, task.to_owned()),
+                None => {
+                    let context = of["conversation"]["context_id"].as_str();
+                    (false, context.unwrap_or_default().to_owned())
+                }
+            };
+            id(previous) == id(continuation)
+        };
+        let previous = previous.filter(same).and(self.follow_up.file);
+        self.saved.or(previous)
+    }
+}
+
+/// Returns the continuation in a result, or in the last update before an error.
+pub(super) fn continuation(envelope: &Value) -> Option<&Value> {
+    let continuation = &summary(envelope)["continuation"];
+    continuation.is_object().then_some(continuation)
+}
+
+fn summary(envelope: &Value) -> &Value {
+    if envelope["ok"] == true {
+        &envelope["summary"]
+    } else {
+        &envelope["error"]["details"]["latest_event_summary"]
+    }
+}
+
+/// Prints the text of a result that the updates did not contain.
+pub(super) fn write_rest(envelope: &Value, answer_writer: &mut AnswerWriter) {
+    let summary = summary(envelope);
+    for artifact in summary["artifacts"].as_array().into_iter().flatten() {
+        answer_writer.artifact(artifact);
+    }
+    let message = (envelope["raw"]["kind"] == "message")
+        .then(|| render_message(&envelope["raw"]))
+        .flatten();
+    let message = message.as_deref().or(summary["message_text"].as_str());
+    // The details of a failed call may contain a message of the agent.
+    let message = message.or(envelope["error"]["details"]["message_text"].as_str());
+    let is_new = |message: &&str| {
+        !answer_writer.has_artifacts() && answer_writer.status_text.as_deref() != Some(*message)
+    };
+    if let Some(message) = message.filter(is_new) {
+        answer_writer.message(message);
+    }
+    answer_writer.finish();
+}
+
+/// Prints how the call ended. `shown` is the agent's text on standard output.
+pub(super) fn print_outcome(
+    envelope: &Value,
+    context: &Context<'_>,
+    missing: &UnsetVariables,
+    shown: &AnswerWriter,
+) {
+    let reason = Reason::in_error(&envelope["error"]);
+    if reason == Some(Reason::Aborted) {
+        print_stopped(envelope, context);
+    } else if envelope["ok"] != true {
+        let task_options = context.follow_up_options();
+        let about = context.about(task_options.as_deref());
+        print_call_error(envelope, context.target.peers(), missing, about);
+    }
+    let Some(continuation) = continuation(envelope) else {
+        return;
+    };
+    if reason == Some(Reason::AuthRequired) && continuation["task"]["can_cancel"] == true {
+        // The agent may have canceled the tasks of a client that it no longer accepts.
+        note("the task may have ended: the agent accepts this token no longer");
+        return;
+    }
+    let summary = summary(envelope);
+    let state = continuation["task"]["status"].as_str();
+    let unknown = state.filter(|state| TaskState::from_name(state).is_foreign());
+    match (&summary["incomplete"], &summary["wait_expired"], unknown) {
+        (Value::Bool(true), Value::Bool(true), _) => {
+            note("the agent's latest answers about the task were errors; it may go on");
+        }
+        (Value::Bool(true), _, Some(state)) => note(format!(
+            "the agent reports the state `{state}`, which A2A does not define"
+        )),
+        (Value::Bool(true), _, None) => {
+            note("the agent reports no more; part of the result may be missing");
+        }
+        _ => {}
+    }
+    if summary["wait_expired"] == true {
+        note("the wait ended before the task; `--timeout 10m` waits longer");
+    }
+    let status_text = summary["status_message"].as_str();
+    let status_text = status_text.filter(|status_text| !shown.has_shown(status_text));
+    let keeps_tasks = summary["transport"] != "GATEWAY"
+        || summary["protocol_version"]
+            .as_str()
+            .is_some_and(|dialect| dialect.starts_with("openclaw"));
+    print_next_steps(continuation, status_text, keeps_tasks, context);
+}
+
+/// Prints that Ctrl-C ended the call, and what became of its message or task.
+fn print_stopped(envelope: &Value, context: &Context<'_>) {
+    let details = &envelope["error"]["details"];
+    let has_continuation = continuation(envelope).is_some();
+    if envelope["action"] != "send" {
+        note("stopped waiting; the task goes on");
+        if !has_continuation && let Some(options) = context.follow_up_options() {
+            note(format_args!("  remote-agent watch{options}"));
+        }
+    } else if details["delivered"] == "no" {
+        note("stopped; nothing was sent");
+    } else if has_continuation {
+        note("stopped waiting; the task goes on");
+    } else {
+        note(
+            "stopped waiting; the agent may have the message and be working on it: check before you send it again. With `--follow` or `--task-required` there is a task to come back to",
+        );
+    }
+}
+
+/// Prints an error with its cause and a hint.
+pub(super) fn print_call_error(
+    envelope: &Value,
+    peers: &PeerArgs,
+    missing: &UnsetVariables,
+    about: About<'_>,
+) {
+    let error = &envelope["error"];
+    let message = error["message"]
+        .as_str()
+        .unwrap_or("the library's answer is not one of its results; this is a bug of the plugin");
+    let reason = Reason::in_error(error);
+    if reason == Some(Reason::CredentialUnresolved)
+        && let Some(unset) = missing.named_in(message).next()
+    {
+        return print_error(&peers.unset_sentence(unset));
+    }
+    let details = &error["details"];
+    let invalid = match reason {
+        Some(Reason::InvalidRequest) => hints::invalid_arguments(details, about.alias),
+        _ => None,
+    };
+    print_error(&invalid.unwrap_or_else(|| text::line(message)));
+    if let Some(hint) = hints::hint(envelope, peers, about) {
+        note(format_args!("what to do: {hint}"));
+    }
+}
+
+/// Prints the task state, the agent's status text and the suggested commands.
+fn print_next_steps(
+    continuation: &Value,
+    status_text: Option<&str>,
+    keeps_tasks: bool,
+    context: &Context<'_>,
+) {
+    let alias = continuation["target"]["target_alias"].as_str();
+    let target_hint = alias.map_or_else(String::new, |alias| format!(" of {}", text::line(alias)));
+    let to_target = context.target.options_for(&continuation["target"]);
+    let from_file = context.file(continuation).map(|file| {
+        let file = shell(&file.display().to_string());
+        format!("{} --continuation {file}", context.target.peer_options())
+    });
+    let task = &continuation["task"];
+    let allows = |what: &str| task[what] == true;
+    // An embedded gateway stops with this command, so its tasks cannot be continued.
+    let ends_with_command = context.target.peers().uses_embedded_gateway();
+    let command = |verb: &str, options: &str, rest: &str| {
+        note(format_args!("  remote-agent {verb}{options}{rest}"));
+    };
+    if let Some(id) = task["task_id"].as_str() {
+        let state = task["status"].as_str().unwrap_or("in no known state");
+        // The updates already showed the status text of a task in progress.
+        let status_text = status_text.filter(|_| !matches!(state, "submitted" | "working"));
+        let status_text = status_text.map(|status_text| format!(": {}", text::line(status_text)));
+        note(format_args!(
+            "task {}{target_hint}: {}{}",
+            text::line(id),
+            text::line(state),
+            status_text.unwrap_or_default()
+        ));
+        if allows("can_cancel") && !ends_with_command && !keeps_tasks {
+            note(
+                "the task continues, but this gateway stores no tasks: a later command cannot follow it. Send with `--follow` and a larger `--timeout` to wait for the answer",
+            );
+            return;
+        }
+        if allows("can_cancel") && !ends_with_command {
+            let options = from_file.unwrap_or_else(|| format!("{to_target} --task {}", shell(id)));
+            let waits = matches!(state, "input-required" | "auth-required");
+            note(if waits {
+                "the task waits for you; answer or cancel it:"
+            } else {
+                "the task continues; follow it, show it, or cancel it:"
+            });
+            if waits {
+                command("send", &options, " 'YOUR ANSWER'");
+            } else {
+                if allows("can_watch") {
+                    command("watch", &options, "");
+                }
+                command("status", &options, "");
+            }
+            command("cancel", &options, "");
+            return;
+        }
+    }
+    if ends_with_command {
+        return;
+    }
+    if let Some(id) = continuation["conversation"]["context_id"].as_str() {
+        // A file that also has a task would address the task, which has ended.
+        let from_file = from_file
+            .filter(|_| continuation["task"].is_null() && context.target.peers().names_nothing());
+        let options = from_file.unwrap_or_else(|| format!("{to_target} --context {}", shell(id)));
+        note("to continue the conversation:");
+        command("send", &options, " 'TEXT'");
     }
 }

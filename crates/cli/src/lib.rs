@@ -1,54 +1,39 @@
 //! The command `remote-agent`: a host of the library for a shell, a script or CI.
 //!
-//! Each subcommand is a module with its arguments (`Args`) and a `run` function. [`library`] locates the shared library,
-//! [`instance`] loads it through the Rust interface. The command links a copy of the library only for its types and never
+//! Each subcommand is a module with its arguments (`Args`) and a `run` function. [`instance`] locates the shared library
+//! and loads it through the Rust interface. The command links a copy of the library only for its types and never
 //! calls it.
 
 #![forbid(unsafe_code)]
 
 mod artifact_files;
 pub mod call;
-mod caller;
-mod card;
 pub mod config;
-mod credentials;
-
 #[cfg(feature = "conformance")]
 pub mod conformance;
+mod credentials;
 #[cfg(feature = "conformance")]
 mod demo;
-
-mod answer_writer;
 mod doctor;
 pub mod exit;
-mod findings;
 mod follow_up;
 pub mod gateway;
 mod hints;
 pub mod install;
 pub mod instance;
 mod interactive_call;
-pub mod jsonl;
-pub mod library;
 mod local;
-mod log;
 mod mcp;
 mod openclaw;
-mod outcome;
 pub mod output;
 pub mod package;
-mod parts;
 mod screen;
 mod send;
 mod serve;
-mod shutdown;
-mod table;
 mod target;
 mod targets;
-mod task;
 mod tasks;
 mod text;
-mod timeout;
 mod translate;
 
 use std::{io, process::ExitCode};
@@ -90,17 +75,17 @@ enum Command {
     #[cfg(feature = "conformance")]
     Demo(demo::Args),
     Targets(targets::Args),
-    Card(card::Args),
+    Card(targets::CardArgs),
     Send(send::Args),
     /// Follow a task until it ends or requires input
-    #[command(after_help = task::Action::Watch.examples())]
-    Watch(task::Args),
+    #[command(after_help = send::Action::Watch.examples())]
+    Watch(send::TaskArgs),
     /// Print the state of a task
-    #[command(after_help = task::Action::Status.examples())]
-    Status(task::Args),
+    #[command(after_help = send::Action::Status.examples())]
+    Status(send::TaskArgs),
     /// Cancel a task
-    #[command(after_help = task::Action::Cancel.examples())]
-    Cancel(task::Args),
+    #[command(after_help = send::Action::Cancel.examples())]
+    Cancel(send::TaskArgs),
     Tasks(tasks::Args),
     Doctor(doctor::Args),
     Call(call::Args),
@@ -194,11 +179,11 @@ async fn run(cli: Cli) -> Result<Exit, Failure> {
         #[cfg(feature = "conformance")]
         Command::Demo(args) => demo::run(args, verbose).await,
         Command::Targets(args) => targets::run(args, verbose).await,
-        Command::Card(args) => card::run(args, verbose).await,
+        Command::Card(args) => targets::run_card(args, verbose).await,
         Command::Send(args) => send::run(args, verbose).await,
-        Command::Watch(args) => task::run(task::Action::Watch, args, verbose).await,
-        Command::Status(args) => task::run(task::Action::Status, args, verbose).await,
-        Command::Cancel(args) => task::run(task::Action::Cancel, args, verbose).await,
+        Command::Watch(args) => send::run_task(send::Action::Watch, args, verbose).await,
+        Command::Status(args) => send::run_task(send::Action::Status, args, verbose).await,
+        Command::Cancel(args) => send::run_task(send::Action::Cancel, args, verbose).await,
         Command::Tasks(args) => tasks::run(args, verbose).await,
         Command::Doctor(args) => doctor::run(args, verbose).await,
         Command::Call(args) => call::run(args, verbose).await,

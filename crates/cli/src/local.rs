@@ -1,16 +1,16 @@
 //! The options for the local gateway, for interactive commands without a configuration.
 
+use base::config::gateway_url;
+use egress::address::is_this_machine;
+use gateway_bridge::client::Script;
 use serde_json::{Value, json};
 use url::Url;
 
 use super::{
     exit::Failure,
-    gateway::{embedded::Embedded, scripted::scripted},
+    gateway::embedded::{Embedded, scripted},
     text::shell,
 };
-use base::config::gateway_url;
-use egress::address::is_this_machine;
-use gateway_bridge::client::Script;
 
 /// The alias prefix of the gateway's agents.
 const ALIAS: &str = "gateway:";

@@ -1,4 +1,5 @@
-//! The plugin's settings in OpenClaw's own configuration, with the secrets that this command can read.
+//! The plugin's settings in OpenClaw's own configuration, with the secrets that this command can read, and which settings may hold
+//! a secret.
 
 use std::{
     env,
@@ -8,8 +9,10 @@ use std::{
 };
 
 use base::config::Secret;
-use openclaw_server::config::local_gateway;
-use openclaw_server::openclaw_file::{self, Environment, Location, ReadError, substitute};
+use openclaw_server::{
+    config::local_gateway,
+    openclaw_file::{self, Environment, Location, ReadError, substitute},
+};
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 

@@ -1,4 +1,5 @@
-//! Standard input, standard output and standard error.
+//! Standard input, standard output and standard error: lines, errors, the findings of the `doctor` commands, and the log of the
+//! servers.
 
 use std::{
     fmt::Display,
@@ -6,11 +7,22 @@ use std::{
     sync::OnceLock,
 };
 
+use clap::ValueEnum;
 use console::style;
+use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 use tokio_util::sync::CancellationToken;
+use tracing_subscriber::{
+    filter::{LevelFilter, Targets},
+    fmt,
+    layer::SubscriberExt as _,
+    util::SubscriberInitExt as _,
+};
 
-use super::{exit::Failure, text};
+use super::{
+    exit::Failure,
+    text::{self, terminal_width, wrap},
+};
 
 /// The first error of standard output, which is one for the process. A closed pipe is not among them: a reader such as `head`
 /// may have seen enough.
@@ -92,4 +104,178 @@ pub async fn standard_input(what: &str) -> Result<String, Failure> {
         text.remove(0);
     }
     Ok(text)
+}
+
+/// The severity of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Severity {
+    Ok,
+    Warning,
+    Error,
+}
+
+impl Severity {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// The result of a check.
+#[derive(Debug)]
+struct Finding {
+    check: &'static str,
+    severity: Severity,
+    message: String,
+    repair: Option<String>,
+}
+
+/// The findings so far.
+#[derive(Debug, Default)]
+pub(crate) struct Findings(Vec<Finding>);
+
+impl Findings {
+    /// Adds a finding. An empty `repair` means that there is no fix.
+    pub(crate) fn push(
+        &mut self,
+        check: &'static str,
+        severity: Severity,
+        message: String,
+        repair: &str,
+    ) {
+        self.0.push(Finding {
+            check,
+            severity,
+            message,
+            repair: (!repair.is_empty()).then(|| repair.to_owned()),
+        });
+    }
+
+    /// Returns whether a check found an error.
+    pub(crate) fn has_error(&self) -> bool {
+        self.0
+            .iter()
+            .any(|finding| finding.severity == Severity::Error)
+    }
+
+    /// Prints the findings: one line each, or all of them as one line of JSON.
+    pub(crate) fn print(&self, as_json: bool) {
+        let lines = LineWriter::default();
+        if as_json {
+            let all: Vec<Value> = self.0.iter().map(Finding::to_json).collect();
+            lines.write(json!({ "findings": all }).to_string());
+            return;
+        }
+        for finding in &self.0 {
+            let severity = format!("{:<8}", finding.severity.as_str());
+            let severity = match finding.severity {
+                Severity::Ok => style(severity).green(),
+                Severity::Warning => style(severity).yellow(),
+                Severity::Error => style(severity).red(),
+            };
+            lines.write(format!("{severity} {}", finding.text(terminal_width())));
+        }
+    }
+}
+
+/// The width of the columns before the message.
+const INDENT: usize = 24;
+
+impl Finding {
+    /// Returns the check, the message and the repair, wrapped to the width of the terminal.
+    fn text(&self, terminal_width: Option<usize>) -> String {
+        let paragraph = |text: &str| match terminal_width {
+            Some(width) if width > 2 * INDENT => {
+                wrap(text, width - INDENT).replace('\n', &format!("\n{:INDENT$}", ""))
+            }
+            _ => text.to_owned(),
+        };
+        let message = format!("{:<14} {}", self.check, paragraph(&self.message));
+        match &self.repair {
+            Some(repair) => {
+                let repair = paragraph(&format!("repair: {repair}"));
+                format!("{message}\n{:INDENT$}{repair}", "")
+            }
+            None => message,
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        json!({"check": self.check, "severity": self.severity.as_str(), "message": self.message, "repair": self.repair})
+    }
+}
+
+/// The format of log lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people
+    #[default]
+    Human,
+    /// A JSON object in each line
+    Json,
+}
+
+/// The options of the log.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct LogArgs {
+    /// The format of log lines on standard error
+    #[arg(
+        long,
+        visible_alias = "log-format",
+        value_name = "FORMAT",
+        value_enum,
+        default_value_t,
+        help_heading = "Output"
+    )]
+    pub(crate) log: LogFormat,
+}
+
+/// Installs a logger that writes to standard error. Does nothing if a logger is already installed.
+pub(crate) fn install_log(form: LogFormat, verbose: bool) {
+    let level = if verbose {
+        LevelFilter::DEBUG
+    } else {
+        LevelFilter::INFO
+    };
+    // The MCP library logs text that clients send about themselves.
+    let levels = Targets::new()
+        .with_default(level)
+        .with_target("rmcp", LevelFilter::WARN);
+    let registry = tracing_subscriber::registry().with(levels);
+    let lines = fmt::layer().with_writer(std::io::stderr).with_target(false);
+    let _ = match form {
+        LogFormat::Human => {
+            let people = console::Term::stderr().is_term();
+            registry.with(lines.with_ansi(people)).try_init()
+        }
+        LogFormat::Json => registry.with(lines.json().with_ansi(false)).try_init(),
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finding_wraps_below_its_message_and_keeps_commands_whole() {
+        let finding = Finding {
+            check: "agent",
+            severity: Severity::Warning,
+            message: "the clock of the agent is an hour behind the clock of this machine"
+                .to_owned(),
+            repair: Some("Start it with `remote-agent gateway agent --name coder` now.".to_owned()),
+        };
+        let indent = format!("\n{:INDENT$}", "");
+        let lines = [
+            "agent          the clock of the agent is an hour behind the clock of",
+            "this machine",
+            "repair: Start it with",
+            "`remote-agent gateway agent --name coder` now.",
+        ];
+        assert_eq!(finding.text(Some(80)), lines.join(&indent));
+        assert_eq!(finding.text(None).lines().count(), 2);
+    }
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{
     exit::{Exit, Failure},
-    library,
+    instance,
     output::{LineWriter, note},
 };
 
@@ -108,12 +108,12 @@ pub struct Args {
 /// Runs the subcommand.
 ///
 /// # Errors
-/// The same as [`library::find`], [`library::check`] and [`assemble`].
+/// The same as [`instance::find_library`], [`instance::check_library`] and [`assemble`].
 pub fn command(args: &Args) -> Result<Exit, Failure> {
     let library = match &args.library {
         Some(library) => {
             if library.is_file()
-                && let Some(reason) = library::check(library)?
+                && let Some(reason) = instance::check_library(library)?
             {
                 note(format_args!(
                     "warn: cannot read the build of `{}`: {reason}. It is packed unchecked",
@@ -122,7 +122,7 @@ pub fn command(args: &Args) -> Result<Exit, Failure> {
             }
             library.clone()
         }
-        None => library::find()?,
+        None => instance::find_library()?,
     };
     let packaged = assemble(&library, &args.out)?;
     LineWriter::default().write(format!(

@@ -1,15 +1,18 @@
-//! Shows the progress of an interactive call and the agent's text: with a spinner, or with plain lines if standard error is
-//! not a terminal.
+//! Shows a running call: its progress on standard error, with a spinner or with plain lines if that is not a terminal, and the
+//! agent's text on standard output as it arrives, which is the artifacts, or the message if there are none.
 
-use std::time::Duration;
+use std::{
+    collections::HashMap,
+    io::{self, IsTerminal},
+    time::Duration,
+};
 
 use a2a::TaskState;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 
 use super::{
-    answer_writer::{AnswerWriter, render_message},
-    output::note,
+    output::{note, write},
     text,
 };
 
@@ -98,5 +101,237 @@ impl Screen {
     pub(super) fn stop(&mut self) {
         self.answer_writer.finish();
         self.bar.finish_and_clear();
+    }
+}
+
+/// The maximum number of characters of an unfinished line that the writer holds back while a spinner is visible.
+const MAX_TAIL_CHARS: usize = 60;
+
+/// The output of one call.
+pub(super) struct AnswerWriter {
+    bar: ProgressBar,
+    /// Whether a spinner shares the terminal. If so, the writer holds an unfinished line back.
+    shared: bool,
+    /// The unfinished line that the writer holds back.
+    unfinished_line: String,
+    /// The printed text of each artifact, by artifact id.
+    shown: HashMap<String, String>,
+    /// The artifact that the last printed text belongs to; `None` after any other output.
+    open: Option<String>,
+    /// The last message.
+    message: Option<String>,
+    /// The status text, if it goes to standard error.
+    pub(super) status_text: Option<String>,
+    started: bool,
+    at_line_start: bool,
+}
+
+impl AnswerWriter {
+    /// Creates an empty output. `bar` is hidden unless standard error is a terminal.
+    pub(super) fn new(bar: ProgressBar) -> Self {
+        let shared = !bar.is_hidden() && io::stdout().is_terminal();
+        Self {
+            bar,
+            shared,
+            unfinished_line: String::new(),
+            shown: HashMap::new(),
+            open: None,
+            message: None,
+            status_text: None,
+            started: false,
+            at_line_start: true,
+        }
+    }
+
+    /// Prints a chunk of an artifact. With `append`, the chunk continues the previous one.
+    pub(super) fn append_chunk(&mut self, artifact: &Value, append: bool) {
+        let id = artifact["artifactId"].as_str().unwrap_or_default();
+        self.append_text(id, &render(artifact), append);
+    }
+
+    /// Prints the rest of a complete artifact.
+    pub(super) fn artifact(&mut self, artifact: &Value) {
+        let id = artifact["artifactId"].as_str().unwrap_or_default();
+        let text = render(artifact);
+        let shown = self.shown.get(id).map_or("", String::as_str);
+        match text.strip_prefix(shown) {
+            Some("") if self.shown.contains_key(id) => {}
+            Some(more) => {
+                let append = !shown.is_empty();
+                self.append_text(id, more, append);
+            }
+            None => self.append_text(id, &text, false),
+        }
+    }
+
+    /// Prints a message, unless it equals the last one.
+    pub(super) fn message(&mut self, text: &str) {
+        if self.message.as_deref() == Some(text) {
+            return;
+        }
+        self.start_block();
+        self.write(text);
+        self.open = None;
+        self.message = Some(text.to_owned());
+    }
+
+    /// Returns whether the message was shown.
+    pub(super) fn has_shown(&self, message: &str) -> bool {
+        let shown = self.message.as_deref().map(text::line);
+        shown.is_some_and(|shown| shown == text::line(message))
+    }
+
+    /// Returns whether there were artifacts.
+    pub(super) fn has_artifacts(&self) -> bool {
+        !self.shown.is_empty()
+    }
+
+    /// Ends the last line.
+    pub(super) fn finish(&mut self) {
+        // The spinner redraws its line, which would erase an unfinished line.
+        let mut rest = std::mem::take(&mut self.unfinished_line);
+        if !self.at_line_start {
+            rest.push('\n');
+            self.at_line_start = true;
+            self.bar.set_message("");
+        }
+        self.write_stdout(&rest);
+    }
+
+    fn append_text(&mut self, id: &str, text: &str, append: bool) {
+        let continues_chunk = append && self.open.as_deref() == Some(id);
+        if continues_chunk {
+            self.write(text);
+        } else {
+            self.start_block();
+            self.write(text.trim_start_matches('\n'));
+            self.open = Some(id.to_owned());
+        }
+        let shown = self.shown.entry(id.to_owned()).or_default();
+        if !append {
+            shown.clear();
+        }
+        shown.push_str(text);
+    }
+
+    /// Starts a new block after a blank line.
+    fn start_block(&mut self) {
+        self.finish();
+        if self.started {
+            self.write_stdout("\n");
+        }
+    }
+
+    fn write(&mut self, text: &str) {
+        let text = text::block(text);
+        if let Some(last) = text.chars().last() {
+            self.started = true;
+            self.at_line_start = last == '\n';
+        }
+        if !self.shared {
+            return self.write_stdout(&text);
+        }
+        self.unfinished_line.push_str(&text);
+        if let Some(end) = self.unfinished_line.rfind('\n') {
+            let rest = self.unfinished_line.split_off(end + 1);
+            let lines = std::mem::replace(&mut self.unfinished_line, rest);
+            self.write_stdout(&lines);
+        }
+        if !self.unfinished_line.is_empty() {
+            let skip = self
+                .unfinished_line
+                .chars()
+                .count()
+                .saturating_sub(MAX_TAIL_CHARS);
+            let tail: String = self.unfinished_line.chars().skip(skip).collect();
+            self.bar.set_message(tail);
+        }
+    }
+
+    /// Writes to standard output. The call continues if that fails.
+    fn write_stdout(&self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        if self.shared {
+            self.bar.suspend(|| write(text));
+        } else {
+            write(text);
+        }
+    }
+}
+
+/// Returns the parts as text. The text of an artifact equals the concatenated texts of its chunks.
+fn render(artifact: &Value) -> String {
+    let parts = artifact["parts"].as_array().into_iter().flatten();
+    parts.map(part).collect()
+}
+
+/// Returns the parts of a message as text, each on separate lines.
+pub(super) fn render_message(message: &Value) -> Option<String> {
+    let parts: Vec<_> = message["parts"].as_array()?.iter().map(part).collect();
+    let text = parts.iter().map(|part| part.trim_matches('\n'));
+    Some(text.collect::<Vec<_>>().join("\n"))
+}
+
+/// Returns a part as text. Many agents omit `kind` or call it `type`, so the content decides.
+fn part(part: &Value) -> String {
+    let kind = part["kind"].as_str();
+    match (part["text"].as_str(), &part["file"], &part["data"]) {
+        (Some(text), ..) => text.to_owned(),
+        (_, object @ Value::Object(_), _) => format!("\n[{}]\n", file(object)),
+        (_, _, data) if !data.is_null() || kind == Some("data") => format!("\n{data:#}\n"),
+        _ if kind == Some("text") => String::new(),
+        _ => format!("\n{part}\n"),
+    }
+}
+
+fn file(file: &Value) -> String {
+    let field = |name: &str| file[name].as_str().map(text::line);
+    let size = file["bytes"].as_str().map(|bytes| {
+        let padding = bytes.bytes().rev().take_while(|byte| *byte == b'=').count();
+        format!("{} bytes", (bytes.len() * 3 / 4).saturating_sub(padding))
+    });
+    let known = [field("name"), field("mimeType"), size, field("uri")];
+    let known: Vec<_> = known.into_iter().flatten().collect();
+    format!("file: {}", known.join(", "))
+}
+
+#[cfg(test)]
+mod answer_writer_tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn pieces_of_text_are_one_text() {
+        let artifact =
+            json!({"parts": [{"kind": "text", "text": "a "}, {"kind": "text", "text": "b"}]});
+        assert_eq!(render(&artifact), "a b");
+    }
+
+    #[test]
+    fn content_of_a_part_decides_without_its_kind() {
+        for (part, expected) in [
+            (json!({"text": "a"}), "a"),
+            (json!({"type": "text", "text": "a"}), "a"),
+            (json!({"kind": "text"}), ""),
+            (json!({"type": "data", "data": [1]}), "\n[\n  1\n]\n"),
+            (json!({"file": {"name": "a.txt"}}), "\n[file: a.txt]\n"),
+            (json!({"odd": 1}), "\n{\"odd\":1}\n"),
+        ] {
+            assert_eq!(super::part(&part), expected, "{part}");
+        }
+    }
+
+    #[test]
+    fn files_are_named_and_not_shown() {
+        let file = json!({"name": "a.pdf", "mimeType": "application/pdf", "bytes": "aGVsbG8="});
+        let message =
+            json!({"parts": [{"kind": "text", "text": "see"}, {"kind": "file", "file": file}]});
+        assert_eq!(
+            render_message(&message).as_deref(),
+            Some("see\n[file: a.pdf, application/pdf, 5 bytes]")
+        );
     }
 }

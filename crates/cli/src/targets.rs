@@ -1,17 +1,17 @@
-//! `remote-agent targets`: lists the known agents.
+//! `remote-agent targets` and `card`: list the known agents, and print the card of one.
 
-use serde_json::Value;
+use openclaw_remote_agent::remote_agent::Reason;
+use serde_json::{Value, json};
 
 use super::{
     config::UnsetVariables,
     exit::{Exit, Failure},
     hints::{self, About},
     instance::Library,
-    outcome::print_call_error,
+    interactive_call::print_call_error,
     output::{LineWriter, note},
-    table::{Table, terminal_width, wrap},
     target::{NAME_AN_AGENT, PeerArgs},
-    text,
+    text::{self, Table, terminal_width, wrap},
 };
 
 /// The maximum number of skills to name. For more skills the table only gives their number.
@@ -50,7 +50,7 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
     let targets = envelope["summary"]["targets"].as_array().map(Vec::as_slice);
     let exit = match targets {
         Some(targets) => Exit::from_targets(targets),
-        None => Exit::from_envelope(&text),
+        None => Exit::from_envelope(&envelope),
     };
     let lines = LineWriter::default();
     let missing = instance.unset_variables();
@@ -245,8 +245,7 @@ fn card_problem(
         other => other.to_owned(),
     };
     let message = part(&error["message"]);
-    let reason = part(&error["reason"]);
-    if reason == "credential_unresolved"
+    if Reason::in_error(error) == Some(Reason::CredentialUnresolved)
         && let Some(unset) = missing.named_in(&message).next()
     {
         return Some(paragraphs(&[format!(
@@ -254,8 +253,7 @@ fn card_problem(
             peers.unset_sentence(unset)
         )]));
     }
-    let hint = hints::target_hint(&reason, Some(&alias), peers, is_local(target));
-    let hint = hint.unwrap_or_else(|| part(&error["details"]["hint"]));
+    let hint = hints::agent_hint(error, &alias, peers, is_local(target));
     Some(paragraphs(&[
         format!("{alias}: {message}"),
         format!("what to do: {hint}"),
@@ -271,6 +269,69 @@ fn paragraphs(texts: &[String]) -> String {
     });
     let lines: Vec<String> = wrapped.collect();
     format!("\n{}", lines.join("\n"))
+}
+
+const CARD_EXAMPLES: &str = "\
+Examples:
+  remote-agent card --url https://desk.example
+  remote-agent card --config agents.json desk";
+
+/// Print the card of an agent as JSON, with the settings of its target
+#[derive(Debug, clap::Args)]
+#[command(after_help = CARD_EXAMPLES)]
+pub(super) struct CardArgs {
+    /// The alias of the agent [default: the default of the configuration, else the first agent]
+    alias: Option<String>,
+
+    #[command(flatten)]
+    peers: PeerArgs,
+
+    /// Print one line
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// The library or the configuration cannot be used, or no agent has the alias.
+pub(super) async fn run_card(mut args: CardArgs, verbose: bool) -> Result<Exit, Failure> {
+    let library = Library::open(verbose)?;
+    let _gateway = args.peers.embed().await?;
+    let instance = library.interactive_instance(&args.peers.config()?)?;
+    let caller = args.peers.caller();
+    let (_, envelope) = instance.list_targets(caller.as_deref()).await;
+    let missing = instance.unset_variables();
+    let Some(targets) = envelope["summary"]["targets"].as_array() else {
+        print_call_error(&envelope, &args.peers, missing, About::default());
+        return Ok(Exit::from_envelope(&envelope));
+    };
+    let chosen = match &args.alias {
+        Some(alias) => targets
+            .iter()
+            .find(|target| target["target_alias"] == alias.as_str()),
+        None => targets
+            .iter()
+            .find(|target| target["default"] == true)
+            .or(targets.first()),
+    };
+    let Some(target) = chosen else {
+        let name = args.alias.as_deref().map(text::line).unwrap_or_default();
+        return Err(Failure::usage(format!(
+            "no agent is called `{name}`; `remote-agent targets` lists the agents"
+        )));
+    };
+    if let Some(error) = target.get("last_refresh_error") {
+        let failed = json!({"ok": false, "action": "list_targets", "error": error});
+        print_call_error(&failed, &args.peers, missing, About::default());
+        return Ok(Exit::from_error(error));
+    }
+    let card = match args.json {
+        true => target.to_string(),
+        false => format!("{target:#}"),
+    };
+    LineWriter::default().write(text::block(&card).into_owned());
+    Ok(Exit::Ok)
 }
 
 #[cfg(test)]

@@ -8,18 +8,19 @@ use std::{
 };
 
 use a2a::TaskState;
+use base::text::first_chars;
+use openclaw_remote_agent::remote_agent::Reason;
 use serde_json::{Value, json};
 
 use super::{
     exit::{Exit, Failure},
+    follow_up::duration,
     hints::About,
     instance::Library,
-    outcome::print_call_error,
+    interactive_call::print_call_error,
     output::{LineWriter, note},
-    table::{self, Table},
     target::PeerArgs,
-    text,
-    timeout::duration,
+    text::{self, Table},
 };
 
 const EXAMPLES: &str = "\
@@ -126,11 +127,11 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
     let _gateway = args.peers.embed().await?;
     let instance = library.interactive_instance(&args.peers.config()?)?;
     let caller = json!({"agent_id": args.peers.agent(), "list_tasks": true}).to_string();
-    let (text, envelope) = instance.list_targets(Some(&caller)).await;
+    let (_, envelope) = instance.list_targets(Some(&caller)).await;
     let Some(targets) = envelope["summary"]["targets"].as_array() else {
         let missing = instance.unset_variables();
         print_call_error(&envelope, &args.peers, missing, About::default());
-        return Ok(Exit::from_envelope(&text));
+        return Ok(Exit::from_envelope(&envelope));
     };
     let is_named = |alias: &str| args.target.as_deref().is_none_or(|named| named == alias);
     let alias = |target: &Value| {
@@ -187,7 +188,7 @@ fn missing_list(target: &Value) -> Option<String> {
         .get("tasks_error")
         .or(target.get("last_refresh_error"));
     // The listing sends an agent without a list another request, and its answer is such an error.
-    match error.filter(|error| error["reason"] != "rpc_error") {
+    match error.filter(|error| Reason::in_error(error) != Some(Reason::RpcError)) {
         Some(error) => Some(format!(
             "its tasks cannot be listed: {}",
             text::line(error["message"].as_str().unwrap_or_default())
@@ -329,7 +330,7 @@ fn show(matching: &[&Task], args: &Args, now: SystemTime) {
     ]);
     let age = |since: Option<SystemTime>| {
         let age = since.map(|since| now.duration_since(since).unwrap_or_default());
-        age.map_or_else(|| "-".to_owned(), table::age)
+        age.map_or_else(|| "-".to_owned(), text::age)
     };
     for task in shown {
         let word = text::line(task.last_word.as_deref().unwrap_or_default());
@@ -340,7 +341,7 @@ fn show(matching: &[&Task], args: &Args, now: SystemTime) {
             age(task.began),
             age(task.changed),
             if task.notifies { "yes" } else { "-" }.to_owned(),
-            word.chars().take(MAX_TEXT_CHARS).collect(),
+            first_chars(&word, MAX_TEXT_CHARS).to_owned(),
         ]);
     }
     lines.write(table.render());

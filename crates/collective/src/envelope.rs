@@ -5,6 +5,7 @@ use std::time::UNIX_EPOCH;
 use serde_json::{Map, Value, json};
 
 use base::json::{self, Limits};
+use base::text::first_chars;
 
 use super::{ErrorCode, Kind};
 
@@ -85,7 +86,7 @@ impl Envelope {
             Some(Value::String(name)) => match Kind::from_name(name) {
                 Some(kind) => kind,
                 None => {
-                    let name: String = name.chars().take(64).collect();
+                    let name = first_chars(name, 64);
                     return invalid(
                         ErrorCode::UnknownType,
                         format!("`{name}` is no type of message"),

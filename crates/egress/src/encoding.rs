@@ -5,6 +5,7 @@
 
 use std::io;
 
+use base::text::first_chars;
 use bytes::{Bytes, BytesMut};
 use flate2::bufread::GzDecoder;
 use flate2::{Crc, Decompress, FlushDecompress, Status};
@@ -77,7 +78,7 @@ fn codings(headers: &HeaderMap) -> Result<Vec<Coding>, String> {
                 "" | "identity" => continue,
                 "gzip" | "x-gzip" => Coding::Gzip,
                 "deflate" => Coding::Deflate,
-                other => return Err(other.chars().take(40).collect()),
+                other => return Err(first_chars(other, 40).to_owned()),
             });
         }
     }

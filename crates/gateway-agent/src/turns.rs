@@ -20,6 +20,7 @@ use tokio_util::task::TaskTracker;
 
 use base::environment::Environment;
 use base::panics;
+use base::text::first_chars;
 use collective::{Envelope, ErrorCode, Kind, MAX_FRAME_BYTES};
 use gateway_bridge::client::{AgentEvent, Ballot, MessageSender, message_text};
 use gateway_bridge::delegation::{Delegation, METADATA_KEY};
@@ -248,8 +249,7 @@ impl Turns {
         let until = Instant::now() + self.settings.timeout;
         let (reported, report) = watch::channel(String::new());
         let progress = |text: &str| {
-            let text = text.chars().take(MAX_PROGRESS_CHARS).collect();
-            reported.send_replace(text);
+            reported.send_replace(first_chars(text, MAX_PROGRESS_CHARS).to_owned());
         };
         let reply = tokio::select! {
             reply = self.answer_turn(&turn, &progress, cancel, until) => reply?,
@@ -362,7 +362,7 @@ impl Turns {
             None => Err(BackendError::new("the agent stops")),
         };
         answered.map_err(|error| BackendError {
-            message: error.message.chars().take(MAX_ERROR_CHARS).collect(),
+            message: first_chars(&error.message, MAX_ERROR_CHARS).to_owned(),
             ..error
         })
     }

@@ -304,12 +304,12 @@ fn offered_subprotocol(settings: &Settings) -> &'static str {
 /// Returns the error of a network failure before or during the handshake.
 pub(crate) fn broken(error: &NetError, settings: &Settings) -> PeerError {
     let fault = match error.fault() {
-        NetFault::Dns => PeerErrorKind::Dns,
-        NetFault::Tls => PeerErrorKind::Tls,
-        NetFault::AddressRefused => PeerErrorKind::AddressRefused,
+        fault
+        @ (NetFault::Dns | NetFault::Tls | NetFault::AddressRefused | NetFault::ProxyAuth) => {
+            PeerErrorKind::Net(fault)
+        }
         NetFault::Unreachable => PeerErrorKind::Gateway(ErrorCode::ConnectionRefused),
         NetFault::Cut => PeerErrorKind::Gateway(ErrorCode::ConnectionReset),
-        NetFault::ProxyAuth => PeerErrorKind::ProxyAuthRequired,
         _ => PeerErrorKind::Gateway(ErrorCode::ProtocolError),
     };
     let next = match error.fault() {

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use base::text::first_chars;
 use serde_json::{Value, json};
 
 use collective::{ErrorCode, GATEWAY, imitates_marker};
@@ -86,7 +87,7 @@ impl RunStatus {
     /// Records that the agent ended, and when it restarts.
     pub(super) fn on_exit(&mut self, reason: &str, starts_at: Instant) {
         self.starts_at = Some(starts_at);
-        self.last_exit = Some(reason.chars().take(MAX_REASON_CHARS).collect());
+        self.last_exit = Some(first_chars(reason, MAX_REASON_CHARS).to_owned());
     }
 
     /// Returns the status for lists of agents. With `with_reason`, includes the reason of the last exit.

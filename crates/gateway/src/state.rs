@@ -12,6 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use base::environment::Environment;
 use base::log::{Level, Log};
+use base::text::first_chars;
 use base::visible::visible;
 use collective::{Envelope, ErrorCode, Kind};
 use egress::HttpClient;
@@ -303,9 +304,9 @@ impl GatewayState {
         let mut line = "message".to_owned();
         for (name, value) in fields {
             if let Some(value) = value {
-                let value: String = visible(value).chars().take(MAX_LOGGED_CHARS).collect();
+                let value = visible(value);
                 // As JSON, so that a value cannot look like another field.
-                line += &format!(" {name}={}", Value::String(value));
+                line += &format!(" {name}={}", json!(first_chars(&value, MAX_LOGGED_CHARS)));
             }
         }
         self.log.log(level, &line);

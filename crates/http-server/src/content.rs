@@ -1,6 +1,7 @@
 //! What the headers of a request say about its body, and about the response.
 
 use axum::http::{HeaderMap, header};
+use base::text::first_chars;
 
 /// Returns whether the body is JSON: `application/json`, or a type with the suffix `+json`. Web pages cannot send either
 /// to another origin without a preflight request.
@@ -42,7 +43,7 @@ pub fn check_coding(headers: &HeaderMap) -> Result<(), String> {
         let unsupported =
             codings.find(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case("identity"));
         if let Some(coding) = unsupported {
-            let coding: String = coding.chars().take(32).collect();
+            let coding = first_chars(coding, 32);
             return Err(format!(
                 "unsupported Content-Encoding: `{coding}`; send the body without compression"
             ));

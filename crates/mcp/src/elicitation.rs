@@ -1,5 +1,6 @@
 //! Questions of agents that the person at the client answers.
 
+use base::text::first_chars;
 use base::visible::visible;
 use rmcp::model::{
     ElicitRequest, ElicitRequestParams, ElicitationSchema, InputRequest, InputRequiredResult,
@@ -47,7 +48,7 @@ fn message(summary: &Value) -> String {
         .or(summary["message_text"].as_str());
     let text = text.unwrap_or("more input is required");
     let text = visible(text).replace('\n', " ");
-    let text: String = text.chars().take(MAX_QUESTION_CHARS).collect();
+    let text = first_chars(&text, MAX_QUESTION_CHARS);
     format!(
         "The remote agent {alias} asks: \"{}\"",
         text.replace('"', "'")

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use base::json::{self, JsonErrorKind, Limits};
+use base::text::first_chars;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, CustomRequest, ErrorCode, ErrorData};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -198,7 +199,7 @@ pub(crate) fn unreadable(request: &CustomRequest) -> ErrorData {
 
 /// Returns the error of a request whose method the server does not have.
 pub(crate) fn unknown_method(method: &str) -> ErrorData {
-    let method: String = method.chars().take(64).collect();
+    let method = first_chars(method, 64);
     let message = format!("unknown method `{method}`");
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None)
 }

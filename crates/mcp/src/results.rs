@@ -3,6 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use openclaw_remote_agent::http_api::{ApiError, failed_state};
+use openclaw_remote_agent::remote_agent::Reason;
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject};
 use serde_json::{Value, json};
 
@@ -44,7 +45,7 @@ pub(crate) fn result(
             Some(error) => {
                 let mut error = json!(error);
                 // Some hosts show a model only this message. The hint for an invalid request repeats it.
-                if value["error"]["reason"] != "invalid_request"
+                if Reason::in_error(&value["error"]) != Some(Reason::InvalidRequest)
                     && let (Some(Value::String(message)), Some(hint)) = (
                         error.pointer_mut("/error/message"),
                         value["error"]["details"]["hint"].as_str(),

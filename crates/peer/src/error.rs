@@ -5,38 +5,23 @@ use std::fmt;
 use serde_json::Value;
 
 use collective::ErrorCode;
+use egress::NetFault;
 
 /// The kind of a [`PeerError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PeerErrorKind {
-    /// The host's name does not resolve.
-    Dns,
-    /// No connection could be opened.
-    Unreachable,
-    /// The TLS handshake failed.
-    Tls,
-    /// The address policy forbids the address.
-    AddressRefused,
+    /// The exchange failed on the network.
+    Net(NetFault),
     /// The peer redirected the request, and the client does not follow the redirect.
     RedirectRefused,
     /// The HTTP status is not a success.
     HttpStatus,
     /// The peer requires credentials, or rejected them (401, 403).
     AuthRequired,
-    /// The authorization server issued no access token.
-    TokenUnavailable,
-    /// The proxy requires credentials, or others.
-    ProxyAuthRequired,
     /// The peer answered with a JSON-RPC error, or its equivalent in HTTP+JSON.
     Rpc,
     /// The answer has the wrong shape.
     InvalidResponse,
-    /// The answer is larger than the limits allow.
-    TooLarge,
-    /// One event of a stream is larger than the limits allow.
-    EventTooLarge,
-    /// The connection broke during a response or a stream.
-    Cut,
     /// The peer offers no supported transport, or the request asked for an unsupported one.
     UnsupportedTransport,
     /// The peer offers no supported version of the protocol.
@@ -65,16 +50,17 @@ impl PeerErrorKind {
         use ErrorCode as E;
         matches!(
             self,
-            Self::Unreachable
-                | Self::Dns
-                | Self::Cut
+            Self::Net(NetFault::Unreachable | NetFault::Dns | NetFault::Cut)
                 | Self::Gateway(E::ConnectionRefused | E::ConnectionTimeout | E::ConnectionReset)
         )
     }
 
     /// Returns whether the connection broke during an operation.
     pub fn is_cut(self) -> bool {
-        matches!(self, Self::Cut | Self::Gateway(ErrorCode::ConnectionReset))
+        matches!(
+            self,
+            Self::Net(NetFault::Cut) | Self::Gateway(ErrorCode::ConnectionReset)
+        )
     }
 }
 
@@ -106,13 +92,13 @@ impl Delivered {
             | PeerErrorKind::UnsupportedTransport
             | PeerErrorKind::UnsupportedVersion
             | PeerErrorKind::ExtensionRequired
-            | PeerErrorKind::TokenUnavailable
-            | PeerErrorKind::ProxyAuthRequired
+            | PeerErrorKind::Net(NetFault::TokenUnavailable | NetFault::ProxyAuth)
             | PeerErrorKind::OwnSession => Self::No,
             PeerErrorKind::Rpc
             | PeerErrorKind::InvalidResponse
-            | PeerErrorKind::TooLarge
-            | PeerErrorKind::EventTooLarge => Self::Yes,
+            | PeerErrorKind::Net(
+                NetFault::Protocol | NetFault::TooLarge | NetFault::EventTooLarge,
+            ) => Self::Yes,
             PeerErrorKind::Gateway(code) => Self::of_gateway(code),
             _ => Self::Unknown,
         }
@@ -148,7 +134,8 @@ impl Delivered {
 }
 
 /// The error of a call to a peer. Contains no credential and no query string.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message}")]
 pub struct PeerError {
     /// The kind.
     pub kind: PeerErrorKind,
@@ -207,11 +194,3 @@ impl PeerError {
         self
     }
 }
-
-impl fmt::Display for PeerError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for PeerError {}

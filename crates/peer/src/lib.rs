@@ -9,9 +9,10 @@
 //! # Examples
 //!
 //! ```
+//! use egress::NetFault;
 //! use openclaw_remote_agent_peer::{Delivered, PeerError, PeerErrorKind};
 //!
-//! let error = PeerError::new(PeerErrorKind::Unreachable, "connection refused");
+//! let error = PeerError::new(PeerErrorKind::Net(NetFault::Unreachable), "connection refused");
 //! let error = error.undelivered().during("cannot fetch the agent card");
 //! assert_eq!(error.to_string(), "cannot fetch the agent card: connection refused");
 //! assert_eq!(error.delivered, Delivered::No);
@@ -119,7 +120,7 @@ pub trait PeerProvider: Send + Sync {
     /// # Errors
     /// [`PeerErrorKind::UnsupportedTransport`] or [`PeerErrorKind::UnsupportedVersion`] if no interface is supported,
     /// [`PeerErrorKind::ExtensionRequired`] if the peer requires an unsupported extension, and
-    /// [`PeerErrorKind::AddressRefused`] if the policy forbids the address.
+    /// [`NetFault::AddressRefused`](egress::NetFault::AddressRefused) if the policy forbids the address.
     fn open(
         &self,
         reach: &PeerConfig,

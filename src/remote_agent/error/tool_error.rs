@@ -8,18 +8,6 @@ use peer::{Delivered, PeerError, PeerErrorKind};
 
 use super::Reason;
 
-/// The hint for a message that the peer may have received.
-const MAYBE_SENT: &str = "The agent may have the message and be working on it: find out before you send it again. \
-With follow_updates or task_requirement: required there is a task to ask about.";
-
-/// The hint for a message that the peer has, where the call knows no task.
-const SENT: &str = "The agent has the message and may have done the work: sending the message again would repeat it. \
-Ask the user first, or the operator about the cause.";
-
-/// The hint for a message that became a task.
-const HAS_TASK: &str = "The message became a task: call status or watch with details.latest_event_summary.continuation. \
-Sending the message again would repeat the work.";
-
 /// The message of an error for an invalid request; `details.errors` lists the violations.
 const INVALID: &str = "remote_agent input validation failed";
 
@@ -117,51 +105,19 @@ impl ToolError {
         self.details.insert("delivered".into(), delivered.into());
         if self.delivered != Delivered::No {
             self.retryable = false;
-            let task = self.details.get("latest_event_summary");
-            let has_task = task.is_some_and(|summary| summary["continuation"]["task"].is_object());
-            if let Some(hint) = hint_after_delivery(self.reason, self.delivered, has_task) {
-                self.details.insert("hint".into(), hint.into());
-            }
+        }
+        let task = self.details.get("latest_event_summary");
+        let has_task = task.is_some_and(|summary| summary["continuation"]["task"].is_object());
+        if let Some(hint) = self.reason.hint_after_delivery(self.delivered, has_task) {
+            self.details.insert("hint".into(), hint.into());
         }
         self
     }
-}
 
-/// Returns the next step after a `send` that the peer has received, or may have, where the hint of the reason would be to
-/// send again.
-fn hint_after_delivery(
-    reason: Reason,
-    delivered: Delivered,
-    has_task: bool,
-) -> Option<&'static str> {
-    let leads_to_repetition = reason.retryable()
-        || matches!(
-            reason,
-            Reason::HttpStatus
-                | Reason::TokenUnavailable
-                | Reason::TooLarge
-                | Reason::TooManyArtifacts
-                | Reason::ArtifactsTooLarge
-                | Reason::AgentBusy
-                | Reason::SessionNotFound
-                | Reason::SessionExpired
-                | Reason::SessionCorrupt
-        );
-    match (delivered, has_task) {
-        _ if !leads_to_repetition => None,
-        // Its own hint leads to the task.
-        (_, true) if reason == Reason::StreamCut => None,
-        (_, true) => Some(HAS_TASK),
-        (Delivered::Yes, false) => Some(SENT),
-        (_, false) => Some(MAYBE_SENT),
-    }
-}
-
-impl ToolError {
-    /// Adapts the hint to the local gateway, whose settings differ from a target's.
+    /// Adapts the hint to the local gateway.
     #[must_use]
     pub fn for_gateway(mut self) -> Self {
-        if let Some(hint) = gateway_hint(self.reason) {
+        if let Some(hint) = self.reason.gateway_hint() {
             self.details.entry("hint").or_insert_with(|| hint.into());
         }
         self
@@ -192,38 +148,6 @@ fn violation_sentence(error: &Value) -> String {
         "" => message.to_owned(),
         place => format!("{place} {message}"),
     }
-}
-
-/// Returns the hint about the local gateway, where the table's hint is about other agents.
-fn gateway_hint(reason: Reason) -> Option<&'static str> {
-    Some(match reason {
-        Reason::AgentNotAllowed => {
-            "Call list_targets and use one of the targets it shows; an operator can add this agent to gateway.allowedAgents."
-        }
-        Reason::CredentialUnresolved => {
-            "Ask the operator to set the secret of gateway.token, and use the tool through a running gateway."
-        }
-        Reason::Dns | Reason::Unreachable => {
-            "Check that the gateway runs and gateway.url is its address, then call again."
-        }
-        Reason::Tls => "Ask the operator to check the gateway's certificate and gateway.url.",
-        Reason::AddressRefused => {
-            "The gateway must be on this machine; an operator can let it be elsewhere with gateway.allowRemote and an address with wss."
-        }
-        Reason::HttpStatus | Reason::RedirectRefused | Reason::InvalidResponse => {
-            "Ask the operator to check gateway.url: another program than a gateway may answer there."
-        }
-        Reason::AuthRequired => {
-            "Ask the operator to set gateway.token to the gateway's shared token."
-        }
-        Reason::CardUnavailable => {
-            "Call list_targets to see which agents the gateway has, and what is wrong with it."
-        }
-        Reason::Unaddressable => {
-            "Leave out the field that the message names: a local gateway cannot carry it."
-        }
-        _ => return None,
-    })
 }
 
 /// Returns the hint for an error code of A2A (A2A 1.0 §5.4), where it says more than that the agent refused.

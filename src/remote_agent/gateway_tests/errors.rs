@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use collective::ErrorCode;
+use egress::NetFault;
 use peer::{Delivered, MemberStatus, PeerError, PeerErrorKind};
 
 use super::fake::{FakeGateway, Fixture, member, peer_error};
@@ -87,8 +88,11 @@ async fn hints_name_gateway_settings() {
             "gateway.dialect",
         ),
         (PeerErrorKind::AuthRequired, "gateway.token"),
-        (PeerErrorKind::AddressRefused, "gateway.allowRemote"),
-        (PeerErrorKind::Dns, "gateway.url"),
+        (
+            PeerErrorKind::Net(NetFault::AddressRefused),
+            "gateway.allowRemote",
+        ),
+        (PeerErrorKind::Net(NetFault::Dns), "gateway.url"),
         (PeerErrorKind::HttpStatus, "gateway.url"),
     ] {
         let error = sent(PeerError::new(fault, "no").undelivered()).await;

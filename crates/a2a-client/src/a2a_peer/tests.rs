@@ -1,4 +1,5 @@
 #![allow(clippy::unwrap_used)]
+use egress::NetFault;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 
@@ -86,7 +87,7 @@ fn alone(interface: VersionedInterface) -> A2aPeer {
 
 #[tokio::test]
 async fn fallback_in_use_is_called_first() {
-    let away = PeerError::new(PeerErrorKind::Unreachable, "refused").undelivered();
+    let away = PeerError::new(PeerErrorKind::Net(NetFault::Unreachable), "refused").undelivered();
     let (first, requests_first) = peer(Version::V1_0, &[away]);
     let (second, requests_second) = peer(Version::V0_3, &[]);
     let names = ["one".to_owned(), "two".to_owned()];
@@ -104,7 +105,7 @@ async fn fallback_in_use_is_called_first() {
 
 #[tokio::test]
 async fn contacted_interface_is_not_replaced() {
-    let cut = PeerError::new(PeerErrorKind::Unreachable, "cut");
+    let cut = PeerError::new(PeerErrorKind::Net(NetFault::Unreachable), "cut");
     let (first, _) = peer(Version::V1_0, &[cut]);
     let (second, requests) = peer(Version::V1_0, &[]);
     let second = VersionedInterface::new(second, None, Arc::default());
@@ -119,9 +120,10 @@ async fn contacted_interface_is_not_replaced() {
 
 #[tokio::test]
 async fn error_names_refused_and_unreachable_interface() {
-    let away = PeerError::new(PeerErrorKind::Dns, "no such name").undelivered();
+    let away = PeerError::new(PeerErrorKind::Net(NetFault::Dns), "no such name").undelivered();
     let (first, _) = peer(Version::V1_0, &[away]);
-    let refused = PeerError::new(PeerErrorKind::AddressRefused, "not public").undelivered();
+    let refused =
+        PeerError::new(PeerErrorKind::Net(NetFault::AddressRefused), "not public").undelivered();
     let names = ["one".to_owned(), "two".to_owned()];
     let other = Fallback::new(names, Err(refused));
     let peer = A2aPeer::new(
@@ -130,7 +132,7 @@ async fn error_names_refused_and_unreachable_interface() {
     );
     let error = peer.get_task("t", None).await.unwrap_err();
     assert_eq!(error.message, "one: no such name; two: not public");
-    assert_eq!(error.kind, PeerErrorKind::AddressRefused);
+    assert_eq!(error.kind, PeerErrorKind::Net(NetFault::AddressRefused));
 }
 
 #[tokio::test]
@@ -139,7 +141,10 @@ async fn confirmed_version_is_cached() {
         (vec![], Some(Version::V1_0)),
         (vec![rpc(-32001)], Some(Version::V1_0)),
         (vec![rpc(-32600)], None),
-        (vec![PeerError::new(PeerErrorKind::Cut, "cut")], None),
+        (
+            vec![PeerError::new(PeerErrorKind::Net(NetFault::Cut), "cut")],
+            None,
+        ),
     ] {
         let state = Arc::<InterfaceState>::default();
         let (newer, _) = peer(Version::V1_0, &answers);

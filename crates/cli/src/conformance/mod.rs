@@ -1,7 +1,6 @@
 //! `remote-agent conformance`: runs the recorded cases against the library or another implementation.
 
-mod command;
-mod library;
+mod drivers;
 
 use std::{
     env,
@@ -11,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use conformance::{CaseReport, Driver, Options, Report, find, run_suite_with_progress};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::{
@@ -18,9 +18,7 @@ use super::{
     instance::Library,
     output::LineWriter,
 };
-use command::ExternalCommand;
-use conformance::{CaseReport, Driver, Options, Report, find, run_suite_with_progress};
-use library::InProcessDriver;
+use drivers::{ExternalCommand, InProcessDriver};
 
 /// Run recorded cases with scripted peers and report which pass
 #[derive(Debug, clap::Args)]

@@ -10,17 +10,17 @@ use std::{
     time::Duration,
 };
 
+use collective::Vote;
+use conformance::Peers;
+use gateway_bridge::client::{Ballot, Script};
 use serde_json::{Value, json};
 
-use super::printer::Printer;
+use super::Printer;
 use crate::{
     exit::Failure,
     gateway::embedded::Embedded,
     instance::{Instance, Library},
 };
-use collective::Vote;
-use conformance::Peers;
-use gateway_bridge::client::{Ballot, Script};
 
 /// The scripted agents; `fixtures/README.md` has the format.
 const SCRIPT: &str = include_str!("peers.json");

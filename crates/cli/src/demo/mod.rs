@@ -1,20 +1,26 @@
 //! `remote-agent demo`: demonstrates the plugin with scripted agents and a gateway. Needs neither OpenClaw nor a network.
+//! Each step checks its own result.
 
 mod fixture;
-mod printer;
-mod steps;
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    io::{self, IsTerminal},
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use clap::ColorChoice;
+use console::Style;
+use serde_json::{Value, json};
 
-use self::{fixture::Fixture, printer::Printer};
 use super::{
     exit::{Exit, Failure},
+    follow_up,
     instance::Library,
-    output::note,
+    output::{LineWriter, note},
     text,
 };
+use fixture::{Fixture, TempFile};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -57,7 +63,7 @@ async fn play(verbose: bool, printer: Arc<Printer>) -> Result<(), Failure> {
     let started_at = Instant::now();
     let mut fixture = Fixture::start(Library::open(verbose)?, Arc::clone(&printer)).await?;
     printer.print_update("Three scripted agents on this machine and three behind a gateway, called through the plugin as a host calls it.");
-    steps::play(&mut fixture).await?;
+    play_steps(&mut fixture).await?;
     let seconds = started_at.elapsed().as_secs_f64();
     let steps = fixture.steps();
     printer.print_update(&format!("\nAll {steps} steps passed in {seconds:.1} s."));
@@ -75,4 +81,457 @@ fn started_as() -> String {
         return "remote-agent".to_owned();
     }
     text::shell(&name.to_string_lossy())
+}
+
+/// Prints to standard output, from any thread.
+struct Printer {
+    lines: LineWriter,
+    json: bool,
+    bold: Style,
+    dim: Style,
+    sent: Style,
+    received_style: Style,
+    good: Style,
+}
+
+impl Printer {
+    fn new(json: bool, color: ColorChoice) -> Self {
+        let with_color = match color {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => supports_color(),
+        };
+        let style = || Style::new().force_styling(with_color);
+        Self {
+            lines: LineWriter::default(),
+            json,
+            bold: style().bold(),
+            dim: style().dim(),
+            sent: style().cyan(),
+            received_style: style().yellow(),
+            good: style().green(),
+        }
+    }
+
+    /// Prints a line about the demo.
+    fn print_update(&self, line: &str) {
+        self.line(line.to_owned());
+    }
+
+    /// Prints a new step: the tool's action and its purpose.
+    fn step(&self, number: usize, action: &str, purpose: &str) {
+        let head = self.bold.apply_to(format!("{number:>2} {action}"));
+        self.line(format!("\n{head}  {purpose}"));
+    }
+
+    /// Prints a message to an agent.
+    fn sent(&self, to: &str, message: &str) {
+        self.line(format!("   -> {to}: {}", self.sent.apply_to(message)));
+    }
+
+    /// Prints a message of an agent.
+    fn received(&self, by: &str, message: &str) {
+        let message = text::line(message);
+        self.line(format!(
+            "   <- {by}: {}",
+            self.received_style.apply_to(message)
+        ));
+    }
+
+    /// Prints a status change of a running task.
+    fn status_change(&self, what: &str) {
+        let what = text::line(what);
+        self.line(format!("   .. {}", self.dim.apply_to(what)));
+    }
+
+    /// Prints the result of the step.
+    fn step_passed(&self, what: &str) {
+        self.line(format!("   {} {what}", self.good.apply_to("ok")));
+    }
+
+    /// Prints an update of a running call.
+    fn update(&self, update: &Value) {
+        let event = &update["raw"];
+        let artifact = &event["artifact"];
+        if let Some(message) = artifact["parts"][0]["text"].as_str() {
+            let id = artifact["artifactId"].as_str().unwrap_or_default();
+            let more = if event["append"] == true {
+                ", more"
+            } else {
+                ""
+            };
+            return self.status_change(&format!("artifact {id}{more}: \"{message}\""));
+        }
+        let state = event["status"]["state"].as_str().unwrap_or_default();
+        match update["summary"]["status_message"].as_str() {
+            Some(message) => self.status_change(&format!("{state}: \"{message}\"")),
+            None => self.status_change(state),
+        }
+    }
+
+    /// Prints the result of a call.
+    fn envelope(&self, envelope: &str) {
+        if self.json {
+            self.lines.write(envelope.to_owned());
+        }
+    }
+
+    fn line(&self, line: String) {
+        if !self.json {
+            self.lines.write(line);
+        }
+    }
+}
+
+/// Returns whether the output may use colors: the terminal supports them and `NO_COLOR` is unset (<https://no-color.org>).
+fn supports_color() -> bool {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    io::stdout().is_terminal()
+        && set("NO_COLOR").is_none()
+        && set("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// The lifetime of a task handle, short enough for the demo to wait until it expires.
+const HANDLE_TTL: Duration = Duration::from_millis(20);
+
+/// The timeout of a watch that must expire before its task ends.
+const SHORT_TIMEOUT: Duration = Duration::from_millis(300);
+
+const ANSWER: &str = "/summary/message_text";
+const KIND: &str = "/summary/response_kind";
+const STATE: &str = "/summary/continuation/task/status";
+const HANDLE: &str = "/summary/continuation/task/task_handle";
+const CONTINUATION: &str = "/summary/continuation";
+
+/// Runs all steps.
+async fn play_steps(fixture: &mut Fixture) -> Result<(), Failure> {
+    list_targets(fixture).await?;
+    message(fixture).await?;
+    newer_version(fixture).await?;
+    stream_over_json_rpc(fixture).await?;
+    stream_over_http_json(fixture).await?;
+    cut_stream(fixture).await?;
+    question_and_restart(fixture).await?;
+    let repair = watch(fixture).await?;
+    expired_wait(fixture).await?;
+    cancel(fixture).await?;
+    triad(fixture).await?;
+    expired_handle(fixture, &repair).await?;
+    refused(fixture).await
+}
+
+fn send(to: &str, message: &str) -> Value {
+    json!({"action": "send", "target_alias": to, "parts": [{"kind": "text", "text": message}]})
+}
+
+async fn list_targets(fixture: &mut Fixture) -> Result<(), Failure> {
+    fixture.step("list_targets", "Lists the agents, by their cards.");
+    let seen = fixture.call(&json!({"action": "list_targets"})).await?;
+    for (i, (alias, name)) in [
+        ("triage", "Incident Triage"),
+        ("writer", "Report Writer"),
+        ("archive", "Incident Archive"),
+    ]
+    .iter()
+    .enumerate()
+    {
+        let target = format!("/summary/targets/{i}");
+        seen.is(&format!("{target}/target_alias"), *alias)?
+            .is(&format!("{target}/target_name"), *name)?
+            .is(&format!("{target}/last_refresh_error"), Value::Null)?;
+        let [url, transport] = ["target_url", "peer_card/preferred_transport"]
+            .map(|field| seen.text(&format!("{target}/{field}")));
+        fixture
+            .printer
+            .received(alias, &format!("{name}, over {transport} at {url}"));
+    }
+    Ok(())
+}
+
+async fn message(fixture: &mut Fixture) -> Result<(), Failure> {
+    fixture.step("send", "A question that is answered at once.");
+    let message = "Is the shop down?";
+    fixture.printer.sent("triage", message);
+    let seen = fixture.call(&send("triage", message)).await?;
+    let answer = "Checkout fails since 09:12. Everything else is up.";
+    seen.is(KIND, "message")?.is(ANSWER, answer)?;
+    fixture.printer.received("triage", answer);
+    let shown = "a message: no task began, so there is nothing to follow";
+    fixture.printer.step_passed(shown);
+    Ok(())
+}
+
+async fn newer_version(fixture: &mut Fixture) -> Result<(), Failure> {
+    fixture.step("send", "The same with an agent that speaks A2A 1.0.");
+    let message = "Has this happened before?";
+    fixture.printer.sent("archive", message);
+    let seen = fixture.call(&send("archive", message)).await?;
+    let answer = "Twice this year: in March and in May.";
+    seen.is(KIND, "message")?
+        .is(ANSWER, answer)?
+        .is("/summary/protocol_version", "1.0")?
+        .is("/raw/kind", "message")?;
+    fixture.printer.received("archive", answer);
+    let shown = "its card says the version; the envelope has the same shape for both";
+    fixture.printer.step_passed(shown);
+    Ok(())
+}
+
+async fn stream_over_json_rpc(fixture: &mut Fixture) -> Result<(), Failure> {
+    fixture.step("send", "Follows a longer task while it runs (JSON-RPC).");
+    let message = "Find the cause.";
+    fixture.printer.sent("triage", message);
+    let mut request = send("triage", message);
+    request["follow_updates"] = json!(true);
+    let seen = fixture.call(&request).await?;
+    let cause = "The payment service has no free connections.";
+    seen.after_updates(5)?
+        .is(STATE, "completed")?
+        .is(ANSWER, cause)?;
+    fixture.printer.received("triage", cause);
+    fixture
+        .printer
+        .step_passed("the pieces of the artifact are one text again");
+    Ok(())
+}
+
+async fn stream_over_http_json(fixture: &mut Fixture) -> Result<(), Failure> {
+    fixture.step("send", "The same with an agent that speaks HTTP+JSON.");
+    let message = "Outline the report.";
+    fixture.printer.sent("writer", message);
+    let mut request = send("writer", message);
+    request["follow_updates"] = json!(true);
+    let seen = fixture.call(&request).await?;
+    seen.after_updates(5)?
+        .is(STATE, "completed")?
+        .is("/summary/artifacts/0/name", "outline.md")?
+        .is("/summary/artifacts/1/name", "annex.md")?
+        .is(ANSWER, "1. What happened\n\n2. What we change")?;
+    let shown = "two artifacts, in the same shape: the caller never sees the transport";
+    fixture.printer.step_passed(shown);
+    Ok(())
+}
+
+async fn cut_stream(fixture: &mut Fixture) -> Result<(), Failure> {
+    fixture.step("send", "A connection that breaks in the middle.");
+    let message = "What helped then?";
+    fixture.printer.sent("archive", message);
+    let mut request = send("archive", message);
+    request["follow_updates"] = json!(true);
+    let seen = fixture.call(&request).await?;
+    let remedy = "In May a larger pool of connections helped.";
+    // The snapshot of the second connection repeats the known state, so it causes no update.
+    seen.after_updates(4)?
+        .is(STATE, "completed")?
+        .is(ANSWER, remedy)?;
+    let received = fixture.peers.log("archive");
+    let times = |method: &str| {
+        let calls = received.iter().map(|request| request.rpc_method());
+        calls.filter(|called| *called == Some(method)).count()
+    };
+    fixture.check(
+        times("SendStreamingMessage") == 1 && times("SubscribeToTask") == 1,
+        "the agent was not sent one message and then asked for the rest",
+    )?;
+    fixture.printer.received("archive", remedy);
+    let shown = "cut after the first piece and taken up again: nothing lost, doubled or sent twice";
+    fixture.printer.step_passed(shown);
+    Ok(())
+}
+
+async fn question_and_restart(fixture: &mut Fixture) -> Result<(), Failure> {
+    fixture.step("send", "A task that stops to ask.");
+    let message = "Write the report.";
+    fixture.printer.sent("writer", message);
+    let seen = fixture.call(&send("writer", message)).await?;
+    let question = "For customers, or for staff only?";
+    seen.is(STATE, "input-required")?.is(ANSWER, question)?;
+    fixture.printer.received("writer", question);
+    let file = TempFile::new();
+    follow_up::save(file.path(), seen.at(CONTINUATION))?;
+    let handle = seen.text(HANDLE).to_owned();
+    let shown = "`summary.continuation` is stored in a file";
+    fixture.printer.step_passed(shown);
+
+    fixture.step(
+        "send",
+        "The host restarts, and the answer still finds its task.",
+    );
+    fixture.restart(&json!({}))?;
+    fixture
+        .printer
+        .status_change("a new instance of the plugin; the old handle means nothing to it");
+    let message = "For customers.";
+    fixture.printer.sent("writer", message);
+    let mut request = send("writer", message);
+    let fields = request.as_object_mut().into_iter();
+    fields.for_each(|fields| drop(fields.remove("target_alias")));
+    request["continuation"] = follow_up::read(file.path())?;
+    let seen = fixture.call(&request).await?;
+    let report = "Dear customers, checkout works again.";
+    seen.is(STATE, "completed")?.is(ANSWER, report)?;
+    fixture.check(seen.text(HANDLE) != handle, "the handle is the old one")?;
+    let received = fixture.peers.log("writer").pop().and_then(|last| last.body);
+    let task = received.map(|body| body["message"]["taskId"].clone());
+    fixture.check(
+        task == Some(json!("final-1")),
+        "the agent did not receive the answer for its task `final-1`",
+    )?;
+    fixture.printer.received("writer", report);
+    fixture
+        .printer
+        .step_passed("found by the target and the task id in the continuation");
+    Ok(())
+}
+
+/// Starts a watch that times out, and returns the continuation of its task.
+async fn watch(fixture: &mut Fixture) -> Result<Value, Failure> {
+    fixture.step("watch", "Begin now, look in later.");
+    let message = "Repair it.";
+    fixture.printer.sent("triage", message);
+    let mut request = send("triage", message);
+    request["blocking"] = json!(false);
+    request["task_requirement"] = json!("required");
+    let seen = fixture.call(&request).await?;
+    seen.is(STATE, "working")?;
+    fixture
+        .printer
+        .status_change("the agent works on; watching the task");
+    let continuation = seen.at(CONTINUATION).clone();
+    let request = json!({"action": "watch", "continuation": continuation});
+    let seen = fixture.call(&request).await?;
+    let outcome = "Checkout works again since 09:48.";
+    seen.after_updates(3)?
+        .is(STATE, "completed")?
+        .is(ANSWER, outcome)?;
+    fixture.printer.received("triage", outcome);
+    Ok(seen.at(CONTINUATION).clone())
+}
+
+async fn expired_wait(fixture: &mut Fixture) -> Result<(), Failure> {
+    let wait = u64::try_from(SHORT_TIMEOUT.as_millis()).unwrap_or(u64::MAX);
+    let caption = format!("A task that takes longer than the call waits; here {wait} ms.");
+    fixture.step("watch", &caption);
+    let message = "How did the incidents of last year begin?";
+    fixture.printer.sent("archive", message);
+    let mut request = send("archive", message);
+    request["blocking"] = json!(false);
+    let seen = fixture.call(&request).await?;
+    seen.is(STATE, "working")?;
+    let continuation = seen.at(CONTINUATION).clone();
+    let mut request = json!({"action": "watch", "continuation": continuation, "timeout_ms": wait});
+    let seen = fixture.call(&request).await?;
+    seen.is("/ok", true)?
+        .is("/summary/wait_expired", true)?
+        .is(STATE, "working")?;
+    let next = seen.text("/summary/next_step");
+    let goes_on = next.split_once(". ").map_or(next, |(first, _)| first);
+    fixture
+        .printer
+        .status_change(&format!("wait_expired: {goes_on}"));
+    let fields = request.as_object_mut().into_iter();
+    fields.for_each(|fields| drop(fields.remove("timeout_ms")));
+    let seen = fixture.call(&request).await?;
+    let survey = "Most began with a deployment.";
+    seen.is(STATE, "completed")?.is(ANSWER, survey)?;
+    fixture.printer.received("archive", survey);
+    let shown = "the end of a wait is not the end of the work, and no error";
+    fixture.printer.step_passed(shown);
+    Ok(())
+}
+
+async fn cancel(fixture: &mut Fixture) -> Result<(), Failure> {
+    fixture.step("cancel", "Cancels a task.");
+    let message = "Translate the report into 24 languages.";
+    fixture.printer.sent("writer", message);
+    let mut request = send("writer", message);
+    request["blocking"] = json!(false);
+    let seen = fixture.call(&request).await?;
+    seen.is(STATE, "working")?;
+    let request = json!({"action": "cancel", "task_handle": seen.at(HANDLE)});
+    let seen = fixture.call(&request).await?;
+    seen.is(STATE, "canceled")?;
+    fixture.printer.step_passed("the agent says: canceled");
+    Ok(())
+}
+
+async fn triad(fixture: &mut Fixture) -> Result<(), Failure> {
+    fixture.step(
+        "send",
+        "A decision of three: agents behind a gateway on this machine vote.",
+    );
+    let message = "Open the shop again today.";
+    fixture.printer.sent("gateway:triad", message);
+    let mut request = send("gateway:triad", message);
+    request["follow_updates"] = json!(true);
+    let seen = fixture.call(&request).await?;
+    // The votes, the decision and the end. Votes that arrive together may share one update.
+    seen.after_at_least(3)?
+        .is(STATE, "completed")?
+        .is("/summary/artifacts/0/name", "decision")?
+        .is("/summary/artifacts/0/parts/1/data/result", "approved")?
+        .is("/summary/artifacts/0/parts/1/data/consensus", true)?
+        .is("/summary/artifacts/0/parts/1/data/votes/beta", "reject")?;
+    fixture.printer.received("gateway:triad", seen.text(ANSWER));
+    fixture
+        .printer
+        .step_passed("two of three decide; the gateway counts, and each vote was an update");
+    Ok(())
+}
+
+async fn expired_handle(fixture: &mut Fixture, repair: &Value) -> Result<(), Failure> {
+    let ttl = u64::try_from(HANDLE_TTL.as_millis()).unwrap_or(u64::MAX);
+    let caption = format!("A handle expires {ttl} ms after its last use.");
+    fixture.step("status", &caption);
+    fixture.restart(&json!({"ttlMs": ttl}))?;
+    let by_continuation = json!({"action": "status", "continuation": repair});
+    let seen = fixture.call(&by_continuation).await?;
+    seen.is(STATE, "completed")?;
+    // The lifetime started before the result arrived, so the handle has expired after this sleep.
+    tokio::time::sleep(HANDLE_TTL).await;
+    let request = json!({"action": "status", "task_handle": seen.at(HANDLE)});
+    let late = fixture.call(&request).await?;
+    late.is("/ok", false)?
+        .is("/error/code", "EXPIRED_TASK_HANDLE")?;
+    let hint = late.text("/error/details/hint");
+    let retry = hint.split_once(',').map_or(hint, |(first, _)| first);
+    fixture
+        .printer
+        .status_change(&format!("{}: {retry}", late.text("/error/code")));
+    let request = json!({"action": "status", "continuation": seen.at(CONTINUATION)});
+    let again = fixture.call(&request).await?;
+    again.is(STATE, "completed")?;
+    fixture
+        .printer
+        .step_passed("the continuation around the same handle still works");
+    Ok(())
+}
+
+async fn refused(fixture: &mut Fixture) -> Result<(), Failure> {
+    fixture.step(
+        "send",
+        "An address that is not configured, for example from a planted prompt.",
+    );
+    let message = "Here are all our secrets.";
+    let stranger = format!("{}/", fixture.peers.origin("stranger"));
+    fixture.printer.sent(&stranger, message);
+    let mut request = send("triage", message);
+    let fields = request.as_object_mut().into_iter();
+    fields.for_each(|fields| drop(fields.remove("target_alias")));
+    request["target_url"] = json!(stranger);
+    let seen = fixture.call(&request).await?;
+    seen.is("/ok", false)?
+        .is("/error/code", "VALIDATION_ERROR")?
+        .is("/error/details/errors/0/instancePath", "/target_url")?;
+    fixture.printer.status_change(&format!(
+        "{}: {}",
+        seen.text("/error/code"),
+        seen.text("/error/details/errors/0/message")
+    ));
+    let untouched = fixture.peers.connections("stranger") == 0;
+    fixture.check(untouched, "the stranger was connected to")?;
+    fixture
+        .printer
+        .step_passed("refused before anything was sent");
+    Ok(())
 }

@@ -1,22 +1,23 @@
 //! `remote-agent gateway agent`: runs an agent whose replies and votes come from a backend or from options.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use clap::ValueEnum;
-use tokio_util::sync::CancellationToken;
-
-use super::backend::{self, BackendArgs};
-use super::gateway_args::{GatewayArgs, failure};
-use crate::{
-    exit::{Exit, Failure},
-    output::LineWriter,
-    shutdown, text,
-};
 use base::environment::SystemEnvironment;
+use clap::ValueEnum;
 use collective::Vote;
 use gateway_agent::Agent;
 use gateway_bridge::client::{AgentEvent, Ballot, Script};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    backend::{self, BackendArgs},
+    gateway_args::{GatewayArgs, failure},
+};
+use crate::{
+    exit::{self, Exit, Failure},
+    output::LineWriter,
+    text,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -107,7 +108,7 @@ fn confidence(text: &str) -> Result<f64, String> {
 /// # Errors
 /// The server is not a gateway of `a2a-v1`, or it refuses the agent.
 pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
-    let shutdown = shutdown::on_signal()?;
+    let shutdown = exit::on_signal()?;
     let connector = GatewayArgs::connector()?;
     let endpoint = args.gateway_args.endpoint()?;
     let report = reporter(&args, shutdown.clone());

@@ -1,8 +1,22 @@
-//! A gateway inside this process for the duration of a command. It uses a free loopback port and a temporary state
-//! directory.
+//! Gateways inside this process for the duration of a command: one of `a2a-v1` on a free loopback port with a temporary state
+//! directory and scripted agents, and the scripted ones of `remote-agent gateway --profile`, for tests of clients.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    io::{self, ErrorKind},
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 
+use base::{environment::SystemEnvironment, files::Fsync, log::Silent};
+use collective::Vote;
+use conformance::gateways::{Gateways, profile};
+use gateway_bridge::client::{AgentEvent, Ballot, Connector, Endpoint, Script};
+use gateway_server::{
+    Server,
+    config::{AuditConfig, ServerConfig},
+};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -10,14 +24,6 @@ use uuid::Uuid;
 
 use super::gateway_args::failure;
 use crate::{exit::Failure, output::note};
-use base::environment::SystemEnvironment;
-use base::files::Fsync;
-use base::log::Silent;
-use gateway_bridge::client::{AgentEvent, Connector, Endpoint, Script};
-use gateway_server::{
-    Server,
-    config::{AuditConfig, ServerConfig},
-};
 
 /// The delay between the votes of successive agents. Votes arrive in the order of the agents; without the delay, two votes
 /// might decide before the third arrives.
@@ -168,8 +174,67 @@ impl Drop for TempDirectory {
     }
 }
 
+/// The hint for an invalid value.
+const FORM: &str = "write NAME=approve, NAME=reject, NAME=abstain, NAME=silent or NAME=reply:TEXT";
+
+/// The delay of scripted agents in milliseconds. It lets a user watch the votes arrive one by one.
+const REPLY_DELAY_MS: u64 = 300;
+
+/// Reads `NAME=HOW`.
+///
+/// # Errors
+/// The value is invalid. The message shows the expected form.
+pub(crate) fn scripted(text: &str) -> Result<Script, String> {
+    let (name, how) = text.split_once('=').ok_or(FORM)?;
+    if name.is_empty() {
+        return Err(FORM.to_owned());
+    }
+    let (vote, reply) = match how {
+        "approve" => (Some(Vote::Approve), None),
+        "reject" => (Some(Vote::Reject), None),
+        "abstain" => (Some(Vote::Abstain), None),
+        "silent" => (None, None),
+        how => (None, Some(how.strip_prefix("reply:").ok_or(FORM)?)),
+    };
+    Ok(Script {
+        name: name.to_owned(),
+        ballot: vote.map(|vote| Ballot {
+            vote,
+            reasoning: Script::REASON.to_owned(),
+            confidence: None,
+        }),
+        delay: Duration::from_millis(REPLY_DELAY_MS),
+        reply: reply.unwrap_or(Script::REPLY).to_owned(),
+    })
+}
+
+/// Starts the gateway of this name on a port of 127.0.0.1. It ends when it is dropped.
+///
+/// # Errors
+/// The port is in use.
+pub(super) async fn start_profile(name: &str, port: u16) -> Result<Gateways, Failure> {
+    let address: SocketAddr = (Ipv4Addr::LOCALHOST, port).into();
+    let failed = |error: io::Error| {
+        Failure::new(format!(
+            "cannot run the profile `{name}` at {address}: {error}"
+        ))
+    };
+    let script = profile(name).map_err(failed)?;
+    let gateway = Gateways::start_at(&script, address).await;
+    gateway.map_err(|error| match error.kind() {
+        ErrorKind::AddrInUse => Failure::new(format!(
+            "cannot run the profile `{name}`: the port {} of {} is taken; `remote-agent gateway status --url ws://{address}` shows whether a gateway uses it, and `--port 0` selects a free one",
+            address.port(),
+            address.ip()
+        )),
+        _ => failed(error),
+    })
+}
+
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     #[test]
@@ -184,6 +249,27 @@ mod tests {
         assert_eq!(set["gateway"]["enabled"], true);
         for own in [r#"{"gateway":{"url":"ws://127.0.0.1:2"}}"#, "[]", "{"] {
             assert_eq!(with(own), own);
+        }
+    }
+
+    #[test]
+    fn parses_agent_name_and_behavior() {
+        let vote = |text| scripted(text).unwrap().ballot.map(|ballot| ballot.vote);
+        assert_eq!(vote("alpha=approve"), Some(Vote::Approve));
+        assert_eq!(vote("alpha=reject"), Some(Vote::Reject));
+        assert_eq!(vote("alpha=abstain"), Some(Vote::Abstain));
+        assert_eq!(vote("alpha=silent"), None);
+        let coder = scripted("coder=reply:a=b: {text}").unwrap();
+        assert_eq!(
+            (coder.name.as_str(), coder.reply.as_str()),
+            ("coder", "a=b: {text}")
+        );
+    }
+
+    #[test]
+    fn bad_agent_error_shows_the_form() {
+        for text in ["alpha", "=approve", "alpha=", "alpha=yes"] {
+            assert_eq!(scripted(text).unwrap_err(), FORM, "{text}");
         }
     }
 }

@@ -8,20 +8,22 @@ use std::{
     time::Duration,
 };
 
+use base::config::gateway_url;
+use collective::ErrorCode;
+use egress::{address::is_this_machine, credential::Trust};
+use gateway_bridge::{
+    client::{ClientError, ClientErrorKind, Connector, Endpoint, Health, Requester},
+    delegation::{Delegation, METADATA_KEY},
+};
+use gateway_server::config::{PORT, ServerConfig, default_state_dir};
 use secrecy::SecretString;
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::caller;
-use crate::exit::{Exit, Failure};
-use base::config::gateway_url;
-use collective::ErrorCode;
-use egress::{address::is_this_machine, credential::Trust};
-use gateway_bridge::client::{
-    ClientError, ClientErrorKind, Connector, Endpoint, Health, Requester,
+use crate::{
+    exit::{Exit, Failure},
+    instance,
 };
-use gateway_bridge::delegation::{Delegation, METADATA_KEY};
-use gateway_server::config::{PORT, ServerConfig, default_state_dir};
 
 /// The default name of the configuration file, in the state directory.
 const CONFIG: &str = "gateway.json";
@@ -131,7 +133,7 @@ impl GatewayArgs {
     /// The gateway is unreachable, or refuses the connection.
     pub(super) async fn connect(&self) -> Result<Requester, Failure> {
         let endpoint = self.endpoint()?;
-        let delegation = caller::delegation()?;
+        let delegation = instance::delegation()?;
         let connected = Self::connector()?.connect(endpoint).await;
         let mut requester = connected.map_err(|error| failure(&error))?;
         if let Some(delegation) = delegation {

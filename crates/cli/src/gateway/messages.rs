@@ -1,17 +1,18 @@
-//! `remote-agent gateway send`, `request` and `broadcast`.
+//! `remote-agent gateway send`, `request`, `broadcast`, `vote` and `watch`: messages to agents, the votes about a proposal, and
+//! the events of a gateway.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde_json::json;
+use collective::Kind;
+use gateway_bridge::client::{Message, Observation};
+use serde_json::{Value, json};
 
-use super::gateway_args::{GatewayArgs, delivery_failure};
+use super::gateway_args::{GatewayArgs, delivery_failure, failure};
 use crate::{
-    exit::{Exit, Failure},
+    exit::{self, Exit, Failure},
     output::{LineWriter, note, standard_input},
     text,
 };
-use collective::Kind;
-use gateway_bridge::client::Message;
 
 const SEND_EXAMPLES: &str = "\
 Examples:
@@ -220,5 +221,255 @@ fn message(recipient: RecipientArgs, text: String) -> Message {
         agent: recipient.to,
         text,
         session_id: recipient.session,
+    }
+}
+
+/// How long the command waits for the decision after the deadline of the proposal.
+const DECISION_GRACE: Duration = Duration::from_secs(5);
+
+const VOTE_EXAMPLES: &str = "\
+Examples:
+  remote-agent gateway vote 'Ship it today'
+  remote-agent gateway vote 'Ship it today' \\
+    --reasoning 'All tests pass' --deadline-ms 60000
+  remote-agent gateway vote 'Ship it today' --id release-7 && ./release.sh
+
+The command prints each vote as it arrives, then the decision. Until it stops, a gateway knows each proposal by its id: the same command with \
+the same --id waits for the decision or prints it again, without a second vote.
+
+Exit codes: 0 approved, 1 failed, 2 wrong usage, 3 no gateway answers or fewer than two members are connected, 4 credential or permission, \
+5 no decision in time, 10 rejected by two votes, 11 rejected without consensus.";
+
+/// Send a proposal to the triad, show the votes, and exit with a code for the decision
+#[derive(Debug, clap::Args)]
+#[command(after_help = VOTE_EXAMPLES)]
+pub(super) struct VoteArgs {
+    /// The proposal, words joined by spaces
+    #[arg(value_name = "PROPOSAL", required = true)]
+    proposal: Vec<String>,
+
+    /// The reasons for the proposal
+    #[arg(long, value_name = "TEXT")]
+    reasoning: Option<String>,
+
+    /// The time until the deadline in milliseconds, after which the votes so far decide [default: that of the gateway]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=86_400_000))]
+    deadline_ms: Option<u64>,
+
+    /// The id of the proposal [default: a new one]
+    #[arg(long, value_name = "ID")]
+    id: Option<String>,
+
+    /// Print votes and decision as lines of JSON
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+
+    #[command(flatten)]
+    gateway_args: GatewayArgs,
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// The gateway is unreachable, or refuses the proposal.
+pub(super) async fn vote(args: VoteArgs) -> Result<Exit, Failure> {
+    let lines = LineWriter::default();
+    let mut content = json!({"proposal": args.proposal.join(" ")});
+    if let Some(reasoning) = &args.reasoning {
+        content["reasoning"] = reasoning.as_str().into();
+    }
+    let limit = args.deadline_ms.map(Duration::from_millis);
+    if let Some(limit) = limit {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let deadline = now.unwrap_or_default() + limit;
+        content["deadline"] = u64::try_from(deadline.as_millis())
+            .unwrap_or(u64::MAX)
+            .into();
+    }
+    let mut requester = args.gateway_args.connect().await?;
+    let id = args.id.unwrap_or_else(|| requester.new_proposal_id());
+    if !args.json {
+        note(format_args!("proposal {id}; waiting for votes"));
+    }
+    let on_vote = |member: &str, vote: &Value| {
+        lines.write(match args.json {
+            true => vote_json(member, vote).to_string(),
+            false => vote_line(member, vote),
+        });
+    };
+    let wait = limit.map(|limit| limit + DECISION_GRACE);
+    let decision = requester.propose(&id, content, wait, on_vote).await;
+    let decision = decision.map_err(|error| {
+        let mut failure = delivery_failure(&error);
+        if matches!(failure.exit, Exit::Unreachable | Exit::Timeout) {
+            let id = text::shell(&id);
+            failure.message +=
+                &format!("; the same command with `--id {id}` waits for the decision");
+        }
+        failure
+    })?;
+    requester.disconnect().await;
+    let approved = decision["result"] == "approved";
+    let consensus = decision["consensus"] == true;
+    lines.write(match args.json {
+        true => {
+            let mut decision = decision;
+            decision["happened"] = "decision".into();
+            decision.to_string()
+        }
+        false => decision_line(&decision),
+    });
+    Ok(match (approved, consensus) {
+        (true, _) => Exit::Ok,
+        (false, true) => Exit::Rejected,
+        (false, false) => Exit::NoConsensus,
+    })
+}
+
+fn vote_json(member: &str, vote: &Value) -> Value {
+    json!({
+        "happened": "vote", "from": member, "vote": vote["vote"], "reasoning": vote["reasoning"],
+        "confidence": vote["confidence"], "proposalId": vote["proposalId"],
+    })
+}
+
+fn vote_line(member: &str, vote: &Value) -> String {
+    let word = vote["vote"].as_str().unwrap_or_default();
+    let confidence = match vote["confidence"].as_f64() {
+        Some(confidence) => format!(" (confidence {confidence})"),
+        None => String::new(),
+    };
+    let reasoning = match vote["reasoning"].as_str() {
+        Some(reasoning) => format!(": {reasoning}"),
+        None => String::new(),
+    };
+    text::line(&format!("{member} votes {word}{confidence}{reasoning}"))
+}
+
+fn decision_line(decision: &Value) -> String {
+    let result = decision["result"].as_str().unwrap_or_default();
+    let consensus_text = match decision["consensus"] == true {
+        true => "by consensus",
+        false => "without consensus",
+    };
+    let missing = decision["missing"].as_array().into_iter().flatten();
+    let missing: Vec<&str> = missing.filter_map(Value::as_str).collect();
+    let missing = match missing.is_empty() {
+        true => String::new(),
+        false => format!("; no vote of {}", missing.join(", ")),
+    };
+    text::line(&format!("{result}, {consensus_text}{missing}"))
+}
+
+const WATCH_EXAMPLES: &str = "\
+Examples:
+  remote-agent gateway watch
+  remote-agent gateway watch --content
+  remote-agent gateway watch --json \\
+    | jq -c 'select(.happened == \"decision\")'
+
+The command prints the status of every agent, then each change, message, reply, request, broadcast, proposal, vote, decision and refusal until Ctrl-C. \
+Without --content it omits texts; with it, it cuts them after 2000 characters. After a lost connection it reconnects, and prints the missed events that \
+the gateway still has. A gateway with roles requires the permissions `subscribe` and the service `gateway` in `request`, and \
+for --content also all `workspaces`.
+
+Exit codes: 0 ended by Ctrl-C or SIGTERM, 3 no gateway answers, 4 credential or permission, 5 no answer in time.";
+
+/// Print the events of a gateway as they happen
+#[derive(Debug, clap::Args)]
+#[command(after_help = WATCH_EXAMPLES)]
+pub(super) struct WatchArgs {
+    /// Show the texts of messages, proposals and votes
+    #[arg(long)]
+    content: bool,
+
+    /// Print each event as a line of JSON
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+
+    #[command(flatten)]
+    gateway_args: GatewayArgs,
+}
+
+/// Runs the subcommand until Ctrl-C.
+///
+/// # Errors
+/// The gateway is unreachable, or refuses the subscription.
+pub(super) async fn watch(args: WatchArgs) -> Result<Exit, Failure> {
+    let lines = LineWriter::default();
+    let shutdown = exit::on_signal()?;
+    let observe = |observation: &Observation| {
+        match observation {
+            _ if args.json => lines.write(observation.json().to_string()),
+            Observation::Connected(_) | Observation::Lost(..) => {
+                note(text::line(&observation.to_string()));
+            }
+            _ => lines.write(format_observation(observation)),
+        }
+        if lines.closed().is_cancelled() {
+            shutdown.cancel();
+        }
+    };
+    let connector = GatewayArgs::connector()?;
+    let endpoint = args.gateway_args.endpoint()?;
+    let watch = connector.watch(endpoint, args.content, observe, shutdown.clone());
+    watch.await.map_err(|error| failure(&error))?;
+    Ok(Exit::Ok)
+}
+
+/// Formats an observation as one line: the time in UTC, then the text.
+fn format_observation(observation: &Observation) -> String {
+    let millis = match observation {
+        Observation::Event(event) => event["time"].as_u64(),
+        _ => None,
+    };
+    let since_1970 = millis.map_or_else(
+        || UNIX_EPOCH.elapsed().unwrap_or_default(),
+        Duration::from_millis,
+    );
+    let seconds = since_1970.as_secs() % 86_400;
+    let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+    let text = observation.to_string();
+    let (word, rest) = text.split_once(' ').unwrap_or((&text, ""));
+    format!(
+        "{hours:02}:{minutes:02}:{:02}Z {word:<9} {}",
+        seconds % 60,
+        text::line(rest)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn vote_of_a_hostile_member_is_one_plain_line() {
+        let vote = json!({"vote": "approve", "reasoning": "\u{1b}[31mred\nrejected, by consensus\u{202e}"});
+        assert_eq!(
+            vote_line("alpha\r", &vote),
+            "alpha votes approve: red rejected, by consensus"
+        );
+    }
+
+    #[test]
+    fn decision_names_the_missing_members() {
+        let decision =
+            json!({"result": "rejected", "consensus": false, "missing": ["beta", "charlie"]});
+        assert_eq!(
+            decision_line(&decision),
+            "rejected, without consensus; no vote of beta, charlie"
+        );
+    }
+
+    #[test]
+    fn hostile_text_stays_on_its_line() {
+        let event = json!({"happened": "message", "time": 3_723_000, "from": "a\u{1b}[2J", "to": "b\nc",
+            "text": "x\u{202e}y\r\nfake 00:00:00Z vote\u{7}"});
+        assert_eq!(
+            format_observation(&Observation::Event(event)),
+            "01:02:03Z message   a -> b c: xy fake 00:00:00Z vote"
+        );
     }
 }

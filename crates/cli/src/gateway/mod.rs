@@ -4,19 +4,12 @@ mod agent;
 mod agents;
 mod backend;
 mod create;
-mod doctor;
 pub(super) mod embedded;
 mod gateway_args;
 mod messages;
-pub(super) mod scripted;
-mod session_export;
 mod sessions;
 mod status;
-mod tally;
 mod validate;
-mod vote;
-mod watch;
-mod workspaces;
 
 use std::sync::Arc;
 
@@ -26,15 +19,15 @@ use serde_json::json;
 
 use self::{backend::OpenedBackend, gateway_args::FileArgs};
 use super::{
-    exit::{Exit, Failure},
-    log::{self, LogArgs, LogFormat},
-    output::{LineWriter, note},
+    exit::{self, Exit, Failure},
+    output::{self, LineWriter, LogArgs, LogFormat, note},
     serve::values,
-    shutdown, text,
+    text,
 };
 use base::environment::SystemEnvironment;
 use base::files::Fsync;
 use base::log::{Level, Log};
+use base::text::first_chars;
 use gateway_agent::Supervisor;
 use gateway_server::{
     Server, StartError,
@@ -44,7 +37,7 @@ use gateway_server::{
 use openclaw_server::tracing_log::TracingLog;
 
 pub(crate) use gateway_args::trust;
-pub use tally::table as tally_table;
+pub use validate::tally_table;
 
 const EXAMPLES: &str = "\
 Examples, each in a separate terminal:
@@ -77,15 +70,15 @@ enum Command {
     Agents(agents::Args),
     Sessions(sessions::Args),
     Status(status::Args),
-    Watch(watch::Args),
+    Watch(messages::WatchArgs),
     Send(messages::SendArgs),
     Request(messages::RequestArgs),
     Broadcast(messages::BroadcastArgs),
-    Vote(vote::Args),
-    Workspaces(workspaces::Args),
-    Doctor(doctor::Args),
+    Vote(messages::VoteArgs),
+    Workspaces(sessions::WorkspacesArgs),
+    Doctor(status::DoctorArgs),
     Validate(validate::Args),
-    Tally(tally::Args),
+    Tally(validate::TallyArgs),
 }
 
 /// Runs the subcommand.
@@ -99,15 +92,15 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
         Some(Command::Agents(args)) => agents::run(args).await,
         Some(Command::Sessions(args)) => sessions::run(args).await,
         Some(Command::Status(args)) => status::run(args).await,
-        Some(Command::Watch(args)) => watch::run(args).await,
+        Some(Command::Watch(args)) => messages::watch(args).await,
         Some(Command::Send(args)) => messages::send(args).await,
         Some(Command::Request(args)) => messages::request(args).await,
         Some(Command::Broadcast(args)) => messages::broadcast(args).await,
-        Some(Command::Vote(args)) => vote::run(args).await,
-        Some(Command::Workspaces(args)) => workspaces::run(args).await,
-        Some(Command::Doctor(args)) => doctor::run(args).await,
+        Some(Command::Vote(args)) => messages::vote(args).await,
+        Some(Command::Workspaces(args)) => sessions::workspaces(args).await,
+        Some(Command::Doctor(args)) => status::doctor(args).await,
         Some(Command::Validate(args)) => validate::run(&args).await,
-        Some(Command::Tally(args)) => Ok(tally::run(&args)),
+        Some(Command::Tally(args)) => Ok(validate::tally(&args)),
     }
 }
 
@@ -180,8 +173,8 @@ async fn run_gateway(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
     match args.profile.as_deref() {
         #[cfg(feature = "conformance")]
         Some(name) if name != STRICT => {
-            let shutdown = shutdown::on_signal()?;
-            let gateway = start_profile(name, args.port.unwrap_or(PORT)).await?;
+            let shutdown = exit::on_signal()?;
+            let gateway = embedded::start_profile(name, args.port.unwrap_or(PORT)).await?;
             let what = format!("profile {name}");
             listening(&gateway.url(), &what, args.json, &lines);
             shutdown.cancelled().await;
@@ -189,30 +182,6 @@ async fn run_gateway(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
         }
         profile => run_reference_gateway(profile.is_some(), &args, &lines, verbose).await,
     }
-}
-
-/// Starts the scripted gateway of this name, for tests of clients, on a port of 127.0.0.1. It ends when it is dropped.
-///
-/// # Errors
-/// The port is in use.
-#[cfg(feature = "conformance")]
-async fn start_profile(name: &str, port: u16) -> Result<conformance::gateways::Gateways, Failure> {
-    let address = std::net::SocketAddr::from((std::net::Ipv4Addr::LOCALHOST, port));
-    let failed = |error: std::io::Error| {
-        Failure::new(format!(
-            "cannot run the profile `{name}` at {address}: {error}"
-        ))
-    };
-    let script = conformance::gateways::profile(name).map_err(failed)?;
-    let gateway = conformance::gateways::Gateways::start_at(&script, address).await;
-    gateway.map_err(|error| match error.kind() {
-        std::io::ErrorKind::AddrInUse => Failure::new(format!(
-            "cannot run the profile `{name}`: the port {} of {} is taken; `remote-agent gateway status --url ws://{address}` shows whether a gateway uses it, and `--port 0` selects a free one",
-            address.port(),
-            address.ip()
-        )),
-        _ => failed(error),
-    })
 }
 
 /// Runs the reference gateway until Ctrl-C.
@@ -238,12 +207,12 @@ async fn run_reference_gateway(
     let log: Arc<dyn Log> = match args.log.log {
         LogFormat::Human => Arc::new(StandardError { verbose }),
         LogFormat::Json => {
-            log::install(LogFormat::Json, verbose);
+            output::install_log(LogFormat::Json, verbose);
             Arc::new(TracingLog)
         }
     };
     let configured = config.agents.clone();
-    let shutdown = shutdown::on_signal()?;
+    let shutdown = exit::on_signal()?;
     let server = Server::bind(config, Arc::new(SystemEnvironment), Arc::clone(&log)).await;
     let server = server.map_err(|error| Failure {
         exit: match error {
@@ -322,7 +291,7 @@ impl Log for StandardError {
         if self.enabled(level) {
             // A log line may contain text of commands, models and peers.
             let line = text::line(line);
-            let line: String = line.chars().take(MAX_LINE_CHARS).collect();
+            let line = first_chars(&line, MAX_LINE_CHARS);
             note(format_args!("{}: {line}", level.as_str()));
         }
     }

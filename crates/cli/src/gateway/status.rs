@@ -1,15 +1,21 @@
-//! `remote-agent gateway status`: prints which server responds at an address, and its state.
+//! `remote-agent gateway status` and `doctor`: print which server responds at an address and its state, and check it, with a fix
+//! for each problem.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use collective::{ErrorCode, MAJORITY};
+use gateway_bridge::client::{ClientError, ClientErrorKind, Health};
+use gateway_server::config::ServerConfig;
+use listeners::Protocol;
 use serde_json::{Value, json};
+use url::Url;
 
 use super::gateway_args::{GatewayArgs, MAX_SERVICES, failure, service_health};
 use crate::{
     exit::{Exit, Failure},
-    output::LineWriter,
-    table::Table,
-    text,
+    output::{Findings, LineWriter, Severity},
+    text::{self, Table},
 };
-use gateway_bridge::client::{ClientErrorKind, Health};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -194,4 +200,223 @@ pub(super) fn agents_table(agents: &[Value]) -> String {
         table.add_row(row.into_iter().take(columns));
     }
     table.render()
+}
+
+/// The maximum clock difference in milliseconds. Most servers accept tokens with timestamps within it.
+const MAX_CLOCK_SKEW_MS: u64 = 60_000;
+
+const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  remote-agent gateway doctor
+  remote-agent gateway doctor --url wss://gate.example --allow-remote \\
+    --token-env GATE_TOKEN
+
+The command checks the configuration, the program at the port, the credential, the clocks, each agent, the triad and each service.
+
+Exit codes: 0 no error, 1 an error, 2 wrong configuration, 3 no gateway of a2a-v1 answers, 4 it requires a credential, 5 no answer in time.";
+
+/// Check a gateway, its port, credential, clock, agents and services
+#[derive(Debug, clap::Args)]
+#[command(after_help = DOCTOR_EXAMPLES)]
+pub(super) struct DoctorArgs {
+    /// Print the findings as a line of JSON
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+
+    #[command(flatten)]
+    gateway_args: GatewayArgs,
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// The command line is wrong.
+pub(super) async fn doctor(args: DoctorArgs) -> Result<Exit, Failure> {
+    let mut findings = Findings::default();
+    let exit = check(&args.gateway_args, &mut findings).await?;
+    findings.print(args.json);
+    Ok(exit)
+}
+
+async fn check(args: &GatewayArgs, findings: &mut Findings) -> Result<Exit, Failure> {
+    let config = match args.files.read() {
+        Ok(config) => config,
+        Err(failure) => {
+            let repair = "Correct the setting; docs/reference/gateway.md lists all of them.";
+            findings.push("configuration", Severity::Error, failure.message, repair);
+            return Ok(Exit::Usage);
+        }
+    };
+    let file = args.files.config_file();
+    let message = match file.exists() {
+        true => format!("{} is valid", file.display()),
+        false => "no file; every setting has its default".to_owned(),
+    };
+    findings.push("configuration", Severity::Ok, message, "");
+    let url = args.url()?;
+    let mut requester = match GatewayArgs::connector()?.connect(args.endpoint()?).await {
+        Ok(requester) => requester,
+        Err(error) => {
+            report_unreachable(&url, &error, findings);
+            return Ok(failure(&error).exit);
+        }
+    };
+    findings.push("gateway", Severity::Ok, format!("{url} answers"), "");
+    if requester.welcome.authenticated {
+        let message = "the gateway accepts the credential".to_owned();
+        findings.push("credential", Severity::Ok, message, "");
+    }
+    let queries = async { Ok((requester.ping().await?.1, requester.discover().await?)) };
+    let (time, discovery) = match queries.await {
+        Ok(answers) => answers,
+        Err(error) => {
+            report_unreachable(&url, &error, findings);
+            return Ok(failure(&error).exit);
+        }
+    };
+    requester.disconnect().await;
+    check_clock(time, findings);
+    let agents = discovery["agents"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
+    // The local configuration belongs to the checked gateway unless the command line names another address.
+    let own = (!args.has_url()).then_some(&config);
+    check_agents(agents, own, findings);
+    let services = discovery["services"].as_array();
+    let connector = GatewayArgs::connector()?;
+    for service in services.into_iter().flatten().take(MAX_SERVICES) {
+        let health = service_health(&connector, &url, service).await;
+        let message = format!("{}: {health}", field(service, "serviceId"));
+        match health {
+            Health::Healthy | Health::Unknown => {
+                findings.push("service", Severity::Ok, message, "");
+            }
+            _ => {
+                let repair = "Start the service, or remove it from `services` of the gateway's configuration.";
+                findings.push("service", Severity::Error, message, repair);
+            }
+        }
+    }
+    Ok(match findings.has_error() {
+        true => Exit::Failed,
+        false => Exit::Ok,
+    })
+}
+
+/// Reports why no `a2a-v1` gateway responds, and which process uses the port.
+fn report_unreachable(url: &str, error: &ClientError, findings: &mut Findings) {
+    let (check, repair) = match error.kind {
+        ClientErrorKind::Refused(ErrorCode::AuthRequired) => (
+            "credential",
+            "Name the environment variable with the key or token with `--token-env VAR`.",
+        ),
+        ClientErrorKind::Refused(code) if (5000..6000).contains(&code.number()) => (
+            "credential",
+            "Check the key or token in the environment variable of `--token-env`, and its roles in the gateway's configuration.",
+        ),
+        ClientErrorKind::Timeout => (
+            "gateway",
+            "Look at the log of the gateway, or wait longer with `--timeout-ms`.",
+        ),
+        _ => (
+            "gateway",
+            "Start one with `remote-agent gateway`, or name the address of another with `--url`.",
+        ),
+    };
+    let message = text::line(&error.message);
+    findings.push(check, Severity::Error, message, repair);
+    if let Some(listening_process) = listening_process(url) {
+        let message = format!("{listening_process} uses the port");
+        findings.push("port", Severity::Warning, message, "");
+    }
+}
+
+/// Returns the process that listens on a local port.
+fn listening_process(url: &str) -> Option<String> {
+    let url = Url::parse(url).ok()?;
+    let is_local = matches!(url.host_str(), Some("127.0.0.1" | "[::1]" | "localhost"));
+    let port = url.port_or_known_default().filter(|_| is_local)?;
+    let process = listeners::get_process_by_port(port, Protocol::TCP).ok()?;
+    let name = text::line(&process.name);
+    Some(format!("the process {} ({name})", process.pid))
+}
+
+fn check_clock(gateway: Option<u64>, findings: &mut Findings) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.map_or(0, |since| since.as_millis());
+    let (Some(gateway), Ok(now)) = (gateway, u64::try_from(now)) else {
+        return;
+    };
+    let skew_ms = gateway.abs_diff(now);
+    if skew_ms <= MAX_CLOCK_SKEW_MS {
+        let message = "the gateway's clock agrees with that of this machine".to_owned();
+        findings.push("clock", Severity::Ok, message, "");
+        return;
+    }
+    let side = if gateway > now { "ahead of" } else { "behind" };
+    let message = format!(
+        "the gateway's clock is {} s {side} the clock of this machine",
+        skew_ms / 1000
+    );
+    let repair = "Synchronize both clocks. Deadlines of proposals and tokens with an expiry fail until then.";
+    findings.push("clock", Severity::Warning, message, repair);
+}
+
+fn check_agents(agents: &[Value], own: Option<&ServerConfig>, findings: &mut Findings) {
+    let is_offline =
+        |agent: &&Value| matches!(agent["status"].as_str(), Some("offline" | "error") | None);
+    let (with_backend, unserved): (Vec<_>, Vec<_>) = agents
+        .iter()
+        .filter(is_offline)
+        .partition(|agent| agent["backend"].is_string());
+    for agent in with_backend {
+        let mut message = format!(
+            "{} is {}: its backend does not run",
+            field(agent, "name"),
+            field(agent, "status")
+        );
+        let mut repair = "The gateway starts it again by itself; its log has the reason.";
+        if agent["run"]["lastExit"].is_string() {
+            message = format!(
+                "{message}; it ended last: {}",
+                field(&agent["run"], "lastExit")
+            );
+            repair = "The gateway starts it again by itself, once the cause is removed.";
+        }
+        findings.push("agent", Severity::Warning, message, repair);
+    }
+    if let Some(first) = unserved.first() {
+        let names: Vec<String> = unserved.iter().map(|agent| field(agent, "name")).collect();
+        let message = format!(
+            "offline, because no client serves them: {}",
+            names.join(", ")
+        );
+        let repair = format!(
+            "Start a client for each, for example `remote-agent gateway agent --name {} --run COMMAND`.",
+            text::shell(&field(first, "name"))
+        );
+        findings.push("agent", Severity::Warning, message, &repair);
+    }
+    let online = agents.len() - agents.iter().filter(is_offline).count();
+    let message = format!("{online} of {} agents are connected", agents.len());
+    findings.push("agents", Severity::Ok, message, "");
+    let Some(config) = own else { return };
+    let members = &config.triad.members;
+    let connected = members.iter().filter(|member| {
+        let mut online = agents.iter().filter(|agent| !is_offline(agent));
+        online.any(|agent| agent["name"] == member.as_str())
+    });
+    let connected = connected.count();
+    if connected < MAJORITY {
+        let message = format!(
+            "{connected} of {} members are connected, and a decision needs {MAJORITY}: the gateway refuses proposals",
+            members.len()
+        );
+        let repair = "Start the members that are offline.";
+        findings.push("triad", Severity::Error, message, repair);
+    }
+}
+
+fn field(value: &Value, name: &str) -> String {
+    value[name].as_str().map(text::line).unwrap_or_default()
 }

@@ -15,17 +15,17 @@ use openclaw_remote_agent::http_api::Route;
 use openclaw_server::{assembly::Frontend, config::ServeConfig};
 use serde_json::{Map, Value, json};
 
-use self::{host_config::Host, tool_source::ToolSource};
 use super::{
     artifact_files::save_one,
-    caller, config,
-    exit::{Exit, Failure},
-    instance::Library,
-    log::{self, LogArgs},
-    output::{LineWriter, note},
-    serve, shutdown,
+    config,
+    exit::{self, Exit, Failure},
+    instance::{self, Library},
+    output::{self, LineWriter, LogArgs, note},
+    serve,
     target::PeerArgs,
 };
+use host_config::Host;
+use tool_source::ToolSource;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -166,12 +166,12 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
         return Ok(Exit::Ok);
     }
     let source = ToolSource::new(Library::open(verbose)?, args.peers.clone())?;
-    let stop = shutdown::on_signal()?;
+    let stop = exit::on_signal()?;
     let mut options = Options {
         structured: args.structured,
         ask_user: args.ask_user,
         agent: args.peers.agent().map(str::to_owned),
-        chain: caller::delegation()?.map(|delegation| delegation.json()),
+        chain: instance::delegation()?.map(|delegation| delegation.json()),
         key: None,
         files: None,
     };
@@ -183,7 +183,7 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
                 .map_err(|error| Failure::new(format!("cannot serve the host: {error}")))?;
         }
         Some(listen) => {
-            log::install(args.http.log.log, verbose);
+            output::install_log(args.http.log.log, verbose);
             let config = args.http.config(listen)?;
             options.key = Some(key::read_or_create(&args.http.state_dir()?)?);
             let body_bytes = config.limits.http().body_bytes;

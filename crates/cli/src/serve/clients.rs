@@ -1,20 +1,21 @@
 //! `remote-agent serve clients`: manages the clients that may call a server.
 
+use a2a_server::store::sqlite;
 use clap::Subcommand;
+use openclaw_server::{
+    clients::{ClientFile, ClientFileError},
+    config::{ServeConfig, TaskStoreKind},
+};
 use secrecy::ExposeSecret as _;
 use serde_json::json;
+use url::Url;
 
-use super::flags::FileArgs;
-use super::tasks::running::RunningServer;
+use super::{flags::FileArgs, tasks::source::RunningServer};
 use crate::{
     exit::{Exit, Failure},
     output::{LineWriter, note},
-    table::Table,
+    text::Table,
 };
-use a2a_server::store::sqlite;
-use openclaw_server::clients::{ClientFile, ClientFileError};
-use openclaw_server::config::{ServeConfig, TaskStoreKind};
-use url::Url;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -13,10 +13,8 @@ use serde_json::json;
 
 use self::flags::ServeArgs;
 use super::{
-    exit::{Exit, Failure},
-    log::{self, LogArgs},
-    output::{LineWriter, note},
-    shutdown::{self, Shutdown},
+    exit::{self, Exit, Failure, Shutdown},
+    output::{self, LineWriter, LogArgs, note},
 };
 
 pub(crate) use flags::values;
@@ -95,7 +93,7 @@ struct RunArgs {
 /// # Errors
 /// The configuration is invalid, the port is taken, or the task store is unusable.
 async fn run_server(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
-    log::install(args.log.log, verbose);
+    output::install_log(args.log.log, verbose);
     let config = args.serve.read()?;
     let ignored_flags = args.serve.ignored_flags(config.executor);
     if !ignored_flags.is_empty() {
@@ -104,7 +102,7 @@ async fn run_server(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
             ignored_flags.join(", ")
         ));
     }
-    let Shutdown { stop, force } = shutdown::on_signals()?;
+    let Shutdown { stop, force } = exit::on_signals()?;
     let server = Server::bind(config).await.map_err(start_failure)?;
     let lines = LineWriter::default();
     print_started(&server, args.json, &lines);

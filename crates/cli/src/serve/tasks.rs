@@ -1,20 +1,25 @@
-//! `remote-agent serve tasks`: manages the stored tasks of all clients of a server.
+//! `remote-agent serve tasks`: manages the stored tasks of all clients of a server, with a server or without one.
 
-pub(super) mod running;
-mod salvage;
-mod source;
-mod stored;
+pub(super) mod source;
+#[cfg(test)]
+mod tests;
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{
+    path::PathBuf,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
+use a2a_server::store::sqlite;
+use base::text::first_chars;
 use clap::Subcommand;
+use openclaw_server::config::TaskStoreKind;
 use serde_json::Value;
 
 use super::flags::FileArgs;
 use crate::{
     exit::{Exit, Failure},
     output::{LineWriter, note},
-    table::{self, Table},
+    text::{self, Table},
 };
 use source::{TaskSource, TaskSourceArgs};
 
@@ -140,8 +145,8 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
             show(&matching?, json);
             Ok(Exit::Ok)
         }
-        Command::Check { files } => salvage::check(&files),
-        Command::Export { files } => salvage::export(&files),
+        Command::Check { files } => check(&files),
+        Command::Export { files } => export(&files),
         Command::Delete { ids, source, files } => {
             let source = source.open(&files).await?;
             let deleted = delete(&source, &ids).await;
@@ -197,13 +202,13 @@ fn show(matching: &TaskList, json: bool) {
         let field = |key: &str| crate::text::line(task[key].as_str().unwrap_or("-"));
         let changed = task["changedMs"].as_u64().map(Duration::from_millis);
         let age = changed.map(|since| now.duration_since(UNIX_EPOCH + since).unwrap_or_default());
-        let excerpt: String = field("asked").chars().take(48).collect();
+        let excerpt = first_chars(&field("asked"), 48).to_owned();
         table.add_row([
             field("id"),
             field("state"),
             field("client"),
             field("agent"),
-            age.map(table::age).unwrap_or_default(),
+            age.map(text::age).unwrap_or_default(),
             excerpt,
         ]);
     }
@@ -228,5 +233,64 @@ async fn delete(source: &TaskSource, ids: &[String]) -> Result<Exit, Failure> {
     Ok(exit)
 }
 
-#[cfg(test)]
-mod tests;
+/// Checks the task file.
+///
+/// # Errors
+/// The file cannot be opened.
+pub(super) fn check(files: &FileArgs) -> Result<Exit, Failure> {
+    let directory = directory(files)?;
+    let faults = sqlite::check(&directory).map_err(|error| Failure::new(error.to_string()))?;
+    for line in &faults {
+        note(format_args!("error: {line}"));
+    }
+    match faults.len() {
+        0 => {
+            note(format_args!(
+                "the task file in {} is intact",
+                directory.display()
+            ));
+            Ok(Exit::Ok)
+        }
+        _ => {
+            note("`remote-agent serve tasks export` prints the tasks that can be read");
+            Ok(Exit::Failed)
+        }
+    }
+}
+
+/// Prints every readable task.
+///
+/// # Errors
+/// The file cannot be opened.
+pub(super) fn export(files: &FileArgs) -> Result<Exit, Failure> {
+    let directory = directory(files)?;
+    let lines = LineWriter::default();
+    let mut unwritten = Vec::new();
+    let exported = sqlite::export(&directory, |record| match serde_json::to_string(&record) {
+        Ok(line) => lines.write(line),
+        Err(error) => unwritten.push(format!(
+            "cannot write the task `{}` as JSON: {error}",
+            record.task.id
+        )),
+    });
+    let unread = exported.map_err(|error| Failure::new(error.to_string()))?;
+    let unread = unread.iter().map(ToString::to_string);
+    let missing: Vec<String> = unread.chain(unwritten).collect();
+    for error in &missing {
+        note(format_args!("error: {error}"));
+    }
+    Ok(match missing.len() {
+        0 => Exit::Ok,
+        _ => Exit::Failed,
+    })
+}
+
+fn directory(files: &FileArgs) -> Result<PathBuf, Failure> {
+    let store = files.read()?.store(|name| std::env::var(name).ok());
+    match store.map_err(|error| Failure::usage(error.to_string()))? {
+        TaskStoreKind::Directory(path) => Ok(path),
+        TaskStoreKind::Memory | TaskStoreKind::Redis(_) => Err(Failure::usage(
+            "cannot read the task file: the configured task store is not a directory",
+        )),
+    }
+}

@@ -1,6 +1,5 @@
 //! A client's connection to a gateway, and its errors.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -265,7 +264,8 @@ impl HandshakeIo for ClientConnection {
 }
 
 /// An error of a gateway client.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
 pub struct ClientError {
     /// The kind.
     pub kind: ClientErrorKind,
@@ -408,11 +408,3 @@ impl ClientError {
         }
     }
 }
-
-impl fmt::Display for ClientError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for ClientError {}

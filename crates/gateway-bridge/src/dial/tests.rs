@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::scripted::{Arrivals, DialAnswer, ScriptedNet, network};
+use egress::NetFault;
 use peer::Delivered;
 
 fn settings(dialect: DialectChoice) -> Settings {
@@ -239,7 +240,7 @@ async fn h_03_remote_gateway_needs_allow_remote_and_wss() {
 #[tokio::test(start_paused = true)]
 async fn h_03_refused_address_names_the_setting() {
     let (kind, message) = dial_answer_error(DialAnswer::Fails(NetFault::AddressRefused)).await;
-    assert_eq!(kind, PeerErrorKind::AddressRefused);
+    assert_eq!(kind, PeerErrorKind::Net(NetFault::AddressRefused));
     assert!(message.contains("gateway.allowRemote"), "{message}");
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use base::text::first_chars;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep, timeout};
@@ -239,7 +240,7 @@ impl Ballot {
         };
         let vote = match fields.get("vote") {
             Some(Value::String(value)) => Vote::from_name(value).ok_or_else(|| {
-                let value: String = value.chars().take(40).collect();
+                let value = first_chars(value, 40);
                 format!("`vote` is \"{value}\", not \"approve\", \"reject\" or \"abstain\"")
             })?,
             Some(_) => return Err("`vote` is not text".into()),

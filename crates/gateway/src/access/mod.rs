@@ -15,7 +15,8 @@ use http_server::host::{self, HostNames, is_forwarded};
 pub use keyring::Keyring;
 
 /// A refused credential or operation. The error never contains a credential.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
 pub struct AccessError {
     /// The code in the error registry, from 5001 to 5004.
     pub code: ErrorCode,
@@ -31,14 +32,6 @@ impl AccessError {
         }
     }
 }
-
-impl fmt::Display for AccessError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for AccessError {}
 
 /// The identity of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use base::text::first_chars;
 use serde_json::{Value, json};
 
 use collective::{Envelope, ErrorCode, GATEWAY, Kind, PROTOCOL_VERSION, is_compatible};
@@ -102,7 +103,7 @@ impl GatewayState {
         let version = capabilities.and_then(|all| all.get("version")?.as_str());
         // The version is optional, like the handshake itself.
         if let Some(version) = version.filter(|version| !is_compatible(version)) {
-            let version: String = version.chars().take(32).collect();
+            let version = first_chars(version, 32);
             let message = format!(
                 "cannot serve version `{version}` of a2a-v1: this gateway speaks {PROTOCOL_VERSION}; use a client of version 1"
             );

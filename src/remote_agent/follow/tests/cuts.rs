@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use a2a::{Card, Event, Reply, SendRequest, Task};
+use egress::NetFault;
 use peer::{
     BoxFuture, CallOptions, CardEtag, Discovered, EventStream, NegotiatedProtocol, NextEvent, Peer,
     PeerConfig, PeerError, PeerErrorKind, PeerProvider,
@@ -189,7 +190,7 @@ impl ScriptedStream {
         });
         match event {
             Some(event) => Some(Ok((Event::read(event).unwrap(), 1))),
-            None if self.cut => Some(Err(peer_error(PeerErrorKind::Cut))),
+            None if self.cut => Some(Err(peer_error(PeerErrorKind::Net(NetFault::Cut)))),
             None => None,
         }
     }

@@ -12,6 +12,7 @@ use crate::remote_agent::{PollIntervals, RemoteAgent, ToolCall};
 use a2a::{Card, CardView, Event, Interface, Reply, Security, SendRequest, Task, Transport};
 use base::environment::SystemEnvironment;
 use base::log::Silent;
+use egress::NetFault;
 use peer::{
     BoxFuture, CallOptions, CardEtag, Discovered, EventStream, NegotiatedProtocol, NextEvent, Peer,
     PeerConfig, PeerError, PeerErrorKind, PeerProvider,
@@ -315,7 +316,7 @@ impl EventStream for ScriptedStream {
                     Some(Ok((Event::read(event).unwrap(), bytes)))
                 }
                 (None, StreamEnd::Close | StreamEnd::Answer) => None,
-                (None, StreamEnd::Cut) => Some(Err(peer_error(PeerErrorKind::Cut))),
+                (None, StreamEnd::Cut) => Some(Err(peer_error(PeerErrorKind::Net(NetFault::Cut)))),
                 (None, StreamEnd::Flood) => {
                     Some(Ok((Event::read(status("working")).unwrap(), 100)))
                 }

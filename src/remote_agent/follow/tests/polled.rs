@@ -3,6 +3,7 @@
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+use egress::NetFault;
 use peer::PeerErrorKind;
 
 use super::fake::{Fixture, PollReply, Script, StreamEnd, SubscribeReply, artifact, task};
@@ -114,7 +115,9 @@ async fn watch_fails_where_stream_and_poll_are_refused() {
 #[tokio::test]
 async fn watch_of_unreachable_peer_fails_at_once() {
     let fixture = streams(
-        vec![SubscribeReply::Refused(PeerErrorKind::Unreachable)],
+        vec![SubscribeReply::Refused(PeerErrorKind::Net(
+            NetFault::Unreachable,
+        ))],
         vec![],
     );
 
@@ -161,12 +164,12 @@ async fn temporarily_unreachable_peer_is_polled_again() {
     let fixture = streams(
         vec![
             first_events(StreamEnd::Cut),
-            SubscribeReply::Refused(PeerErrorKind::Unreachable),
-            SubscribeReply::Refused(PeerErrorKind::Unreachable),
+            SubscribeReply::Refused(PeerErrorKind::Net(NetFault::Unreachable)),
+            SubscribeReply::Refused(PeerErrorKind::Net(NetFault::Unreachable)),
         ],
         vec![
-            PollReply::Refused(PeerErrorKind::Unreachable),
-            PollReply::Refused(PeerErrorKind::Cut),
+            PollReply::Refused(PeerErrorKind::Net(NetFault::Unreachable)),
+            PollReply::Refused(PeerErrorKind::Net(NetFault::Cut)),
             PollReply::Task(task("completed", json!([artifact("a", &["one two"])]))),
         ],
     );

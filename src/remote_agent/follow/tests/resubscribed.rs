@@ -3,6 +3,7 @@
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+use egress::NetFault;
 use peer::PeerErrorKind;
 
 use super::fake::{
@@ -302,7 +303,7 @@ async fn pieces_during_failed_subscription_are_fetched() {
     let whole = task("completed", json!([artifact("a", &["one "])]));
     let fixture = quick_agent(
         vec![
-            SubscribeReply::Refused(PeerErrorKind::Cut),
+            SubscribeReply::Refused(PeerErrorKind::Net(NetFault::Cut)),
             SubscribeReply::Events(rest, StreamEnd::Hang),
         ],
         PollReply::Task(whole),

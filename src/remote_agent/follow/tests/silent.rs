@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::remote_agent::PollIntervals;
+use egress::NetFault;
 use peer::PeerErrorKind;
 
 use super::fake::{Fixture, PollReply, Script, StreamEnd, SubscribeReply, artifact, quick, task};
@@ -27,7 +28,7 @@ async fn silent_stream_of_ended_task_is_closed() {
             subscriptions: vec![first_events(StreamEnd::Hang)],
             polls: vec![
                 PollReply::Task(task("working", json!([]))),
-                PollReply::Refused(PeerErrorKind::Unreachable),
+                PollReply::Refused(PeerErrorKind::Net(NetFault::Unreachable)),
                 PollReply::Task(task("canceled", json!([artifact("a", &["one ", "two"])]))),
             ],
             ..Script::default()

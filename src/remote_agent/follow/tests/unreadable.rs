@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use egress::NetFault;
 use peer::PeerErrorKind;
 
 use super::fake::{
@@ -29,7 +30,7 @@ async fn failed_queries_are_repeated() {
         PollReply::Status(500),
         PollReply::Status(524),
         PollReply::Refused(PeerErrorKind::InvalidResponse),
-        PollReply::Refused(PeerErrorKind::TokenUnavailable),
+        PollReply::Refused(PeerErrorKind::Net(NetFault::TokenUnavailable)),
     ] {
         let fixture = polled(vec![failure.clone(), failure, done()]);
         let result = fixture.call(send()).await;
@@ -50,7 +51,10 @@ async fn queries_that_keep_failing_are_an_error_with_the_cause() {
             PollReply::Refused(PeerErrorKind::AuthRequired),
             "auth_required",
         ),
-        (PollReply::Refused(PeerErrorKind::TooLarge), "too_large"),
+        (
+            PollReply::Refused(PeerErrorKind::Net(NetFault::TooLarge)),
+            "too_large",
+        ),
     ] {
         let result = polled(vec![failure]).call(send()).await;
         assert_eq!(result["ok"], false, "{result}");

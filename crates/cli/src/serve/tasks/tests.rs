@@ -2,19 +2,22 @@
 
 use std::sync::Arc;
 
-use a2a::Version;
-use a2a::v1_0::{Task, TaskState, TaskStatus};
-use a2a_server::store::TaskStore;
-use a2a_server::store::memory::MemoryStore;
-use a2a_server::task_record::TaskRecord;
+use a2a::{
+    Version,
+    v1_0::{Task, TaskState, TaskStatus},
+};
+use a2a_server::{
+    store::{TaskStore, memory::MemoryStore},
+    task_record::TaskRecord,
+};
 use serde_json::Value;
-
-use super::running::RunningServer;
-use super::source::TaskSource;
-use super::stored::StoredTasks;
-use super::{delete, list};
-use crate::exit::{Exit, Failure};
 use testkit::raw_server::{RawServer, send};
+
+use super::{
+    delete, list,
+    source::{RunningServer, StoredTasks, TaskSource},
+};
+use crate::exit::{Exit, Failure};
 
 async fn stored(tasks: u32) -> TaskSource {
     let store = MemoryStore::new();

@@ -1,5 +1,6 @@
 //! Converts A2A to envelopes.
 
+use base::text::first_chars;
 use serde_json::{Map, Value, json};
 
 use super::{EXTENSION_FIELD, METADATA_FIELD, TRANSLATED_FIELDS, TranslationContext, parts};
@@ -38,7 +39,7 @@ pub fn from_a2a(
             task_envelope(object, Kind::Event, content, fill)
         }
         Some(kind) => {
-            let kind: String = kind.chars().take(64).collect();
+            let kind = first_chars(kind, 64);
             let message = format!(
                 "unknown kind `{kind}`: use message, task, status-update or artifact-update"
             );

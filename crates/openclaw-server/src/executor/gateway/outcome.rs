@@ -3,6 +3,7 @@
 use a2a_server::executor::Outcome;
 
 use collective::ErrorCode as E;
+use egress::NetFault;
 use peer::{PeerError, PeerErrorKind};
 
 /// The commands that show the state of a gateway, for error messages.
@@ -57,7 +58,7 @@ pub(super) fn outcome(error: &PeerError) -> Outcome {
         PeerErrorKind::Gateway(
             E::AuthRequired | E::AuthFailed | E::TokenExpired | E::PermissionDenied,
         ) => "gateway_denied",
-        PeerErrorKind::AddressRefused => "gateway_denied",
+        PeerErrorKind::Net(NetFault::AddressRefused) => "gateway_denied",
         fault if fault.is_unreachable() => UNREACHABLE,
         _ => "gateway_error",
     };

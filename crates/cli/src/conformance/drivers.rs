@@ -1,5 +1,5 @@
-//! Drives another implementation in the conformance runner: a program that implements the JSON Lines protocol of
-//! `remote-agent call --jsonl`.
+//! The drivers of the conformance runner: the library through its Rust interface, and another implementation, a program that
+//! implements the JSON Lines protocol of `remote-agent call --jsonl`.
 
 use std::{
     collections::HashMap,
@@ -11,6 +11,8 @@ use std::{
     },
 };
 
+use conformance::{Driver, Failure, Step, driver};
+use openclaw_remote_agent_interface::log_to;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{
@@ -20,8 +22,10 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::exit;
-use conformance::{Driver, Failure, Step};
+use crate::{
+    exit,
+    instance::{Instance, Library},
+};
 
 /// A process of the program. It starts with the first operation of a case and is killed at the end of the case.
 pub(super) struct ExternalCommand {
@@ -224,5 +228,72 @@ async fn log(stderr: impl AsyncRead + Unpin, received: Arc<Received>) {
             .log
             .lock()
             .push((level.to_owned(), text.to_owned()));
+    }
+}
+
+/// One instance of the library.
+pub(super) struct InProcessDriver {
+    library: Library,
+    instance: Mutex<Option<Instance>>,
+    log: Arc<Mutex<Vec<(String, String)>>>,
+}
+
+impl InProcessDriver {
+    pub(super) fn new(library: Library) -> Self {
+        Self {
+            library,
+            instance: Mutex::default(),
+            log: Arc::default(),
+        }
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&Instance) -> T) -> Result<T, Failure> {
+        let instance = self.instance.lock();
+        let instance = instance.as_ref();
+        instance
+            .map(act)
+            .ok_or_else(|| Failure::Broken("there is no instance".to_owned()))
+    }
+}
+
+impl Driver for InProcessDriver {
+    async fn init(&self, config: &Value) -> Result<(), Failure> {
+        self.instance.lock().take();
+        let log = Arc::clone(&self.log);
+        let log = log_to(move |level, line| log.lock().push((level.to_owned(), line.to_owned())));
+        let made = self.library.instance_with(&config.to_string(), log);
+        *self.instance.lock() = Some(made.map_err(|error| Failure::refused(&error))?);
+        Ok(())
+    }
+
+    async fn parse_config(&self, config: &Value) -> Result<Value, Failure> {
+        let parsed = self.library.parse_config(&config.to_string());
+        driver::read(&parsed.map_err(|error| Failure::refused(&error))?)
+    }
+
+    async fn tool_definition(&self) -> Result<Value, Failure> {
+        driver::read(&self.with(Instance::definition)?)
+    }
+
+    async fn execute(
+        &self,
+        request: &Value,
+        step: &Step,
+        abort: CancellationToken,
+        on_update: &mut (dyn FnMut(Value) + Send),
+    ) -> Result<Value, Failure> {
+        let (take, received) = driver::consumer(step);
+        let request = request.to_string();
+        let running = self.with(|instance| instance.execute(&request, None, Some(take)))?;
+        let stop = async {
+            abort.cancelled().await;
+            true
+        };
+        let envelope = running.run_until(stop);
+        driver::followed(envelope, received, on_update).await
+    }
+
+    fn log(&self) -> Option<Vec<(String, String)>> {
+        Some(self.log.lock().clone())
     }
 }
