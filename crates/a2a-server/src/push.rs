@@ -34,7 +34,7 @@ mod retry;
 #[cfg(test)]
 mod tests;
 
-use delivery_queue::QueueCapacity;
+use delivery_queue::{DeliveryQueues, MAX_QUEUED_BYTES};
 use dispatcher::{ClientCancellations, Incoming, PushDispatcher};
 use notification::PushPayload;
 use retry::RetryPolicy;
@@ -116,7 +116,7 @@ impl Notifier {
             sender,
             env,
             retry_policy,
-            queues: delivery_queue::DeliveryQueues::new(QueueCapacity::new(limits.waiting_pushes)),
+            queues: DeliveryQueues::new(limits.waiting_pushes, MAX_QUEUED_BYTES),
             metrics,
             clients: ClientCancellations::default(),
             closing: CancellationToken::new(),

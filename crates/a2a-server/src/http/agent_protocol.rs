@@ -148,12 +148,7 @@ impl FromRequestParts<Arc<AgentProtocol>> for Call {
             Ok::<_, Rejection>((principal, agent))
         };
         let (principal, agent) = client.await.map_err(IntoResponse::into_response)?;
-        let caller = CallContext {
-            client: principal.name.to_string(),
-            authenticated: principal.authenticated,
-            version: Version::V1_0,
-            agent,
-        };
+        let caller = principal.call_context(Version::V1_0, agent);
         Ok(Self { caller, path })
     }
 }

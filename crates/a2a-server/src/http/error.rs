@@ -2,7 +2,7 @@
 
 use a2a::http::JSON;
 use axum::body::Body;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Method, StatusCode};
 use serde::Serialize;
@@ -42,9 +42,20 @@ impl Failure {
     }
 }
 
-/// Returns the response for an error outside of both bindings, in the format of HTTP+JSON of 1.0.
-pub fn plain(error: &A2aError) -> Response {
-    rest(Version::V1_0, &Failure::from(error.clone()))
+/// An error outside of both bindings. Its response has the format of HTTP+JSON of 1.0.
+#[derive(Debug)]
+pub struct PlainError(A2aError);
+
+impl From<A2aError> for PlainError {
+    fn from(error: A2aError) -> Self {
+        Self(error)
+    }
+}
+
+impl IntoResponse for PlainError {
+    fn into_response(self) -> Response {
+        rest(Version::V1_0, &Failure::from(self.0))
+    }
 }
 
 /// Returns the response for a request whose body the server has not read, in the format of the binding at its path and

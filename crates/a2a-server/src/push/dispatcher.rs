@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::PushSender;
-use super::delivery_queue::{DeliveryQueues, NextDelivery};
+use super::delivery_queue::DeliveryQueues;
 use super::notification::{ConfigKey, PushNotification, PushPayload};
 use super::retry::{AttemptOutcome, RetryPolicy, classify};
 use crate::call_context::Version;
@@ -147,37 +147,40 @@ impl PushDispatcher {
     /// Delivers the notifications of a queue in order.
     async fn drain_queue(&self, config: &ConfigKey) {
         while !self.ended.is_cancelled() {
-            let Some(next) = self.queues.pop(config) else {
+            let Some(delivery) = self.queues.pop(config) else {
                 return;
             };
-            let delivered = self.ended.run_until_cancelled(self.deliver(&next)).await;
+            let delivered = self
+                .ended
+                .run_until_cancelled(self.deliver(&delivery))
+                .await;
             match delivered {
                 Some(Ok(())) => {
                     self.metrics.record_push(PushResult::Delivered);
                     tracing::debug!(task = %config.task_id, config = %config.config_id, "notified a webhook");
                 }
-                Some(Err(cause)) => self.record_loss(PushResult::Failed, &next.delivery, &cause),
+                Some(Err(cause)) => self.record_loss(PushResult::Failed, &delivery, &cause),
                 // Back into the queue, because `give_up` counts and logs queued notifications.
-                None => self.queues.push_front(next.delivery),
+                None => self.queues.push_front(delivery),
             }
         }
     }
 
     /// Delivers a notification, unless its client is removed in the meantime.
-    async fn deliver(&self, next: &NextDelivery) -> Result<(), String> {
-        let removed = &next.delivery.removed;
+    async fn deliver(&self, delivery: &PushNotification) -> Result<(), String> {
+        let removed = &delivery.removed;
         let delivered = removed
-            .run_until_cancelled(self.deliver_with_retries(next))
+            .run_until_cancelled(self.deliver_with_retries(delivery))
             .await;
         delivered.unwrap_or_else(|| Err("its client was removed".to_owned()))
     }
 
-    async fn deliver_with_retries(&self, next: &NextDelivery) -> Result<(), String> {
+    async fn deliver_with_retries(&self, delivery: &PushNotification) -> Result<(), String> {
         let mut tried = 0;
         loop {
             let last = self.closing.is_cancelled();
             tried += 1;
-            match self.attempt(next).await {
+            match self.attempt(delivery).await {
                 AttemptOutcome::Delivered => return Ok(()),
                 AttemptOutcome::Permanent(cause) => return Err(cause),
                 AttemptOutcome::Retry(cause, _)
@@ -193,7 +196,7 @@ impl PushDispatcher {
                         .retry_policy
                         .delay(tried, retry_after, self.env.random());
                     tracing::debug!(
-                        task = %next.delivery.config.task_id, webhook = %next.delivery.origin, %cause,
+                        task = %delivery.config.task_id, webhook = %delivery.origin, %cause,
                         "retrying a notification in {} ms", delay.as_millis()
                     );
                     let delay = tokio::time::sleep(delay);
@@ -203,10 +206,9 @@ impl PushDispatcher {
         }
     }
 
-    async fn attempt(&self, next: &NextDelivery) -> AttemptOutcome {
-        // The semaphore is never closed. If it were, delivery without a permit would still be correct.
-        let _permit = next.permits.acquire().await.ok();
-        let delivery = &next.delivery;
+    async fn attempt(&self, delivery: &PushNotification) -> AttemptOutcome {
+        let origin = Arc::clone(&delivery.origin);
+        let _permit = self.queues.permits.acquire(origin).await;
         let post = self.sender.post(
             delivery.url.clone(),
             delivery.headers.clone(),
