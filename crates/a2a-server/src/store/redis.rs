@@ -27,11 +27,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use a2a::v1_0::TaskPushNotificationConfig;
+use async_trait::async_trait;
 use base::environment::Environment;
 use chrono::{DateTime, Utc};
-use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
-use futures_util::{FutureExt, StreamExt, stream};
+use futures_util::{StreamExt, stream};
 use parking_lot::Mutex;
 use tokio::sync::mpsc::{Receiver, UnboundedSender};
 use tokio::sync::{Semaphore, mpsc};
@@ -143,70 +143,61 @@ impl fmt::Debug for RedisStore {
     }
 }
 
+#[async_trait]
 impl TaskStore for RedisStore {
-    fn create<'a>(&'a self, record: &'a TaskRecord) -> BoxFuture<'a, Result<(), StoreError>> {
-        self.inner.create(record).boxed()
+    async fn create(&self, record: &TaskRecord) -> Result<(), StoreError> {
+        self.inner.create(record).await
     }
 
-    fn append<'a>(
-        &'a self,
-        task_id: &'a str,
+    async fn append(
+        &self,
+        task_id: &str,
         revision: u64,
         at_ms: i64,
-        changes: &'a [TaskChange],
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
-        self.inner.append(task_id, revision, at_ms, changes).boxed()
+        changes: &[TaskChange],
+    ) -> Result<(), StoreError> {
+        self.inner.append(task_id, revision, at_ms, changes).await
     }
 
-    fn load<'a>(
-        &'a self,
-        task_id: &'a str,
-    ) -> BoxFuture<'a, Result<Option<TaskRecord>, StoreError>> {
-        self.inner.load(task_id).boxed()
+    async fn load(&self, task_id: &str) -> Result<Option<TaskRecord>, StoreError> {
+        self.inner.load(task_id).await
     }
 
-    fn list<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<SummaryPage, StoreError>> {
-        self.inner.list(filter).boxed()
+    async fn list(&self, filter: &Filter) -> Result<SummaryPage, StoreError> {
+        self.inner.list(filter).await
     }
 
-    fn delete<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<bool, StoreError>> {
-        self.inner.delete(task_id).boxed()
+    async fn delete(&self, task_id: &str) -> Result<bool, StoreError> {
+        self.inner.delete(task_id).await
     }
 
-    fn subscribe<'a>(
-        &'a self,
-        task_id: &'a str,
-    ) -> BoxFuture<'a, Result<Option<TaskSubscription>, StoreError>> {
-        pubsub::subscribe(self.inner.clone(), &self.events, &self.requests, task_id).boxed()
+    async fn subscribe(&self, task_id: &str) -> Result<Option<TaskSubscription>, StoreError> {
+        pubsub::subscribe(self.inner.clone(), &self.events, &self.requests, task_id).await
     }
 
-    fn get_or_create_context<'a>(
-        &'a self,
-        context_id: &'a str,
-        owner: &'a str,
-        session: &'a str,
-    ) -> BoxFuture<'a, Result<Context, StoreError>> {
+    async fn get_or_create_context(
+        &self,
+        context_id: &str,
+        owner: &str,
+        session: &str,
+    ) -> Result<Context, StoreError> {
         self.inner
             .get_or_create_context(context_id, owner, session)
-            .boxed()
+            .await
     }
 
-    fn enqueue<'a>(
-        &'a self,
-        queue: &'a str,
-        _task_id: &'a str,
-    ) -> BoxFuture<'a, Result<QueueTicket, StoreError>> {
+    async fn enqueue(&self, queue: &str, _task_id: &str) -> Result<QueueTicket, StoreError> {
         queue::enqueue(
             self.inner.clone(),
             self.notifiers.clone(),
             self.released.clone(),
             queue,
         )
-        .boxed()
+        .await
     }
 
-    fn request_cancel<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<(), StoreError>> {
-        self.inner.request_cancel(task_id).boxed()
+    async fn request_cancel(&self, task_id: &str) -> Result<(), StoreError> {
+        self.inner.request_cancel(task_id).await
     }
 
     fn cancel_requests(&self) -> BoxStream<'static, String> {
@@ -221,83 +212,72 @@ impl TaskStore for RedisStore {
         }
     }
 
-    fn recover(&self) -> BoxFuture<'_, Result<Vec<Summary>, StoreError>> {
-        self.inner.recover(&self.recovery).boxed()
+    async fn recover(&self) -> Result<Vec<Summary>, StoreError> {
+        self.inner.recover(&self.recovery).await
     }
 
     fn recovery_interval(&self) -> Option<Duration> {
         Some(self.inner.lease / 3)
     }
 
-    fn put_push<'a>(
-        &'a self,
-        config: &'a TaskPushNotificationConfig,
+    async fn put_push(
+        &self,
+        config: &TaskPushNotificationConfig,
         version: Version,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
-        self.inner.put_push(config, version).boxed()
+    ) -> Result<(), StoreError> {
+        self.inner.put_push(config, version).await
     }
 
-    fn pushes<'a>(
-        &'a self,
-        task_id: &'a str,
-    ) -> BoxFuture<'a, Result<Vec<(TaskPushNotificationConfig, Version)>, StoreError>> {
-        self.inner.pushes(task_id).boxed()
+    async fn pushes(
+        &self,
+        task_id: &str,
+    ) -> Result<Vec<(TaskPushNotificationConfig, Version)>, StoreError> {
+        self.inner.pushes(task_id).await
     }
 
-    fn delete_push<'a>(
-        &'a self,
-        task_id: &'a str,
-        config_id: &'a str,
-    ) -> BoxFuture<'a, Result<bool, StoreError>> {
-        self.inner.delete_push(task_id, config_id).boxed()
+    async fn delete_push(&self, task_id: &str, config_id: &str) -> Result<bool, StoreError> {
+        self.inner.delete_push(task_id, config_id).await
     }
 
-    fn prune<'a>(
-        &'a self,
-        retention: &'a Retention,
-        now: DateTime<Utc>,
-    ) -> BoxFuture<'a, Result<usize, StoreError>> {
-        self.inner.prune(retention, now).boxed()
+    async fn prune(&self, retention: &Retention, now: DateTime<Utc>) -> Result<usize, StoreError> {
+        self.inner.prune(retention, now).await
     }
 
-    fn unanswered(
+    async fn unanswered(
         &self,
         before_ms: i64,
         skip: usize,
         limit: usize,
-    ) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
-        self.inner.unanswered(before_ms, skip, limit).boxed()
+    ) -> Result<Vec<String>, StoreError> {
+        self.inner.unanswered(before_ms, skip, limit).await
     }
 
-    fn make_room<'a>(
-        &'a self,
-        owner: &'a str,
+    async fn make_room(
+        &self,
+        owner: &str,
         bytes: u64,
-        budget: &'a Budget,
+        budget: &Budget,
         forget: bool,
-    ) -> BoxFuture<'a, Result<bool, StoreError>> {
-        self.inner.make_room(owner, bytes, budget, forget).boxed()
+    ) -> Result<bool, StoreError> {
+        self.inner.make_room(owner, bytes, budget, forget).await
     }
 
-    fn ready(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        async {
-            // The heartbeat is a write, so a Redis that rejects writes counts as not ready.
-            self.inner.heartbeat().await?;
-            if self.is_listening.load(Ordering::Relaxed) {
-                return Ok(());
-            }
-            Err(StoreError::Failed(format!(
-                "Redis at {} answers, but the subscription is not open yet; try again in a second",
-                self.inner.connection.display_address()
-            )))
+    async fn ready(&self) -> Result<(), StoreError> {
+        // The heartbeat is a write, so a Redis that rejects writes counts as not ready.
+        self.inner.heartbeat().await?;
+        if self.is_listening.load(Ordering::Relaxed) {
+            return Ok(());
         }
-        .boxed()
+        Err(StoreError::Failed(format!(
+            "Redis at {} answers, but the subscription is not open yet; try again in a second",
+            self.inner.connection.display_address()
+        )))
     }
 
-    fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+    async fn close(&self) -> Result<(), StoreError> {
         // Stop the background tasks first, because the heartbeat would renew the lease.
         self.background.lock().abort_all();
-        self.inner.release_lease().boxed()
+        self.inner.release_lease().await
     }
 }
 
