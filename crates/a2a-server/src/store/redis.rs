@@ -12,9 +12,9 @@
 mod address;
 mod connection;
 mod lease;
-mod listing;
 mod pubsub;
 mod queue;
+mod task_store;
 mod tasks;
 
 #[cfg(all(test, feature = "real"))]
@@ -26,12 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use a2a::v1_0::TaskPushNotificationConfig;
-use async_trait::async_trait;
 use base::environment::Environment;
-use chrono::{DateTime, Utc};
-use futures_util::stream::BoxStream;
-use futures_util::{StreamExt, stream};
 use parking_lot::Mutex;
 use tokio::sync::mpsc::{Receiver, UnboundedSender};
 use tokio::sync::{Semaphore, mpsc};
@@ -43,18 +38,12 @@ use self::lease::RecoveryState;
 use self::pubsub::{PubSubListener, SubscriptionRequest};
 use self::queue::{Notifiers, ReleasedSlot};
 use super::task_events::TaskEvents;
-use super::{
-    Budget, Context, Filter, QueueTicket, Retention, StoreError, Summary, SummaryPage, TaskStore,
-    TaskSubscription,
-};
-use crate::call_context::Version;
-use crate::store::body;
-use crate::task_record::{TaskChange, TaskRecord};
+use super::{StoreError, body};
 
 /// The capacity of the channel of cancel requests in this process. Further requests wait in Redis.
 const CANCELLATION_CAPACITY: usize = 64;
 
-/// A store in Redis. Dropping it stops its background work; [`TaskStore::close`] also releases the lease.
+/// A store in Redis. Dropping it stops its background work; [`close`](super::TaskStore::close) also releases the lease.
 pub struct RedisStore {
     inner: Arc<Inner>,
     events: TaskEvents,
@@ -140,144 +129,6 @@ impl fmt::Debug for RedisStore {
             .field("server", &self.inner.server)
             .field("lease", &self.inner.lease)
             .finish_non_exhaustive()
-    }
-}
-
-#[async_trait]
-impl TaskStore for RedisStore {
-    async fn create(&self, record: &TaskRecord) -> Result<(), StoreError> {
-        self.inner.create(record).await
-    }
-
-    async fn append(
-        &self,
-        task_id: &str,
-        revision: u64,
-        at_ms: i64,
-        changes: &[TaskChange],
-    ) -> Result<(), StoreError> {
-        self.inner.append(task_id, revision, at_ms, changes).await
-    }
-
-    async fn load(&self, task_id: &str) -> Result<Option<TaskRecord>, StoreError> {
-        self.inner.load(task_id).await
-    }
-
-    async fn list(&self, filter: &Filter) -> Result<SummaryPage, StoreError> {
-        self.inner.list(filter).await
-    }
-
-    async fn delete(&self, task_id: &str) -> Result<bool, StoreError> {
-        self.inner.delete(task_id).await
-    }
-
-    async fn subscribe(&self, task_id: &str) -> Result<Option<TaskSubscription>, StoreError> {
-        pubsub::subscribe(self.inner.clone(), &self.events, &self.requests, task_id).await
-    }
-
-    async fn get_or_create_context(
-        &self,
-        context_id: &str,
-        owner: &str,
-        session: &str,
-    ) -> Result<Context, StoreError> {
-        self.inner
-            .get_or_create_context(context_id, owner, session)
-            .await
-    }
-
-    async fn enqueue(&self, queue: &str, _task_id: &str) -> Result<QueueTicket, StoreError> {
-        queue::enqueue(
-            self.inner.clone(),
-            self.notifiers.clone(),
-            self.released.clone(),
-            queue,
-        )
-        .await
-    }
-
-    async fn request_cancel(&self, task_id: &str) -> Result<(), StoreError> {
-        self.inner.request_cancel(task_id).await
-    }
-
-    fn cancel_requests(&self) -> BoxStream<'static, String> {
-        let receiver = self.cancellations.lock().take();
-        match receiver {
-            Some(receiver) => stream::unfold(receiver, |mut receiver| async move {
-                receiver.recv().await.map(|task_id| (task_id, receiver))
-            })
-            .boxed(),
-            // An earlier call has taken the receiver.
-            None => stream::pending().boxed(),
-        }
-    }
-
-    async fn recover(&self) -> Result<Vec<Summary>, StoreError> {
-        self.inner.recover(&self.recovery).await
-    }
-
-    fn recovery_interval(&self) -> Option<Duration> {
-        Some(self.inner.lease / 3)
-    }
-
-    async fn put_push(
-        &self,
-        config: &TaskPushNotificationConfig,
-        version: Version,
-    ) -> Result<(), StoreError> {
-        self.inner.put_push(config, version).await
-    }
-
-    async fn pushes(
-        &self,
-        task_id: &str,
-    ) -> Result<Vec<(TaskPushNotificationConfig, Version)>, StoreError> {
-        self.inner.pushes(task_id).await
-    }
-
-    async fn delete_push(&self, task_id: &str, config_id: &str) -> Result<bool, StoreError> {
-        self.inner.delete_push(task_id, config_id).await
-    }
-
-    async fn prune(&self, retention: &Retention, now: DateTime<Utc>) -> Result<usize, StoreError> {
-        self.inner.prune(retention, now).await
-    }
-
-    async fn unanswered(
-        &self,
-        before_ms: i64,
-        skip: usize,
-        limit: usize,
-    ) -> Result<Vec<String>, StoreError> {
-        self.inner.unanswered(before_ms, skip, limit).await
-    }
-
-    async fn make_room(
-        &self,
-        owner: &str,
-        bytes: u64,
-        budget: &Budget,
-        forget: bool,
-    ) -> Result<bool, StoreError> {
-        self.inner.make_room(owner, bytes, budget, forget).await
-    }
-
-    async fn ready(&self) -> Result<(), StoreError> {
-        // The heartbeat is a write, so a Redis that rejects writes counts as not ready.
-        self.inner.heartbeat().await?;
-        if self.is_listening.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        Err(StoreError::Failed(format!(
-            "Redis at {} answers, but the subscription is not open yet; try again in a second",
-            self.inner.connection.display_address()
-        )))
-    }
-
-    async fn close(&self) -> Result<(), StoreError> {
-        // Stop the background tasks first, because the heartbeat would renew the lease.
-        self.background.lock().abort_all();
-        self.inner.release_lease().await
     }
 }
 
