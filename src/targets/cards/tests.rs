@@ -2,6 +2,7 @@
 use std::future::pending;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use async_trait::async_trait;
 use futures_util::future::join_all;
 use serde_json::json;
 
@@ -10,20 +11,21 @@ use crate::config::Config;
 use crate::targets::Catalog;
 use a2a::{CardView, Security};
 use base::environment::SystemEnvironment;
-use peer::{BoxFuture, Peer, PeerConfig};
+use peer::{Peer, PeerConfig};
 
 /// A peer that serves its card once, with a lifetime of zero, and then does not answer.
 #[derive(Default)]
 struct Once(AtomicUsize);
 
+#[async_trait]
 impl PeerProvider for Once {
-    fn discover<'a>(
-        &'a self,
-        _: &'a PeerConfig,
-        _: Option<&'a CardEtag>,
-    ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
+    async fn discover(
+        &self,
+        _: &PeerConfig,
+        _: Option<&CardEtag>,
+    ) -> Result<Discovered, PeerError> {
         if self.0.fetch_add(1, Ordering::Relaxed) > 0 {
-            return Box::pin(pending());
+            return pending().await;
         }
         let card = Card {
             interfaces: Vec::new(),
@@ -33,12 +35,12 @@ impl PeerProvider for Once {
             security: Security::default(),
             view: Ok(CardView::default()),
         };
-        Box::pin(std::future::ready(Ok(Discovered::Card {
+        Ok(Discovered::Card {
             card: Box::new(card),
             validator: None,
             max_age: Some(Duration::ZERO),
             date: None,
-        })))
+        })
     }
 
     fn open(

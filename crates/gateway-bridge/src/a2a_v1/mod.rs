@@ -15,6 +15,7 @@ mod replies;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use tokio::time::{Instant, timeout};
 
 use a2a::{Reply, SendRequest, Task};
@@ -22,7 +23,7 @@ use base::environment::Environment;
 use base::log::Log;
 use collective::{ErrorCode, Kind};
 use egress::websocket::Receiver;
-use peer::{BoxFuture, Delivered, EventStream, Member, PeerError, PeerErrorKind};
+use peer::{Delivered, EventStream, Member, PeerError, PeerErrorKind};
 
 use super::dial::DialedSocket;
 use super::pending_tasks::{AwaitGuard, PendingTask, PendingTasks, TaskKind, TaskOutcome};
@@ -159,6 +160,7 @@ impl A2aV1 {
     }
 }
 
+#[async_trait]
 impl GatewayLink for A2aV1 {
     fn dialect(&self) -> &'static str {
         self.0.codec.dialect
@@ -180,58 +182,44 @@ impl GatewayLink for A2aV1 {
         self.0.codec.has_triad
     }
 
-    fn members(&self, wait: ListPurpose) -> BoxFuture<'_, Result<Vec<Member>, PeerError>> {
-        Box::pin(reader::list(&self.0, wait))
+    async fn members(&self, wait: ListPurpose) -> Result<Vec<Member>, PeerError> {
+        reader::list(&self.0, wait).await
     }
 
-    fn send<'a>(
-        &'a self,
-        call: &'a CallContext,
-        outgoing: &'a SendRequest,
-    ) -> BoxFuture<'a, Result<Reply, PeerError>> {
-        Box::pin(self.send_and_wait(call, outgoing))
+    async fn send(&self, call: &CallContext, outgoing: &SendRequest) -> Result<Reply, PeerError> {
+        self.send_and_wait(call, outgoing).await
     }
 
-    fn stream<'a>(
-        &'a self,
-        call: &'a CallContext,
-        outgoing: &'a SendRequest,
-    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
-        Box::pin(self.send_and_stream(call, outgoing))
+    async fn stream(
+        &self,
+        call: &CallContext,
+        outgoing: &SendRequest,
+    ) -> Result<Box<dyn EventStream>, PeerError> {
+        self.send_and_stream(call, outgoing).await
     }
 
-    fn get_task<'a>(
-        &'a self,
-        call: &'a CallContext,
-        task_id: &'a str,
-    ) -> BoxFuture<'a, Result<Task, PeerError>> {
-        Box::pin(async move { self.entry(call, task_id)?.task() })
+    async fn get_task(&self, call: &CallContext, task_id: &str) -> Result<Task, PeerError> {
+        self.entry(call, task_id)?.task()
     }
 
-    fn cancel<'a>(
-        &'a self,
-        call: &'a CallContext,
-        task_id: &'a str,
-    ) -> BoxFuture<'a, Result<Task, PeerError>> {
-        Box::pin(async move { self.0.tasks.cancel(&call.agent, task_id) })
+    async fn cancel(&self, call: &CallContext, task_id: &str) -> Result<Task, PeerError> {
+        self.0.tasks.cancel(&call.agent, task_id)
     }
 
-    fn resubscribe<'a>(
-        &'a self,
-        call: &'a CallContext,
-        task_id: &'a str,
-    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
-        Box::pin(async move { Ok(self.entry(call, task_id)?.subscribe()) })
+    async fn resubscribe(
+        &self,
+        call: &CallContext,
+        task_id: &str,
+    ) -> Result<Box<dyn EventStream>, PeerError> {
+        Ok(self.entry(call, task_id)?.subscribe())
     }
 
-    fn close(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async move {
-            let message = serde_json::json!({"reason": "shutdown"});
-            let message = self.0.envelope(Kind::Disconnect, message);
-            // Best effort: a gateway that stopped reading receives no `disconnect`.
-            drop(timeout(CLOSE_TIMEOUT, self.0.disconnect(message)).await);
-            self.0.mark_closed("the plugin was shut down", false);
-        })
+    async fn close(&self) {
+        let message = serde_json::json!({"reason": "shutdown"});
+        let message = self.0.envelope(Kind::Disconnect, message);
+        // Best effort: a gateway that stopped reading receives no `disconnect`.
+        drop(timeout(CLOSE_TIMEOUT, self.0.disconnect(message)).await);
+        self.0.mark_closed("the plugin was shut down", false);
     }
 }
 

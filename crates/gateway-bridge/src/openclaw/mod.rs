@@ -22,6 +22,7 @@ mod stream;
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -29,7 +30,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use a2a::{Part, Reply, SendRequest, Task};
 use base::environment::Environment;
 use base::log::Log;
-use peer::{BoxFuture, EventStream, Member, PeerError};
+use peer::{EventStream, Member, PeerError};
 
 use super::{CallContext, GatewayLink, ListPurpose, Settings};
 use connection::OpenClawConnection;
@@ -135,6 +136,7 @@ async fn wait_for_end(started: &mut StartedRun) -> RunOutcome {
     }
 }
 
+#[async_trait]
 impl GatewayLink for OpenClaw {
     fn dialect(&self) -> &'static str {
         DIALECT
@@ -148,106 +150,80 @@ impl GatewayLink for OpenClaw {
         self.connection.close_reason()
     }
 
-    fn members(&self, wait: ListPurpose) -> BoxFuture<'_, Result<Vec<Member>, PeerError>> {
-        Box::pin(async move {
-            let listed = self.list_agents(wait).await;
-            listed.map_err(|failure| failure.into_peer_error("agents.list", "*"))
+    async fn members(&self, wait: ListPurpose) -> Result<Vec<Member>, PeerError> {
+        let listed = self.list_agents(wait).await;
+        listed.map_err(|failure| failure.into_peer_error("agents.list", "*"))
+    }
+
+    async fn send(&self, call: &CallContext, outgoing: &SendRequest) -> Result<Reply, PeerError> {
+        let started = self.start(call, outgoing).await?;
+        let task = self
+            .wait_for_answer(started, call, outgoing.blocking)
+            .await?;
+        Ok(Reply::Task(task))
+    }
+
+    async fn stream(
+        &self,
+        call: &CallContext,
+        outgoing: &SendRequest,
+    ) -> Result<Box<dyn EventStream>, PeerError> {
+        let started = self.start(call, outgoing).await?;
+        let mapper = RunEventMapper::new(&started.run, &started.context);
+        let ended = is_ended(&started.first);
+        let outcome = if ended {
+            outcome::from_response(&started.first)
+        } else {
+            RunOutcome::submitted()
+        };
+        let first = mapper.snapshot(&outcome)?;
+        let stream = RunStream::new(mapper, [first]);
+        Ok(if ended {
+            Box::new(stream) as Box<dyn EventStream>
+        } else {
+            Box::new(stream.with_subscription(started.subscription))
         })
     }
 
-    fn send<'a>(
-        &'a self,
-        call: &'a CallContext,
-        outgoing: &'a SendRequest,
-    ) -> BoxFuture<'a, Result<Reply, PeerError>> {
-        Box::pin(async {
-            let started = self.start(call, outgoing).await?;
-            let task = self
-                .wait_for_answer(started, call, outgoing.blocking)
-                .await?;
-            Ok(Reply::Task(task))
-        })
+    async fn get_task(&self, call: &CallContext, task_id: &str) -> Result<Task, PeerError> {
+        let known = runs::status(&self.connection, call, task_id).await?;
+        known.outcome.task(task_id, &known.context)
     }
 
-    fn stream<'a>(
-        &'a self,
-        call: &'a CallContext,
-        outgoing: &'a SendRequest,
-    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
-        Box::pin(async {
-            let started = self.start(call, outgoing).await?;
-            let mapper = RunEventMapper::new(&started.run, &started.context);
-            let ended = is_ended(&started.first);
-            let outcome = if ended {
-                outcome::from_response(&started.first)
-            } else {
-                RunOutcome::submitted()
-            };
-            let first = mapper.snapshot(&outcome)?;
-            let stream = RunStream::new(mapper, [first]);
-            Ok(if ended {
-                Box::new(stream) as Box<dyn EventStream>
-            } else {
-                Box::new(stream.with_subscription(started.subscription))
-            })
-        })
+    async fn cancel(&self, call: &CallContext, task_id: &str) -> Result<Task, PeerError> {
+        let known = self.abort(call, task_id).await?;
+        known.outcome.task(task_id, &known.context)
     }
 
-    fn get_task<'a>(
-        &'a self,
-        call: &'a CallContext,
-        task_id: &'a str,
-    ) -> BoxFuture<'a, Result<Task, PeerError>> {
-        Box::pin(async move {
-            let known = runs::status(&self.connection, call, task_id).await?;
-            known.outcome.task(task_id, &known.context)
-        })
+    async fn resubscribe(
+        &self,
+        call: &CallContext,
+        task_id: &str,
+    ) -> Result<Box<dyn EventStream>, PeerError> {
+        // Subscribe first, so that no event falls between the snapshot and the stream.
+        let subscription = RunSubscription::open(&self.connection, task_id)?;
+        let known = runs::status(&self.connection, call, task_id).await?;
+        let mapper = RunEventMapper::new(task_id, &known.context);
+        let first = mapper.snapshot(&known.outcome)?;
+        let stream = RunStream::new(mapper, [first]);
+        if known.outcome.is_terminal() {
+            return Ok(Box::new(stream) as Box<dyn EventStream>);
+        }
+        let end = runs::wait_for_end(
+            Arc::clone(&self.connection),
+            call.clone(),
+            task_id.to_owned(),
+        );
+        Ok(Box::new(
+            stream
+                .with_subscription(subscription)
+                .with_end(Box::pin(end)),
+        ))
     }
 
-    fn cancel<'a>(
-        &'a self,
-        call: &'a CallContext,
-        task_id: &'a str,
-    ) -> BoxFuture<'a, Result<Task, PeerError>> {
-        Box::pin(async move {
-            let known = self.abort(call, task_id).await?;
-            known.outcome.task(task_id, &known.context)
-        })
-    }
-
-    fn resubscribe<'a>(
-        &'a self,
-        call: &'a CallContext,
-        task_id: &'a str,
-    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
-        Box::pin(async move {
-            // Subscribe first, so that no event falls between the snapshot and the stream.
-            let subscription = RunSubscription::open(&self.connection, task_id)?;
-            let known = runs::status(&self.connection, call, task_id).await?;
-            let mapper = RunEventMapper::new(task_id, &known.context);
-            let first = mapper.snapshot(&known.outcome)?;
-            let stream = RunStream::new(mapper, [first]);
-            if known.outcome.is_terminal() {
-                return Ok(Box::new(stream) as Box<dyn EventStream>);
-            }
-            let end = runs::wait_for_end(
-                Arc::clone(&self.connection),
-                call.clone(),
-                task_id.to_owned(),
-            );
-            Ok(Box::new(
-                stream
-                    .with_subscription(subscription)
-                    .with_end(Box::pin(end)),
-            ))
-        })
-    }
-
-    fn close(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async {
-            self.shutdown.cancel();
-            self.connection.closed().await;
-        })
+    async fn close(&self) {
+        self.shutdown.cancel();
+        self.connection.closed().await;
     }
 }
 
