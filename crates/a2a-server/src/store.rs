@@ -325,4 +325,4 @@ fn oldest<E>(
 }
 
 #[cfg(test)]
-pub(crate) mod conformance;
+pub(crate) mod tests;

@@ -1,7 +1,7 @@
 //! The lock on the directory of a store.
 
 use super::{open, refused, reopen, try_open};
-use crate::store::conformance::test_time;
+use crate::store::tests::test_time;
 use crate::store::sqlite::{Holder, holder};
 use crate::store::{StoreError, TaskStore};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use a2a::v1_0::TaskState;
 
 use super::{any, open};
-use crate::store::conformance::{
+use crate::store::tests::{
     append, artifact, create, load, record, set_final_state, test_time,
 };
 use crate::store::sqlite::SqliteStore;
