@@ -1,7 +1,7 @@
 //! Refuses credentials and headers that HTTP cannot carry, or that the transport sets.
 
+use egress::address::is_literal;
 use egress::address::is_this_machine;
-use egress::address_policy::is_literal;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue};
 use secrecy::ExposeSecret as _;
