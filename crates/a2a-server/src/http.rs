@@ -39,8 +39,8 @@ use http::header::ALLOW;
 use http::{HeaderValue, StatusCode};
 use route::{Path, Route};
 
-use crate::call_context::Version;
 use crate::service::Service;
+use a2a::Version;
 
 /// The components that the endpoints of the protocol need.
 #[derive(Clone)]

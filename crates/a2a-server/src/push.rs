@@ -29,15 +29,14 @@ use base::environment::Environment;
 mod delivery_queue;
 mod dispatcher;
 mod notification;
-mod retry;
 
 #[cfg(test)]
 mod tests;
 
 use delivery_queue::{DeliveryQueues, MAX_QUEUED_BYTES};
+use dispatcher::RetryPolicy;
 use dispatcher::{ClientCancellations, Incoming, PushDispatcher};
 use notification::PushPayload;
-use retry::RetryPolicy;
 
 /// Posts notifications. The implementation checks the address policy again for every connection.
 pub trait PushSender: Send + Sync + 'static {

@@ -25,8 +25,8 @@ use parking_lot::Mutex;
 
 pub use self::summary::{Cursor, CursorError, Filter, Summary, SummaryPage};
 pub(crate) use self::summary::{Phase, StatusChange, SummaryChange, parse_state, state_name};
-use crate::call_context::Version;
 use crate::task_record::{TaskChange, TaskRecord};
+use a2a::Version;
 
 /// Stores tasks, contexts and push notification configurations.
 #[async_trait]

@@ -2,7 +2,6 @@
 //! has the variables that OpenClaw adds to those of its process.
 
 mod environment;
-mod substitution;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -16,7 +15,7 @@ use crate::executor::state_dir;
 
 pub use crate::executor::expand_home;
 pub use environment::Environment;
-pub use substitution::substitute;
+pub use environment::substitute;
 
 const INCLUDE: &str = "$include";
 const MAX_INCLUDE_BYTES: u64 = 2 * 1024 * 1024;

@@ -29,8 +29,9 @@ use self::drafts::{Draft, Drafts, Input, Upload};
 use self::steps::{ArtifactFile, PageQuery, StepBudget};
 use super::error::{self, Failure};
 use super::{App, Router, request};
-use crate::call_context::{CallContext, Version};
+use crate::service::CallContext;
 use crate::store::{Filter, Summary};
+use a2a::Version;
 
 /// The maximum number of steps of a task, and of A2A tasks in a list of tasks. The server omits older ones.
 const MAX_LISTED: usize = 1000;

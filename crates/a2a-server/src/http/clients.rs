@@ -11,7 +11,8 @@ use ring::digest::{SHA256, digest};
 use subtle::ConstantTimeEq as _;
 use tokio_util::sync::CancellationToken;
 
-use crate::call_context::{ANONYMOUS_CLIENT, CallContext, Version};
+use crate::service::{ANONYMOUS_CLIENT, CallContext};
+use a2a::Version;
 use a2a::{A2aError, ErrorReason};
 
 /// The SHA-256 of a token. Tokens have at least 128 random bits, so a slow hash would add no security.

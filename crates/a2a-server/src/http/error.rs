@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::envelope::Id;
 use super::route::{Path, Route};
-use crate::call_context::Version;
+use a2a::Version;
 use a2a::{A2aError, ErrorReason};
 
 /// The domain in `ErrorInfo` (A2A 1.0 §9.5).

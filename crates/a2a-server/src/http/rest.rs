@@ -15,7 +15,7 @@ use super::operations::{self, Answer, Call, DialectAnswer, json};
 use super::request_log::RequestLog;
 use super::sse::{self, Binding};
 use super::{App, request};
-use crate::call_context::Version;
+use a2a::Version;
 
 /// Handles a request.
 pub(crate) async fn serve(

@@ -17,7 +17,7 @@ use super::operations::{self, Answer, Call, DialectAnswer, json};
 use super::request_log::RequestLog;
 use super::sse::Binding;
 use super::{App, error, request, sse};
-use crate::call_context::Version;
+use a2a::Version;
 
 /// Handles a request.
 pub(crate) async fn serve(app: &App, parts: Parts, body: Body, agent: Option<String>) -> Response {

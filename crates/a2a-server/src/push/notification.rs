@@ -15,8 +15,8 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use crate::call_context::Version;
 use crate::task_record::{TaskChange, TaskRecord};
+use a2a::Version;
 
 /// The maximum length of a URL, a token and credentials, in bytes. The store keeps them as long as the task.
 const MAX_FIELD_BYTES: usize = 4096;

@@ -19,8 +19,8 @@ use super::{
     Budget, Context, Filter, QueueTicket, Retention, StoreError, Summary, SummaryPage, TaskStore,
     TaskSubscription, Usage, body, enqueue, length, oldest,
 };
-use crate::call_context::Version;
 use crate::task_record::{TaskChange, TaskRecord, is_interrupted};
+use a2a::Version;
 
 /// A store in memory. Clones share it.
 #[derive(Debug, Clone, Default)]

@@ -6,7 +6,6 @@
 
 mod database;
 mod queries;
-mod salvage;
 mod tasks;
 mod writer;
 
@@ -28,17 +27,17 @@ use tokio::task::spawn_blocking;
 
 use self::database::{DirectoryLock, SqlError};
 pub use self::database::{Holder, holder};
-pub use self::salvage::{check, export};
+pub use self::database::{check, export};
 use self::tasks::{DeletedTask, NewTask};
 use self::writer::{Command, LastError, WriteJob, Writer};
 use super::Usage;
 use super::task_events::TaskEvents;
-use crate::call_context::Version;
 use crate::store::{
     Budget, Context, Filter, QueueTicket, Retention, StoreError, Summary, SummaryChange,
     SummaryPage, TaskStore, TaskSubscription, body, enqueue, length,
 };
 use crate::task_record::{TaskChange, TaskRecord};
+use a2a::Version;
 
 /// The maximum number of idle connections for readers.
 const IDLE_READERS: usize = 4;

@@ -15,8 +15,8 @@ use a2a::v1_0::{Artifact, Message, Part, Role, Task, TaskState, TaskStatus};
 use chrono::{DateTime, Utc};
 
 use super::{Filter, StoreError, TaskStore};
-use crate::call_context::Version;
 use crate::task_record::{TaskChange, TaskRecord};
+use a2a::Version;
 
 pub(crate) mod lists;
 pub(crate) mod sharing;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::net::SocketAddr;
 
-use a2a_server::call_context::ANONYMOUS_CLIENT;
+use a2a_server::service::ANONYMOUS_CLIENT;
 use http_server::host::is_loopback;
 use http_server::host::parse_network;
 use jsonschema::error::ValidationErrorKind;

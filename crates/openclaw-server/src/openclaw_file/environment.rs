@@ -1,10 +1,9 @@
-//! The variables that OpenClaw adds to those of its process, for values of its configuration.
+//! Variables in the texts of OpenClaw's configuration, with those that OpenClaw adds to those of its process.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fmt, fs};
 
 use serde_json::Value;
 
@@ -106,6 +105,41 @@ fn unquoted(value: &str) -> String {
     }
     let text = value.split('#').next().unwrap_or_default();
     text.trim().to_owned()
+}
+
+/// Replaces each `${NAME}` by the value of the variable, and `$${NAME}` by `${NAME}`, as OpenClaw does in its configuration.
+///
+/// # Errors
+/// The name of the first variable that is not set.
+pub fn substitute(text: &str, variable: impl Fn(&str) -> Option<String>) -> Result<String, String> {
+    let mut substituted = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("${") {
+        let reference = after.split_once('}');
+        let Some((name, tail)) = reference.filter(|(name, _)| is_variable(name)) else {
+            substituted.extend([before, "${"]);
+            rest = after;
+            continue;
+        };
+        match before.strip_suffix('$') {
+            Some(before) => substituted.extend([before, "${", name, "}"]),
+            None => {
+                let value = variable(name).ok_or_else(|| name.to_owned())?;
+                substituted.extend([before, &value]);
+            }
+        }
+        rest = tail;
+    }
+    Ok(substituted + rest)
+}
+
+/// Returns whether OpenClaw replaces a variable of this name.
+fn is_variable(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with(|first: char| first.is_ascii_digit())
+        && name
+            .bytes()
+            .all(|byte| matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'_'))
 }
 
 #[cfg(test)]

@@ -19,8 +19,8 @@ use serde_json::{Value, json};
 
 use super::drafts::{Draft, Input, Upload, base_name, safe_relative_path};
 use super::{InputBody, Rejection, invalid_input};
-use crate::call_context::CallContext;
 use crate::http::error::Failure;
+use crate::service::CallContext;
 use crate::service::{AGENT, DELEGATION, SendMessage};
 use crate::store::Summary;
 

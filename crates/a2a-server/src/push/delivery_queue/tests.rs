@@ -5,7 +5,7 @@ use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::call_context::Version;
+use a2a::Version;
 
 fn delivery(config: &str, host: &str, body: &'static str) -> PushNotification {
     let config = TaskPushNotificationConfig {

@@ -18,12 +18,12 @@ use serde::{Deserialize, Serialize};
 
 use super::tasks::{Row, summary};
 use super::{Inner, RedisStore, pubsub, queue};
-use crate::call_context::Version;
 use crate::store::{
     Budget, Context, Filter, Phase, QueueTicket, Retention, StoreError, Summary, SummaryChange,
     SummaryPage, TaskStore, TaskSubscription, body, state_name,
 };
 use crate::task_record::{TaskChange, TaskRecord};
+use a2a::Version;
 
 /// The number of tasks that one step deletes. Redis executes no other command in the meantime.
 const PRUNE_BATCH: usize = 100;
