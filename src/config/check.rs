@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 
+use egress::address::is_literal;
 use egress::address::{is_loopback, is_this_machine, literal_ip};
-use egress::address_policy::is_literal;
 use gateway_bridge::DialectChoice;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue};

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use a2a::Card;
 use a2a_client::A2aPeerProvider;
+use async_trait::async_trait;
 use base::environment::{Environment, SystemEnvironment};
 use base::log::Log;
 use egress::proxy::{Proxies, ProxySettings};
@@ -13,9 +14,7 @@ use egress::retry::RetryContext;
 use egress::sse::SseLimits;
 use egress::{HttpClient, ReqwestClient};
 use gateway_bridge::{BridgedGateway, Settings, TriadSettings};
-use peer::{
-    BoxFuture, CallOptions, CardEtag, Discovered, Peer, PeerConfig, PeerError, PeerProvider,
-};
+use peer::{CallOptions, CardEtag, Discovered, Peer, PeerConfig, PeerError, PeerProvider};
 
 use crate::config::{Config, ConfigError, Gateway, Secret, gateway_url};
 use crate::remote_agent::{PollIntervals, RemoteAgent};
@@ -99,13 +98,14 @@ impl PeerProviders {
     }
 }
 
+#[async_trait]
 impl PeerProvider for PeerProviders {
-    fn discover<'a>(
-        &'a self,
-        peer_config: &'a PeerConfig,
-        known: Option<&'a CardEtag>,
-    ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
-        self.select(peer_config).discover(peer_config, known)
+    async fn discover(
+        &self,
+        peer_config: &PeerConfig,
+        known: Option<&CardEtag>,
+    ) -> Result<Discovered, PeerError> {
+        self.select(peer_config).discover(peer_config, known).await
     }
 
     fn open(

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use a2a::{Card, ErrorReason, Reply, SendRequest, Task, Transport, Version};
+use async_trait::async_trait;
 use base::redact::Secrets;
 use egress::NetFault;
 use peer::{BoxFuture, Delivered, EventStream, NegotiatedProtocol, Peer, PeerError, PeerErrorKind};
@@ -96,7 +97,10 @@ impl A2aPeer {
     }
 
     /// Calls the interface in use, and the fallback if the first one is unreachable.
-    async fn call<'a, T>(&'a self, operation: impl Operation<'a, T>) -> Result<T, PeerError> {
+    async fn call<'a, T>(
+        &'a self,
+        operation: impl Fn(&'a dyn Peer) -> BoxFuture<'a, Result<T, PeerError>> + Send + Sync,
+    ) -> Result<T, PeerError> {
         let interface = self.interface();
         let error = match Self::call_in_version(interface, &operation).await {
             Err(error) if is_unreachable(&error) => error,
@@ -130,12 +134,12 @@ impl A2aPeer {
     /// it executes anything, so no message is executed twice.
     async fn call_in_version<'a, T>(
         interface: &'a VersionedInterface,
-        operation: &impl Operation<'a, T>,
+        operation: &(impl Fn(&'a dyn Peer) -> BoxFuture<'a, Result<T, PeerError>> + Send + Sync),
     ) -> Result<T, PeerError> {
         let binding = interface.binding();
         let state = &interface.state;
         let protocol = binding.protocol();
-        let answer = operation.call(binding).await;
+        let answer = operation(binding).await;
         let refused = answer
             .as_ref()
             .is_err_and(|error| rejects_version(error, protocol.transport));
@@ -150,7 +154,7 @@ impl A2aPeer {
             state.set_version(None);
             return answer;
         };
-        let second = operation.call(older).await;
+        let second = operation(older).await;
         if confirms_version(&second) {
             interface.speaks_older.store(true, Ordering::Relaxed);
             state.set_version(Some(Version::V0_3));
@@ -179,20 +183,7 @@ fn is_unreachable(error: &PeerError) -> bool {
     ) && error.delivered == Delivered::No
 }
 
-/// An operation that can be called on one binding after another.
-trait Operation<'a, T>: Send + Sync {
-    fn call(&self, peer: &'a dyn Peer) -> BoxFuture<'a, Result<T, PeerError>>;
-}
-
-impl<'a, T, F> Operation<'a, T> for F
-where
-    F: Fn(&'a dyn Peer) -> BoxFuture<'a, Result<T, PeerError>> + Send + Sync,
-{
-    fn call(&self, peer: &'a dyn Peer) -> BoxFuture<'a, Result<T, PeerError>> {
-        self(peer)
-    }
-}
-
+#[async_trait]
 impl Peer for A2aPeer {
     fn protocol(&self) -> NegotiatedProtocol {
         self.interface().binding().protocol()
@@ -202,43 +193,38 @@ impl Peer for A2aPeer {
         self.interface().binding().secrets()
     }
 
-    fn card<'a>(&'a self) -> BoxFuture<'a, Result<Card, PeerError>> {
-        Box::pin(self.call(|peer: &'a dyn Peer| peer.card()))
+    async fn card(&self) -> Result<Card, PeerError> {
+        self.call(|peer| peer.card()).await
     }
 
-    fn send<'a>(&'a self, outgoing: &'a SendRequest) -> BoxFuture<'a, Result<Reply, PeerError>> {
-        Box::pin(self.call(move |peer: &'a dyn Peer| peer.send(outgoing)))
+    async fn send(&self, outgoing: &SendRequest) -> Result<Reply, PeerError> {
+        self.call(|peer| peer.send(outgoing)).await
     }
 
-    fn stream<'a>(
-        &'a self,
-        outgoing: &'a SendRequest,
-    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
-        Box::pin(self.call(move |peer: &'a dyn Peer| peer.stream(outgoing)))
+    async fn stream(&self, outgoing: &SendRequest) -> Result<Box<dyn EventStream>, PeerError> {
+        self.call(|peer| peer.stream(outgoing)).await
     }
 
-    fn get_task<'a>(
-        &'a self,
-        task_id: &'a str,
+    async fn get_task(
+        &self,
+        task_id: &str,
         history_length: Option<u64>,
-    ) -> BoxFuture<'a, Result<Task, PeerError>> {
-        Box::pin(self.call(move |peer: &'a dyn Peer| peer.get_task(task_id, history_length)))
+    ) -> Result<Task, PeerError> {
+        self.call(|peer| peer.get_task(task_id, history_length))
+            .await
     }
 
-    fn list_tasks(&self) -> BoxFuture<'_, Result<Vec<Task>, PeerError>> {
+    async fn list_tasks(&self) -> Result<Vec<Task>, PeerError> {
         // Only 1.0 lists tasks, so the other version is no fallback.
-        self.interface().binding().list_tasks()
+        self.interface().binding().list_tasks().await
     }
 
-    fn cancel<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<Task, PeerError>> {
-        Box::pin(self.call(move |peer: &'a dyn Peer| peer.cancel(task_id)))
+    async fn cancel(&self, task_id: &str) -> Result<Task, PeerError> {
+        self.call(|peer| peer.cancel(task_id)).await
     }
 
-    fn resubscribe<'a>(
-        &'a self,
-        task_id: &'a str,
-    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
-        Box::pin(self.call(move |peer: &'a dyn Peer| peer.resubscribe(task_id)))
+    async fn resubscribe(&self, task_id: &str) -> Result<Box<dyn EventStream>, PeerError> {
+        self.call(|peer| peer.resubscribe(task_id)).await
     }
 }
 

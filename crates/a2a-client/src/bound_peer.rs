@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use serde_json::Value;
 use url::Url;
 
 use a2a::{Card, Dialect, Reply, SendRequest, Task, Transport, Version};
 use base::redact;
-use peer::{BoxFuture, EventStream, NegotiatedProtocol, Peer, PeerError, PeerErrorKind};
+use peer::{EventStream, NegotiatedProtocol, Peer, PeerError, PeerErrorKind};
 
 use super::decoder::{Decoder, shape_error};
 use super::events::SingleEvent;
@@ -111,6 +112,7 @@ impl BoundPeer {
     }
 }
 
+#[async_trait]
 impl Peer for BoundPeer {
     fn protocol(&self) -> NegotiatedProtocol {
         NegotiatedProtocol {
@@ -123,63 +125,49 @@ impl Peer for BoundPeer {
         self.http.secrets().current()
     }
 
-    fn card(&self) -> BoxFuture<'_, Result<Card, PeerError>> {
-        Box::pin(async {
-            let json = self.call(Request::Card).await?;
-            let json = self.http.verify_card(json).await?;
-            Card::read(&json).map_err(|reason| PeerError::new(PeerErrorKind::CardMalformed, reason))
-        })
+    async fn card(&self) -> Result<Card, PeerError> {
+        let json = self.call(Request::Card).await?;
+        let json = self.http.verify_card(json).await?;
+        Card::read(&json).map_err(|reason| PeerError::new(PeerErrorKind::CardMalformed, reason))
     }
 
-    fn send<'a>(&'a self, request: &'a SendRequest) -> BoxFuture<'a, Result<Reply, PeerError>> {
-        Box::pin(async move {
-            let result = self.call(Request::Send(request)).await?;
-            self.decoder().reply(result, self.http.secrets())
-        })
+    async fn send(&self, request: &SendRequest) -> Result<Reply, PeerError> {
+        let result = self.call(Request::Send(request)).await?;
+        self.decoder().reply(result, self.http.secrets())
     }
 
-    fn stream<'a>(
-        &'a self,
-        request: &'a SendRequest,
-    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
-        Box::pin(self.subscribe(Request::Stream(request)))
+    async fn stream(&self, request: &SendRequest) -> Result<Box<dyn EventStream>, PeerError> {
+        self.subscribe(Request::Stream(request)).await
     }
 
-    fn get_task<'a>(
-        &'a self,
-        task_id: &'a str,
+    async fn get_task(
+        &self,
+        task_id: &str,
         history_length: Option<u64>,
-    ) -> BoxFuture<'a, Result<Task, PeerError>> {
-        Box::pin(self.task(Request::Get(task_id, history_length)))
+    ) -> Result<Task, PeerError> {
+        self.task(Request::Get(task_id, history_length)).await
     }
 
-    fn list_tasks(&self) -> BoxFuture<'_, Result<Vec<Task>, PeerError>> {
-        Box::pin(async {
-            if self.version != Version::V1_0 {
-                let message = format!("A2A {} cannot list tasks", self.version.as_str());
-                return Err(
-                    PeerError::new(PeerErrorKind::UnsupportedVersion, message).undelivered()
-                );
-            }
-            let mut page = self.call(Request::List).await?;
-            let Value::Array(tasks) = page["tasks"].take() else {
-                // ProtoJSON may omit an empty list.
-                return Ok(Vec::new());
-            };
-            let dialect = self.decoder().dialect;
-            let tasks = tasks.into_iter().map(|task| dialect.read_task(task));
-            tasks.collect::<Result<_, _>>().map_err(shape_error)
-        })
+    async fn list_tasks(&self) -> Result<Vec<Task>, PeerError> {
+        if self.version != Version::V1_0 {
+            let message = format!("A2A {} cannot list tasks", self.version.as_str());
+            return Err(PeerError::new(PeerErrorKind::UnsupportedVersion, message).undelivered());
+        }
+        let mut page = self.call(Request::List).await?;
+        let Value::Array(tasks) = page["tasks"].take() else {
+            // ProtoJSON may omit an empty list.
+            return Ok(Vec::new());
+        };
+        let dialect = self.decoder().dialect;
+        let tasks = tasks.into_iter().map(|task| dialect.read_task(task));
+        tasks.collect::<Result<_, _>>().map_err(shape_error)
     }
 
-    fn cancel<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<Task, PeerError>> {
-        Box::pin(self.task(Request::Cancel(task_id)))
+    async fn cancel(&self, task_id: &str) -> Result<Task, PeerError> {
+        self.task(Request::Cancel(task_id)).await
     }
 
-    fn resubscribe<'a>(
-        &'a self,
-        task_id: &'a str,
-    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
-        Box::pin(self.subscribe(Request::Subscribe(task_id)))
+    async fn resubscribe(&self, task_id: &str) -> Result<Box<dyn EventStream>, PeerError> {
+        self.subscribe(Request::Subscribe(task_id)).await
     }
 }

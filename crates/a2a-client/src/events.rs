@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use a2a::{Event, Reply};
+use async_trait::async_trait;
 use egress::sse::{EventReader, SseItem};
-use peer::{BoxFuture, Delivered, EventStream, NextEvent, PeerError, PeerErrorKind};
+use peer::{Delivered, EventStream, NextEvent, PeerError, PeerErrorKind};
 
 use super::decoder::Decoder;
 use super::error::from_net;
@@ -85,20 +86,22 @@ fn no_event() -> PeerError {
     error
 }
 
+#[async_trait]
 impl EventStream for Events {
-    fn next(&mut self) -> BoxFuture<'_, NextEvent> {
-        Box::pin(self.step())
+    async fn next(&mut self) -> NextEvent {
+        self.step().await
     }
 }
 
 /// A plain response in place of a stream: one event.
 pub(super) struct SingleEvent(pub(super) Option<(Reply, usize)>);
 
+#[async_trait]
 impl EventStream for SingleEvent {
-    fn next(&mut self) -> BoxFuture<'_, NextEvent> {
+    async fn next(&mut self) -> NextEvent {
         let event = self.0.take();
         let event = event.map(|(reply, bytes)| Ok((reply.into(), bytes)));
-        Box::pin(std::future::ready(event))
+        event
     }
 
     fn is_plain_response(&self) -> bool {

@@ -44,10 +44,9 @@ mod signature;
 use std::sync::Arc;
 
 use a2a::{Card, Version};
+use async_trait::async_trait;
 use egress::{HttpClient, sse::SseLimits};
-use peer::{
-    BoxFuture, CallOptions, CardEtag, Discovered, Peer, PeerConfig, PeerError, PeerProvider,
-};
+use peer::{CallOptions, CardEtag, Discovered, Peer, PeerConfig, PeerError, PeerProvider};
 
 use a2a_peer::{A2aPeer, Fallback, VersionedInterface};
 use bound_peer::BoundPeer;
@@ -129,18 +128,14 @@ fn bind(
     ))
 }
 
+#[async_trait]
 impl PeerProvider for A2aPeerProvider {
-    fn discover<'a>(
-        &'a self,
-        config: &'a PeerConfig,
-        validator: Option<&'a CardEtag>,
-    ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
-        Box::pin(discover::discover(
-            &*self.net,
-            config,
-            validator,
-            self.limits.answer_bytes,
-        ))
+    async fn discover(
+        &self,
+        config: &PeerConfig,
+        validator: Option<&CardEtag>,
+    ) -> Result<Discovered, PeerError> {
+        discover::discover(&*self.net, config, validator, self.limits.answer_bytes).await
     }
 
     fn open(

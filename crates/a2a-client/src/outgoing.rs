@@ -6,8 +6,8 @@ use http::{HeaderMap, HeaderValue};
 use url::Url;
 
 use a2a::Version;
+use egress::AddressPolicy;
 use egress::auth::{Authorization, TokenEndpoint};
-use egress::{AddressPolicy, address_policy};
 use peer::{PeerConfig, PeerError};
 
 use super::error::from_net;
@@ -26,7 +26,7 @@ pub(super) fn set_version(headers: &mut HeaderMap, pinned: Option<Version>) {
 
 /// Returns the addresses that a connection for `url` may use.
 pub(super) fn access_to(config: &PeerConfig, url: &Url) -> Result<AddressPolicy, PeerError> {
-    address_policy::for_url(url, config.allow_private, config.is_configured_host(url))
+    AddressPolicy::for_url(url, config.allow_private, config.is_configured_host(url))
         .map_err(from_net)
 }
 

@@ -1,6 +1,6 @@
 //! The HTTP layer: JSON-RPC and HTTP+JSON of both versions, event streams, agent cards, and the operator's page.
 //!
-//! - `dispatch` passes a request by its `route` to `rpc`, `rest` or `card`.
+//! - [`router`] passes a request by its `route` to `rpc`, `rest` or `card`.
 //! - `rpc` and `rest` parse a call of `operations` and write its answer: 1.0 with the official types, 0.3 with [`a2a::v0_3`].
 //!   What both read of a request is in `request`.
 //! - `agent_protocol` serves the endpoints of the Agent Protocol.
@@ -14,7 +14,6 @@ mod agent_protocol;
 pub mod app;
 mod card;
 pub mod clients;
-mod dispatch;
 mod envelope;
 pub mod error;
 pub(crate) mod operations;
@@ -25,20 +24,23 @@ mod route;
 mod rpc;
 mod sse;
 
-#[cfg(test)]
-mod testing;
-#[cfg(test)]
-pub(crate) mod tests;
-
 use std::sync::Arc;
 use std::time::Duration;
 
+use a2a::{A2aError, ErrorReason};
 pub use axum::Router;
+use axum::extract::{Request, State};
+use axum::response::Response;
 use axum::routing::post;
-
 pub use card::CardFacts;
+use envelope::Id;
+use error::Failure;
+use http::header::ALLOW;
+use http::{HeaderValue, StatusCode};
+use route::{Path, Route};
 
 use crate::service::Service;
+use a2a::Version;
 
 /// The components that the endpoints of the protocol need.
 #[derive(Clone)]
@@ -68,8 +70,58 @@ pub const DEFAULT_KEEP_ALIVE: Duration = Duration::from_secs(15);
 pub fn router(app: App) -> Router {
     let app = Arc::new(app);
     Router::new()
-        .route("/", post(dispatch::handle))
-        .fallback(dispatch::handle)
+        .route("/", post(dispatch))
+        .fallback(dispatch)
         .with_state(Arc::clone(&app))
         .merge(agent_protocol::router(app))
 }
+
+/// Handles a request to any path of the protocol.
+async fn dispatch(State(app): State<Arc<App>>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let Path { agent, route } = Path::parse(parts.uri.path());
+    if !matches!(route, Route::Unknown(_)) && !route.allows(&parts.method) {
+        return method_not_allowed(&route);
+    }
+    match route {
+        Route::Card => card::serve(&app, &parts, agent).await,
+        Route::Rpc => rpc::serve(&app, parts, body, agent).await,
+        Route::Rest {
+            version,
+            tenant,
+            resource,
+        } => match rest::serve(&app, parts, body, version, agent, tenant, resource).await {
+            Ok(response) => response,
+            Err(failure) => error::rest(version, &failure),
+        },
+        Route::Unknown(version) => {
+            let error = A2aError::new(
+                ErrorReason::MethodNotFound,
+                "unknown path; `/.well-known/agent-card.json` lists the interfaces",
+            );
+            error::rest(version, &error.into())
+        }
+    }
+}
+
+fn method_not_allowed(route: &Route) -> Response {
+    let error = A2aError::new(
+        ErrorReason::InvalidRequest,
+        format!("method not allowed; this path accepts {}", route.methods()),
+    );
+    let failure = Failure::with(error, StatusCode::METHOD_NOT_ALLOWED);
+    let mut response = match route {
+        Route::Rpc => error::rpc(&Id::null(), &failure),
+        Route::Rest { version, .. } => error::rest(*version, &failure),
+        Route::Card | Route::Unknown(_) => error::rest(Version::V1_0, &failure),
+    };
+    let methods = HeaderValue::from_static(route.methods());
+    response.headers_mut().insert(ALLOW, methods);
+    response
+}
+
+#[cfg(test)]
+mod testing;
+
+#[cfg(test)]
+pub(crate) mod tests;

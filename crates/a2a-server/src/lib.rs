@@ -14,7 +14,7 @@
 //! - [`executor`]: the interface to the agents, and a scripted implementation.
 //! - [`settings`], [`metrics`]: limits, and metrics for Prometheus.
 //! - [`store`]: task stores in memory, in SQLite, and in a Redis that several servers share.
-//! - [`task_record`], [`call_context`]: a stored task, and the client of a request.
+//! - [`task_record`]: a stored task.
 //!
 //! All modules use the official types of A2A 1.0 ([`a2a::v1_0`]). The HTTP layer converts 0.3 to and from them.
 //!
@@ -26,10 +26,12 @@
 //! use std::sync::Arc;
 //!
 //! use a2a::v1_0::{Message, Part, Role, SendMessageRequest, SendMessageResponse, TaskState};
-//! use a2a_server::call_context::{ANONYMOUS_CLIENT, CallContext, Version};
+//! use a2a::Version;
 //! use a2a_server::executor::scripted::ScriptedExecutor;
 //! use a2a_server::push::{PushError, PushSender};
-//! use a2a_server::service::{ServiceComponents, Service, SessionMapper, Settings};
+//! use a2a_server::service::{
+//!     ANONYMOUS_CLIENT, CallContext, Service, ServiceComponents, SessionMapper, Settings,
+//! };
 //! use a2a_server::store::memory::MemoryStore;
 //! use futures_util::future::BoxFuture;
 //!
@@ -99,7 +101,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod call_context;
 pub mod executor;
 pub mod http;
 pub mod metrics;

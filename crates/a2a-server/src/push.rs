@@ -29,15 +29,14 @@ use base::environment::Environment;
 mod delivery_queue;
 mod dispatcher;
 mod notification;
-mod retry;
 
 #[cfg(test)]
 mod tests;
 
-use delivery_queue::QueueCapacity;
+use delivery_queue::{DeliveryQueues, MAX_QUEUED_BYTES};
+use dispatcher::RetryPolicy;
 use dispatcher::{ClientCancellations, Incoming, PushDispatcher};
 use notification::PushPayload;
-use retry::RetryPolicy;
 
 /// Posts notifications. The implementation checks the address policy again for every connection.
 pub trait PushSender: Send + Sync + 'static {
@@ -116,7 +115,7 @@ impl Notifier {
             sender,
             env,
             retry_policy,
-            queues: delivery_queue::DeliveryQueues::new(QueueCapacity::new(limits.waiting_pushes)),
+            queues: DeliveryQueues::new(limits.waiting_pushes, MAX_QUEUED_BYTES),
             metrics,
             clients: ClientCancellations::default(),
             closing: CancellationToken::new(),

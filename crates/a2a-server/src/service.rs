@@ -16,11 +16,11 @@ use a2a::v1_0::{
 };
 use futures_util::stream::BoxStream;
 
-use crate::call_context::{CallContext, Version};
 use crate::executor::{Agent, Executor};
 use crate::metrics::Metrics;
 use crate::push::PushSender;
 use crate::store::{Cursor, Filter, TaskStore};
+use a2a::Version;
 use a2a::{A2aError, ErrorReason};
 use base::environment::Environment;
 
@@ -60,6 +60,23 @@ const DEFAULT_PAGE_SIZE: i32 = 50;
 
 /// The largest page size.
 const MAX_PAGE_SIZE: i32 = 100;
+
+/// The name of every client if the server requires no token.
+pub const ANONYMOUS_CLIENT: &str = "loopback";
+
+/// The client, the protocol version and the agent of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallContext {
+    /// The name of the client, or [`ANONYMOUS_CLIENT`]. The client owns the tasks and contexts that the request
+    /// creates.
+    pub client: String,
+    /// Whether the request carried a valid token.
+    pub authenticated: bool,
+    /// The protocol version of the request.
+    pub version: Version,
+    /// The agent in the path of the request, or the tenant in its body.
+    pub agent: Option<String>,
+}
 
 /// A request to send a message.
 #[derive(Debug, Clone, PartialEq)]

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2a::v1_0::TaskPushNotificationConfig;
+use async_trait::async_trait;
 use base::keyed_semaphore::KeyedSemaphore;
 use base::settings;
 use chrono::{DateTime, Utc};
@@ -26,68 +27,59 @@ use serde::Deserialize;
 
 pub use self::summary::{Cursor, CursorError, Filter, Summary, SummaryPage};
 pub(crate) use self::summary::{Phase, StatusChange, SummaryChange, parse_state, state_name};
-use crate::call_context::Version;
 use crate::task_record::{TaskChange, TaskRecord};
+use a2a::Version;
 
 /// Stores tasks, contexts and push notification configurations.
+#[async_trait]
 pub trait TaskStore: Send + Sync + 'static {
     /// Creates a task at revision 0.
-    fn create<'a>(&'a self, record: &'a TaskRecord) -> BoxFuture<'a, Result<(), StoreError>>;
+    async fn create(&self, record: &TaskRecord) -> Result<(), StoreError>;
 
     /// Appends changes made at `at_ms` (milliseconds since 1970) to a task at `revision`, either all of them or none.
     /// Only the last change may be terminal. The cost does not grow with the size of the task.
     ///
     /// # Errors
     /// [`StoreError::Terminal`] if the task is terminal, [`StoreError::Conflict`] if it has another revision.
-    fn append<'a>(
-        &'a self,
-        task_id: &'a str,
+    async fn append(
+        &self,
+        task_id: &str,
         revision: u64,
         at_ms: i64,
-        changes: &'a [TaskChange],
-    ) -> BoxFuture<'a, Result<(), StoreError>>;
+        changes: &[TaskChange],
+    ) -> Result<(), StoreError>;
 
     /// Returns a task; `None` if it does not exist.
-    fn load<'a>(
-        &'a self,
-        task_id: &'a str,
-    ) -> BoxFuture<'a, Result<Option<TaskRecord>, StoreError>>;
+    async fn load(&self, task_id: &str) -> Result<Option<TaskRecord>, StoreError>;
 
     /// Returns a page of tasks, the last changed first (A2A 1.0 §3.1.4). Tasks of the same millisecond are ordered by
     /// id, descending.
-    fn list<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<SummaryPage, StoreError>>;
+    async fn list(&self, filter: &Filter) -> Result<SummaryPage, StoreError>;
 
     /// Deletes a task with its push notification configurations and changes. Returns whether it existed.
-    fn delete<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<bool, StoreError>>;
+    async fn delete(&self, task_id: &str) -> Result<bool, StoreError>;
 
     /// Returns a task and its later changes, whichever server makes them. The stream ends after the terminal status or
     /// when the task is deleted. A subscriber that falls behind receives a snapshot.
-    fn subscribe<'a>(
-        &'a self,
-        task_id: &'a str,
-    ) -> BoxFuture<'a, Result<Option<TaskSubscription>, StoreError>>;
+    async fn subscribe(&self, task_id: &str) -> Result<Option<TaskSubscription>, StoreError>;
 
     /// Returns a context. If it does not exist, creates it for `owner` with the executor's session `session`.
-    fn get_or_create_context<'a>(
-        &'a self,
-        context_id: &'a str,
-        owner: &'a str,
-        session: &'a str,
-    ) -> BoxFuture<'a, Result<Context, StoreError>>;
+    async fn get_or_create_context(
+        &self,
+        context_id: &str,
+        owner: &str,
+        session: &str,
+    ) -> Result<Context, StoreError>;
 
     /// Joins a first-in, first-out queue. This method determines the position in the queue before it returns. The
     /// ticket resolves at the head of the queue.
-    fn enqueue<'a>(
-        &'a self,
-        queue: &'a str,
-        task_id: &'a str,
-    ) -> BoxFuture<'a, Result<QueueTicket, StoreError>>;
+    async fn enqueue(&self, queue: &str, task_id: &str) -> Result<QueueTicket, StoreError>;
 
     /// Requests the cancellation of a task from the server that runs it. That server receives the id from
     /// [`cancel_requests`](Self::cancel_requests). The default implementation, for stores of a single server, does
     /// nothing.
-    fn request_cancel<'a>(&'a self, _task_id: &'a str) -> BoxFuture<'a, Result<(), StoreError>> {
-        future::ready(Ok(())).boxed()
+    async fn request_cancel(&self, _task_id: &str) -> Result<(), StoreError> {
+        future::ready(Ok(())).await
     }
 
     /// Returns the ids of tasks whose cancellation other servers request. Only the first call returns requests. The
@@ -98,7 +90,7 @@ pub trait TaskStore: Send + Sync + 'static {
 
     /// Takes over the unfinished tasks that no live server runs, and returns them. The server calls this at its start
     /// and then every [`recovery_interval`](Self::recovery_interval).
-    fn recover(&self) -> BoxFuture<'_, Result<Vec<Summary>, StoreError>>;
+    async fn recover(&self) -> Result<Vec<Summary>, StoreError>;
 
     /// Returns the interval between calls of [`recover`](Self::recover); `None` for a store of a single server.
     fn recovery_interval(&self) -> Option<Duration> {
@@ -107,17 +99,17 @@ pub trait TaskStore: Send + Sync + 'static {
 
     /// Stores a push notification configuration that a request of `version` registered. Replaces one of the same task
     /// and id.
-    fn put_push<'a>(
-        &'a self,
-        config: &'a TaskPushNotificationConfig,
+    async fn put_push(
+        &self,
+        config: &TaskPushNotificationConfig,
         version: Version,
-    ) -> BoxFuture<'a, Result<(), StoreError>>;
+    ) -> Result<(), StoreError>;
 
     /// Returns the push notification configurations of a task in the order of their registration.
-    fn pushes<'a>(
-        &'a self,
-        task_id: &'a str,
-    ) -> BoxFuture<'a, Result<Vec<(TaskPushNotificationConfig, Version)>, StoreError>>;
+    async fn pushes(
+        &self,
+        task_id: &str,
+    ) -> Result<Vec<(TaskPushNotificationConfig, Version)>, StoreError>;
 
     /// Returns without waiting whether a task may have push notification configurations. The default is `true`.
     fn may_have_pushes(&self, _task_id: &str) -> bool {
@@ -125,37 +117,29 @@ pub trait TaskStore: Send + Sync + 'static {
     }
 
     /// Deletes a push notification configuration. Returns whether it existed.
-    fn delete_push<'a>(
-        &'a self,
-        task_id: &'a str,
-        config_id: &'a str,
-    ) -> BoxFuture<'a, Result<bool, StoreError>>;
+    async fn delete_push(&self, task_id: &str, config_id: &str) -> Result<bool, StoreError>;
 
     /// Deletes the terminal tasks that exceed `retention`. Returns their number.
-    fn prune<'a>(
-        &'a self,
-        retention: &'a Retention,
-        now: DateTime<Utc>,
-    ) -> BoxFuture<'a, Result<usize, StoreError>>;
+    async fn prune(&self, retention: &Retention, now: DateTime<Utc>) -> Result<usize, StoreError>;
 
     /// Returns the interrupted tasks that last changed before `before_ms` (milliseconds since 1970), the oldest first.
     /// Skips the first `skip` and returns at most `limit`.
-    fn unanswered(
+    async fn unanswered(
         &self,
         before_ms: i64,
         skip: usize,
         limit: usize,
-    ) -> BoxFuture<'_, Result<Vec<String>, StoreError>>;
+    ) -> Result<Vec<String>, StoreError>;
 
     /// Returns whether `bytes` more of `owner` fit into `budget`. If they exceed the share of the owner, `forget`
     /// allows the store to delete the owner's oldest terminal tasks. It deletes none if other clients use up the total.
-    fn make_room<'a>(
-        &'a self,
-        owner: &'a str,
+    async fn make_room(
+        &self,
+        owner: &str,
         bytes: u64,
-        budget: &'a Budget,
+        budget: &Budget,
         forget: bool,
-    ) -> BoxFuture<'a, Result<bool, StoreError>>;
+    ) -> Result<bool, StoreError>;
 
     /// Returns whether another process can have the tasks after this one. The default is `true`.
     fn outlives_process(&self) -> bool {
@@ -163,10 +147,10 @@ pub trait TaskStore: Send + Sync + 'static {
     }
 
     /// Checks that the store accepts writes.
-    fn ready(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+    async fn ready(&self) -> Result<(), StoreError>;
 
     /// Writes all changes to the disk or to Redis, and closes the store.
-    fn close(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+    async fn close(&self) -> Result<(), StoreError>;
 }
 
 /// The owner and the executor's session of a context.
@@ -347,4 +331,4 @@ fn oldest<E>(
 }
 
 #[cfg(test)]
-pub(crate) mod conformance;
+pub(crate) mod tests;

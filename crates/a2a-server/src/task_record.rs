@@ -8,7 +8,7 @@ use a2a::v1_0::{Artifact, Message, PartContent, Role, Task, TaskState, TaskStatu
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::call_context::Version;
+use a2a::Version;
 
 /// A task with the data that only the server uses.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

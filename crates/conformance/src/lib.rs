@@ -4,7 +4,7 @@
 //! are the raw server of each protocol below them, which leaves every byte to a handler. A [`Case`] is one fixture: a
 //! config, peers, requests, and the expected results. [`run_case`] drives one implementation, behind a [`Driver`], through
 //! a case; [`run_suite`] runs a directory of them and returns a [`Report`]. `compare` checks what the contract fixes of an
-//! answer, `expect` the stricter rules of fixtures.
+//! answer, `case` the stricter rules of fixtures.
 //!
 //! # Examples
 //!
@@ -26,15 +26,12 @@
 mod case;
 mod compare;
 pub mod driver;
-mod expect;
 pub mod gateways;
 pub mod http;
 pub mod peers;
 mod refs;
 mod report;
 mod runner;
-mod suite;
-mod template;
 #[cfg(test)]
 mod tests;
 pub mod websocket;
@@ -44,5 +41,5 @@ pub use driver::{Driver, Failure};
 pub use gateways::Gateways;
 pub use peers::Peers;
 pub use report::{CaseReport, Outcome, Report};
+pub use report::{EXPECTED_FAILURES, find, run_suite, run_suite_with_progress};
 pub use runner::{Options, run_case};
-pub use suite::{EXPECTED_FAILURES, find, run_suite, run_suite_with_progress};

@@ -10,15 +10,14 @@ use serde_json::{Map, Value};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::case::{self, Outcome};
 use super::case::{Case, Step};
 use super::compare::{
     Normaliser, Subset, check_at, compare_error_locations, definition, envelope, update, wire,
 };
 use super::driver::{Driver, Failure};
-use super::expect::{self, Outcome};
 use super::peers::{Peers, Recorded, lookup_origin};
 use super::refs;
-use super::template;
 
 /// The options of a run.
 #[derive(Clone, Debug)]
@@ -119,8 +118,8 @@ impl<D: Driver> Run<'_, D> {
                 results.push(answer.envelope);
             }
         }
-        expect::of_peers(self.case, &self.peers)?;
-        expect::of_log(self.case, self.driver.log().as_deref())?;
+        case::check_peers(self.case, &self.peers)?;
+        case::check_log(self.case, self.driver.log().as_deref())?;
         self.wire()
     }
 
@@ -152,7 +151,7 @@ impl<D: Driver> Run<'_, D> {
             Ok(()) => Err("the config should have been refused".to_owned()),
             Err(Failure::Refused(error)) => {
                 let error = self.normaliser.names(&error);
-                expect::check_no_answer(self.case, &error)?;
+                case::check_no_answer(self.case, &error)?;
                 let mut places = expected.as_object().into_iter().flatten();
                 places.try_for_each(|(pointer, matcher)| check_at(&error, pointer, matcher))
             }
@@ -166,7 +165,7 @@ impl<D: Driver> Run<'_, D> {
         }
         let defined = self.limited(self.driver.tool_definition()).await?;
         let answer = defined.map_err(|failure| reported("no definition of the tool", &failure))?;
-        expect::check_no_answer(self.case, &answer)?;
+        case::check_no_answer(self.case, &answer)?;
         match &self.case.tool_definition {
             Some(expected) => {
                 let answer = definition(&self.normaliser.full(&answer));
@@ -267,12 +266,12 @@ impl<D: Driver> Run<'_, D> {
                 .collect(),
             took: answer.took,
         };
-        expect::check_no_answer(self.case, &answer.envelope)?;
+        case::check_no_answer(self.case, &answer.envelope)?;
         answer
             .updates
             .iter()
-            .try_for_each(|reported| expect::check_no_answer(self.case, reported))?;
-        expect::of_request(self.case, index, &outcome)
+            .try_for_each(|reported| case::check_no_answer(self.case, reported))?;
+        case::check_request(self.case, index, &outcome)
     }
 
     fn recorded(&mut self, index: usize, result: &Value, updates: &[Value]) -> Result<(), String> {
@@ -309,7 +308,7 @@ impl<D: Driver> Run<'_, D> {
     }
 
     fn filled(&self, value: &Value) -> Value {
-        template::fill_value(value, &|name| lookup_origin(&self.origins, name))
+        refs::fill_value(value, &|name| lookup_origin(&self.origins, name))
     }
 
     async fn limited<T>(&self, call: impl Future<Output = T>) -> Result<T, String> {

@@ -1,8 +1,12 @@
-//! Classifies IP addresses: public, loopback, special use.
+//! Classifies IP addresses: public, loopback, special use. Checks a URL against the address policy before resolution;
+//! `resolver` applies the policy to the resolved addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use url::{Host, Url};
+
+use super::error::place;
+use super::{NetError, NetFault, Sent};
 
 /// The virtual address of the host of a machine on Azure. It is inside a public range.
 const AZURE_HOST: [u8; 4] = [168, 63, 129, 16];
@@ -129,6 +133,60 @@ pub fn with_article(class: &str) -> String {
         "a"
     };
     format!("{article} {class}")
+}
+
+/// The addresses that may receive a request, checked after the host's name is resolved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AddressPolicy {
+    /// Only public addresses of the internet, see [`is_public`].
+    Public,
+    /// Any address.
+    AnyAddress,
+    /// Only loopback addresses, see [`is_loopback`], and without a proxy.
+    Loopback,
+}
+
+impl AddressPolicy {
+    /// Returns the addresses that a request to `url` may use, before any connection.
+    ///
+    /// With `allow_private` these are all addresses. Otherwise only public addresses, except a literal address or
+    /// `localhost` if the operator configured this host and port (`is_configured`). The resolver checks a name again.
+    ///
+    /// # Errors
+    /// [`NetFault::AddressRefused`] for an address that is not public.
+    pub fn for_url(
+        url: &Url,
+        allow_private: bool,
+        is_configured: bool,
+    ) -> Result<AddressPolicy, NetError> {
+        if allow_private {
+            return Ok(Self::AnyAddress);
+        }
+        match (special_host(url), is_configured) {
+            (None, _) => Ok(Self::Public),
+            (Some(_), true) if is_literal(url) => Ok(Self::AnyAddress),
+            // A name below `localhost` is treated like any other name: its addresses decide.
+            (Some(_), true) => Ok(Self::Public),
+            (Some(class), false) => Err(NetError::new(
+                NetFault::AddressRefused,
+                Sent::No,
+                format!(
+                    "`{}` is {} address, and only public addresses are allowed",
+                    place(url),
+                    with_article(class)
+                ),
+            )),
+        }
+    }
+}
+
+/// Returns whether the host is a literal address or `localhost`.
+#[must_use]
+pub fn is_literal(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name.trim_end_matches('.').eq_ignore_ascii_case("localhost"),
+        _ => true,
+    }
 }
 
 #[cfg(test)]
@@ -328,5 +386,61 @@ mod tests {
         for url in ["http://localhost.example/", "http://notlocalhost/"] {
             assert_eq!(special(url), None, "{url}");
         }
+    }
+}
+
+#[cfg(test)]
+mod address_policy_tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn decided(url: &str, allow_private: bool, is_configured: bool) -> Option<AddressPolicy> {
+        AddressPolicy::for_url(&Url::parse(url).unwrap(), allow_private, is_configured).ok()
+    }
+
+    #[test]
+    fn private_literal_requires_configured_host() {
+        for url in [
+            "http://127.0.0.1:1/",
+            "http://localhost/",
+            "http://LOCALHOST./",
+            "http://[::1]/",
+            "http://10.0.0.1/",
+            "http://0x7f.1/",
+            "http://169.254.169.254/",
+        ] {
+            assert_eq!(decided(url, false, false), None, "{url}");
+            assert_eq!(
+                decided(url, false, true),
+                Some(AddressPolicy::AnyAddress),
+                "{url}"
+            );
+            assert_eq!(
+                decided(url, true, false),
+                Some(AddressPolicy::AnyAddress),
+                "{url}"
+            );
+        }
+    }
+
+    #[test]
+    fn configured_name_may_use_public_addresses_only() {
+        assert_eq!(
+            decided("http://intranet.example/", false, true),
+            Some(AddressPolicy::Public)
+        );
+        assert_eq!(
+            decided("http://1.1.1.1/", false, false),
+            Some(AddressPolicy::Public)
+        );
+    }
+
+    #[test]
+    fn configured_name_below_localhost_is_no_literal() {
+        assert_eq!(decided("http://a.localhost/", false, false), None);
+        assert_eq!(
+            decided("http://a.localhost/", false, true),
+            Some(AddressPolicy::Public)
+        );
     }
 }

@@ -6,9 +6,7 @@
 //! Connections to a proxy use clients that resolve only the proxy's name.
 //!
 //! `resolver.rs` checks the addresses that a name resolves to, before a connection and before a proxy gets the name.
-//! `target.rs` checks a host that is a literal address. Callers choose the policy before, with [`crate::address_policy`].
-
-mod target;
+//! `check_target` checks a host that is a literal address. Callers choose the policy before, with [`crate::address`].
 
 use std::collections::HashMap;
 use std::mem::take;
@@ -17,27 +15,27 @@ use std::time::Duration;
 
 use ::http::header::ACCEPT_ENCODING;
 use ::http::uri::Scheme;
-use ::http::{HeaderValue, StatusCode};
+use ::http::{HeaderMap, HeaderValue, StatusCode};
 use bytes::Bytes;
 use futures_util::{Stream, stream as streams};
 use hyper_util::client::proxy::matcher::Intercept;
 use parking_lot::Mutex;
 use reqwest::redirect::Policy;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 use url::Url;
 
-use crate::credential::Trust;
-
 use super::error::place;
-use super::lookup::{Lookup, SystemLookup};
 use super::proxy::Proxies;
-use super::resolver::{ResolvePolicy, Resolver, check_for_proxy};
-use super::retry::{self, RetryContext};
-use super::tls::{self, Tls};
+use super::resolver::{Lookup, ResolvePolicy, Resolver, SystemLookup, check_for_proxy};
+use super::retry::RetryContext;
+use super::tls::Tls;
 use super::{
-    AddressPolicy, BoxFuture, HttpClient, NetError, NetFault, Request, Response, Upgrade, auth,
-    encoding, http_error, proxy,
+    AddressPolicy, BoxFuture, ByteStream, HttpClient, NetError, NetFault, Request, Response, Sent,
+    auth, body, http_error, proxy, retry, tls,
 };
+use crate::address::{is_loopback, literal_ip, special_use, with_article};
+use crate::credential::Trust;
 
 const PRODUCT_TOKEN: &str = concat!("openclaw-remote-agent/", env!("CARGO_PKG_VERSION"));
 
@@ -222,8 +220,8 @@ impl ReqwestClient {
             trust,
             ..
         } = request;
-        target::check(&url, access, kind)?;
-        let to = target::over_http(&url);
+        check_target(&url, access, kind)?;
+        let to = over_http(&url);
         let proxies = self.proxies(access);
         let proxy = proxies.and_then(|proxies| proxies.proxy_for(&to));
         if let Some(proxy) = &proxy
@@ -300,7 +298,7 @@ impl HttpClient for ReqwestClient {
                 headers: take(answer.headers_mut()),
                 body: Box::pin(body(answer, url)),
             };
-            encoding::decode(response, &place)
+            body::decode(response, &place)
         })
     }
 
@@ -339,6 +337,100 @@ fn body(
             Err(error) => Err(http_error::in_body(&error, &url)),
         }
     })
+}
+
+/// Checks whether a request can be sent to `url`, as far as known before resolution.
+fn check_target(url: &Url, access: AddressPolicy, kind: PoolKind) -> Result<(), NetError> {
+    check_scheme(url, kind)?;
+    check_literal(url, access)
+}
+
+fn check_scheme(url: &Url, kind: PoolKind) -> Result<(), NetError> {
+    match url.scheme() {
+        "http" | "https" => Ok(()),
+        "ws" | "wss" if kind == PoolKind::Upgrade => Ok(()),
+        other => {
+            let message = format!("`{other}:` is not a supported scheme; use `http` or `https`");
+            Err(NetError::new(NetFault::Protocol, Sent::No, message))
+        }
+    }
+}
+
+/// Checks a host that is a literal address.
+fn check_literal(url: &Url, access: AddressPolicy) -> Result<(), NetError> {
+    let refused = literal_ip(url).and_then(|ip| match access {
+        AddressPolicy::AnyAddress => None,
+        AddressPolicy::Public => special_use(ip).map(|class| {
+            format!(
+                "it is {} address, and only public addresses are allowed",
+                with_article(class)
+            )
+        }),
+        AddressPolicy::Loopback => (!is_loopback(ip)).then(|| {
+            "it is an address of another machine, and only this machine is allowed".to_owned()
+        }),
+    });
+    refused.map_or(Ok(()), |reason| {
+        let message = format!("`{}` is not allowed: {reason}", place(url));
+        Err(NetError::new(NetFault::AddressRefused, Sent::No, message))
+    })
+}
+
+/// Returns the URL with the HTTP scheme of a WebSocket handshake (RFC 6455 §3), and without user info, which a proxy
+/// would receive.
+fn over_http(url: &Url) -> Url {
+    let mut url = url.clone();
+    let scheme = match url.scheme() {
+        "ws" => Some("http"),
+        "wss" => Some("https"),
+        _ => None,
+    };
+    // These calls fail only for URLs without a host, or between schemes with and without one. All of these have one.
+    if let Some(scheme) = scheme {
+        let _ = url.set_scheme(scheme);
+    }
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url
+}
+
+/// A bidirectional stream of bytes.
+pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
+
+/// The response to an upgrade request.
+pub struct Upgrade {
+    /// The status: 101 if the upgrade succeeded.
+    pub status: StatusCode,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The connection, if the upgrade succeeded. Dropping it closes it.
+    pub stream: Option<Box<dyn Duplex>>,
+    /// The body, if the upgrade failed.
+    pub body: ByteStream,
+}
+
+impl std::fmt::Debug for Upgrade {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Upgrade")
+            .field("status", &self.status)
+            .field("headers", &super::names(&self.headers))
+            .field("changed", &self.stream.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Returns the error of a network without WebSockets.
+pub(super) fn unsupported(request: &Request) -> NetError {
+    NetError::new(
+        NetFault::Protocol,
+        Sent::No,
+        format!(
+            "this network supports no upgrade of connections to `{}`",
+            place(&request.url)
+        ),
+    )
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@
 //!
 //! The caller bounds the time: dropping a future or a stream closes its connection.
 //!
-//! `http.rs` opens connections, `resolver.rs` and `address_policy.rs` check addresses, `auth.rs` adds credentials, `sse.rs`
+//! `http.rs` opens connections, `resolver.rs` and `address.rs` check addresses, `auth.rs` adds credentials, `sse.rs`
 //! reads events, and `websocket/` has the other transport.
 //!
 //! # Examples
@@ -40,32 +40,24 @@
 #![forbid(unsafe_code)]
 
 pub mod address;
-pub mod address_policy;
 pub mod auth;
 pub mod body;
 pub mod credential;
-mod encoding;
 mod error;
-mod event_cap;
 mod event_lines;
 pub mod http;
 mod http_error;
-pub mod lookup;
 mod oauth2;
 pub mod proxy;
 #[cfg(test)]
 mod rebinding_tests;
 pub mod redirect;
-mod resolver;
+pub mod resolver;
 pub mod retry;
-#[cfg(test)]
-mod scripted;
 pub mod sse;
 #[cfg(test)]
-mod test_requests;
+mod testing;
 mod tls;
-mod tls_error;
-mod upgrade;
 pub mod websocket;
 
 use std::fmt;
@@ -79,11 +71,11 @@ use url::Url;
 
 use crate::credential::Trust;
 
-pub use address_policy::AddressPolicy;
+pub use address::AddressPolicy;
 pub use auth::Authorization;
 pub use error::{NetError, NetFault, Sent, status_text};
 pub use http::ReqwestClient;
-pub use upgrade::{Duplex, Upgrade};
+pub use http::{Duplex, Upgrade};
 
 /// A boxed future that can move between threads.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -106,7 +98,7 @@ pub trait HttpClient: Send + Sync + 'static {
     /// # Errors
     /// As [`exchange`](Self::exchange). Another status is not an error.
     fn upgrade(&self, request: Request) -> BoxFuture<'_, Result<Upgrade, NetError>> {
-        Box::pin(std::future::ready(Err(upgrade::unsupported(&request))))
+        Box::pin(std::future::ready(Err(http::unsupported(&request))))
     }
 }
 

@@ -22,7 +22,7 @@ use base::text::first_chars;
 
 use super::error::place;
 use super::{
-    HttpClient, NetError, NetFault, Request, Response, Sent, address_policy, body, redirect,
+    AddressPolicy, HttpClient, NetError, NetFault, Request, Response, Sent, body, redirect,
     status_text,
 };
 
@@ -156,7 +156,7 @@ async fn request_token(
 }
 
 fn request(client: &OAuth2, endpoint: &TokenEndpoint) -> Result<Request, NetError> {
-    let access = address_policy::for_url(&client.token_url, endpoint.allow_private, true)?;
+    let access = AddressPolicy::for_url(&client.token_url, endpoint.allow_private, true)?;
     let mut form = url::form_urlencoded::Serializer::new(String::new());
     form.append_pair("grant_type", "client_credentials");
     if !client.scopes.is_empty() {

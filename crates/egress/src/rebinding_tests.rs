@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::net::{TcpListener, UdpSocket};
 use url::Url;
 
-use super::test_requests::{get, post};
+use super::testing::{get, post};
 use super::*;
 use crate::auth::TokenEndpoint;
 use crate::credential::{Credential, OAuth2};
-use crate::lookup::Lookup;
 use crate::proxy::{Proxies, ProxySettings};
+use crate::resolver::Lookup;
 use crate::websocket::{self, Dial};
 use testkit::raw_server::{RawServer, send};
 

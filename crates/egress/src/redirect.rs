@@ -66,7 +66,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::super::http::ReqwestClient;
     use super::*;
-    use crate::test_requests::{get, post};
+    use crate::testing::{get, post};
     use testkit::raw_server::{RawServer, Step, send};
 
     fn redirect(status: u16, location: &str) -> Vec<Step> {

@@ -1,4 +1,4 @@
-//! Resolves names under the address policy of the request.
+//! Resolves names, under the address policy of the request.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -7,11 +7,9 @@ use std::sync::Arc;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use url::{Host, Url};
 
-use crate::address::{is_loopback, special_use, with_article};
-
 use super::error::place;
-use super::lookup::Lookup;
-use super::{AddressPolicy, NetError, NetFault, Sent};
+use super::{AddressPolicy, BoxFuture, NetError, NetFault, Sent};
+use crate::address::{is_loopback, special_use, with_article};
 
 /// Resolves names, and refuses a name with a forbidden address. The client connects only to the returned addresses, so
 /// no second lookup can change them.
@@ -94,6 +92,29 @@ fn check_all(addresses: Vec<IpAddr>, access: AddressPolicy) -> Result<Vec<IpAddr
             Some(class) => Err(ResolveError::NotPublic(class)),
             None => Ok(addresses),
         },
+    }
+}
+
+/// Resolves names. [`SystemLookup`] is the real one. The client checks the returned addresses and connects only to
+/// these, so a different answer to a second lookup has no effect.
+pub trait Lookup: Send + Sync + 'static {
+    /// Resolves `name`.
+    ///
+    /// # Errors
+    /// The name has no address.
+    fn lookup(&self, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>>;
+}
+
+/// Uses the resolver of the operating system.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemLookup;
+
+impl Lookup for SystemLookup {
+    fn lookup(&self, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+        Box::pin(async move {
+            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
+            Ok(found.map(|address| address.ip()).collect())
+        })
     }
 }
 

@@ -19,7 +19,7 @@ use launchdarkly_sdk_transport::{HttpTransport, ResponseFuture, TransportError};
 use parking_lot::Mutex;
 
 use super::body::{BodyRest, error_prefix, prefix};
-use super::event_cap::EventCap;
+use super::event_lines::EventCap;
 use super::event_lines::EventLines;
 use super::{ByteStream, HttpClient, NetError, NetFault, Request, Sent, redirect};
 

@@ -21,7 +21,7 @@ use base::text::first_chars;
 use base::visible::visible;
 use collective::FRAME_LIMITS;
 use egress::{
-    AddressPolicy, HttpClient, NetFault, Request, ReqwestClient, Response, address_policy,
+    AddressPolicy, HttpClient, NetFault, Request, ReqwestClient, Response,
     body::{read_error, read_response},
     retry::retry_after,
 };
@@ -79,7 +79,7 @@ impl ModelBackend {
     pub fn new(settings: ModelSettings) -> Result<Self, String> {
         let net = ReqwestClient::new().map_err(|error| error.to_string())?;
         let url = endpoint(&settings.url)?;
-        let access = address_policy::for_url(&url, settings.allow_private, true);
+        let access = AddressPolicy::for_url(&url, settings.allow_private, true);
         let access = access.map_err(|error| error.to_string())?;
         let authorization = settings.key.as_ref().map(|key| {
             let mut value = HeaderValue::try_from(format!("Bearer {}", key.expose_secret()))

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
 
@@ -14,7 +15,7 @@ use base::redact::Secrets;
 use collective::ErrorCode;
 use egress::HttpClient;
 use peer::{
-    BoxFuture, CallOptions, CardEtag, CardLocation, Connection, Delivered, Discovered, EventStream,
+    CallOptions, CardEtag, CardLocation, Connection, Delivered, Discovered, EventStream,
     LocalGateway, Member, NegotiatedProtocol, Peer, PeerConfig, PeerError, PeerErrorKind,
     PeerProvider,
 };
@@ -176,20 +177,19 @@ fn agent(config: &PeerConfig) -> Result<String, PeerError> {
     Ok(name.into_owned())
 }
 
+#[async_trait]
 impl PeerProvider for BridgedGateway {
-    fn discover<'a>(
-        &'a self,
-        config: &'a PeerConfig,
-        _known: Option<&'a CardEtag>,
-    ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
-        Box::pin(async move {
-            let card = self.card(&agent(config)?).await?;
-            Ok(Discovered::Card {
-                card: Box::new(card),
-                validator: None,
-                date: None,
-                max_age: Some(CARD_MAX_AGE),
-            })
+    async fn discover(
+        &self,
+        config: &PeerConfig,
+        _known: Option<&CardEtag>,
+    ) -> Result<Discovered, PeerError> {
+        let card = self.card(&agent(config)?).await?;
+        Ok(Discovered::Card {
+            card: Box::new(card),
+            validator: None,
+            date: None,
+            max_age: Some(CARD_MAX_AGE),
         })
     }
 
@@ -203,17 +203,18 @@ impl PeerProvider for BridgedGateway {
     }
 }
 
+#[async_trait]
 impl LocalGateway for BridgedGateway {
-    fn members(&self) -> BoxFuture<'_, Result<Vec<Member>, PeerError>> {
-        Box::pin(self.all(ListPurpose::List))
+    async fn members(&self) -> Result<Vec<Member>, PeerError> {
+        self.all(ListPurpose::List).await
     }
 
     fn connection(&self) -> Connection {
         self.connector.connection()
     }
 
-    fn close(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.connector.close())
+    async fn close(&self) {
+        self.connector.close().await
     }
 }
 
@@ -281,6 +282,7 @@ fn was_not_sent(error: &PeerError) -> bool {
         && error.kind == PeerErrorKind::Gateway(ErrorCode::ConnectionReset)
 }
 
+#[async_trait]
 impl Peer for AgentPeer {
     fn protocol(&self) -> NegotiatedProtocol {
         let known = self.connector.connection().dialect;
@@ -299,91 +301,75 @@ impl Peer for AgentPeer {
         Arc::clone(&self.secrets)
     }
 
-    fn card(&self) -> BoxFuture<'_, Result<Card, PeerError>> {
+    async fn card(&self) -> Result<Card, PeerError> {
         let card = members::card(&self.call.agent, None, &self.connector.settings);
-        Box::pin(std::future::ready(Ok(card)))
+        Ok(card)
     }
 
-    fn send<'a>(&'a self, outgoing: &'a SendRequest) -> BoxFuture<'a, Result<Reply, PeerError>> {
-        Box::pin(async move {
-            loop {
-                let link = match self.backend().await? {
-                    Backend::GatewayLink(link) => link,
-                    Backend::Triad => return self.triad.send(&self.call, outgoing).await,
-                };
-                match link.send(&self.call, outgoing).await {
-                    Err(error) if was_not_sent(&error) && !link.is_open() => {}
-                    done => return done,
-                }
+    async fn send(&self, outgoing: &SendRequest) -> Result<Reply, PeerError> {
+        loop {
+            let link = match self.backend().await? {
+                Backend::GatewayLink(link) => link,
+                Backend::Triad => return self.triad.send(&self.call, outgoing).await,
+            };
+            match link.send(&self.call, outgoing).await {
+                Err(error) if was_not_sent(&error) && !link.is_open() => {}
+                done => return done,
             }
-        })
+        }
     }
 
-    fn stream<'a>(
-        &'a self,
-        outgoing: &'a SendRequest,
-    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
-        Box::pin(async move {
-            loop {
-                let link = match self.backend().await? {
-                    Backend::GatewayLink(link) => link,
-                    Backend::Triad => return self.triad.stream(&self.call, outgoing).await,
-                };
-                match link.stream(&self.call, outgoing).await {
-                    Err(error) if was_not_sent(&error) && !link.is_open() => {}
-                    done => return done,
-                }
+    async fn stream(&self, outgoing: &SendRequest) -> Result<Box<dyn EventStream>, PeerError> {
+        loop {
+            let link = match self.backend().await? {
+                Backend::GatewayLink(link) => link,
+                Backend::Triad => return self.triad.stream(&self.call, outgoing).await,
+            };
+            match link.stream(&self.call, outgoing).await {
+                Err(error) if was_not_sent(&error) && !link.is_open() => {}
+                done => return done,
             }
-        })
+        }
     }
 
-    fn get_task<'a>(
-        &'a self,
-        task_id: &'a str,
+    async fn get_task(
+        &self,
+        task_id: &str,
         _history_length: Option<u64>,
-    ) -> BoxFuture<'a, Result<Task, PeerError>> {
-        Box::pin(async move {
-            if self.call.agent == TRIAD && self.triad.contains(task_id) {
-                return self.triad.get_task(task_id);
-            }
-            match self.link_if_needed(task_id).await? {
-                Some(link) if self.is_local_triad(&*link) => self.triad.get_task(task_id),
-                Some(link) => link.get_task(&self.call, task_id).await,
-                None => self.stored_task(task_id),
-            }
-        })
+    ) -> Result<Task, PeerError> {
+        if self.call.agent == TRIAD && self.triad.contains(task_id) {
+            return self.triad.get_task(task_id);
+        }
+        match self.link_if_needed(task_id).await? {
+            Some(link) if self.is_local_triad(&*link) => self.triad.get_task(task_id),
+            Some(link) => link.get_task(&self.call, task_id).await,
+            None => self.stored_task(task_id),
+        }
     }
 
-    fn cancel<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<Task, PeerError>> {
-        Box::pin(async move {
-            if self.call.agent == TRIAD && self.triad.contains(task_id) {
-                return self.triad.cancel(task_id).await;
-            }
-            match self.link_if_needed(task_id).await? {
-                Some(link) if self.is_local_triad(&*link) => self.triad.cancel(task_id).await,
-                Some(link) => link.cancel(&self.call, task_id).await,
-                None => self.connector.tasks.cancel(&self.call.agent, task_id),
-            }
-        })
+    async fn cancel(&self, task_id: &str) -> Result<Task, PeerError> {
+        if self.call.agent == TRIAD && self.triad.contains(task_id) {
+            return self.triad.cancel(task_id).await;
+        }
+        match self.link_if_needed(task_id).await? {
+            Some(link) if self.is_local_triad(&*link) => self.triad.cancel(task_id).await,
+            Some(link) => link.cancel(&self.call, task_id).await,
+            None => self.connector.tasks.cancel(&self.call.agent, task_id),
+        }
     }
 
-    fn resubscribe<'a>(
-        &'a self,
-        task_id: &'a str,
-    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
-        Box::pin(async move {
-            if self.call.agent == TRIAD && self.triad.contains(task_id) {
-                return self.triad.resubscribe(task_id);
-            }
-            let known = self.connector.tasks.find(&self.call.agent, task_id);
-            let settled = known.filter(|entry| entry.is_terminal() && !entry.awaits_decision());
-            if let Some(entry) = settled {
-                return Ok(entry.subscribe());
-            }
-            match self.backend().await? {
-                Backend::GatewayLink(link) => link.resubscribe(&self.call, task_id).await,
-                Backend::Triad => self.triad.resubscribe(task_id),
-            }
-        })
+    async fn resubscribe(&self, task_id: &str) -> Result<Box<dyn EventStream>, PeerError> {
+        if self.call.agent == TRIAD && self.triad.contains(task_id) {
+            return self.triad.resubscribe(task_id);
+        }
+        let known = self.connector.tasks.find(&self.call.agent, task_id);
+        let settled = known.filter(|entry| entry.is_terminal() && !entry.awaits_decision());
+        if let Some(entry) = settled {
+            return Ok(entry.subscribe());
+        }
+        match self.backend().await? {
+            Backend::GatewayLink(link) => link.resubscribe(&self.call, task_id).await,
+            Backend::Triad => self.triad.resubscribe(task_id),
+        }
     }
 }

@@ -58,8 +58,9 @@ mod triad;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use ::peer::{BoxFuture, EventStream, Member, PeerError};
+use ::peer::{EventStream, Member, PeerError};
 use a2a::{Reply, SendRequest, Task};
+use async_trait::async_trait;
 
 pub use directory::BridgedGateway;
 pub use settings::{DialectChoice, Settings, TriadSettings};
@@ -106,6 +107,7 @@ pub(crate) enum ListPurpose {
 pub const TRIAD: &str = "triad";
 
 /// A connection to a gateway after the handshake, in one dialect. All calls of an instance share it.
+#[async_trait]
 pub(crate) trait GatewayLink: Send + Sync {
     /// Returns the dialect as results name it: `a2a-v1`, `openclaw/4` or `heretek-js`.
     fn dialect(&self) -> &'static str;
@@ -114,42 +116,30 @@ pub(crate) trait GatewayLink: Send + Sync {
     fn is_open(&self) -> bool;
 
     /// Lists the agents behind the gateway, without the triad.
-    fn members(&self, wait: ListPurpose) -> BoxFuture<'_, Result<Vec<Member>, PeerError>>;
+    async fn members(&self, wait: ListPurpose) -> Result<Vec<Member>, PeerError>;
 
     /// Sends one message and waits for the reply.
-    fn send<'a>(
-        &'a self,
-        call: &'a CallContext,
-        outgoing: &'a SendRequest,
-    ) -> BoxFuture<'a, Result<Reply, PeerError>>;
+    async fn send(&self, call: &CallContext, outgoing: &SendRequest) -> Result<Reply, PeerError>;
 
     /// Sends one message and returns the events that follow.
-    fn stream<'a>(
-        &'a self,
-        call: &'a CallContext,
-        outgoing: &'a SendRequest,
-    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>>;
+    async fn stream(
+        &self,
+        call: &CallContext,
+        outgoing: &SendRequest,
+    ) -> Result<Box<dyn EventStream>, PeerError>;
 
     /// Returns the task in its current state.
-    fn get_task<'a>(
-        &'a self,
-        call: &'a CallContext,
-        task_id: &'a str,
-    ) -> BoxFuture<'a, Result<Task, PeerError>>;
+    async fn get_task(&self, call: &CallContext, task_id: &str) -> Result<Task, PeerError>;
 
     /// Cancels the task.
-    fn cancel<'a>(
-        &'a self,
-        call: &'a CallContext,
-        task_id: &'a str,
-    ) -> BoxFuture<'a, Result<Task, PeerError>>;
+    async fn cancel(&self, call: &CallContext, task_id: &str) -> Result<Task, PeerError>;
 
     /// Subscribes to a task again.
-    fn resubscribe<'a>(
-        &'a self,
-        call: &'a CallContext,
-        task_id: &'a str,
-    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>>;
+    async fn resubscribe(
+        &self,
+        call: &CallContext,
+        task_id: &str,
+    ) -> Result<Box<dyn EventStream>, PeerError>;
 
     /// Returns why the connection closed.
     fn last_error(&self) -> Option<String> {
@@ -167,5 +157,5 @@ pub(crate) trait GatewayLink: Send + Sync {
     }
 
     /// Disconnects and closes, within a second.
-    fn close(&self) -> BoxFuture<'_, ()>;
+    async fn close(&self);
 }

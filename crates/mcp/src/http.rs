@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2a_server::http::access_control::{AccessControl, RequestContext, control};
-use a2a_server::http::error::plain;
+use a2a_server::http::error::PlainError;
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Request, State};
@@ -108,7 +108,7 @@ async fn require_client(request: Request, next: Next) -> Response {
             let response = next.run(request).await;
             response.map(|body| Body::from_stream(body.into_data_stream().take_until(revoked)))
         }
-        Some(Err(error)) => plain(error),
+        Some(Err(error)) => PlainError::from(error.clone()).into_response(),
         None => problem(
             StatusCode::INTERNAL_SERVER_ERROR,
             "the request did not pass the access control",

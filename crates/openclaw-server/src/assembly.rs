@@ -1,28 +1,31 @@
 //! Builds the A2A server from its configuration: executor, task store, push notifications, routes and access control.
 
-mod error;
 mod executor;
 mod frontend;
-mod task_store;
 
+use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a_server::http::app::{self, Operator};
-use a2a_server::http::{self as wire, App, CardFacts, Router};
+use a2a_server::http::app::Operator;
+use a2a_server::http::{self as wire, App, CardFacts, Router, app};
 use a2a_server::service::{Closed, Service, ServiceComponents};
 use a2a_server::settings::Settings;
-use base::environment::SystemEnvironment;
+use a2a_server::store::memory::MemoryStore;
+use a2a_server::store::sqlite::SqliteStore;
+use a2a_server::store::{TaskStore, redis, sqlite};
+use base::config::ConfigError;
+use base::environment::{Clock as _, SystemEnvironment};
+use egress::{NetError, ReqwestClient};
+pub use frontend::Frontend;
 use tokio_util::sync::CancellationToken;
 
-use super::config::ServeConfig;
 use super::push_sender::{HttpPushSender, WebhookPolicy};
 use super::sessions::SessionKeys;
-use egress::ReqwestClient;
-
-pub use error::StartError;
-pub use frontend::Frontend;
+use crate::clients::ClientFileError;
+use crate::config::{ServeConfig, TaskStoreKind};
 
 /// A server with a bound listener. It accepts connections once [`run`](Self::run) is called.
 pub struct Server {
@@ -43,7 +46,7 @@ impl Server {
         let Frontend {
             config, clients, ..
         } = &frontend;
-        let (store, store_text) = task_store::store(config, frontend.page()).await?;
+        let (store, store_text) = store(config, frontend.page()).await?;
         let sender = HttpPushSender::new(
             Arc::new(ReqwestClient::new()?),
             WebhookPolicy {
@@ -174,4 +177,71 @@ fn app(frontend: &Frontend, service: &Service, description: &str) -> Router {
         description: description.to_owned(),
     };
     app::router(wire, operator, frontend.access())
+}
+
+/// An error that prevents the server from starting.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The configuration, or a file in it, cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The client file cannot be used.
+    #[error(transparent)]
+    Clients(#[from] ClientFileError),
+    /// The server cannot listen on the address.
+    #[error("cannot listen on {address}: {error}")]
+    Listen {
+        /// The configured listen address.
+        address: SocketAddr,
+        /// The cause.
+        error: io::Error,
+    },
+    /// The client for outgoing connections cannot be created.
+    #[error(transparent)]
+    Net(#[from] NetError),
+    /// The executor cannot be created.
+    #[error("{0}")]
+    Executor(String),
+    /// The task store cannot be opened.
+    #[error("cannot open the task store: {0}")]
+    Store(String),
+}
+
+/// Opens the task store of a server whose operator's page is at `page`. Returns the store and a description of its
+/// location.
+///
+/// # Errors
+/// The store cannot be opened.
+async fn store(
+    config: &ServeConfig,
+    page: String,
+) -> Result<(Arc<dyn TaskStore>, String), StartError> {
+    Ok(match config.store(|name| std::env::var(name).ok())? {
+        TaskStoreKind::Memory => (Arc::new(MemoryStore::new()), "in memory".to_owned()),
+        TaskStoreKind::Directory(path) => {
+            let shown = format!("in {}", path.display());
+            let store = sqlite(config, path).await?;
+            store
+                .announce(page)
+                .await
+                .map_err(|error| StartError::Store(error.to_string()))?;
+            (Arc::new(store), shown)
+        }
+        TaskStoreKind::Redis(address) => {
+            let options = redis::Options::new(address);
+            let store = redis::RedisStore::connect(&options, &SystemEnvironment).await;
+            let store = store.map_err(|error| StartError::Store(error.to_string()))?;
+            let shown = format!("in Redis at {}", store.display_address());
+            (Arc::new(store), shown)
+        }
+    })
+}
+
+async fn sqlite(config: &ServeConfig, directory: PathBuf) -> Result<SqliteStore, StartError> {
+    let mut options = sqlite::Options::new(directory);
+    options.fsync = config.fsync;
+    let now = SystemEnvironment.system_time();
+    let opened = tokio::task::spawn_blocking(move || SqliteStore::open(&options, now.into())).await;
+    let opened = opened.map_err(|error| StartError::Store(error.to_string()))?;
+    opened.map_err(|error| StartError::Store(error.to_string()))
 }

@@ -10,7 +10,6 @@ use url::Url;
 
 use base::config::contains_url;
 use egress::address::{special_host, with_article};
-use egress::address_policy;
 use egress::body::read_error;
 use egress::{AddressPolicy, HttpClient, NetError, NetFault, Request};
 
@@ -35,7 +34,7 @@ impl WebhookPolicy {
         if !listed && !self.anywhere {
             self.unlisted(url)?;
         }
-        address_policy::for_url(url, self.anywhere, listed).map_err(|error| error.to_string())
+        AddressPolicy::for_url(url, self.anywhere, listed).map_err(|error| error.to_string())
     }
 
     fn unlisted(&self, url: &Url) -> Result<(), String> {

@@ -31,6 +31,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use a2a::{Card, Event, Reply, SendRequest, Task};
+use async_trait::async_trait;
 use base::redact::Secrets;
 
 pub use base::text::excerpt;
@@ -44,6 +45,7 @@ pub use options::{CallOptions, HostSession};
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A peer for one call: the chosen interface, with the parameters of the call.
+#[async_trait]
 pub trait Peer: Send + Sync {
     /// Returns the protocol. A call may still change it if the card leaves it open, so it is final only after a call.
     fn protocol(&self) -> NegotiatedProtocol;
@@ -54,47 +56,39 @@ pub trait Peer: Send + Sync {
     }
 
     /// Returns the card that the peer shows to this caller (the extended card, A2A 0.3 §7.10, 1.0 §3.1.11).
-    fn card(&self) -> BoxFuture<'_, Result<Card, PeerError>>;
+    async fn card(&self) -> Result<Card, PeerError>;
 
     /// Sends one message and waits for the response.
-    fn send<'a>(&'a self, outgoing: &'a SendRequest) -> BoxFuture<'a, Result<Reply, PeerError>>;
+    async fn send(&self, outgoing: &SendRequest) -> Result<Reply, PeerError>;
 
     /// Sends one message and subscribes to the events that follow.
-    fn stream<'a>(
-        &'a self,
-        outgoing: &'a SendRequest,
-    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>>;
+    async fn stream(&self, outgoing: &SendRequest) -> Result<Box<dyn EventStream>, PeerError>;
 
     /// Returns the task in its current state, with at most `history_length` of the newest messages.
-    fn get_task<'a>(
-        &'a self,
-        task_id: &'a str,
-        history_length: Option<u64>,
-    ) -> BoxFuture<'a, Result<Task, PeerError>>;
+    async fn get_task(&self, task_id: &str, history_length: Option<u64>)
+    -> Result<Task, PeerError>;
 
     /// Returns the newest tasks that the client may see, at most a page of them (A2A 1.0 §3.1.4).
-    fn list_tasks(&self) -> BoxFuture<'_, Result<Vec<Task>, PeerError>> {
+    async fn list_tasks(&self) -> Result<Vec<Task>, PeerError> {
         let message = "this protocol cannot list tasks";
         let error = PeerError::new(PeerErrorKind::UnsupportedVersion, message).undelivered();
-        Box::pin(std::future::ready(Err(error)))
+        Err(error)
     }
 
     /// Requests cancellation. The returned task shows whether it succeeded.
-    fn cancel<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<Task, PeerError>>;
+    async fn cancel(&self, task_id: &str) -> Result<Task, PeerError>;
 
     /// Subscribes to a running task.
-    fn resubscribe<'a>(
-        &'a self,
-        task_id: &'a str,
-    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>>;
+    async fn resubscribe(&self, task_id: &str) -> Result<Box<dyn EventStream>, PeerError>;
 }
 
 /// A stream of a peer's events. Dropping it closes the connection; the peer's task continues.
+#[async_trait]
 pub trait EventStream: Send {
     /// Returns the next event and the size of its JSON in bytes. Returns `None` if the body ended after an event. An
     /// error means that the connection broke, or that the peer reported an error in the stream. No event follows either
     /// end. Only the task's state, not the end of the stream, says whether the task has ended.
-    fn next(&mut self) -> BoxFuture<'_, NextEvent>;
+    async fn next(&mut self) -> NextEvent;
 
     /// Returns whether the peer sent one plain response, the only event, in place of a stream.
     fn is_plain_response(&self) -> bool {
@@ -106,14 +100,15 @@ pub trait EventStream: Send {
 pub type NextEvent = Option<Result<(Event, usize), PeerError>>;
 
 /// Finds peers of one protocol: reads their cards and opens them.
+#[async_trait]
 pub trait PeerProvider: Send + Sync {
     /// Reads the peer's card from the location in `reach`. With `validator`, the peer can answer that the card is
     /// unchanged.
-    fn discover<'a>(
-        &'a self,
-        reach: &'a PeerConfig,
-        validator: Option<&'a CardEtag>,
-    ) -> BoxFuture<'a, Result<Discovered, PeerError>>;
+    async fn discover(
+        &self,
+        reach: &PeerConfig,
+        validator: Option<&CardEtag>,
+    ) -> Result<Discovered, PeerError>;
 
     /// Opens a peer for one call, on an interface that `reach` and `card` both allow.
     ///

@@ -3,22 +3,24 @@
 use std::time::Duration;
 
 use a2a::Card;
+use async_trait::async_trait;
 
-use super::{BoxFuture, PeerError};
+use super::PeerError;
 
 /// The local gateway, through which the caller reaches other agents.
+#[async_trait]
 pub trait LocalGateway: Send + Sync {
     /// Returns the agents, the triad last. Connects if necessary.
     ///
     /// # Errors
     /// The gateway did not list its agents.
-    fn members(&self) -> BoxFuture<'_, Result<Vec<Member>, PeerError>>;
+    async fn members(&self) -> Result<Vec<Member>, PeerError>;
 
     /// Returns the state of the connection.
     fn connection(&self) -> Connection;
 
     /// Disconnects from the gateway, within a second.
-    fn close(&self) -> BoxFuture<'_, ()>;
+    async fn close(&self);
 }
 
 /// An agent behind the gateway, or its triad.

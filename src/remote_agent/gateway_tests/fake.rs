@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -16,9 +17,9 @@ use base::log::Recorder;
 use base::validation;
 use collective::ErrorCode;
 use peer::{
-    BoxFuture, CallOptions, CardEtag, CardLocation, Connection, ConnectionState, Discovered,
-    EventStream, HostSession, LocalGateway, Member, MemberStatus, NegotiatedProtocol, Peer,
-    PeerConfig, PeerError, PeerErrorKind, PeerProvider,
+    CallOptions, CardEtag, CardLocation, Connection, ConnectionState, Discovered, EventStream,
+    HostSession, LocalGateway, Member, MemberStatus, NegotiatedProtocol, Peer, PeerConfig,
+    PeerError, PeerErrorKind, PeerProvider,
 };
 
 /// The behaviour of the gateway, and the calls that it received.
@@ -188,12 +189,13 @@ impl Fixture {
 /// The fake gateway as a provider of peers and as the local gateway.
 struct FakeDirectory(Arc<FakeGateway>);
 
+#[async_trait]
 impl PeerProvider for FakeDirectory {
-    fn discover<'a>(
-        &'a self,
-        peer_config: &'a PeerConfig,
-        _: Option<&'a CardEtag>,
-    ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
+    async fn discover(
+        &self,
+        peer_config: &PeerConfig,
+        _: Option<&CardEtag>,
+    ) -> Result<Discovered, PeerError> {
         let name = name(peer_config);
         self.0.received.lock().unwrap().cards.push(name.clone());
         let found = self.0.has(&name).map(|()| Discovered::Card {
@@ -202,7 +204,7 @@ impl PeerProvider for FakeDirectory {
             max_age: None,
             date: None,
         });
-        Box::pin(std::future::ready(found))
+        found
     }
 
     fn open(
@@ -227,12 +229,13 @@ fn name(peer_config: &PeerConfig) -> String {
     }
 }
 
+#[async_trait]
 impl LocalGateway for FakeDirectory {
-    fn members(&self) -> BoxFuture<'_, Result<Vec<Member>, PeerError>> {
+    async fn members(&self) -> Result<Vec<Member>, PeerError> {
         self.0.received.lock().unwrap().members += 1;
         match self.0.members.clone() {
-            Some(members) => Box::pin(std::future::ready(members)),
-            None => Box::pin(std::future::pending()),
+            Some(members) => members,
+            None => std::future::pending().await,
         }
     }
 
@@ -254,12 +257,11 @@ impl LocalGateway for FakeDirectory {
         }
     }
 
-    fn close(&self) -> BoxFuture<'_, ()> {
+    async fn close(&self) {
         self.0.received.lock().unwrap().closed += 1;
         if self.0.hangs_on_close {
-            return Box::pin(std::future::pending());
+            std::future::pending::<()>().await;
         }
-        Box::pin(std::future::ready(()))
     }
 }
 
@@ -273,6 +275,7 @@ impl FakeConnection {
     }
 }
 
+#[async_trait]
 impl Peer for FakeConnection {
     fn protocol(&self) -> NegotiatedProtocol {
         NegotiatedProtocol {
@@ -281,50 +284,38 @@ impl Peer for FakeConnection {
         }
     }
 
-    fn card(&self) -> BoxFuture<'_, Result<Card, PeerError>> {
+    async fn card(&self) -> Result<Card, PeerError> {
         unreachable!("no agent of a gateway has another card")
     }
 
-    fn send<'a>(&'a self, outgoing: &'a SendRequest) -> BoxFuture<'a, Result<Reply, PeerError>> {
-        Box::pin(async {
-            self.0.received.lock().unwrap().sent.push(outgoing.clone());
-            if let Some(unblock) = &self.0.unblock {
-                unblock.notified().await;
-            }
-            match &self.0.peer_error {
-                Some(error) => Err(error.clone()),
-                None => Ok(Reply::Task(Self::task("run-1"))),
-            }
-        })
+    async fn send(&self, outgoing: &SendRequest) -> Result<Reply, PeerError> {
+        self.0.received.lock().unwrap().sent.push(outgoing.clone());
+        if let Some(unblock) = &self.0.unblock {
+            unblock.notified().await;
+        }
+        match &self.0.peer_error {
+            Some(error) => Err(error.clone()),
+            None => Ok(Reply::Task(Self::task("run-1"))),
+        }
     }
 
-    fn stream<'a>(
-        &'a self,
-        _: &'a SendRequest,
-    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
+    async fn stream(&self, _: &SendRequest) -> Result<Box<dyn EventStream>, PeerError> {
         unreachable!("no test subscribes")
     }
 
-    fn get_task<'a>(
-        &'a self,
-        task_id: &'a str,
-        _: Option<u64>,
-    ) -> BoxFuture<'a, Result<Task, PeerError>> {
+    async fn get_task(&self, task_id: &str, _: Option<u64>) -> Result<Task, PeerError> {
         let answer = match &self.0.peer_error {
             Some(error) => Err(error.clone()),
             None => Ok(Self::task(task_id)),
         };
-        Box::pin(std::future::ready(answer))
+        answer
     }
 
-    fn cancel<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<Task, PeerError>> {
-        self.get_task(task_id, None)
+    async fn cancel(&self, task_id: &str) -> Result<Task, PeerError> {
+        self.get_task(task_id, None).await
     }
 
-    fn resubscribe<'a>(
-        &'a self,
-        _: &'a str,
-    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
+    async fn resubscribe(&self, _: &str) -> Result<Box<dyn EventStream>, PeerError> {
         unreachable!("no test subscribes")
     }
 }

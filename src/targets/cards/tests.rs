@@ -2,6 +2,7 @@
 use std::future::pending;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use async_trait::async_trait;
 use futures_util::future::join_all;
 use serde_json::json;
 
@@ -10,7 +11,7 @@ use crate::config::Config;
 use crate::targets::Catalog;
 use a2a::{CardView, Reply, Security, SendRequest, Task};
 use base::environment::SystemEnvironment;
-use peer::{BoxFuture, EventStream, NegotiatedProtocol, Peer, PeerConfig};
+use peer::{EventStream, NegotiatedProtocol, Peer, PeerConfig};
 
 fn card(has_extended_card: bool) -> Card {
     Card {
@@ -27,21 +28,22 @@ fn card(has_extended_card: bool) -> Card {
 #[derive(Default)]
 struct Once(AtomicUsize);
 
+#[async_trait]
 impl PeerProvider for Once {
-    fn discover<'a>(
-        &'a self,
-        _: &'a PeerConfig,
-        _: Option<&'a CardEtag>,
-    ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
+    async fn discover(
+        &self,
+        _: &PeerConfig,
+        _: Option<&CardEtag>,
+    ) -> Result<Discovered, PeerError> {
         if self.0.fetch_add(1, Ordering::Relaxed) > 0 {
-            return Box::pin(pending());
+            return pending().await;
         }
-        Box::pin(std::future::ready(Ok(Discovered::Card {
+        Ok(Discovered::Card {
             card: Box::new(card(false)),
             validator: None,
             max_age: Some(Duration::ZERO),
             date: None,
-        })))
+        })
     }
 
     fn open(
@@ -79,12 +81,13 @@ struct Unchanging {
     extended_requests: Arc<AtomicUsize>,
 }
 
+#[async_trait]
 impl PeerProvider for Unchanging {
-    fn discover<'a>(
-        &'a self,
-        _: &'a PeerConfig,
-        validator: Option<&'a CardEtag>,
-    ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
+    async fn discover(
+        &self,
+        _: &PeerConfig,
+        validator: Option<&CardEtag>,
+    ) -> Result<Discovered, PeerError> {
         let max_age = Some(Duration::ZERO);
         let discovered = match self.discoveries.fetch_add(1, Ordering::Relaxed) {
             0 => Discovered::Card {
@@ -104,7 +107,7 @@ impl PeerProvider for Unchanging {
                 }
             }
         };
-        Box::pin(std::future::ready(Ok(discovered)))
+        Ok(discovered)
     }
 
     fn open(
@@ -120,8 +123,9 @@ impl PeerProvider for Unchanging {
 /// A peer that only has an extended card.
 struct ExtendedCard(Arc<AtomicUsize>);
 
+#[async_trait]
 impl Peer for ExtendedCard {
-    fn card(&self) -> BoxFuture<'_, Result<Card, PeerError>> {
+    async fn card(&self) -> Result<Card, PeerError> {
         self.0.fetch_add(1, Ordering::Relaxed);
         let view = CardView {
             name: Some("extended".to_owned()),
@@ -131,40 +135,30 @@ impl Peer for ExtendedCard {
             view: Ok(view),
             ..card(true)
         };
-        Box::pin(std::future::ready(Ok(card)))
+        Ok(card)
     }
 
     fn protocol(&self) -> NegotiatedProtocol {
         unreachable!()
     }
 
-    fn send<'a>(&'a self, _: &'a SendRequest) -> BoxFuture<'a, Result<Reply, PeerError>> {
+    async fn send(&self, _: &SendRequest) -> Result<Reply, PeerError> {
         unreachable!()
     }
 
-    fn stream<'a>(
-        &'a self,
-        _: &'a SendRequest,
-    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
+    async fn stream(&self, _: &SendRequest) -> Result<Box<dyn EventStream>, PeerError> {
         unreachable!()
     }
 
-    fn get_task<'a>(
-        &'a self,
-        _: &'a str,
-        _: Option<u64>,
-    ) -> BoxFuture<'a, Result<Task, PeerError>> {
+    async fn get_task(&self, _: &str, _: Option<u64>) -> Result<Task, PeerError> {
         unreachable!()
     }
 
-    fn cancel<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Task, PeerError>> {
+    async fn cancel(&self, _: &str) -> Result<Task, PeerError> {
         unreachable!()
     }
 
-    fn resubscribe<'a>(
-        &'a self,
-        _: &'a str,
-    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
+    async fn resubscribe(&self, _: &str) -> Result<Box<dyn EventStream>, PeerError> {
         unreachable!()
     }
 }

@@ -3,6 +3,7 @@ use egress::NetFault;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 
+use async_trait::async_trait;
 use serde_json::json;
 
 use super::*;
@@ -14,45 +15,36 @@ struct Scripted {
     requests: Arc<AtomicUsize>,
 }
 
+#[async_trait]
 impl Peer for Scripted {
     fn protocol(&self) -> NegotiatedProtocol {
         self.protocol
     }
 
-    fn card(&self) -> BoxFuture<'_, Result<Card, PeerError>> {
+    async fn card(&self) -> Result<Card, PeerError> {
         unreachable!()
     }
 
-    fn send<'a>(&'a self, _: &'a SendRequest) -> BoxFuture<'a, Result<Reply, PeerError>> {
+    async fn send(&self, _: &SendRequest) -> Result<Reply, PeerError> {
         unreachable!()
     }
 
-    fn stream<'a>(
-        &'a self,
-        _: &'a SendRequest,
-    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
+    async fn stream(&self, _: &SendRequest) -> Result<Box<dyn EventStream>, PeerError> {
         unreachable!()
     }
 
-    fn get_task<'a>(
-        &'a self,
-        _: &'a str,
-        _: Option<u64>,
-    ) -> BoxFuture<'a, Result<Task, PeerError>> {
+    async fn get_task(&self, _: &str, _: Option<u64>) -> Result<Task, PeerError> {
         self.requests.fetch_add(1, Ordering::Relaxed);
         let answer = self.answers.lock().unwrap().pop();
         let task = Task::read(json!({"id": "t", "status": {"state": "working"}})).unwrap();
-        Box::pin(std::future::ready(answer.map_or(Ok(task), Err)))
+        answer.map_or(Ok(task), Err)
     }
 
-    fn cancel<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Task, PeerError>> {
+    async fn cancel(&self, _: &str) -> Result<Task, PeerError> {
         unreachable!()
     }
 
-    fn resubscribe<'a>(
-        &'a self,
-        _: &'a str,
-    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
+    async fn resubscribe(&self, _: &str) -> Result<Box<dyn EventStream>, PeerError> {
         unreachable!()
     }
 }

@@ -14,8 +14,10 @@ use a2a::v1_0::Task;
 use a2a::{A2aError, ErrorReason};
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{DefaultBodyLimit, FromRequest as _, Multipart, Path, Request, State};
-use axum::response::{IntoResponse as _, Response};
+use axum::extract::{
+    DefaultBodyLimit, FromRequest, FromRequestParts, Multipart, Path, Request, State,
+};
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use http::StatusCode;
 use http::request::Parts;
@@ -27,8 +29,9 @@ use self::drafts::{Draft, Drafts, Input, Upload};
 use self::steps::{ArtifactFile, PageQuery, StepBudget};
 use super::error::{self, Failure};
 use super::{App, Router, request};
-use crate::call_context::{CallContext, Version};
+use crate::service::CallContext;
 use crate::store::{Filter, Summary};
+use a2a::Version;
 
 /// The maximum number of steps of a task, and of A2A tasks in a list of tasks. The server omits older ones.
 const MAX_LISTED: usize = 1000;
@@ -39,8 +42,8 @@ struct AgentProtocol {
     drafts: Drafts,
 }
 
-type Answer = Result<Value, Failure>;
-type Segments = HashMap<String, String>;
+type AppState = State<Arc<AgentProtocol>>;
+type Answer = Result<Json<Value>, Rejection>;
 
 /// Returns the routes, at the root for the default agent and below `/agents/NAME` for each agent.
 pub(super) fn router(app: Arc<App>) -> Router {
@@ -49,15 +52,27 @@ pub(super) fn router(app: Arc<App>) -> Router {
         let tasks = format!("{prefix}/ap/v1/agent/tasks");
         let task = format!("{tasks}/{{task}}");
         router = router
-            .route(&tasks, get(list_tasks).post(create_task))
-            .route(&task, get(get_task))
-            .route(&format!("{task}/steps"), get(list_steps).post(execute_step))
-            .route(&format!("{task}/steps/{{step}}"), get(get_step))
+            .route(
+                &tasks,
+                get(AgentProtocol::list_tasks).post(AgentProtocol::create_task),
+            )
+            .route(&task, get(AgentProtocol::get_task))
+            .route(
+                &format!("{task}/steps"),
+                get(AgentProtocol::list_steps).post(AgentProtocol::execute_step),
+            )
+            .route(
+                &format!("{task}/steps/{{step}}"),
+                get(AgentProtocol::get_step),
+            )
             .route(
                 &format!("{task}/artifacts"),
-                get(list_artifacts).post(upload_artifact),
+                get(AgentProtocol::list_artifacts).post(AgentProtocol::upload_artifact),
             )
-            .route(&format!("{task}/artifacts/{{artifact}}"), get(download));
+            .route(
+                &format!("{task}/artifacts/{{artifact}}"),
+                get(AgentProtocol::download),
+            );
     }
     router.with_state(Arc::new(AgentProtocol {
         app,
@@ -65,109 +80,31 @@ pub(super) fn router(app: Arc<App>) -> Router {
     }))
 }
 
-/// The body of a request that creates a task or a step.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct InputBody {
-    input: Option<String>,
-    additional_input: Value,
-}
+/// A rejected request.
+#[derive(Debug)]
+struct Rejection(Failure);
 
-async fn create_task(
-    State(state): State<Arc<AgentProtocol>>,
-    Path(segments): Path<Segments>,
-    request: Request,
-) -> Response {
-    respond(state.create_task(segments, request).await)
-}
-
-async fn list_tasks(
-    State(state): State<Arc<AgentProtocol>>,
-    Path(segments): Path<Segments>,
-    request: Request,
-) -> Response {
-    respond(state.list_tasks(segments, request).await)
-}
-
-async fn get_task(
-    State(state): State<Arc<AgentProtocol>>,
-    Path(segments): Path<Segments>,
-    request: Request,
-) -> Response {
-    respond(state.get_task(segments, request).await)
-}
-
-async fn execute_step(
-    State(state): State<Arc<AgentProtocol>>,
-    Path(segments): Path<Segments>,
-    request: Request,
-) -> Response {
-    respond(state.execute_step(segments, request).await)
-}
-
-async fn list_steps(
-    State(state): State<Arc<AgentProtocol>>,
-    Path(segments): Path<Segments>,
-    request: Request,
-) -> Response {
-    respond(state.list_steps(segments, request).await)
-}
-
-async fn get_step(
-    State(state): State<Arc<AgentProtocol>>,
-    Path(segments): Path<Segments>,
-    request: Request,
-) -> Response {
-    respond(state.get_step(segments, request).await)
-}
-
-async fn list_artifacts(
-    State(state): State<Arc<AgentProtocol>>,
-    Path(segments): Path<Segments>,
-    request: Request,
-) -> Response {
-    respond(state.list_artifacts(segments, request).await)
-}
-
-async fn upload_artifact(
-    State(state): State<Arc<AgentProtocol>>,
-    Path(segments): Path<Segments>,
-    request: Request,
-) -> Response {
-    respond(state.upload_artifact(segments, request).await)
-}
-
-async fn download(
-    State(state): State<Arc<AgentProtocol>>,
-    Path(segments): Path<Segments>,
-    request: Request,
-) -> Response {
-    match state.download(segments, request).await {
-        Ok(found) => found,
-        Err(failure) => error_response(failure),
+impl<E: Into<Failure>> From<E> for Rejection {
+    fn from(error: E) -> Self {
+        Self(error.into())
     }
 }
 
-fn respond(answer: Answer) -> Response {
-    match answer {
-        Ok(value) => Json(value).into_response(),
-        Err(failure) => error_response(failure),
+/// The protocol uses 422 for invalid input.
+impl IntoResponse for Rejection {
+    fn into_response(self) -> Response {
+        let Failure { error, status } = self.0;
+        let invalid = matches!(
+            error.reason,
+            ErrorReason::InvalidParams | ErrorReason::ParseError
+        );
+        let status = match (status, invalid) {
+            (Some(status), _) => status,
+            (None, true) => StatusCode::UNPROCESSABLE_ENTITY,
+            (None, false) => error.reason.status().0,
+        };
+        error::rest(Version::V1_0, &Failure::with(error, status))
     }
-}
-
-/// Returns the response to a rejected request. The protocol uses 422 for invalid input.
-fn error_response(failure: Failure) -> Response {
-    let Failure { error, status } = failure;
-    let invalid = matches!(
-        error.reason,
-        ErrorReason::InvalidParams | ErrorReason::ParseError
-    );
-    let status = match (status, invalid) {
-        (Some(status), _) => status,
-        (None, true) => StatusCode::UNPROCESSABLE_ENTITY,
-        (None, false) => error.reason.status().0,
-    };
-    error::rest(Version::V1_0, &Failure::with(error, status))
 }
 
 fn invalid_input(place: &'static str, reason: impl Into<String>) -> Failure {
@@ -181,56 +118,72 @@ fn not_found(what: &str) -> Failure {
     A2aError::new(ErrorReason::TaskNotFound, text).into()
 }
 
-/// A request with its client and the task in its path.
+/// The parameters in a path.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Segments {
+    agent: Option<String>,
+    task: String,
+    step: String,
+    artifact: String,
+}
+
+/// The client of a request, and the task in its path.
 struct Call {
     caller: CallContext,
-    task: String,
-    segments: Segments,
-    parts: Parts,
+    path: Segments,
+}
+
+impl FromRequestParts<Arc<AgentProtocol>> for Call {
+    type Rejection = Response;
+
+    async fn from_request_parts(
+        parts: &mut Parts,
+        state: &Arc<AgentProtocol>,
+    ) -> Result<Self, Response> {
+        let path = Path::<Segments>::from_request_parts(parts, state).await;
+        let Path(mut path) = path.map_err(IntoResponse::into_response)?;
+        let client = async {
+            let principal = request::principal(parts)?;
+            let agent = request::agent(&state.app, path.agent.take(), None).await?;
+            Ok::<_, Rejection>((principal, agent))
+        };
+        let (principal, agent) = client.await.map_err(IntoResponse::into_response)?;
+        let caller = principal.call_context(Version::V1_0, agent);
+        Ok(Self { caller, path })
+    }
+}
+
+/// The body of a request that creates a task or a step. It may be empty.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct InputBody {
+    input: Option<String>,
+    additional_input: Value,
+}
+
+impl FromRequest<Arc<AgentProtocol>> for InputBody {
+    type Rejection = Rejection;
+
+    async fn from_request(request: Request, state: &Arc<AgentProtocol>) -> Result<Self, Rejection> {
+        let (parts, body) = request.into_parts();
+        let bytes = request::read_optional_body(&state.app, &parts, body).await?;
+        if bytes.is_empty() {
+            return Ok(Self::default());
+        }
+        serde_json::from_slice(&bytes)
+            .map_err(|error| invalid_input("body", format!("cannot read the body: {error}")).into())
+    }
 }
 
 impl AgentProtocol {
-    async fn call(
-        &self,
-        mut segments: Segments,
-        request: Request,
-    ) -> Result<(Call, Body), Failure> {
-        let (parts, body) = request.into_parts();
-        let principal = request::principal(&parts)?;
-        let agent = request::agent(&self.app, segments.remove("agent"), None).await?;
-        let call = Call {
-            caller: CallContext {
-                client: principal.name.to_string(),
-                authenticated: principal.authenticated,
-                version: Version::V1_0,
-                agent,
-            },
-            task: segments.remove("task").unwrap_or_default(),
-            segments,
-            parts,
-        };
-        Ok((call, body))
-    }
-
-    /// Reads the input in the body, which may be empty.
-    async fn input(&self, call: &Call, body: Body) -> Result<InputBody, Failure> {
-        let bytes = request::read_optional_body(&self.app, &call.parts, body).await?;
-        if bytes.is_empty() {
-            return Ok(InputBody::default());
-        }
-        serde_json::from_slice(&bytes)
-            .map_err(|error| invalid_input("body", format!("cannot read the body: {error}")))
-    }
-
-    async fn create_task(&self, segments: Segments, request: Request) -> Answer {
-        let (call, body) = self.call(segments, request).await?;
-        let body = self.input(&call, body).await?;
+    async fn create_task(State(state): AppState, call: Call, body: InputBody) -> Answer {
         let agent = match (&call.caller.agent, body.additional_input["agent"].as_str()) {
             (None, Some(named)) => {
-                let known = self.app.service.agents().await?;
+                let known = state.app.service.agents().await?;
                 if !known.iter().any(|agent| agent.name == named) {
                     let reason = "`additional_input.agent` names no agent of this server";
-                    return Err(invalid_input("additional_input.agent", reason));
+                    return Err(invalid_input("additional_input.agent", reason).into());
                 }
                 Some(named.to_owned())
             }
@@ -239,19 +192,17 @@ impl AgentProtocol {
         let task = uuid::Uuid::new_v4().to_string();
         let input = Input::new(body.input, &body.additional_input, agent);
         let shown = task_json(&task, input.text.as_deref(), &body.additional_input, &[]);
-        let now = self.app.service.now();
+        let now = state.app.service.now();
         let draft = Draft::new(&call.caller.client, Some(input), now);
-        self.drafts.insert(&task, draft, now)?;
-        Ok(shown)
+        state.drafts.insert(&task, draft, now)?;
+        Ok(Json(shown))
     }
 
-    async fn list_tasks(&self, segments: Segments, request: Request) -> Answer {
-        let (call, _) = self.call(segments, request).await?;
-        let query = PageQuery::parse(&call.parts)?;
-        let now = self.app.service.now();
-        let mut tasks = self.drafts.unstarted(&call.caller.client, now);
+    async fn list_tasks(State(state): AppState, call: Call, query: PageQuery) -> Answer {
+        let now = state.app.service.now();
+        let mut tasks = state.drafts.unstarted(&call.caller.client, now);
         let mut known: HashMap<String, usize> = HashMap::new();
-        for step in self.summaries(&call, None).await? {
+        for step in state.summaries(&call, None).await? {
             let shown = (step.context_id.clone(), step.request_excerpt);
             match known.get(&step.context_id) {
                 // The first step has the input of the task.
@@ -264,96 +215,84 @@ impl AgentProtocol {
         }
         let shown = query.items(&tasks).iter();
         let shown = shown.map(|(id, input)| task_json(id, input.as_deref(), &Value::Null, &[]));
-        Ok(query.page("tasks", shown.collect(), tasks.len()))
+        Ok(Json(query.page("tasks", shown.collect(), tasks.len())))
     }
 
-    async fn get_task(&self, segments: Segments, request: Request) -> Answer {
-        let (call, _) = self.call(segments, request).await?;
-        let draft = self.draft(&call);
-        let (artifacts, first) = self.artifacts(&call, draft.as_ref()).await?;
+    async fn get_task(State(state): AppState, call: Call) -> Answer {
+        let draft = state.draft(&call);
+        let (artifacts, first) = state.artifacts(&call, draft.as_ref()).await?;
         let input = draft.and_then(|draft| draft.input);
         let input = input.map(|input| (input.text.clone(), input.additional()));
         let (input, additional) = input.or(first).unwrap_or_default();
-        Ok(task_json(
-            &call.task,
+        let task = &call.path.task;
+        Ok(Json(task_json(
+            task,
             input.as_deref(),
             &additional,
             &artifacts,
-        ))
+        )))
     }
 
-    async fn list_steps(&self, segments: Segments, request: Request) -> Answer {
-        let (call, _) = self.call(segments, request).await?;
-        let query = PageQuery::parse(&call.parts)?;
-        let summaries = self.steps(&call, self.draft(&call).as_ref()).await?;
+    async fn list_steps(State(state): AppState, call: Call, query: PageQuery) -> Answer {
+        let summaries = state.steps(&call, state.draft(&call).as_ref()).await?;
         let mut shown = Vec::new();
-        let mut budget = self.budget();
+        let mut budget = state.budget();
         for summary in query.items(&summaries) {
-            if let Some(step) = self.load(&call, &summary.id).await? {
+            if let Some(step) = state.load(&call, &summary.id).await? {
                 budget.spend(&step)?;
-                shown.push(steps::json(&call.task, &step));
+                shown.push(steps::json(&call.path.task, &step));
             }
         }
-        Ok(query.page("steps", shown, summaries.len()))
+        Ok(Json(query.page("steps", shown, summaries.len())))
     }
 
-    async fn get_step(&self, segments: Segments, request: Request) -> Answer {
-        let (call, _) = self.call(segments, request).await?;
-        let id = call
-            .segments
-            .get("step")
-            .map(String::as_str)
-            .unwrap_or_default();
-        let step = self.load(&call, id).await?;
+    async fn get_step(State(state): AppState, call: Call) -> Answer {
+        let step = state.load(&call, &call.path.step).await?;
         let step = step.ok_or_else(|| not_found("step"))?;
-        Ok(steps::json(&call.task, &step))
+        Ok(Json(steps::json(&call.path.task, &step)))
     }
 
-    async fn execute_step(&self, segments: Segments, request: Request) -> Answer {
-        let (call, body) = self.call(segments, request).await?;
-        let body = self.input(&call, body).await?;
-        let draft = self.draft(&call);
-        let before = self.summaries(&call, Some(&call.task)).await?;
+    async fn execute_step(State(state): AppState, call: Call, body: InputBody) -> Answer {
+        let draft = state.draft(&call);
+        let before = state.summaries(&call, Some(&call.path.task)).await?;
         if draft.is_none() && before.is_empty() {
-            return Err(not_found("task"));
+            return Err(not_found("task").into());
         }
         let last = before.first();
         let step = match last {
-            Some(last) => self.load(&call, &last.id).await?,
+            Some(last) => state.load(&call, &last.id).await?,
             None => None,
         };
         let inherited = step.as_ref().and_then(steps::delegation);
-        let (caller, task) = (&call.caller, &call.task);
+        let (caller, task) = (&call.caller, &call.path.task);
         let send = steps::request(caller, task, draft.as_ref(), last, inherited, body)?;
-        let sent = self.app.service.send(&call.caller, send).await?;
-        self.drafts.remove_used(&call.task, draft.as_ref());
-        Ok(steps::sent_json(&call.task, sent))
+        let sent = state.app.service.send(&call.caller, send).await?;
+        state.drafts.remove_used(&call.path.task, draft.as_ref());
+        Ok(Json(steps::sent_json(&call.path.task, sent)))
     }
 
-    async fn list_artifacts(&self, segments: Segments, request: Request) -> Answer {
-        let (call, _) = self.call(segments, request).await?;
-        let query = PageQuery::parse(&call.parts)?;
-        let (artifacts, _) = self.artifacts(&call, self.draft(&call).as_ref()).await?;
+    async fn list_artifacts(State(state): AppState, call: Call, query: PageQuery) -> Answer {
+        let (artifacts, _) = state.artifacts(&call, state.draft(&call).as_ref()).await?;
         let shown = query.items(&artifacts).to_vec();
-        Ok(query.page("artifacts", shown, artifacts.len()))
+        Ok(Json(query.page("artifacts", shown, artifacts.len())))
     }
 
-    async fn upload_artifact(&self, segments: Segments, request: Request) -> Answer {
-        let (call, body) = self.call(segments, request).await?;
-        self.steps(&call, self.draft(&call).as_ref()).await?;
-        let upload = self.upload(&call.parts, body).await?;
+    async fn upload_artifact(State(state): AppState, call: Call, request: Request) -> Answer {
+        state.steps(&call, state.draft(&call).as_ref()).await?;
+        let upload = state.upload(request).await?;
         let shown = upload.json();
-        let now = self.app.service.now();
+        let now = state.app.service.now();
         let client = &call.caller.client;
-        self.drafts.add(client, &call.task, upload, now)?;
-        Ok(shown)
+        state.drafts.add(client, &call.path.task, upload, now)?;
+        Ok(Json(shown))
     }
 
     /// Reads the file of a multipart form, and the field `relative_path` if it is present.
-    async fn upload(&self, parts: &Parts, body: Body) -> Result<Upload, Failure> {
-        let bytes = request::read_any_body(&self.app, parts, body).await?;
+    async fn upload(&self, request: Request) -> Result<Upload, Failure> {
+        let (parts, body) = request.into_parts();
+        let bytes = request::read_any_body(&self.app, &parts, body).await?;
         let mut form = Request::new(Body::from(bytes));
-        *form.headers_mut() = parts.headers.clone();
+        *form.headers_mut() = parts.headers;
         // `request::read_any_body` has checked the size.
         DefaultBodyLimit::disable().apply(&mut form);
         let invalid = |text: String| invalid_input("body", format!("cannot read the form: {text}"));
@@ -384,10 +323,9 @@ impl AgentProtocol {
         Ok(Upload::new(file_name, relative_path, media_type, bytes))
     }
 
-    async fn download(&self, segments: Segments, request: Request) -> Result<Response, Failure> {
-        let (call, _) = self.call(segments, request).await?;
-        let artifact_id = call.segments.get("artifact").cloned().unwrap_or_default();
-        let draft = self.draft(&call);
+    async fn download(State(state): AppState, call: Call) -> Result<Response, Rejection> {
+        let artifact_id = call.path.artifact.as_str();
+        let draft = state.draft(&call);
         let mut files = draft.iter().flat_map(|draft| &draft.files);
         if let Some(file) = files.find(|file| *file.id == *artifact_id) {
             return Ok(ArtifactFile::from(file.clone()).into_response());
@@ -397,15 +335,15 @@ impl AgentProtocol {
             let found = artifacts.find(|found| *found.id == *artifact_id);
             found.map(ArtifactFile::into_response)
         };
-        if let Some(step) = steps::step_of_artifact(&artifact_id) {
-            let step = self.load(&call, step).await?;
+        if let Some(step) = steps::step_of_artifact(artifact_id) {
+            let step = state.load(&call, step).await?;
             let found = step.as_ref().and_then(find_in);
-            return found.ok_or_else(|| not_found("artifact"));
+            return found.ok_or_else(|| not_found("artifact").into());
         }
         // The id of an uploaded file does not contain the step that uses it, so search all steps.
-        let mut budget = self.budget();
-        for summary in self.steps(&call, draft.as_ref()).await?.iter().rev() {
-            let Some(step) = self.load(&call, &summary.id).await? else {
+        let mut budget = state.budget();
+        for summary in state.steps(&call, draft.as_ref()).await?.iter().rev() {
+            let Some(step) = state.load(&call, &summary.id).await? else {
                 continue;
             };
             if let Some(found) = find_in(&step) {
@@ -413,7 +351,7 @@ impl AgentProtocol {
             }
             budget.spend(&step)?;
         }
-        Err(not_found("artifact"))
+        Err(not_found("artifact").into())
     }
 
     /// Returns the newest A2A tasks of the client, in one context or in all.
@@ -436,7 +374,7 @@ impl AgentProtocol {
     /// # Errors
     /// The client has no such task.
     async fn steps(&self, call: &Call, draft: Option<&Draft>) -> Result<Vec<Summary>, Failure> {
-        let mut summaries = self.summaries(call, Some(&call.task)).await?;
+        let mut summaries = self.summaries(call, Some(&call.path.task)).await?;
         if summaries.is_empty() && draft.is_none() {
             return Err(not_found("task"));
         }
@@ -447,7 +385,7 @@ impl AgentProtocol {
     /// Loads a step; `None` if the task has no such step.
     async fn load(&self, call: &Call, id: &str) -> Result<Option<Task>, Failure> {
         match self.app.service.get(&call.caller, id, None).await {
-            Ok(step) => Ok(Some(step).filter(|step| step.context_id == call.task)),
+            Ok(step) => Ok(Some(step).filter(|step| step.context_id == call.path.task)),
             Err(error) if error.reason == ErrorReason::TaskNotFound => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -476,7 +414,7 @@ impl AgentProtocol {
 
     fn draft(&self, call: &Call) -> Option<Draft> {
         let now = self.app.service.now();
-        self.drafts.get(&call.caller.client, &call.task, now)
+        self.drafts.get(&call.caller.client, &call.path.task, now)
     }
 
     fn budget(&self) -> StepBudget {

@@ -20,7 +20,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::access_control::{AccessControl, RequestContext, control};
-use super::error::plain;
+use super::error::PlainError;
 use super::request;
 use crate::metrics::CONTENT_TYPE;
 use crate::service::Service;
@@ -53,59 +53,40 @@ pub fn router(wire: Router, operator: Operator, access: Arc<AccessControl>) -> R
 }
 
 /// Rejects requests that do not come directly from this machine.
-async fn require_direct(request: Request, next: Next) -> Response {
-    match context(&request) {
-        Ok(context) if context.direct => next.run(request).await,
-        Ok(_) => plain(&A2aError::new(
-            ErrorReason::PermissionDenied,
+async fn require_direct(request: Request, next: Next) -> Result<Response, PlainError> {
+    if !RequestContext::get(request.extensions())?.direct {
+        return Err(denied(
             "the operator's page is only available from localhost; from elsewhere, forward the port (`ssh -L`)",
-        )),
-        Err(error) => plain(&error),
+        ));
     }
+    Ok(next.run(request).await)
 }
 
 /// Rejects requests that are not the operator's. Without tokens, the operator is every client on this machine.
 /// Otherwise, the request needs a token of an operator.
-async fn require_operator(request: Request, next: Next) -> Response {
-    let may = context(&request).and_then(|context| {
-        let principal = context.principal.clone()?;
-        match (principal.authenticated, principal.operator, context.direct) {
-            (true, true, _) | (false, _, true) => Ok(()),
-            (true, false, _) => Err(A2aError::new(
-                ErrorReason::PermissionDenied,
-                "only available to the operator; create an operator's token with `remote-agent serve clients add NAME --operator`",
-            )),
-            (false, _, false) => Err(A2aError::new(
-                ErrorReason::PermissionDenied,
-                "only available to the operator, from localhost",
-            )),
-        }
-    });
-    match may {
-        Ok(()) => next.run(request).await,
-        Err(error) => plain(&error),
+async fn require_operator(request: Request, next: Next) -> Result<Response, PlainError> {
+    let context = RequestContext::get(request.extensions())?;
+    let principal = context.principal.clone()?;
+    match (principal.authenticated, principal.operator, context.direct) {
+        (true, true, _) | (false, _, true) => Ok(next.run(request).await),
+        (true, false, _) => Err(denied(
+            "only available to the operator; create an operator's token with `remote-agent serve clients add NAME --operator`",
+        )),
+        (false, _, false) => Err(denied("only available to the operator, from localhost")),
     }
 }
 
 /// Rejects requests that neither come from this machine nor have a valid token.
-async fn require_client(request: Request, next: Next) -> Response {
-    let may = context(&request).and_then(|context| match (&context.principal, context.direct) {
-        (_, true) => Ok(()),
-        (Ok(principal), _) if principal.authenticated => Ok(()),
-        (Ok(_), _) => Err(A2aError::new(
-            ErrorReason::PermissionDenied,
-            "only available from localhost",
-        )),
-        (Err(error), _) => Err(error.clone()),
-    });
-    match may {
-        Ok(()) => next.run(request).await,
-        Err(error) => plain(&error),
+async fn require_client(request: Request, next: Next) -> Result<Response, PlainError> {
+    let context = RequestContext::get(request.extensions())?;
+    if !context.direct && !context.principal.clone()?.authenticated {
+        return Err(denied("only available from localhost"));
     }
+    Ok(next.run(request).await)
 }
 
-fn context(request: &Request) -> Result<&RequestContext, A2aError> {
-    RequestContext::get(request.extensions())
+fn denied(text: &'static str) -> PlainError {
+    A2aError::new(ErrorReason::PermissionDenied, text).into()
 }
 
 /// The state of the operator's API.
@@ -135,15 +116,11 @@ async fn tasks(
     State(operator): State<Arc<Operator>>,
     Query(query): Query<ListQuery>,
     headers: HeaderMap,
-) -> Response {
-    let after = match query.after.map(|after| after.parse::<Cursor>()).transpose() {
-        Ok(after) => after,
-        Err(error) => {
-            return plain(
-                &A2aError::new(ErrorReason::InvalidParams, error.to_string()).at("after"),
-            );
-        }
-    };
+) -> Result<Response, PlainError> {
+    let after = query.after.map(|after| after.parse::<Cursor>());
+    let after = after.transpose().map_err(|error| {
+        A2aError::new(ErrorReason::InvalidParams, error.to_string()).at("after")
+    })?;
     let filter = Filter {
         owner: None,
         context_id: None,
@@ -152,10 +129,7 @@ async fn tasks(
         page_size: PAGE_SIZE,
         after,
     };
-    let listed = match operator.service.tasks(&filter).await {
-        Ok(listed) => listed,
-        Err(error) => return plain(&error),
-    };
+    let listed = operator.service.tasks(&filter).await?;
     let ready = match operator.service.ready().await {
         Ok(()) => Value::Bool(true),
         Err(error) => Value::String(error),
@@ -171,7 +145,7 @@ async fn tasks(
     let tag = request::entity_tag(&body);
     let known = headers.get_all(header::IF_NONE_MATCH).iter();
     if request::matches_entity_tag(known.filter_map(|line| line.to_str().ok()), &tag) {
-        return (StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response();
+        return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response());
     }
     let content_type = "application/json".to_owned();
     let headers = [
@@ -179,22 +153,18 @@ async fn tasks(
         (header::ETAG, tag),
         (header::CACHE_CONTROL, "no-store".to_owned()),
     ];
-    (headers, body).into_response()
+    Ok((headers, body).into_response())
 }
 
 /// Returns a task of any client with its messages and artifacts.
-async fn task(State(operator): State<Arc<Operator>>, Path(id): Path<String>) -> Response {
-    match operator.service.task(&id).await {
-        Ok(record) => {
-            let headers = [(header::CACHE_CONTROL, "no-store")];
-            (
-                headers,
-                Json(json(task_json(&Summary::new(&record)), &record)),
-            )
-                .into_response()
-        }
-        Err(error) => plain(&error),
-    }
+async fn task(
+    State(operator): State<Arc<Operator>>,
+    Path(id): Path<String>,
+) -> Result<impl IntoResponse, PlainError> {
+    let record = operator.service.task(&id).await?;
+    let headers = [(header::CACHE_CONTROL, "no-store")];
+    let task = task_json(&Summary::new(&record));
+    Ok((headers, Json(json(task, &record))))
 }
 
 /// Cancels a task of any client.
@@ -202,14 +172,10 @@ async fn cancel(
     State(operator): State<Arc<Operator>>,
     headers: HeaderMap,
     Path(id): Path<String>,
-) -> Response {
-    if let Err(error) = require_page_header(&headers) {
-        return plain(&error);
-    }
-    match operator.service.stop(&id).await {
-        Ok(_) => Json(json!({"canceled": true})).into_response(),
-        Err(error) => plain(&error),
-    }
+) -> Result<Json<Value>, PlainError> {
+    require_page_header(&headers)?;
+    operator.service.stop(&id).await?;
+    Ok(Json(json!({"canceled": true})))
 }
 
 /// Deletes a task of any client.
@@ -217,26 +183,20 @@ async fn delete(
     State(operator): State<Arc<Operator>>,
     headers: HeaderMap,
     Path(id): Path<String>,
-) -> Response {
-    if let Err(error) = require_page_header(&headers) {
-        return plain(&error);
+) -> Result<Json<Value>, PlainError> {
+    require_page_header(&headers)?;
+    if !operator.service.delete(&id).await? {
+        let text = "unknown task; it may be deleted already";
+        return Err(A2aError::new(ErrorReason::TaskNotFound, text).into());
     }
-    match operator.service.delete(&id).await {
-        Ok(true) => Json(json!({"deleted": true})).into_response(),
-        Ok(false) => plain(&A2aError::new(
-            ErrorReason::TaskNotFound,
-            "unknown task; it may be deleted already",
-        )),
-        Err(error) => plain(&error),
-    }
+    Ok(Json(json!({"deleted": true})))
 }
 
-fn require_page_header(headers: &HeaderMap) -> Result<(), A2aError> {
+fn require_page_header(headers: &HeaderMap) -> Result<(), PlainError> {
     let (name, value) = PAGE_HEADER;
     match headers.get(name) {
         Some(header) if header == value => Ok(()),
-        _ => Err(A2aError::new(
-            ErrorReason::PermissionDenied,
+        _ => Err(denied(
             "only the server's own page may do this; send `X-Requested-With: remote-agent`",
         )),
     }

@@ -15,9 +15,10 @@ use url::Url;
 
 use super::error::Failure;
 use super::{App, error, request};
-use crate::call_context::{CallContext, Version};
 use crate::executor::{Agent, OUTPUT_MODES};
 use crate::service::AGENT;
+use crate::service::CallContext;
+use a2a::Version;
 
 /// The part of an agent card that does not depend on the agents.
 #[derive(Debug, Clone, PartialEq)]

@@ -11,7 +11,8 @@ use ring::digest::{SHA256, digest};
 use subtle::ConstantTimeEq as _;
 use tokio_util::sync::CancellationToken;
 
-use crate::call_context::ANONYMOUS_CLIENT;
+use crate::service::{ANONYMOUS_CLIENT, CallContext};
+use a2a::Version;
 use a2a::{A2aError, ErrorReason};
 
 /// The SHA-256 of a token. Tokens have at least 128 random bits, so a slow hash would add no security.
@@ -76,6 +77,18 @@ pub struct Principal {
     /// Cancelled when the token becomes invalid. This ends the requests and event streams that started with it, except
     /// for a page of tasks that the server is already sending.
     pub revoked: CancellationToken,
+}
+
+impl Principal {
+    /// Returns the context of a request of this principal.
+    pub(super) fn call_context(&self, version: Version, agent: Option<String>) -> CallContext {
+        CallContext {
+            client: self.name.to_string(),
+            authenticated: self.authenticated,
+            version,
+            agent,
+        }
+    }
 }
 
 /// The clients that the server accepts. They can be replaced while the server runs.

@@ -2,7 +2,7 @@
 
 use a2a::http::JSON;
 use axum::body::Body;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Method, StatusCode};
 use serde::Serialize;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::envelope::Id;
 use super::route::{Path, Route};
-use crate::call_context::Version;
+use a2a::Version;
 use a2a::{A2aError, ErrorReason};
 
 /// The domain in `ErrorInfo` (A2A 1.0 §9.5).
@@ -42,9 +42,20 @@ impl Failure {
     }
 }
 
-/// Returns the response for an error outside of both bindings, in the format of HTTP+JSON of 1.0.
-pub fn plain(error: &A2aError) -> Response {
-    rest(Version::V1_0, &Failure::from(error.clone()))
+/// An error outside of both bindings. Its response has the format of HTTP+JSON of 1.0.
+#[derive(Debug)]
+pub struct PlainError(A2aError);
+
+impl From<A2aError> for PlainError {
+    fn from(error: A2aError) -> Self {
+        Self(error)
+    }
+}
+
+impl IntoResponse for PlainError {
+    fn into_response(self) -> Response {
+        rest(Version::V1_0, &Failure::from(self.0))
+    }
 }
 
 /// Returns the response for a request whose body the server has not read, in the format of the binding at its path and

@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 use super::request_log::RequestLog;
 use super::sse::Binding;
 use super::{App, card};
-use crate::call_context::CallContext;
+use crate::service::CallContext;
 use crate::service::{SendMessage, TaskPage, TaskUpdates};
 
 /// A request of the protocol.

@@ -21,7 +21,7 @@ use ring::digest::{SHA256, digest};
 use super::App;
 use super::access_control::{Principal, RequestContext};
 use super::error::Failure;
-use crate::call_context::Version;
+use a2a::Version;
 
 /// Returns the principal of a request.
 ///

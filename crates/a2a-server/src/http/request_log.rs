@@ -13,8 +13,8 @@ use base::visible::visible;
 use http::{Extensions, Method, StatusCode};
 use parking_lot::Mutex;
 
-use crate::call_context::Version;
 use crate::store::state_name;
+use a2a::Version;
 
 /// The maximum length of a logged path, name or id, in characters.
 const MAX_CHARS: usize = 200;

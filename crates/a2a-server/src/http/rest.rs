@@ -15,7 +15,7 @@ use super::operations::{self, Answer, Call, DialectAnswer, json};
 use super::request_log::RequestLog;
 use super::sse::{self, Binding};
 use super::{App, request};
-use crate::call_context::{CallContext, Version};
+use a2a::Version;
 
 /// Handles a request.
 pub(crate) async fn serve(
@@ -47,12 +47,7 @@ pub(crate) async fn serve(
     let agent = request::agent(app, path_agent, tenant).await?;
     let dialect = Dialect::new(needed, Transport::HttpJson);
     let call = call(dialect, resource, &parts.method, params)?;
-    let caller = CallContext {
-        client: principal.name.to_string(),
-        authenticated: principal.authenticated,
-        version: needed,
-        agent,
-    };
+    let caller = principal.call_context(needed, agent);
     let base = || request::base_url(app, &parts);
     let log = RequestLog::get(&parts.extensions);
     Ok(

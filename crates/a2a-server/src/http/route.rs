@@ -4,7 +4,7 @@ use a2a::Resource;
 use http::Method;
 use percent_encoding::percent_decode_str;
 
-use crate::call_context::Version;
+use a2a::Version;
 
 /// A parsed path.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use super::operations::{self, Answer, Call, DialectAnswer, json};
 use super::request_log::RequestLog;
 use super::sse::Binding;
 use super::{App, error, request, sse};
-use crate::call_context::{CallContext, Version};
+use a2a::Version;
 
 /// Handles a request.
 pub(crate) async fn serve(app: &App, parts: Parts, body: Body, agent: Option<String>) -> Response {
@@ -124,12 +124,7 @@ async fn answer(
     if is_notification {
         call.return_immediately();
     }
-    let caller = CallContext {
-        client: principal.name.to_string(),
-        authenticated: principal.authenticated,
-        version: needed,
-        agent,
-    };
+    let caller = principal.call_context(needed, agent);
     let base = || request::base_url(app, parts);
     let log = RequestLog::get(&parts.extensions);
     let answer = operations::execute(app, (&caller, &log), dialect, base, call).await?;

@@ -15,10 +15,10 @@ use serde::Serialize;
 use super::access_control::RequestContext;
 use super::envelope::{Id, Success};
 use super::{clients, error};
-use crate::call_context::Version;
 use crate::service::TaskUpdates;
 use a2a::A2aError;
 use a2a::Dialect;
+use a2a::Version;
 use a2a::v0_3::{self, is_terminal_or_interrupted};
 
 /// The comment at the end of a stream whose task continues, for example because the server stops. Clients ignore

@@ -1,23 +1,28 @@
-//! Looks up the webhooks of each change and delivers the notifications, except to the webhooks of removed clients.
+//! Looks up the webhooks of each change and delivers the notifications, except to the webhooks of removed clients. Retries
+//! failed deliveries.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use a2a::v1_0::TaskPushNotificationConfig;
+use base::backoff::Backoff;
 use base::environment::Environment;
 use bytes::Bytes;
+use chrono::{DateTime, Utc};
+use http::header::RETRY_AFTER;
+use http::{HeaderMap, Response, StatusCode};
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::PushSender;
-use super::delivery_queue::{DeliveryQueues, NextDelivery};
+use super::delivery_queue::DeliveryQueues;
 use super::notification::{ConfigKey, PushNotification, PushPayload};
-use super::retry::{AttemptOutcome, RetryPolicy, classify};
-use crate::call_context::Version;
+use super::{PushError, PushSender};
 use crate::metrics::{Metrics, PushResult};
 use crate::store::{StoreError, TaskStore};
+use a2a::Version;
 
 /// A message to the dispatcher.
 pub(super) enum Incoming {
@@ -147,37 +152,40 @@ impl PushDispatcher {
     /// Delivers the notifications of a queue in order.
     async fn drain_queue(&self, config: &ConfigKey) {
         while !self.ended.is_cancelled() {
-            let Some(next) = self.queues.pop(config) else {
+            let Some(delivery) = self.queues.pop(config) else {
                 return;
             };
-            let delivered = self.ended.run_until_cancelled(self.deliver(&next)).await;
+            let delivered = self
+                .ended
+                .run_until_cancelled(self.deliver(&delivery))
+                .await;
             match delivered {
                 Some(Ok(())) => {
                     self.metrics.record_push(PushResult::Delivered);
                     tracing::debug!(task = %config.task_id, config = %config.config_id, "notified a webhook");
                 }
-                Some(Err(cause)) => self.record_loss(PushResult::Failed, &next.delivery, &cause),
+                Some(Err(cause)) => self.record_loss(PushResult::Failed, &delivery, &cause),
                 // Back into the queue, because `give_up` counts and logs queued notifications.
-                None => self.queues.push_front(next.delivery),
+                None => self.queues.push_front(delivery),
             }
         }
     }
 
     /// Delivers a notification, unless its client is removed in the meantime.
-    async fn deliver(&self, next: &NextDelivery) -> Result<(), String> {
-        let removed = &next.delivery.removed;
+    async fn deliver(&self, delivery: &PushNotification) -> Result<(), String> {
+        let removed = &delivery.removed;
         let delivered = removed
-            .run_until_cancelled(self.deliver_with_retries(next))
+            .run_until_cancelled(self.deliver_with_retries(delivery))
             .await;
         delivered.unwrap_or_else(|| Err("its client was removed".to_owned()))
     }
 
-    async fn deliver_with_retries(&self, next: &NextDelivery) -> Result<(), String> {
+    async fn deliver_with_retries(&self, delivery: &PushNotification) -> Result<(), String> {
         let mut tried = 0;
         loop {
             let last = self.closing.is_cancelled();
             tried += 1;
-            match self.attempt(next).await {
+            match self.attempt(delivery).await {
                 AttemptOutcome::Delivered => return Ok(()),
                 AttemptOutcome::Permanent(cause) => return Err(cause),
                 AttemptOutcome::Retry(cause, _)
@@ -193,7 +201,7 @@ impl PushDispatcher {
                         .retry_policy
                         .delay(tried, retry_after, self.env.random());
                     tracing::debug!(
-                        task = %next.delivery.config.task_id, webhook = %next.delivery.origin, %cause,
+                        task = %delivery.config.task_id, webhook = %delivery.origin, %cause,
                         "retrying a notification in {} ms", delay.as_millis()
                     );
                     let delay = tokio::time::sleep(delay);
@@ -203,10 +211,9 @@ impl PushDispatcher {
         }
     }
 
-    async fn attempt(&self, next: &NextDelivery) -> AttemptOutcome {
-        // The semaphore is never closed. If it were, delivery without a permit would still be correct.
-        let _permit = next.permits.acquire().await.ok();
-        let delivery = &next.delivery;
+    async fn attempt(&self, delivery: &PushNotification) -> AttemptOutcome {
+        let origin = Arc::clone(&delivery.origin);
+        let _permit = self.queues.permits.acquire(origin).await;
         let post = self.sender.post(
             delivery.url.clone(),
             delivery.headers.clone(),
@@ -276,3 +283,99 @@ impl ClientCancellations {
         Some(removed)
     }
 }
+
+/// The number of attempts and the delays between them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RetryPolicy {
+    /// The number of attempts, including the first.
+    pub(super) max_attempts: u32,
+    /// How long an attempt waits for the response of the webhook.
+    pub(super) response_timeout: Duration,
+    /// The delay before the second attempt. It doubles with each attempt, and has jitter.
+    pub(super) base_delay: Duration,
+    /// The maximum delay, which also bounds `Retry-After`.
+    pub(super) max_delay: Duration,
+}
+
+impl Default for RetryPolicy {
+    /// Returns a policy with delays of about half a minute in total.
+    fn default() -> Self {
+        Self {
+            max_attempts: 6,
+            response_timeout: Duration::from_secs(10),
+            base_delay: Duration::from_secs(1),
+            max_delay: Duration::from_secs(60),
+        }
+    }
+}
+
+/// The result of one delivery attempt.
+#[derive(Debug, PartialEq)]
+pub(super) enum AttemptOutcome {
+    /// The webhook accepted the notification.
+    Delivered,
+    /// The attempt failed, and a retry cannot succeed. Contains the cause.
+    Permanent(String),
+    /// The attempt failed, and a retry may succeed. Contains the cause and the `Retry-After` of the response.
+    Retry(String, Option<Duration>),
+}
+
+/// Classifies a response. `None` means that the request timed out.
+pub(super) fn classify(
+    answer: Option<Result<Response<()>, PushError>>,
+    now: DateTime<Utc>,
+) -> AttemptOutcome {
+    match answer {
+        None => AttemptOutcome::Retry("the webhook does not answer".to_owned(), None),
+        Some(Err(error)) if error.retryable => AttemptOutcome::Retry(error.text, None),
+        Some(Err(error)) => AttemptOutcome::Permanent(error.text),
+        Some(Ok(response)) => status(response.status(), response.headers(), now),
+    }
+}
+
+fn status(status: StatusCode, headers: &HeaderMap, now: DateTime<Utc>) -> AttemptOutcome {
+    let describe = || format!("the webhook answers {}", status.as_u16());
+    match status {
+        status if status.is_success() => AttemptOutcome::Delivered,
+        status if status.is_redirection() => AttemptOutcome::Permanent(format!(
+            "{}: redirects are not followed; register the target URL",
+            describe()
+        )),
+        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => {
+            AttemptOutcome::Retry(describe(), parse_retry_after(headers, now))
+        }
+        status if status.is_server_error() => {
+            AttemptOutcome::Retry(describe(), parse_retry_after(headers, now))
+        }
+        _ => AttemptOutcome::Permanent(describe()),
+    }
+}
+
+/// Parses `Retry-After` (RFC 9110 §10.2.3): a number of seconds or a date.
+fn parse_retry_after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = DateTime::parse_from_rfc2822(text).ok()?;
+    Some(
+        (date.with_timezone(&Utc) - now)
+            .to_std()
+            .unwrap_or_default(),
+    )
+}
+
+impl RetryPolicy {
+    /// Returns the delay after attempt number `tried`. `random` is in `0.0..1.0`. A `Retry-After` that is shorter than
+    /// the shortest delay of this attempt is ignored, because it would cause a burst of requests.
+    pub(super) fn delay(&self, tried: u32, retry_after: Option<Duration>, random: f64) -> Duration {
+        let backoff = Backoff::new(self.base_delay, self.max_delay);
+        let own = backoff.jittered(tried.saturating_sub(1), random);
+        retry_after.map_or(own, |requested| {
+            requested.clamp(own.min(self.max_delay), self.max_delay)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

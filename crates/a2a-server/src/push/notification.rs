@@ -15,8 +15,8 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use crate::call_context::Version;
 use crate::task_record::{TaskChange, TaskRecord};
+use a2a::Version;
 
 /// The maximum length of a URL, a token and credentials, in bytes. The store keeps them as long as the task.
 const MAX_FIELD_BYTES: usize = 4096;
@@ -35,7 +35,7 @@ pub(super) struct ConfigKey {
 pub(super) struct PushNotification {
     pub(super) config: Arc<ConfigKey>,
     /// Scheme, host and port of the webhook. Log lines contain no other part of the URL.
-    pub(super) origin: String,
+    pub(super) origin: Arc<str>,
     pub(super) url: Url,
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
@@ -65,7 +65,7 @@ impl PushNotification {
                 task_id: config.task_id.clone(),
                 config_id: config.id.clone().unwrap_or_default(),
             }),
-            origin: url.origin().ascii_serialization(),
+            origin: url.origin().ascii_serialization().into(),
             url,
             headers,
             body,

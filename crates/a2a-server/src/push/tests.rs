@@ -8,14 +8,14 @@ use a2a::v1_0::{
 };
 use serde_json::json;
 
-use super::retry::RetryPolicy;
+use super::dispatcher::RetryPolicy;
 use super::{Notifier, PushCounts, PushSender};
-use crate::call_context::Version;
 use crate::metrics::Metrics;
 use crate::settings::ServiceLimits;
 use crate::store::TaskStore;
 use crate::store::memory::MemoryStore;
 use crate::task_record::{TaskChange, TaskRecord};
+use a2a::Version;
 use base::environment::SystemEnvironment;
 
 mod close;

@@ -12,8 +12,8 @@ use tokio::time::Instant;
 
 use super::SendMessage;
 
-use crate::call_context::CallContext;
 use crate::executor::{Agent, Executor};
+use crate::service::CallContext;
 
 /// The metadata key of a message or request for the name of the agent.
 pub const AGENT: &str = "openclaw-remote-agent/agent";

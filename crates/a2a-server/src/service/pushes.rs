@@ -4,7 +4,8 @@ use a2a::v1_0::TaskPushNotificationConfig;
 
 use super::SendMessage;
 use super::core::{Core, to_a2a_error};
-use crate::call_context::{CallContext, Version};
+use crate::service::CallContext;
+use a2a::Version;
 use a2a::{A2aError, ErrorReason};
 use base::json::encoded_bytes;
 

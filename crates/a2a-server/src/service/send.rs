@@ -11,10 +11,11 @@ use super::core::{Core, to_a2a_error};
 use super::submit::Accepted;
 use super::view::{View, updates};
 use super::{SendMessage, TaskUpdates};
-use crate::call_context::{CallContext, Version};
+use crate::service::CallContext;
 use crate::store::{TaskSubscription, TaskUpdate};
 use crate::task_record::TaskRecord;
 use a2a::A2aError;
+use a2a::Version;
 
 /// How much longer than the timeout of a run the server waits, so that the client receives the end of a run that times
 /// out.

@@ -16,9 +16,10 @@ use super::quota::ValuePermit;
 use super::task_runner::{RunRequest, TaskRunner, WriteError};
 use super::validate::{check_accepts_message, check_matches_task, delegation_of};
 use super::{SendMessage, status};
-use crate::call_context::{CallContext, Version};
+use crate::service::CallContext;
 use crate::store::{QueueTicket, TaskSubscription};
 use crate::task_record::{TaskChange, TaskRecord};
+use a2a::Version;
 use a2a::{A2aError, ErrorReason};
 use base::json::encoded_bytes;
 

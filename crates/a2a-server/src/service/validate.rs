@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use super::core::{Core, to_a2a_error};
 use super::task_runner::DELEGATION;
 use super::{SendMessage, agents};
-use crate::call_context::CallContext;
 use crate::executor::{Agent, OUTPUT_MODES};
+use crate::service::CallContext;
 use crate::task_record::TaskRecord;
 
 /// The maximum length of an id from a client, in bytes.

@@ -7,19 +7,20 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use a2a::v1_0::TaskPushNotificationConfig;
+use async_trait::async_trait;
 use base::json::encoded_bytes;
 use base::keyed_semaphore::KeyedSemaphore;
 use chrono::{DateTime, Utc};
 use futures_util::FutureExt;
-use futures_util::future::{self, BoxFuture};
+use futures_util::future;
 
 use super::task_events::TaskEvents;
 use super::{
     Budget, Context, Filter, QueueTicket, Retention, StoreError, Summary, SummaryPage, TaskStore,
     TaskSubscription, Usage, body, enqueue, length, oldest,
 };
-use crate::call_context::Version;
 use crate::task_record::{TaskChange, TaskRecord, is_interrupted};
+use a2a::Version;
 
 /// A store in memory. Clones share it.
 #[derive(Debug, Clone, Default)]
@@ -207,19 +208,13 @@ impl MemoryState {
     }
 }
 
-fn done<'a, T: Send + 'a>(outcome: Result<T, StoreError>) -> BoxFuture<'a, Result<T, StoreError>> {
-    future::ready(outcome).boxed()
-}
-
+#[async_trait]
 impl TaskStore for MemoryStore {
-    fn create<'a>(&'a self, record: &'a TaskRecord) -> BoxFuture<'a, Result<(), StoreError>> {
-        let task = match StoredTask::new(record) {
-            Ok(task) => task,
-            Err(error) => return done(Err(error)),
-        };
+    async fn create(&self, record: &TaskRecord) -> Result<(), StoreError> {
+        let task = StoredTask::new(record)?;
         let mut state = self.state.lock();
         if state.tasks.contains_key(&record.task.id) {
-            return done(Err(StoreError::Conflict));
+            return Err(StoreError::Conflict);
         }
         state
             .contexts
@@ -234,58 +229,50 @@ impl TaskStore for MemoryStore {
             .tasks += 1;
         self.usage.add(&record.owner, length(task.bytes()));
         state.tasks.insert(record.task.id.clone(), task);
-        done(Ok(()))
+        Ok(())
     }
 
-    fn append<'a>(
-        &'a self,
-        task_id: &'a str,
+    async fn append(
+        &self,
+        task_id: &str,
         revision: u64,
         at_ms: i64,
-        changes: &'a [TaskChange],
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
-        done(self.apply_changes(task_id, revision, at_ms, changes))
+        changes: &[TaskChange],
+    ) -> Result<(), StoreError> {
+        self.apply_changes(task_id, revision, at_ms, changes)
     }
 
-    fn load<'a>(
-        &'a self,
-        task_id: &'a str,
-    ) -> BoxFuture<'a, Result<Option<TaskRecord>, StoreError>> {
-        done(self.find(task_id))
+    async fn load(&self, task_id: &str) -> Result<Option<TaskRecord>, StoreError> {
+        self.find(task_id)
     }
 
-    fn list<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<SummaryPage, StoreError>> {
-        done(Ok(self.state.lock().page(filter)))
+    async fn list(&self, filter: &Filter) -> Result<SummaryPage, StoreError> {
+        Ok(self.state.lock().page(filter))
     }
 
-    fn delete<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<bool, StoreError>> {
+    async fn delete(&self, task_id: &str) -> Result<bool, StoreError> {
         let was = self.state.lock().forget(task_id, &self.usage);
         self.events.forget(task_id);
-        done(Ok(was))
+        Ok(was)
     }
 
-    fn subscribe<'a>(
-        &'a self,
-        task_id: &'a str,
-    ) -> BoxFuture<'a, Result<Option<TaskSubscription>, StoreError>> {
+    async fn subscribe(&self, task_id: &str) -> Result<Option<TaskSubscription>, StoreError> {
         let listener = self.events.subscribe(task_id);
-        let record = match self.find(task_id) {
-            Ok(Some(record)) => record,
-            Ok(None) => return done(Ok(None)),
-            Err(error) => return done(Err(error)),
+        let Some(record) = self.find(task_id)? else {
+            return Ok(None);
         };
         let store = self.clone();
         let reload = move |id: String| future::ready(store.find(&id).ok().flatten()).boxed();
         let subscription = listener.subscription(record, reload);
-        done(Ok(Some(subscription)))
+        Ok(Some(subscription))
     }
 
-    fn get_or_create_context<'a>(
-        &'a self,
-        context_id: &'a str,
-        owner: &'a str,
-        session: &'a str,
-    ) -> BoxFuture<'a, Result<Context, StoreError>> {
+    async fn get_or_create_context(
+        &self,
+        context_id: &str,
+        owner: &str,
+        session: &str,
+    ) -> Result<Context, StoreError> {
         let mut state = self.state.lock();
         let opened = state
             .contexts
@@ -297,32 +284,28 @@ impl TaskStore for MemoryStore {
                 },
                 tasks: 0,
             });
-        done(Ok(opened.context.clone()))
+        Ok(opened.context.clone())
     }
 
-    fn enqueue<'a>(
-        &'a self,
-        queue: &'a str,
-        _task_id: &'a str,
-    ) -> BoxFuture<'a, Result<QueueTicket, StoreError>> {
-        done(Ok(enqueue(&self.queues, queue)))
+    async fn enqueue(&self, queue: &str, _task_id: &str) -> Result<QueueTicket, StoreError> {
+        Ok(enqueue(&self.queues, queue))
     }
 
-    fn recover(&self) -> BoxFuture<'_, Result<Vec<Summary>, StoreError>> {
+    async fn recover(&self) -> Result<Vec<Summary>, StoreError> {
         let state = self.state.lock();
         let tasks = state.tasks.values().map(|task| &task.summary);
         let open = tasks.filter(|task| !task.is_terminal()).cloned().collect();
-        done(Ok(open))
+        Ok(open)
     }
 
-    fn put_push<'a>(
-        &'a self,
-        config: &'a TaskPushNotificationConfig,
+    async fn put_push(
+        &self,
+        config: &TaskPushNotificationConfig,
         version: Version,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
+    ) -> Result<(), StoreError> {
         let mut state = self.state.lock();
         let Some(task) = state.tasks.get_mut(&config.task_id) else {
-            return done(Err(StoreError::NotFound));
+            return Err(StoreError::NotFound);
         };
         let before = task.bytes();
         let known = task.pushes.iter_mut().find(|(had, _)| had.id == config.id);
@@ -332,20 +315,20 @@ impl TaskStore for MemoryStore {
         }
         let more = length(task.bytes()) - length(before);
         self.usage.add(&task.summary.owner, more);
-        done(Ok(()))
+        Ok(())
     }
 
-    fn pushes<'a>(
-        &'a self,
-        task_id: &'a str,
-    ) -> BoxFuture<'a, Result<Vec<(TaskPushNotificationConfig, Version)>, StoreError>> {
-        done(Ok(self
+    async fn pushes(
+        &self,
+        task_id: &str,
+    ) -> Result<Vec<(TaskPushNotificationConfig, Version)>, StoreError> {
+        Ok(self
             .state
             .lock()
             .tasks
             .get(task_id)
             .map(|task| task.pushes.clone())
-            .unwrap_or_default()))
+            .unwrap_or_default())
     }
 
     fn may_have_pushes(&self, task_id: &str) -> bool {
@@ -354,64 +337,56 @@ impl TaskStore for MemoryStore {
         task.is_some_and(|task| !task.pushes.is_empty())
     }
 
-    fn delete_push<'a>(
-        &'a self,
-        task_id: &'a str,
-        config_id: &'a str,
-    ) -> BoxFuture<'a, Result<bool, StoreError>> {
+    async fn delete_push(&self, task_id: &str, config_id: &str) -> Result<bool, StoreError> {
         let mut state = self.state.lock();
         let Some(task) = state.tasks.get_mut(task_id) else {
-            return done(Ok(false));
+            return Ok(false);
         };
         let (bytes, before) = (task.bytes(), task.pushes.len());
         task.pushes
             .retain(|(config, _)| config.id.as_deref() != Some(config_id));
         let more = length(task.bytes()) - length(bytes);
         self.usage.add(&task.summary.owner, more);
-        done(Ok(task.pushes.len() < before))
+        Ok(task.pushes.len() < before)
     }
 
-    fn prune<'a>(
-        &'a self,
-        retention: &'a Retention,
-        now: DateTime<Utc>,
-    ) -> BoxFuture<'a, Result<usize, StoreError>> {
+    async fn prune(&self, retention: &Retention, now: DateTime<Utc>) -> Result<usize, StoreError> {
         let mut state = self.state.lock();
         let expired = state.expired(retention, now);
         for id in &expired {
             state.forget(id, &self.usage);
         }
-        done(Ok(expired.len()))
+        Ok(expired.len())
     }
 
-    fn unanswered(
+    async fn unanswered(
         &self,
         before_ms: i64,
         skip: usize,
         limit: usize,
-    ) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
+    ) -> Result<Vec<String>, StoreError> {
         let state = self.state.lock();
         let tasks = state.tasks.values().map(|task| &task.summary);
         let waits = tasks.filter(|task| is_interrupted(&task.state) && task.changed_ms < before_ms);
         let mut waits: Vec<_> = waits.map(|task| (task.changed_ms, &task.id)).collect();
         waits.sort_unstable();
         let ids = waits.into_iter().skip(skip).take(limit);
-        done(Ok(ids.map(|(_, id)| id.clone()).collect()))
+        Ok(ids.map(|(_, id)| id.clone()).collect())
     }
 
-    fn make_room<'a>(
-        &'a self,
-        owner: &'a str,
+    async fn make_room(
+        &self,
+        owner: &str,
         bytes: u64,
-        budget: &'a Budget,
+        budget: &Budget,
         forget: bool,
-    ) -> BoxFuture<'a, Result<bool, StoreError>> {
+    ) -> Result<bool, StoreError> {
         let mut state = self.state.lock();
         let Some(shortfall) = self.usage.shortfall(owner, bytes, budget) else {
-            return done(Ok(false));
+            return Ok(false);
         };
         if shortfall == 0 {
-            return done(Ok(true));
+            return Ok(true);
         }
         let tasks = state.tasks.values();
         let own = tasks.filter(|task| task.summary.owner == owner && task.summary.is_terminal());
@@ -425,19 +400,19 @@ impl TaskStore for MemoryStore {
         for id in ids.iter().filter(|_| forget) {
             state.forget(id, &self.usage);
         }
-        done(Ok(!ids.is_empty()))
+        Ok(!ids.is_empty())
     }
 
     fn outlives_process(&self) -> bool {
         false
     }
 
-    fn ready(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        done(Ok(()))
+    async fn ready(&self) -> Result<(), StoreError> {
+        Ok(())
     }
 
-    fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        done(Ok(()))
+    async fn close(&self) -> Result<(), StoreError> {
+        Ok(())
     }
 }
 

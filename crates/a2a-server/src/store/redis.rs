@@ -1,4 +1,4 @@
-//! A task store in Redis that several servers share.
+//! A task store in Redis that several servers share, with its address and options.
 //!
 //! Each server can answer requests for tasks that another server runs. A server renews its lease three times per lease
 //! time. When the lease expires, exactly one other server takes over its tasks, and the fencing in the scripts rejects
@@ -9,14 +9,12 @@
 //! snapshot. A failover to a replica loses what the replica has not received. The store needs Redis 6.2 without cluster
 //! mode. `maxmemory-policy` must be `noeviction`, so that Redis does not evict tasks.
 
-mod address;
 mod connection;
 mod lease;
-mod listing;
 mod pubsub;
 mod queue;
+mod task_store;
 mod tasks;
-
 #[cfg(all(test, feature = "real"))]
 mod tests;
 
@@ -26,35 +24,28 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use a2a::v1_0::TaskPushNotificationConfig;
 use base::environment::Environment;
-use chrono::{DateTime, Utc};
-use futures_util::future::BoxFuture;
-use futures_util::stream::BoxStream;
-use futures_util::{FutureExt, StreamExt, stream};
+use connection::{RedisConnection, Scripts};
+use lease::RecoveryState;
 use parking_lot::Mutex;
+use pubsub::{PubSubListener, SubscriptionRequest};
+use queue::{Notifiers, ReleasedSlot};
+use redis::{
+    Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, TlsCertificates,
+};
+use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::mpsc::{Receiver, UnboundedSender};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
+use url::Url;
 
-pub use self::address::{DEFAULT_LEASE, DEFAULT_PREFIX, Options};
-use self::connection::{RedisConnection, Scripts};
-use self::lease::RecoveryState;
-use self::pubsub::{PubSubListener, SubscriptionRequest};
-use self::queue::{Notifiers, ReleasedSlot};
 use super::task_events::TaskEvents;
-use super::{
-    Budget, Context, Filter, QueueTicket, Retention, StoreError, Summary, SummaryPage, TaskStore,
-    TaskSubscription,
-};
-use crate::call_context::Version;
-use crate::store::body;
-use crate::task_record::{TaskChange, TaskRecord};
+use super::{StoreError, body};
 
 /// The capacity of the channel of cancel requests in this process. Further requests wait in Redis.
 const CANCELLATION_CAPACITY: usize = 64;
 
-/// A store in Redis. Dropping it stops its background work; [`TaskStore::close`] also releases the lease.
+/// A store in Redis. Dropping it stops its background work; [`close`](super::TaskStore::close) also releases the lease.
 pub struct RedisStore {
     inner: Arc<Inner>,
     events: TaskEvents,
@@ -75,7 +66,7 @@ impl RedisStore {
     /// The URL is invalid, or Redis does not respond, rejects the credentials, or has other data under the prefix. The
     /// error does not contain the password.
     pub async fn connect(options: &Options, env: &dyn Environment) -> Result<Self, StoreError> {
-        let address = address::Address::read(options)?;
+        let address = Address::read(options)?;
         let inner = Arc::new(Inner::new(
             RedisConnection::new(address.client, address.display_address),
             address.prefix,
@@ -140,164 +131,6 @@ impl fmt::Debug for RedisStore {
             .field("server", &self.inner.server)
             .field("lease", &self.inner.lease)
             .finish_non_exhaustive()
-    }
-}
-
-impl TaskStore for RedisStore {
-    fn create<'a>(&'a self, record: &'a TaskRecord) -> BoxFuture<'a, Result<(), StoreError>> {
-        self.inner.create(record).boxed()
-    }
-
-    fn append<'a>(
-        &'a self,
-        task_id: &'a str,
-        revision: u64,
-        at_ms: i64,
-        changes: &'a [TaskChange],
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
-        self.inner.append(task_id, revision, at_ms, changes).boxed()
-    }
-
-    fn load<'a>(
-        &'a self,
-        task_id: &'a str,
-    ) -> BoxFuture<'a, Result<Option<TaskRecord>, StoreError>> {
-        self.inner.load(task_id).boxed()
-    }
-
-    fn list<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<SummaryPage, StoreError>> {
-        self.inner.list(filter).boxed()
-    }
-
-    fn delete<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<bool, StoreError>> {
-        self.inner.delete(task_id).boxed()
-    }
-
-    fn subscribe<'a>(
-        &'a self,
-        task_id: &'a str,
-    ) -> BoxFuture<'a, Result<Option<TaskSubscription>, StoreError>> {
-        pubsub::subscribe(self.inner.clone(), &self.events, &self.requests, task_id).boxed()
-    }
-
-    fn get_or_create_context<'a>(
-        &'a self,
-        context_id: &'a str,
-        owner: &'a str,
-        session: &'a str,
-    ) -> BoxFuture<'a, Result<Context, StoreError>> {
-        self.inner
-            .get_or_create_context(context_id, owner, session)
-            .boxed()
-    }
-
-    fn enqueue<'a>(
-        &'a self,
-        queue: &'a str,
-        _task_id: &'a str,
-    ) -> BoxFuture<'a, Result<QueueTicket, StoreError>> {
-        queue::enqueue(
-            self.inner.clone(),
-            self.notifiers.clone(),
-            self.released.clone(),
-            queue,
-        )
-        .boxed()
-    }
-
-    fn request_cancel<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<(), StoreError>> {
-        self.inner.request_cancel(task_id).boxed()
-    }
-
-    fn cancel_requests(&self) -> BoxStream<'static, String> {
-        let receiver = self.cancellations.lock().take();
-        match receiver {
-            Some(receiver) => stream::unfold(receiver, |mut receiver| async move {
-                receiver.recv().await.map(|task_id| (task_id, receiver))
-            })
-            .boxed(),
-            // An earlier call has taken the receiver.
-            None => stream::pending().boxed(),
-        }
-    }
-
-    fn recover(&self) -> BoxFuture<'_, Result<Vec<Summary>, StoreError>> {
-        self.inner.recover(&self.recovery).boxed()
-    }
-
-    fn recovery_interval(&self) -> Option<Duration> {
-        Some(self.inner.lease / 3)
-    }
-
-    fn put_push<'a>(
-        &'a self,
-        config: &'a TaskPushNotificationConfig,
-        version: Version,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
-        self.inner.put_push(config, version).boxed()
-    }
-
-    fn pushes<'a>(
-        &'a self,
-        task_id: &'a str,
-    ) -> BoxFuture<'a, Result<Vec<(TaskPushNotificationConfig, Version)>, StoreError>> {
-        self.inner.pushes(task_id).boxed()
-    }
-
-    fn delete_push<'a>(
-        &'a self,
-        task_id: &'a str,
-        config_id: &'a str,
-    ) -> BoxFuture<'a, Result<bool, StoreError>> {
-        self.inner.delete_push(task_id, config_id).boxed()
-    }
-
-    fn prune<'a>(
-        &'a self,
-        retention: &'a Retention,
-        now: DateTime<Utc>,
-    ) -> BoxFuture<'a, Result<usize, StoreError>> {
-        self.inner.prune(retention, now).boxed()
-    }
-
-    fn unanswered(
-        &self,
-        before_ms: i64,
-        skip: usize,
-        limit: usize,
-    ) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
-        self.inner.unanswered(before_ms, skip, limit).boxed()
-    }
-
-    fn make_room<'a>(
-        &'a self,
-        owner: &'a str,
-        bytes: u64,
-        budget: &'a Budget,
-        forget: bool,
-    ) -> BoxFuture<'a, Result<bool, StoreError>> {
-        self.inner.make_room(owner, bytes, budget, forget).boxed()
-    }
-
-    fn ready(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        async {
-            // The heartbeat is a write, so a Redis that rejects writes counts as not ready.
-            self.inner.heartbeat().await?;
-            if self.is_listening.load(Ordering::Relaxed) {
-                return Ok(());
-            }
-            Err(StoreError::Failed(format!(
-                "Redis at {} answers, but the subscription is not open yet; try again in a second",
-                self.inner.connection.display_address()
-            )))
-        }
-        .boxed()
-    }
-
-    fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        // Stop the background tasks first, because the heartbeat would renew the lease.
-        self.background.lock().abort_all();
-        self.inner.release_lease().boxed()
     }
 }
 
@@ -366,4 +199,174 @@ impl Inner {
     fn mark_ended(&self, task_id: &str) {
         self.running.lock().remove(task_id);
     }
+}
+
+/// The default prefix of keys.
+pub const DEFAULT_PREFIX: &str = "remote-agent:";
+
+/// The default time after which a lease expires.
+pub const DEFAULT_LEASE: Duration = Duration::from_secs(15);
+
+/// Options to connect to Redis.
+#[derive(Clone)]
+pub struct Options {
+    /// `redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE][?prefix=PREFIX]`, or `rediss://` for TLS. Servers that share
+    /// tasks use the same database and prefix.
+    pub url: SecretString,
+    /// The password, unless the URL contains one.
+    pub password: Option<SecretString>,
+    /// Root certificates in PEM that replace those of the operating system.
+    pub roots: Option<Vec<u8>>,
+    /// How long a server counts as alive after its last heartbeat. Afterwards, other servers take over its tasks.
+    pub lease: Duration,
+}
+
+impl Options {
+    /// Creates options for `url` with the defaults for the rest.
+    pub fn new(url: impl Into<SecretString>) -> Self {
+        Self {
+            url: url.into(),
+            password: None,
+            roots: None,
+            lease: DEFAULT_LEASE,
+        }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("password", &self.password.is_some())
+            .field("roots", &self.roots.is_some())
+            .field("lease", &self.lease)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A parsed address.
+struct Address {
+    client: Client,
+    /// The client of the subscribing connection.
+    subscriber: Client,
+    /// The prefix of keys.
+    prefix: String,
+    /// The prefix of channels. It contains the database, because all databases of a Redis share channels.
+    channels: String,
+    /// Host, port and database, for messages.
+    display_address: String,
+}
+
+impl Address {
+    /// Parses `options`.
+    ///
+    /// # Errors
+    /// The URL is invalid. The error does not contain it, because it may contain a password.
+    fn read(options: &Options) -> Result<Self, StoreError> {
+        let url = Url::parse(options.url.expose_secret())
+            .map_err(|error| invalid_url(&format!("is not a URL ({error})")))?;
+        if !matches!(url.scheme(), "redis" | "rediss") {
+            return Err(invalid_url(
+                "begins with neither `redis://` nor `rediss://`",
+            ));
+        }
+        if url.host_str().is_none_or(str::is_empty) {
+            return Err(invalid_url("names no host"));
+        }
+        if url.fragment().is_some() {
+            return Err(invalid_url(
+                "has a fragment (`#`); certificates are always checked, and a `#` in a password is written `%23`",
+            ));
+        }
+        let prefix = prefix(&url)?;
+        let mut info: ConnectionInfo = url
+            .into_connection_info()
+            .map_err(|error| invalid_url(&format!("is invalid ({error})")))?;
+        if let Some(password) = &options.password {
+            let settings = info
+                .redis_settings()
+                .clone()
+                .set_password(password.expose_secret());
+            info = info.set_redis_settings(settings);
+        }
+        let database = info.redis_settings().db();
+        let display_address = format!("{}/{database}", host_and_port(info.addr()));
+        let channels = format!("{prefix}@{database}:");
+        // Only RESP3 delivers messages on a connection that applies backpressure.
+        let resp3 = info.redis_settings().clone();
+        let subscriber = info
+            .clone()
+            .set_redis_settings(resp3.set_protocol(ProtocolVersion::RESP3));
+        Ok(Self {
+            client: client(info, options.roots.clone())?,
+            subscriber: client(subscriber, options.roots.clone())?,
+            prefix,
+            channels,
+            display_address,
+        })
+    }
+}
+
+fn client(info: ConnectionInfo, roots: Option<Vec<u8>>) -> Result<Client, StoreError> {
+    let encrypted = matches!(info.addr(), ConnectionAddr::TcpTls { .. });
+    match roots {
+        Some(_) if !encrypted => Err(invalid_url(
+            "has root certificates but does not begin with `rediss://`",
+        )),
+        Some(roots) => Client::build_with_tls(
+            info,
+            TlsCertificates {
+                client_tls: None,
+                root_cert: Some(roots),
+            },
+        )
+        .map_err(|error| {
+            StoreError::Failed(format!(
+                "cannot read the certificates for Redis: {error}; write them in PEM"
+            ))
+        }),
+        None => Client::open(info).map_err(|error| invalid_url(&format!("is invalid ({error})"))),
+    }
+}
+
+fn prefix(url: &Url) -> Result<String, StoreError> {
+    let mut prefix = None;
+    for (key, value) in url.query_pairs() {
+        if key != "prefix" {
+            return Err(invalid_url(
+                "has an unknown parameter; the only one is `prefix`",
+            ));
+        }
+        prefix = Some(value.into_owned());
+    }
+    match prefix {
+        Some(prefix) if prefix.is_empty() || prefix.len() > 100 => Err(invalid_url(
+            "has a `prefix` that is empty or longer than 100 bytes",
+        )),
+        Some(prefix) if prefix.contains(char::is_control) => {
+            Err(invalid_url("has a `prefix` with control characters"))
+        }
+        Some(prefix) => Ok(prefix),
+        None => Ok(DEFAULT_PREFIX.to_owned()),
+    }
+}
+
+fn host_and_port(address: &ConnectionAddr) -> String {
+    match address {
+        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
+            if host.contains(':') {
+                format!("[{host}]:{port}")
+            } else {
+                format!("{host}:{port}")
+            }
+        }
+        // `read` rejects addresses of other kinds.
+        _ => String::new(),
+    }
+}
+
+fn invalid_url(problem: &str) -> StoreError {
+    StoreError::Failed(format!(
+        "the address of Redis {problem}; it is written `redis://USER:PASSWORD@HOST:PORT/DATABASE?prefix=PREFIX`, with \
+         `rediss://` for TLS, and all but the host may be left out"
+    ))
 }

@@ -6,7 +6,6 @@
 
 mod database;
 mod queries;
-mod salvage;
 mod tasks;
 mod writer;
 
@@ -16,10 +15,10 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 
 use a2a::v1_0::TaskPushNotificationConfig;
+use async_trait::async_trait;
 use base::files::Fsync;
 use base::keyed_semaphore::KeyedSemaphore;
 use chrono::{DateTime, Utc};
-use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, future};
 use parking_lot::Mutex;
 use rusqlite::Connection;
@@ -28,17 +27,17 @@ use tokio::task::spawn_blocking;
 
 use self::database::{DirectoryLock, SqlError};
 pub use self::database::{Holder, holder};
-pub use self::salvage::{check, export};
+pub use self::database::{check, export};
 use self::tasks::{DeletedTask, NewTask};
 use self::writer::{Command, LastError, WriteJob, Writer};
 use super::Usage;
 use super::task_events::TaskEvents;
-use crate::call_context::Version;
 use crate::store::{
     Budget, Context, Filter, QueueTicket, Retention, StoreError, Summary, SummaryChange,
     SummaryPage, TaskStore, TaskSubscription, body, enqueue, length,
 };
 use crate::task_record::{TaskChange, TaskRecord};
+use a2a::Version;
 
 /// The maximum number of idle connections for readers.
 const IDLE_READERS: usize = 4;
@@ -288,188 +287,157 @@ fn closed() -> StoreError {
     StoreError::Failed("the task store is closed".to_owned())
 }
 
+#[async_trait]
 impl TaskStore for SqliteStore {
-    fn create<'a>(&'a self, record: &'a TaskRecord) -> BoxFuture<'a, Result<(), StoreError>> {
-        async move {
-            let json = body::encode(record)?;
-            let bytes = json.len();
-            let new = NewTask {
-                summary: Summary::new(record),
-                session: record.session.clone(),
-                revision: record.revision,
-                json,
-            };
-            let work = move |connection: &Connection| tasks::create(connection, &new);
-            let (usage, owner) = (self.shared.usage.clone(), record.owner.clone());
-            let after = move |(): &()| usage.add(&owner, length(bytes));
-            self.write(bytes, work, after).await
-        }
-        .boxed()
+    async fn create(&self, record: &TaskRecord) -> Result<(), StoreError> {
+        let json = body::encode(record)?;
+        let bytes = json.len();
+        let new = NewTask {
+            summary: Summary::new(record),
+            session: record.session.clone(),
+            revision: record.revision,
+            json,
+        };
+        let work = move |connection: &Connection| tasks::create(connection, &new);
+        let (usage, owner) = (self.shared.usage.clone(), record.owner.clone());
+        let after = move |(): &()| usage.add(&owner, length(bytes));
+        self.write(bytes, work, after).await
     }
 
-    fn append<'a>(
-        &'a self,
-        task_id: &'a str,
+    async fn append(
+        &self,
+        task_id: &str,
         revision: u64,
         at_ms: i64,
-        changes: &'a [TaskChange],
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
-        async move {
-            let encoded = changes.iter().map(body::encode);
-            let encoded = encoded.collect::<Result<Vec<_>, _>>()?;
-            let encoded = Arc::new(encoded);
-            let bytes = encoded.iter().map(Vec::len).sum();
-            let (id, effect) = (task_id.to_owned(), SummaryChange::all(changes));
-            let encoded_changes = Arc::clone(&encoded);
-            let work = move |connection: &Connection| {
-                tasks::append(connection, &id, revision, at_ms, &effect, &encoded_changes)
+        changes: &[TaskChange],
+    ) -> Result<(), StoreError> {
+        let encoded = changes.iter().map(body::encode);
+        let encoded = encoded.collect::<Result<Vec<_>, _>>()?;
+        let encoded = Arc::new(encoded);
+        let bytes = encoded.iter().map(Vec::len).sum();
+        let (id, effect) = (task_id.to_owned(), SummaryChange::all(changes));
+        let encoded_changes = Arc::clone(&encoded);
+        let work = move |connection: &Connection| {
+            tasks::append(connection, &id, revision, at_ms, &effect, &encoded_changes)
+        };
+        let usage = self.shared.usage.clone();
+        let (events, id) = (self.shared.events.clone(), task_id.to_owned());
+        let followed = events.has_listeners(task_id).then(|| changes.to_vec());
+        let after = move |owner: &String| {
+            usage.add(owner, length(bytes));
+            let began_meanwhile = || {
+                let changes = encoded.iter().map(|json| serde_json::from_slice(json).ok());
+                let changes = events.has_listeners(&id).then(|| changes.collect());
+                changes.flatten()
             };
-            let usage = self.shared.usage.clone();
-            let (events, id) = (self.shared.events.clone(), task_id.to_owned());
-            let followed = events.has_listeners(task_id).then(|| changes.to_vec());
-            let after = move |owner: &String| {
-                usage.add(owner, length(bytes));
-                let began_meanwhile = || {
-                    let changes = encoded.iter().map(|json| serde_json::from_slice(json).ok());
-                    let changes = events.has_listeners(&id).then(|| changes.collect());
-                    changes.flatten()
-                };
-                let changes: Option<Vec<TaskChange>> = followed.or_else(began_meanwhile);
-                for (revision, change) in (revision + 1..).zip(changes.iter().flatten()) {
-                    events.publish(&id, revision, change);
-                }
-            };
-            self.write(bytes, work, after).await?;
-            Ok(())
-        }
-        .boxed()
+            let changes: Option<Vec<TaskChange>> = followed.or_else(began_meanwhile);
+            for (revision, change) in (revision + 1..).zip(changes.iter().flatten()) {
+                events.publish(&id, revision, change);
+            }
+        };
+        self.write(bytes, work, after).await?;
+        Ok(())
     }
 
-    fn load<'a>(
-        &'a self,
-        task_id: &'a str,
-    ) -> BoxFuture<'a, Result<Option<TaskRecord>, StoreError>> {
-        self.find(task_id).boxed()
+    async fn load(&self, task_id: &str) -> Result<Option<TaskRecord>, StoreError> {
+        self.find(task_id).await
     }
 
-    fn list<'a>(&'a self, filter: &'a Filter) -> BoxFuture<'a, Result<SummaryPage, StoreError>> {
+    async fn list(&self, filter: &Filter) -> Result<SummaryPage, StoreError> {
         let filter = filter.clone();
         self.read(move |connection| queries::page(connection, &filter))
-            .boxed()
+            .await
     }
 
-    fn delete<'a>(&'a self, task_id: &'a str) -> BoxFuture<'a, Result<bool, StoreError>> {
-        async move { Ok(self.forget(vec![task_id.to_owned()]).await? > 0) }.boxed()
+    async fn delete(&self, task_id: &str) -> Result<bool, StoreError> {
+        Ok(self.forget(vec![task_id.to_owned()]).await? > 0)
     }
 
-    fn subscribe<'a>(
-        &'a self,
-        task_id: &'a str,
-    ) -> BoxFuture<'a, Result<Option<TaskSubscription>, StoreError>> {
-        async move {
-            let listener = self.shared.events.subscribe(task_id);
-            let Some(record) = self.load(task_id).await? else {
-                return Ok(None);
-            };
-            let store = self.clone();
-            let reload = move |id: String| {
-                let store = store.clone();
-                async move { store.load(&id).await.ok().flatten() }.boxed()
-            };
-            Ok(Some(listener.subscription(record, reload)))
+    async fn subscribe(&self, task_id: &str) -> Result<Option<TaskSubscription>, StoreError> {
+        let listener = self.shared.events.subscribe(task_id);
+        let Some(record) = self.load(task_id).await? else {
+            return Ok(None);
+        };
+        let store = self.clone();
+        let reload = move |id: String| {
+            let store = store.clone();
+            async move { store.load(&id).await.ok().flatten() }.boxed()
+        };
+        Ok(Some(listener.subscription(record, reload)))
+    }
+
+    async fn get_or_create_context(
+        &self,
+        context_id: &str,
+        owner: &str,
+        session: &str,
+    ) -> Result<Context, StoreError> {
+        let id = context_id.to_owned();
+        let known = self.read(move |connection| Ok(queries::context(connection, &id)?));
+        if let Some(context) = known.await? {
+            return Ok(context);
         }
-        .boxed()
+        let [id, owner, session] = [context_id, owner, session].map(str::to_owned);
+        let work = move |connection: &Connection| {
+            tasks::get_or_create_context(connection, &id, &owner, &session)?;
+            let context = queries::context(connection, &id)?;
+            context.ok_or(SqlError::Rejected(StoreError::Conflict))
+        };
+        self.write(0, work, |_| {}).await
     }
 
-    fn get_or_create_context<'a>(
-        &'a self,
-        context_id: &'a str,
-        owner: &'a str,
-        session: &'a str,
-    ) -> BoxFuture<'a, Result<Context, StoreError>> {
-        async move {
-            let id = context_id.to_owned();
-            let known = self.read(move |connection| Ok(queries::context(connection, &id)?));
-            if let Some(context) = known.await? {
-                return Ok(context);
+    async fn enqueue(&self, queue: &str, _task_id: &str) -> Result<QueueTicket, StoreError> {
+        future::ready(Ok(enqueue(&self.shared.queues, queue))).await
+    }
+
+    async fn recover(&self) -> Result<Vec<Summary>, StoreError> {
+        let last_key = self.shared.last_existing_key.lock().take();
+        match last_key {
+            Some(last_key) => {
+                self.read(move |connection| queries::open(connection, last_key))
+                    .await
             }
-            let [id, owner, session] = [context_id, owner, session].map(str::to_owned);
-            let work = move |connection: &Connection| {
-                tasks::get_or_create_context(connection, &id, &owner, &session)?;
-                let context = queries::context(connection, &id)?;
-                context.ok_or(SqlError::Rejected(StoreError::Conflict))
-            };
-            self.write(0, work, |_| {}).await
+            None => Ok(Vec::new()),
         }
-        .boxed()
     }
 
-    fn enqueue<'a>(
-        &'a self,
-        queue: &'a str,
-        _task_id: &'a str,
-    ) -> BoxFuture<'a, Result<QueueTicket, StoreError>> {
-        future::ready(Ok(enqueue(&self.shared.queues, queue))).boxed()
-    }
-
-    fn recover(&self) -> BoxFuture<'_, Result<Vec<Summary>, StoreError>> {
-        async move {
-            let last_key = self.shared.last_existing_key.lock().take();
-            match last_key {
-                Some(last_key) => {
-                    self.read(move |connection| queries::open(connection, last_key))
-                        .await
-                }
-                None => Ok(Vec::new()),
-            }
-        }
-        .boxed()
-    }
-
-    fn put_push<'a>(
-        &'a self,
-        config: &'a TaskPushNotificationConfig,
+    async fn put_push(
+        &self,
+        config: &TaskPushNotificationConfig,
         version: Version,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
-        async move {
-            let json = serde_json::to_string(config).map_err(|error| {
-                StoreError::Failed(format!("cannot write the push configuration: {error}"))
-            })?;
-            let task_id = config.task_id.clone();
-            let config_id = config.id.clone().unwrap_or_default();
-            let work = move |connection: &Connection| {
-                tasks::put_push(connection, &task_id, &config_id, version, &json)
-            };
-            let with_pushes = Arc::clone(&self.shared.with_pushes);
-            let id = config.task_id.clone();
-            let usage = self.shared.usage.clone();
-            let after = move |(owner, more): &(String, i64)| {
-                usage.add(owner, *more);
-                with_pushes.lock().insert(id);
-            };
-            self.write(0, work, after).await.map(drop)
-        }
-        .boxed()
+    ) -> Result<(), StoreError> {
+        let json = serde_json::to_string(config).map_err(|error| {
+            StoreError::Failed(format!("cannot write the push configuration: {error}"))
+        })?;
+        let task_id = config.task_id.clone();
+        let config_id = config.id.clone().unwrap_or_default();
+        let work = move |connection: &Connection| {
+            tasks::put_push(connection, &task_id, &config_id, version, &json)
+        };
+        let with_pushes = Arc::clone(&self.shared.with_pushes);
+        let id = config.task_id.clone();
+        let usage = self.shared.usage.clone();
+        let after = move |(owner, more): &(String, i64)| {
+            usage.add(owner, *more);
+            with_pushes.lock().insert(id);
+        };
+        self.write(0, work, after).await.map(drop)
     }
 
     fn may_have_pushes(&self, task_id: &str) -> bool {
         self.shared.with_pushes.lock().contains(task_id)
     }
 
-    fn pushes<'a>(
-        &'a self,
-        task_id: &'a str,
-    ) -> BoxFuture<'a, Result<Vec<(TaskPushNotificationConfig, Version)>, StoreError>> {
+    async fn pushes(
+        &self,
+        task_id: &str,
+    ) -> Result<Vec<(TaskPushNotificationConfig, Version)>, StoreError> {
         let id = task_id.to_owned();
         self.read(move |connection| queries::pushes(connection, &id))
-            .boxed()
+            .await
     }
 
-    fn delete_push<'a>(
-        &'a self,
-        task_id: &'a str,
-        config_id: &'a str,
-    ) -> BoxFuture<'a, Result<bool, StoreError>> {
+    async fn delete_push(&self, task_id: &str, config_id: &str) -> Result<bool, StoreError> {
         let [task_id, config_id] = [task_id, config_id].map(str::to_owned);
         let work =
             move |connection: &Connection| tasks::delete_push(connection, &task_id, &config_id);
@@ -479,95 +447,78 @@ impl TaskStore for SqliteStore {
                 usage.add(owner, *more);
             }
         };
-        async move { Ok(self.write(0, work, after).await?.is_some()) }.boxed()
+        Ok(self.write(0, work, after).await?.is_some())
     }
 
-    fn prune<'a>(
-        &'a self,
-        retention: &'a Retention,
-        now: DateTime<Utc>,
-    ) -> BoxFuture<'a, Result<usize, StoreError>> {
+    async fn prune(&self, retention: &Retention, now: DateTime<Utc>) -> Result<usize, StoreError> {
         let (before_ms, count) = (retention.before_ms(now), retention.count);
-        async move {
-            let mut forgotten = 0;
-            loop {
-                let ids = self.read(move |connection| {
-                    queries::expired(connection, before_ms, count, DELETE_BATCH)
-                });
-                match self.forget(ids.await?).await? {
-                    0 => return Ok(forgotten),
-                    more => forgotten += more,
-                }
+        let mut forgotten = 0;
+        loop {
+            let ids = self.read(move |connection| {
+                queries::expired(connection, before_ms, count, DELETE_BATCH)
+            });
+            match self.forget(ids.await?).await? {
+                0 => return Ok(forgotten),
+                more => forgotten += more,
             }
         }
-        .boxed()
     }
 
-    fn unanswered(
+    async fn unanswered(
         &self,
         before_ms: i64,
         skip: usize,
         limit: usize,
-    ) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
+    ) -> Result<Vec<String>, StoreError> {
         self.read(move |connection| queries::unanswered(connection, before_ms, skip, limit))
-            .boxed()
+            .await
     }
 
-    fn make_room<'a>(
-        &'a self,
-        owner: &'a str,
+    async fn make_room(
+        &self,
+        owner: &str,
         bytes: u64,
-        budget: &'a Budget,
+        budget: &Budget,
         forget: bool,
-    ) -> BoxFuture<'a, Result<bool, StoreError>> {
-        async move {
-            let Some(shortfall) = self.shared.usage.shortfall(owner, bytes, budget) else {
-                return Ok(false);
-            };
-            if shortfall == 0 {
-                return Ok(true);
-            }
-            let whose = owner.to_owned();
-            let oldest =
-                self.read(move |connection| queries::oldest(connection, &whose, shortfall));
-            let oldest = oldest.await?;
-            let room = !oldest.is_empty();
-            for some in oldest.chunks(DELETE_BATCH).filter(|_| forget) {
-                self.forget(some.to_vec()).await?;
-            }
-            Ok(room)
+    ) -> Result<bool, StoreError> {
+        let Some(shortfall) = self.shared.usage.shortfall(owner, bytes, budget) else {
+            return Ok(false);
+        };
+        if shortfall == 0 {
+            return Ok(true);
         }
-        .boxed()
+        let whose = owner.to_owned();
+        let oldest = self.read(move |connection| queries::oldest(connection, &whose, shortfall));
+        let oldest = oldest.await?;
+        let room = !oldest.is_empty();
+        for some in oldest.chunks(DELETE_BATCH).filter(|_| forget) {
+            self.forget(some.to_vec()).await?;
+        }
+        Ok(room)
     }
 
-    fn ready(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        async move {
-            if self.last_error().is_none() {
-                return Ok(());
-            }
-            // Probe whether the disk has room again.
-            let probe = |connection: &Connection| Ok(writer::probe(connection)?);
-            self.write(0, probe, |()| {}).await?;
-            // The error of a failed sync remains until a sync succeeds.
-            self.last_error().map_or(Ok(()), Err)
+    async fn ready(&self) -> Result<(), StoreError> {
+        if self.last_error().is_none() {
+            return Ok(());
         }
-        .boxed()
+        // Probe whether the disk has room again.
+        let probe = |connection: &Connection| Ok(writer::probe(connection)?);
+        self.write(0, probe, |()| {}).await?;
+        // The error of a failed sync remains until a sync succeeds.
+        self.last_error().map_or(Ok(()), Err)
     }
 
-    fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        async move {
-            *self.shared.readers.lock() = Readers {
-                idle: Vec::new(),
-                closed: true,
-            };
-            let (reply, answer) = oneshot::channel();
-            match self.shared.commands.send(Command::Close(reply)) {
-                Ok(()) => answer.await.unwrap_or(Ok(())),
-                // The writer is closed already.
-                Err(_) => Ok(()),
-            }
+    async fn close(&self) -> Result<(), StoreError> {
+        *self.shared.readers.lock() = Readers {
+            idle: Vec::new(),
+            closed: true,
+        };
+        let (reply, answer) = oneshot::channel();
+        match self.shared.commands.send(Command::Close(reply)) {
+            Ok(()) => answer.await.unwrap_or(Ok(())),
+            // The writer is closed already.
+            Err(_) => Ok(()),
         }
-        .boxed()
     }
 }
 

@@ -8,9 +8,9 @@ use proptest::option;
 use proptest::prelude::*;
 
 use super::{TaskChange, TaskRecord};
-use crate::call_context::Version;
 use crate::store::memory::MemoryStore;
 use crate::store::{StoreError, TaskStore};
+use a2a::Version;
 
 /// Creates a submitted task of Alice.
 pub(crate) fn record(id: &str) -> TaskRecord {

@@ -5,16 +5,12 @@
 //! may have more fields.
 
 mod contract;
-mod error_locations;
-mod matcher;
 mod normalise;
-mod scan;
 mod subset;
-mod wire;
 
+pub(super) use contract::compare_error_locations;
 pub(super) use contract::{definition, envelope, update};
-pub(super) use error_locations::compare_error_locations;
-pub(super) use matcher::{check, check_at};
 pub(super) use normalise::Normaliser;
+pub(super) use normalise::wire;
 pub(super) use subset::Subset;
-pub(super) use wire::wire;
+pub(super) use subset::{check, check_at};

@@ -1,4 +1,4 @@
-//! Scripted gateways and clients of gateways over WebSockets.
+//! Scripted gateways and clients of gateways over WebSockets, and the built-in profiles.
 //!
 //! Like the scripted A2A peers, they do not use the client's types: frames are literal JSON or bytes. This module writes the
 //! frames of the WebSocket, so that a script can break them anywhere. `fixtures/README.md` describes the script.
@@ -7,32 +7,29 @@
 //! The crate contains the profiles of `fixtures/gateway/` ([`PROFILES`]).
 
 mod connection;
-mod log;
 mod play;
-mod profiles;
 mod script;
-mod scripted_gateway;
-#[cfg(test)]
-mod tests;
-mod upgrade;
-mod vars;
 
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use connection::Connection;
+use play::matches_condition;
+pub use play::{Log, LogEvent, Received};
+use script::Vars;
+use script::{Action, Profile};
 use serde_json::Value;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use super::peers::Recorded;
-use crate::http::{self, Connection as HttpConnection};
+use crate::http;
+use crate::http::Connection as HttpConnection;
 use crate::websocket::Reader;
-use connection::Connection;
-pub use log::{Log, LogEvent, Received};
-pub use profiles::{PROFILES, profile};
-use script::{Action, Profile};
-use scripted_gateway::{Part, ScriptedGateway};
 
 /// A scripted gateway. Dropping the value ends every task and closes every socket.
 #[derive(Debug)]
@@ -131,7 +128,7 @@ impl Member {
         };
         let gateway = Arc::new(ScriptedGateway::new(profile, port));
         let reply = gateway.profile.upgrade.first().ok_or_else(bad)?;
-        let vars = vars::Vars {
+        let vars = script::Vars {
             frame: &Value::Null,
             values: &gateway.values,
             connection: 1,
@@ -139,7 +136,8 @@ impl Member {
             round: 0,
         };
         let ahead =
-            upgrade::request(&mut stream, &format!("{host}:{port}"), &path, reply, &vars).await?;
+            connection::request(&mut stream, &format!("{host}:{port}"), &path, reply, &vars)
+                .await?;
         let (read, write) = stream.into_split();
         let connection = Arc::new(Connection::new(1, path, true, write));
         let reader = Reader::new(read, ahead);
@@ -196,7 +194,7 @@ async fn serve_connection(
     let Some(request) = connection.next().await? else {
         return Ok(());
     };
-    let upgrade = upgrade::request_json(&Recorded::from(&request), number);
+    let upgrade = connection::request_json(&Recorded::from(&request), number);
     gateway.log.add(number, LogEvent::Upgrade(upgrade.clone()));
     let (stream, ahead) = connection.into_parts();
     let (read, write) = stream.into_split();
@@ -205,7 +203,7 @@ async fn serve_connection(
     let replies = &gateway.profile.upgrade;
     let reply = replies
         .iter()
-        .position(|reply| log::matches_condition(&upgrade, &reply.when));
+        .position(|reply| play::matches_condition(&upgrade, &reply.when));
     let Some(index) =
         reply.filter(|index| replies[*index].raw.is_some() || !upgrade["accept"].is_null())
     else {
@@ -219,7 +217,7 @@ async fn serve_connection(
         gateway.log.add(number, LogEvent::Disconnected);
         return Ok(());
     }
-    let head = upgrade::answer(&replies[index], &upgrade, &vars);
+    let head = connection::answer(&replies[index], &upgrade, &vars);
     connection.write(head.as_bytes()).await?;
     let reader = Reader::new(read, ahead);
     play::connection(
@@ -232,3 +230,172 @@ async fn serve_connection(
     .await;
     Ok(())
 }
+
+/// The names and scripts of the profiles: real gateways, and one that violates the protocol everywhere.
+pub const PROFILES: &[(&str, &str)] = &[
+    (
+        "reference-11.2",
+        include_str!("../../../../fixtures/gateway/reference-11.2.json"),
+    ),
+    (
+        "heretek-js",
+        include_str!("../../../../fixtures/gateway/heretek-js.json"),
+    ),
+    (
+        "openclaw",
+        include_str!("../../../../fixtures/gateway/openclaw.json"),
+    ),
+    (
+        "hostile",
+        include_str!("../../../../fixtures/gateway/hostile.json"),
+    ),
+];
+
+/// Returns the profile of this name.
+///
+/// # Errors
+/// `NotFound` for an unknown name; the message lists the known ones.
+pub fn profile(name: &str) -> io::Result<Value> {
+    let profile = PROFILES
+        .iter()
+        .find(|(profile_name, _)| *profile_name == name);
+    let Some((_, text)) = profile else {
+        let names: Vec<&str> = PROFILES.iter().map(|(name, _)| *name).collect();
+        return Err(io::Error::new(
+            io::ErrorKind::NotFound,
+            format!("unknown profile `{name}`; use one of {}", names.join(", ")),
+        ));
+    };
+    serde_json::from_str(text).map_err(|error| {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("profile {name}: {error}"),
+        )
+    })
+}
+
+#[derive(Debug)]
+struct ScriptedGateway {
+    profile: Profile,
+    port: u16,
+    log: Arc<Log>,
+    values: Mutex<BTreeMap<String, Value>>,
+    /// How many times each rule was used.
+    used: Mutex<Vec<u64>>,
+    open: watch::Sender<BTreeSet<String>>,
+    running: Mutex<HashMap<String, CancellationToken>>,
+    connections: Mutex<BTreeMap<usize, Arc<Connection>>>,
+}
+
+/// The completed acts.
+#[derive(Debug, Clone, Copy)]
+enum Part {
+    UpgradeReply(usize),
+    Rule(usize),
+    Otherwise,
+}
+
+impl ScriptedGateway {
+    fn new(profile: Profile, port: u16) -> Self {
+        let used = Mutex::new(vec![0; profile.on.len()]);
+        Self {
+            profile,
+            port,
+            log: Arc::default(),
+            values: Mutex::default(),
+            used,
+            open: watch::Sender::default(),
+            running: Mutex::default(),
+            connections: Mutex::default(),
+        }
+    }
+
+    fn vars<'a>(&'a self, connection: &Connection, frame: &'a Value, round: u64) -> Vars<'a> {
+        Vars {
+            frame,
+            values: &self.values,
+            connection: connection.number,
+            port: self.port,
+            round,
+        }
+    }
+
+    /// Returns the response to a frame.
+    fn part(&self, connection: &Connection, frame: &Value, is_json: bool) -> Part {
+        let vars = self.vars(connection, frame, 0);
+        let values = |name: &String| lock(&self.values).contains_key(&vars.text(name));
+        let mut used = lock(&self.used);
+        for (index, rule) in self.profile.on.iter().enumerate() {
+            if rule.times.is_none_or(|times| used[index] < times)
+                && rule.connection.is_none_or(|only| only == connection.number)
+                && rule
+                    .path
+                    .as_ref()
+                    .is_none_or(|only| *only == connection.path)
+                && rule.json.is_none_or(|json| json == is_json)
+                && rule.given.as_ref().is_none_or(values)
+                && !rule.unless.as_ref().is_some_and(values)
+                && matches_condition(frame, &rule.when)
+            {
+                used[index] += 1;
+                return Part::Rule(index);
+            }
+        }
+        Part::Otherwise
+    }
+
+    fn acts(&self, part: Part) -> &[Action] {
+        match part {
+            Part::UpgradeReply(index) => &self.profile.upgrade[index].acts,
+            Part::Rule(index) => &self.profile.on[index].acts,
+            Part::Otherwise => &self.profile.otherwise,
+        }
+    }
+
+    fn release(&self, gate: &str) {
+        self.open.send_modify(|open| {
+            open.insert(gate.to_owned());
+        });
+    }
+
+    async fn wait_for_gate(&self, gate: &str) {
+        // The sender lives in `self`, so the channel cannot close while this waits.
+        let _ = self
+            .open
+            .subscribe()
+            .wait_for(|open| open.contains(gate))
+            .await;
+    }
+
+    /// Returns the token that stopping `name` cancels.
+    fn register(&self, name: String) -> CancellationToken {
+        let token = CancellationToken::new();
+        lock(&self.running).insert(name, token.clone());
+        token
+    }
+
+    fn stop(&self, name: &str) {
+        if let Some(token) = lock(&self.running).remove(name) {
+            token.cancel();
+        }
+    }
+
+    fn add_connection(&self, connection: &Arc<Connection>) {
+        lock(&self.connections).insert(connection.number, Arc::clone(connection));
+    }
+
+    fn remove_connection(&self, connection: &Connection) {
+        lock(&self.connections).remove(&connection.number);
+    }
+
+    fn connections(&self) -> Vec<Arc<Connection>> {
+        lock(&self.connections).values().cloned().collect()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

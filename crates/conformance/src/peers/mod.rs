@@ -11,16 +11,11 @@
 //! * `raw_response`: text, `{"hex": …}`, `{"delay_ms": n}` and `{"repeat": {chunk, count}}`, written unchanged in place of
 //!   head and body. The connection then closes, unless there is `end` or `close`.
 
-mod body;
-mod head;
-mod log;
 mod reply;
 mod script;
 mod serve;
-mod sse;
 #[cfg(test)]
 mod tests;
-mod vars;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -30,12 +25,12 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::net::TcpSocket;
 
-use log::Log;
-pub use log::Recorded;
 use script::Script;
+pub(crate) use script::lookup_origin;
 pub(crate) use script::{Padding, Piece, one_or_more};
+use serve::Log;
+pub use serve::Recorded;
 use serve::Server;
-pub(crate) use vars::lookup_origin;
 
 use crate::http;
 

@@ -2,7 +2,7 @@
 use http::header::HeaderName;
 use serde_json::json;
 
-use super::super::scripted::{Next, Scripted, request};
+use super::super::testing::{Next, Scripted, request};
 use super::*;
 use crate::NetFault;
 

@@ -4,7 +4,7 @@ mod protocols;
 use super::*;
 use crate::Sent;
 use crate::body::read_all;
-use crate::test_requests::{get, post};
+use crate::testing::{get, post};
 use ::http::header::{ACCEPT, USER_AGENT};
 use futures_util::StreamExt;
 use testkit::raw_server::{RawServer, Step, send};
@@ -108,7 +108,7 @@ fn plain_http_url_has_no_user_info() {
         ("wss://a.example:443/", "https://a.example/"),
     ] {
         let expected = Url::parse(expected).unwrap();
-        assert_eq!(target::over_http(&Url::parse(url).unwrap()), expected);
+        assert_eq!(over_http(&Url::parse(url).unwrap()), expected);
     }
 }
 

@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 use serde_json::json;
 
-use super::super::scripted::{Next, Scripted};
+use super::super::testing::{Next, Scripted};
 use super::*;
 
 const SECRET: &str = "client secret";

@@ -9,8 +9,8 @@ use tokio::net::TcpListener;
 
 use super::*;
 use crate::credential::Trust;
-use crate::lookup::Lookup;
-use crate::test_requests::get;
+use crate::resolver::Lookup;
+use crate::testing::get;
 use crate::{
     AddressPolicy, BoxFuture, HttpClient, NetError, NetFault, Request, ReqwestClient, Response,
     Sent,

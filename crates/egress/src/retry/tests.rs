@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 use std::time::UNIX_EPOCH;
 
-use super::super::scripted::{Next, Scripted, request};
+use super::super::testing::{Next, Scripted, request};
 use super::*;
 
 /// Noon of a day in the time of HTTP.

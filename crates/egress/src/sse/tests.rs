@@ -5,7 +5,7 @@ mod tolerance;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::test_requests::{get, post};
+use crate::testing::{get, post};
 use crate::{BoxFuture, ReqwestClient, Response};
 use futures_util::stream;
 use proptest::prelude::*;

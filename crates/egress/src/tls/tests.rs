@@ -8,8 +8,8 @@ use tokio::net::TcpListener;
 use url::Url;
 
 use crate::credential::Trust;
-use crate::lookup::Lookup;
-use crate::test_requests::post;
+use crate::resolver::Lookup;
+use crate::testing::post;
 use crate::websocket::{self, Dial};
 use crate::{
     AddressPolicy, BoxFuture, HttpClient as _, NetError, NetFault, Request, ReqwestClient,

@@ -20,7 +20,7 @@ use egress::websocket::{Frame, Receiver};
 use peer::excerpt;
 
 use super::connection::{A2A_V1, A2aV1Connection};
-use super::{HandshakeError, errors};
+use super::{HandshakeError, read_error};
 
 /// The time to wait for a response to the credential. A gateway without authentication sends its acknowledgement
 /// instead.
@@ -215,7 +215,7 @@ impl HandshakeIo for BridgeHandshake {
             };
             match envelope.kind() {
                 Kind::Error => {
-                    let error = errors::read(&envelope);
+                    let error = read_error(&envelope);
                     return Err(error.during_handshake(settings).into());
                 }
                 Kind::Disconnect => return Err(closed_error(None, settings).into()),

@@ -15,8 +15,8 @@ use a2a::{Part, SendRequest};
 use collective::{Envelope, ErrorCode, Kind, MAX_FRAME_BYTES, validate};
 use peer::{Delivered, PeerError};
 
+use super::GatewayError;
 use super::connection::A2aV1Connection;
-use super::errors::GatewayError;
 
 /// The prefix of message ids (Heretek A2A §4.4).
 const MESSAGE_ID_PREFIX: &str = "msg-";

@@ -2,10 +2,9 @@
 //!
 //! `handshake.rs` authenticates and negotiates. `connection.rs` is the connection, `reader.rs` reads it and lists agents, and
 //! `replies.rs` matches replies with requests. `message.rs` sends messages and proposals. `registry.rs` keeps the agents.
-//! `pending_tasks/` keeps sent messages and outlives the connection.
+//! `pending_tasks/` keeps sent messages and outlives the connection. [`GatewayError`] reads the error formats of gateways.
 
 mod connection;
-mod errors;
 mod handshake;
 mod message;
 mod reader;
@@ -15,22 +14,22 @@ mod replies;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout};
-
 use a2a::{Reply, SendRequest, Task};
+use async_trait::async_trait;
 use base::environment::Environment;
 use base::log::Log;
-use collective::{ErrorCode, Kind};
+use collective::{Envelope, ErrorCode, Kind};
+pub(super) use connection::{A2aV1Connection, DialectCodec, new_id, unix_millis};
 use egress::websocket::Receiver;
-use peer::{BoxFuture, Delivered, EventStream, Member, PeerError, PeerErrorKind};
+pub(super) use handshake::{HandshakeIo, Introduction, available_agents, shake_hands};
+use peer::{Delivered, EventStream, Member, PeerError, PeerErrorKind, excerpt};
+use serde_json::Value;
+use tokio::time::{Instant, timeout};
 
 use super::dial::DialedSocket;
 use super::pending_tasks::{AwaitGuard, PendingTask, PendingTasks, TaskKind, TaskOutcome};
 use super::settings::Settings;
 use super::{CallContext, GatewayLink, ListPurpose, TRIAD};
-
-pub(super) use connection::{A2aV1Connection, DialectCodec, new_id, unix_millis};
-pub(super) use handshake::{HandshakeIo, Introduction, available_agents, shake_hands};
 
 /// How long a non-blocking call waits for an error.
 const REFUSAL_WINDOW: Duration = Duration::from_millis(250);
@@ -159,6 +158,7 @@ impl A2aV1 {
     }
 }
 
+#[async_trait]
 impl GatewayLink for A2aV1 {
     fn dialect(&self) -> &'static str {
         self.0.codec.dialect
@@ -180,58 +180,44 @@ impl GatewayLink for A2aV1 {
         self.0.codec.has_triad
     }
 
-    fn members(&self, wait: ListPurpose) -> BoxFuture<'_, Result<Vec<Member>, PeerError>> {
-        Box::pin(reader::list(&self.0, wait))
+    async fn members(&self, wait: ListPurpose) -> Result<Vec<Member>, PeerError> {
+        reader::list(&self.0, wait).await
     }
 
-    fn send<'a>(
-        &'a self,
-        call: &'a CallContext,
-        outgoing: &'a SendRequest,
-    ) -> BoxFuture<'a, Result<Reply, PeerError>> {
-        Box::pin(self.send_and_wait(call, outgoing))
+    async fn send(&self, call: &CallContext, outgoing: &SendRequest) -> Result<Reply, PeerError> {
+        self.send_and_wait(call, outgoing).await
     }
 
-    fn stream<'a>(
-        &'a self,
-        call: &'a CallContext,
-        outgoing: &'a SendRequest,
-    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
-        Box::pin(self.send_and_stream(call, outgoing))
+    async fn stream(
+        &self,
+        call: &CallContext,
+        outgoing: &SendRequest,
+    ) -> Result<Box<dyn EventStream>, PeerError> {
+        self.send_and_stream(call, outgoing).await
     }
 
-    fn get_task<'a>(
-        &'a self,
-        call: &'a CallContext,
-        task_id: &'a str,
-    ) -> BoxFuture<'a, Result<Task, PeerError>> {
-        Box::pin(async move { self.entry(call, task_id)?.task() })
+    async fn get_task(&self, call: &CallContext, task_id: &str) -> Result<Task, PeerError> {
+        self.entry(call, task_id)?.task()
     }
 
-    fn cancel<'a>(
-        &'a self,
-        call: &'a CallContext,
-        task_id: &'a str,
-    ) -> BoxFuture<'a, Result<Task, PeerError>> {
-        Box::pin(async move { self.0.tasks.cancel(&call.agent, task_id) })
+    async fn cancel(&self, call: &CallContext, task_id: &str) -> Result<Task, PeerError> {
+        self.0.tasks.cancel(&call.agent, task_id)
     }
 
-    fn resubscribe<'a>(
-        &'a self,
-        call: &'a CallContext,
-        task_id: &'a str,
-    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
-        Box::pin(async move { Ok(self.entry(call, task_id)?.subscribe()) })
+    async fn resubscribe(
+        &self,
+        call: &CallContext,
+        task_id: &str,
+    ) -> Result<Box<dyn EventStream>, PeerError> {
+        Ok(self.entry(call, task_id)?.subscribe())
     }
 
-    fn close(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async move {
-            let message = serde_json::json!({"reason": "shutdown"});
-            let message = self.0.envelope(Kind::Disconnect, message);
-            // Best effort: a gateway that stopped reading receives no `disconnect`.
-            drop(timeout(CLOSE_TIMEOUT, self.0.disconnect(message)).await);
-            self.0.mark_closed("the plugin was shut down", false);
-        })
+    async fn close(&self) {
+        let message = serde_json::json!({"reason": "shutdown"});
+        let message = self.0.envelope(Kind::Disconnect, message);
+        // Best effort: a gateway that stopped reading receives no `disconnect`.
+        drop(timeout(CLOSE_TIMEOUT, self.0.disconnect(message)).await);
+        self.0.mark_closed("the plugin was shut down", false);
     }
 }
 
@@ -239,6 +225,110 @@ impl Drop for A2aV1 {
     fn drop(&mut self) {
         self.0
             .mark_closed("the connection is no longer used", false);
+    }
+}
+
+/// An error message of a gateway.
+#[derive(Debug, Clone)]
+pub(crate) struct GatewayError {
+    pub(crate) code: ErrorCode,
+    message: String,
+    /// Whether the gateway itself refused the message.
+    pub(crate) is_refusal: bool,
+    delivered: Delivered,
+}
+
+/// Reads an error from `content.error`, `content.code`, or the envelope itself (Heretek Architecture, "Error Message
+/// Format", and the format of the JavaScript gateway).
+fn read_error(envelope: &Envelope) -> GatewayError {
+    let error_field = envelope.field("error").and_then(Value::as_str);
+    let details = envelope.field("details").and_then(Value::as_str);
+    let text = envelope
+        .content_str("message")
+        .or(details)
+        .or(error_field)
+        .or(envelope.content_str("error"));
+    let text = text.map(excerpt).unwrap_or_default();
+    // A gateway sets the sender of what it forwards. Without a sender, an agent may have sent the error.
+    let is_refusal = envelope.from() == Some(collective::GATEWAY);
+    let queued = [envelope.field("queued"), envelope.content().get("queued")];
+    if queued.contains(&Some(&Value::Bool(true))) {
+        return GatewayError {
+            code: ErrorCode::AgentOffline,
+            message: format!("{text} (the gateway queued the message; that is not a delivery)"),
+            is_refusal,
+            delivered: match is_refusal {
+                true => Delivered::No,
+                false => Delivered::Unknown,
+            },
+        };
+    }
+    let by_gateway = is_refusal || envelope.from().is_none();
+    let code = envelope.error_code().unwrap_or(match by_gateway {
+        true => ErrorCode::ProtocolError,
+        false => ErrorCode::AgentError,
+    });
+    GatewayError {
+        code,
+        message: text,
+        is_refusal,
+        delivered: match envelope.from() {
+            Some(collective::GATEWAY) => delivered(code),
+            Some(_) => Delivered::Yes,
+            None => delivered_or_unknown(code),
+        },
+    }
+}
+
+/// Returns whether the agent has received the message. A gateway does not forward a message that it refuses.
+fn delivered(code: ErrorCode) -> Delivered {
+    match code.number() {
+        1000..=1999 => Delivered::Unknown,
+        3004 => Delivered::Yes,
+        _ => Delivered::No,
+    }
+}
+
+/// Returns whether the agent has received the message, for an error without a sender.
+fn delivered_or_unknown(code: ErrorCode) -> Delivered {
+    match delivered(code) {
+        Delivered::No => Delivered::Unknown,
+        other => other,
+    }
+}
+
+impl GatewayError {
+    /// Converts it to the error of the call.
+    pub(crate) fn into_error(self) -> PeerError {
+        let text = if self.message.is_empty() {
+            self.code.meaning().trim_end_matches('.')
+        } else {
+            &self.message
+        };
+        let sender = match self.delivered {
+            Delivered::Yes if !self.is_refusal => "agent",
+            _ => "gateway",
+        };
+        let message = format!("the {sender} answers {}: {text}", self.code);
+        let mut error = PeerError::new(PeerErrorKind::Gateway(self.code), message);
+        error.delivered = self.delivered;
+        error
+    }
+
+    /// Converts it to the error of a failed handshake.
+    fn during_handshake(self, settings: &Settings) -> PeerError {
+        let next = match self.code {
+            ErrorCode::AuthRequired => "; set `gateway.token`",
+            ErrorCode::AuthFailed | ErrorCode::TokenExpired => "; check `gateway.token`",
+            _ => "",
+        };
+        let mut error = self.into_error().undelivered();
+        error.message = format!(
+            "{}, during the handshake with `{}`{next}",
+            error.message,
+            settings.display_url()
+        );
+        error
     }
 }
 

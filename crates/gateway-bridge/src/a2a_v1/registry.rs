@@ -13,7 +13,7 @@ use crate::dial::failed;
 use collective::{Envelope, ErrorCode, imitates_marker};
 use peer::{MemberStatus, PeerError};
 
-use super::errors;
+use super::read_error;
 
 /// The maximum number of listed agents.
 const MAX_AGENTS: usize = 1000;
@@ -165,11 +165,7 @@ impl AgentRegistry {
             return false;
         }
         if let Some(pending) = pending.take() {
-            drop(
-                pending
-                    .answer
-                    .send(Err(errors::read(envelope).into_error())),
-            );
+            drop(pending.answer.send(Err(read_error(envelope).into_error())));
         }
         true
     }

@@ -16,7 +16,7 @@ use collective::{Envelope, ErrorCode, GATEWAY, Kind, Quorum, Tally, Vote};
 use peer::{PeerError, PeerErrorKind, excerpt};
 
 use super::connection::A2aV1Connection;
-use super::{errors, message};
+use super::{message, read_error};
 
 /// The maximum number of times a message is sent again to a busy agent.
 const MAX_RESENDS: usize = 3;
@@ -91,7 +91,7 @@ fn find_task(connection: &A2aV1Connection, envelope: &Envelope) -> Option<Arc<Pe
 
 fn ignore_unmatched(connection: &A2aV1Connection, envelope: &Envelope) {
     if envelope.kind() == Kind::Error && !A2aV1Connection::answers_subscription(envelope) {
-        let error = errors::read(envelope).into_error();
+        let error = read_error(envelope).into_error();
         connection.warn(&format!(
             "ignored an error that answers no message: {error}"
         ));
@@ -167,7 +167,7 @@ fn handle_error(connection: &Arc<A2aV1Connection>, entry: &Arc<PendingTask>, env
     if !is_from(envelope, &[&entry.agent, GATEWAY]) {
         return warn_forged(connection, entry, envelope);
     }
-    let error = errors::read(envelope);
+    let error = read_error(envelope);
     // Only the refusal of the gateway proves that the agent has not received the message.
     if error.code == ErrorCode::AgentBusy
         && error.is_refusal

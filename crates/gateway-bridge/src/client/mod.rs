@@ -23,7 +23,7 @@ use crate::settings;
 use base::backoff::Backoff;
 use base::environment::{Environment, SystemEnvironment};
 use egress::credential::Trust;
-use egress::{HttpClient, Request, ReqwestClient, address_policy};
+use egress::{AddressPolicy, HttpClient, Request, ReqwestClient};
 
 pub use agent::{AgentEvent, Ballot, Script, message_text};
 pub use connection::{ClientConnection, ClientError, ClientErrorKind, MessageSender, Welcome};
@@ -301,7 +301,7 @@ impl Connector {
         let Some(url) = endpoint.and_then(|endpoint| Url::parse(endpoint).ok()) else {
             return Health::Unknown;
         };
-        let allowed = match address_policy::for_url(&url, false, true) {
+        let allowed = match AddressPolicy::for_url(&url, false, true) {
             Ok(allowed) => allowed,
             Err(error) => return Health::Unreachable(error.to_string()),
         };

@@ -11,38 +11,38 @@
 
 mod connection;
 mod handshake;
-mod members;
 mod message;
 mod outcome;
 mod protocol;
 mod run_event;
 mod runs;
-mod sanitize;
 mod stream;
 
+use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
-use serde_json::Value;
-use tokio::time::{Instant, timeout_at};
-use tokio_util::sync::{CancellationToken, DropGuard};
-
-use a2a::{Part, Reply, SendRequest, Task};
+use a2a::{Capabilities, Card, CardView, Interface, Part, Reply, Security, SendRequest, Task};
+use async_trait::async_trait;
 use base::environment::Environment;
 use base::log::Log;
-use peer::{BoxFuture, EventStream, Member, PeerError};
-
-use super::{CallContext, GatewayLink, ListPurpose, Settings};
+use collective::ErrorCode;
 use connection::OpenClawConnection;
 use handshake::GatewayPolicy;
-use outcome::RunOutcome;
-use runs::StartedRun;
-use stream::{RunEventMapper, RunStream, RunSubscription};
-
 pub(crate) use handshake::handshake;
-pub use message::is_space;
-pub use runs::RUN_TIMEOUT_KEY;
-pub use runs::THINKING_KEY;
-pub use sanitize::{line_before, neutralize_image_paths, sanitize};
+pub use message::{is_space, line_before, neutralize_image_paths, sanitize};
+use outcome::RunOutcome;
+use peer::{EventStream, Member, MemberStatus, PeerError};
+use protocol::RequestError;
+use runs::StartedRun;
+pub use runs::{RUN_TIMEOUT_KEY, THINKING_KEY};
+use serde_json::{Value, json};
+use stream::{RunEventMapper, RunStream, RunSubscription};
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::{CallContext, GatewayLink, ListPurpose, Settings};
+use crate::dial::failed;
 
 /// The dialect's name in results.
 const DIALECT: &str = "openclaw/4";
@@ -135,6 +135,7 @@ async fn wait_for_end(started: &mut StartedRun) -> RunOutcome {
     }
 }
 
+#[async_trait]
 impl GatewayLink for OpenClaw {
     fn dialect(&self) -> &'static str {
         DIALECT
@@ -148,106 +149,236 @@ impl GatewayLink for OpenClaw {
         self.connection.close_reason()
     }
 
-    fn members(&self, wait: ListPurpose) -> BoxFuture<'_, Result<Vec<Member>, PeerError>> {
-        Box::pin(async move {
-            let listed = self.list_agents(wait).await;
-            listed.map_err(|failure| failure.into_peer_error("agents.list", "*"))
+    async fn members(&self, wait: ListPurpose) -> Result<Vec<Member>, PeerError> {
+        let listed = self.list_agents(wait).await;
+        listed.map_err(|failure| failure.into_peer_error("agents.list", "*"))
+    }
+
+    async fn send(&self, call: &CallContext, outgoing: &SendRequest) -> Result<Reply, PeerError> {
+        let started = self.start(call, outgoing).await?;
+        let task = self
+            .wait_for_answer(started, call, outgoing.blocking)
+            .await?;
+        Ok(Reply::Task(task))
+    }
+
+    async fn stream(
+        &self,
+        call: &CallContext,
+        outgoing: &SendRequest,
+    ) -> Result<Box<dyn EventStream>, PeerError> {
+        let started = self.start(call, outgoing).await?;
+        let mapper = RunEventMapper::new(&started.run, &started.context);
+        let ended = is_ended(&started.first);
+        let outcome = if ended {
+            outcome::from_response(&started.first)
+        } else {
+            RunOutcome::submitted()
+        };
+        let first = mapper.snapshot(&outcome)?;
+        let stream = RunStream::new(mapper, [first]);
+        Ok(if ended {
+            Box::new(stream) as Box<dyn EventStream>
+        } else {
+            Box::new(stream.with_subscription(started.subscription))
         })
     }
 
-    fn send<'a>(
-        &'a self,
-        call: &'a CallContext,
-        outgoing: &'a SendRequest,
-    ) -> BoxFuture<'a, Result<Reply, PeerError>> {
-        Box::pin(async {
-            let started = self.start(call, outgoing).await?;
-            let task = self
-                .wait_for_answer(started, call, outgoing.blocking)
-                .await?;
-            Ok(Reply::Task(task))
-        })
+    async fn get_task(&self, call: &CallContext, task_id: &str) -> Result<Task, PeerError> {
+        let known = runs::status(&self.connection, call, task_id).await?;
+        known.outcome.task(task_id, &known.context)
     }
 
-    fn stream<'a>(
-        &'a self,
-        call: &'a CallContext,
-        outgoing: &'a SendRequest,
-    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
-        Box::pin(async {
-            let started = self.start(call, outgoing).await?;
-            let mapper = RunEventMapper::new(&started.run, &started.context);
-            let ended = is_ended(&started.first);
-            let outcome = if ended {
-                outcome::from_response(&started.first)
-            } else {
-                RunOutcome::submitted()
-            };
-            let first = mapper.snapshot(&outcome)?;
-            let stream = RunStream::new(mapper, [first]);
-            Ok(if ended {
-                Box::new(stream) as Box<dyn EventStream>
-            } else {
-                Box::new(stream.with_subscription(started.subscription))
-            })
-        })
+    async fn cancel(&self, call: &CallContext, task_id: &str) -> Result<Task, PeerError> {
+        let known = self.abort(call, task_id).await?;
+        known.outcome.task(task_id, &known.context)
     }
 
-    fn get_task<'a>(
-        &'a self,
-        call: &'a CallContext,
-        task_id: &'a str,
-    ) -> BoxFuture<'a, Result<Task, PeerError>> {
-        Box::pin(async move {
-            let known = runs::status(&self.connection, call, task_id).await?;
-            known.outcome.task(task_id, &known.context)
-        })
+    async fn resubscribe(
+        &self,
+        call: &CallContext,
+        task_id: &str,
+    ) -> Result<Box<dyn EventStream>, PeerError> {
+        // Subscribe first, so that no event falls between the snapshot and the stream.
+        let subscription = RunSubscription::open(&self.connection, task_id)?;
+        let known = runs::status(&self.connection, call, task_id).await?;
+        let mapper = RunEventMapper::new(task_id, &known.context);
+        let first = mapper.snapshot(&known.outcome)?;
+        let stream = RunStream::new(mapper, [first]);
+        if known.outcome.is_terminal() {
+            return Ok(Box::new(stream) as Box<dyn EventStream>);
+        }
+        let end = runs::wait_for_end(
+            Arc::clone(&self.connection),
+            call.clone(),
+            task_id.to_owned(),
+        );
+        Ok(Box::new(
+            stream
+                .with_subscription(subscription)
+                .with_end(Box::pin(end)),
+        ))
     }
 
-    fn cancel<'a>(
-        &'a self,
-        call: &'a CallContext,
-        task_id: &'a str,
-    ) -> BoxFuture<'a, Result<Task, PeerError>> {
-        Box::pin(async move {
-            let known = self.abort(call, task_id).await?;
-            known.outcome.task(task_id, &known.context)
-        })
+    async fn close(&self) {
+        self.shutdown.cancel();
+        self.connection.closed().await;
     }
+}
 
-    fn resubscribe<'a>(
-        &'a self,
-        call: &'a CallContext,
-        task_id: &'a str,
-    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
-        Box::pin(async move {
-            // Subscribe first, so that no event falls between the snapshot and the stream.
-            let subscription = RunSubscription::open(&self.connection, task_id)?;
-            let known = runs::status(&self.connection, call, task_id).await?;
-            let mapper = RunEventMapper::new(task_id, &known.context);
-            let first = mapper.snapshot(&known.outcome)?;
-            let stream = RunStream::new(mapper, [first]);
-            if known.outcome.is_terminal() {
-                return Ok(Box::new(stream) as Box<dyn EventStream>);
+/// The timeout of the list of busy sessions. After it, all agents count as online.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The media types that agents accept (see `message.rs`).
+const INPUT_MODES: [&str; 6] = [
+    "text/plain",
+    "application/json",
+    "image/png",
+    "image/jpeg",
+    "image/gif",
+    "image/webp",
+];
+
+/// The size of a page of busy sessions.
+const SESSION_PAGE_LEN: u64 = 200;
+
+impl OpenClaw {
+    /// Returns the gateway's agents. For [`ListPurpose::List`], includes whether each agent is busy.
+    async fn list_agents(&self, wait: ListPurpose) -> Result<Vec<Member>, RequestError> {
+        let params = json!({});
+        let request = self
+            .connection
+            .request("agents.list", &params, Duration::ZERO);
+        let (listed, busy) = match wait {
+            ListPurpose::List => (request.await?, self.busy_agents().await),
+            ListPurpose::Send => {
+                let listed = timeout(self.settings.list_wait(), request).await;
+                (listed.unwrap_or_else(|_| Err(self.list_timeout()))?, None)
             }
-            let end = runs::wait_for_end(
-                Arc::clone(&self.connection),
-                call.clone(),
-                task_id.to_owned(),
-            );
-            Ok(Box::new(
-                stream
-                    .with_subscription(subscription)
-                    .with_end(Box::pin(end)),
-            ))
-        })
+        };
+        let agents = listed["agents"].as_array().map_or(&[][..], Vec::as_slice);
+        let mut agents: Vec<_> = agents.iter().collect();
+        // The gateway's default agent comes first.
+        agents.sort_by_key(|agent| agent["id"] != listed["defaultId"]);
+        Ok(agents
+            .into_iter()
+            .filter(|agent| agent["kind"] != "system")
+            .filter_map(|agent| member(agent, busy.as_ref()))
+            .collect())
     }
 
-    fn close(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async {
-            self.shutdown.cancel();
-            self.connection.closed().await;
-        })
+    fn list_timeout(&self) -> RequestError {
+        let message = format!(
+            "the gateway at `{}` does not list its agents",
+            self.settings.display_url()
+        );
+        RequestError::Connection(failed(ErrorCode::ConnectionTimeout, message))
+    }
+
+    /// Returns the agents with a running session, if the gateway answers in time.
+    async fn busy_agents(&self) -> Option<HashSet<String>> {
+        let params = json!({ "activeOnly": true, "limit": SESSION_PAGE_LEN });
+        let request = self
+            .connection
+            .request("sessions.list", &params, Duration::ZERO);
+        let listed = timeout(BUSY_TIMEOUT, request).await.ok()?.ok()?;
+        let sessions = listed["sessions"].as_array()?.iter();
+        Some(
+            sessions
+                .filter_map(|session| session["agentId"].as_str().map(str::to_owned))
+                .collect(),
+        )
+    }
+}
+
+/// Reads an agent of the list, without its workspace and model, which are private.
+fn member(agent: &Value, busy: Option<&HashSet<String>>) -> Option<Member> {
+    let text = |pointer: &str| {
+        let text = agent.pointer(pointer).and_then(Value::as_str);
+        text.filter(|text| !text.trim().is_empty())
+            .map(str::to_owned)
+    };
+    let name = text("/id")?;
+    let role = text("/identity/theme");
+    let status = match busy {
+        _ if agent["status"] == "degraded" => MemberStatus::Error,
+        Some(busy) if busy.contains(&name) => MemberStatus::Busy,
+        Some(_) => MemberStatus::Idle,
+        None => MemberStatus::Online,
+    };
+    let card = Card {
+        interfaces: vec![Interface::new("GATEWAY", format!("/agents/{name}"))],
+        streaming: Some(true),
+        has_extended_card: false,
+        required_extensions: Vec::new(),
+        security: Security::default(),
+        view: Ok(CardView {
+            name: text("/identity/name")
+                .or_else(|| text("/name"))
+                .or_else(|| Some(name.clone())),
+            description: role.clone(),
+            preferred_transport: Some("GATEWAY".into()),
+            capabilities: Capabilities {
+                streaming: Some(true),
+                push_notifications: Some(false),
+                ..Capabilities::default()
+            },
+            default_input_modes: INPUT_MODES.map(str::to_owned).into(),
+            default_output_modes: vec!["text/plain".into()],
+            ..CardView::default()
+        }),
+    };
+    Some(Member {
+        name,
+        role,
+        status,
+        members: Vec::new(),
+        card,
+    })
+}
+
+#[cfg(test)]
+mod members_tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn agent() -> Value {
+        json!({"id": "alpha", "name": "Alpha the careful", "identity": {"name": "Alpha", "theme": "steward of safety"},
+            "workspace": "/home/user1/alpha", "model": {"primary": "fake/scripted"}})
+    }
+
+    #[test]
+    fn agent_has_name_and_role_without_paths() {
+        let member = member(&agent(), None).unwrap();
+        assert_eq!(
+            (member.name.as_str(), member.role.as_deref()),
+            ("alpha", Some("steward of safety"))
+        );
+        assert_eq!(
+            member.card.view.as_ref().unwrap().name.as_deref(),
+            Some("Alpha")
+        );
+        let all = format!("{member:?}");
+        assert!(!all.contains("user1") && !all.contains("scripted"), "{all}");
+    }
+
+    #[test]
+    fn agent_with_running_session_is_busy() {
+        let busy: HashSet<String> = ["alpha".to_owned()].into();
+        let status = |busy: Option<&HashSet<String>>| member(&agent(), busy).unwrap().status;
+        assert_eq!(status(Some(&busy)), MemberStatus::Busy);
+        assert_eq!(status(Some(&HashSet::new())), MemberStatus::Idle);
+        assert_eq!(status(None), MemberStatus::Online);
+    }
+
+    #[test]
+    fn degraded_agent_has_error_status() {
+        let mut agent = agent();
+        agent["status"] = "degraded".into();
+        assert_eq!(
+            member(&agent, Some(&HashSet::new())).unwrap().status,
+            MemberStatus::Error
+        );
     }
 }
 

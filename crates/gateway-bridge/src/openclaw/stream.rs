@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use a2a::Event;
@@ -133,19 +134,18 @@ impl RunStream {
     }
 }
 
+#[async_trait]
 impl EventStream for RunStream {
-    fn next(&mut self) -> BoxFuture<'_, NextEvent> {
-        Box::pin(async {
-            loop {
-                if let Some((event, size)) = self.queued.pop_front() {
-                    return Some(Ok((event, size)));
-                }
-                self.subscription.as_ref()?;
-                if let Some(error) = self.more().await {
-                    return Some(Err(error));
-                }
+    async fn next(&mut self) -> NextEvent {
+        loop {
+            if let Some((event, size)) = self.queued.pop_front() {
+                return Some(Ok((event, size)));
             }
-        })
+            self.subscription.as_ref()?;
+            if let Some(error) = self.more().await {
+                return Some(Err(error));
+            }
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use lru::LruCache;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -21,7 +22,7 @@ use tokio::time::{Instant, timeout_at};
 use a2a::{Event, Task};
 use base::json::encoded_bytes;
 use collective::{ErrorCode, MAX_FRAME_BYTES};
-use peer::{BoxFuture, Delivered, EventStream, NextEvent, PeerError, PeerErrorKind};
+use peer::{Delivered, EventStream, NextEvent, PeerError, PeerErrorKind};
 
 pub(super) use task::{AwaitGuard, PendingTask, Resend, TaskKind, TaskOutcome};
 
@@ -310,9 +311,10 @@ fn event(value: Value) -> NextEvent {
     }
 }
 
+#[async_trait]
 impl EventStream for TaskStream {
-    fn next(&mut self) -> BoxFuture<'_, NextEvent> {
-        Box::pin(self.step())
+    async fn next(&mut self) -> NextEvent {
+        self.step().await
     }
 }
 

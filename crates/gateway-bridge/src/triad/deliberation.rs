@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -11,7 +12,7 @@ use crate::TRIAD;
 use crate::client::Ballot;
 use a2a::{Event, ShapeError, Task};
 use collective::Decision;
-use peer::{BoxFuture, EventStream, NextEvent};
+use peer::{EventStream, NextEvent};
 
 /// The id of the artifact with the decision.
 const ARTIFACT_ID: &str = "decision";
@@ -220,26 +221,25 @@ pub(super) struct DeliberationStream {
     count: watch::Receiver<usize>,
 }
 
+#[async_trait]
 impl EventStream for DeliberationStream {
-    fn next(&mut self) -> BoxFuture<'_, NextEvent> {
-        Box::pin(async {
-            if let Some(first) = self.first.take() {
-                return Some(Ok((first, 0)));
+    async fn next(&mut self) -> NextEvent {
+        if let Some(first) = self.first.take() {
+            return Some(Ok((first, 0)));
+        }
+        loop {
+            let (event, ended) = {
+                let state = self.deliberation.state.lock();
+                (state.events.get(self.next).cloned(), state.ended)
+            };
+            if let Some(event) = event {
+                self.next += 1;
+                return Some(Ok((event, 0)));
             }
-            loop {
-                let (event, ended) = {
-                    let state = self.deliberation.state.lock();
-                    (state.events.get(self.next).cloned(), state.ended)
-                };
-                if let Some(event) = event {
-                    self.next += 1;
-                    return Some(Ok((event, 0)));
-                }
-                if ended || self.count.changed().await.is_err() {
-                    return None;
-                }
+            if ended || self.count.changed().await.is_err() {
+                return None;
             }
-        })
+        }
     }
 }
 

@@ -6,6 +6,7 @@ mod votes;
 use std::collections::HashMap;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use url::Url;
@@ -41,20 +42,20 @@ struct Agents {
 /// The events of a stream, and whether the stream stays open after them.
 struct ScriptedStream(Vec<Value>, bool);
 
+#[async_trait]
 impl EventStream for ScriptedStream {
-    fn next(&mut self) -> BoxFuture<'_, NextEvent> {
-        Box::pin(async {
-            if !self.0.is_empty() {
-                return Some(Ok((Event::read(self.0.remove(0)).unwrap(), 0)));
-            }
-            if self.1 {
-                std::future::pending::<()>().await;
-            }
-            None
-        })
+    async fn next(&mut self) -> NextEvent {
+        if !self.0.is_empty() {
+            return Some(Ok((Event::read(self.0.remove(0)).unwrap(), 0)));
+        }
+        if self.1 {
+            std::future::pending::<()>().await;
+        }
+        None
     }
 }
 
+#[async_trait]
 impl GatewayLink for Agents {
     fn dialect(&self) -> &'static str {
         "openclaw/4"
@@ -62,83 +63,67 @@ impl GatewayLink for Agents {
     fn is_open(&self) -> bool {
         true
     }
-    fn members(&self, _: ListPurpose) -> BoxFuture<'_, Result<Vec<Member>, PeerError>> {
-        Box::pin(async { Ok(Vec::new()) })
+    async fn members(&self, _: ListPurpose) -> Result<Vec<Member>, PeerError> {
+        Ok(Vec::new())
     }
-    fn send<'a>(
-        &'a self,
-        _: &'a CallContext,
-        _: &'a SendRequest,
-    ) -> BoxFuture<'a, Result<Reply, PeerError>> {
-        Box::pin(async { panic!("a triad listens to its members") })
+    async fn send(&self, _: &CallContext, _: &SendRequest) -> Result<Reply, PeerError> {
+        panic!("a triad listens to its members")
     }
-    fn stream<'a>(
-        &'a self,
-        call: &'a CallContext,
-        outgoing: &'a SendRequest,
-    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
+    async fn stream(
+        &self,
+        call: &CallContext,
+        outgoing: &SendRequest,
+    ) -> Result<Box<dyn EventStream>, PeerError> {
         self.requests.lock().push((call.clone(), outgoing.clone()));
         let reaction = self
             .script
             .lock()
             .get_mut(&call.agent)
             .map_or(Reaction::Missing, |all| all.remove(0));
-        Box::pin(async move {
-            self.gate.acquire().await.unwrap().forget();
-            // A reply takes time.
-            tokio::task::yield_now().await;
-            let id = outgoing.message_id.as_str();
-            let status = |state: &str| json!({"kind": "status-update", "taskId": id, "status": {"state": state}, "final": true});
-            let (events, progress) = match reaction {
-                Reaction::Reply(text) => (
-                    vec![
-                        json!({"kind": "task", "id": id, "status": {"state": "submitted"}}),
-                        json!({"kind": "artifact-update", "taskId": id, "artifact": {"artifactId": "reply", "parts": [{"kind": "text", "text": text}]}}),
-                        status("completed"),
-                    ],
-                    false,
-                ),
-                Reaction::Fail => (vec![status("failed")], false),
-                Reaction::Missing => {
-                    return Err(PeerError::new(
-                        PeerErrorKind::Gateway(ErrorCode::AgentNotFound),
-                        "no such agent",
-                    ));
-                }
-                Reaction::Hang => (
-                    vec![json!({"kind": "task", "id": id, "status": {"state": "working"}})],
-                    true,
-                ),
-            };
-            Ok(Box::new(ScriptedStream(events, progress)) as Box<dyn EventStream>)
-        })
+        self.gate.acquire().await.unwrap().forget();
+        // A reply takes time.
+        tokio::task::yield_now().await;
+        let id = outgoing.message_id.as_str();
+        let status = |state: &str| json!({"kind": "status-update", "taskId": id, "status": {"state": state}, "final": true});
+        let (events, progress) = match reaction {
+            Reaction::Reply(text) => (
+                vec![
+                    json!({"kind": "task", "id": id, "status": {"state": "submitted"}}),
+                    json!({"kind": "artifact-update", "taskId": id, "artifact": {"artifactId": "reply", "parts": [{"kind": "text", "text": text}]}}),
+                    status("completed"),
+                ],
+                false,
+            ),
+            Reaction::Fail => (vec![status("failed")], false),
+            Reaction::Missing => {
+                return Err(PeerError::new(
+                    PeerErrorKind::Gateway(ErrorCode::AgentNotFound),
+                    "no such agent",
+                ));
+            }
+            Reaction::Hang => (
+                vec![json!({"kind": "task", "id": id, "status": {"state": "working"}})],
+                true,
+            ),
+        };
+        Ok(Box::new(ScriptedStream(events, progress)) as Box<dyn EventStream>)
     }
-    fn get_task<'a>(
-        &'a self,
-        _: &'a CallContext,
-        _: &'a str,
-    ) -> BoxFuture<'a, Result<Task, PeerError>> {
-        Box::pin(async { panic!("not asked") })
+    async fn get_task(&self, _: &CallContext, _: &str) -> Result<Task, PeerError> {
+        panic!("not asked")
     }
-    fn cancel<'a>(
-        &'a self,
-        call: &'a CallContext,
-        _: &'a str,
-    ) -> BoxFuture<'a, Result<Task, PeerError>> {
+    async fn cancel(&self, call: &CallContext, _: &str) -> Result<Task, PeerError> {
         self.canceled.lock().push(call.agent.clone());
         self.stopped.notify_one();
-        Box::pin(async { Err(PeerError::new(PeerErrorKind::TaskForgotten, "gone")) })
+        Err(PeerError::new(PeerErrorKind::TaskForgotten, "gone"))
     }
-    fn resubscribe<'a>(
-        &'a self,
-        _: &'a CallContext,
-        _: &'a str,
-    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
-        Box::pin(async { panic!("not asked") })
+    async fn resubscribe(
+        &self,
+        _: &CallContext,
+        _: &str,
+    ) -> Result<Box<dyn EventStream>, PeerError> {
+        panic!("not asked")
     }
-    fn close(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async {})
-    }
+    async fn close(&self) {}
 }
 
 const APPROVE: Reaction =

@@ -8,7 +8,7 @@ use a2a_server::executor::Executor;
 use a2a_server::executor::scripted::ScriptedExecutor;
 use secrecy::{ExposeSecret as _, SecretString};
 
-use super::error::StartError;
+use super::StartError;
 use crate::config::{ExecutorKind, ServeConfig, TaskStoreKind};
 use crate::executor::{
     CommandExecutor, CommandSettings, GatewayExecutor, GatewayRuns, Redacted, configured_secrets,

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use a2a_server::call_context::ANONYMOUS_CLIENT;
+use a2a_server::service::ANONYMOUS_CLIENT;
 use base::config::{self, ConfigError, Secret, gateway_url, normal_url};
 use http_server::host::{is_loopback, parse_network};
 use secrecy::{ExposeSecret as _, SecretString};

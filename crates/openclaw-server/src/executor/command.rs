@@ -13,7 +13,6 @@
 
 mod answer;
 mod error;
-mod listing;
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -196,7 +195,7 @@ impl CommandRunner {
                 Ended::TimedOut => Err(CommandError::timed_out(self.settings.timeout)),
                 Ended::Canceled => Err(CommandError::canceled()),
                 Ended::Exited(finished) => {
-                    answer::read(&finished, &input.task_id, &input.context_id)
+                    answer::read_turn(&finished, &input.task_id, &input.context_id)
                 }
             };
             match output {
@@ -270,7 +269,7 @@ impl CommandRunner {
         let deadline = Instant::now() + LISTING_TIMEOUT;
         let ended = process::run(command, None, deadline, &CancellationToken::new(), |_| {}).await;
         match ended.map_err(|error| CommandError::start_failed(&error, &self.settings))? {
-            Ended::Exited(finished) => listing::read(&finished),
+            Ended::Exited(finished) => answer::read_agents(&finished),
             Ended::TimedOut => Err(CommandError::timed_out(LISTING_TIMEOUT)),
             Ended::Canceled => Err(CommandError::canceled()),
         }

@@ -7,7 +7,6 @@
 //! counts its votes (`collective.rs`). With OpenClaw's gateway, the client would count the votes and lose them in a
 //! restart.
 
-mod abort;
 mod collective;
 mod event_forwarder;
 mod outcome;

@@ -7,7 +7,7 @@ use http::{HeaderValue, StatusCode};
 
 use super::*;
 use egress::ReqwestClient;
-use egress::lookup::Lookup;
+use egress::resolver::Lookup;
 use testkit::raw_server::{RawServer, Step, send};
 
 /// A resolver that returns a loopback address for every name.

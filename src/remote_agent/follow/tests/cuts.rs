@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
+use async_trait::async_trait;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -10,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use a2a::{Card, Event, Reply, SendRequest, Task};
 use egress::NetFault;
 use peer::{
-    BoxFuture, CallOptions, CardEtag, Discovered, EventStream, NegotiatedProtocol, NextEvent, Peer,
+    CallOptions, CardEtag, Discovered, EventStream, NegotiatedProtocol, NextEvent, Peer,
     PeerConfig, PeerError, PeerErrorKind, PeerProvider,
 };
 
@@ -81,13 +82,14 @@ impl TaskModel {
 
 struct Agent(Arc<Mutex<TaskModel>>);
 
+#[async_trait]
 impl PeerProvider for Agent {
-    fn discover<'a>(
-        &'a self,
-        _: &'a PeerConfig,
-        _: Option<&'a CardEtag>,
-    ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
-        Box::pin(async { Ok(card(Some(true))) })
+    async fn discover(
+        &self,
+        _: &PeerConfig,
+        _: Option<&CardEtag>,
+    ) -> Result<Discovered, PeerError> {
+        Ok(card(Some(true)))
     }
 
     fn open(
@@ -128,47 +130,38 @@ impl Agent {
     }
 }
 
+#[async_trait]
 impl Peer for Agent {
     fn protocol(&self) -> NegotiatedProtocol {
         PROTOCOL
     }
 
-    fn card(&self) -> BoxFuture<'_, Result<Card, PeerError>> {
+    async fn card(&self) -> Result<Card, PeerError> {
         unreachable!("no test requests another card")
     }
 
-    fn send<'a>(&'a self, _: &'a SendRequest) -> BoxFuture<'a, Result<Reply, PeerError>> {
+    async fn send(&self, _: &SendRequest) -> Result<Reply, PeerError> {
         unreachable!("the message goes by stream")
     }
 
-    fn stream<'a>(
-        &'a self,
-        _: &'a SendRequest,
-    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
-        Box::pin(std::future::ready(self.open_stream()))
+    async fn stream(&self, _: &SendRequest) -> Result<Box<dyn EventStream>, PeerError> {
+        self.open_stream()
     }
 
     /// Each poll advances the task a little.
-    fn get_task<'a>(
-        &'a self,
-        _: &'a str,
-        _: Option<u64>,
-    ) -> BoxFuture<'a, Result<Task, PeerError>> {
+    async fn get_task(&self, _: &str, _: Option<u64>) -> Result<Task, PeerError> {
         let mut model = self.0.lock().unwrap();
         let now = model.snapshot();
         model.advance(2);
-        Box::pin(std::future::ready(Ok(Task::read(now).unwrap())))
+        Ok(Task::read(now).unwrap())
     }
 
-    fn cancel<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Task, PeerError>> {
+    async fn cancel(&self, _: &str) -> Result<Task, PeerError> {
         unreachable!("no test cancels a task")
     }
 
-    fn resubscribe<'a>(
-        &'a self,
-        _: &'a str,
-    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
-        Box::pin(std::future::ready(self.open_stream()))
+    async fn resubscribe(&self, _: &str) -> Result<Box<dyn EventStream>, PeerError> {
+        self.open_stream()
     }
 }
 
@@ -196,10 +189,11 @@ impl ScriptedStream {
     }
 }
 
+#[async_trait]
 impl EventStream for ScriptedStream {
-    fn next(&mut self) -> BoxFuture<'_, NextEvent> {
+    async fn next(&mut self) -> NextEvent {
         let step = self.step();
-        Box::pin(std::future::ready(step))
+        step
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -14,7 +15,7 @@ use base::environment::SystemEnvironment;
 use base::log::Silent;
 use egress::NetFault;
 use peer::{
-    BoxFuture, CallOptions, CardEtag, Discovered, EventStream, NegotiatedProtocol, NextEvent, Peer,
+    CallOptions, CardEtag, Discovered, EventStream, NegotiatedProtocol, NextEvent, Peer,
     PeerConfig, PeerError, PeerErrorKind, PeerProvider,
 };
 
@@ -188,13 +189,14 @@ pub(super) const PROTOCOL: NegotiatedProtocol = NegotiatedProtocol {
 
 struct FakeProvider(Arc<Scripted>, Option<bool>);
 
+#[async_trait]
 impl PeerProvider for FakeProvider {
-    fn discover<'a>(
-        &'a self,
-        _: &'a PeerConfig,
-        _: Option<&'a CardEtag>,
-    ) -> BoxFuture<'a, Result<Discovered, PeerError>> {
-        Box::pin(async { Ok(card(self.1)) })
+    async fn discover(
+        &self,
+        _: &PeerConfig,
+        _: Option<&CardEtag>,
+    ) -> Result<Discovered, PeerError> {
+        Ok(card(self.1))
     }
 
     fn open(
@@ -232,38 +234,30 @@ pub(super) fn peer_error(fault: PeerErrorKind) -> PeerError {
     PeerError::new(fault, "no")
 }
 
+#[async_trait]
 impl Peer for FakePeer {
     fn protocol(&self) -> NegotiatedProtocol {
         PROTOCOL
     }
 
-    fn card(&self) -> BoxFuture<'_, Result<Card, PeerError>> {
+    async fn card(&self) -> Result<Card, PeerError> {
         unreachable!("no test requests another card")
     }
 
-    fn send<'a>(&'a self, _: &'a SendRequest) -> BoxFuture<'a, Result<Reply, PeerError>> {
+    async fn send(&self, _: &SendRequest) -> Result<Reply, PeerError> {
         self.record("send");
-        Box::pin(async {
-            match &self.0.answer {
-                Some(answer) => Ok(Reply::read(answer.clone()).unwrap()),
-                None => std::future::pending().await,
-            }
-        })
+        match &self.0.answer {
+            Some(answer) => Ok(Reply::read(answer.clone()).unwrap()),
+            None => std::future::pending().await,
+        }
     }
 
-    fn stream<'a>(
-        &'a self,
-        _: &'a SendRequest,
-    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
+    async fn stream(&self, _: &SendRequest) -> Result<Box<dyn EventStream>, PeerError> {
         self.record("stream");
-        Box::pin(self.open_stream())
+        self.open_stream().await
     }
 
-    fn get_task<'a>(
-        &'a self,
-        _: &'a str,
-        _: Option<u64>,
-    ) -> BoxFuture<'a, Result<Task, PeerError>> {
+    async fn get_task(&self, _: &str, _: Option<u64>) -> Result<Task, PeerError> {
         self.record("get");
         self.0.polled.cancel();
         let mut polls = self.0.polls.lock().unwrap();
@@ -272,7 +266,7 @@ impl Peer for FakePeer {
         } else {
             polls.front().cloned()
         };
-        Box::pin(std::future::ready(match next {
+        match next {
             Some(PollReply::Task(task)) => Ok(Task::read(task).unwrap()),
             Some(PollReply::Refused(fault)) => Err(peer_error(fault)),
             Some(PollReply::Status(status)) => {
@@ -281,48 +275,42 @@ impl Peer for FakePeer {
                 Err(error)
             }
             None => Err(peer_error(PeerErrorKind::Rpc)),
-        }))
+        }
     }
 
-    fn cancel<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Task, PeerError>> {
+    async fn cancel(&self, _: &str) -> Result<Task, PeerError> {
         unreachable!("no test cancels a task")
     }
 
-    fn resubscribe<'a>(
-        &'a self,
-        _: &'a str,
-    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, PeerError>> {
+    async fn resubscribe(&self, _: &str) -> Result<Box<dyn EventStream>, PeerError> {
         self.record("subscribe");
         self.0.resubscribed.cancel();
-        Box::pin(self.open_stream())
+        self.open_stream().await
     }
 }
 
 struct ScriptedStream(VecDeque<Value>, StreamEnd, CancellationToken);
 
+#[async_trait]
 impl EventStream for ScriptedStream {
-    fn next(&mut self) -> BoxFuture<'_, NextEvent> {
-        Box::pin(async {
-            if let (true, StreamEnd::Later(states)) = (self.0.is_empty(), self.1) {
-                self.2.cancelled().await;
-                self.0 = states.iter().map(|state| status(state)).collect();
-                self.1 = StreamEnd::Hang;
+    async fn next(&mut self) -> NextEvent {
+        if let (true, StreamEnd::Later(states)) = (self.0.is_empty(), self.1) {
+            self.2.cancelled().await;
+            self.0 = states.iter().map(|state| status(state)).collect();
+            self.1 = StreamEnd::Hang;
+        }
+        match (self.0.pop_front(), self.1) {
+            // An event that cannot be read.
+            (Some(Value::Null), _) => Some(Err(peer_error(PeerErrorKind::InvalidResponse))),
+            (Some(event), _) => {
+                let bytes = event.to_string().len();
+                Some(Ok((Event::read(event).unwrap(), bytes)))
             }
-            match (self.0.pop_front(), self.1) {
-                // An event that cannot be read.
-                (Some(Value::Null), _) => Some(Err(peer_error(PeerErrorKind::InvalidResponse))),
-                (Some(event), _) => {
-                    let bytes = event.to_string().len();
-                    Some(Ok((Event::read(event).unwrap(), bytes)))
-                }
-                (None, StreamEnd::Close | StreamEnd::Answer) => None,
-                (None, StreamEnd::Cut) => Some(Err(peer_error(PeerErrorKind::Net(NetFault::Cut)))),
-                (None, StreamEnd::Flood) => {
-                    Some(Ok((Event::read(status("working")).unwrap(), 100)))
-                }
-                (None, StreamEnd::Hang | StreamEnd::Later(_)) => std::future::pending().await,
-            }
-        })
+            (None, StreamEnd::Close | StreamEnd::Answer) => None,
+            (None, StreamEnd::Cut) => Some(Err(peer_error(PeerErrorKind::Net(NetFault::Cut)))),
+            (None, StreamEnd::Flood) => Some(Ok((Event::read(status("working")).unwrap(), 100))),
+            (None, StreamEnd::Hang | StreamEnd::Later(_)) => std::future::pending().await,
+        }
     }
 
     fn is_plain_response(&self) -> bool {

@@ -9,6 +9,7 @@ use a2a::v1_0::{
     TaskState,
 };
 use a2a::{A2aError, ErrorReason};
+use axum::extract::FromRequestParts;
 use axum::response::{IntoResponse, Response};
 use base::json::encoded_bytes;
 use bytes::Bytes;
@@ -17,9 +18,9 @@ use http::request::Parts;
 use serde_json::{Value, json};
 
 use super::drafts::{Draft, Input, Upload, base_name, safe_relative_path};
-use super::{InputBody, invalid_input};
-use crate::call_context::CallContext;
+use super::{InputBody, Rejection, invalid_input};
 use crate::http::error::Failure;
+use crate::service::CallContext;
 use crate::service::{AGENT, DELEGATION, SendMessage};
 use crate::store::Summary;
 
@@ -238,12 +239,11 @@ pub(super) struct PageQuery {
     size: usize,
 }
 
-impl PageQuery {
-    /// Reads `current_page` and `page_size`.
-    ///
-    /// # Errors
-    /// One of them is not a number or out of range.
-    pub(super) fn parse(parts: &Parts) -> Result<Self, Failure> {
+/// Reads `current_page` and `page_size`, which must be numbers in range.
+impl<S: Sync> FromRequestParts<S> for PageQuery {
+    type Rejection = Rejection;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Rejection> {
         let mut query = Self {
             number: 1,
             size: DEFAULT_PAGE_SIZE,
@@ -266,7 +266,9 @@ impl PageQuery {
         }
         Ok(query)
     }
+}
 
+impl PageQuery {
     /// Returns the `items` on the page.
     pub(super) fn items<'a, T>(&self, items: &'a [T]) -> &'a [T] {
         let before = (self.number - 1).saturating_mul(self.size);
@@ -444,6 +446,8 @@ fn text(part: &Part, key: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use futures_util::FutureExt as _;
+
     use super::*;
 
     #[test]
@@ -459,9 +463,12 @@ mod tests {
         assert!(budget.spend(&step).is_ok(), "the first step always fits");
     }
 
-    fn parse(query: &str) -> Result<PageQuery, Failure> {
+    fn parse(query: &str) -> Result<PageQuery, Rejection> {
         let request = http::Request::get(format!("/ap/v1/agent/tasks?{query}"));
-        PageQuery::parse(&request.body(()).unwrap().into_parts().0)
+        let (mut parts, ()) = request.body(()).unwrap().into_parts();
+        PageQuery::from_request_parts(&mut parts, &())
+            .now_or_never()
+            .unwrap()
     }
 
     #[test]

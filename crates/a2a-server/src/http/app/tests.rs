@@ -12,16 +12,17 @@ use serde_json::{Value, json};
 use url::Url;
 
 use super::*;
-use crate::call_context::{ANONYMOUS_CLIENT, CallContext, Version};
 use crate::executor::scripted::ScriptedExecutor;
 use crate::http::access_control::AccessRules;
 use crate::http::clients::ClientRegistry;
 use crate::http::testing::{ada_and_the_operator, rules};
 use crate::http::{App, CardFacts, DEFAULT_BODY_BYTES, DEFAULT_KEEP_ALIVE};
 use crate::push::{PushError, PushSender};
+use crate::service::{ANONYMOUS_CLIENT, CallContext};
 use crate::service::{SendMessage, Service, ServiceComponents, SessionMapper};
 use crate::settings::Settings;
 use crate::store::memory::MemoryStore;
+use a2a::Version;
 use base::environment::SystemEnvironment;
 use http_server::serve::ConnectionConfig;
 use http_server::testing::{Answer, Server, start};

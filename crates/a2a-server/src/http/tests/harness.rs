@@ -325,7 +325,7 @@ impl Clients {
             revoked: CancellationToken::new(),
         };
         match self {
-            Self::Anonymous => Ok(principal(crate::call_context::ANONYMOUS_CLIENT, false)),
+            Self::Anonymous => Ok(principal(crate::service::ANONYMOUS_CLIENT, false)),
             Self::Bearer
                 if headers
                     .get("authorization")

@@ -7,13 +7,14 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::harness::{Options, Server, V1};
-use crate::call_context::{ANONYMOUS_CLIENT, CallContext, Version};
 use crate::http::operations;
 use crate::http::sse::Binding;
+use crate::service::{ANONYMOUS_CLIENT, CallContext};
 use crate::store::TaskStore as _;
 use crate::store::sqlite::{self, SqliteStore};
 use crate::task_record::tests::record;
 use a2a::Dialect;
+use a2a::Version;
 
 #[tokio::test]
 async fn list_of_failing_store_is_503_or_breaks_off() {

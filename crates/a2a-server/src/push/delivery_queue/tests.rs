@@ -5,7 +5,7 @@ use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::call_context::Version;
+use a2a::Version;
 
 fn delivery(config: &str, host: &str, body: &'static str) -> PushNotification {
     let config = TaskPushNotificationConfig {
@@ -27,10 +27,6 @@ fn address(config: &str) -> ConfigKey {
     }
 }
 
-fn capacity(deliveries: usize, bytes: usize) -> DeliveryQueues {
-    DeliveryQueues::new(QueueCapacity { deliveries, bytes })
-}
-
 fn bodies(deliveries: &[PushNotification]) -> Vec<&[u8]> {
     deliveries
         .iter()
@@ -39,12 +35,12 @@ fn bodies(deliveries: &[PushNotification]) -> Vec<&[u8]> {
 }
 
 fn pop(queues: &DeliveryQueues, config: &str) -> Option<Bytes> {
-    queues.pop(&address(config)).map(|next| next.delivery.body)
+    queues.pop(&address(config)).map(|next| next.body)
 }
 
 #[test]
 fn queue_starts_once_and_ends_when_empty() {
-    let queues = capacity(100, 1000);
+    let queues = DeliveryQueues::new(100, 1000);
     assert!(queues.push(delivery("w1", "a.test", "1")).is_first);
     assert!(!queues.push(delivery("w1", "a.test", "2")).is_first);
     assert_eq!(pop(&queues, "w1").as_deref(), Some(&b"1"[..]));
@@ -58,18 +54,17 @@ fn queue_starts_once_and_ends_when_empty() {
 
 #[test]
 fn delivery_in_flight_counts_until_next_pop() {
-    let queues = capacity(100, 1000);
+    let queues = DeliveryQueues::new(100, 1000);
     queues.push(delivery("w1", "a.test", "1"));
     pop(&queues, "w1");
     assert_eq!(queues.waiting(), 1);
     pop(&queues, "w1");
     assert_eq!(queues.waiting(), 0);
-    assert!(queues.state.lock().origins.is_empty());
 }
 
 #[test]
 fn full_queue_drops_its_own_oldest() {
-    let queues = capacity(4, 1000);
+    let queues = DeliveryQueues::new(4, 1000);
     queues.push(delivery("w1", "a.test", "1"));
     queues.push(delivery("w1", "a.test", "2"));
     let put = queues.push(delivery("w1", "a.test", "3"));
@@ -79,7 +74,7 @@ fn full_queue_drops_its_own_oldest() {
 
 #[test]
 fn origin_uses_at_most_half_of_capacity() {
-    let queues = capacity(4, 1000);
+    let queues = DeliveryQueues::new(4, 1000);
     queues.push(delivery("w1", "a.test", "1"));
     queues.push(delivery("w2", "a.test", "2"));
     let third = queues.push(delivery("w3", "a.test", "3"));
@@ -91,7 +86,7 @@ fn origin_uses_at_most_half_of_capacity() {
 
 #[test]
 fn large_delivery_drops_as_many_as_needed() {
-    let queues = capacity(100, 20);
+    let queues = DeliveryQueues::new(100, 20);
     queues.push(delivery("w1", "a.test", "1234"));
     queues.push(delivery("w1", "a.test", "5678"));
     let put = queues.push(delivery("w1", "a.test", "123456789"));
@@ -101,18 +96,18 @@ fn large_delivery_drops_as_many_as_needed() {
 
 #[test]
 fn delivery_beyond_capacity_is_dropped() {
-    let queues = capacity(100, 8);
+    let queues = DeliveryQueues::new(100, 8);
     let put = queues.push(delivery("w1", "a.test", "12345"));
     assert_eq!((put.dropped.len(), queues.waiting()), (1, 0));
 }
 
 #[test]
 fn returned_delivery_comes_first() {
-    let queues = capacity(100, 1000);
+    let queues = DeliveryQueues::new(100, 1000);
     queues.push(delivery("w1", "a.test", "1"));
     queues.push(delivery("w1", "a.test", "2"));
     let first = queues.pop(&address("w1")).unwrap();
-    queues.push_front(first.delivery);
+    queues.push_front(first);
     assert_eq!(bodies(&queues.drain()), [b"1", b"2"]);
     assert_eq!(queues.waiting(), 0);
 }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use futures_util::stream::BoxStream;
 use tokio::sync::{Semaphore, broadcast};
@@ -86,87 +87,82 @@ impl FailingStore {
     }
 }
 
-type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
-
+#[async_trait]
 impl TaskStore for FailingStore {
-    fn create<'a>(&'a self, record: &'a TaskRecord) -> Answer<'a, ()> {
-        Box::pin(async move {
-            if let Some(gate) = &self.gate {
-                gate.acquire().await.unwrap().forget();
-            }
-            self.memory.create(record).await?;
-            self.panic_in("create");
-            Ok(())
-        })
+    async fn create(&self, record: &TaskRecord) -> Result<(), StoreError> {
+        if let Some(gate) = &self.gate {
+            gate.acquire().await.unwrap().forget();
+        }
+        self.memory.create(record).await?;
+        self.panic_in("create");
+        Ok(())
     }
 
-    fn append<'a>(
-        &'a self,
-        task_id: &'a str,
+    async fn append(
+        &self,
+        task_id: &str,
         revision: u64,
         at_ms: i64,
-        changes: &'a [TaskChange],
-    ) -> Answer<'a, ()> {
+        changes: &[TaskChange],
+    ) -> Result<(), StoreError> {
         let less = |remaining: usize| remaining.checked_sub(1);
         let order = Ordering::SeqCst;
         self.appends.fetch_add(1, order);
         self.panic_in("append");
         if self.failing.fetch_update(order, order, less).is_err() {
-            return self.memory.append(task_id, revision, at_ms, changes);
+            return self.memory.append(task_id, revision, at_ms, changes).await;
         }
-        Box::pin(async move {
-            if self.loses_reply {
-                self.memory
-                    .append(task_id, revision, at_ms, changes)
-                    .await?;
-            }
-            Err(StoreError::Failed("secret place: no room".to_owned()))
-        })
+        if self.loses_reply {
+            self.memory
+                .append(task_id, revision, at_ms, changes)
+                .await?;
+        }
+        Err(StoreError::Failed("secret place: no room".to_owned()))
     }
 
-    fn load<'a>(&'a self, task_id: &'a str) -> Answer<'a, Option<TaskRecord>> {
+    async fn load(&self, task_id: &str) -> Result<Option<TaskRecord>, StoreError> {
         if let Some(error) = self.unread.lock().get(task_id) {
-            return Box::pin(std::future::ready(Err(error.clone())));
+            return Err(error.clone());
         }
-        self.memory.load(task_id)
+        self.memory.load(task_id).await
     }
 
-    fn list<'a>(&'a self, filter: &'a Filter) -> Answer<'a, crate::store::SummaryPage> {
-        self.memory.list(filter)
+    async fn list(&self, filter: &Filter) -> Result<crate::store::SummaryPage, StoreError> {
+        self.memory.list(filter).await
     }
 
-    fn delete<'a>(&'a self, task_id: &'a str) -> Answer<'a, bool> {
-        self.memory.delete(task_id)
+    async fn delete(&self, task_id: &str) -> Result<bool, StoreError> {
+        self.memory.delete(task_id).await
     }
 
-    fn subscribe<'a>(&'a self, task_id: &'a str) -> Answer<'a, Option<TaskSubscription>> {
-        self.memory.subscribe(task_id)
+    async fn subscribe(&self, task_id: &str) -> Result<Option<TaskSubscription>, StoreError> {
+        self.memory.subscribe(task_id).await
     }
 
-    fn get_or_create_context<'a>(
-        &'a self,
-        context_id: &'a str,
-        owner: &'a str,
-        session: &'a str,
-    ) -> Answer<'a, Context> {
+    async fn get_or_create_context(
+        &self,
+        context_id: &str,
+        owner: &str,
+        session: &str,
+    ) -> Result<Context, StoreError> {
         self.memory
             .get_or_create_context(context_id, owner, session)
+            .await
     }
 
-    fn enqueue<'a>(&'a self, queue: &'a str, task_id: &'a str) -> Answer<'a, QueueTicket> {
+    async fn enqueue(&self, queue: &str, task_id: &str) -> Result<QueueTicket, StoreError> {
         if self.full {
-            let full = StoreError::Failed("the queue is full".to_owned());
-            return Box::pin(std::future::ready(Err(full)));
+            return Err(StoreError::Failed("the queue is full".to_owned()));
         }
         self.panic_in("enqueue");
-        self.memory.enqueue(queue, task_id)
+        self.memory.enqueue(queue, task_id).await
     }
 
-    fn request_cancel<'a>(&'a self, task_id: &'a str) -> Answer<'a, ()> {
+    async fn request_cancel(&self, task_id: &str) -> Result<(), StoreError> {
         if let Some(cancel_requests) = &self.cancel_requests {
             let _ = cancel_requests.send(task_id.to_owned());
         }
-        Box::pin(std::future::ready(Ok(())))
+        Ok(())
     }
 
     fn cancel_requests(&self) -> BoxStream<'static, String> {
@@ -183,11 +179,11 @@ impl TaskStore for FailingStore {
         .boxed()
     }
 
-    fn recover(&self) -> Answer<'_, Vec<Summary>> {
+    async fn recover(&self) -> Result<Vec<Summary>, StoreError> {
         match self.cancel_requests {
             // The other server is alive, so there are no tasks to recover.
-            Some(_) => Box::pin(std::future::ready(Ok(Vec::new()))),
-            None => self.memory.recover(),
+            Some(_) => Ok(Vec::new()),
+            None => self.memory.recover().await,
         }
     }
 
@@ -195,54 +191,56 @@ impl TaskStore for FailingStore {
         self.cancel_requests.as_ref().map(|_| 5 * SECOND)
     }
 
-    fn put_push<'a>(
-        &'a self,
-        config: &'a TaskPushNotificationConfig,
+    async fn put_push(
+        &self,
+        config: &TaskPushNotificationConfig,
         version: Version,
-    ) -> Answer<'a, ()> {
-        self.memory.put_push(config, version)
+    ) -> Result<(), StoreError> {
+        self.memory.put_push(config, version).await
     }
 
-    fn pushes<'a>(
-        &'a self,
-        task_id: &'a str,
-    ) -> Answer<'a, Vec<(TaskPushNotificationConfig, Version)>> {
+    async fn pushes(
+        &self,
+        task_id: &str,
+    ) -> Result<Vec<(TaskPushNotificationConfig, Version)>, StoreError> {
         if self.no_pushes {
-            let failed = StoreError::Failed("no webhooks".to_owned());
-            return Box::pin(std::future::ready(Err(failed)));
+            return Err(StoreError::Failed("no webhooks".to_owned()));
         }
-        self.memory.pushes(task_id)
+        self.memory.pushes(task_id).await
     }
 
-    fn delete_push<'a>(&'a self, task_id: &'a str, config_id: &'a str) -> Answer<'a, bool> {
-        self.memory.delete_push(task_id, config_id)
+    async fn delete_push(&self, task_id: &str, config_id: &str) -> Result<bool, StoreError> {
+        self.memory.delete_push(task_id, config_id).await
     }
 
-    fn prune<'a>(&'a self, retention: &'a Retention, now: DateTime<Utc>) -> Answer<'a, usize> {
-        self.memory.prune(retention, now)
+    async fn prune(&self, retention: &Retention, now: DateTime<Utc>) -> Result<usize, StoreError> {
+        self.memory.prune(retention, now).await
     }
 
-    fn unanswered(&self, before_ms: i64, skip: usize, limit: usize) -> Answer<'_, Vec<String>> {
-        self.memory.unanswered(before_ms, skip, limit)
+    async fn unanswered(
+        &self,
+        before_ms: i64,
+        skip: usize,
+        limit: usize,
+    ) -> Result<Vec<String>, StoreError> {
+        self.memory.unanswered(before_ms, skip, limit).await
     }
 
-    fn make_room<'a>(
-        &'a self,
-        owner: &'a str,
+    async fn make_room(
+        &self,
+        owner: &str,
         bytes: u64,
-        budget: &'a Budget,
+        budget: &Budget,
         forget: bool,
-    ) -> Answer<'a, bool> {
-        self.memory.make_room(owner, bytes, budget, forget)
+    ) -> Result<bool, StoreError> {
+        self.memory.make_room(owner, bytes, budget, forget).await
     }
 
-    fn ready(&self) -> Answer<'_, ()> {
-        Box::pin(std::future::ready(Err(StoreError::Failed(
-            "no room".to_owned(),
-        ))))
+    async fn ready(&self) -> Result<(), StoreError> {
+        Err(StoreError::Failed("no room".to_owned()))
     }
 
-    fn close(&self) -> Answer<'_, ()> {
-        self.memory.close()
+    async fn close(&self) -> Result<(), StoreError> {
+        self.memory.close().await
     }
 }

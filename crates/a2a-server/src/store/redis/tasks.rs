@@ -8,88 +8,17 @@ use std::collections::BTreeMap;
 use redis::{FromRedisValue, ParsingError};
 
 use super::Inner;
-use crate::store::{Phase, StoreError, Summary, SummaryChange, body, parse_state, state_name};
+use crate::store::{Phase, StoreError, Summary, body, parse_state};
 use crate::task_record::{TaskChange, TaskRecord};
 
-/// Returns the name of a phase in the scripts.
-fn phase_name(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Working => "run",
-        Phase::Interrupted => "wait",
-        Phase::Terminal => "done",
-    }
-}
-
 impl Inner {
-    pub(super) async fn create(&self, record: &TaskRecord) -> Result<(), StoreError> {
-        let summary = Summary::new(record);
-        let phase = Phase::new(&summary.state);
-        let call = self
-            .scripts
-            .create
-            .call()
-            .arg(&record.task.id)
-            .arg(body::encode(record)?)
-            .arg(record.revision)
-            .arg(&record.owner)
-            .arg(&record.task.context_id)
-            .arg(&record.session)
-            .arg(state_name(&summary.state))
-            .arg(number(summary.since_us))
-            .arg(record.changed_ms)
-            .arg(phase_name(phase))
-            .arg(self.token())
-            .arg(record.created_ms)
-            .arg(summary.agent.unwrap_or_default())
-            .arg(summary.request_excerpt.unwrap_or_default())
-            .arg(summary.status_excerpt.unwrap_or_default());
-        let reply: String = self.connection.call(&call).await?;
-        self.outcome(&record.task.id, Some(phase), &reply)
-    }
-
-    pub(super) async fn append(
+    /// Returns the outcome of a script that changes a task, with the phase after the change.
+    pub(super) fn outcome(
         &self,
         task_id: &str,
-        revision: u64,
-        at_ms: i64,
-        changes: &[TaskChange],
+        phase: Option<Phase>,
+        reply: &str,
     ) -> Result<(), StoreError> {
-        let SummaryChange {
-            status,
-            request_excerpt,
-        } = SummaryChange::all(changes);
-        let phase = status.as_ref().map(|status| Phase::new(&status.state));
-        let mut call = self
-            .scripts
-            .append
-            .call()
-            .arg(task_id)
-            .arg(revision)
-            .arg(at_ms)
-            .arg(self.token())
-            .arg(
-                status
-                    .as_ref()
-                    .map_or("", |status| state_name(&status.state)),
-            )
-            .arg(number(status.as_ref().and_then(|status| status.since_us)))
-            .arg(phase.map_or("", phase_name))
-            .arg(i32::from(self.is_running(task_id)))
-            .arg(request_excerpt.unwrap_or_default())
-            .arg(
-                status
-                    .and_then(|status| status.status_excerpt)
-                    .unwrap_or_default(),
-            );
-        for change in changes {
-            call = call.arg(body::encode(change)?);
-        }
-        // Retry for the lease time, so that a run survives a restart of Redis. Afterwards another server owns the task.
-        let reply: String = self.connection.call_until(&call, self.lease).await?;
-        self.outcome(task_id, phase, &reply)
-    }
-
-    fn outcome(&self, task_id: &str, phase: Option<Phase>, reply: &str) -> Result<(), StoreError> {
         match reply {
             "ok" => {
                 match phase {
@@ -294,9 +223,4 @@ fn entry_of(entry: &[u8]) -> Option<(i64, &[u8])> {
     let (number, rest) = entry.split_at(space);
     let number = std::str::from_utf8(number).ok()?.parse().ok()?;
     Some((number, rest.get(1..)?))
-}
-
-/// Formats a number for Lua; an empty text for `None`. Lua's numbers represent microseconds since 1970 exactly.
-fn number(value: Option<i64>) -> String {
-    value.map(|value| value.to_string()).unwrap_or_default()
 }

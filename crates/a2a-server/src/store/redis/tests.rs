@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{Options, RedisStore};
 use crate::store::TaskStore;
-use crate::store::conformance::{SharedStore, store_conformance_tests};
+use crate::store::tests::{SharedStore, store_conformance_tests};
 use base::environment::SystemEnvironment;
 
 use testkit::support::redis_server::RedisServer;

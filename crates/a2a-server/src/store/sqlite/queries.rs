@@ -8,11 +8,11 @@ use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
 
 use super::database::SqlError;
 use super::tasks::number;
-use crate::call_context::Version;
 use crate::store::{
     Context, Filter, StoreError, Summary, SummaryPage, body, parse_state, state_name,
 };
 use crate::task_record::TaskRecord;
+use a2a::Version;
 
 /// A record, and the number of changes applied to it.
 pub(super) struct LoadedTask {

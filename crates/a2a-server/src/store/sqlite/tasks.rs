@@ -3,8 +3,8 @@
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::database::SqlError;
-use crate::call_context::Version;
 use crate::store::{Phase, StatusChange, StoreError, Summary, SummaryChange, length, state_name};
+use a2a::Version;
 
 /// A new task.
 pub(super) struct NewTask {

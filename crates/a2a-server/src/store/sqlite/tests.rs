@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tempfile::TempDir;
 
 use super::{Options, SqliteStore};
-use crate::store::conformance::{store_conformance_tests, test_time};
+use crate::store::tests::{store_conformance_tests, test_time};
 use crate::store::{StoreError, TaskStore};
 
 mod damage;
@@ -31,7 +31,7 @@ fn refused(directory: &Path) -> String {
     }
 }
 
-/// Returns the store as an [`Any`](crate::store::conformance::Any).
+/// Returns the store as an [`Any`](crate::store::tests::Any).
 fn any(store: &SqliteStore) -> Arc<dyn TaskStore> {
     Arc::new(store.clone())
 }

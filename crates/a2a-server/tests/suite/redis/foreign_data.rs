@@ -1,7 +1,7 @@
 //! Keys under the prefix that another program wrote, or that Redis lost. They affect only their task.
 
+use a2a::Version;
 use a2a::v1_0::{TaskPushNotificationConfig, TaskState};
-use a2a_server::call_context::Version;
 use a2a_server::store::redis::RedisStore;
 use a2a_server::store::{Budget, Filter, Retention, StoreError, TaskStore};
 use chrono::{DateTime, Utc};

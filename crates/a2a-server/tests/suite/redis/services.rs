@@ -5,13 +5,14 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
+use a2a::Version;
 use a2a::v1_0::{
     ListTasksRequest, Message, Part, Role, SendMessageRequest, SendMessageResponse, StreamResponse,
     Task, TaskState,
 };
-use a2a_server::call_context::{ANONYMOUS_CLIENT, CallContext, Version};
 use a2a_server::executor::scripted::ScriptedExecutor;
 use a2a_server::push::{PushError, PushSender};
+use a2a_server::service::{ANONYMOUS_CLIENT, CallContext};
 use a2a_server::service::{
     INTERRUPTED, REASON, SendMessage, Service, ServiceComponents, SessionMapper, TaskUpdates,
 };

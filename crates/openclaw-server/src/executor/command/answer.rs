@@ -1,14 +1,15 @@
-//! Parses the output of `openclaw agent --json`.
+//! Parses the output of `openclaw agent --json`, and of `openclaw agents list --json`: a list of
+//! `{id, identityName, isDefault}`.
 //!
-//! The format with `--local` is `{payloads, meta}`, and through a gateway `{runId, status, result: {payloads, meta}}`.
-//! An error before the turn is `{ok: false, error: {type, message}}`. Log lines may precede and follow the JSON.
-
-use a2a_server::executor::{ExecutionEvent, Outcome};
-use serde_json::{Value, json};
+//! The format of a turn with `--local` is `{payloads, meta}`, and through a gateway
+//! `{runId, status, result: {payloads, meta}}`. An error before the turn is `{ok: false, error: {type, message}}`. Log
+//! lines may precede and follow the JSON.
 
 use a2a::TaskState;
+use a2a_server::executor::{Agent, ExecutionEvent, Outcome};
 use base::process::Finished;
 use gateway_bridge::openclaw;
+use serde_json::{Value, json};
 
 use super::error::CommandError;
 use super::parts;
@@ -35,7 +36,7 @@ pub(super) enum TurnOutput {
 ///
 /// # Errors
 /// The output contains no answer.
-pub(super) fn read(
+pub(super) fn read_turn(
     finished: &Finished,
     task: &str,
     context: &str,
@@ -96,7 +97,7 @@ fn is_answer(value: &Value) -> bool {
 }
 
 /// Returns the error of a turn that did not start.
-pub(super) fn error(value: &Value) -> Option<&str> {
+fn error(value: &Value) -> Option<&str> {
     (value["ok"] == false)
         .then_some(value["error"]["message"].as_str())
         .flatten()
@@ -109,7 +110,7 @@ fn is_other_mode(message: &str) -> bool {
 }
 
 /// Returns the last JSON value in `printed` that starts a line and for which `accepts` returns true.
-pub(super) fn find_json(printed: &str, accepts: impl Fn(&Value) -> bool) -> Option<Value> {
+fn find_json(printed: &str, accepts: impl Fn(&Value) -> bool) -> Option<Value> {
     let printed = base::json::text(printed.as_bytes()).ok()?;
     let (mut rest, mut last) = (&*printed, None);
     for _ in 0..MAX_JSON_CANDIDATES {
@@ -127,4 +128,39 @@ pub(super) fn find_json(printed: &str, accepts: impl Fn(&Value) -> bool) -> Opti
         rest = &rest[line..];
     }
     last
+}
+
+/// Returns the agents, the default agent first.
+pub(super) fn read_agents(finished: &Finished) -> Result<Vec<Agent>, CommandError> {
+    let printed = String::from_utf8_lossy(&finished.out);
+    let is_list = |value: &Value| {
+        error(value).is_some() || value.as_array().is_some_and(|all| all.iter().all(is_agent))
+    };
+    let list =
+        find_json(&printed, is_list).ok_or_else(|| CommandError::without_answer(finished))?;
+    if let Some(message) = error(&list) {
+        return Err(CommandError::reported(message));
+    }
+    let mut listed: Vec<_> = list
+        .as_array()
+        .map_or(&[][..], Vec::as_slice)
+        .iter()
+        .collect();
+    listed.sort_by_key(|agent| agent["isDefault"] != true);
+    Ok(listed.into_iter().filter_map(agent).collect())
+}
+
+fn is_agent(value: &Value) -> bool {
+    value["id"].is_string()
+}
+
+fn agent(listed: &Value) -> Option<Agent> {
+    let name = listed["id"].as_str()?;
+    let title = listed["identityName"].as_str().or(listed["name"].as_str());
+    Some(Agent {
+        name: name.to_owned(),
+        title: title.filter(|title| *title != name).map(str::to_owned),
+        description: None,
+        skills: Vec::new(),
+    })
 }

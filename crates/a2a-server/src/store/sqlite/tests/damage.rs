@@ -3,8 +3,8 @@
 use a2a::v1_0::TaskState;
 
 use super::{any, open, refused};
-use crate::store::conformance::{append, artifact, create, load, set_final_state};
 use crate::store::sqlite::{check, export};
+use crate::store::tests::{append, artifact, create, load, set_final_state};
 use crate::store::{StoreError, TaskStore};
 use crate::task_record::{TaskChange, TaskRecord};
 

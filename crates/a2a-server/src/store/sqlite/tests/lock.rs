@@ -1,8 +1,8 @@
 //! The lock on the directory of a store.
 
 use super::{open, refused, reopen, try_open};
-use crate::store::conformance::test_time;
 use crate::store::sqlite::{Holder, holder};
+use crate::store::tests::test_time;
 use crate::store::{StoreError, TaskStore};
 
 #[tokio::test]

@@ -3,12 +3,12 @@
 use a2a::v1_0::{TaskPushNotificationConfig, TaskState};
 
 use super::{any, open, refused, reopen};
-use crate::call_context::Version;
-use crate::store::conformance::{
+use crate::store::tests::{
     all, append, artifact, create, ids, load, set_final_state, status, test_time,
 };
 use crate::store::{Filter, Summary, TaskStore};
 use crate::task_record::TaskChange;
+use a2a::Version;
 
 fn chunk(text: &str, append: bool) -> TaskChange {
     TaskChange::Artifact {

@@ -5,10 +5,8 @@ use std::time::Duration;
 use a2a::v1_0::TaskState;
 
 use super::{any, open};
-use crate::store::conformance::{
-    append, artifact, create, load, record, set_final_state, test_time,
-};
 use crate::store::sqlite::SqliteStore;
+use crate::store::tests::{append, artifact, create, load, record, set_final_state, test_time};
 use crate::store::{Retention, StoreError, TaskStore};
 use crate::task_record::{TaskChange, TaskRecord};
 

@@ -3,7 +3,7 @@
 use tempfile::TempDir;
 
 use super::*;
-use crate::store::conformance::test_time;
+use crate::store::tests::test_time;
 
 fn writer(directory: &TempDir) -> Writer {
     let path = database::path(directory.path());

@@ -1,7 +1,7 @@
 //! The conformance tests for every store:
 //!
 //! ```ignore
-//! crate::store::conformance::store_conformance_tests!(async { (Arc::new(MemoryStore::new()) as Arc<dyn TaskStore>, ()) });
+//! crate::store::tests::store_conformance_tests!(async { (Arc::new(MemoryStore::new()) as Arc<dyn TaskStore>, ()) });
 //! ```
 //!
 //! The expression opens an empty store. Its second value lives until the end of the test. The expression may return an
@@ -15,8 +15,8 @@ use a2a::v1_0::{Artifact, Message, Part, Role, Task, TaskState, TaskStatus};
 use chrono::{DateTime, Utc};
 
 use super::{Filter, StoreError, TaskStore};
-use crate::call_context::Version;
 use crate::task_record::{TaskChange, TaskRecord};
+use a2a::Version;
 
 pub(crate) mod lists;
 pub(crate) mod sharing;
@@ -26,7 +26,7 @@ pub(crate) mod tasks;
 /// Creates a test for each requirement.
 macro_rules! store_conformance_tests {
     ($open:expr) => {
-        $crate::store::conformance::store_conformance_tests!(@each $open;
+        $crate::store::tests::store_conformance_tests!(@each $open;
             tasks: created_task_is_loaded,
             tasks: unknown_task_is_none,
             tasks: duplicate_id_is_a_conflict,
@@ -89,11 +89,11 @@ macro_rules! store_conformance_tests {
         $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $test() {
-                let Some((store, _guard)) = $crate::store::conformance::OpenedStore::into_store($open.await)
+                let Some((store, _guard)) = $crate::store::tests::OpenedStore::into_store($open.await)
                 else {
                     return;
                 };
-                $crate::store::conformance::$module::$test(store).await;
+                $crate::store::tests::$module::$test(store).await;
             }
         )*
     };

@@ -9,7 +9,7 @@ use testkit::raw_server::{RawServer, send};
 use super::*;
 use crate::body::{read_all, read_response};
 use crate::sse::{Opened, SseItem, SseLimits, open};
-use crate::test_requests::get;
+use crate::testing::get;
 use crate::{HttpClient as _, ReqwestClient};
 
 const TEXT: &[u8] = b"{\"a\": [1, 2, 3], \"text\": \"the same text, the same text\"}";

@@ -1,4 +1,4 @@
-//! A network for tests that answers from a list and records its requests.
+//! A network for tests that answers from a list and records its requests, and requests of tests.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::VecDeque;
@@ -106,5 +106,28 @@ pub(super) fn request(url: &str) -> Request {
         trust: None,
         repeatable: false,
         authorization: None,
+    }
+}
+
+/// Returns a GET without headers, to any address.
+pub(crate) fn get(url: Url) -> Request {
+    Request {
+        method: Method::GET,
+        url,
+        headers: HeaderMap::new(),
+        body: None,
+        access: AddressPolicy::AnyAddress,
+        trust: None,
+        repeatable: false,
+        authorization: None,
+    }
+}
+
+/// Returns a POST of `{}`, to any address.
+pub(crate) fn post(url: Url) -> Request {
+    Request {
+        method: Method::POST,
+        body: Some("{}".into()),
+        ..get(url)
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use a2a::v1_0::{TaskPushNotificationConfig, TaskState};
 
 use super::{SharedStore, create, set_final_state};
-use crate::call_context::Version;
 use crate::store::{Budget, Context, QueueTicket, StoreError};
+use a2a::Version;
 
 pub(crate) async fn context_belongs_to_first_client(store: SharedStore) {
     let anns = Context {
