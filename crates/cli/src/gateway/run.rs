@@ -102,7 +102,7 @@ pub(super) async fn run(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
         Some(name) if name != STRICT => {
             let shutdown = exit::on_signal()?;
             let gateway =
-                crate::gateway::embedded::start_profile(name, args.port.unwrap_or(PORT)).await?;
+                crate::gateway::embedded::profile::start(name, args.port.unwrap_or(PORT)).await?;
             let what = format!("profile {name}");
             listening(&gateway.url(), &what, args.json, &lines);
             shutdown.cancelled().await;
