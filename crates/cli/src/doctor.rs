@@ -11,9 +11,9 @@ use super::{
     exit::{Exit, Failure},
     hints,
     instance::{self, Library},
-    output::{Findings, Severity},
+    output::Findings,
     target::{NAME_AN_AGENT, PeerArgs},
-    text,
+    text::field,
 };
 
 const EXAMPLES: &str = "\
@@ -68,21 +68,20 @@ async fn check(
     let library =
         match instance::find_library().and_then(|path| Ok((path, Library::open(verbose)?))) {
             Ok((path, library)) => {
-                let message = format!("{}", path.display());
-                findings.push("library", Severity::Ok, message, "");
+                findings.ok("library", format!("{}", path.display()));
                 library
             }
             Err(failure) => {
                 let repair =
                     "Build command and library from the same sources with `cargo build --release`.";
-                findings.push("library", Severity::Error, failure.message, repair);
+                findings.error("library", failure.message, repair);
                 return Ok(Exit::Failed);
             }
         };
     if !peers.is_known()? {
         let message = "no agent is configured".to_owned();
         let repair = format!("N{}.", &NAME_AN_AGENT[1..]);
-        findings.push("agents", Severity::Error, message, &repair);
+        findings.error("agents", message, &repair);
         return Ok(Exit::Usage);
     }
     let _gateway = peers.embed().await?;
@@ -91,46 +90,31 @@ async fn check(
     let resolved = match config::resolve(&config, |name| std::env::var(name).ok()) {
         Ok((resolved, _)) => resolved,
         Err(error) => {
-            findings.push(
-                "configuration",
-                Severity::Error,
-                config::sentence(&error),
-                SETTING_REPAIR,
-            );
+            findings.error("configuration", config::sentence(&error), SETTING_REPAIR);
             return Ok(Exit::Usage);
         }
     };
     for (place, token) in secrets(&resolved) {
         if expiry(&token).is_some_and(|at| at <= now) {
             let message = format!("the token at `{place}` has expired");
-            findings.push("secrets", Severity::Error, message, "Get a new token.");
+            findings.error("secrets", message, "Get a new token.");
         }
         if (1..MIN_REDACTED_BYTES).contains(&token.len()) {
             let message = format!(
                 "`{place}` has less than {MIN_REDACTED_BYTES} bytes, and answers that repeat it show it"
             );
-            findings.push(
-                "secrets",
-                Severity::Warning,
-                message,
-                "Use a longer secret.",
-            );
+            findings.warn("secrets", message, "Use a longer secret.");
         }
     }
     for (place, _) in secrets(&loaded.written) {
         let message = format!("`{place}` is a secret in plain text");
         let repair = "Put it into an environment variable and refer to it: {\"source\": \"env\", \"id\": \"NAME\"}.";
-        findings.push("secrets", Severity::Warning, message, repair);
+        findings.warn("secrets", message, repair);
     }
     let instance = match library.interactive_instance(&config) {
         Ok(instance) => instance,
         Err(failure) => {
-            findings.push(
-                "configuration",
-                Severity::Error,
-                failure.message,
-                SETTING_REPAIR,
-            );
+            findings.error("configuration", failure.message, SETTING_REPAIR);
             return Ok(Exit::Usage);
         }
     };
@@ -138,31 +122,29 @@ async fn check(
         Some(files) => format!("the settings in `{}` are valid", files.config.display()),
         None => "the settings are valid".to_owned(),
     };
-    findings.push("configuration", Severity::Ok, message, "");
+    findings.ok("configuration", message);
     for unset in instance.unset_variables().iter() {
         let message = peers.unset_sentence(unset);
-        findings.push("secrets", Severity::Error, message, "");
+        findings.error("secrets", message, "");
     }
     let caller = json!({"agent_id": peers.agent(), "list_tasks": true}).to_string();
     let (_, listing) = instance.list_targets(Some(&caller)).await;
     let Some(targets) = listing["summary"]["targets"].as_array() else {
         let error = &listing["error"];
-        let message = error["message"].as_str().map(text::line);
-        let hint = error["details"]["hint"].as_str().map(text::line);
-        let (message, hint) = (message.unwrap_or_default(), hint.unwrap_or_default());
-        findings.push("agents", Severity::Error, message, &hint);
+        let hint = field(&error["details"], "hint");
+        findings.error("agents", field(error, "message"), &hint);
         return Ok(Exit::from_envelope(&listing));
     };
     for target in targets {
         check_agent(target, peers, findings);
     }
     for hidden in peers.restricted(targets) {
-        findings.push("agent", Severity::Ok, format!("{hidden} to check it"), "");
+        findings.ok("agent", format!("{hidden} to check it"));
     }
     if targets.is_empty() {
         let message = "no target allows the calling agent".to_owned();
         let repair = "Add one to `targets`, or name the caller with `--agent NAME`.";
-        findings.push("agents", Severity::Error, message, repair);
+        findings.error("agents", message, repair);
         return Ok(Exit::Usage);
     }
     let failed = findings.has_error();
@@ -173,8 +155,7 @@ async fn check(
 }
 
 fn check_agent(target: &Value, peers: &PeerArgs, findings: &mut Findings) {
-    let part = |value: &Value| value.as_str().map(text::line).unwrap_or_default();
-    let (alias, url) = (part(&target["target_alias"]), part(&target["target_url"]));
+    let (alias, url) = (field(target, "target_alias"), field(target, "target_url"));
     // Task lists are optional.
     let refusal = target
         .get("tasks_error")
@@ -183,27 +164,27 @@ fn check_agent(target: &Value, peers: &PeerArgs, findings: &mut Findings) {
         if target["status"] == "offline" {
             let repair = "Start the agent and connect it to the gateway.";
             let message = format!("{alias}: the agent is offline");
-            findings.push("agent", Severity::Warning, message, repair);
+            findings.warn("agent", message, repair);
             return;
         }
-        let version = part(&target["protocol_version"]);
-        let name = part(&target["target_name"]);
+        let version = field(target, "protocol_version");
+        let name = field(target, "target_name");
         let message = format!("{alias}: {name} answers at {url} {version}");
-        findings.push("agent", Severity::Ok, message.trim_end().to_owned(), "");
+        findings.ok("agent", message.trim_end().to_owned());
         if let Some(seconds) = target["clock_skew_seconds"].as_i64() {
             let side = if seconds > 0 { "ahead of" } else { "behind" };
             let message = format!(
                 "{alias}: its clock is {} s {side} the clock of this machine",
                 seconds.unsigned_abs()
             );
-            findings.push("clock", Severity::Warning, message, CLOCK_REPAIR);
+            findings.warn("clock", message, CLOCK_REPAIR);
         }
         return;
     };
     let is_local = target["status"].is_string();
     let hint = hints::agent_hint(error, &alias, peers, is_local);
-    let message = format!("{alias}: {}", part(&error["message"]));
-    findings.push("agent", Severity::Error, message, &hint);
+    let message = format!("{alias}: {}", field(error, "message"));
+    findings.error("agent", message, &hint);
 }
 
 /// Returns the time at which a JSON Web Token expires, in seconds since 1970; `None` for other tokens (RFC 7519 §4.1.4).

@@ -92,18 +92,10 @@ impl Exit {
             }
             Self::from_error(error)
         };
-        let severity_rank = |exit: &Self| match exit {
-            Self::Ok => 0,
-            Self::Timeout => 1,
-            Self::Auth => 2,
-            Self::Usage => 3,
-            Self::Unreachable => 4,
-            Self::Failed
-            | Self::InputRequired
-            | Self::Canceled
-            | Self::Rejected
-            | Self::NoConsensus
-            | Self::Interrupted => 5,
+        let from_mild_to_severe = [Self::Timeout, Self::Auth, Self::Usage, Self::Unreachable];
+        let severity_rank = |exit: &Self| {
+            let rank = from_mild_to_severe.iter().position(|rank| rank == exit);
+            rank.unwrap_or(from_mild_to_severe.len())
         };
         let codes: Vec<Self> = targets.iter().map(exit_of).collect();
         if codes.contains(&Self::Ok) {

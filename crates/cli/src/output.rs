@@ -108,7 +108,7 @@ pub async fn standard_input(what: &str) -> Result<String, Failure> {
 
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Severity {
+enum Severity {
     Ok,
     Warning,
     Error,
@@ -138,14 +138,22 @@ struct Finding {
 pub(crate) struct Findings(Vec<Finding>);
 
 impl Findings {
-    /// Adds a finding. An empty `repair` means that there is no fix.
-    pub(crate) fn push(
-        &mut self,
-        check: &'static str,
-        severity: Severity,
-        message: String,
-        repair: &str,
-    ) {
+    /// Adds a check that found nothing wrong.
+    pub(crate) fn ok(&mut self, check: &'static str, message: impl Into<String>) {
+        self.push(Severity::Ok, check, message.into(), "");
+    }
+
+    /// Adds a warning. An empty `repair` means that there is no fix.
+    pub(crate) fn warn(&mut self, check: &'static str, message: String, repair: &str) {
+        self.push(Severity::Warning, check, message, repair);
+    }
+
+    /// Adds an error. An empty `repair` means that there is no fix.
+    pub(crate) fn error(&mut self, check: &'static str, message: String, repair: &str) {
+        self.push(Severity::Error, check, message, repair);
+    }
+
+    fn push(&mut self, severity: Severity, check: &'static str, message: String, repair: &str) {
         self.0.push(Finding {
             check,
             severity,

@@ -11,7 +11,7 @@ use super::{
     interactive_call::print_call_error,
     output::{LineWriter, note},
     target::{NAME_AN_AGENT, PeerArgs},
-    text::{self, Table, terminal_width, wrap},
+    text::{self, Table, field, terminal_width, wrap},
 };
 
 /// The maximum number of skills to name. For more skills the table only gives their number.
@@ -187,7 +187,7 @@ fn status_and_role(target: &Value) -> [String; 2] {
 
 /// Returns the gateway connection and its parameters on one line.
 fn connection(gateway: &Value) -> String {
-    let field = |name: &str| gateway[name].as_str().map(text::line).unwrap_or_default();
+    let field = |name: &str| field(gateway, name);
     let number = |name: &str| gateway[name].as_u64().unwrap_or_default();
     let dialect = gateway["dialect"].as_str().map(text::line);
     format!(
@@ -239,12 +239,11 @@ fn card_problem(
     missing: &UnsetVariables,
 ) -> Option<String> {
     let error = target.get("last_refresh_error")?;
-    let part = |value: &Value| value.as_str().map(text::line).unwrap_or_default();
     let alias = match name_override {
-        "" => part(&target["target_alias"]),
+        "" => field(target, "target_alias"),
         other => other.to_owned(),
     };
-    let message = part(&error["message"]);
+    let message = field(error, "message");
     if Reason::in_error(error) == Some(Reason::CredentialUnresolved)
         && let Some(unset) = missing.named_in(&message).next()
     {

@@ -5,10 +5,16 @@ use std::time::Duration;
 
 pub(super) use base::visible::visible as block;
 use console::{Alignment, Term, measure_text_width, pad_str, style};
+use serde_json::Value;
 
 /// Removes what is hidden like [`block`], and replaces each run of white space with a space.
 pub(super) fn line(text: &str) -> String {
     block(text).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Returns a field of an object on one line; empty if it is no text.
+pub(super) fn field(value: &Value, name: &str) -> String {
+    value[name].as_str().map(line).unwrap_or_default()
 }
 
 /// Quotes a word for a shell. Suggested commands contain ids that agents chose.

@@ -6,7 +6,7 @@
 //! of a number decides which table applies.
 
 macro_rules! errors {
-    ($($(#[doc = $meaning:literal])+ $error:ident = $number:literal, $name:literal, $reason:literal;)+) => {
+    ($($(#[doc = $meaning:literal])+ $error:ident = $number:literal, $name:literal;)+) => {
         /// An error of the registry. Its number is not a close code of WebSocket, although some are equal.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum ErrorCode {
@@ -27,11 +27,6 @@ macro_rules! errors {
                 match self { $(Self::$error => $name,)+ }
             }
 
-            /// Returns its name in lower case, as results of the tool have it.
-            pub fn reason(self) -> &'static str {
-                match self { $(Self::$error => $reason,)+ }
-            }
-
             /// Returns its meaning, as a sentence.
             pub fn meaning(self) -> &'static str {
                 match self { $(Self::$error => concat!($($meaning),+),)+ }.trim_ascii()
@@ -42,47 +37,47 @@ macro_rules! errors {
 
 errors! {
     /// The gateway refused the connection.
-    ConnectionRefused = 1001, "CONNECTION_REFUSED", "connection_refused";
+    ConnectionRefused = 1001, "CONNECTION_REFUSED";
     /// The gateway did not answer in time.
-    ConnectionTimeout = 1002, "CONNECTION_TIMEOUT", "connection_timeout";
+    ConnectionTimeout = 1002, "CONNECTION_TIMEOUT";
     /// The connection to the gateway broke.
-    ConnectionReset = 1003, "CONNECTION_RESET", "connection_reset";
+    ConnectionReset = 1003, "CONNECTION_RESET";
     /// The other side does not keep to the protocol.
-    ProtocolError = 1004, "PROTOCOL_ERROR", "protocol_error";
+    ProtocolError = 1004, "PROTOCOL_ERROR";
     /// The message is not JSON.
-    InvalidJson = 2001, "INVALID_JSON", "invalid_json";
+    InvalidJson = 2001, "INVALID_JSON";
     /// A field that must be there is missing.
-    MissingField = 2002, "MISSING_FIELD", "missing_field";
+    MissingField = 2002, "MISSING_FIELD";
     /// A field has the wrong type.
-    InvalidType = 2003, "INVALID_TYPE", "invalid_type";
+    InvalidType = 2003, "INVALID_TYPE";
     /// The type of the message is not known.
-    UnknownType = 2004, "UNKNOWN_TYPE", "unknown_type";
+    UnknownType = 2004, "UNKNOWN_TYPE";
     /// The content of the message is not usable.
-    InvalidContent = 2005, "INVALID_CONTENT", "invalid_content";
+    InvalidContent = 2005, "INVALID_CONTENT";
     /// There is no agent of that name.
-    AgentNotFound = 3001, "AGENT_NOT_FOUND", "agent_not_found";
+    AgentNotFound = 3001, "AGENT_NOT_FOUND";
     /// The agent is not connected.
-    AgentOffline = 3002, "AGENT_OFFLINE", "agent_offline";
+    AgentOffline = 3002, "AGENT_OFFLINE";
     /// The agent or the gateway is overloaded.
-    AgentBusy = 3003, "AGENT_BUSY", "agent_busy";
+    AgentBusy = 3003, "AGENT_BUSY";
     /// The agent failed.
-    AgentError = 3004, "AGENT_ERROR", "agent_error";
+    AgentError = 3004, "AGENT_ERROR";
     /// There is no session of that id.
-    SessionNotFound = 4001, "SESSION_NOT_FOUND", "session_not_found";
+    SessionNotFound = 4001, "SESSION_NOT_FOUND";
     /// The session is over.
-    SessionExpired = 4002, "SESSION_EXPIRED", "session_expired";
+    SessionExpired = 4002, "SESSION_EXPIRED";
     /// Another process holds the session.
-    SessionLocked = 4003, "SESSION_LOCKED", "session_locked";
+    SessionLocked = 4003, "SESSION_LOCKED";
     /// The stored session cannot be read.
-    SessionCorrupt = 4004, "SESSION_CORRUPT", "session_corrupt";
+    SessionCorrupt = 4004, "SESSION_CORRUPT";
     /// The gateway requires a credential.
-    AuthRequired = 5001, "AUTH_REQUIRED", "auth_required";
+    AuthRequired = 5001, "AUTH_REQUIRED";
     /// The gateway does not take the credential.
-    AuthFailed = 5002, "AUTH_FAILED", "auth_failed";
+    AuthFailed = 5002, "AUTH_FAILED";
     /// The credential has expired.
-    TokenExpired = 5003, "TOKEN_EXPIRED", "token_expired";
+    TokenExpired = 5003, "TOKEN_EXPIRED";
     /// The credential does not allow that.
-    PermissionDenied = 5004, "PERMISSION_DENIED", "permission_denied";
+    PermissionDenied = 5004, "PERMISSION_DENIED";
 }
 
 impl ErrorCode {

@@ -112,23 +112,7 @@ impl Delivered {
             | ErrorCode::ConnectionReset
             | ErrorCode::ProtocolError => Self::Unknown,
             ErrorCode::AgentError => Self::Yes,
-            ErrorCode::ConnectionRefused
-            | ErrorCode::InvalidJson
-            | ErrorCode::MissingField
-            | ErrorCode::InvalidType
-            | ErrorCode::UnknownType
-            | ErrorCode::InvalidContent
-            | ErrorCode::AgentNotFound
-            | ErrorCode::AgentOffline
-            | ErrorCode::AgentBusy
-            | ErrorCode::SessionNotFound
-            | ErrorCode::SessionExpired
-            | ErrorCode::SessionLocked
-            | ErrorCode::SessionCorrupt
-            | ErrorCode::AuthRequired
-            | ErrorCode::AuthFailed
-            | ErrorCode::TokenExpired
-            | ErrorCode::PermissionDenied => Self::No,
+            _ => Self::No,
         }
     }
 }

@@ -30,7 +30,7 @@ async fn registry_errors_keep_name_and_number() {
             _ => "A2A_SDK_ERROR",
         };
         assert_eq!(error["code"], of, "{code}");
-        assert_eq!(error["reason"], code.reason(), "{code}");
+        assert_eq!(error["reason"], code.name().to_ascii_lowercase(), "{code}");
         assert_eq!(error["details"]["gateway_code"], code.number(), "{code}");
     }
 }

@@ -1,17 +1,10 @@
 //! Gateways inside this process for the duration of a command: one of `a2a-v1` on a free loopback port with a temporary state
 //! directory and scripted agents, and the scripted ones of `remote-agent gateway --profile`, for tests of clients.
 
-use std::{
-    io::{self, ErrorKind},
-    net::{Ipv4Addr, SocketAddr},
-    path::PathBuf,
-    sync::Arc,
-    time::Duration,
-};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use base::{environment::SystemEnvironment, files::Fsync, log::Silent};
 use collective::Vote;
-use conformance::gateways::{Gateways, profile};
 use gateway_bridge::client::{AgentEvent, Ballot, Connector, Endpoint, Script};
 use gateway_server::{
     Server,
@@ -208,27 +201,40 @@ pub(crate) fn scripted(text: &str) -> Result<Script, String> {
     })
 }
 
-/// Starts the gateway of this name on a port of 127.0.0.1. It ends when it is dropped.
-///
-/// # Errors
-/// The port is in use.
-pub(super) async fn start_profile(name: &str, port: u16) -> Result<Gateways, Failure> {
-    let address: SocketAddr = (Ipv4Addr::LOCALHOST, port).into();
-    let failed = |error: io::Error| {
-        Failure::new(format!(
-            "cannot run the profile `{name}` at {address}: {error}"
-        ))
+/// The scripted gateways of `remote-agent gateway --profile`.
+#[cfg(feature = "conformance")]
+pub(super) mod profile {
+    use std::{
+        io::{self, ErrorKind},
+        net::{Ipv4Addr, SocketAddr},
     };
-    let script = profile(name).map_err(failed)?;
-    let gateway = Gateways::start_at(&script, address).await;
-    gateway.map_err(|error| match error.kind() {
-        ErrorKind::AddrInUse => Failure::new(format!(
-            "cannot run the profile `{name}`: the port {} of {} is taken; `remote-agent gateway status --url ws://{address}` shows whether a gateway uses it, and `--port 0` selects a free one",
-            address.port(),
-            address.ip()
-        )),
-        _ => failed(error),
-    })
+
+    use conformance::gateways::{Gateways, profile};
+
+    use crate::exit::Failure;
+
+    /// Starts the gateway of this name on a port of 127.0.0.1. It ends when it is dropped.
+    ///
+    /// # Errors
+    /// The port is in use.
+    pub(in crate::gateway) async fn start(name: &str, port: u16) -> Result<Gateways, Failure> {
+        let address: SocketAddr = (Ipv4Addr::LOCALHOST, port).into();
+        let failed = |error: io::Error| {
+            Failure::new(format!(
+                "cannot run the profile `{name}` at {address}: {error}"
+            ))
+        };
+        let script = profile(name).map_err(failed)?;
+        let gateway = Gateways::start_at(&script, address).await;
+        gateway.map_err(|error| match error.kind() {
+            ErrorKind::AddrInUse => Failure::new(format!(
+                "cannot run the profile `{name}`: the port {} of {} is taken; `remote-agent gateway status --url ws://{address}` shows whether a gateway uses it, and `--port 0` selects a free one",
+                address.port(),
+                address.ip()
+            )),
+            _ => failed(error),
+        })
+    }
 }
 
 #[cfg(test)]

@@ -174,7 +174,7 @@ async fn run_gateway(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
         #[cfg(feature = "conformance")]
         Some(name) if name != STRICT => {
             let shutdown = exit::on_signal()?;
-            let gateway = embedded::start_profile(name, args.port.unwrap_or(PORT)).await?;
+            let gateway = embedded::profile::start(name, args.port.unwrap_or(PORT)).await?;
             let what = format!("profile {name}");
             listening(&gateway.url(), &what, args.json, &lines);
             shutdown.cancelled().await;

@@ -16,7 +16,7 @@ use super::gateway_args::{GatewayArgs, failure};
 use crate::{
     exit::{Exit, Failure},
     output::{LineWriter, note, standard_input},
-    text::{self, Table},
+    text::{self, Table, field},
 };
 
 const EXAMPLES: &str = "\
@@ -114,74 +114,78 @@ struct SessionArgs {
     gateway_args: GatewayArgs,
 }
 
+impl Command {
+    /// Returns what to do, and its parameters.
+    async fn operation(&self) -> Result<(Operation, Value), Failure> {
+        let ids = |one: &SessionArgs| json!({"agent": one.agent, "sessionId": one.session});
+        Ok(match self {
+            Self::Create { agent, session, .. } => (
+                Operation::Create,
+                json!({"agent": agent, "sessionId": session}),
+            ),
+            Self::List {
+                agent, archived, ..
+            } => (
+                Operation::List,
+                json!({"agent": agent, "archived": archived}),
+            ),
+            Self::Get(one) => (Operation::Get, ids(one)),
+            Self::Commit(one) => (Operation::Commit, ids(one)),
+            Self::Delete(one) => (Operation::Delete, ids(one)),
+            Self::Export { one, .. } => (Operation::Export, ids(one)),
+            Self::Archive {
+                agent, older_than, ..
+            } => {
+                let millis = u64::try_from(older_than.as_millis()).unwrap_or(u64::MAX);
+                (
+                    Operation::Archive,
+                    json!({"agent": agent, "olderThanMs": millis}),
+                )
+            }
+            Self::Import {
+                agent,
+                file,
+                session,
+                ..
+            } => {
+                let jsonl = match file {
+                    None => standard_input("the session").await?,
+                    Some(file) => fs::read_to_string(file).map_err(|error| {
+                        Failure::usage(format!("cannot read `{}`: {error}", file.display()))
+                    })?,
+                };
+                let with = json!({"agent": agent, "sessionId": session, "jsonl": jsonl});
+                (Operation::Import, with)
+            }
+        })
+    }
+
+    fn gateway_args(&self) -> &GatewayArgs {
+        match self {
+            Self::Create { gateway_args, .. }
+            | Self::List { gateway_args, .. }
+            | Self::Archive { gateway_args, .. }
+            | Self::Import { gateway_args, .. } => gateway_args,
+            Self::Get(one) | Self::Commit(one) | Self::Delete(one) | Self::Export { one, .. } => {
+                &one.gateway_args
+            }
+        }
+    }
+}
+
 /// Runs the subcommand.
 ///
 /// # Errors
 /// A sentence with the failed action, the cause and a hint.
 pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
-    let session_ids = |one: &SessionArgs| json!({"agent": one.agent, "sessionId": one.session});
-    let mut format = ExportFormat::Jsonl;
-    let (gateway_args, operation, with) = match args.command {
-        Command::Create {
-            agent,
-            session,
-            gateway_args,
-        } => {
-            let with = json!({"agent": agent, "sessionId": session});
-            (gateway_args, Operation::Create, with)
-        }
-        Command::List {
-            agent,
-            archived,
-            gateway_args,
-        } => {
-            let with = json!({"agent": agent, "archived": archived});
-            (gateway_args, Operation::List, with)
-        }
-        Command::Get(one) => {
-            let with = session_ids(&one);
-            (one.gateway_args, Operation::Get, with)
-        }
-        Command::Commit(one) => {
-            let with = session_ids(&one);
-            (one.gateway_args, Operation::Commit, with)
-        }
-        Command::Delete(one) => {
-            let with = session_ids(&one);
-            (one.gateway_args, Operation::Delete, with)
-        }
-        Command::Export { one, format: form } => {
-            let with = session_ids(&one);
-            format = form;
-            (one.gateway_args, Operation::Export, with)
-        }
-        Command::Archive {
-            agent,
-            older_than,
-            gateway_args,
-        } => {
-            let millis = u64::try_from(older_than.as_millis()).unwrap_or(u64::MAX);
-            let with = json!({"agent": agent, "olderThanMs": millis});
-            (gateway_args, Operation::Archive, with)
-        }
-        Command::Import {
-            agent,
-            file,
-            session,
-            gateway_args,
-        } => {
-            let jsonl = match file {
-                None => standard_input("the session").await?,
-                Some(file) => fs::read_to_string(&file).map_err(|error| {
-                    Failure::usage(format!("cannot read `{}`: {error}", file.display()))
-                })?,
-            };
-            let with = json!({"agent": agent, "sessionId": session, "jsonl": jsonl});
-            (gateway_args, Operation::Import, with)
-        }
-    };
+    let (operation, with) = args.command.operation().await?;
+    let gateway_args = args.command.gateway_args();
     let mut answer = gateway_args.manage_sessions(operation, with).await?;
-    if format == ExportFormat::AgentProtocol {
+    if let Command::Export {
+        format: ExportFormat::AgentProtocol,
+        ..
+    } = args.command
+    {
         let jsonl = answer["jsonl"].as_str().unwrap_or_default();
         let task = agent_protocol(&field(&answer, "sessionId"), jsonl)?;
         answer["jsonl"] = task.to_string().into();
@@ -266,10 +270,6 @@ fn manage_failure(error: &ManageError) -> Failure {
         _ => String::new(),
     };
     Failure::new(format!("{error}{next}"))
-}
-
-fn field(value: &Value, name: &str) -> String {
-    value[name].as_str().map(text::line).unwrap_or_default()
 }
 
 fn show(operation: Operation, answer: &Value, as_json: bool, lines: &LineWriter) {

@@ -13,8 +13,8 @@ use url::Url;
 use super::gateway_args::{GatewayArgs, MAX_SERVICES, failure, service_health};
 use crate::{
     exit::{Exit, Failure},
-    output::{Findings, LineWriter, Severity},
-    text::{self, Table},
+    output::{Findings, LineWriter},
+    text::{self, Table, field},
 };
 
 const EXAMPLES: &str = "\
@@ -111,8 +111,6 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
 }
 
 fn show(status: &Value, deep: bool, lines: &LineWriter) {
-    let field =
-        |value: &Value, name: &str| value[name].as_str().map(text::line).unwrap_or_default();
     let agents = status["agents"].as_array().map_or(&[][..], Vec::as_slice);
     let connected = agents
         .iter()
@@ -158,8 +156,6 @@ fn show(status: &Value, deep: bool, lines: &LineWriter) {
 
 /// Formats agents from a discovery response as a table.
 pub(super) fn agents_table(agents: &[Value]) -> String {
-    let field =
-        |agent: &Value, name: &str| agent[name].as_str().map(text::line).unwrap_or_default();
     let has_backend = agents.iter().any(|agent| agent["backend"].is_string());
     let has_run = agents.iter().any(|agent| agent["run"].is_object());
     let headings = [
@@ -243,7 +239,7 @@ async fn check(args: &GatewayArgs, findings: &mut Findings) -> Result<Exit, Fail
         Ok(config) => config,
         Err(failure) => {
             let repair = "Correct the setting; docs/reference/gateway.md lists all of them.";
-            findings.push("configuration", Severity::Error, failure.message, repair);
+            findings.error("configuration", failure.message, repair);
             return Ok(Exit::Usage);
         }
     };
@@ -252,7 +248,7 @@ async fn check(args: &GatewayArgs, findings: &mut Findings) -> Result<Exit, Fail
         true => format!("{} is valid", file.display()),
         false => "no file; every setting has its default".to_owned(),
     };
-    findings.push("configuration", Severity::Ok, message, "");
+    findings.ok("configuration", message);
     let url = args.url()?;
     let mut requester = match GatewayArgs::connector()?.connect(args.endpoint()?).await {
         Ok(requester) => requester,
@@ -261,10 +257,9 @@ async fn check(args: &GatewayArgs, findings: &mut Findings) -> Result<Exit, Fail
             return Ok(failure(&error).exit);
         }
     };
-    findings.push("gateway", Severity::Ok, format!("{url} answers"), "");
+    findings.ok("gateway", format!("{url} answers"));
     if requester.welcome.authenticated {
-        let message = "the gateway accepts the credential".to_owned();
-        findings.push("credential", Severity::Ok, message, "");
+        findings.ok("credential", "the gateway accepts the credential");
     }
     let queries = async { Ok((requester.ping().await?.1, requester.discover().await?)) };
     let (time, discovery) = match queries.await {
@@ -289,11 +284,11 @@ async fn check(args: &GatewayArgs, findings: &mut Findings) -> Result<Exit, Fail
         let message = format!("{}: {health}", field(service, "serviceId"));
         match health {
             Health::Healthy | Health::Unknown => {
-                findings.push("service", Severity::Ok, message, "");
+                findings.ok("service", message);
             }
             _ => {
                 let repair = "Start the service, or remove it from `services` of the gateway's configuration.";
-                findings.push("service", Severity::Error, message, repair);
+                findings.error("service", message, repair);
             }
         }
     }
@@ -324,10 +319,10 @@ fn report_unreachable(url: &str, error: &ClientError, findings: &mut Findings) {
         ),
     };
     let message = text::line(&error.message);
-    findings.push(check, Severity::Error, message, repair);
+    findings.error(check, message, repair);
     if let Some(listening_process) = listening_process(url) {
         let message = format!("{listening_process} uses the port");
-        findings.push("port", Severity::Warning, message, "");
+        findings.warn("port", message, "");
     }
 }
 
@@ -349,8 +344,10 @@ fn check_clock(gateway: Option<u64>, findings: &mut Findings) {
     };
     let skew_ms = gateway.abs_diff(now);
     if skew_ms <= MAX_CLOCK_SKEW_MS {
-        let message = "the gateway's clock agrees with that of this machine".to_owned();
-        findings.push("clock", Severity::Ok, message, "");
+        findings.ok(
+            "clock",
+            "the gateway's clock agrees with that of this machine",
+        );
         return;
     }
     let side = if gateway > now { "ahead of" } else { "behind" };
@@ -359,7 +356,7 @@ fn check_clock(gateway: Option<u64>, findings: &mut Findings) {
         skew_ms / 1000
     );
     let repair = "Synchronize both clocks. Deadlines of proposals and tokens with an expiry fail until then.";
-    findings.push("clock", Severity::Warning, message, repair);
+    findings.warn("clock", message, repair);
 }
 
 fn check_agents(agents: &[Value], own: Option<&ServerConfig>, findings: &mut Findings) {
@@ -383,7 +380,7 @@ fn check_agents(agents: &[Value], own: Option<&ServerConfig>, findings: &mut Fin
             );
             repair = "The gateway starts it again by itself, once the cause is removed.";
         }
-        findings.push("agent", Severity::Warning, message, repair);
+        findings.warn("agent", message, repair);
     }
     if let Some(first) = unserved.first() {
         let names: Vec<String> = unserved.iter().map(|agent| field(agent, "name")).collect();
@@ -395,11 +392,13 @@ fn check_agents(agents: &[Value], own: Option<&ServerConfig>, findings: &mut Fin
             "Start a client for each, for example `remote-agent gateway agent --name {} --run COMMAND`.",
             text::shell(&field(first, "name"))
         );
-        findings.push("agent", Severity::Warning, message, &repair);
+        findings.warn("agent", message, &repair);
     }
     let online = agents.len() - agents.iter().filter(is_offline).count();
-    let message = format!("{online} of {} agents are connected", agents.len());
-    findings.push("agents", Severity::Ok, message, "");
+    findings.ok(
+        "agents",
+        format!("{online} of {} agents are connected", agents.len()),
+    );
     let Some(config) = own else { return };
     let members = &config.triad.members;
     let connected = members.iter().filter(|member| {
@@ -413,10 +412,6 @@ fn check_agents(agents: &[Value], own: Option<&ServerConfig>, findings: &mut Fin
             members.len()
         );
         let repair = "Start the members that are offline.";
-        findings.push("triad", Severity::Error, message, repair);
+        findings.error("triad", message, repair);
     }
-}
-
-fn field(value: &Value, name: &str) -> String {
-    value[name].as_str().map(text::line).unwrap_or_default()
 }

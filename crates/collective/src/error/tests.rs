@@ -35,13 +35,6 @@ fn registry_matches_appendix_b() {
 }
 
 #[test]
-fn reason_is_the_name_in_lower_case() {
-    for error in ErrorCode::ALL {
-        assert_eq!(error.reason(), error.name().to_ascii_lowercase());
-    }
-}
-
-#[test]
 fn number_and_name_round_trip() {
     for (number, name) in TABLE {
         let by_number = ErrorCode::from_number(u64::from(*number));
