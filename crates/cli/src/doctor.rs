@@ -7,12 +7,13 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 
 use super::{
-    config::{self, is_secret_place, visit},
+    config,
     exit::{Exit, Failure},
     findings::{Findings, Severity},
     hints,
     instance::Library,
     library,
+    openclaw::{is_secret_place, visit},
     target::{NAME_AN_AGENT, PeerArgs},
     text,
 };

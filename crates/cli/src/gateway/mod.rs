@@ -29,8 +29,7 @@ use super::{
     exit::{Exit, Failure},
     log::{self, LogArgs, LogFormat},
     output::{LineWriter, note},
-    serve::values,
-    shutdown, text,
+    shutdown, text, values,
 };
 use base::environment::SystemEnvironment;
 use base::files::Fsync;

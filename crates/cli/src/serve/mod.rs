@@ -19,8 +19,6 @@ use super::{
     shutdown::{self, Shutdown},
 };
 
-pub(crate) use flags::values;
-
 const EXAMPLES: &str = "\
 Examples:
   remote-agent serve
