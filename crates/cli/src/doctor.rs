@@ -7,10 +7,11 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 
 use super::{
-    config::{self, is_secret_place, visit},
+    config,
     exit::{Exit, Failure},
     hints,
     instance::{self, Library},
+    openclaw::{is_secret_place, visit},
     output::Findings,
     target::{NAME_AN_AGENT, PeerArgs},
     text::field,

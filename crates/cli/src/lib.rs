@@ -40,6 +40,7 @@ use std::{io, process::ExitCode};
 
 use clap::{
     CommandFactory as _, Parser, Subcommand,
+    builder::{PossibleValue, PossibleValuesParser},
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
@@ -98,6 +99,12 @@ enum Command {
     Serve(Box<serve::Args>),
     Mcp(Box<mcp::Args>),
     Translate(translate::Args),
+}
+
+/// Returns a parser for values with their help.
+fn values(all: [(&'static str, &'static str); 3]) -> PossibleValuesParser {
+    all.map(|(name, help)| PossibleValue::new(name).help(help))
+        .into()
 }
 
 /// Runs the command with the process arguments.

@@ -21,8 +21,7 @@ use self::{backend::OpenedBackend, gateway_args::FileArgs};
 use super::{
     exit::{self, Exit, Failure},
     output::{self, LineWriter, LogArgs, LogFormat, note},
-    serve::values,
-    text,
+    text, values,
 };
 use base::environment::SystemEnvironment;
 use base::files::Fsync;

@@ -4,11 +4,11 @@
 use std::ops::Not;
 use std::path::{Path, PathBuf};
 
-use clap::builder::{PossibleValue, PossibleValuesParser};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use crate::exit::Failure;
+use crate::values;
 use openclaw_server::config::{ExecutorKind, ServeConfig, default_state_dir, names_directory};
 
 /// The default name of the configuration file, in the state directory.
@@ -141,12 +141,6 @@ const FSYNC_MODES: [(&str, &str); 3] = [
         "Without a sync to disk: a power loss may damage the file",
     ),
 ];
-
-/// Returns a parser for values with their help.
-pub(crate) fn values(all: [(&'static str, &'static str); 3]) -> PossibleValuesParser {
-    all.map(|(name, help)| PossibleValue::new(name).help(help))
-        .into()
-}
 
 /// The executor and its options.
 #[derive(Clone, Debug, Serialize, clap::Args)]

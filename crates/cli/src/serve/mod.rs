@@ -17,8 +17,6 @@ use super::{
     output::{self, LineWriter, LogArgs, note},
 };
 
-pub(crate) use flags::values;
-
 const EXAMPLES: &str = "\
 Examples:
   remote-agent serve
