@@ -62,7 +62,7 @@ use ::peer::{BoxFuture, EventStream, Member, PeerError};
 use a2a::{Reply, SendRequest, Task};
 
 pub use directory::BridgedGateway;
-pub use settings::{DialectChoice, Settings, TriadSettings};
+pub use settings::{DialectChoice, Settings};
 
 /// The context of one call.
 #[derive(Debug, Clone, Default)]
