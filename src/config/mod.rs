@@ -9,7 +9,7 @@ use std::time::Duration;
 
 pub use base::config::{ConfigError, Secret, SecretMap, card_url, gateway_url, normal_url};
 use base::settings;
-use collective::Quorum;
+use collective::TriadConfig;
 use gateway_bridge::DialectChoice;
 use serde::{Deserialize, Serialize};
 
@@ -209,7 +209,7 @@ settings! {
         /// The host's agents that may call them; all if empty.
         pub allowed_agents: Vec<String>,
         /// The triad.
-        pub triad: Triad,
+        pub triad: TriadConfig,
     }
 }
 
@@ -228,22 +228,9 @@ pub struct GatewayTls {
     pub key_file: Option<PathBuf>,
 }
 
-settings! {
-    /// Three agents that vote.
-    #[derive(Debug, Clone, Deserialize, Serialize)]
-    pub struct Triad {
-        /// Their names.
-        pub members: Vec<String> = ["alpha", "beta", "charlie"].map(str::to_owned).into(),
-        /// How long a proposal waits for their votes, in milliseconds.
-        pub deadline_ms: u64 = 300_000,
-        /// When a proposal is decided.
-        pub quorum: Quorum,
-    }
-}
-
 /// One agent that can be called.
-#[derive(Debug, Clone, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct TargetConfig {
     /// The name agents use for it.
     pub alias: String,
@@ -253,13 +240,10 @@ pub struct TargetConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Key words for the catalog.
-    #[serde(default)]
     pub tags: Vec<String>,
     /// Example requests for the catalog.
-    #[serde(default)]
     pub examples: Vec<String>,
     /// Receives requests that name no target.
-    #[serde(default)]
     pub default: bool,
     /// The card's path below the base URL.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -277,34 +261,26 @@ pub struct TargetConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
     /// The protocol version to use.
-    #[serde(default)]
     pub protocol_version: ProtocolVersion,
     /// The tenant to send in every request, instead of the one in the card.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
     /// Headers for every request to the target's own origins. They are handled as credentials.
-    #[serde(default)]
     pub headers: SecretMap<Secret>,
     /// The credential.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auth: Option<Auth>,
     /// Allows an address that is not public.
-    #[serde(default)]
     pub allow_private_network: bool,
     /// The TLS settings.
-    #[serde(default)]
     pub tls: TlsFiles,
     /// Wakes the calling session when a task of it ends, unless a request decides.
-    #[serde(default)]
     pub notify: bool,
     /// Whether a person approves messages. OpenClaw's part of the plugin applies it.
-    #[serde(default)]
     pub approval: Approval,
     /// The host's agents that may call it; all if empty.
-    #[serde(default)]
     pub allowed_agents: Vec<String>,
     /// Refuses the card unless one of its signatures verifies.
-    #[serde(default)]
     pub require_signed_card: bool,
     /// A file with the keys that may sign the card: a JSON Web Key Set (RFC 7517 §5).
     #[serde(skip_serializing_if = "Option::is_none")]

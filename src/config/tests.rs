@@ -239,7 +239,7 @@ fn schema_and_type_agree() {
     assert_eq!(Some(of_type), testkit::schema::defaults(&schema));
     for (place, config) in testkit::schema::with_wrong_types(&schema) {
         let read = serde_json::from_value::<Config>(config);
-        let error = read.map(drop).expect_err(&place).to_string();
+        let error = read.map(drop).unwrap_err().to_string();
         assert!(!error.contains("missing field"), "{place}: {error}");
     }
 }

@@ -13,10 +13,10 @@ use egress::proxy::{Proxies, ProxySettings};
 use egress::retry::RetryContext;
 use egress::sse::SseLimits;
 use egress::{HttpClient, ReqwestClient};
-use gateway_bridge::{BridgedGateway, Settings, TriadSettings};
+use gateway_bridge::{BridgedGateway, Settings};
 use peer::{CallOptions, CardEtag, Discovered, Peer, PeerConfig, PeerError, PeerProvider};
 
-use crate::config::{Config, ConfigError, Gateway, Secret, gateway_url};
+use crate::config::{Config, ConfigError, Secret, gateway_url};
 use crate::remote_agent::{PollIntervals, RemoteAgent};
 use crate::targets::local_trust;
 
@@ -143,20 +143,12 @@ fn settings(config: &Config) -> Result<Option<Settings>, ConfigError> {
         allow_remote: gateway.allow_remote,
         token_in_query: gateway.token_in_query,
         agents: gateway.agents.clone(),
-        triad: triad(gateway),
+        triad: gateway.triad.clone(),
         frame_bytes: config.limits.event_bytes,
         // A caller with a longer wait gets a task, as with every other peer.
         default_wait: Duration::from_millis(config.limits.wait_ms),
         trust: local_trust(gateway)?,
     }))
-}
-
-fn triad(gateway: &Gateway) -> TriadSettings {
-    TriadSettings {
-        members: gateway.triad.members.clone(),
-        deadline: Duration::from_millis(gateway.triad.deadline_ms),
-        quorum: gateway.triad.quorum,
-    }
 }
 
 #[cfg(test)]
@@ -192,7 +184,7 @@ mod tests {
         assert!(settings.allow_remote && settings.token_in_query);
         assert_eq!(settings.agents, ["alpha"]);
         assert_eq!(settings.triad.members, ["x", "y", "z"]);
-        assert_eq!(settings.triad.deadline, Duration::from_millis(3));
+        assert_eq!(settings.triad.deadline_ms, 3);
         assert_eq!(settings.triad.quorum, collective::Quorum::All);
         assert_eq!(settings.frame_bytes, 4096);
         assert_eq!(settings.default_wait, Duration::from_millis(5));

@@ -32,7 +32,7 @@ pub use envelope::{Envelope, EnvelopeError, FRAME_LIMITS, GATEWAY};
 pub use error::{CloseCode, ErrorCode};
 pub use kind::{Greeting, Kind};
 pub use name::imitates_marker;
-pub use tally::{Decision, MAJORITY, Quorum, Tally, Vote, VoteRejection};
+pub use tally::{Decision, MAJORITY, Quorum, Tally, TriadConfig, Vote, VoteRejection};
 pub use validate::validate;
 
 /// The subprotocol that clients offer, and the name of the dialect (Heretek A2A §3.4).
@@ -50,6 +50,3 @@ pub fn is_compatible(version: &str) -> bool {
 
 /// The largest frame, in bytes.
 pub const MAX_FRAME_BYTES: usize = 1024 * 1024;
-
-/// The voting time of a proposal without a deadline, in milliseconds.
-pub const DELIBERATION_MS: u64 = 300_000;

@@ -1,5 +1,6 @@
 //! Counts the votes of a triad (Heretek A2A §10.6): two of the three members decide.
 
+use base::settings;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -49,6 +50,19 @@ pub enum Quorum {
     Majority,
     /// When every member has voted, or at the deadline.
     All,
+}
+
+settings! {
+    /// The members and rules of the triad.
+    #[derive(Debug, Clone, Deserialize, Serialize)]
+    pub struct TriadConfig {
+        /// The names of its three members.
+        pub members: Vec<String> = ["alpha", "beta", "charlie"].map(str::to_owned).into(),
+        /// The voting time of a proposal without a deadline, in milliseconds.
+        pub deadline_ms: u64 = 300_000,
+        /// The votes that decide.
+        pub quorum: Quorum,
+    }
 }
 
 /// Why a vote does not count.

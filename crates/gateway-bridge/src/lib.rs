@@ -63,7 +63,7 @@ use a2a::{Reply, SendRequest, Task};
 use async_trait::async_trait;
 
 pub use directory::BridgedGateway;
-pub use settings::{DialectChoice, Settings, TriadSettings};
+pub use settings::{DialectChoice, Settings};
 
 /// The context of one call.
 #[derive(Debug, Clone, Default)]

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use base::redact::Secrets;
-use collective::{DELIBERATION_MS, MAX_FRAME_BYTES, Quorum, SUBPROTOCOL};
+use collective::{MAX_FRAME_BYTES, SUBPROTOCOL, TriadConfig};
 use egress::credential::Trust;
 
 use super::TRIAD;
@@ -41,7 +41,7 @@ pub struct Settings {
     /// The agents that may be called besides the triad. Empty allows all.
     pub agents: Vec<String>,
     /// The triad.
-    pub triad: TriadSettings,
+    pub triad: TriadConfig,
     /// The maximum size of a received frame, in bytes.
     pub frame_bytes: usize,
     /// How long a blocking message waits for its reply before the call returns a task.
@@ -63,7 +63,7 @@ impl Settings {
             allow_remote: false,
             token_in_query: false,
             agents: Vec::new(),
-            triad: TriadSettings::default(),
+            triad: TriadConfig::default(),
             frame_bytes: MAX_FRAME_BYTES,
             default_wait: Duration::from_secs(20),
             trust: None,
@@ -112,17 +112,6 @@ pub enum DialectChoice {
     HeretekJs,
 }
 
-/// The triad.
-#[derive(Debug, Clone)]
-pub struct TriadSettings {
-    /// The names of its three members.
-    pub members: Vec<String>,
-    /// The voting time of a proposal.
-    pub deadline: Duration,
-    /// The votes that decide.
-    pub quorum: Quorum,
-}
-
 /// Shorter values are not redacted: they would match ordinary text.
 const MIN_SECRET_BYTES: usize = 6;
 
@@ -143,16 +132,6 @@ pub(crate) fn without_token<'a>(text: &'a str, settings: &Settings) -> Cow<'a, s
             text.replace(token, "[redacted]").into()
         }
         _ => text.into(),
-    }
-}
-
-impl Default for TriadSettings {
-    fn default() -> Self {
-        Self {
-            members: ["alpha", "beta", "charlie"].map(str::to_owned).into(),
-            deadline: Duration::from_millis(DELIBERATION_MS),
-            quorum: Quorum::Majority,
-        }
     }
 }
 

@@ -11,9 +11,8 @@ use ring::digest::{SHA256, digest};
 use tokio::task::AbortHandle;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
-use collective::{Decision, Envelope, Quorum, Tally, Vote, VoteRejection};
+use collective::{Decision, Envelope, Quorum, Tally, TriadConfig, Vote, VoteRejection};
 
-use super::config::TriadConfig;
 use super::connected_client::Client;
 use super::frames::RequestError;
 use super::shares::share;

@@ -324,40 +324,37 @@ impl ServeArgs {
 
     /// Returns the flags that `executor` ignores.
     pub(super) fn ignored_flags(&self, executor: ExecutorKind) -> Vec<&'static str> {
-        let ExecutorArgs {
-            gateway,
-            gateway_token_env,
-            agent,
-            thinking,
-            openclaw_path,
-            working_directory,
-            pass_env,
-            local,
-            env_var,
-            ..
-        } = &self.executor;
-        let gateway = [
-            ("--gateway", gateway.is_some()),
-            ("--gateway-token-env", gateway_token_env.is_some()),
-            ("--agent", !agent.is_empty()),
-        ];
-        let command = [
-            ("--openclaw-path", openclaw_path.is_some()),
-            ("--working-directory", working_directory.is_some()),
-            ("--pass-env", !pass_env.is_empty()),
-            ("--local", local.is_some()),
-            ("--env-var", !env_var.is_empty()),
-        ];
-        let both = [("--thinking", thinking.is_some())];
-        let ignored_flags: Vec<(&'static str, bool)> = match executor {
-            ExecutorKind::Gateway => command.into(),
-            ExecutorKind::Command => gateway.into(),
-            ExecutorKind::Scripted => gateway.into_iter().chain(command).chain(both).collect(),
+        let ignored = match executor {
+            ExecutorKind::Gateway => COMMAND_FLAGS.to_vec(),
+            ExecutorKind::Command => GATEWAY_FLAGS.to_vec(),
+            ExecutorKind::Scripted => [
+                &GATEWAY_FLAGS[..],
+                &COMMAND_FLAGS,
+                &[("/thinking", "--thinking")],
+            ]
+            .concat(),
         };
-        let is_set = ignored_flags.into_iter().filter(|(_, is_set)| *is_set);
-        is_set.map(|(flag, _)| flag).collect()
+        let set = overrides(self);
+        let ignored = ignored
+            .iter()
+            .filter(|(setting, _)| set.pointer(setting).is_some());
+        ignored.map(|(_, flag)| *flag).collect()
     }
 }
+
+/// The settings of one executor as JSON Pointers, with their flags.
+const GATEWAY_FLAGS: [(&str, &str); 3] = [
+    ("/gateway/url", "--gateway"),
+    ("/gateway/token", "--gateway-token-env"),
+    ("/agents", "--agent"),
+];
+const COMMAND_FLAGS: [(&str, &str); 5] = [
+    ("/openclawPath", "--openclaw-path"),
+    ("/workingDirectory", "--working-directory"),
+    ("/passEnv", "--pass-env"),
+    ("/local", "--local"),
+    ("/envVars", "--env-var"),
+];
 
 /// Converts flags to the JSON of the configuration file, without those that are not set.
 fn overrides(flags: &impl Serialize) -> Value {

@@ -227,7 +227,7 @@ pub(super) async fn propose(
     call: &CallContext,
     outgoing: &SendRequest,
 ) -> Result<AwaitGuard, PeerError> {
-    let default_duration = connection.settings.triad.deadline;
+    let default_duration = Duration::from_millis(connection.settings.triad.deadline_ms);
     let proposal = Proposal::read(
         &outgoing.parts,
         connection.env.system_time(),

@@ -9,6 +9,7 @@ mod voter;
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
@@ -137,7 +138,7 @@ impl Triad {
         outgoing: &SendRequest,
     ) -> Result<Arc<Deliberation>, PeerError> {
         let members = self.members()?;
-        let default_duration = self.settings.triad.deadline;
+        let default_duration = Duration::from_millis(self.settings.triad.deadline_ms);
         let proposal = Proposal::read(&outgoing.parts, self.env.system_time(), default_duration)?;
         // Without a gateway no member can vote: return an error, not a decision.
         (self.links)().await?;

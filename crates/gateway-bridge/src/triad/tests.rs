@@ -137,7 +137,7 @@ fn triad(quorum: Quorum, script: [Vec<Reaction>; 3]) -> (Triad, Arc<Agents>) {
     let names = ["alpha", "beta", "charlie"].map(str::to_owned);
     settings.triad.members = names.to_vec();
     settings.triad.quorum = quorum;
-    settings.triad.deadline = Duration::from_secs(300);
+    settings.triad.deadline_ms = 300_000;
     let agents = Arc::new(Agents {
         script: Mutex::new(names.into_iter().zip(script).collect()),
         requests: Mutex::default(),

@@ -15,7 +15,7 @@ use std::{fmt, fs};
 use base::config::{ConfigError, Secret};
 use base::files::Fsync;
 use base::{config, settings};
-use collective::{DELIBERATION_MS, MAX_FRAME_BYTES, Quorum};
+use collective::{MAX_FRAME_BYTES, TriadConfig};
 use http_server::tls::TlsFiles;
 use serde::{Deserialize, Serialize};
 
@@ -326,19 +326,6 @@ pub struct ServiceConfig {
     pub health_endpoint: Option<String>,
 }
 
-settings! {
-    /// The voters and the deadline of proposals.
-    #[derive(Debug, Clone, Deserialize)]
-    pub struct TriadConfig {
-        /// The names of its three members.
-        pub members: Vec<String> = ["alpha", "beta", "charlie"].map(str::to_owned).to_vec(),
-        /// The voting time of a proposal without a deadline, in milliseconds.
-        pub deadline_ms: u64 = DELIBERATION_MS,
-        /// The quorum of a decision.
-        pub quorum: Quorum,
-    }
-}
-
 /// Omits the URLs, because path and query may contain a key.
 impl fmt::Debug for ServiceConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -375,29 +362,28 @@ fn collective() -> Vec<AgentConfig> {
     agents.map(agent).to_vec()
 }
 
-/// The backend of an agent that the gateway runs. Exactly one of `run`, `model`, `target` and `openclaw` is set. Neither
-/// `Debug` nor the serialized form contains a secret.
-#[derive(Debug, Clone, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct BackendConfig {
-    /// A shell command that runs for each message and each proposal.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub run: Option<String>,
-    /// The endpoint of a model.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model: Option<ModelConfig>,
-    /// A target of a configuration of the plugin.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub target: Option<TargetConfig>,
-    /// An agent of a local OpenClaw.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub openclaw: Option<OpenClawConfig>,
-    /// The timeout of a reply or a vote, in milliseconds.
-    #[serde(default = "timeout_ms")]
-    pub timeout_ms: u64,
-    /// The maximum number of messages and proposals that the agent answers concurrently.
-    #[serde(default = "concurrency")]
-    pub concurrency: NonZeroUsize,
+settings! {
+    /// The backend of an agent that the gateway runs. Exactly one of `run`, `model`, `target` and `openclaw` is set. Neither
+    /// `Debug` nor the serialized form contains a secret.
+    #[derive(Debug, Clone, Deserialize, Serialize)]
+    pub struct BackendConfig {
+        /// A shell command that runs for each message and each proposal.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub run: Option<String>,
+        /// The endpoint of a model.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub model: Option<ModelConfig>,
+        /// A target of a configuration of the plugin.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub target: Option<TargetConfig>,
+        /// An agent of a local OpenClaw.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub openclaw: Option<OpenClawConfig>,
+        /// The timeout of a reply or a vote, in milliseconds.
+        pub timeout_ms: u64 = Self::TIMEOUT_MS,
+        /// The maximum number of messages and proposals that the agent answers concurrently.
+        pub concurrency: NonZeroUsize = Self::CONCURRENCY,
+    }
 }
 
 /// The endpoint of a model with OpenAI's Chat Completions API.
@@ -471,14 +457,6 @@ impl BackendConfig {
         let target = self.target.as_mut().map(|target| &mut target.config_file);
         system.into_iter().chain(target)
     }
-}
-
-fn timeout_ms() -> u64 {
-    BackendConfig::TIMEOUT_MS
-}
-
-fn concurrency() -> NonZeroUsize {
-    BackendConfig::CONCURRENCY
 }
 
 #[cfg(test)]
