@@ -8,8 +8,8 @@ use base::environment::SystemEnvironment;
 use base::log::{Level, Log};
 use egress::{
     BoxFuture, ReqwestClient,
-    lookup::Lookup,
     proxy::{Proxies, ProxySettings},
+    resolver::Lookup,
 };
 use openclaw_remote_agent::config::Config;
 use openclaw_remote_agent::plugin::assemble_with_network;
