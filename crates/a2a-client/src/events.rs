@@ -100,8 +100,7 @@ pub(super) struct SingleEvent(pub(super) Option<(Reply, usize)>);
 impl EventStream for SingleEvent {
     async fn next(&mut self) -> NextEvent {
         let event = self.0.take();
-        let event = event.map(|(reply, bytes)| Ok((reply.into(), bytes)));
-        event
+        event.map(|(reply, bytes)| Ok((reply.into(), bytes)))
     }
 
     fn is_plain_response(&self) -> bool {

@@ -198,13 +198,12 @@ impl PeerProvider for FakeDirectory {
     ) -> Result<Discovered, PeerError> {
         let name = name(peer_config);
         self.0.received.lock().unwrap().cards.push(name.clone());
-        let found = self.0.has(&name).map(|()| Discovered::Card {
+        self.0.has(&name).map(|()| Discovered::Card {
             card: Box::new(card(&name)),
             validator: None,
             max_age: None,
             date: None,
-        });
-        found
+        })
     }
 
     fn open(
@@ -304,11 +303,10 @@ impl Peer for FakeConnection {
     }
 
     async fn get_task(&self, task_id: &str, _: Option<u64>) -> Result<Task, PeerError> {
-        let answer = match &self.0.peer_error {
+        match &self.0.peer_error {
             Some(error) => Err(error.clone()),
             None => Ok(Self::task(task_id)),
-        };
-        answer
+        }
     }
 
     async fn cancel(&self, task_id: &str) -> Result<Task, PeerError> {

@@ -6,6 +6,7 @@
 
 mod database;
 mod queries;
+mod salvage;
 mod tasks;
 mod writer;
 
@@ -27,7 +28,7 @@ use tokio::task::spawn_blocking;
 
 use self::database::{DirectoryLock, SqlError};
 pub use self::database::{Holder, holder};
-pub use self::database::{check, export};
+pub use self::salvage::{check, export};
 use self::tasks::{DeletedTask, NewTask};
 use self::writer::{Command, LastError, WriteJob, Writer};
 use super::Usage;

@@ -192,8 +192,7 @@ impl ScriptedStream {
 #[async_trait]
 impl EventStream for ScriptedStream {
     async fn next(&mut self) -> NextEvent {
-        let step = self.step();
-        step
+        self.step()
     }
 }
 
