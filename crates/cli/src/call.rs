@@ -136,7 +136,7 @@ pub async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
 ///
 /// # Errors
 /// Standard input cannot be read, or standard output is closed.
-pub async fn run_jsonl(library: &Library, gateway: Option<&str>) -> Result<Exit, Failure> {
+async fn run_jsonl(library: &Library, gateway: Option<&str>) -> Result<Exit, Failure> {
     let mut session = Session {
         library,
         gateway,

@@ -62,10 +62,11 @@ impl Library {
     /// Opens the library of this command. With `verbose`, its debug lines go to standard error as well as its warnings.
     ///
     /// # Errors
-    /// See [`open_module`]. Also fails if the delegation in the environment is malformed.
+    /// The library is missing, cannot be loaded, or was built from other sources than the command; the message lists the
+    /// searched paths. Or the delegation in the environment is malformed.
     pub fn open(verbose: bool) -> Result<Self, Failure> {
         Ok(Self {
-            module: open_module()?,
+            module: locate()?.1,
             verbose,
             delegation: delegation()?,
         })
@@ -216,21 +217,12 @@ impl RunningCall {
 }
 
 /// The environment variable with the path of the library. It replaces the default search paths.
-pub const LIBRARY_VARIABLE: &str = "REMOTE_AGENT_LIBRARY";
-
-/// Opens the library of this command.
-///
-/// # Errors
-/// The library is missing, cannot be loaded, or was built from other sources than the command. The message lists the
-/// searched paths.
-pub fn open_module() -> Result<PluginModuleRef, Failure> {
-    locate().map(|(_, module)| module)
-}
+const LIBRARY_VARIABLE: &str = "REMOTE_AGENT_LIBRARY";
 
 /// Returns the path of the library of this command.
 ///
 /// # Errors
-/// The same as [`open_module`].
+/// The same as [`Library::open`], without the delegation.
 pub fn find_library() -> Result<PathBuf, Failure> {
     locate().map(|(path, _)| path)
 }
@@ -363,7 +355,7 @@ fn parse_delegation(text: &str) -> Result<Delegation, Failure> {
 }
 
 /// Returns the caller with the delegation chain of this process, unless the caller already has a chain.
-pub(super) fn with_chain(caller: Option<&str>, delegation: Option<&Delegation>) -> Option<String> {
+fn with_chain(caller: Option<&str>, delegation: Option<&Delegation>) -> Option<String> {
     let Some(delegation) = delegation else {
         return caller.map(str::to_owned);
     };

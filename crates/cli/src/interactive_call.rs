@@ -226,7 +226,7 @@ fn summary(envelope: &Value) -> &Value {
 }
 
 /// Prints the text of a result that the updates did not contain.
-pub(super) fn write_rest(envelope: &Value, answer_writer: &mut AnswerWriter) {
+fn write_rest(envelope: &Value, answer_writer: &mut AnswerWriter) {
     let summary = summary(envelope);
     for artifact in summary["artifacts"].as_array().into_iter().flatten() {
         answer_writer.artifact(artifact);
@@ -247,7 +247,7 @@ pub(super) fn write_rest(envelope: &Value, answer_writer: &mut AnswerWriter) {
 }
 
 /// Prints how the call ended. `shown` is the agent's text on standard output.
-pub(super) fn print_outcome(
+fn print_outcome(
     envelope: &Value,
     context: &Context<'_>,
     missing: &UnsetVariables,

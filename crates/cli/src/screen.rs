@@ -144,7 +144,7 @@ impl AnswerWriter {
     }
 
     /// Prints a chunk of an artifact. With `append`, the chunk continues the previous one.
-    pub(super) fn append_chunk(&mut self, artifact: &Value, append: bool) {
+    fn append_chunk(&mut self, artifact: &Value, append: bool) {
         let id = artifact["artifactId"].as_str().unwrap_or_default();
         self.append_text(id, &render(artifact), append);
     }

@@ -132,7 +132,7 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
 /// The parts of the message.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Message")]
-pub(super) struct PartArgs {
+struct PartArgs {
     /// The text, words joined by spaces; - reads it from standard input
     #[arg(value_name = "TEXT", required_unless_present_any = ["attach", "data"])]
     text: Vec<String>,
@@ -148,7 +148,7 @@ pub(super) struct PartArgs {
 
 impl PartArgs {
     /// Returns whether the text comes from standard input.
-    pub(super) fn reads_stdin(&self) -> bool {
+    fn reads_stdin(&self) -> bool {
         self.text == ["-"]
     }
 
@@ -156,7 +156,7 @@ impl PartArgs {
     ///
     /// # Errors
     /// A file cannot be read.
-    pub(super) fn parts(&self, input: Option<String>) -> Result<Vec<Value>, Failure> {
+    fn parts(&self, input: Option<String>) -> Result<Vec<Value>, Failure> {
         let text = input.unwrap_or_else(|| self.text.join(" "));
         let text = (!text.is_empty()).then(|| json!({"kind": "text", "text": text}));
         let mut parts: Vec<Value> = text.into_iter().collect();

@@ -338,7 +338,7 @@ fn show(operation: Operation, answer: &Value, as_json: bool, lines: &LineWriter)
 
 /// The form of an exported session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(super) enum ExportFormat {
+enum ExportFormat {
     /// JSON Lines, for `import`
     #[default]
     Jsonl,
@@ -351,7 +351,7 @@ pub(super) enum ExportFormat {
 ///
 /// # Errors
 /// Some lines are not JSON. The error has their number and the position of the first one.
-pub(super) fn agent_protocol(session: &str, jsonl: &str) -> Result<Value, Failure> {
+fn agent_protocol(session: &str, jsonl: &str) -> Result<Value, Failure> {
     let (mut entries, mut unreadable) = (Vec::new(), Vec::new());
     for (number, line) in (1..).zip(jsonl.lines()) {
         match serde_json::from_str::<Value>(line) {

@@ -250,7 +250,7 @@ impl RunningServer {
     }
 
     /// Trusts these authorities in place of the public ones.
-    pub(super) fn trusting(self, trust: Arc<Trust>) -> Self {
+    fn trusting(self, trust: Arc<Trust>) -> Self {
         let trust = Some(trust);
         Self { trust, ..self }
     }
