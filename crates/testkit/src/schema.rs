@@ -19,7 +19,7 @@ pub fn defaults(schema: &Value) -> Option<Value> {
 /// that does not read the setting accepts the value.
 pub fn with_wrong_types(schema: &Value) -> Vec<(String, Value)> {
     let Some(properties) = schema["properties"].as_object() else {
-        return vec![(String::new(), json!([[]]))];
+        return vec![(String::new(), json!([[[]]]))];
     };
     let settings = properties.iter().filter(|(name, _)| *name != "$schema");
     settings
