@@ -112,12 +112,12 @@ async fn client_side_errors_need_no_gateway() {
         {"when": {"/type": "handshake"}, "do": [{"send": acknowledge}]},
     ]}))
     .await;
-    for (code, url) in [
-        (ErrorCode::ConnectionRefused, closed_port),
-        (ErrorCode::ConnectionTimeout, deaf),
-        (ErrorCode::ProtocolError, newer.url()),
+    for (code, url, timeout_ms) in [
+        (ErrorCode::ConnectionRefused, closed_port, 20_000),
+        (ErrorCode::ConnectionTimeout, deaf, 500),
+        (ErrorCode::ProtocolError, newer.url(), 20_000),
     ] {
-        let envelope = tool_with_gateway(&url, json!({"timeoutMs": 500}))
+        let envelope = tool_with_gateway(&url, json!({"timeoutMs": timeout_ms}))
             .call(&message_to("alpha", "Hello?"))
             .await;
         assert_eq!(
