@@ -4,8 +4,7 @@ mod tool_error;
 
 use collective::ErrorCode;
 use egress::NetFault;
-use peer::PeerErrorKind as Kind;
-use peer::{Delivered, PeerErrorKind};
+use peer::{Delivered, PeerErrorKind as Kind};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -143,8 +142,8 @@ macro_rules! reasons {
             }
         }
 
-        impl From<PeerErrorKind> for Reason {
-            fn from(kind: PeerErrorKind) -> Self {
+        impl From<Kind> for Reason {
+            fn from(kind: Kind) -> Self {
                 match kind {
                     $($($kinds => Self::$reason,)?)+
                 }
