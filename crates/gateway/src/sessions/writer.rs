@@ -3,7 +3,7 @@
 //! One writer at a time takes all lines of the queue. Lines of one session that arrive together share one write and one
 //! sync; several sessions are synced in parallel.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -23,9 +23,6 @@ const MAX_BATCH: usize = 64;
 
 /// The number of threads that sync files. Parallel syncs are faster on most disks.
 const SYNC_THREADS: usize = 8;
-
-/// The number of files and directories from which they are synced together.
-const MANY_PATHS: usize = 16;
 
 /// Lines of one session that are written but not synced.
 struct UnsyncedLines {
@@ -283,16 +280,17 @@ impl Store {
 
     /// Syncs the unsynced files, and logs errors.
     fn sync(&self) -> Result<(), SessionError> {
-        let paths = std::mem::take(&mut *self.unsynced.lock());
-        let together = paths.len() >= MANY_PATHS;
-        let mut synced = HashSet::new();
         let mut result = Ok(());
-        for path in paths {
-            let outcome = match together {
-                true => sync_file_system(&path, &mut synced),
-                false => sync_path(&path),
+        for path in std::mem::take(&mut *self.unsynced.lock()) {
+            let synced = match path.is_dir() {
+                true => files::sync_dir(&path),
+                false => match files::private_options().append(true).open(&path) {
+                    // The session was deleted or archived since; archiving syncs it.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                    file => file.and_then(|file| file.sync_data()),
+                },
             };
-            if let Err(error) = outcome {
+            if let Err(error) = synced {
                 let error = SessionError::io("sync", &path, error);
                 self.log.log(Level::Error, &error.to_string());
                 result = Err(error);
@@ -306,40 +304,6 @@ impl Store {
         self.run_writer();
         self.close_files();
         self.sync()
-    }
-}
-
-/// Syncs a session file or a directory.
-fn sync_path(path: &Path) -> io::Result<()> {
-    if path.is_dir() {
-        return files::sync_dir(path);
-    }
-    match files::private_options().append(true).open(path) {
-        // The session was deleted or archived since; archiving syncs it.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        file => file?.sync_data(),
-    }
-}
-
-/// Syncs the file system of a session file or a directory, unless it is in `synced`: one commit of its journal in place of one for
-/// each path, while all other writes wait. Linux only; elsewhere, this syncs the path.
-fn sync_file_system(path: &Path, synced: &mut HashSet<u64>) -> io::Result<()> {
-    #[cfg(target_os = "linux")]
-    {
-        use std::os::unix::fs::MetadataExt as _;
-        let file = match File::open(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            file => file?,
-        };
-        if synced.insert(file.metadata()?.dev()) {
-            rustix::fs::syncfs(&file)?;
-        }
-        Ok(())
-    }
-    #[cfg(not(target_os = "linux"))]
-    {
-        let _ = synced;
-        sync_path(path)
     }
 }
 
