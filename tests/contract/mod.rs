@@ -34,7 +34,7 @@ use std::{
 use serde_json::Value;
 use testkit::support::{root, text};
 
-/// Returns the files below a folder, in order, without hidden ones and those that a build or an installation made.
+/// Returns the files below a folder, in order, without hidden folders and those that a build or an installation made.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder)
         .unwrap()

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use a2a::ErrorReason;
 use base::json::encoded_bytes;
-use egress::{NetError, NetFault, Sent, status_text};
+use egress::{NetError, Sent, status_text};
 use http::header::{CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, StatusCode};
 use peer::{PeerError, PeerErrorKind, excerpt};
@@ -75,11 +75,7 @@ pub(super) fn content_type(headers: &HeaderMap, secrets: &PeerSecrets) -> String
 
 /// Converts an error of the network.
 pub(super) fn from_net(error: NetError) -> PeerError {
-    let kind = match error.fault() {
-        NetFault::Protocol => PeerErrorKind::InvalidResponse,
-        fault => PeerErrorKind::Net(fault),
-    };
-    let peer_error = PeerError::new(kind, error.to_string());
+    let peer_error = PeerError::new(error.fault().into(), error.to_string());
     if error.sent() == Sent::No {
         peer_error.undelivered()
     } else {

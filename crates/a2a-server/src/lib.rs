@@ -9,7 +9,8 @@
 //! Each module uses only the ones below it.
 //!
 //! - [`http`]: JSON-RPC and HTTP+JSON of both versions, event streams, agent cards.
-//! - [`service`]: the operations of the protocol, and the work on tasks.
+//! - [`service`]: the operations of the protocol, the work on tasks, and the client of a request
+//!   ([`CallContext`](service::CallContext)).
 //! - [`push`]: notifications to webhooks.
 //! - [`executor`]: the interface to the agents, and a scripted implementation.
 //! - [`settings`], [`metrics`]: limits, and metrics for Prometheus.

@@ -21,7 +21,7 @@ use base::settings;
 use chrono::{DateTime, Utc};
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
-use futures_util::{FutureExt as _, StreamExt as _, future, stream};
+use futures_util::{FutureExt as _, StreamExt as _, stream};
 use parking_lot::Mutex;
 use serde::Deserialize;
 
@@ -79,7 +79,7 @@ pub trait TaskStore: Send + Sync + 'static {
     /// [`cancel_requests`](Self::cancel_requests). The default implementation, for stores of a single server, does
     /// nothing.
     async fn request_cancel(&self, _task_id: &str) -> Result<(), StoreError> {
-        future::ready(Ok(())).await
+        Ok(())
     }
 
     /// Returns the ids of tasks whose cancellation other servers request. Only the first call returns requests. The

@@ -82,7 +82,7 @@ pub fn parse<T: DeserializeOwned>(
     check_raw(&value)?;
     validation::normalize_integers(&mut value);
     serde_json::from_value(value)
-        .map_err(|e| ConfigError::at("", format!("the configuration cannot be read: {e}")))
+        .map_err(|e| ConfigError::at("", format!("cannot read the configuration: {e}")))
 }
 
 /// A fault of a configuration, with its place. Shows no value that could be a secret.

@@ -17,7 +17,8 @@ use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
 use base::json::{self, Limits};
 use gateway_bridge::client::Script;
 use parking_lot::Mutex;
-use serde_json::{json, value::RawValue};
+use serde::Deserialize;
+use serde_json::{Value, json, value::RawValue};
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -126,9 +127,22 @@ pub async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
         .call(&request, args.caller.as_deref(), None::<fn(&str)>)
         .await;
     instance.unset_variables().warn_if_unresolved(&envelope);
-    let exit = Exit::from_envelope(&serde_json::from_str(&envelope).unwrap_or_default());
+    let exit = match serde_json::from_str(&envelope) {
+        Ok(Ending { ok: true, .. }) => Exit::Ok,
+        Ok(Ending {
+            error: Some(error), ..
+        }) => Exit::from_error(&error),
+        _ => Exit::Failed,
+    };
     LineWriter::default().write(envelope);
     Ok(exit)
+}
+
+/// The fields of an envelope that decide the exit code. The others may be large.
+#[derive(Deserialize)]
+struct Ending {
+    ok: bool,
+    error: Option<Value>,
 }
 
 /// Handles the operations on standard input until it ends, and waits for the running calls. A configuration without a

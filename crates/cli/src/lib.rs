@@ -102,7 +102,7 @@ enum Command {
 }
 
 /// Returns a parser for values with their help.
-fn values(all: [(&'static str, &'static str); 3]) -> PossibleValuesParser {
+fn possible_values(all: [(&'static str, &'static str); 3]) -> PossibleValuesParser {
     all.map(|(name, help)| PossibleValue::new(name).help(help))
         .into()
 }

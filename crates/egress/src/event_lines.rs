@@ -9,7 +9,7 @@ use memchr::memchr2;
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// Keeps `data` and `event` fields and blank lines, and removes the content of comments and every other line, in constant
-/// memory. Lines end as in [`EventCap`](EventCap).
+/// memory. Lines end as in [`EventCap`].
 #[derive(Debug, Default)]
 pub(super) struct EventLines {
     /// The beginning of the current line, while the field is unknown.

@@ -6,7 +6,7 @@
 //! Connections to a proxy use clients that resolve only the proxy's name.
 //!
 //! `resolver.rs` checks the addresses that a name resolves to, before a connection and before a proxy gets the name.
-//! `check_target` checks a host that is a literal address. Callers choose the policy before, with [`crate::address`].
+//! `check_target` checks a host that is a literal address. Callers choose the policy before, with [`AddressPolicy::for_url`]. [`Upgrade`] is the answer to an upgrade request.
 
 use std::collections::HashMap;
 use std::mem::take;

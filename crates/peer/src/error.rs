@@ -10,7 +10,8 @@ use egress::NetFault;
 /// The kind of a [`PeerError`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PeerErrorKind {
-    /// The exchange failed on the network.
+    /// The HTTP client failed: name, connection, TLS, address policy, proxy, access token or size. A violation of HTTP is
+    /// [`InvalidResponse`](Self::InvalidResponse).
     Net(NetFault),
     /// The peer redirected the request, and the client does not follow the redirect.
     RedirectRefused,
@@ -42,6 +43,16 @@ pub enum PeerErrorKind {
     TaskForgotten,
     /// The target is the session that the call comes from.
     OwnSession,
+}
+
+impl From<NetFault> for PeerErrorKind {
+    /// A violation of HTTP is an invalid response, like one of A2A.
+    fn from(fault: NetFault) -> Self {
+        match fault {
+            NetFault::Protocol => Self::InvalidResponse,
+            fault => Self::Net(fault),
+        }
+    }
 }
 
 impl PeerErrorKind {
@@ -112,7 +123,23 @@ impl Delivered {
             | ErrorCode::ConnectionReset
             | ErrorCode::ProtocolError => Self::Unknown,
             ErrorCode::AgentError => Self::Yes,
-            _ => Self::No,
+            ErrorCode::ConnectionRefused
+            | ErrorCode::InvalidJson
+            | ErrorCode::MissingField
+            | ErrorCode::InvalidType
+            | ErrorCode::UnknownType
+            | ErrorCode::InvalidContent
+            | ErrorCode::AgentNotFound
+            | ErrorCode::AgentOffline
+            | ErrorCode::AgentBusy
+            | ErrorCode::SessionNotFound
+            | ErrorCode::SessionExpired
+            | ErrorCode::SessionLocked
+            | ErrorCode::SessionCorrupt
+            | ErrorCode::AuthRequired
+            | ErrorCode::AuthFailed
+            | ErrorCode::TokenExpired
+            | ErrorCode::PermissionDenied => Self::No,
         }
     }
 }

@@ -2,19 +2,22 @@
 //!
 //! When the capacity is exhausted, a new notification replaces the oldest one of its own queue, because the newest
 //! carries the current state of the task. If that queue is empty, the new notification is dropped. The queues of other
-//! configurations are unaffected.
+//! configurations are unaffected. One client may use half of the capacity, and so may one origin.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use base::keyed_budget::{KeyedBudget, Reservation};
-use base::keyed_semaphore::KeyedSemaphore;
+use base::keyed_semaphore::{KeyedPermit, KeyedSemaphore};
 use parking_lot::Mutex;
 
 use super::notification::{ConfigKey, PushNotification};
 
+/// The maximum number of concurrent notifications of one client to one origin. Others can register a path there, too.
+const MAX_PER_CLIENT_AND_ORIGIN: usize = 4;
+
 /// The maximum number of concurrent notifications to one origin.
-const MAX_PER_ORIGIN: usize = 4;
+const MAX_PER_ORIGIN: usize = 16;
 
 /// The maximum size of all queued bodies, in bytes. Webhooks of 0.3 receive whole tasks.
 pub(super) const MAX_QUEUED_BYTES: usize = 64 << 20;
@@ -22,25 +25,56 @@ pub(super) const MAX_QUEUED_BYTES: usize = 64 << 20;
 /// All queues.
 pub(super) struct DeliveryQueues {
     queues: Mutex<HashMap<Arc<ConfigKey>, DeliveryQueue>>,
-    /// The number of notifications that are queued or in flight, by origin.
+    /// The notifications that are queued or in flight, by origin and by client.
+    by_origin: Capacity,
+    by_client: Capacity,
+    /// The requests of each client to each origin, and those of all clients.
+    client_permits: KeyedSemaphore<(Arc<str>, Arc<str>)>,
+    origin_permits: KeyedSemaphore<Arc<str>>,
+    /// The maximum size of one body, in bytes.
+    pub(super) max_body_bytes: usize,
+}
+
+/// The permits of one request.
+pub(super) struct Permits {
+    _of_client: KeyedPermit<(Arc<str>, Arc<str>)>,
+    _of_origin: KeyedPermit<Arc<str>>,
+}
+
+/// A number of notifications, and of bytes in their bodies. Each key may use half of both.
+struct Capacity {
     deliveries: Arc<KeyedBudget<Arc<str>>>,
-    /// The sizes of their bodies.
     bytes: Arc<KeyedBudget<Arc<str>>>,
-    /// The requests to each origin.
-    pub(super) permits: KeyedSemaphore<Arc<str>>,
+}
+
+impl Capacity {
+    fn new(deliveries: usize, bytes: usize) -> Self {
+        let budget = |total: usize| KeyedBudget::new(total, total.div_ceil(2));
+        Self {
+            deliveries: budget(deliveries.max(1)),
+            bytes: budget(bytes),
+        }
+    }
+
+    fn reserve(&self, key: &Arc<str>, bytes: usize) -> Option<[Reservation<Arc<str>>; 2]> {
+        Some([
+            self.deliveries.try_reserve(Arc::clone(key), 1).ok()?,
+            self.bytes.try_reserve(Arc::clone(key), bytes).ok()?,
+        ])
+    }
 }
 
 #[derive(Default)]
 struct DeliveryQueue {
-    waiting: VecDeque<(PushNotification, Room)>,
-    /// The room of the notification in flight.
-    in_flight: Option<Room>,
+    waiting: VecDeque<(PushNotification, QueueReservation)>,
+    /// The reservation of the notification in flight.
+    in_flight: Option<QueueReservation>,
 }
 
-/// The part of the capacity that a notification uses.
-struct Room {
-    _delivery: Reservation<Arc<str>>,
-    _bytes: Reservation<Arc<str>>,
+/// The reservations of one notification.
+struct QueueReservation {
+    _of_origin: [Reservation<Arc<str>>; 2],
+    _of_client: [Reservation<Arc<str>>; 2],
 }
 
 /// The result of a push.
@@ -53,26 +87,41 @@ pub(super) struct Queued {
 }
 
 impl DeliveryQueues {
-    /// Creates queues for this number of notifications and of bytes in their bodies. One origin may use half of both.
+    /// Creates queues for this number of notifications and of bytes in their bodies.
     pub(super) fn new(deliveries: usize, bytes: usize) -> Self {
-        let budget = |total: usize| KeyedBudget::new(total, total.div_ceil(2));
         Self {
             queues: Mutex::default(),
-            deliveries: budget(deliveries.max(1)),
-            bytes: budget(bytes),
-            permits: KeyedSemaphore::new(MAX_PER_ORIGIN),
+            by_origin: Capacity::new(deliveries, bytes),
+            by_client: Capacity::new(deliveries, bytes),
+            client_permits: KeyedSemaphore::new(MAX_PER_CLIENT_AND_ORIGIN),
+            origin_permits: KeyedSemaphore::new(MAX_PER_ORIGIN),
+            max_body_bytes: bytes.div_ceil(2),
+        }
+    }
+
+    /// Waits until a request of this client to this origin may start. It may run until the permits are dropped.
+    pub(super) async fn acquire(&self, client: &Arc<str>, origin: &Arc<str>) -> Permits {
+        let key = (Arc::clone(client), Arc::clone(origin));
+        Permits {
+            _of_client: self.client_permits.acquire(key).await,
+            _of_origin: self.origin_permits.acquire(Arc::clone(origin)).await,
         }
     }
 
     /// Returns the number of notifications that are queued or in flight.
     pub(super) fn waiting(&self) -> usize {
-        self.deliveries.reserved()
+        self.by_origin.deliveries.reserved()
     }
 
     /// Appends a notification to its queue.
     pub(super) fn push(&self, delivery: PushNotification) -> Queued {
         let mut queues = self.queues.lock();
         let mut put = Queued::default();
+        // It would not fit into empty queues either, so it must not empty its own.
+        if delivery.body.len() > self.max_body_bytes {
+            put.dropped.push(delivery);
+            return put;
+        }
         let room = loop {
             if let Some(room) = self.reserve(&delivery) {
                 break room;
@@ -90,11 +139,11 @@ impl DeliveryQueues {
         put
     }
 
-    fn reserve(&self, delivery: &PushNotification) -> Option<Room> {
-        let origin = || Arc::clone(&delivery.origin);
-        Some(Room {
-            _delivery: self.deliveries.try_reserve(origin(), 1).ok()?,
-            _bytes: self.bytes.try_reserve(origin(), delivery.body.len()).ok()?,
+    fn reserve(&self, delivery: &PushNotification) -> Option<QueueReservation> {
+        let bytes = delivery.body.len();
+        Some(QueueReservation {
+            _of_origin: self.by_origin.reserve(&delivery.origin, bytes)?,
+            _of_client: self.by_client.reserve(&delivery.client, bytes)?,
         })
     }
 

@@ -111,7 +111,8 @@ impl PushDispatcher {
                 Version::V1_0 => &body_1_0,
             };
             if let Some(body) = body {
-                self.enqueue(config, *version, body.clone(), removed.clone());
+                let client = Arc::clone(&payload.client);
+                self.enqueue(config, *version, client, body.clone(), removed.clone());
             }
         }
         Ok(())
@@ -122,10 +123,11 @@ impl PushDispatcher {
         self: &Arc<Self>,
         config: &TaskPushNotificationConfig,
         version: Version,
+        client: Arc<str>,
         body: Bytes,
         removed: CancellationToken,
     ) {
-        let delivery = match PushNotification::new(config, version, body, removed) {
+        let delivery = match PushNotification::new(config, version, client, body, removed) {
             Ok(delivery) => delivery,
             Err(error) => {
                 self.metrics.record_push(PushResult::Failed);
@@ -136,11 +138,11 @@ impl PushDispatcher {
         let config = Arc::clone(&delivery.config);
         let put = self.queues.push(delivery);
         for delivery in put.dropped {
-            self.record_loss(
-                PushResult::Dropped,
-                &delivery,
-                "too many notifications wait",
-            );
+            let cause = match delivery.body.len() > self.queues.max_body_bytes {
+                true => "it is too large",
+                false => "too many notifications wait",
+            };
+            self.record_loss(PushResult::Dropped, &delivery, cause);
         }
         if put.is_first {
             let dispatcher = Arc::clone(self);
@@ -155,10 +157,12 @@ impl PushDispatcher {
             let Some(delivery) = self.queues.pop(config) else {
                 return;
             };
-            let delivered = self
-                .ended
-                .run_until_cancelled(self.deliver(&delivery))
-                .await;
+            let delivered = self.ended.run_until_cancelled(self.deliver(&delivery));
+            // Without a worker, the queue would accept notifications and deliver none.
+            let delivered = match base::panics::catch_async(delivered).await {
+                Ok(delivered) => delivered,
+                Err(panicked) => Some(Err(panicked.to_string())),
+            };
             match delivered {
                 Some(Ok(())) => {
                     self.metrics.record_push(PushResult::Delivered);
@@ -212,8 +216,10 @@ impl PushDispatcher {
     }
 
     async fn attempt(&self, delivery: &PushNotification) -> AttemptOutcome {
-        let origin = Arc::clone(&delivery.origin);
-        let _permit = self.queues.permits.acquire(origin).await;
+        let _permits = self
+            .queues
+            .acquire(&delivery.client, &delivery.origin)
+            .await;
         let post = self.sender.post(
             delivery.url.clone(),
             delivery.headers.clone(),

@@ -34,6 +34,8 @@ pub(super) struct ConfigKey {
 /// A notification for one webhook.
 pub(super) struct PushNotification {
     pub(super) config: Arc<ConfigKey>,
+    /// The client that owns the task.
+    pub(super) client: Arc<str>,
     /// Scheme, host and port of the webhook. Log lines contain no other part of the URL.
     pub(super) origin: Arc<str>,
     pub(super) url: Url,
@@ -51,6 +53,7 @@ impl PushNotification {
     pub(super) fn new(
         config: &TaskPushNotificationConfig,
         version: Version,
+        client: Arc<str>,
         body: Bytes,
         removed: CancellationToken,
     ) -> Result<Self, A2aError> {
@@ -65,6 +68,7 @@ impl PushNotification {
                 task_id: config.task_id.clone(),
                 config_id: config.id.clone().unwrap_or_default(),
             }),
+            client,
             origin: url.origin().ascii_serialization().into(),
             url,
             headers,
@@ -178,6 +182,8 @@ fn url(text: &str) -> Result<Url, A2aError> {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct PushPayload {
     pub(super) task_id: String,
+    /// The client that owns the task.
+    pub(super) client: Arc<str>,
     context_id: String,
     what: PayloadKind,
 }
@@ -211,6 +217,7 @@ impl PushPayload {
         };
         Some(Self {
             task_id: record.task.id.clone(),
+            client: record.owner.as_str().into(),
             context_id: record.task.context_id.clone(),
             what,
         })

@@ -24,6 +24,7 @@ use crate::task_record::{TaskChange, TaskRecord};
 use a2a::v1_0::TaskState;
 use a2a::{A2aError, ErrorReason};
 use base::environment::Environment;
+use base::keyed_semaphore::KeyedSemaphore;
 
 /// The number of tasks to check before the server rejects a message because of the client's quota.
 const QUOTA_SAMPLE_SIZE: usize = 16;
@@ -58,6 +59,8 @@ pub(super) struct Core {
     /// Triggers the deletion of old tasks.
     pub(super) prune: Notify,
     pub(super) quota: TaskQuota,
+    /// The registration of one webhook at a time, by task.
+    pub(super) push_registrations: KeyedSemaphore<String>,
 }
 
 impl Core {
@@ -99,6 +102,7 @@ impl Core {
             tasks: TaskTracker::new(),
             prune: Notify::new(),
             quota,
+            push_registrations: KeyedSemaphore::default(),
         }
     }
 

@@ -74,6 +74,8 @@ impl Core {
         let id = &config.task_id;
         let max = self.settings.limits.pushes_per_task;
         self.make_room(client, encoded_bytes(config), true).await?;
+        // Other requests may register webhooks between the count and the write.
+        let _registering = self.push_registrations.acquire(id.clone()).await;
         let configs = self.push_configs(id).await?;
         if configs.len() >= max && configs.iter().all(|existing| existing.id != config.id) {
             return Err(A2aError::new(

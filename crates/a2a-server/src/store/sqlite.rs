@@ -20,7 +20,7 @@ use async_trait::async_trait;
 use base::files::Fsync;
 use base::keyed_semaphore::KeyedSemaphore;
 use chrono::{DateTime, Utc};
-use futures_util::{FutureExt as _, future};
+use futures_util::FutureExt as _;
 use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::sync::{Semaphore, oneshot};
@@ -388,7 +388,7 @@ impl TaskStore for SqliteStore {
     }
 
     async fn enqueue(&self, queue: &str, _task_id: &str) -> Result<QueueTicket, StoreError> {
-        future::ready(Ok(enqueue(&self.shared.queues, queue))).await
+        Ok(enqueue(&self.shared.queues, queue))
     }
 
     async fn recover(&self) -> Result<Vec<Summary>, StoreError> {

@@ -21,7 +21,7 @@ use self::{backend::OpenedBackend, gateway_args::FileArgs};
 use super::{
     exit::{self, Exit, Failure},
     output::{self, LineWriter, LogArgs, LogFormat, note},
-    text, values,
+    possible_values, text,
 };
 use base::environment::SystemEnvironment;
 use base::files::Fsync;
@@ -120,7 +120,7 @@ struct RunArgs {
     port: Option<u16>,
 
     /// When the gateway acknowledges a session entry [default: that of the configuration, else always]
-    #[arg(long, value_name = "WHEN", value_parser = values(FSYNC_MODES).try_map(|mode| serde_json::from_value::<Fsync>(mode.into())))]
+    #[arg(long, value_name = "WHEN", value_parser = possible_values(FSYNC_MODES).try_map(|mode| serde_json::from_value::<Fsync>(mode.into())))]
     fsync: Option<Fsync>,
 
     #[cfg_attr(

@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use crate::exit::Failure;
-use crate::values;
+use crate::possible_values;
 use openclaw_server::config::{ExecutorKind, ServeConfig, default_state_dir, names_directory};
 
 /// The default name of the configuration file, in the state directory.
@@ -26,7 +26,7 @@ pub(super) struct FileArgs {
 
     /// Keep tasks, clients and other state in this directory [default: that of the configuration, else openclaw-remote-agent/serve in $XDG_STATE_HOME or ~/.local/state]
     #[arg(long, value_name = "DIR")]
-    #[serde(serialize_with = "path")]
+    #[serde(serialize_with = "serialize_path")]
     state_dir: Option<PathBuf>,
 }
 
@@ -46,7 +46,7 @@ impl FileArgs {
         };
         let file = self.config.clone().unwrap_or_else(|| own.join(CONFIG));
         let exists = self.config.is_some() || file.exists();
-        let config = ServeConfig::read(exists.then_some(&*file), overrides(flags));
+        let config = ServeConfig::read(exists.then_some(&*file), overrides(flags)?);
         let config = config.map_err(|error| match exists {
             true => Failure::usage(format!(
                 "cannot use the configuration `{}` with these flags: {error}",
@@ -88,12 +88,12 @@ struct AccessArgs {
 
     /// Secure connections with the certificate chain in this file (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_key")]
-    #[serde(rename = "tls.certFile", serialize_with = "path")]
+    #[serde(rename = "tls.certFile", serialize_with = "serialize_path")]
     tls_cert: Option<PathBuf>,
 
     /// The private key of --tls-cert (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    #[serde(rename = "tls.keyFile", serialize_with = "path")]
+    #[serde(rename = "tls.keyFile", serialize_with = "serialize_path")]
     tls_key: Option<PathBuf>,
 
     /// Trust the headers of a proxy that terminates TLS and forwards requests
@@ -148,17 +148,17 @@ const FSYNC_MODES: [(&str, &str); 3] = [
 #[command(next_help_heading = "Executor")]
 struct ExecutorArgs {
     /// The executor [default: that of the configuration, else gateway]
-    #[arg(long, value_name = "WHO", value_parser = values(EXECUTORS))]
+    #[arg(long, value_name = "WHO", value_parser = possible_values(EXECUTORS))]
     executor: Option<String>,
 
     /// Connect to the gateway at this address [default: that of the configuration, else the port in OpenClaw's openclaw.json, else ws://127.0.0.1:18789]
     #[arg(long, value_name = "URL")]
-    #[serde(serialize_with = "gateway")]
+    #[serde(serialize_with = "serialize_gateway")]
     gateway: Option<String>,
 
     /// Send the token in this environment variable to the gateway [default: that of the configuration, else OPENCLAW_GATEWAY_TOKEN, else without --gateway the token in openclaw.json]
     #[arg(long, value_name = "VAR")]
-    #[serde(rename = "gateway.token", serialize_with = "env_reference")]
+    #[serde(rename = "gateway.token", serialize_with = "serialize_env_reference")]
     gateway_token_env: Option<String>,
 
     /// Offer only this agent of the gateway, and show it in agent cards; `triad` is the triad of a collective; may be given several times
@@ -189,12 +189,12 @@ struct ExecutorArgs {
 
     /// The command of OpenClaw, for the executor command [default: openclaw, in PATH]
     #[arg(long, value_name = "FILE")]
-    #[serde(serialize_with = "command")]
+    #[serde(serialize_with = "serialize_command")]
     openclaw_path: Option<PathBuf>,
 
     /// Run the command in this directory [default: the working directory of the server]
     #[arg(long, value_name = "DIR")]
-    #[serde(serialize_with = "path")]
+    #[serde(serialize_with = "serialize_path")]
     working_directory: Option<PathBuf>,
 
     /// Pass this environment variable of the server to the command, besides the common ones; `AWS_*` means all
@@ -203,12 +203,12 @@ struct ExecutorArgs {
     pass_env: Vec<String>,
 
     /// Run turns in the command itself, with `--local` [default: auto]
-    #[arg(long, value_name = "WHEN", value_parser = values(LOCAL_MODES))]
+    #[arg(long, value_name = "WHEN", value_parser = possible_values(LOCAL_MODES))]
     local: Option<String>,
 
     /// Set this environment variable for the command; may be given several times; the configuration file hides the value from other users of the machine, the command line does not
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
-    #[serde(rename = "envVars", serialize_with = "map")]
+    #[serde(rename = "envVars", serialize_with = "serialize_pairs")]
     env_var: Vec<(String, String)>,
 
     /// Answer a 0.3 request without `blocking` with its task at once; with `false`, answer with a message at the end [default: true]
@@ -223,7 +223,7 @@ struct ExecutorArgs {
 struct StoreArgs {
     /// Store tasks in `memory`, a directory, or redis://HOST:PORT/DB for several servers [default: tasks in the state directory]
     #[arg(long, value_name = "STORE")]
-    #[serde(serialize_with = "store_location")]
+    #[serde(serialize_with = "serialize_store_location")]
     task_store: Option<String>,
 
     /// Read the value of --task-store from this environment variable, for a URL with a password
@@ -231,12 +231,12 @@ struct StoreArgs {
     #[serde(
         rename = "taskStore",
         skip_serializing_if = "Option::is_none",
-        serialize_with = "env_reference"
+        serialize_with = "serialize_env_reference"
     )]
     task_store_env: Option<String>,
 
     /// When a task store in a directory acknowledges a change; every value survives a killed server [default: interval]
-    #[arg(long, value_name = "WHEN", value_parser = values(FSYNC_MODES))]
+    #[arg(long, value_name = "WHEN", value_parser = possible_values(FSYNC_MODES))]
     fsync: Option<String>,
 
     /// Delete finished tasks this long after their last change [default: 604800, a week]
@@ -280,7 +280,7 @@ struct OtherArgs {
 
     /// Set this limit by its name in the configuration, such as runs=4 or requestsPerSecond=20; may be given several times
     #[arg(long, value_name = "NAME=NUMBER", value_parser = limit)]
-    #[serde(rename = "limits", serialize_with = "map")]
+    #[serde(rename = "limits", serialize_with = "serialize_pairs")]
     limit: Vec<(String, u64)>,
 }
 
@@ -334,7 +334,7 @@ impl ServeArgs {
             ]
             .concat(),
         };
-        let set = overrides(self);
+        let set = overrides(self).unwrap_or_default();
         let ignored = ignored
             .iter()
             .filter(|(setting, _)| set.pointer(setting).is_some());
@@ -357,9 +357,13 @@ const COMMAND_FLAGS: [(&str, &str); 5] = [
 ];
 
 /// Converts flags to the JSON of the configuration file, without those that are not set.
-fn overrides(flags: &impl Serialize) -> Value {
+///
+/// # Errors
+/// JSON cannot express a flag. Without the error, a server would start without it.
+fn overrides(flags: &impl Serialize) -> Result<Value, Failure> {
     let mut overrides = json!({});
-    let flags = serde_json::to_value(flags).unwrap_or_default();
+    let flags = serde_json::to_value(flags)
+        .map_err(|error| Failure::usage(format!("cannot use the flags: {error}")))?;
     for (setting, value) in flags.as_object().into_iter().flatten() {
         let is_unset = [&Value::Null, &json!([]), &json!({})].contains(&value);
         if !is_unset {
@@ -367,10 +371,13 @@ fn overrides(flags: &impl Serialize) -> Value {
             *groups.fold(&mut overrides, |group, name| &mut group[name]) = value.clone();
         }
     }
-    overrides
+    Ok(overrides)
 }
 
-fn gateway<S: Serializer>(url: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_gateway<S: Serializer>(
+    url: &Option<String>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     let gateway = url.as_ref().map(|url| match url.starts_with("wss:") {
         // A remote `wss` address on the command line is intended by the user.
         true => json!({"url": url, "allowRemote": true}),
@@ -379,13 +386,16 @@ fn gateway<S: Serializer>(url: &Option<String>, serializer: S) -> Result<S::Ok, 
     gateway.serialize(serializer)
 }
 
-fn env_reference<S: Serializer>(name: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_env_reference<S: Serializer>(
+    name: &Option<String>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     let reference = name.as_ref();
     let reference = reference.map(|name| json!({"source": "env", "id": name}));
     reference.serialize(serializer)
 }
 
-fn map<S: Serializer>(
+fn serialize_pairs<S: Serializer>(
     pairs: &[(String, impl Serialize)],
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
@@ -393,22 +403,28 @@ fn map<S: Serializer>(
 }
 
 /// Serializes an absolute path, resolved from the current directory.
-fn path<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_path<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
     path.as_deref().map(absolute).serialize(serializer)
 }
 
 /// Serializes a command: an absolute path, or a name to look up in `PATH`.
-fn command<S: Serializer>(file: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_command<S: Serializer>(
+    file: &Option<PathBuf>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     match file
         .as_deref()
         .filter(|file| file.components().count() == 1)
     {
         Some(name) => name.to_string_lossy().serialize(serializer),
-        None => path(file, serializer),
+        None => serialize_path(file, serializer),
     }
 }
 
-fn store_location<S: Serializer>(store: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_store_location<S: Serializer>(
+    store: &Option<String>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     let location = store
         .as_deref()
         .map(|store| match names_directory(store, Path::new("")) {

@@ -145,8 +145,8 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
             show(&matching?, json);
             Ok(Exit::Ok)
         }
-        Command::Check { files } => check(&files),
-        Command::Export { files } => export(&files),
+        Command::Check { files } => check_database(&files),
+        Command::Export { files } => export_database(&files),
         Command::Delete { ids, source, files } => {
             let source = source.open(&files).await?;
             let deleted = delete(&source, &ids).await;
@@ -237,7 +237,7 @@ async fn delete(source: &TaskSource, ids: &[String]) -> Result<Exit, Failure> {
 ///
 /// # Errors
 /// The file cannot be opened.
-pub(super) fn check(files: &FileArgs) -> Result<Exit, Failure> {
+fn check_database(files: &FileArgs) -> Result<Exit, Failure> {
     let directory = directory(files)?;
     let faults = sqlite::check(&directory).map_err(|error| Failure::new(error.to_string()))?;
     for line in &faults {
@@ -262,7 +262,7 @@ pub(super) fn check(files: &FileArgs) -> Result<Exit, Failure> {
 ///
 /// # Errors
 /// The file cannot be opened.
-pub(super) fn export(files: &FileArgs) -> Result<Exit, Failure> {
+fn export_database(files: &FileArgs) -> Result<Exit, Failure> {
     let directory = directory(files)?;
     let lines = LineWriter::default();
     let mut unwritten = Vec::new();

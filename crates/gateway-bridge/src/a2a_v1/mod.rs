@@ -2,7 +2,7 @@
 //!
 //! `handshake.rs` authenticates and negotiates. `connection.rs` is the connection, `reader.rs` reads it and lists agents, and
 //! `replies.rs` matches replies with requests. `message.rs` sends messages and proposals. `registry.rs` keeps the agents.
-//! `pending_tasks/` keeps sent messages and outlives the connection. [`GatewayError`] reads the error formats of gateways.
+//! `pending_tasks/` keeps sent messages and outlives the connection. `read_error` reads the error formats of gateways.
 
 mod connection;
 mod handshake;

@@ -3,7 +3,7 @@
 //! One connection carries requests, their responses by id, and events of runs. A message to an agent starts a run
 //! (`agent`) whose id is the message's id. Its session is derived from the context id (`session_key.rs`). The run is
 //! the task. `run_event.rs` and `stream.rs` turn the gateway's events into A2A events. `outcome.rs` and `runs.rs`
-//! return its status, also after a restart. The bridge sends no request twice: a request that a lost
+//! return its status, also after a restart. `list_agents` lists the agents with their cards. The bridge sends no request twice: a request that a lost
 //! connection interrupts fails.
 //!
 //! An OpenClaw agent cannot wait for its caller during a run. It returns its question as the answer, and the task is

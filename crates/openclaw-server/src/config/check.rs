@@ -40,7 +40,9 @@ pub(super) fn check_raw(value: &Value) -> Result<(), ConfigError> {
 }
 
 fn check_url(url: &str, place: &str) -> Result<(), ConfigError> {
+    // The type reads the text as it is, and its error would quote it: a path may be a secret.
     normal_url(url)
+        .and_then(|_| Url::parse(url).map_err(|error| format!("is not a URL: {error}")))
         .map(drop)
         .map_err(|problem| ConfigError::at(place, format!("the URL {problem}")))
 }

@@ -290,3 +290,21 @@ fn overrides_replace_only_their_settings() {
         (4, 3)
     );
 }
+
+#[test]
+fn thinking_levels_are_those_of_the_schema() {
+    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+    for level in schema["properties"]["thinking"]["enum"].as_array().unwrap() {
+        let read: Thinking = serde_json::from_value(level.clone()).unwrap();
+        assert_eq!(level, read.as_str());
+    }
+}
+
+#[test]
+fn url_that_its_type_would_quote_is_refused_at_its_place() {
+    let config =
+        json!({"push": {"allowedUrls": ["\u{a0}https://hooks.example/secret"]}}).to_string();
+    let error = ServeConfig::parse(&config).unwrap_err();
+    assert_eq!(error.path, "/push/allowedUrls/0");
+    assert!(!error.message.contains("secret"), "{error}");
+}

@@ -2,12 +2,18 @@
 
 use a2a::v1_0::TaskPushNotificationConfig;
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
 use a2a::Version;
 
+/// A notification of a client of its own for each host.
 fn delivery(config: &str, host: &str, body: &'static str) -> PushNotification {
+    delivery_of(host, config, host, body)
+}
+
+fn delivery_of(client: &str, config: &str, host: &str, body: &'static str) -> PushNotification {
     let config = TaskPushNotificationConfig {
         url: format!("https://{host}/{config}"),
         id: Some(config.to_owned()),
@@ -17,7 +23,8 @@ fn delivery(config: &str, host: &str, body: &'static str) -> PushNotification {
         tenant: None,
     };
     let body = Bytes::from_static(body.as_bytes());
-    PushNotification::new(&config, Version::V1_0, body, CancellationToken::new()).unwrap()
+    let token = CancellationToken::new();
+    PushNotification::new(&config, Version::V1_0, client.into(), body, token).unwrap()
 }
 
 fn address(config: &str) -> ConfigKey {
@@ -85,6 +92,31 @@ fn origin_uses_at_most_half_of_capacity() {
 }
 
 #[test]
+fn client_uses_at_most_half_of_capacity_whatever_its_origins() {
+    let queues = DeliveryQueues::new(4, 1000);
+    queues.push(delivery_of("ada", "w1", "a.test", "1"));
+    queues.push(delivery_of("ada", "w2", "b.test", "2"));
+    let third = queues.push(delivery_of("ada", "w3", "c.test", "3"));
+    assert_eq!(bodies(&third.dropped), [b"3"]);
+    let other = queues.push(delivery_of("bob", "w4", "a.test", "4"));
+    assert!(other.is_first && other.dropped.is_empty());
+}
+
+#[tokio::test]
+async fn requests_of_one_client_leave_permits_of_an_origin_to_others() {
+    let queues = DeliveryQueues::new(100, 1000);
+    let [ada, bob, origin]: [Arc<str>; 3] = ["ada", "bob", "https://a.test"].map(Arc::from);
+    let mut held = Vec::new();
+    for _ in 0..MAX_PER_CLIENT_AND_ORIGIN {
+        held.push(queues.acquire(&ada, &origin).await);
+    }
+    assert!(queues.acquire(&ada, &origin).now_or_never().is_none());
+    assert!(queues.acquire(&bob, &origin).now_or_never().is_some());
+    held.pop();
+    assert!(queues.acquire(&ada, &origin).now_or_never().is_some());
+}
+
+#[test]
 fn large_delivery_drops_as_many_as_needed() {
     let queues = DeliveryQueues::new(100, 20);
     queues.push(delivery("w1", "a.test", "1234"));
@@ -97,8 +129,10 @@ fn large_delivery_drops_as_many_as_needed() {
 #[test]
 fn delivery_beyond_capacity_is_dropped() {
     let queues = DeliveryQueues::new(100, 8);
+    queues.push(delivery("w1", "a.test", "1234"));
     let put = queues.push(delivery("w1", "a.test", "12345"));
-    assert_eq!((put.dropped.len(), queues.waiting()), (1, 0));
+    assert_eq!(bodies(&put.dropped), [b"12345"]);
+    assert_eq!(queues.waiting(), 1);
 }
 
 #[test]

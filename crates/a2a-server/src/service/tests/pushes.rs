@@ -1,6 +1,9 @@
 //! Registration of webhooks.
 
+use futures_util::future::join_all;
+
 use super::*;
+use crate::store::sqlite::{self, SqliteStore};
 
 fn webhook(task_id: &str, id: Option<&str>) -> TaskPushNotificationConfig {
     TaskPushNotificationConfig {
@@ -128,6 +131,26 @@ async fn webhooks_of_a_task_are_bounded() {
     assert_eq!(refused.unwrap_err().reason, ErrorReason::ResourceExhausted);
     // Replacing an existing webhook is still possible.
     service.create_push(&alice(), first).await.unwrap();
+}
+
+#[tokio::test]
+async fn concurrent_registrations_respect_the_bound() {
+    let mut settings = Settings::default();
+    settings.limits.pushes_per_task = 2;
+    let directory = tempfile::tempdir().unwrap();
+    let options = sqlite::Options::new(directory.path());
+    let store = Arc::new(SqliteStore::open(&options, chrono::Utc::now()).unwrap());
+    let harness = TestService::with_store(settings, MemoryStore::new(), store, Vec::new()).await;
+    let service = &harness.service;
+    let id = harness.send_immediate(text_message("hello")).await.id;
+    let creations = (0..20).map(|_| async {
+        service
+            .create_push(&alice(), webhook(&id, None))
+            .await
+            .is_ok()
+    });
+    let created = join_all(creations).await;
+    assert_eq!(created.into_iter().filter(|created| *created).count(), 2);
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! The operations of the store. Each is one script or command of Redis, so that it happens as a whole.
+//! The operations of the store. Each change of a task is one script, so that it happens as a whole; `prune` deletes in batches.
 //!
 //! Redis has sorted sets by the time of the last change: for all tasks, each owner, each context, each state, and each
 //! pair of state and owner. A list reads the smallest set that fits and filters its tasks.
