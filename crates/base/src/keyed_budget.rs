@@ -76,6 +76,11 @@ impl<K: Clone + Eq + Hash> KeyedBudget<K> {
         Ok(reservation)
     }
 
+    /// Returns the amount that each key may reserve.
+    pub fn share(&self) -> usize {
+        self.share
+    }
+
     /// Returns the reserved amount of all keys.
     pub fn reserved(&self) -> usize {
         self.reserved.lock().all

@@ -31,8 +31,6 @@ pub(super) struct DeliveryQueues {
     /// The requests of each client to each origin, and those of all clients.
     client_permits: KeyedSemaphore<(Arc<str>, Arc<str>)>,
     origin_permits: KeyedSemaphore<Arc<str>>,
-    /// The maximum size of one body, in bytes.
-    pub(super) max_body_bytes: usize,
 }
 
 /// The permits of one request.
@@ -95,7 +93,6 @@ impl DeliveryQueues {
             by_client: Capacity::new(deliveries, bytes),
             client_permits: KeyedSemaphore::new(MAX_PER_CLIENT_AND_ORIGIN),
             origin_permits: KeyedSemaphore::new(MAX_PER_ORIGIN),
-            max_body_bytes: bytes.div_ceil(2),
         }
     }
 
@@ -117,14 +114,14 @@ impl DeliveryQueues {
     pub(super) fn push(&self, delivery: PushNotification) -> Queued {
         let mut queues = self.queues.lock();
         let mut put = Queued::default();
-        // It would not fit into empty queues either, so it must not empty its own.
-        if delivery.body.len() > self.max_body_bytes {
+        // It must not empty its own queue in vain.
+        if self.is_too_large(&delivery) {
             put.dropped.push(delivery);
             return put;
         }
-        let room = loop {
-            if let Some(room) = self.reserve(&delivery) {
-                break room;
+        let reservation = loop {
+            if let Some(reservation) = self.reserve(&delivery) {
+                break reservation;
             }
             let queue = queues.get_mut(&delivery.config);
             let Some((oldest, _)) = queue.and_then(|queue| queue.waiting.pop_front()) else {
@@ -135,8 +132,13 @@ impl DeliveryQueues {
         };
         put.is_first = !queues.contains_key(&delivery.config);
         let queue = queues.entry(Arc::clone(&delivery.config)).or_default();
-        queue.waiting.push_back((delivery, room));
+        queue.waiting.push_back((delivery, reservation));
         put
+    }
+
+    /// Returns whether a notification does not even fit into empty queues.
+    pub(super) fn is_too_large(&self, delivery: &PushNotification) -> bool {
+        delivery.body.len() > self.by_client.bytes.share()
     }
 
     fn reserve(&self, delivery: &PushNotification) -> Option<QueueReservation> {
@@ -152,11 +154,11 @@ impl DeliveryQueues {
     pub(super) fn pop(&self, config: &ConfigKey) -> Option<PushNotification> {
         let mut queues = self.queues.lock();
         let queue = queues.get_mut(config)?;
-        let Some((next, room)) = queue.waiting.pop_front() else {
+        let Some((next, reservation)) = queue.waiting.pop_front() else {
             queues.remove(config);
             return None;
         };
-        queue.in_flight = Some(room);
+        queue.in_flight = Some(reservation);
         Some(next)
     }
 
@@ -166,8 +168,8 @@ impl DeliveryQueues {
         let Some(queue) = queues.get_mut(&delivery.config) else {
             return;
         };
-        if let Some(room) = queue.in_flight.take() {
-            queue.waiting.push_front((delivery, room));
+        if let Some(reservation) = queue.in_flight.take() {
+            queue.waiting.push_front((delivery, reservation));
         }
     }
 

@@ -138,7 +138,7 @@ impl PushDispatcher {
         let config = Arc::clone(&delivery.config);
         let put = self.queues.push(delivery);
         for delivery in put.dropped {
-            let cause = match delivery.body.len() > self.queues.max_body_bytes {
+            let cause = match self.queues.is_too_large(&delivery) {
                 true => "it is too large",
                 false => "too many notifications wait",
             };
