@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::{Scale, gateway_clients, gateway_servers, process::Process, samples::Section};
 
 pub(crate) const GATEWAY: &str = "gateway";
+pub(crate) const GATEWAY_INTERVAL: &str = "gateway, fsync interval";
 pub(crate) const ECHO: &str = "WebSocket echo";
 
 /// The number of senders, and of messages in flight per sender.
@@ -14,7 +15,7 @@ const LOADS: [(usize, usize); 3] = [(1, 1), (16, 1), (16, 16)];
 const SERVERS: [(&str, &str); 4] = [
     (ECHO, "echo"),
     (GATEWAY, "never"),
-    ("gateway, fsync interval", "interval"),
+    (GATEWAY_INTERVAL, "interval"),
     ("gateway, fsync always", "always"),
 ];
 

@@ -1,11 +1,12 @@
 //! The performance goals, as ratios of numbers of the same run.
 
 use crate::{
-    callers::{JS03, JS13, NODE_API, NODE_API_03, OPENCLAW, REQWEST, RUST_ABI},
-    gateway::GATEWAY,
+    callers::{IN_PROCESS, JS03, JS13, NODE_API, NODE_API_03, OPENCLAW, REQWEST, RUST_ABI},
+    gateway::{ECHO, GATEWAY, GATEWAY_INTERVAL},
+    growth,
     render::number,
     samples::{Measured, Section},
-    server::{AXUM_ECHO, INTERVAL, JS, MEMORY},
+    server::{AXUM_ECHO, INTERVAL, JS, MEMORY, REDIS, RS},
 };
 
 /// A goal and its measured value.
@@ -21,6 +22,7 @@ struct Goal {
 const SEND: &str = "send, 64 in flight";
 const LONG: &str = "append, 10000 events";
 const UPDATES: &str = "Node-API, updates";
+const BUSY: &str = "1000 agents, 16 in flight";
 
 fn all(measured: &Measured) -> Vec<Goal> {
     let section = |name: &str| measured.get(name);
@@ -33,6 +35,7 @@ fn all(measured: &Measured) -> Vec<Goal> {
     let stream = |one, other| ratio("stream", [LONG, one, "ms"], [LONG, other, "ms"]);
     let message = "message, 64 clients";
     let task = "task, 64 clients";
+    let list = "list, 64 clients";
     let answers = |case: &'static str, one, other| {
         ratio(
             "server",
@@ -74,7 +77,7 @@ fn all(measured: &Measured) -> Vec<Goal> {
         ),
         most(
             "CPU of a call through Node-API beside 1.3.0",
-            0.25,
+            0.2,
             "x",
             processor(NODE_API, JS13),
         ),
@@ -86,8 +89,19 @@ fn all(measured: &Measured) -> Vec<Goal> {
         ),
         least(
             "calls through the Rust ABI beside bare reqwest, 64 in flight",
-            0.6,
+            0.65,
             calls(RUST_ABI, REQWEST),
+        ),
+        least("the same in process", 0.8, calls(IN_PROCESS, REQWEST)),
+        most(
+            "CPU of a call through the Rust ABI, 512 in flight beside 64",
+            1.0,
+            "x",
+            ratio(
+                "client",
+                ["send, 512 in flight", RUST_ABI, "CPU µs"],
+                [SEND, RUST_ABI, "CPU µs"],
+            ),
         ),
         most(
             "10,000 events with updates through Node beside the bare stream of 1.3.0",
@@ -118,6 +132,12 @@ fn all(measured: &Measured) -> Vec<Goal> {
             ),
         ),
         most(
+            "cost of any operation for ten times as much, by the table below (linear: 10)",
+            12.0,
+            "x",
+            growth::largest(measured),
+        ),
+        most(
             "longest stall of Node's event loop, any stream with updates",
             10.0,
             " ms",
@@ -134,6 +154,12 @@ fn all(measured: &Measured) -> Vec<Goal> {
             5.0,
             a_core(MEMORY, JS),
         ),
+        most(
+            "CPU of a message to `serve` beside `a2a-server-lf`, 64 clients",
+            1.2,
+            "x",
+            a_core(RS, MEMORY),
+        ),
         least(
             "messages a second of `serve` beside axum without A2A, no task",
             0.4,
@@ -142,14 +168,62 @@ fn all(measured: &Measured) -> Vec<Goal> {
         least("the same a second and core", 0.4, a_core(MEMORY, AXUM_ECHO)),
         least(
             "tasks a second in SQLite with fsync `interval` beside memory",
-            0.6,
+            0.75,
             answers(task, INTERVAL, MEMORY),
+        ),
+        least(
+            "lists a second from SQLite beside memory, 64 clients",
+            0.6,
+            answers(list, INTERVAL, MEMORY),
+        ),
+        least(
+            "the same beside the memory of `@a2a-js/sdk`",
+            2.0,
+            answers(list, INTERVAL, JS),
+        ),
+        least(
+            "lists a second from Redis beside memory, 64 clients",
+            0.5,
+            answers(list, REDIS, MEMORY),
+        ),
+        most(
+            "a page of 50 of the most stored tasks",
+            5.0,
+            " ms",
+            section("growth").and_then(|section| last(section, "first page of 50")),
+        ),
+        most(
+            "opening the store of the most tasks",
+            50.0,
+            " ms",
+            section("growth").and_then(|section| last(section, "open the store")),
         ),
         most(
             "p99 of an exchange through the gateway, 1,000 agents, 16 in flight",
             5.0,
             " ms",
-            median("gateway", ["1000 agents, 16 in flight", GATEWAY, "p99 ms"]),
+            median("gateway", [BUSY, GATEWAY, "p99 ms"]),
+        ),
+        most(
+            "the same with fsync `interval`",
+            10.0,
+            " ms",
+            median("gateway", [BUSY, GATEWAY_INTERVAL, "p99 ms"]),
+        ),
+        most(
+            "the same for first exchanges of conversations",
+            15.0,
+            " ms",
+            median("gateway", [BUSY, GATEWAY_INTERVAL, "first p99 ms"]),
+        ),
+        least(
+            "messages a second through the gateway beside the echo, 1,000 agents, 16 in flight",
+            0.4,
+            ratio(
+                "gateway",
+                [BUSY, GATEWAY, "messages/s"],
+                [BUSY, ECHO, "messages/s"],
+            ),
         ),
         most(
             "library mapped to tool registered, Node",
@@ -176,6 +250,13 @@ fn all(measured: &Measured) -> Vec<Goal> {
             median("cold", ["first use", RUST_ABI, "answered MB"]),
         ),
     ]
+}
+
+/// Returns the median of the last case of a subject, which has the most stored tasks.
+fn last(section: &Section, subject: &str) -> Option<f64> {
+    let cases = section.cases().into_iter().rev();
+    let mut medians = cases.filter_map(|case| section.median(case, subject, "ms"));
+    medians.next()
 }
 
 /// Returns the largest median of all cases with updates.

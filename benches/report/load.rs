@@ -36,6 +36,8 @@ async fn run(command: &Value) -> Value {
     let (method, params) = (text("method"), &command["params"]);
     let clients = command["clients"].as_u64().unwrap();
     let expected = text("expected").as_bytes();
+    // The number of clients with tokens that the server knows.
+    let tokens = command["tokens"].as_u64();
     let mut streams = Vec::new();
     for _ in 0..clients {
         let stream = TcpStream::connect(address).await.unwrap();
@@ -45,14 +47,15 @@ async fn run(command: &Value) -> Value {
     let start = Instant::now();
     let end = start + Duration::from_secs_f64(command["seconds"].as_f64().unwrap());
     let max_requests = command["requests"].as_u64().unwrap_or(u64::MAX);
-    let connections = streams.into_iter().map(|stream| async move {
+    let connections = (0..).zip(streams).map(|(number, stream)| async move {
+        let token = tokens.map(|count| token(number * count / clients));
         let mut connection = Connection {
             stream,
             buffer: Vec::new(),
         };
         let (mut response_count, mut events) = (0, 0);
         while response_count == 0 || (Instant::now() < end && response_count < max_requests) {
-            let request = request(address, path, method, params);
+            let request = request(address, path, method, params, token.as_deref());
             let body = connection.exchange(&request).await;
             assert!(
                 memmem::find(body, expected).is_some(),
@@ -71,15 +74,28 @@ async fn run(command: &Value) -> Value {
     json!({"answered": response_count, "events": events, "seconds": start.elapsed().as_secs_f64()})
 }
 
-fn request(address: &str, path: &str, method: &str, params: &Value) -> Vec<u8> {
+/// Returns the token of a client.
+pub(crate) fn token(number: u64) -> String {
+    format!("a-token-of-the-client-with-the-number-{number:08}")
+}
+
+fn request(
+    address: &str,
+    path: &str,
+    method: &str,
+    params: &Value,
+    token: Option<&str>,
+) -> Vec<u8> {
     let mut params = params.clone();
     if let Some(message) = params.get_mut("message") {
         message["messageId"] = uuid::Uuid::new_v4().to_string().into();
     }
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
+    let authorization = token.map(|token| format!("authorization: Bearer {token}\r\n"));
+    let authorization = authorization.unwrap_or_default();
     format!(
         "POST {path} HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\na2a-version: 1.0\r\n\
-         accept: application/json, text/event-stream\r\ncontent-length: {}\r\n\r\n{body}",
+         accept: application/json, text/event-stream\r\n{authorization}content-length: {}\r\n\r\n{body}",
         body.len()
     )
     .into_bytes()

@@ -2,7 +2,7 @@
 //!
 //!     cargo bench --bench report                     measures everything, writes docs/measurements/ and the tables
 //!     cargo bench --bench report -- client server    measures only these sections: client, stream, server, store,
-//!                                                    gateway, cold, watch, handles
+//!                                                    gateway, cold, watch, handles, growth
 //!     cargo bench --bench report -- --redraw         draws tables and plots again, without measuring
 //!     cargo bench --bench report -- --quick stream   one short round during development: prints the tables, and
 //!                                                    writes the numbers only below target/
@@ -26,6 +26,7 @@ mod gateway;
 mod gateway_clients;
 mod gateway_servers;
 mod goals;
+mod growth;
 mod handles;
 mod load;
 mod peer;
@@ -59,6 +60,10 @@ pub(crate) struct Scale {
     pub(crate) agents: &'static [usize],
     pub(crate) watches: usize,
     pub(crate) handles: &'static [u32],
+    /// Numbers of targets, artifacts and clients whose cost is compared.
+    pub(crate) targets: &'static [u64],
+    /// Numbers of stored tasks whose cost is compared.
+    pub(crate) stored: &'static [u64],
 }
 
 const FULL: Scale = Scale {
@@ -71,6 +76,8 @@ const FULL: Scale = Scale {
     agents: &[10, 100, 1_000],
     watches: 10_000,
     handles: &[1_000, 10_000, 100_000, 1_000_000],
+    targets: &[1, 10, 100, 1_000, 10_000],
+    stored: &[1_000, 10_000, 100_000, 1_000_000],
 };
 
 const QUICK: Scale = Scale {
@@ -83,6 +90,8 @@ const QUICK: Scale = Scale {
     agents: &[10, 100],
     watches: 1_000,
     handles: &[1_000, 10_000],
+    targets: &[1, 10, 100, 1_000],
+    stored: &[1_000, 10_000],
 };
 
 /// The programs that the sections start.
@@ -94,7 +103,7 @@ pub(crate) struct Setup {
 
 type Measure = fn(&Setup, &Scale, &mut Section);
 
-const SECTIONS: [(&str, Measure); 8] = [
+const SECTIONS: [(&str, Measure); 9] = [
     ("client", client::measure_calls),
     ("stream", client::measure_streams),
     ("server", |_, scale, section| {
@@ -107,6 +116,9 @@ const SECTIONS: [(&str, Measure); 8] = [
     ("cold", cold::measure),
     ("handles", |_, scale, section| {
         handles::measure(scale, section)
+    }),
+    ("growth", |_, scale, section| {
+        growth::measure(scale, section)
     }),
     // Last, because it needs the most memory and connections.
     ("watch", client::measure_watches),

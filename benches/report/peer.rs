@@ -1,8 +1,8 @@
 //! A fast A2A server in its own process, in both protocol versions. It sends literal text, so that it needs far less CPU
 //! time than a client.
 //!
-//! It responds to a message `append N`, `status N` or `replace N` with a stream of N events, and to any other with a
-//! message.
+//! It responds to a message `append N`, `status N`, `replace N` or `artifacts N` with a stream of N events, and to any other
+//! with a message.
 
 use std::sync::{
     Arc,
@@ -248,8 +248,9 @@ fn event(v03: bool, id: &str, kind: &str, number: usize, count: usize) -> String
         (_, kind) => {
             let part = text(format!("line {number}\\n"));
             let append = kind == "append" && number > 1;
+            let artifact = if kind == "artifacts" { number } else { 1 };
             let body = format!(
-                r#"{ids},"artifact":{{"artifactId":"a-1","parts":[{part}]}},"append":{append}"#
+                r#"{ids},"artifact":{{"artifactId":"a-{artifact}","parts":[{part}]}},"append":{append}"#
             );
             (["artifact-update", "artifactUpdate"], body)
         }

@@ -6,7 +6,7 @@ use testkit::support::{root, text};
 
 use crate::{
     callers::{JS03, JS13, PY, RS},
-    goals,
+    goals, growth,
     plot::{self, Bar, Curve},
     samples::{Measured, Section},
 };
@@ -252,10 +252,12 @@ fn section_tables(name: &str, section: &Section) -> String {
 pub(crate) fn tables(measured: &Measured) -> String {
     let sections = measured
         .iter()
+        .filter(|(name, _)| *name != "growth")
         .map(|(name, section)| format!("## {name}\n\n{}", section_tables(name, section)));
     format!(
-        "{}\n## goals\n\n{}",
+        "{}\n## growth\n\n{}\n## goals\n\n{}",
         sections.collect::<Vec<_>>().join("\n"),
+        growth::table(measured),
         goals::table(measured)
     )
 }
@@ -263,7 +265,9 @@ pub(crate) fn tables(measured: &Measured) -> String {
 /// Writes the tables into the page, and the plots next to the data file.
 pub(crate) fn documents(measured: &Measured) {
     let mut page = text(PAGE);
-    for (name, section) in measured {
+    // The table of growth has rows of several sections.
+    page = replaced(&page, "growth", &growth::table(measured));
+    for (name, section) in measured.iter().filter(|(name, _)| *name != "growth") {
         let tables = section_tables(name, section);
         page = replaced(&page, name, &tables);
     }

@@ -20,6 +20,8 @@ pub(crate) const ROLE: &str = "--axum";
 pub(crate) const AXUM_ECHO: &str = "axum echo";
 pub(crate) const MEMORY: &str = "serve, memory";
 pub(crate) const INTERVAL: &str = "serve, SQLite, fsync interval";
+pub(crate) const REDIS: &str = "serve, Redis";
+pub(crate) const RS: &str = "a2a-server-lf 0.5.3";
 pub(crate) const JS: &str = "@a2a-js/sdk 1.3.0";
 const PY: &str = "a2a-sdk 1.3.0 (Python)";
 
@@ -29,8 +31,8 @@ const ALL: [&str; 9] = [
     "serve, SQLite, fsync never",
     INTERVAL,
     "serve, SQLite, fsync always",
-    "serve, Redis",
-    "a2a-server-lf 0.5.3",
+    REDIS,
+    RS,
     JS,
     PY,
 ];
@@ -58,7 +60,7 @@ fn start(name: &str) -> ServerUnderTest {
     }
     let sdk = match name {
         JS => Some(Sdk::Js13),
-        "a2a-server-lf 0.5.3" => Some(Sdk::Rs05),
+        RS => Some(Sdk::Rs05),
         PY => Some(Sdk::Py13),
         _ => None,
     };
@@ -71,13 +73,24 @@ fn start(name: &str) -> ServerUnderTest {
             _parts: Box::new(server),
         };
     }
-    let redis = (name == "serve, Redis").then(RedisServer::start);
+    let redis = (name == REDIS).then(RedisServer::start);
     let store = match (&redis, name.rsplit_once("fsync ")) {
         (Some(redis), _) => vec!["--task-store".to_owned(), redis.url()],
         (None, Some((_, fsync))) => vec!["--fsync".to_owned(), fsync.to_owned()],
         (None, None) => vec!["--task-store".to_owned(), "memory".to_owned()],
     };
-    // The report measures the server, not its rate limits.
+    let flags: Vec<&str> = store.iter().map(String::as_str).collect();
+    let server = scripted(&flags);
+    ServerUnderTest {
+        address: server.url().replace("http://", ""),
+        path: "/a2a",
+        pid: server.id(),
+        _parts: Box::new((server, redis)),
+    }
+}
+
+/// Starts `remote-agent serve` without rate limits, because the report measures the server.
+pub(crate) fn scripted(flags: &[&str]) -> Server {
     let limits = [
         "runs=10000",
         "openRequests=65535",
@@ -86,15 +99,8 @@ fn start(name: &str) -> ServerUnderTest {
         "burst=1000000",
         "tasksPerClient=1000000",
     ];
-    let mut flags: Vec<&str> = store.iter().map(String::as_str).collect();
-    flags.extend(limits.into_iter().flat_map(|limit| ["--limit", limit]));
-    let server = Server::scripted(&flags);
-    ServerUnderTest {
-        address: server.url().replace("http://", ""),
-        path: "/a2a",
-        pid: server.id(),
-        _parts: Box::new((server, redis)),
-    }
+    let limits = limits.into_iter().flat_map(|limit| ["--limit", limit]);
+    Server::scripted(&flags.iter().copied().chain(limits).collect::<Vec<_>>())
 }
 
 /// Runs the baseline: a server that reads a request and sends its body back.

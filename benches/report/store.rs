@@ -93,7 +93,7 @@ fn record(
     section.add(case, subject, "p99 µs", p99);
 }
 
-fn open(directory: &Path, fsync: Fsync) -> Arc<dyn TaskStore> {
+pub(crate) fn open(directory: &Path, fsync: Fsync) -> Arc<dyn TaskStore> {
     let mut options = sqlite::Options::new(directory);
     options.fsync = fsync;
     Arc::new(sqlite::SqliteStore::open(&options, Default::default()).unwrap())
@@ -190,24 +190,7 @@ fn line() -> Vec<u8> {
 /// Opens a store with many tasks, lists and loads tasks. Runs in a separate process, whose memory is that of the store.
 fn many(scale: &Scale, section: &mut Section, runtime: &tokio::runtime::Runtime) {
     let directory = tempfile::tempdir_in(target()).unwrap();
-    runtime.block_on(async {
-        let store = open(directory.path(), Fsync::Never);
-        let work = (0..64).map(|writer| {
-            let (store, tasks) = (Arc::clone(&store), scale.tasks);
-            tokio::spawn(async move {
-                for number in (writer..tasks).step_by(64) {
-                    let task = task(number);
-                    let (id, at) = (&task.task.id, task.changed_ms);
-                    store.create(&task).await.unwrap();
-                    store.append(id, 0, at, &[chunk(0)]).await.unwrap();
-                    let end = TaskChange::Status(status(TaskState::Completed));
-                    store.append(id, 1, at, &[end]).await.unwrap();
-                }
-            })
-        });
-        join_all(work).await;
-        store.close().await.unwrap();
-    });
+    runtime.block_on(fill(directory.path(), scale.tasks));
     let (folder, tasks) = (directory.path().to_str().unwrap(), scale.tasks.to_string());
     for _ in 0..scale.rounds {
         let process = Process::start_role(&[ROLE, folder, &tasks]);
@@ -217,6 +200,32 @@ fn many(scale: &Scale, section: &mut Section, runtime: &tokio::runtime::Runtime)
             section.add(&case, "SQLite", metric, answer[metric].as_f64().unwrap());
         }
     }
+}
+
+/// Stores completed tasks in a new store.
+pub(crate) async fn fill(directory: &Path, tasks: u64) {
+    const WRITERS: usize = 64;
+    let store = open(directory, Fsync::Never);
+    let work = (0..WRITERS as u64).map(|writer| {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move {
+            for number in (writer..tasks).step_by(WRITERS) {
+                complete(&store, number).await;
+            }
+        })
+    });
+    join_all(work).await;
+    store.close().await.unwrap();
+}
+
+/// Stores a task that completes with one artifact.
+pub(crate) async fn complete(store: &Arc<dyn TaskStore>, number: u64) {
+    let task = task(number);
+    let (id, at) = (&task.task.id, task.changed_ms);
+    store.create(&task).await.unwrap();
+    store.append(id, 0, at, &[chunk(0)]).await.unwrap();
+    let end = TaskChange::Status(status(TaskState::Completed));
+    store.append(id, 1, at, &[end]).await.unwrap();
 }
 
 /// Runs the measured process.
@@ -248,8 +257,13 @@ pub(crate) fn serve(folder: &Path, tasks: u64) {
         let listed = read as f64 / start.elapsed().as_secs_f64();
         let start = Instant::now();
         for number in 0..5_000 {
-            let id = format!("task-{:08}", number * 7 % tasks);
-            assert!(store.load(&id).await.unwrap().is_some());
+            assert!(
+                store
+                    .load(&task_id(number * 7 % tasks))
+                    .await
+                    .unwrap()
+                    .is_some()
+            );
         }
         (listed, 5_000.0 / start.elapsed().as_secs_f64())
     });
@@ -262,6 +276,10 @@ pub(crate) fn serve(folder: &Path, tasks: u64) {
     );
 }
 
+pub(crate) fn task_id(number: u64) -> String {
+    format!("task-{number:08}")
+}
+
 /// Returns a submitted task of a typical size.
 fn task(number: u64) -> TaskRecord {
     let at_ms = 1_790_000_000_000;
@@ -271,7 +289,7 @@ fn task(number: u64) -> TaskRecord {
     TaskRecord {
         task: Task {
             context_id: format!("context-{:06}", number / 5),
-            id: format!("task-{number:08}"),
+            id: task_id(number),
             status: status(TaskState::Submitted),
             artifacts: None,
             history: Some(vec![message]),
