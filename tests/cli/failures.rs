@@ -304,7 +304,7 @@ async fn peer_receives_token_of_environment() {
 #[tokio::test]
 async fn silent_peer_times_out() {
     let peers = start_desk(json!({"message/send": [{"delay_ms": 3_600_000, "result": {}}]})).await;
-    let output = run_subcommand(&peers, "send", &["hi", "--timeout-ms", "200"]).await;
+    let output = run_subcommand(&peers, "send", &["hi", "--timeout-ms", "3000"]).await;
     assert_exit_code(&output, 5);
     assert_contains(&output.stderr, &["`--timeout`", "`--task-required`"]);
     assert!(!output.stderr.contains("timeout_ms"), "{output:?}");
@@ -314,7 +314,7 @@ async fn silent_peer_times_out() {
 async fn output_before_timeout_is_printed_once() {
     let events = results([status("working", "Reading the log.")]);
     let peers = start_desk(json!({"message/stream": [{"sse": events, "end": "hang"}]})).await;
-    let output = run_subcommand(&peers, "send", &["--follow", "hi", "--timeout-ms", "500"]).await;
+    let output = run_subcommand(&peers, "send", &["--follow", "hi", "--timeout-ms", "3000"]).await;
     assert_exit_code(&output, 5);
     let both = format!("{}{}", output.stdout, output.stderr);
     assert_eq!(both.matches("Reading the log.").count(), 1, "{output:?}");

@@ -136,6 +136,13 @@ async fn endless_event_is_refused() {
     assert_eq!(reason(&envelope), "event_too_large", "{envelope}");
 }
 
+/// Returns a request whose deadline a busy machine does not reach before the limit.
+fn patient_stream_request() -> Value {
+    let mut request = stream_request();
+    request["timeout_ms"] = json!(110_000);
+    request
+}
+
 #[tokio::test]
 async fn endless_artifacts_are_refused() {
     let piece = result(
@@ -144,7 +151,7 @@ async fn endless_artifacts_are_refused() {
     );
     let events = json!({"sse": [result(task("working")), {"repeat": {"each": piece}}]});
     let script = json!({"card": card(), "rpc": {"message/stream": events}});
-    let envelope = call_within_growth(MAX_GROWTH_CARRYING_KB, script, stream_request()).await;
+    let envelope = call_within_growth(MAX_GROWTH_CARRYING_KB, script, patient_stream_request()).await;
     assert_eq!(
         reason(&envelope),
         "artifacts_too_large",
@@ -198,7 +205,7 @@ async fn events_of_many_small_values_are_refused() {
     );
     let events = json!({"sse": [result(task("working")), {"repeat": {"each": piece}}]});
     let script = json!({"card": card(), "rpc": {"message/stream": events}});
-    let envelope = call_within_growth(MAX_GROWTH_DENSE_KB, script, stream_request()).await;
+    let envelope = call_within_growth(MAX_GROWTH_DENSE_KB, script, patient_stream_request()).await;
     assert_eq!(
         reason(&envelope),
         "artifacts_too_large",

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::support::in_process::RecordedLog;
 
 /// The timeout of a wait. It is long enough for a busy machine.
-pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
+pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The delay of a peer that never answers, longer than any test.
 pub(crate) const NEVER_MS: u64 = 3_600_000;

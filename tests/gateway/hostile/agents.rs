@@ -12,7 +12,7 @@ use crate::gateway::{
 };
 
 /// The deadline of a call that should end long before.
-const LONG_TIMEOUT_MS: u64 = 15_000;
+const LONG_TIMEOUT_MS: u64 = 60_000;
 
 /// The deadline of a call without a reply.
 const SHORT_TIMEOUT_MS: u64 = 700;

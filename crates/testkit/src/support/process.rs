@@ -7,7 +7,7 @@ use std::{
 };
 
 /// The timeout of a wait. It is long enough for a busy machine.
-pub const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
+pub const EXIT_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The exit status and the output of a process.
 #[derive(Debug)]
