@@ -151,7 +151,8 @@ async fn endless_artifacts_are_refused() {
     );
     let events = json!({"sse": [result(task("working")), {"repeat": {"each": piece}}]});
     let script = json!({"card": card(), "rpc": {"message/stream": events}});
-    let envelope = call_within_growth(MAX_GROWTH_CARRYING_KB, script, patient_stream_request()).await;
+    let envelope =
+        call_within_growth(MAX_GROWTH_CARRYING_KB, script, patient_stream_request()).await;
     assert_eq!(
         reason(&envelope),
         "artifacts_too_large",
