@@ -68,6 +68,23 @@ fn replaced_token_is_revoked_and_kept_one_is_not() {
 }
 
 #[test]
+fn requests_of_an_operator_end_when_it_becomes_a_client() {
+    let operator = |operator| RegisteredClient {
+        operator,
+        ..client("ada", "secret-a")
+    };
+    let clients = ClientRegistry::new(vec![operator(false)]);
+    let who = || clients.identify(&shows(&["Bearer secret-a"])).unwrap();
+    let as_client = who();
+    clients.replace(vec![operator(true)]);
+    let as_operator = who();
+    assert!(!as_client.revoked.is_cancelled() && as_operator.operator);
+    clients.replace(vec![operator(false)]);
+    assert!(as_operator.revoked.is_cancelled());
+    assert!(!who().revoked.is_cancelled() && !who().operator);
+}
+
+#[test]
 fn digest_round_trips_through_hex() {
     let digest = TokenDigest::new("secret-a");
     assert_eq!(TokenDigest::parse(&digest.hex()), Some(digest));

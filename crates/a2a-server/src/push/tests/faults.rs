@@ -1,7 +1,15 @@
 //! Webhooks that fail, full queues, and invalid configurations.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http::{HeaderMap, Response};
+use url::Url;
+
 use super::log_capture::CapturedLog;
 use super::*;
+use crate::push::PushError;
 
 /// Notifies a webhook that gives these answers, and returns the webhook and the counts.
 async fn notify_once(answers: impl Into<Vec<Answer>>) -> (TestWebhook, PushCounts) {
@@ -198,4 +206,45 @@ async fn invalid_configuration_names_its_field() {
             .accepts(&config("w1", "https://hook.test/")),
         Ok(())
     );
+}
+
+/// A sender whose first post panics.
+struct OncePanicking {
+    sender: Arc<dyn PushSender>,
+    has_panicked: AtomicBool,
+}
+
+impl PushSender for OncePanicking {
+    fn accepts(&self, url: &Url) -> Result<(), String> {
+        self.sender.accepts(url)
+    }
+
+    fn post(
+        &self,
+        url: Url,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> BoxFuture<'_, Result<Response<()>, PushError>> {
+        assert!(
+            self.has_panicked.swap(true, Ordering::Relaxed),
+            "a defect of the sender"
+        );
+        self.sender.post(url, headers, body)
+    }
+}
+
+#[tokio::test]
+async fn delivery_that_panics_leaves_its_queue_a_worker() {
+    let hook = TestWebhook::start([Answer::Status(200)]).await;
+    let sender = OncePanicking {
+        sender: plain_sender(),
+        has_panicked: AtomicBool::new(false),
+    };
+    let (sender, limits) = (Arc::new(sender), ServiceLimits::default());
+    let mut fixture = Fixture::with_sender(sender, limits, FAST).await;
+    fixture.register("w1", &hook.url, Version::V1_0).await;
+    fixture.set_state(TaskState::Working).await;
+    fixture.set_state(TaskState::Completed).await;
+    let counts = fixture.drain().await;
+    assert_eq!((counts.delivered, counts.failed), (1, 1), "{counts:?}");
 }
