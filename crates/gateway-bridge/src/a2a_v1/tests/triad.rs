@@ -43,7 +43,7 @@ pub(super) async fn propose(
 }
 
 async fn propose_error(outgoing: SendRequest) -> PeerError {
-    let (mut harness, mut connection) = listed().await;
+    let (harness, mut connection) = listed().await;
     let error = harness
         .send("triad", outgoing)
         .await
@@ -62,7 +62,7 @@ pub(super) fn decision_data(task: &Task) -> Value {
 
 pub(super) async fn current_task(harness: &Harness, task: &Task) -> Task {
     wait_until_idle().await;
-    harness.stored("triad", &task).await
+    harness.stored("triad", task).await
 }
 
 #[tokio::test(start_paused = true)]
