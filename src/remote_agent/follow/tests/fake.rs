@@ -109,9 +109,12 @@ impl Fixture {
     }
 
     pub(super) async fn call(&self, request: Value) -> Value {
-        self.update_events(request, CancellationToken::new())
-            .await
-            .0
+        self.updates(request).await.0
+    }
+
+    /// Makes a call that nobody cancels, and returns the result and the events of the updates.
+    pub(super) async fn updates(&self, request: Value) -> (Value, Vec<Value>) {
+        self.update_events(request, CancellationToken::new()).await
     }
 
     /// Returns the result, and the events of the updates.

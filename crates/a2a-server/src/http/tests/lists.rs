@@ -6,7 +6,7 @@ use futures_util::StreamExt as _;
 use http::StatusCode;
 use serde_json::Value;
 
-use super::harness::{Options, Server, V1};
+use super::harness::{Server, V1};
 use crate::http::operations;
 use crate::http::sse::Binding;
 use crate::service::{ANONYMOUS_CLIENT, CallContext};
@@ -21,11 +21,7 @@ async fn list_of_failing_store_is_503_or_breaks_off() {
     let directory = tempfile::tempdir().unwrap();
     let options = sqlite::Options::new(directory.path());
     let store = SqliteStore::open(&options, chrono::Utc::now()).unwrap();
-    let server = Server::with(Options {
-        store: Arc::new(store.clone()),
-        ..Options::default()
-    })
-    .await;
+    let server = Server::changed(|options| options.store = Arc::new(store.clone())).await;
     for id in ["t1", "t2"] {
         let mut made = record(id);
         made.owner = ANONYMOUS_CLIENT.to_owned();
