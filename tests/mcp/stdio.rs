@@ -106,7 +106,7 @@ fn corrected_configuration_applies_to_the_next_call() {
 
 #[test]
 fn progress_grows_and_ends_before_the_result() {
-    let (server, mut host) = host_of_server(&[]);
+    let (_server, mut host) = host_of_server(&[]);
     // Three seconds, so that a busy host also leaves time for two notifications.
     let mut call = call_params(send_request("stream 60 50"));
     call["arguments"]["follow_updates"] = true.into();

@@ -83,9 +83,11 @@ async fn h_32_subscriber_receives_status_and_changes() {
         response["content"],
         json!({"channel": "agent:status", "status": "subscribed"})
     );
-    for agent in ["alpha", "steward"] {
-        let current = json!({"agent": agent, "status": "offline"});
-        assert_eq!(client.recv().await["content"], current);
+    let mut current = [client.recv().await, client.recv().await];
+    current.sort_by_key(|status| status["content"]["agent"].to_string());
+    for (status, agent) in current.iter().zip(["alpha", "steward"]) {
+        let expected = json!({"agent": agent, "status": "offline"});
+        assert_eq!(status["content"], expected);
     }
     let alpha = gateway.serving_client(&["alpha", "beta"]).await;
     assert_eq!(
