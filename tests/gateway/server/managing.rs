@@ -90,7 +90,7 @@ async fn created_agent_reaches_the_running_gateway() {
         .iter()
         .find(|agent| agent["name"] == "reviewer")
         .unwrap();
-    assert_has(&reviewer, json!({"role": "Reviewer", "status": "offline"}));
+    assert_has(reviewer, json!({"role": "Reviewer", "status": "offline"}));
     client.refuse(message("reviewer", "c-1"), 3002).await;
     for (agent, code) in [
         ("reviewer", 2005),
