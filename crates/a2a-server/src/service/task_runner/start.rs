@@ -123,12 +123,18 @@ impl TaskRunner {
         tokio::pin!(permit);
         let quiet = sleep(QUIET_PERIOD);
         tokio::pin!(quiet);
+        // Checked before the select, which then waits for the permit first: most permits are ready at once, and need no waiters
+        // for the ends.
         loop {
+            if let Some(ending) = self.early_end() {
+                return Err(ending);
+            }
             tokio::select! {
                 biased;
-                () = self.active.canceled.cancelled() => return Err(RunEnd::Canceled),
-                () = self.core.closing.cancelled() => return Err(RunEnd::ServerStopped),
                 permit = &mut permit => {
+                    if let Some(ending) = self.early_end() {
+                        return Err(ending);
+                    }
                     let permit = permit.map_err(|error: StoreError| {
                         RunEnd::WriteError(WriteError::Store(to_a2a_error(error, &self.record.task.id)))
                     })?;
@@ -140,11 +146,24 @@ impl TaskRunner {
                         _ => Ok(permit),
                     };
                 }
+                () = self.active.canceled.cancelled() => return Err(RunEnd::Canceled),
+                () = self.core.closing.cancelled() => return Err(RunEnd::ServerStopped),
                 () = &mut quiet, if !quiet.is_elapsed() => {
                     self.active.mark_visible();
                     self.unload();
                 }
             }
+        }
+    }
+
+    /// Returns why a run must not start.
+    fn early_end(&self) -> Option<RunEnd> {
+        if self.active.canceled.is_cancelled() {
+            Some(RunEnd::Canceled)
+        } else if self.core.closing.is_cancelled() {
+            Some(RunEnd::ServerStopped)
+        } else {
+            None
         }
     }
 
