@@ -63,6 +63,8 @@ pub(super) struct TaskRunner {
     unstored: Option<TaskChange>,
     /// The quota for the JSON values of the message.
     pub(super) weight: Option<ValuePermit>,
+    /// The size of the message that created the task, in bytes of JSON, if the caller knows it.
+    pub(super) message_size: Option<usize>,
     /// Whether the record in memory lacks its body, because the task waits for its run or the run has the message.
     unloaded: bool,
     /// Whether the message answers an interrupted task.
@@ -108,6 +110,7 @@ impl TaskRunner {
             pending: Vec::new(),
             unstored: None,
             weight: None,
+            message_size: None,
             unloaded: false,
             continued: false,
             is_named: false,
@@ -239,12 +242,16 @@ impl TaskRunner {
 
     /// Returns why the server has to end the run now, whatever it reports.
     fn interruption(&self, until: Instant) -> Option<RunEnd> {
+        self.stop_reason()
+            .or_else(|| (Instant::now() >= until).then_some(RunEnd::TimedOut))
+    }
+
+    /// Returns why the task must not go on: it is canceled, or the server stops.
+    fn stop_reason(&self) -> Option<RunEnd> {
         if self.active.canceled.is_cancelled() {
             Some(RunEnd::Canceled)
         } else if self.core.closing.is_cancelled() {
             Some(RunEnd::ServerStopped)
-        } else if Instant::now() >= until {
-            Some(RunEnd::TimedOut)
         } else {
             None
         }

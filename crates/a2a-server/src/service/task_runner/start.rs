@@ -45,7 +45,8 @@ impl TaskRunner {
         let history = self.record.task.history.take().unwrap_or_default();
         self.continued = history.len() > 1;
         let is_request = |message: &Message| message.role == Role::User;
-        let message = if encoded_bytes(&history) >= UNLOAD_BYTES {
+        let size = self.message_size;
+        let message = if size.unwrap_or_else(|| encoded_bytes(&history)) >= UNLOAD_BYTES {
             self.unloaded = true;
             history.into_iter().rfind(is_request)
         } else {
@@ -123,16 +124,12 @@ impl TaskRunner {
         tokio::pin!(permit);
         let quiet = sleep(QUIET_PERIOD);
         tokio::pin!(quiet);
-        // Checked before the select, which then waits for the permit first: most permits are ready at once, and need no waiters
-        // for the ends.
         loop {
-            if let Some(ending) = self.early_end() {
-                return Err(ending);
-            }
             tokio::select! {
                 biased;
+                // First, because most permits are ready at once: then no waiters for the ends are registered.
                 permit = &mut permit => {
-                    if let Some(ending) = self.early_end() {
+                    if let Some(ending) = self.stop_reason() {
                         return Err(ending);
                     }
                     let permit = permit.map_err(|error: StoreError| {
@@ -153,17 +150,6 @@ impl TaskRunner {
                     self.unload();
                 }
             }
-        }
-    }
-
-    /// Returns why a run must not start.
-    fn early_end(&self) -> Option<RunEnd> {
-        if self.active.canceled.is_cancelled() {
-            Some(RunEnd::Canceled)
-        } else if self.core.closing.is_cancelled() {
-            Some(RunEnd::ServerStopped)
-        } else {
-            None
         }
     }
 
