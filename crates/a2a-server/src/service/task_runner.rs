@@ -174,10 +174,12 @@ impl TaskRunner {
         mut events: Receiver<ExecutionEvent>,
     ) -> (RunEnd, Option<Running>) {
         let until = Instant::now() + self.core.settings.timeout;
-        let deadline = sleep_until(until);
+        // Blocks, which create the timers only if the run has to wait.
+        let deadline = async { sleep_until(until).await };
         tokio::pin!(deadline);
-        let quiet = sleep(QUIET_PERIOD);
+        let quiet = async { sleep(QUIET_PERIOD).await };
         tokio::pin!(quiet);
+        let mut is_quiet = false;
         // Pinned outside of the loop: the waker registers once, not for each event, and never for a run that does not wait.
         let active = Arc::clone(&self.active);
         let canceled = active.canceled.cancelled();
@@ -217,7 +219,8 @@ impl TaskRunner {
                     return (ending, Some(running));
                 }
                 () = &mut deadline => return (RunEnd::TimedOut, Some(running)),
-                () = &mut quiet, if !quiet.is_elapsed() => {
+                () = &mut quiet, if !is_quiet => {
+                    is_quiet = true;
                     self.ensure_working();
                     if let Err(lost) = self.flush().await {
                         return (RunEnd::WriteError(lost), Some(running));

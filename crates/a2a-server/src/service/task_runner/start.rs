@@ -122,8 +122,10 @@ impl TaskRunner {
             })
         };
         tokio::pin!(permit);
-        let quiet = sleep(QUIET_PERIOD);
+        // A block, which creates the timer only if the run has to wait.
+        let quiet = async { sleep(QUIET_PERIOD).await };
         tokio::pin!(quiet);
+        let mut is_visible = false;
         loop {
             tokio::select! {
                 biased;
@@ -145,7 +147,8 @@ impl TaskRunner {
                 }
                 () = self.active.canceled.cancelled() => return Err(RunEnd::Canceled),
                 () = self.core.closing.cancelled() => return Err(RunEnd::ServerStopped),
-                () = &mut quiet, if !quiet.is_elapsed() => {
+                () = &mut quiet, if !is_visible => {
+                    is_visible = true;
                     self.active.mark_visible();
                     self.unload();
                 }
