@@ -349,12 +349,14 @@ pub(super) enum Clients {
 }
 
 impl Clients {
-    fn identify(&self, headers: &HeaderMap) -> Result<Principal, A2aError> {
-        let principal = |name: &str, authenticated| Principal {
-            name: name.into(),
-            authenticated,
-            operator: false,
-            revoked: CancellationToken::new(),
+    fn identify(&self, headers: &HeaderMap) -> Result<Arc<Principal>, A2aError> {
+        let principal = |name: &str, authenticated| {
+            Arc::new(Principal {
+                name: name.into(),
+                authenticated,
+                operator: false,
+                revoked: CancellationToken::new(),
+            })
         };
         match self {
             Self::Anonymous => Ok(principal(crate::service::ANONYMOUS_CLIENT, false)),
