@@ -48,7 +48,6 @@ async fn wrong_http_method_is_405_with_allow() {
     for (method, path, allow) in [
         (Method::GET, "/a2a", "POST"),
         (Method::PUT, "/a2a", "POST"),
-        (Method::PUT, "/", "POST"),
         (Method::POST, "/.well-known/agent-card.json", "GET, HEAD"),
         (Method::GET, "/rest/message:send", "POST"),
         (Method::POST, "/rest/tasks", "GET, HEAD"),
@@ -65,6 +64,14 @@ async fn wrong_http_method_is_405_with_allow() {
         assert_eq!(reply.header("allow"), allow, "{method} {path}");
         assert!(reply.text.contains("accepts"), "{}", reply.text);
     }
+}
+
+#[tokio::test]
+async fn root_accepts_json_rpc_by_post_only() {
+    let server = Server::start().await;
+    let reply = server.request(Method::PUT, "/", &[], None).await;
+    assert_eq!(reply.status, StatusCode::METHOD_NOT_ALLOWED);
+    assert_eq!(reply.header("allow"), "POST");
 }
 
 #[tokio::test]
