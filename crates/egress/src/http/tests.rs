@@ -354,7 +354,7 @@ impl Lookup for Silent {
 }
 
 fn assert_timed_out(error: &NetError, start: tokio::time::Instant) {
-    assert_fault(&error, NetFault::Unreachable, Sent::No);
+    assert_fault(error, NetFault::Unreachable, Sent::No);
     assert!(error.to_string().contains("took too long"), "{error}");
     assert_eq!(start.elapsed().as_secs(), 10);
 }

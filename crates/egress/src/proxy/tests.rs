@@ -72,7 +72,7 @@ async fn exchange(
 /// Requests a URL at a public address, and returns the error.
 async fn public_error(http: &ReqwestClient, url: &str) -> NetError {
     let result = exchange(http, url, AddressPolicy::Public).await;
-    result.err().expect("no response")
+    result.expect_err("no response")
 }
 
 fn first_line(server: &RawServer) -> String {

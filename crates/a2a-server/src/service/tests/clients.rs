@@ -42,7 +42,7 @@ async fn queued_task_of_removed_client_never_runs() {
     let second = harness.send_in_context("more").await.id;
     harness.service.retain_clients(only_bob());
     for id in [&first.id, &second] {
-        assert_eq!(harness.end_state(&id).await, TaskState::Canceled);
+        assert_eq!(harness.end_state(id).await, TaskState::Canceled);
     }
     assert!(harness.runs.try_recv().is_err());
 }
