@@ -136,7 +136,7 @@ impl SyncLog {
         }
         if appended.is_err() {
             let _ = file.set_len(old_bytes);
-            // After an error nobody knows what is on disk: as a full log, it ends before the next lines.
+            // After an error it is unknown what is on disk. The next lines begin another log, as after a full one.
             log.bytes = u64::MAX;
         }
         appended
@@ -354,7 +354,7 @@ impl Run {
 
 type Sessions = BTreeMap<SessionKey, Vec<Run>>;
 
-/// Reads the records of a log up to the first that is not complete: it was not synced, so nobody relies on it.
+/// Reads the records of a log up to the first that is not complete: it was not synced, so it was not promised.
 fn read_records(mut log: &[u8], sessions: &mut Sessions) {
     while let Some((key, at, bytes, rest)) = read_record(log) {
         log = rest;
