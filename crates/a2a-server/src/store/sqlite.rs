@@ -23,11 +23,12 @@ use chrono::{DateTime, Utc};
 use futures_util::FutureExt as _;
 use parking_lot::Mutex;
 use rusqlite::Connection;
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::spawn_blocking;
 
 use self::database::{DirectoryLock, SqlError};
 pub use self::database::{Holder, holder};
+use self::queries::Counted;
 pub use self::salvage::{check, export};
 use self::tasks::{DeletedTask, FinishedTask, NewTask};
 use self::writer::{Command, LastError, WriteJob, Writer};
@@ -80,7 +81,7 @@ struct Shared {
     queues: KeyedSemaphore<String>,
     /// Complete once `counted` is `Some(Ok)`.
     usage: Usage,
-    counted: watch::Receiver<Option<Result<(), StoreError>>>,
+    counted: Counted,
     last_error: LastError,
     /// The ids of the tasks with push notification configurations.
     with_pushes: Arc<Mutex<HashSet<String>>>,
@@ -115,7 +116,7 @@ impl SqliteStore {
         let with_pushes = queries::with_pushes(&connection);
         let with_pushes = with_pushes.map_err(|error| database::failed("read", &path, &error))?;
         let usage = Usage::default();
-        let counted = count(&path, usage.clone())?;
+        let counted = queries::count(&path, usage.clone())?;
         let (commands, command_receiver) = mpsc::channel();
         let last_error = LastError::default();
         let writer = Writer {
@@ -130,7 +131,7 @@ impl SqliteStore {
         thread::Builder::new()
             .name("store-writer".to_owned())
             .spawn(move || writer.work(&command_receiver))
-            .map_err(|error| no_thread(&error))?;
+            .map_err(|error| database::no_thread(&error))?;
         Ok(Self {
             shared: Arc::new(Shared {
                 path,
@@ -301,42 +302,6 @@ impl Shared {
             readers.idle.push(connection);
         }
     }
-}
-
-/// Counts the tasks of the database in the background, as they are now: the duration grows with their number.
-fn count(
-    path: &Path,
-    usage: Usage,
-) -> Result<watch::Receiver<Option<Result<(), StoreError>>>, StoreError> {
-    let failed = {
-        let path = path.to_owned();
-        move |error: &rusqlite::Error| database::failed("read", &path, error)
-    };
-    let connection = database::open_reader(path).map_err(|error| failed(&error))?;
-    // The first read determines what the transaction sees. Later changes count themselves.
-    let begun = connection.execute_batch("BEGIN; SELECT 1 FROM tasks LIMIT 1");
-    begun.map_err(|error| failed(&error))?;
-    let (done, counted) = watch::channel(None);
-    let work = move || {
-        let rows = queries::usage(&connection).map_err(|error| failed(&error));
-        drop(connection);
-        let outcome = rows.map(|rows| {
-            for (owner, bytes, tasks) in rows {
-                usage.add(&owner, bytes, tasks);
-            }
-        });
-        if let Err(error) = &outcome {
-            tracing::error!(%error, "cannot count the stored tasks, so the server accepts no messages");
-        }
-        let _ = done.send(Some(outcome));
-    };
-    let thread = thread::Builder::new().name("store-count".to_owned());
-    thread.spawn(work).map_err(|error| no_thread(&error))?;
-    Ok(counted)
-}
-
-fn no_thread(error: &std::io::Error) -> StoreError {
-    StoreError::Failed(format!("cannot start the store's thread: {error}"))
 }
 
 fn closed() -> StoreError {

@@ -73,6 +73,11 @@ impl SqlError {
     }
 }
 
+/// Returns the error of a thread that does not start.
+pub(super) fn no_thread(error: &io::Error) -> StoreError {
+    StoreError::Failed(format!("cannot start the store's thread: {error}"))
+}
+
 /// Returns the path of the database in `directory`.
 pub(super) fn path(directory: &Path) -> PathBuf {
     directory.join(FILE_NAME)

@@ -1,17 +1,20 @@
-//! Reads tasks, contexts and push notification configurations.
+//! Reads tasks, contexts and push notification configurations, and counts tasks.
 
 use std::collections::HashSet;
+use std::path::Path;
+use std::thread;
 
 use a2a::v1_0::{TaskPushNotificationConfig, TaskState};
 use bytes::Bytes;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
+use tokio::sync::watch;
 
-use super::database::SqlError;
+use super::database::{self, SqlError};
 use super::tasks::number;
 use crate::store::{
-    Context, Cursor, Filter, ListedTask, Page, Phase, StoreError, Summary, SummaryPage, body,
-    parse_state, state_name,
+    Context, Cursor, Filter, ListedTask, Page, Phase, StoreError, Summary, SummaryPage, Usage,
+    body, parse_state, state_name,
 };
 use crate::task_record::TaskRecord;
 use a2a::Version;
@@ -354,7 +357,7 @@ pub(super) fn pushes(
     task_id: &str,
 ) -> Result<Vec<(TaskPushNotificationConfig, Version)>, SqlError> {
     let mut select = connection.prepare_cached(
-        "SELECT body, version FROM pushes JOIN tasks ON task = key WHERE id = ?1 ORDER BY place",
+        "SELECT pushes.body, version FROM pushes JOIN tasks ON task = key WHERE id = ?1 ORDER BY place",
     )?;
     let mut rows = select.query([task_id])?;
     let mut pushes = Vec::new();
@@ -449,8 +452,42 @@ pub(super) fn unanswered(
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
+/// Whether the tasks are counted, and how that ended.
+pub(super) type Counted = watch::Receiver<Option<Result<(), StoreError>>>;
+
+/// Counts the tasks of the database in the background, as they are now: the duration grows with their number.
+pub(super) fn count(path: &Path, usage: Usage) -> Result<Counted, StoreError> {
+    let failed = {
+        let path = path.to_owned();
+        move |error: &rusqlite::Error| database::failed("read", &path, error)
+    };
+    let connection = database::open_reader(path).map_err(|error| failed(&error))?;
+    // The first read determines what the transaction sees. Later changes count themselves.
+    let begun = connection.execute_batch("BEGIN; SELECT 1 FROM tasks LIMIT 1");
+    begun.map_err(|error| failed(&error))?;
+    let (done, counted) = watch::channel(None);
+    let work = move || {
+        let rows = owners(&connection).map_err(|error| failed(&error));
+        drop(connection);
+        let outcome = rows.map(|rows| {
+            for (owner, bytes, tasks) in rows {
+                usage.add(&owner, bytes, tasks);
+            }
+        });
+        if let Err(error) = &outcome {
+            tracing::error!(%error, "cannot count the stored tasks, so the server accepts no messages");
+        }
+        let _ = done.send(Some(outcome));
+    };
+    let thread = thread::Builder::new().name("store-count".to_owned());
+    thread
+        .spawn(work)
+        .map_err(|error| database::no_thread(&error))?;
+    Ok(counted)
+}
+
 /// Returns the bytes and the number of each client's tasks.
-pub(super) fn usage(connection: &Connection) -> Result<Vec<(String, i64, i64)>, rusqlite::Error> {
+fn owners(connection: &Connection) -> Result<Vec<(String, i64, i64)>, rusqlite::Error> {
     let mut select = connection
         .prepare("SELECT owner, sum(bytes), count(*) FROM tasks GROUP BY owner ORDER BY owner")?;
     let rows = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
