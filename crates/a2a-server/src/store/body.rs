@@ -106,6 +106,8 @@ fn error_location(error: &serde_json::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::task_v1;
     use crate::store::tests::{artifact, message, record};
 
