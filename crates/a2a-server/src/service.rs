@@ -213,8 +213,7 @@ impl Service {
             page_size: page(page_size)?,
             after: cursor(request.page_token.as_deref())?,
         };
-        let listed = self.tasks(&filter).await?;
-        TaskPage::open(self.clone(), view, listed, page_size).await
+        TaskPage::open(self.clone(), view, filter, page_size).await
     }
 
     /// Cancels a task (A2A 1.0 §3.1.5) and returns the canceled task.

@@ -22,6 +22,7 @@ use crate::push::{PushError, PushSender};
 use crate::store::memory::MemoryStore;
 use crate::task_record::TaskRecord;
 use crate::task_record::tests::record;
+use a2a::Dialect;
 use base::environment::{Clock, IdGenerator, SystemEnvironment};
 
 mod agents;
@@ -319,7 +320,7 @@ fn message(response: SendMessageResponse) -> Message {
 /// Loads a whole page.
 async fn whole_page(mut page: TaskPage) -> Result<ListTasksResponse, A2aError> {
     let mut tasks = Vec::new();
-    while let Some(json) = page.next(|task| serde_json::to_vec(task).unwrap()).await? {
+    while let Some(json) = page.next(Dialect::V1_0).await? {
         tasks.push(serde_json::from_slice(&json).unwrap());
     }
     Ok(ListTasksResponse {
