@@ -42,7 +42,6 @@ impl UpdateSender {
 }
 
 /// What updates show of a call, beside the event.
-#[derive(PartialEq)]
 struct UpdateHeader {
     protocol: Option<NegotiatedProtocol>,
     kind: Option<Kind>,
@@ -110,20 +109,30 @@ impl Call<'_> {
     /// Lets further updates show the target and the task as they are now. Most events of a stream change neither.
     fn refresh_writer(&mut self) {
         let collected = &self.collected;
+        let protocol = self.peer.as_ref().map(|peer| peer.protocol());
+        let is_current = self.update_sender.header.as_ref().is_some_and(|shown| {
+            shown.protocol == protocol
+                && shown.kind == collected.kind
+                && shown.state == collected.state
+                && shown.handle == self.handle
+                && shown.task_id == collected.task_id
+                && shown.context_id == collected.context_id
+        });
+        if is_current {
+            return;
+        }
         let header = UpdateHeader {
-            protocol: self.peer.as_ref().map(|peer| peer.protocol()),
+            protocol,
             kind: collected.kind,
             state: collected.state.clone(),
             handle: self.handle,
             task_id: collected.task_id.clone(),
             context_id: collected.context_id.clone(),
         };
-        if self.update_sender.header.as_ref() != Some(&header) {
-            self.update_sender = UpdateSender {
-                writer: UpdateWriter::new(self.action.as_str(), self.base_summary()),
-                header: Some(header),
-            };
-        }
+        self.update_sender = UpdateSender {
+            writer: UpdateWriter::new(self.action.as_str(), self.base_summary()),
+            header: Some(header),
+        };
     }
 }
 
