@@ -35,7 +35,7 @@ impl UpdateSender {
     fn send(&mut self, updates: UpdateCallback<'_>, event: &Value) {
         // Repeating earlier events would make the cost of a stream quadratic.
         let status = event.get("status");
-        let status = status.and_then(|status| text_at(status, "/message/parts"));
+        let status = status.and_then(|status| text_at(status, &["message", "parts"]));
         let update = self.writer.write(status.as_deref(), event);
         let _ = panics::catch(|| updates(update));
     }
@@ -218,8 +218,11 @@ impl UpdateRedaction {
                 self.artifact(secrets, artifact, false, is_last);
             }
         }
-        for place in ["/status/message/parts", "/parts"] {
-            if let Some(parts) = shown.pointer_mut(place) {
+        for path in [&["status", "message", "parts"][..], &["parts"]] {
+            let parts = path
+                .iter()
+                .try_fold(&mut shown, |value, key| value.get_mut(key));
+            if let Some(parts) = parts {
                 self.message(secrets, parts, is_last);
             }
         }
