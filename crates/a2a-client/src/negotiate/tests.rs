@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
-use a2a::{CardView, Security};
+use a2a::CardView;
 use peer::CardLocation;
 
 fn config(preferred: &[Transport]) -> PeerConfig {
@@ -29,7 +29,7 @@ fn card(interfaces: &[(&str, &str, &str)]) -> Card {
         streaming: None,
         has_extended_card: false,
         required_extensions: Vec::new(),
-        security: Security::default(),
+        security: Arc::default(),
         view: Ok(CardView::default()),
     }
 }
