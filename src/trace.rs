@@ -57,9 +57,14 @@ impl Trace {
 
     /// Returns the header's value for requests of this call.
     pub fn traceparent(&self) -> String {
-        // Formatting a UUID is several times as fast as formatting a number.
-        let id = Uuid::from_u128(self.id).simple();
-        format!("00-{id}-{:016x}-{:02x}", self.span, self.flags)
+        // Encoding a UUID is several times as fast as formatting a number.
+        let (mut id, mut span) = ([0; 32], [0; 32]);
+        let id = Uuid::from_u128(self.id).simple().encode_lower(&mut id);
+        let span = Uuid::from_u128(self.span.into())
+            .simple()
+            .encode_lower(&mut span);
+        let sampled = if self.flags == SAMPLED { "01" } else { "00" };
+        ["00", &*id, &span[16..], sampled].join("-")
     }
 }
 

@@ -1,7 +1,5 @@
 //! `remote-agent call`, driven by a script.
 
-pub(crate) use crate::support::process;
-
 use std::{
     env, fs,
     io::{BufRead, BufReader, Write},
@@ -10,22 +8,16 @@ use std::{
 };
 
 use openclaw_remote_agent::BUILD_ID;
-use process::{ProcessOutput, wait_for_output};
 use serde_json::{Value, json};
 use testkit::conformance::peers::Peers;
 
+use crate::cli::support::{config_file, json_lines, scratch};
+use crate::support::assert_has;
+use crate::support::process::{EXIT_TIMEOUT, ProcessOutput, wait_for_output};
+
 fn command(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_remote-agent"));
-    let pipes = [Stdio::piped(), Stdio::piped(), Stdio::piped()];
-    let [stdin, stdout, stderr] = pipes;
-    command
-        .args(args)
-        .stdin(stdin)
-        .stdout(stdout)
-        .stderr(stderr);
-    command
-        .env_remove("REMOTE_AGENT_LIBRARY")
-        .env_remove("REMOTE_AGENT_CONFIG");
+    let mut command = crate::cli::support::command(args);
+    command.stdin(Stdio::piped());
     command
 }
 
@@ -37,28 +29,28 @@ fn write_line(child: &mut Child, line: &str) {
     writeln!(child.stdin.as_mut().unwrap(), "{line}").unwrap();
 }
 
-/// Sends lines, ends the input and returns the answers.
-async fn answers(lines: &[&str]) -> Vec<Value> {
-    let mut child = filter();
-    lines.iter().for_each(|line| write_line(&mut child, line));
+/// Sends these operations and ends the input.
+async fn operate(mut child: Child, operations: &[Value]) -> ProcessOutput {
+    for operation in operations {
+        write_line(&mut child, &operation.to_string());
+    }
     drop(child.stdin.take());
-    let ended = wait_for_output(child).await;
-    assert!(ended.status.success(), "{ended:?}");
-    ended
-        .stdout
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
+    wait_for_output(child).await
 }
 
-async fn run(args: &[&str], input: &str) -> ProcessOutput {
+/// Sends lines, ends the input and returns the answers.
+async fn answers(lines: &[&str]) -> Vec<Value> {
+    let ended = run(&["call", "--jsonl"], &(lines.join("\n") + "\n")).await;
+    assert!(ended.status.success(), "{ended:?}");
+    json_lines(&ended)
+}
+
+/// Runs the command with this input.
+pub(crate) async fn run(args: &[&str], input: &str) -> ProcessOutput {
     let mut child = command(args).spawn().unwrap();
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(input.as_bytes())
-        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(input.as_bytes()).unwrap();
+    drop(stdin);
     wait_for_output(child).await
 }
 
@@ -106,19 +98,13 @@ async fn each_operation_is_answered_under_its_id() {
     ])
     .await;
     assert_eq!(answers.len(), 4, "{answers:?}");
-    assert_eq!(
-        (&answers[0]["id"], &answers[0]["parsed"]["enabled"]),
-        (&json!(1), &json!(false))
-    );
+    assert_has(&answers[0], json!({"id": 1, "parsed": {"enabled": false}}));
     assert_eq!(answers[1], json!({"id": 2, "ok": true}));
-    assert_eq!(
-        (&answers[2]["id"], &answers[2]["tool_definition"]["name"]),
-        (&json!(3), &json!("remote_agent"))
+    assert_has(
+        &answers[2],
+        json!({"id": 3, "tool_definition": {"name": "remote_agent"}}),
     );
-    assert_eq!(
-        (&answers[3]["id"], &answers[3]["result"]["ok"]),
-        (&json!("four"), &json!(true))
-    );
+    assert_has(&answers[3], json!({"id": "four", "result": {"ok": true}}));
 }
 
 #[tokio::test]
@@ -249,21 +235,11 @@ async fn unset_secret_fails_only_calls_that_need_it() {
         {"alias": "locked", "baseUrl": url, "auth": {"type": "bearer", "token": token}},
         {"alias": "desk", "baseUrl": url},
     ]);
-    let mut child = filter();
     let init = json!({"id": 1, "op": "init", "config": {"targets": targets}});
-    for line in [init, send("locked"), send("desk")] {
-        write_line(&mut child, &line.to_string());
-    }
-    drop(child.stdin.take());
-    let ended = wait_for_output(child).await;
-    let mut reported: Vec<String> = ended
-        .stdout
-        .lines()
-        .map(|line| {
-            let answer: Value = serde_json::from_str(line).unwrap();
-            let result = &answer["result"];
-            format!("{} {}", answer["id"], result["error"]["reason"])
-        })
+    let ended = operate(filter(), &[init, send("locked"), send("desk")]).await;
+    let answers = json_lines(&ended).into_iter();
+    let mut reported: Vec<String> = answers
+        .map(|answer| format!("{} {}", answer["id"], answer["result"]["error"]["reason"]))
         .collect();
     reported.sort();
     assert_eq!(
@@ -296,10 +272,8 @@ async fn unset_secret_is_reported_at_once_on_request() {
     let token = json!({"source": "env", "id": "REMOTE_AGENT_NO_SUCH"});
     let target = json!({"alias": "a", "baseUrl": "http://127.0.0.1:1", "auth": {"type": "bearer", "token": token}});
     let init = json!({"id": 1, "op": "init", "config": {"targets": [target]}});
-    let mut child = command(&["call", "--jsonl", "-v"]).spawn().unwrap();
-    write_line(&mut child, &init.to_string());
-    drop(child.stdin.take());
-    let ended = wait_for_output(child).await;
+    let child = command(&["call", "--jsonl", "-v"]).spawn().unwrap();
+    let ended = operate(child, &[init]).await;
     assert!(ended.stderr.contains("REMOTE_AGENT_NO_SUCH"), "{ended:?}");
 }
 
@@ -345,13 +319,9 @@ async fn failed_task_is_a_successful_call() {
     let peers = peer("desk", &json!([{"result": failed}])).await;
     let target = json!({"alias": "desk", "baseUrl": peers.origin("desk")});
     let config = json!({"targets": [target]});
-    let file = Scratch::new("failed.json", config.to_string().as_bytes());
+    let file = config_file("call-failed", &config);
     let request = send("desk")["request"].to_string();
-    let ended = run(
-        &["call", &request, "--config", file.0.to_str().unwrap()],
-        "",
-    )
-    .await;
+    let ended = run(&["call", &request, "--config", &file], "").await;
     assert_eq!(ended.status.code(), Some(0), "{ended:?}");
 }
 
@@ -362,17 +332,11 @@ async fn environment_secret_reaches_only_its_peer() {
     let auth = json!({"type": "bearer", "token": token});
     let target = json!({"alias": "desk", "baseUrl": peers.origin("desk"), "auth": auth});
     let config = json!({"targets": [target], "policy": {"allowPrivateTargetUrls": true}});
-    let mut child = command(&["call", "--jsonl", "--verbose"])
+    let child = command(&["call", "--jsonl", "--verbose"])
         .env("REMOTE_AGENT_TEST_TOKEN", "s3cret")
-        .spawn()
-        .unwrap();
-    write_line(
-        &mut child,
-        &json!({"id": 1, "op": "init", "config": config}).to_string(),
-    );
-    write_line(&mut child, &send("desk").to_string());
-    drop(child.stdin.take());
-    let ended = wait_for_output(child).await;
+        .spawn();
+    let init = json!({"id": 1, "op": "init", "config": config});
+    let ended = operate(child.unwrap(), &[init, send("desk")]).await;
     assert!(
         ended.stdout.contains(r#""ok":true,"operation""#),
         "{ended:?}"
@@ -389,13 +353,9 @@ async fn unreachable_peer_exits_with_its_code() {
         .unwrap();
     let target = json!({"alias": "desk", "baseUrl": peers.origin("desk")});
     let config = json!({"targets": [target], "policy": {"allowPrivateTargetUrls": true}});
-    let file = Scratch::new("config.json", config.to_string().as_bytes());
+    let file = config_file("call-unreachable", &config);
     let request = send("desk")["request"].to_string();
-    let ended = run(
-        &["call", &request, "--config", file.0.to_str().unwrap()],
-        "",
-    )
-    .await;
+    let ended = run(&["call", &request, "--config", &file], "").await;
     assert_eq!(ended.status.code(), Some(3), "{ended:?}");
 }
 
@@ -410,7 +370,7 @@ async fn closed_output_ends_the_command() {
         drop(stdin);
         status
     });
-    let status = tokio::time::timeout(process::EXIT_TIMEOUT, status)
+    let status = tokio::time::timeout(EXIT_TIMEOUT, status)
         .await
         .expect("it ends")
         .unwrap();
@@ -446,48 +406,29 @@ async fn invalid_arguments_or_configuration_are_usage_errors() {
 
 #[tokio::test]
 async fn library_of_another_build_is_refused() {
-    let library = patched_library(BUILD_ID, &BUILD_ID.chars().rev().collect::<String>());
+    let (library, _) = library_of_another_build("call-other-build");
     let child = command(&["call", "{}"])
-        .env("REMOTE_AGENT_LIBRARY", &library.0)
-        .spawn()
-        .unwrap();
-    let ended = wait_for_output(child).await;
+        .env("REMOTE_AGENT_LIBRARY", &library)
+        .spawn();
+    let ended = wait_for_output(child.unwrap()).await;
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
-    for part in [library.0.to_str().unwrap(), BUILD_ID, "cargo build"] {
+    for part in [library.to_str().unwrap(), BUILD_ID, "cargo build"] {
         assert!(ended.stderr.contains(part), "no {part} in {ended:?}");
     }
 }
 
-/// Returns the library with one text replaced by another of its length.
-fn patched_library(text: &str, other: &str) -> Scratch {
-    let file = format!(
-        "{}openclaw_remote_agent{}",
-        env::consts::DLL_PREFIX,
-        env::consts::DLL_SUFFIX
-    );
-    let fresh = env::current_exe().unwrap().parent().unwrap().join(file);
-    let mut bytes = fs::read(fresh).unwrap();
-    let places: Vec<usize> = memchr::memmem::find_iter(&bytes, text.as_bytes()).collect();
+/// Returns the file of the library with another build id, and that id.
+pub(crate) fn library_of_another_build(test: &str) -> (PathBuf, String) {
+    let (prefix, suffix) = (env::consts::DLL_PREFIX, env::consts::DLL_SUFFIX);
+    let file = format!("{prefix}openclaw_remote_agent{suffix}");
+    let mut bytes = fs::read(env::current_exe().unwrap().with_file_name(file)).unwrap();
+    let places: Vec<usize> = memchr::memmem::find_iter(&bytes, BUILD_ID).collect();
     assert!(!places.is_empty());
+    let other: String = BUILD_ID.chars().rev().collect();
     for place in places {
-        bytes[place..place + text.len()].copy_from_slice(other.as_bytes());
+        bytes[place..place + other.len()].copy_from_slice(other.as_bytes());
     }
-    Scratch::new("patched.so", &bytes)
-}
-
-/// A temporary file for one test.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str, bytes: &[u8]) -> Self {
-        let path = env::temp_dir().join(format!("remote-agent-{}-{name}", std::process::id()));
-        fs::write(&path, bytes).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
+    let library = scratch(test).join("library.so");
+    fs::write(&library, bytes).unwrap();
+    (library, other)
 }

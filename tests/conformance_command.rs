@@ -1,51 +1,24 @@
 //! `remote-agent conformance`.
 
-pub(crate) use crate::support::process;
+use std::fs;
 
-use std::{
-    fs,
-    path::PathBuf,
-    process::{Command, Stdio},
-};
-
-use process::{ProcessOutput, wait_for_output};
 use serde_json::{Value, json};
 
-const COMMAND: &str = env!("CARGO_BIN_EXE_remote-agent");
+use crate::cli::support::{run, scratch};
+use crate::support::process::ProcessOutput;
 
 async fn conformance(args: &[&str]) -> ProcessOutput {
-    let mut command = Command::new(COMMAND);
-    command.arg("conformance").args(args);
-    command.env_remove("REMOTE_AGENT_LIBRARY");
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    wait_for_output(command.spawn().unwrap()).await
+    run(&[&["conformance"], args].concat()).await
 }
 
-/// A temporary directory of cases.
-struct Cases(PathBuf);
-
-impl Cases {
-    fn new(name: &str, cases: &[(&str, Value)]) -> Self {
-        let root = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
-        fs::create_dir_all(&root).unwrap();
-        for (name, case) in cases {
-            fs::write(root.join(format!("{name}.json")), case.to_string()).unwrap();
-        }
-        Self(root)
+/// Returns a directory of these cases.
+fn cases(test: &str, cases: &[(&str, bool)]) -> String {
+    let directory = scratch(test);
+    for (name, ok) in cases {
+        let file = directory.join(format!("{name}.json"));
+        fs::write(file, lists(name, *ok).to_string()).unwrap();
     }
-
-    fn path(&self) -> &str {
-        self.0.to_str().unwrap()
-    }
-}
-
-impl Drop for Cases {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+    directory.to_str().unwrap().to_owned()
 }
 
 /// A case that lists the targets of an empty configuration, and expects this `ok`.
@@ -66,11 +39,8 @@ async fn counts_are_the_last_line() {
 
 #[tokio::test]
 async fn failed_case_is_reported_and_exits_with_1() {
-    let cases = Cases::new(
-        "one-fails",
-        &[("good", lists("good", true)), ("bad", lists("bad", false))],
-    );
-    let ended = conformance(&["--fixtures", cases.path()]).await;
+    let cases = cases("one-fails", &[("good", true), ("bad", false)]);
+    let ended = conformance(&["--fixtures", &cases]).await;
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
     let lines: Vec<&str> = ended.stdout.lines().collect();
     assert_eq!(lines.len(), 2, "{ended:?}");
@@ -80,8 +50,8 @@ async fn failed_case_is_reported_and_exits_with_1() {
 
 #[tokio::test]
 async fn json_report_is_one_line() {
-    let cases = Cases::new("as-json", &[("good", lists("good", true))]);
-    let ended = conformance(&["--json", "--fixtures", cases.path()]).await;
+    let cases = cases("as-json", &[("good", true)]);
+    let ended = conformance(&["--json", "--fixtures", &cases]).await;
     let report: Value = serde_json::from_str(ended.stdout.strip_suffix('\n').unwrap()).unwrap();
     assert_eq!(report["ok"], true, "{ended:?}");
     assert_eq!(report["cases"][0]["name"], "good");
@@ -89,7 +59,14 @@ async fn json_report_is_one_line() {
 
 #[tokio::test]
 async fn another_program_is_tested_over_json_lines() {
-    let args = ["--filter", "cont_01", "--", COMMAND, "call", "--jsonl"];
+    let args = [
+        "--filter",
+        "cont_01",
+        "--",
+        env!("CARGO_BIN_EXE_remote-agent"),
+        "call",
+        "--jsonl",
+    ];
     let ended = conformance(&args).await;
     assert_eq!(
         (ended.status.code(), ended.stdout.as_str()),
@@ -105,8 +82,8 @@ async fn broken_program_fails_its_cases() {
         // It echoes each operation, which has no field of an answer.
         (&["cat"], "there is no `ok`"),
     ] {
-        let cases = Cases::new("broken", &[("good", lists("good", true))]);
-        let mut args = vec!["--fixtures", cases.path(), "--"];
+        let cases = cases("broken", &[("good", true)]);
+        let mut args = vec!["--fixtures", &cases, "--"];
         args.extend(program);
         let ended = conformance(&args).await;
         assert_eq!(ended.status.code(), Some(1), "{ended:?}");
@@ -116,11 +93,8 @@ async fn broken_program_fails_its_cases() {
 
 #[tokio::test]
 async fn program_that_cannot_start_is_reported_once() {
-    let cases = Cases::new(
-        "no-start",
-        &[("a", lists("a", true)), ("b", lists("b", true))],
-    );
-    let ended = conformance(&["--fixtures", cases.path(), "--", "/no/such/program"]).await;
+    let cases = cases("no-start", &[("a", true), ("b", true)]);
+    let ended = conformance(&["--fixtures", &cases, "--", "/no/such/program"]).await;
     assert_eq!(ended.status.code(), Some(2), "{ended:?}");
     assert_eq!(ended.stdout, "");
     let reported = "`/no/such/program` cannot be started";

@@ -1,13 +1,12 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
-use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
 use super::*;
-use base::log::Level;
+use base::log::Recorder;
 use testkit::folder::Folder;
 
 /// The audit log of a test.
@@ -20,26 +19,18 @@ fn lines(folder: &Folder, name: &str) -> Vec<Value> {
         .collect()
 }
 
-#[derive(Default)]
-struct LogLines(Mutex<Vec<String>>);
-
-impl Log for LogLines {
-    fn log(&self, level: Level, line: &str) {
-        self.0
-            .lock()
-            .unwrap()
-            .push(format!("{}: {line}", level.as_str()));
-    }
+/// Returns the task ids in a file.
+fn ids(folder: &Folder, name: &str) -> Vec<Value> {
+    let lines = lines(folder, name);
+    lines.iter().map(|line| line["task_id"].clone()).collect()
 }
 
-impl LogLines {
-    fn lines(&self) -> Vec<String> {
-        self.0.lock().unwrap().clone()
-    }
+fn lines_of(log: &Recorder) -> Vec<String> {
+    log.0.lock().unwrap().clone()
 }
 
-fn log(folder: &Folder, max_bytes: u64) -> (AuditLog, Arc<LogLines>) {
-    let lines_log = Arc::new(LogLines::default());
+fn log(folder: &Folder, max_bytes: u64) -> (AuditLog, Arc<Recorder>) {
+    let lines_log = Arc::new(Recorder::default());
     let log = AuditLog::new(folder.file(LOG), max_bytes, Arc::clone(&lines_log) as _);
     (log, lines_log)
 }
@@ -102,15 +93,9 @@ async fn close_writes_all_lines() {
         log.write(&record(&i.to_string()));
     }
     log.close();
-    let ids: Vec<_> = lines(&folder, "audit.jsonl")
-        .iter()
-        .map(|line| line["task_id"].clone())
-        .collect();
-    assert_eq!(
-        ids,
-        (0..100).map(|i| json!(i.to_string())).collect::<Vec<_>>()
-    );
-    assert_eq!(lines_log.lines(), [""; 0]);
+    let written: Vec<_> = (0..100).map(|i| json!(i.to_string())).collect();
+    assert_eq!(ids(&folder, LOG), written);
+    assert_eq!(lines_of(&lines_log), [""; 0]);
 }
 
 #[test]
@@ -138,15 +123,9 @@ fn file_rotates_before_its_limit_between_lines() {
     for i in 0..7 {
         log.write(&record(&i.to_string()));
     }
-    let ids = |name| {
-        lines(&folder, name)
-            .iter()
-            .map(|line| line["task_id"].clone())
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(ids("audit.jsonl.1"), ["3", "4", "5"]);
-    assert_eq!(ids("audit.jsonl"), ["6"]);
-    assert_eq!(lines_log.lines(), [""; 0]);
+    assert_eq!(ids(&folder, "audit.jsonl.1"), ["3", "4", "5"]);
+    assert_eq!(ids(&folder, LOG), ["6"]);
+    assert_eq!(lines_of(&lines_log), [""; 0]);
 }
 
 #[test]
@@ -199,13 +178,13 @@ fn concurrent_rotations_keep_newest_lines() {
 #[test]
 fn write_failure_and_recovery_are_logged_once() {
     let folder = Folder::new();
-    let lines_log = Arc::new(LogLines::default());
+    let lines_log = Arc::new(Recorder::default());
     let path = folder.path().join("missing").join("audit.jsonl");
     let log = AuditLog::new(path, 4096, Arc::clone(&lines_log) as _);
     for _ in 0..3 {
         log.write(&record("t"));
     }
-    let lines = lines_log.lines();
+    let lines = lines_of(&lines_log);
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert!(
         lines[0].starts_with("error: ") && lines[0].contains("missing"),
@@ -214,7 +193,7 @@ fn write_failure_and_recovery_are_logged_once() {
     fs::create_dir(folder.path().join("missing")).unwrap();
     log.write(&record("t"));
     log.write(&record("t"));
-    let lines = lines_log.lines();
+    let lines = lines_of(&lines_log);
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert!(
         lines[1].starts_with("warn: ") && lines[1].ends_with("lost lines: 3"),
@@ -226,12 +205,12 @@ fn write_failure_and_recovery_are_logged_once() {
 #[cfg(target_os = "linux")]
 #[test]
 fn full_disk_is_logged_once() {
-    let lines_log = Arc::new(LogLines::default());
+    let lines_log = Arc::new(Recorder::default());
     let log = AuditLog::new("/dev/full".into(), 4096, Arc::clone(&lines_log) as _);
     for _ in 0..3 {
         log.write(&record("t"));
     }
-    let lines = lines_log.lines();
+    let lines = lines_of(&lines_log);
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert!(lines[0].contains("/dev/full"), "{lines:?}");
 }

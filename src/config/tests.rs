@@ -46,85 +46,22 @@ fn invalid_secret_type_lists_accepted_forms() {
 
 #[test]
 fn invalid_settings_are_reported_with_their_place() {
+    let with_parameter = |name: &str, value: &str| json!({"serviceParameters": {name: value}});
+    let two = |more: Value| json!([target("a", more.clone()), target("b", more)]);
+    let url = "https://a.example";
     for (config, place) in [
         (json!({"enabled": "yes"}), "/enabled"),
         (json!({"nonsense": 1}), "/nonsense"),
         (json!({"targets": {}}), "/targets"),
-        (json!({"targets": ["https://a.example"]}), "/targets/0"),
+        (json!({"targets": [url]}), "/targets/0"),
+        (json!({"targets": [{"baseUrl": url}]}), "/targets/0"),
         (
-            json!({"targets": [{"baseUrl": "https://a.example"}]}),
-            "/targets/0",
-        ),
-        (
-            json!({"targets": [{"alias": " ", "baseUrl": "https://a.example"}]}),
-            "/targets/0/alias",
-        ),
-        (
-            with_target(json!({"baseUrl": "ftp://a.example"})),
-            "/targets/0/baseUrl",
-        ),
-        (
-            with_target(json!({"baseUrl": "http://a.example:99999/"})),
-            "/targets/0/baseUrl",
-        ),
-        (
-            with_target(json!({"baseUrl": "https://u:p@a.example/"})),
-            "/targets/0/baseUrl",
-        ),
-        (
-            with_target(json!({"endpoint": "/relative"})),
-            "/targets/0/endpoint",
-        ),
-        (
-            with_target(
-                json!({"cardPath": "https://b.example/c", "cardUrl": "https://c.example/c"}),
-            ),
-            "/targets/0/cardPath",
-        ),
-        (
-            with_target(json!({"preferredTransports": []})),
-            "/targets/0/preferredTransports",
-        ),
-        (
-            with_target(json!({"preferredTransports": ["GRPC"]})),
-            "/targets/0/preferredTransports/0",
-        ),
-        (
-            with_target(json!({"preferredTransports": ["PIGEON"]})),
-            "/targets/0/preferredTransports/0",
-        ),
-        (
-            with_target(json!({"auth": {"type": "bearer", "token": "a\nb"}})),
-            "/targets/0/auth/token",
-        ),
-        (
-            with_target(json!({"auth": {"type": "kerberos", "token": "a"}})),
-            "/targets/0/auth/type",
-        ),
-        (
-            json!({"targets": [{"alias":"a","baseUrl":"https://a.example"},{"alias":" a","baseUrl":"https://b.example"}]}),
+            json!({"targets": two(json!({"alias": " a"}))}),
             "/targets/1/alias",
         ),
         (
-            json!({"targets": [{"alias":"a","baseUrl":"https://a.example","default":true},{"alias":"b","baseUrl":"https://b.example","default":true}]}),
+            json!({"targets": two(json!({"default": true}))}),
             "/targets/1/default",
-        ),
-        (json!({"defaults": {"timeoutMs": 0}}), "/defaults/timeoutMs"),
-        (
-            json!({"defaults": {"serviceParameters": {"bad name": "x"}}}),
-            "/defaults/serviceParameters/bad name",
-        ),
-        (
-            json!({"defaults": {"serviceParameters": {"a/b~": "x"}}}),
-            "/defaults/serviceParameters/a~1b~0",
-        ),
-        (
-            json!({"defaults": {"serviceParameters": {"Host": "x"}}}),
-            "/defaults/serviceParameters/Host",
-        ),
-        (
-            json!({"defaults": {"serviceParameters": {"x": "a\r\nb: c"}}}),
-            "/defaults/serviceParameters/x",
         ),
         (
             json!({"taskHandles": {"maxEntries": 0}}),
@@ -137,6 +74,43 @@ fn invalid_settings_are_reported_with_their_place() {
         (json!({"cards": {"ttlMs": -1}}), "/cards/ttlMs"),
     ] {
         assert_eq!(refused(&config), place, "{config}");
+    }
+    let two_cards = json!({"cardPath": "https://b.example/c", "cardUrl": "https://c.example/c"});
+    let token = |kind: &str, token: &str| json!({"auth": {"type": kind, "token": token}});
+    for (more, place) in [
+        (json!({"alias": " "}), "alias"),
+        (json!({"baseUrl": "ftp://a.example"}), "baseUrl"),
+        (json!({"baseUrl": "http://a.example:99999/"}), "baseUrl"),
+        (json!({"baseUrl": "https://u:p@a.example/"}), "baseUrl"),
+        (json!({"endpoint": "/relative"}), "endpoint"),
+        (two_cards, "cardPath"),
+        (json!({"preferredTransports": []}), "preferredTransports"),
+        (
+            json!({"preferredTransports": ["GRPC"]}),
+            "preferredTransports/0",
+        ),
+        (
+            json!({"preferredTransports": ["PIGEON"]}),
+            "preferredTransports/0",
+        ),
+        (token("bearer", "a\nb"), "auth/token"),
+        (token("kerberos", "a"), "auth/type"),
+    ] {
+        let config = with_target(more);
+        assert_eq!(refused(&config), format!("/targets/0/{place}"), "{config}");
+    }
+    for (defaults, place) in [
+        (json!({"timeoutMs": 0}), "timeoutMs"),
+        (
+            with_parameter("bad name", "x"),
+            "serviceParameters/bad name",
+        ),
+        (with_parameter("a/b~", "x"), "serviceParameters/a~1b~0"),
+        (with_parameter("Host", "x"), "serviceParameters/Host"),
+        (with_parameter("x", "a\r\nb: c"), "serviceParameters/x"),
+    ] {
+        let config = json!({ "defaults": defaults });
+        assert_eq!(refused(&config), format!("/defaults/{place}"), "{config}");
     }
     assert_eq!(Config::parse("{").unwrap_err().path, "");
 }
@@ -160,7 +134,11 @@ fn invalid_credentials_are_reported_with_their_place() {
         auth(json!({"type": "basic", "username": name, "password": password}))
     };
     let mtls = json!({"type": "mtls", "certFile": "a", "keyFile": "b"});
+    let over_http = json!({"baseUrl": "http://a.example", "auth": mtls});
     let bearer = json!({"type": "bearer", "token": "t"});
+    let two = json!({"auth": bearer, "headers": {"Authorization": "x"}});
+    let header = |name: &str, value: &str| with_target(json!({"headers": {name: value}}));
+    let https = "https://as.example/";
     for (config, place) in [
         (basic("a:b", "c"), "auth/username"),
         (basic("a\n", "c"), "auth/username"),
@@ -177,30 +155,12 @@ fn invalid_credentials_are_reported_with_their_place() {
         (oauth2("https://u:p@as.example/", &[]), "auth/tokenUrl"),
         (oauth2("http://as.example/token", &[]), "auth/tokenUrl"),
         (oauth2("http://10.0.0.1/token", &[]), "auth/tokenUrl"),
-        (
-            oauth2("https://as.example/", &["a", "b c"]),
-            "auth/scopes/1",
-        ),
-        (
-            with_target(json!({"baseUrl": "http://a.example", "auth": mtls})),
-            "auth/type",
-        ),
-        (
-            with_target(json!({"headers": {"bad name": "x"}})),
-            "headers/bad name",
-        ),
-        (
-            with_target(json!({"headers": {"Host": "x"}})),
-            "headers/Host",
-        ),
-        (
-            with_target(json!({"headers": {"x": "a\r\nb"}})),
-            "headers/x",
-        ),
-        (
-            with_target(json!({"auth": bearer, "headers": {"Authorization": "x"}})),
-            "headers/Authorization",
-        ),
+        (oauth2(https, &["a", "b c"]), "auth/scopes/1"),
+        (with_target(over_http), "auth/type"),
+        (header("bad name", "x"), "headers/bad name"),
+        (header("Host", "x"), "headers/Host"),
+        (header("x", "a\r\nb"), "headers/x"),
+        (with_target(two), "headers/Authorization"),
     ] {
         assert_eq!(refused(&config), format!("/targets/0/{place}"), "{config}");
     }

@@ -5,13 +5,15 @@
 
 use std::{
     mem, ptr,
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, Weak},
     time::{Duration, Instant},
 };
 
 use napi::{
-    Either, Env, Error, JsDeferred, Result, Status,
-    bindgen_prelude::{FnArgs, Function, FunctionRef, Object},
+    Either, Env, Error, Result, Status,
+    bindgen_prelude::{
+        FnArgs, Function, FunctionRef, JsObjectValue as _, JsValue as _, Object, Unknown,
+    },
     sys,
     threadsafe_function::{
         ThreadsafeFunction, ThreadsafeFunctionCallMode::NonBlocking, UnknownReturnValue,
@@ -145,7 +147,13 @@ impl CancelToken {
 
 /// One configured tool.
 #[napi]
-pub struct RemoteAgent(Arc<Plugin>);
+pub struct RemoteAgent {
+    plugin: Arc<Plugin>,
+    /// `Promise.withResolvers`.
+    promises: FunctionRef<(), Object<'static>>,
+    /// The queue of the calls in flight. Their last one ends it.
+    answers: Mutex<Weak<AnswerQueue>>,
+}
 
 #[napi]
 impl RemoteAgent {
@@ -175,14 +183,18 @@ impl RemoteAgent {
                 let _ = panics::catch(|| plugin.close());
             }
         })?;
-        Ok(Self(plugin))
+        Ok(Self {
+            plugin,
+            promises: promise_constructor(env)?,
+            answers: Mutex::default(),
+        })
     }
 
     /// Returns the tool's definition as JSON. Starts no thread.
     #[napi(catch_unwind)]
     #[must_use]
     pub fn definition(&self) -> String {
-        self.0.definition()
+        self.plugin.definition()
     }
 
     /// Returns the text that a model reads of an envelope or update, in at most `max_chars` characters. Starts no thread and
@@ -191,8 +203,8 @@ impl RemoteAgent {
     #[must_use]
     pub fn render(&self, envelope_json: String, max_chars: Option<u32>) -> String {
         match max_chars {
-            Some(max) => self.0.render_within(&envelope_json, max as usize),
-            None => self.0.render(&envelope_json),
+            Some(max) => self.plugin.render_within(&envelope_json, max as usize),
+            None => self.plugin.render(&envelope_json),
         }
     }
 
@@ -233,7 +245,7 @@ impl RemoteAgent {
         cancel: &CancelToken,
         on_update: Option<OnUpdate<'_>>,
     ) -> Result<Object<'env>> {
-        let plugin = Arc::clone(&self.0);
+        let plugin = Arc::clone(&self.plugin);
         let answer = move |envelope: String| {
             Either::B(blocking::run_if_large(envelope.len(), || {
                 let mut answer = vec![plugin.render(&envelope)];
@@ -247,7 +259,7 @@ impl RemoteAgent {
     /// Cancels running calls, whose promises still resolve, and ends the tool's threads. A second call does nothing.
     #[napi(catch_unwind)]
     pub fn close(&self) {
-        self.0.close();
+        self.plugin.close();
     }
 }
 
@@ -263,10 +275,12 @@ impl RemoteAgent {
     ) -> Result<Object<'env>> {
         let receiver = on_update.map(|function| UpdateReceiver::new(env, &function));
         let receiver = receiver.transpose()?;
-        let (deferred, promise) = env.create_deferred()?;
+        let resolvers = self.promises.borrow_back(env)?.call(())?;
+        let resolve: Resolve<'_> = resolvers.get_named_property("resolve")?;
         let promised = Arc::new(CallPromise {
-            deferred: Mutex::new(Some(deferred)),
+            resolve: Some(resolve.create_ref()?),
             answer: OnceLock::new(),
+            queue: self.answer_queue(env)?,
         });
         let updates = receiver.map(|receiver| self.forward(receiver, Arc::clone(&promised)));
         let job = CallInput {
@@ -275,18 +289,32 @@ impl RemoteAgent {
             updates,
             cancel: cancel.0.clone(),
         };
-        self.0.start_with(job, move |envelope| {
+        self.plugin.start_with(job, move |envelope| {
             // There is one envelope; the lock only guards against a second.
             let _ = promised.answer.set(into_answer(envelope));
         });
-        Ok(promise)
+        resolvers.get_named_property("promise")
+    }
+
+    /// Returns the queue of the calls in flight, or a new one for the first of them.
+    fn answer_queue(&self, env: &Env) -> Result<Arc<AnswerQueue>> {
+        let mut current = self.answers.lock();
+        if let Some(queue) = current.upgrade() {
+            return Ok(queue);
+        }
+        let function: Function<'_, (), UnknownReturnValue> =
+            env.create_function("answer", nothing)?;
+        let builder = function.build_threadsafe_function();
+        let queue = Arc::new(AnswerQueue(builder.build()?));
+        *current = Arc::downgrade(&queue);
+        Ok(queue)
     }
 
     /// Returns the callback for updates, and starts the task that delivers them. The task holds the promise until it has.
     fn forward(&self, receiver: Arc<UpdateReceiver>, promised: Arc<CallPromise>) -> UpdateCallback {
         let (queue, waiting) = mpsc::channel(MAX_QUEUED);
-        let log = Arc::clone(self.0.log());
-        self.0.spawn(Box::pin(async move {
+        let log = Arc::clone(self.plugin.log());
+        self.plugin.spawn(Box::pin(async move {
             receiver.deliver_all(waiting, &*log).await;
             drop(promised);
         }));
@@ -378,22 +406,40 @@ fn deliver(
 /// An envelope, or its text and its pieces.
 type Answer = Either<String, Vec<String>>;
 
-type Deferred = JsDeferred<Answer, Box<dyn FnOnce(Env) -> Result<Answer> + Send>>;
+/// The function that resolves a promise.
+type Resolve<'a> = Function<'a, Answer, UnknownReturnValue>;
+
+/// Returns `Promise.withResolvers`.
+fn promise_constructor(env: &Env) -> Result<FunctionRef<(), Object<'static>>> {
+    let constructor: Unknown<'_> = env.get_global()?.get_named_property("Promise")?;
+    let constructor = constructor.coerce_to_object()?;
+    let with_resolvers: Function<'_, (), Object<'static>> =
+        constructor.get_named_property("withResolvers")?;
+    with_resolvers.bind(constructor)?.create_ref()
+}
+
+/// Takes the answers of all calls in flight to the thread of the JavaScript environment, and keeps its process alive until
+/// then. With a queue for each promise, as napi's `JsDeferred` has one, that thread would poll as many queues as calls.
+struct AnswerQueue(ThreadsafeFunction<(), UnknownReturnValue, (), Status, false>);
 
 /// The promise of one call. It settles when its last holder is dropped: the call, or the delivery of its updates. So no
 /// update comes after the result, and no promise stays pending, which would keep Node.js from exiting.
 struct CallPromise {
-    deferred: Mutex<Option<Deferred>>,
+    resolve: Option<FunctionRef<Answer, UnknownReturnValue>>,
     answer: OnceLock<Answer>,
+    queue: Arc<AnswerQueue>,
 }
 
 impl Drop for CallPromise {
     fn drop(&mut self) {
-        let deferred = self.deferred.get_mut();
-        let (Some(deferred), Some(answer)) = (deferred.take(), self.answer.take()) else {
+        let (Some(resolve), Some(answer)) = (self.resolve.take(), self.answer.take()) else {
             return;
         };
-        deferred.resolve(Box::new(move |_| Ok(answer)));
+        let settle = move |_, env: Env| {
+            resolve.borrow_back(&env)?.call(answer)?;
+            Ok(())
+        };
+        self.queue.0.call_with_return_value((), NonBlocking, settle);
     }
 }
 

@@ -100,7 +100,7 @@ impl<'a> CallAudit<'a> {
     /// Records the resolved request. Returns the metrics for the exchanges with the peer.
     pub(super) fn set_resolved(&mut self, resolved: &Resolved) -> Arc<CallMetrics> {
         let is_counting = self.tool.audit.is_some();
-        let metrics = Arc::new(CallMetrics::new(self.trace.id(), is_counting));
+        let metrics = Arc::new(CallMetrics::new(self.trace, is_counting));
         self.subject = Subject {
             task_id: resolved.task_id.clone(),
             context_id: resolved.context_id.clone(),
@@ -180,7 +180,7 @@ impl Drop for CallAudit<'_> {
 /// The metrics of one call. The call records them; the audit log reads them, also if the call is dropped.
 #[derive(Debug)]
 pub(super) struct CallMetrics {
-    trace_id: String,
+    trace: Trace,
     /// Whether to count bytes and ids, which costs another pass over each message.
     is_counting: bool,
     recorded: Mutex<RecordedMetrics>,
@@ -205,9 +205,9 @@ struct RecordedMetrics {
 
 impl CallMetrics {
     /// Creates the metrics of a call with that trace.
-    pub(super) fn new(trace_id: String, is_counting: bool) -> Self {
+    pub(super) fn new(trace: Trace, is_counting: bool) -> Self {
         Self {
-            trace_id,
+            trace,
             is_counting,
             recorded: Mutex::default(),
         }
@@ -291,7 +291,7 @@ macro_rules! exchange {
     ($self:ident, $peer:ident, $name:literal, $work:expr) => {{
         let span = debug_span!(
             $name,
-            trace_id = $self.trace_id.as_str(),
+            trace_id = $self.trace.id(),
             transport = $peer.protocol().transport.as_str()
         );
         let outcome = $work.instrument(span).await;

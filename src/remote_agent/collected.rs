@@ -237,19 +237,20 @@ impl Collected {
         }
         self.artifacts.redact(secrets);
         // Whether the cached texts are those of an event, which may change.
-        let newest_with = |pointer: &str, text: &Option<String>| {
+        let newest_with = |path: &[&str], text: &Option<String>| {
             let mut events = self.log.iter().rev().map(|(event, _)| event);
-            let event = events.find_map(|event| text_at(event, pointer));
-            text.is_some() && event == *text
+            text.is_some() && events.find_map(|event| text_at(event, path)) == *text
         };
-        let (status, message) = ("/status/message/parts", "/parts");
+        let (status, message) = (&["status", "message", "parts"][..], &["parts"][..]);
         let has_status = newest_with(status, &self.status_text);
         let has_message = newest_with(message, &self.message_text);
         let last_event = self.log.len().saturating_sub(1);
         let mut collected = Vec::new();
         let mut pieces: HashMap<String, Vec<&mut String>> = HashMap::new();
         for (i, (event, _)) in self.log.iter_mut().enumerate() {
-            let id = event.pointer("/artifact/artifactId");
+            let id = event
+                .get("artifact")
+                .and_then(|artifact| artifact.get("artifactId"));
             if let Some(id) = id.and_then(Value::as_str).map(str::to_owned) {
                 pieces.entry(id).or_default().extend(texts_mut(event));
             } else if let Some(Value::Array(artifacts)) = event.get_mut("artifacts") {
@@ -270,9 +271,9 @@ impl Collected {
         for texts in pieces.values_mut() {
             secrets.redact_joined(texts);
         }
-        let newest_text = |pointer| {
+        let newest_text = |path| {
             let mut events = self.log.iter().rev();
-            events.find_map(|(event, _)| text_at(event, pointer))
+            events.find_map(|(event, _)| text_at(event, path))
         };
         if has_status {
             self.status_text = newest_text(status);

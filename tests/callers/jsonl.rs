@@ -1,40 +1,17 @@
 //! The caller in `remote-agent call --jsonl` and in the commands for people.
 
-use std::{
-    env, fs,
-    io::Write as _,
-    process::{Command, Stdio},
-};
+use std::fs;
 
 use gateway_bridge::delegation::METADATA_KEY;
 use serde_json::{Value, json};
 use testkit::conformance::Peers;
 
+use crate::call::run;
 use crate::callers::{
     folder::Folder,
-    process::{ProcessOutput, wait_for_output},
     received_calls, start_desk,
     tool_fixture::{reason, send_request},
 };
-
-async fn command(args: &[&str], input: &str) -> ProcessOutput {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_remote-agent"))
-        .args(args)
-        .env_remove("REMOTE_AGENT_LIBRARY")
-        .env_remove("REMOTE_AGENT_CONFIG")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(input.as_bytes())
-        .unwrap();
-    wait_for_output(child).await
-}
 
 /// Returns a configuration with one target, `main`, and these settings of it.
 fn config(peers: &Peers, mut target: Value, settings: Value) -> Value {
@@ -50,7 +27,7 @@ fn config(peers: &Peers, mut target: Value, settings: Value) -> Value {
 async fn call_as(config: &Value, caller: Value) -> Value {
     let init = json!({"id": 0, "op": "init", "config": config});
     let call = json!({"id": 1, "op": "execute", "request": send_request(), "caller": caller});
-    let output = command(&["call", "--jsonl"], &format!("{init}\n{call}\n")).await;
+    let output = run(&["call", "--jsonl"], &format!("{init}\n{call}\n")).await;
     assert!(
         output.status.success() && output.stderr.is_empty(),
         "{output:?}"
@@ -63,11 +40,11 @@ async fn call_as(config: &Value, caller: Value) -> Value {
 async fn unreadable_caller_is_refused() {
     let bad = json!({"chain": {"hop": "x"}}).to_string();
     let request = r#"{"action":"list_targets"}"#;
-    let call = command(&["call", "--caller", &bad, request], "").await;
+    let call = run(&["call", "--caller", &bad, request], "").await;
     assert_eq!(call.status.code(), Some(2), "{call:?}");
     assert!(call.stderr.contains("the caller is not"), "{call:?}");
     let line = format!(r#"{{"id":1,"op":"execute","request":{request},"caller":{bad}}}"#);
-    let script = command(&["call", "--jsonl"], &format!("{line}\n")).await;
+    let script = run(&["call", "--jsonl"], &format!("{line}\n")).await;
     assert!(script.stdout.contains("BAD_LINE"), "{script:?}");
 }
 
@@ -114,11 +91,11 @@ async fn option_sets_the_calling_agent() {
         let send = [
             "send", "--json", "--config", file, "--agent", agent, "hello",
         ];
-        let output = command(&send, "").await;
+        let output = run(&send, "").await;
         let envelope: Value = serde_json::from_str(output.stdout.lines().last().unwrap()).unwrap();
         assert_eq!(reason(&envelope), answer, "{output:?}");
         let targets = ["targets", "--json", "--config", file, "--agent", agent];
-        let listed: Value = serde_json::from_str(&command(&targets, "").await.stdout).unwrap();
+        let listed: Value = serde_json::from_str(&run(&targets, "").await.stdout).unwrap();
         let count = listed["summary"]["targets"].as_array().unwrap().len();
         assert_eq!(count, usize::from(agent == "clerk"), "{listed}");
     }

@@ -6,7 +6,6 @@ mod delegation;
 pub(crate) use crate::support::in_process;
 pub(crate) use testkit::folder;
 mod jsonl;
-pub(crate) use crate::support::process;
 pub(crate) use crate::support::tool_fixture;
 mod trace;
 

@@ -55,37 +55,25 @@ async fn jsonl_has_embedded_agents() {
 
 #[tokio::test]
 async fn unsupported_gateway_command_names_alternatives() {
-    for (args, reported) in [
+    for (line, reported) in [
         (
-            &["status", "--gateway", "embedded", "--task", "t"][..],
+            "status --gateway embedded --task t",
             "start `remote-agent gateway`",
         ),
         (
-            &["send", "--gateway", "embedded", "--task", "t", "hi"],
+            "send --gateway embedded --task t hi",
             "start `remote-agent gateway`",
         ),
         (
-            &[
-                "targets",
-                "--gateway",
-                "embedded",
-                "--gateway-agent",
-                "alpha",
-            ],
+            "targets --gateway embedded --gateway-agent alpha",
             "NAME=approve",
         ),
         (
-            &[
-                "targets",
-                "--gateway",
-                "ws://127.0.0.1:1",
-                "--gateway-agent",
-                "alpha=approve",
-            ],
+            "targets --gateway ws://127.0.0.1:1 --gateway-agent alpha=approve",
             "remote-agent gateway agent --url ws://127.0.0.1:1 --name alpha",
         ),
     ] {
-        let output = run(args).await;
+        let output = run_line(line).await;
         assert_exit_code(&output, 2);
         assert_contains(&output.stderr, &[reported]);
     }

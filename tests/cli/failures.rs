@@ -23,12 +23,7 @@ async fn output_that_cannot_be_written_is_a_failure() {
     let reply = json!({"result": message("Hello.")});
     let peers = start_desk(json!({"message/send": [reply], "message/stream": [reply]})).await;
     let url = peers.origin("desk");
-    let full = || {
-        fs::OpenOptions::new()
-            .write(true)
-            .open("/dev/full")
-            .unwrap()
-    };
+    let full = || fs::File::options().write(true).open("/dev/full").unwrap();
     for args in [
         &["--version"][..],
         &["send", "--help"],
@@ -67,20 +62,12 @@ async fn output_that_cannot_be_written_is_a_failure() {
 #[tokio::test]
 async fn byte_order_mark_is_accepted_in_files_and_arguments() {
     let peers = start_desk(json!({"message/send": [{"result": message("Hello.")}]})).await;
-    let directory = scratch("byte_order_mark");
-    let config = directory.join("config.json");
     let target = json!({"alias": "desk", "baseUrl": peers.origin("desk"), "default": true, "allowPrivateNetwork": true});
-    fs::write(&config, format!("\u{feff}{}", json!({"targets": [target]}))).unwrap();
-    let config = config.display().to_string();
-    let output = run(&[
-        "send",
-        "--config",
-        &config,
-        "--data",
-        "\u{feff}{\"a\":1}",
-        "hi",
-    ])
-    .await;
+    let config = config_file("byte_order_mark", &json!({"targets": [target]}));
+    let text = fs::read_to_string(&config).unwrap();
+    fs::write(&config, format!("\u{feff}{text}")).unwrap();
+    let data = "\u{feff}{\"a\":1}";
+    let output = run(&["send", "--config", &config, "--data", data, "hi"]).await;
     assert_exit_code(&output, 0);
     assert_eq!(last_message(&peers)["parts"][1]["data"], json!({"a": 1}));
 }
@@ -88,156 +75,116 @@ async fn byte_order_mark_is_accepted_in_files_and_arguments() {
 #[tokio::test]
 async fn usage_error_names_its_cause() {
     let directory = scratch("usage");
-    let file = |name: &str, text: &str| {
-        let file = directory.join(name);
-        fs::write(&file, text).unwrap();
-        file.display().to_string()
-    };
-    let (none, list) = (
-        &*file("none.json", r#"{"targets":[]}"#),
-        &*file("list.json", "[]"),
-    );
-    let (broken, odd) = (
-        &*file("broken.json", "{"),
-        &*file("odd.json", r#"{"task":7}"#),
-    );
-    let two = &*file(
-        "two.json",
-        r#"{"targets":[{"alias":"desk","baseUrl":"https://a.example"},{"alias":"shop","baseUrl":"https://b.example"}]}"#,
-    );
-    let reserved = &*file(
-        "reserved.json",
-        r#"{"targets":[{"alias":"desk","baseUrl":"https://a.example","allowedAgents":["main"],"default":true}]}"#,
-    );
-    let bare = &*file(
-        "bare.json",
-        r#"{"targets":[{"alias":"desk","baseUrl":"127.0.0.1:9101"}]}"#,
-    );
-    let gateway = &*file(
-        "gateway.json",
-        r#"{"gateway":{},"plugins":{"entries":{"remote-agent":{"config":{}}}}}"#,
-    );
-    let from_file = &*file(
-        "from_file.json",
-        r#"{"targets":[{"alias":"desk","baseUrl":"https://a.example","default":true,"auth":{"type":"bearer","token":{"source":"file","id":"/x"}}}]}"#,
-    );
-    let misplaced = &*file(
-        "misplaced.json",
-        r#"{"targets":[{"alias":"desk","baseUrl":{"source":"env","id":"PATH"},"default":true}]}"#,
-    );
-    for (args, reported) in [
+    for (name, text) in [
+        ("none.json", r#"{"targets":[]}"#),
+        ("list.json", "[]"),
+        ("broken.json", "{"),
+        ("odd.json", r#"{"task":7}"#),
         (
-            &["send", "--config", misplaced, "hi"][..],
+            "two.json",
+            r#"{"targets":[{"alias":"desk","baseUrl":"https://a.example"},{"alias":"shop","baseUrl":"https://b.example"}]}"#,
+        ),
+        (
+            "reserved.json",
+            r#"{"targets":[{"alias":"desk","baseUrl":"https://a.example","allowedAgents":["main"],"default":true}]}"#,
+        ),
+        (
+            "bare.json",
+            r#"{"targets":[{"alias":"desk","baseUrl":"127.0.0.1:9101"}]}"#,
+        ),
+        (
+            "gateway.json",
+            r#"{"gateway":{},"plugins":{"entries":{"remote-agent":{"config":{}}}}}"#,
+        ),
+        (
+            "from_file.json",
+            r#"{"targets":[{"alias":"desk","baseUrl":"https://a.example","default":true,"auth":{"type":"bearer","token":{"source":"file","id":"/x"}}}]}"#,
+        ),
+        (
+            "misplaced.json",
+            r#"{"targets":[{"alias":"desk","baseUrl":{"source":"env","id":"PATH"},"default":true}]}"#,
+        ),
+    ] {
+        fs::write(directory.join(name), text).unwrap();
+    }
+    for (line, reported) in [
+        (
+            "send --config misplaced.json hi",
             "`/targets/0/baseUrl`: a reference is allowed only for a secret",
         ),
         (
-            &["send", "--config", two, "hi"],
+            "send --config two.json hi",
             "`--target ALIAS` (`desk`, `shop`)",
         ),
         (
-            &["send", "--config", two, "--target", "house", "hi"],
+            "send --config two.json --target house hi",
             "`--target ALIAS` (`desk`, `shop`)",
         ),
-        (&["targets", "--config", reserved], "`--agent NAME`"),
+        ("targets --config reserved.json", "`--agent NAME`"),
         (
-            &["targets", "--config", bare],
+            "targets --config bare.json",
             "has no scheme; try `http://127.0.0.1:9101`",
         ),
+        ("targets --config gateway.json", "no agents are configured"),
         (
-            &["targets", "--config", gateway],
-            "no agents are configured",
-        ),
-        (
-            &["targets", "--openclaw=/nowhere/openclaw.json"],
+            "targets --openclaw=/nowhere/openclaw.json",
             "cannot read OpenClaw's configuration `/nowhere/openclaw.json`",
         ),
+        ("send hi --openclaw --url http://a", "cannot be used with"),
         (
-            &["send", "hi", "--openclaw", "--url", "http://a"],
-            "cannot be used with",
-        ),
-        (
-            &[
-                "send",
-                "hi",
-                "--url",
-                "http://127.0.0.1:1",
-                "--timeout-ms",
-                "5s",
-            ],
+            "send hi --url http://127.0.0.1:1 --timeout-ms 5s",
             "try `--timeout 5s`",
         ),
         (
-            &[
-                "send",
-                "hi",
-                "--url",
-                "http://127.0.0.1:1",
-                "--timeout",
-                "5",
-            ],
+            "send hi --url http://127.0.0.1:1 --timeout 5",
             "try `5s` for seconds",
         ),
-        (&["send", "--config", from_file, "hi"], "source `env` only"),
+        ("send --config from_file.json hi", "source `env` only"),
         (
-            &[
-                "send",
-                "--url",
-                "http://127.0.0.1:1",
-                "--save",
-                "/nowhere/x",
-                "hi",
-            ],
+            "send --url http://127.0.0.1:1 --save /nowhere/x hi",
             "cannot write `--save /nowhere/x`",
         ),
-        (&["send"], "<TEXT>..."),
-        (&["send", "--data", "[]", "hi"], "it is not a JSON object"),
-        (&["send", "hi"], "--url URL"),
-        (&["targets"], "--url URL"),
-        (&["targets", "--config", none], "no agents are configured"),
-        (&["targets", "--config", list], "is not a JSON object"),
-        (&["targets", "--config", broken], "is not JSON"),
+        ("send", "<TEXT>..."),
+        ("send --data [] hi", "it is not a JSON object"),
+        ("send hi", "--url URL"),
+        ("targets", "--url URL"),
+        ("targets --config none.json", "no agents are configured"),
+        ("targets --config list.json", "is not a JSON object"),
+        ("targets --config broken.json", "is not JSON"),
         (
-            &["send", "hi", "--config", none, "--url", "http://a"],
+            "send hi --config none.json --url http://a",
             "cannot be used with",
         ),
         (
-            &["status", "--continuation", none],
+            "status --continuation none.json",
             "contains a configuration; name a file that `remote-agent send --save FILE` wrote",
         ),
         (
-            &["status", "--continuation", odd],
+            "status --continuation odd.json",
             "name a file that `remote-agent send --save FILE` wrote",
         ),
-        (&["send", "hi", "--bearer-env", "X"], "--url"),
-        (&["send", "hi", "--url", "ftp://a"], "/targets/0/baseUrl"),
+        ("send hi --bearer-env X", "--url"),
+        ("send hi --url ftp://a", "/targets/0/baseUrl"),
+        ("send hi --url 127.0.0.1:7801", "http://127.0.0.1:7801"),
         (
-            &["send", "hi", "--url", "127.0.0.1:7801"],
-            "http://127.0.0.1:7801",
-        ),
-        (
-            &[
-                "send",
-                "hi",
-                "--attach",
-                "/nowhere/x",
-                "--url",
-                "http://127.0.0.1:1",
-            ],
+            "send hi --attach /nowhere/x --url http://127.0.0.1:1",
             "/nowhere/x",
         ),
-        (&["status"], "--continuation FILE"),
+        ("status", "--continuation FILE"),
         (
-            &["watch", "--continuation", "/nowhere/task.json"],
+            "watch --continuation /nowhere/task.json",
             "/nowhere/task.json",
         ),
-        (&["frobnicate"], "frobnicate"),
+        ("frobnicate", "frobnicate"),
     ] {
-        let output = run(args).await;
+        let child = command(&words(line)).current_dir(&directory).spawn();
+        let output = wait_for_output(child.unwrap()).await;
+        println!("{line}");
         assert_exit_code(&output, 2);
         assert_contains(&output.stderr, &[reported]);
         let advice = output.stderr.matches("remote-agent send --save").count();
-        assert!(advice <= 1, "{args:?} {output:?}");
-        assert_eq!(output.stdout, "", "{args:?}");
+        assert!(advice <= 1, "{line} {output:?}");
+        assert_eq!(output.stdout, "", "{line}");
     }
 }
 
@@ -273,10 +220,8 @@ async fn peer_receives_token_of_environment() {
     assert_exit_code(&refused, 4);
     assert_contains(&refused.stderr, &["--bearer-env VAR"]);
     let url = peers.origin("desk");
-    let child = command(&["send", "hi", "--url", url, "--bearer-env", "DESK_TOKEN"])
-        .env("DESK_TOKEN", "s3cret-token")
-        .spawn();
-    let output = wait_for_output(child.unwrap()).await;
+    let send = ["send", "hi", "--url", url, "--bearer-env", "DESK_TOKEN"];
+    let output = run_with_env(&send, ("DESK_TOKEN", "s3cret-token")).await;
     assert_exit_code(&output, 0);
     let log = peers.log("desk");
     assert_eq!(
@@ -285,14 +230,9 @@ async fn peer_receives_token_of_environment() {
     );
     assert!(!format!("{output:?}").contains("s3cret"), "{output:?}");
     assert_contains(&output.stderr, &["--bearer-env DESK_TOKEN"]);
-    let unset = run(&[
-        "send",
-        "hi",
-        "--url",
-        url,
-        "--bearer-env",
-        "REMOTE_AGENT_NO_SUCH",
-    ])
+    let unset = run_line(&format!(
+        "send hi --url {url} --bearer-env REMOTE_AGENT_NO_SUCH"
+    ))
     .await;
     assert_exit_code(&unset, 2);
     assert_contains(
@@ -369,9 +309,8 @@ async fn list_without_cards_exits_by_the_reason() {
             .iter()
             .map(|name| json!({"alias": name, "baseUrl": peers.origin(name)}))
             .collect();
-        let file = scratch("targets-fail").join("agents.json");
-        fs::write(&file, json!({"targets": targets}).to_string()).unwrap();
-        let output = run(&["targets", "--config", file.to_str().unwrap()]).await;
+        let config = config_file("targets-fail", &json!({"targets": targets}));
+        let output = run(&["targets", "--config", &config]).await;
         assert_exit_code(&output, code);
     }
 }
@@ -389,10 +328,8 @@ async fn page_instead_of_card_is_reported_with_type_and_size() {
 async fn url_option_ignores_configuration_of_environment() {
     let peers = start_desk(json!({"message/send": results([message("Hello.")])})).await;
     let url = peers.origin("desk");
-    let child = command(&["send", "hi", "--url", url, "--allow-private"])
-        .env("REMOTE_AGENT_CONFIG", "/nowhere/agents.json")
-        .spawn();
-    let output = wait_for_output(child.unwrap()).await;
+    let send = ["send", "hi", "--url", url, "--allow-private"];
+    let output = run_with_env(&send, ("REMOTE_AGENT_CONFIG", "/nowhere/agents.json")).await;
     assert_exit_code(&output, 0);
     assert_contains(&output.stderr, &["--allow-private"]);
 }
@@ -400,14 +337,11 @@ async fn url_option_ignores_configuration_of_environment() {
 #[tokio::test]
 async fn refused_secret_of_a_configuration_is_named() {
     let peers = start_desk(json!({"message/send": [{"status": 401}]})).await;
-    let file = scratch("refused-secret").join("agents.json");
     let token = json!({"source": "env", "id": "WORDS_REFUSED_TOKEN"});
     let targets = json!([{"alias": "desk", "baseUrl": peers.origin("desk"), "auth": {"type": "bearer", "token": token}}]);
-    fs::write(&file, json!({ "targets": targets }).to_string()).unwrap();
-    let child = command(&["send", "hi", "--config", file.to_str().unwrap()])
-        .env("WORDS_REFUSED_TOKEN", "s3cret-token")
-        .spawn();
-    let output = wait_for_output(child.unwrap()).await;
+    let config = config_file("refused-secret", &json!({ "targets": targets }));
+    let send = ["send", "hi", "--config", &config];
+    let output = run_with_env(&send, ("WORDS_REFUSED_TOKEN", "s3cret-token")).await;
     assert_exit_code(&output, 4);
     assert_contains(
         &output.stderr,

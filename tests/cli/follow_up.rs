@@ -84,19 +84,12 @@ async fn question_of_a_followed_task_is_printed_once() {
 #[tokio::test]
 async fn foreign_continuation_is_refused_with_a_hint() {
     let peers = start_desk(json!({})).await;
-    let file = scratch("other").join("task.json");
     let target = json!({"target_url": "https://other.example/", "card_path": "/.well-known/agent-card.json", "preferred_transports": ["JSONRPC"]});
-    fs::write(
-        &file,
-        json!({"target": target, "task": {"task_id": "t"}}).to_string(),
-    )
-    .unwrap();
-    let output = run_subcommand(
-        &peers,
-        "status",
-        &["--continuation", file.to_str().unwrap()],
-    )
-    .await;
+    let file = config_file(
+        "other",
+        &json!({"target": target, "task": {"task_id": "t"}}),
+    );
+    let output = run_subcommand(&peers, "status", &["--continuation", &file]).await;
     assert_exit_code(&output, 1);
     assert_contains(&output.stderr, &["use `--url https://other.example/`"]);
 }
@@ -104,13 +97,11 @@ async fn foreign_continuation_is_refused_with_a_hint() {
 #[tokio::test]
 async fn task_is_found_by_id_and_alias() {
     let peers = start_desk(json!({"tasks/get": results([task("working", json!({}))])})).await;
-    let config = scratch("task-id").join("agents.json");
     let targets = json!([{"alias": "my desk", "baseUrl": peers.origin("desk")}]);
-    fs::write(&config, json!({"targets": targets}).to_string()).unwrap();
-    let config = config.to_str().unwrap();
-    let output = run(&[
-        "status", "--config", config, "--target", "my desk", "--task", "task-1",
-    ])
+    let config = config_file("task-id", &json!({"targets": targets}));
+    let output = run_line(&format!(
+        "status --config '{config}' --target 'my desk' --task task-1"
+    ))
     .await;
     assert_exit_code(&output, 0);
     let options = format!("--config {config} --target 'my desk' --task task-1");

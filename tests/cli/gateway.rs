@@ -17,9 +17,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::cli::{process::wait_for_output, support::*};
+use crate::support::assert_has;
 
 /// The process of a gateway or of one of its agents. Dropping it ends the process.
 struct GatewayProcess {
@@ -93,6 +94,16 @@ impl GatewayProcess {
         (gateway, url)
     }
 
+    /// Starts a gateway with this `gateway.json`.
+    fn configured(folder: &Path, config: &Value) -> (Self, String) {
+        std::fs::write(folder.join("gateway.json"), config.to_string()).unwrap();
+        Self::gateway(folder, &[])
+    }
+
+    fn watch(url: &str) -> Self {
+        Self::start(&["gateway", "watch", "--json", "--url", url])
+    }
+
     fn agent(url: &str, name: &str, options: &[&str]) -> Self {
         let args = ["gateway", "agent", "--json", "--url", url, "--name", name];
         let mut agent = Self::start(&[&args, options].concat());
@@ -121,15 +132,9 @@ async fn first_steps_show_a_triad_decision() {
         vote("beta", "abstain", "400"),
         vote("charlie", "approve", "600"),
     ];
-    let output = run(&[
-        "send",
-        "--gateway",
-        &url,
-        "--target",
-        "triad",
-        "--follow",
-        "Ship it",
-    ])
+    let output = run_line(&format!(
+        "send --gateway {url} --target triad --follow 'Ship it'"
+    ))
     .await;
     assert_exit_code(&output, 0);
     assert_contains(
@@ -175,9 +180,9 @@ async fn agents_are_listed_by_gateway_or_configuration() {
     let deep = run(&["gateway", "status", "--deep", "--json", "--url", &url]).await;
     assert_exit_code(&deep, 0);
     let reported = &json_lines(&deep)[0];
-    assert_eq!(
-        (&reported["dialect"], &reported["protocolVersion"]),
-        (&"a2a-v1".into(), &"1.0.0".into())
+    assert_has(
+        reported,
+        json!({"dialect": "a2a-v1", "protocolVersion": "1.0.0"}),
     );
     assert_eq!(reported["agents"].as_array().unwrap().len(), 12);
     assert!(reported["roundTripMs"].as_f64().is_some());
@@ -223,17 +228,8 @@ async fn sessions_are_managed_with_and_without_a_gateway() {
     assert_exit_code(&created, 0);
     assert_eq!(created.stdout, "sess-1\n");
     let alpha = GatewayProcess::agent(&url, "alpha", &[]);
-    let talk = [
-        "send",
-        "--gateway",
-        &url,
-        "--target",
-        "alpha",
-        "--context",
-        "sess-1",
-        "hello",
-    ];
-    assert_exit_code(&run(&talk).await, 0);
+    let talk = format!("send --gateway {url} --target alpha --context sess-1 hello");
+    assert_exit_code(&run_line(&talk).await, 0);
     assert_exit_code(&sessions(&["commit", "alpha", "sess-1"]).await, 0);
     let got = sessions(&["get", "alpha", "sess-1"]).await;
     assert_contains(&got.stdout, &["user: hello", "agent: You said: hello"]);
@@ -257,10 +253,7 @@ async fn sessions_are_managed_with_and_without_a_gateway() {
     let listed = sessions(&["list", "--archived", "--json"]).await;
     let all = json_lines(&listed)[0]["sessions"].clone();
     assert_eq!(all.as_array().unwrap().len(), 1);
-    assert_eq!(
-        (&all[0]["agent"], &all[0]["state"]),
-        (&"alpha".into(), &"archived".into())
-    );
+    assert_has(&all[0], json!({"agent": "alpha", "state": "archived"}));
     let gone = sessions(&["get", "beta", "sess-1"]).await;
     assert_exit_code(&gone, 1);
     assert_contains(&gone.stderr, &["unknown session"]);
@@ -272,16 +265,9 @@ async fn create_refuses_gateway_with_other_state_directory() {
     let (_one, _) = GatewayProcess::gateway(&own, &[]);
     let (_other, url) = GatewayProcess::gateway(&other, &[]);
     let state = own.to_str().unwrap();
-    let output = run(&[
-        "gateway",
-        "sessions",
-        "create",
-        "alpha",
-        "--state-dir",
-        state,
-        "--url",
-        &url,
-    ])
+    let output = run_line(&format!(
+        "gateway sessions create alpha --state-dir '{state}' --url {url}"
+    ))
     .await;
     assert_exit_code(&output, 1);
     assert_contains(&output.stderr, &["another state directory"]);
@@ -311,14 +297,8 @@ async fn taken_port_is_reported_with_its_holder() {
     let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
     let port = url.rsplit_once(':').unwrap().1;
     let other = scratch("gateway-port-2");
-    let output = run(&[
-        "gateway",
-        "--port",
-        port,
-        "--state-dir",
-        other.to_str().unwrap(),
-    ])
-    .await;
+    let other = other.to_str().unwrap();
+    let output = run(&["gateway", "--port", port, "--state-dir", other]).await;
     assert_exit_code(&output, 1);
     assert_contains(&output.stderr, &["is taken", "a2a-v1"]);
 }

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 use testkit::conformance::gateways::Gateways;
 
-use crate::cli::{process::wait_for_output, support::*};
+use crate::{cli::support::*, support::assert_has};
 
 /// Returns a gateway with two agents, of which alpha answers. Requires `token` if given.
 async fn gateway(token: Option<&str>) -> Gateways {
@@ -76,21 +76,9 @@ async fn json_targets_have_a_numeric_state_and_no_path() {
     let output = run(&["targets", "--json", "--gateway", &gateway.url()]).await;
     let envelope = &json_lines(&output)[0];
     let shown = &envelope["summary"]["gateway"];
-    assert_eq!(
-        [
-            &shown["state"],
-            &shown["state_code"],
-            &shown["protocol"],
-            &shown["timeout_ms"],
-            &shown["heartbeat_ms"]
-        ],
-        [
-            &json!("OPEN"),
-            &json!(1),
-            &json!("a2a-v1"),
-            &json!(30_000),
-            &json!(30_000)
-        ]
+    assert_has(
+        shown,
+        json!({"state": "OPEN", "state_code": 1, "protocol": "a2a-v1", "timeout_ms": 30_000, "heartbeat_ms": 30_000}),
     );
     let members = envelope["summary"]["targets"][2]["members"].as_array();
     assert_eq!(members.unwrap().len(), 3);
@@ -102,18 +90,10 @@ async fn agent_is_called_by_name_and_continued_from_file() {
     let gateway = gateway(None).await;
     let file = scratch("gateway").join("task.json");
     let file = file.to_str().unwrap();
-    let output = run(&[
-        "send",
-        "--gateway",
-        &gateway.url(),
-        "--target",
-        "alpha",
-        "--save",
-        file,
-        "How",
-        "are",
-        "you?",
-    ])
+    let url = gateway.url();
+    let output = run_line(&format!(
+        "send --gateway {url} --target alpha --save '{file}' How are you?"
+    ))
     .await;
     assert_exit_code(&output, 0);
     assert_contains(&output.stdout, &["All is well."]);
@@ -138,16 +118,9 @@ async fn agent_is_called_by_name_and_continued_from_file() {
 async fn gateway_receives_token_of_environment() {
     let gateway = gateway(Some("s3cret-token")).await;
     let url = gateway.url();
-    let args = [
-        "targets",
-        "--gateway",
-        &url,
-        "--gateway-token-env",
-        "GATE_TOKEN",
-    ];
+    let line = format!("targets --gateway {url} --gateway-token-env GATE_TOKEN");
     for (token, code) in [("s3cret-token", 0), ("an0ther-token", 4)] {
-        let mut command = command(&args);
-        let output = wait_for_output(command.env("GATE_TOKEN", token).spawn().unwrap()).await;
+        let output = run_with_env(&words(&line), ("GATE_TOKEN", token)).await;
         assert_exit_code(&output, code);
         let all = format!("{}{}", output.stdout, output.stderr);
         assert!(!all.contains(token), "{all}");
@@ -160,36 +133,20 @@ async fn gateway_receives_token_of_environment() {
 #[tokio::test]
 async fn missing_agent_is_unreachable() {
     let gateway = gateway(None).await;
-    let output = run(&[
-        "send",
-        "--gateway",
-        &gateway.url(),
-        "--target",
-        "gateway:beta",
-        "hi",
-    ])
-    .await;
+    let url = gateway.url();
+    let output = run_line(&format!("send --gateway {url} --target gateway:beta hi")).await;
     assert_exit_code(&output, 3);
-    let output = run(&[
-        "send",
-        "--gateway",
-        &gateway.url(),
-        "--target",
-        "delta",
-        "hi",
-    ])
-    .await;
+    let output = run_line(&format!("send --gateway {url} --target delta hi")).await;
     assert_exit_code(&output, 1);
-    let targets = format!("`remote-agent targets --gateway {}`", gateway.url());
+    let targets = format!("`remote-agent targets --gateway {url}`");
     assert_contains(&output.stderr, &["delta", &targets]);
 }
 
 #[tokio::test]
 async fn unreachable_gateway_is_reported_once() {
-    let config = scratch("gateway-away").join("config.json");
     let settings = json!({"gateway": {"enabled": true, "url": "ws://127.0.0.1:1", "agents": ["alpha", "beta"]}});
-    fs::write(&config, settings.to_string()).unwrap();
-    let output = run(&["targets", "--config", config.to_str().unwrap()]).await;
+    let config = config_file("gateway-away", &settings);
+    let output = run(&["targets", "--config", &config]).await;
     assert_exit_code(&output, 3);
     assert_contains(
         &output.stdout,
@@ -210,35 +167,23 @@ async fn unreachable_gateway_is_reported_once() {
 
 #[tokio::test]
 async fn invalid_gateway_address_is_reported_with_hint() {
-    for (args, reported) in [
+    for (line, reported) in [
         (
-            &["targets", "--gateway", "http://127.0.0.1:18789"][..],
+            "targets --gateway http://127.0.0.1:18789",
             "try `ws://127.0.0.1:18789`",
         ),
         (
-            &["targets", "--gateway", "127.0.0.1:18789"],
+            "targets --gateway 127.0.0.1:18789",
             "try `ws://127.0.0.1:18789`",
         ),
+        ("targets --gateway ws://192.0.2.1:1", "begin it with `wss:`"),
         (
-            &["targets", "--gateway", "ws://192.0.2.1:1"],
-            "begin it with `wss:`",
-        ),
-        (
-            &[
-                "targets",
-                "--gateway",
-                "ws://127.0.0.1:1",
-                "--url",
-                "http://a.example",
-            ],
+            "targets --gateway ws://127.0.0.1:1 --url http://a.example",
             "cannot be used with",
         ),
-        (
-            &["send", "--gateway", "ws://127.0.0.1:1", "hi"],
-            "`--target NAME`",
-        ),
+        ("send --gateway ws://127.0.0.1:1 hi", "`--target NAME`"),
     ] {
-        let output = run(args).await;
+        let output = run_line(line).await;
         assert_exit_code(&output, 2);
         assert_contains(&output.stderr, &[reported]);
     }

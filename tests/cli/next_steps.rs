@@ -9,17 +9,8 @@ use crate::cli::support::*;
 
 #[tokio::test]
 async fn failing_server_shows_its_message_and_a_next_step() {
-    let server = Server::start(
-        &[
-            "--port",
-            "0",
-            "--gateway",
-            "ws://127.0.0.1:1",
-            "--task-store",
-            "memory",
-        ],
-        &[],
-    );
+    let serve = words("--port 0 --gateway ws://127.0.0.1:1 --task-store memory");
+    let server = Server::start(&serve, &[]);
     let output = run(&["send", "--url", server.url(), "hi"]).await;
     assert_exit_code(&output, 1);
     assert_contains(
@@ -35,13 +26,11 @@ async fn failing_server_shows_its_message_and_a_next_step() {
 #[tokio::test]
 async fn alias_option_means_the_target() {
     let peers = start_desk(json!({"message/send": [{"result": message("hello")}]})).await;
-    let file = scratch("alias").join("agents.json");
     let targets = json!({"targets": [{"alias": "desk", "baseUrl": peers.origin("desk")}]});
-    fs::write(&file, targets.to_string()).unwrap();
-    let config = file.to_str().unwrap();
-    let output = run(&["send", "--config", config, "--alias", "desk", "hi"]).await;
+    let config = config_file("alias", &targets);
+    let output = run(&["send", "--config", &config, "--alias", "desk", "hi"]).await;
     assert_exit_code(&output, 0);
-    let output = run(&["send", "--config", config, "--target", "dusk", "hi"]).await;
+    let output = run(&["send", "--config", &config, "--target", "dusk", "hi"]).await;
     assert_exit_code(&output, 2);
     assert_contains(
         &output.stderr,

@@ -91,29 +91,30 @@ async fn settings_of_openclaw_are_the_default() {
 }
 
 #[tokio::test]
-async fn secret_that_only_openclaw_reads_leads_to_its_command() {
+async fn missing_secret_of_openclaw_leads_to_its_command_or_file() {
     let peers = start_desk(json!({})).await;
-    let settings = json!({"targets": [target(&peers, &reference("store", "DESK"))]});
-    let openclaw = OpenClaw::new("openclaw-store", &settings);
-    for command in ["send hi", "targets", "doctor"] {
-        let args: Vec<&str> = command.split(' ').collect();
-        let output = openclaw.run(&args).await;
-        assert_exit_code(&output, 2);
-        let printed = output.stdout + &output.stderr;
-        assert_contains(&printed, &["`store:DESK`", "use `openclaw remote-agent`"]);
-    }
-}
-
-#[tokio::test]
-async fn unset_variable_leads_to_the_file_of_openclaw() {
-    let peers = start_desk(json!({})).await;
-    let settings = json!({"targets": [target(&peers, &reference("env", "WORDS_UNSET"))]});
-    let openclaw = OpenClaw::new("openclaw-unset", &settings);
-    for command in ["send hi", "targets", "doctor"] {
-        let args: Vec<&str> = command.split(' ').collect();
-        let output = openclaw.run(&args).await;
-        let printed = output.stdout + &output.stderr;
-        assert_contains(&printed, &["`WORDS_UNSET`", "/openclaw-unset/.env`"]);
+    for (source, id, parts) in [
+        (
+            "store",
+            "DESK",
+            ["`store:DESK`", "use `openclaw remote-agent`"],
+        ),
+        (
+            "env",
+            "WORDS_UNSET",
+            ["`WORDS_UNSET`", "/openclaw-env/.env`"],
+        ),
+    ] {
+        let settings = json!({"targets": [target(&peers, &reference(source, id))]});
+        let openclaw = OpenClaw::new(&format!("openclaw-{source}"), &settings);
+        for line in ["send hi", "targets", "doctor"] {
+            let output = openclaw.run(&words(line)).await;
+            if source == "store" {
+                assert_exit_code(&output, 2);
+            }
+            let printed = output.stdout + &output.stderr;
+            assert_contains(&printed, &parts);
+        }
     }
 }
 

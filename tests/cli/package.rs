@@ -9,6 +9,7 @@ use std::{
 use openclaw_remote_agent::BUILD_ID;
 use remote_agent_cli::package::Platform;
 
+use crate::call::library_of_another_build;
 use crate::cli::support::*;
 
 #[tokio::test]
@@ -46,18 +47,9 @@ async fn packs_the_library_of_the_command() {
 
 #[tokio::test]
 async fn refusal_of_another_build_names_both_builds() {
-    let file = format!("{DLL_PREFIX}openclaw_remote_agent{DLL_SUFFIX}");
-    let fresh = std::env::current_exe().unwrap().with_file_name(file);
-    let other: String = BUILD_ID.chars().rev().collect();
-    let bytes = fs::read(fresh).unwrap();
-    let mut patched = bytes.clone();
-    for place in memchr::memmem::find_iter(&bytes, BUILD_ID) {
-        patched[place..place + other.len()].copy_from_slice(other.as_bytes());
-    }
-    let directory = scratch("package-other");
-    let library = directory.join("library.so");
-    fs::write(&library, patched).unwrap();
-    let [library, out] = [library, directory.join("out")].map(|path| path.display().to_string());
+    let (library, other) = library_of_another_build("package-other");
+    let out = scratch("package-other-out").join("out");
+    let [library, out] = [library, out].map(|path| path.display().to_string());
     let output = run(&["package", "--library", &library, "--out", &out]).await;
     assert_exit_code(&output, 1);
     assert_contains(&output.stderr, &[BUILD_ID, &other]);
@@ -69,5 +61,5 @@ async fn missing_library_is_named() {
     let out = scratch("package-none").display().to_string();
     let output = run(&["package", "--library", "/nowhere/library.so", "--out", &out]).await;
     assert_exit_code(&output, 1);
-    assert_contains(&output.stderr, &["/nowhere/library.so"]);
+    assert_contains(&output.stderr, &["cannot read `/nowhere/library.so"]);
 }

@@ -35,6 +35,34 @@ pub(crate) async fn run(args: &[&str]) -> ProcessOutput {
     wait_for_output(command(args).spawn().unwrap()).await
 }
 
+/// Returns the words of a command line, which may be in single quotes.
+pub(crate) fn words(line: &str) -> Vec<&str> {
+    let pieces = line.split('\'').enumerate();
+    pieces
+        .flat_map(|(index, piece)| match index % 2 {
+            0 => piece.split_whitespace().collect(),
+            _ => vec![piece],
+        })
+        .collect()
+}
+
+/// Runs a command line without the name of the command.
+pub(crate) async fn run_line(line: &str) -> ProcessOutput {
+    run(&words(line)).await
+}
+
+/// Runs a command with a variable of the environment.
+pub(crate) async fn run_with_env(args: &[&str], (name, value): (&str, &str)) -> ProcessOutput {
+    wait_for_output(command(args).env(name, value).spawn().unwrap()).await
+}
+
+/// Writes a configuration into an empty directory for one test, and returns its path.
+pub(crate) fn config_file(test: &str, config: &Value) -> String {
+    let file = scratch(test).join("config.json");
+    fs::write(&file, config.to_string()).unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
 /// Returns an empty directory for one test.
 pub(crate) fn scratch(name: &str) -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR"))

@@ -11,7 +11,7 @@ pub(crate) mod documents;
 mod examples;
 mod gateway;
 mod import_cycles;
-mod in_process;
+pub(crate) mod in_process;
 mod json_examples;
 mod manifests;
 mod ordered_json;

@@ -1,11 +1,13 @@
 //! A real authorization server: oidc-provider, installed once under the target directory and started on loopback.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::OnceLock;
+
+use crate::support::node::{Installed, install};
+use crate::support::root;
 
 const PIN: &str = "oidc-provider@8.8.1";
 
@@ -23,14 +25,9 @@ pub(crate) struct Server {
 ///
 /// # Panics
 /// The package cannot be installed on this machine.
-pub(crate) fn server() -> Option<&'static Server> {
-    static SERVER: OnceLock<Result<Server, String>> = OnceLock::new();
-    match SERVER.get_or_init(|| Ok(start(&installed()?))) {
-        Ok(server) => Some(server),
-        Err(why) => panic!(
-            "{PIN} cannot be installed: {why}. To run this test, put Node.js 20 or newer with npm on PATH and allow access to the npm registry."
-        ),
-    }
+pub(crate) fn server() -> &'static Server {
+    static SERVER: OnceLock<Server> = OnceLock::new();
+    SERVER.get_or_init(|| start(&install("authorization-server", &[PIN])))
 }
 
 impl Server {
@@ -69,12 +66,11 @@ impl Server {
     }
 }
 
-fn start(home: &Path) -> Server {
-    let program = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-        .join("tests/credentials/authorization_server.mjs");
+fn start(installed: &Installed) -> Server {
+    let home = installed.package("..");
     let log = home.join("server.log");
-    let mut child = Command::new("node")
-        .arg(program)
+    let mut child = Command::new(installed.node())
+        .arg(root("tests/credentials/authorization_server.mjs"))
         .arg(home)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -93,37 +89,4 @@ fn start(home: &Path) -> Server {
         _child: child,
         _stdin: stdin,
     }
-}
-
-/// Returns the folder with the package. The first test process installs it.
-fn installed() -> Result<PathBuf, String> {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .parent()
-        .expect("a target directory");
-    let home = target.join("sdk/authorization-server");
-    fs::create_dir_all(&home).expect("a folder under the target directory");
-    let lock =
-        File::create(home.with_extension("lock")).expect("a lock under the target directory");
-    lock.lock().expect("an exclusive lock");
-
-    // Written last, so that it is missing after an incomplete installation and differs for another version.
-    let stamp = home.join("installed.txt");
-    if fs::read_to_string(&stamp).is_ok_and(|found| found == PIN) {
-        return Ok(home);
-    }
-    fs::remove_dir_all(&home).expect("the folder can be emptied");
-    fs::create_dir_all(&home).expect("a folder under the target directory");
-    fs::write(home.join("package.json"), r#"{"private":true}"#).expect("a package.json");
-    let npm = Command::new("npm")
-        .args(["install", "--ignore-scripts", "--no-audit", "--no-fund"])
-        .args(["--save-exact", PIN])
-        .current_dir(&home)
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| format!("`npm` does not run: {error}"))?;
-    if !npm.status.success() {
-        return Err(String::from_utf8_lossy(&npm.stderr).into_owned());
-    }
-    fs::write(stamp, PIN).expect("a stamp beside the package");
-    Ok(home)
 }

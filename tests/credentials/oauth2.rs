@@ -42,7 +42,7 @@ fn tokens(peers: &Peers, method: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn one_token_serves_all_requests_unreported() {
-    let Some(server) = server() else { return };
+    let server = server();
     let peer = Echo::start().await;
     let mut recorded =
         RecordedTool::with_target(&json!({"baseUrl": peer.origin, "auth": auth(server, "echo")}));
@@ -64,7 +64,7 @@ async fn one_token_serves_all_requests_unreported() {
 
 #[tokio::test]
 async fn tokens_in_a_refusal_are_redacted() {
-    let Some(server) = server() else { return };
+    let server = server();
     let peer = Echo::start().await;
     let mut recorded =
         RecordedTool::with_target(&json!({"baseUrl": peer.origin, "auth": auth(server, "wrong")}));
@@ -88,7 +88,7 @@ async fn tokens_in_a_refusal_are_redacted() {
 
 #[tokio::test]
 async fn refused_token_is_replaced_and_send_succeeds() {
-    let Some(server) = server() else { return };
+    let server = server();
     let refusal = json!({"status": 401, "body": "who is this?"});
     let peers = answering(json!([refusal, result(message("pong"))])).await;
     let mut recorded = RecordedTool::with_target(&target(server, "refused", &peers));
@@ -103,7 +103,7 @@ async fn refused_token_is_replaced_and_send_succeeds() {
 
 #[tokio::test]
 async fn token_is_replaced_before_expiry() {
-    let Some(server) = server() else { return };
+    let server = server();
     let peers = pong().await;
     let mut recorded = RecordedTool::with_target(&target(server, "brief", &peers));
     assert_eq!(recorded.call(&send_request()).await["ok"], true);
@@ -124,7 +124,7 @@ async fn token_is_replaced_before_expiry() {
 
 #[tokio::test]
 async fn concurrent_calls_wait_for_one_token() {
-    let Some(server) = server() else { return };
+    let server = server();
     let peers = pong().await;
     let mut main = target(server, "slow-shared", &peers);
     main["alias"] = json!("main");
@@ -150,7 +150,7 @@ async fn concurrent_calls_wait_for_one_token() {
 
 #[tokio::test]
 async fn concurrently_refused_calls_get_one_new_token() {
-    let Some(server) = server() else { return };
+    let server = server();
     let peer = Echo::start().await;
     let fixture =
         ToolFixture::with_target(json!({"baseUrl": peer.origin, "auth": auth(server, "stale")}));
@@ -169,7 +169,7 @@ async fn concurrently_refused_calls_get_one_new_token() {
 
 #[tokio::test]
 async fn slow_authorization_server_ends_at_the_call_timeout() {
-    let Some(server) = server() else { return };
+    let server = server();
     let peers = pong().await;
     let mut recorded = RecordedTool::with_target(&target(server, "slow-late", &peers));
     let mut hurried = send_request();
@@ -184,7 +184,7 @@ async fn slow_authorization_server_ends_at_the_call_timeout() {
 
 #[tokio::test]
 async fn refused_oauth_client_is_reported_without_peer_call() {
-    let Some(server) = server() else { return };
+    let server = server();
     let peers = pong().await;
     let mut main = target(server, "steady", &peers);
     main["auth"]["clientSecret"] = json!("not-the-secret-5d");
@@ -219,7 +219,7 @@ async fn redirect_of_token_endpoint_is_not_followed() {
 
 #[tokio::test]
 async fn card_cannot_set_the_token_endpoint() {
-    let Some(server) = server() else { return };
+    let server = server();
     let mut luring = card();
     let flows = json!({"clientCredentials": {"tokenUrl": "{{origin:thief}}/token", "scopes": {}}});
     luring["securitySchemes"] = json!({"main": {"type": "oauth2", "flows": flows}});

@@ -5,7 +5,7 @@ use std::net::{IpAddr, TcpListener};
 use std::sync::{Arc, Mutex};
 
 use base::environment::SystemEnvironment;
-use base::log::{Level, Log};
+use base::log::Silent;
 use egress::{
     BoxFuture, ReqwestClient,
     proxy::{Proxies, ProxySettings},
@@ -121,12 +121,6 @@ impl Lookup for ScriptedLookup {
             .ok_or_else(|| ErrorKind::NotFound.into());
         Box::pin(std::future::ready(answer))
     }
-}
-
-struct Silent;
-
-impl Log for Silent {
-    fn log(&self, _: Level, _: &str) {}
 }
 
 /// Attempts a route.

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
+    task::JoinHandle,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -34,6 +35,14 @@ impl ScriptedInterface {
             listener,
             fixture,
         }
+    }
+
+    /// Starts a call.
+    fn start(&self, request: &Value) -> JoinHandle<Value> {
+        tokio::spawn(
+            self.fixture
+                .start(request, &CancellationToken::new(), |_| ()),
+        )
     }
 
     /// Accepts the next connection and reads the request on it.
@@ -77,10 +86,7 @@ const STREAM_HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\
 #[tokio::test]
 async fn dropping_a_call_closes_its_connection_before_the_answer() {
     let interface = ScriptedInterface::new().await;
-    let call = interface
-        .fixture
-        .start(&send_request(), &CancellationToken::new(), |_| ());
-    let call = tokio::spawn(call);
+    let call = interface.start(&send_request());
     let mut socket = interface.accept_request().await;
     call.abort();
     wait_for_close(&mut socket).await;
@@ -107,11 +113,7 @@ async fn dropping_a_call_closes_its_stream() {
 #[tokio::test]
 async fn finished_task_closes_its_open_stream() {
     let interface = ScriptedInterface::new().await;
-    let call = tokio::spawn(interface.fixture.start(
-        &stream_request(),
-        &CancellationToken::new(),
-        |_| (),
-    ));
+    let call = interface.start(&stream_request());
     let mut socket = interface.accept_request().await;
     write_text(&mut socket, STREAM_HEAD).await;
     write_text(&mut socket, &sse_event(task("completed"))).await;
@@ -122,11 +124,7 @@ async fn finished_task_closes_its_open_stream() {
 #[tokio::test]
 async fn response_before_half_close_is_complete() {
     let interface = ScriptedInterface::new().await;
-    let call = tokio::spawn(interface.fixture.start(
-        &send_request(),
-        &CancellationToken::new(),
-        |_| (),
-    ));
+    let call = interface.start(&send_request());
     let mut socket = interface.accept_request().await;
     write_text(&mut socket, &http_response(message("pong"))).await;
     socket.shutdown().await.unwrap();
@@ -143,11 +141,7 @@ async fn half_close_before_an_answer_is_a_cut() {
         "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{",
     ] {
         let interface = ScriptedInterface::new().await;
-        let call = tokio::spawn(interface.fixture.start(
-            &send_request(),
-            &CancellationToken::new(),
-            |_| (),
-        ));
+        let call = interface.start(&send_request());
         let mut socket = interface.accept_request().await;
         write_text(&mut socket, response).await;
         socket.shutdown().await.unwrap();
@@ -164,11 +158,7 @@ async fn half_close_before_an_answer_is_a_cut() {
 #[tokio::test]
 async fn half_close_does_not_end_a_working_task() {
     let interface = ScriptedInterface::new().await;
-    let call = tokio::spawn(interface.fixture.start(
-        &stream_request(),
-        &CancellationToken::new(),
-        |_| (),
-    ));
+    let call = interface.start(&stream_request());
     let mut socket = interface.accept_request().await;
     write_text(&mut socket, STREAM_HEAD).await;
     write_text(&mut socket, &sse_event(task("working"))).await;

@@ -34,7 +34,7 @@ fn v0_3_http_json_card() -> Value {
     card
 }
 
-fn v1_card(transport: &str) -> Value {
+pub(crate) fn v1_card(transport: &str) -> Value {
     json!({
         "name": "Desk", "description": "Answers.", "version": "1.0.0", "capabilities": {"streaming": true},
         "supportedInterfaces": [{"url": "{{origin}}/a2a/jsonrpc", "protocolBinding": transport, "protocolVersion": "1.0"}],

@@ -36,16 +36,7 @@ fn call(process: &mut JsonlProcess, alias: &str, mut request: Value) -> Value {
     parse(&process.call(&request).to_string())
 }
 
-/// Returns the peak memory of the process, in kB.
-fn peak_kb(process: &JsonlProcess) -> u64 {
-    process.memory_kb("VmHWM")
-}
-
 /// Makes the call in a new process, checks its peak memory and returns the envelope.
-async fn call_within_default_growth(script: Value, request: Value) -> Value {
-    call_within_growth(MAX_GROWTH_KB, script, request).await
-}
-
 async fn call_within_growth(max_growth_kb: u64, script: Value, request: Value) -> Value {
     let peers = peers(json!({
         "main": script,
@@ -55,9 +46,9 @@ async fn call_within_growth(max_growth_kb: u64, script: Value, request: Value) -
     let measurement = tokio::task::spawn_blocking(move || {
         let mut process = start_process(&peers);
         assert_eq!(call(&mut process, "small", send_request())["ok"], true);
-        let before = peak_kb(&process);
+        let before = process.memory_kb("VmHWM");
         let envelope = call(&mut process, "main", request);
-        (envelope, peak_kb(&process) - before)
+        (envelope, process.memory_kb("VmHWM") - before)
     });
     // A debug build on a busy machine handles megabytes slowly.
     let measurement = tokio::time::timeout(Duration::from_secs(120), measurement).await;
@@ -81,59 +72,53 @@ fn repeated_body(chunk: &str, count: Option<usize>) -> Value {
 }
 
 #[tokio::test]
-async fn hundred_megabyte_reply_is_refused() {
-    let reply = repeated_body(&"x".repeat(MEGABYTE), Some(100));
-    let envelope = call_within_default_growth(
-        json!({"card": card(), "rpc": {"message/send": reply}}),
-        send_request(),
-    )
-    .await;
-    assert_eq!(reason(&envelope), "too_large", "{envelope}");
-}
-
-#[tokio::test]
-async fn endless_reply_is_refused() {
-    let reply = repeated_body(&" ".repeat(MEGABYTE), None);
-    let envelope = call_within_default_growth(
-        json!({"card": card(), "rpc": {"message/send": reply}}),
-        send_request(),
-    )
-    .await;
-    assert_eq!(reason(&envelope), "too_large", "{envelope}");
-}
-
-#[tokio::test]
-async fn endless_error_is_truncated() {
-    let mut reply = repeated_body(&"x".repeat(MEGABYTE), None);
-    reply["status"] = json!(500);
-    let envelope = call_within_default_growth(
-        json!({"card": card(), "rpc": {"message/send": reply}}),
-        send_request(),
-    )
-    .await;
-    assert_eq!(
-        reason(&envelope),
-        "http_status",
-        "{:.300}",
-        envelope.to_string()
-    );
-}
-
-#[tokio::test]
-async fn endless_card_is_refused() {
-    let reply = repeated_body(&" ".repeat(MEGABYTE), None);
-    let routes = json!({"GET /.well-known/agent-card.json": reply});
-    let envelope = call_within_default_growth(json!({"routes": routes}), send_request()).await;
-    assert_eq!(reason(&envelope), "too_large", "{envelope}");
-}
-
-#[tokio::test]
-async fn endless_event_is_refused() {
-    let events =
-        json!({"sse": [{"raw": "data: "}, {"raw_repeat": {"chunk": "x".repeat(MEGABYTE)}}]});
-    let script = json!({"card": card(), "rpc": {"message/stream": events}});
-    let envelope = call_within_default_growth(script, stream_request()).await;
-    assert_eq!(reason(&envelope), "event_too_large", "{envelope}");
+async fn large_or_endless_answer_is_refused() {
+    let text = "x".repeat(MEGABYTE);
+    let spaces = repeated_body(&" ".repeat(MEGABYTE), None);
+    let mut error = repeated_body(&text, None);
+    error["status"] = json!(500);
+    let event = json!({"sse": [{"raw": "data: "}, {"raw_repeat": {"chunk": text}}]});
+    let rpc = |method: &str, reply: Value| json!({"card": card(), "rpc": {(method): reply}});
+    for (name, script, request, expected) in [
+        (
+            "reply of a hundred megabytes",
+            rpc("message/send", repeated_body(&text, Some(100))),
+            send_request(),
+            "too_large",
+        ),
+        (
+            "endless reply",
+            rpc("message/send", spaces.clone()),
+            send_request(),
+            "too_large",
+        ),
+        (
+            "endless error",
+            rpc("message/send", error),
+            send_request(),
+            "http_status",
+        ),
+        (
+            "endless card",
+            json!({"routes": {"GET /.well-known/agent-card.json": spaces}}),
+            send_request(),
+            "too_large",
+        ),
+        (
+            "endless event",
+            rpc("message/stream", event),
+            stream_request(),
+            "event_too_large",
+        ),
+    ] {
+        let envelope = call_within_growth(MAX_GROWTH_KB, script, request).await;
+        assert_eq!(
+            reason(&envelope),
+            expected,
+            "{name}: {:.300}",
+            envelope.to_string()
+        );
+    }
 }
 
 /// Returns a request whose deadline a busy machine does not reach before the limit.
@@ -170,7 +155,7 @@ async fn hundred_thousand_events_are_followed() {
     );
     let events = json!({"sse": [{"repeat": {"count": 100_000, "each": working}}, result(task("completed"))]});
     let script = json!({"card": card(), "rpc": {"message/stream": events}});
-    let envelope = call_within_default_growth(script, stream_request()).await;
+    let envelope = call_within_growth(MAX_GROWTH_KB, script, stream_request()).await;
     assert_eq!(envelope["ok"], true, "{:.300}", envelope.to_string());
 }
 
@@ -187,7 +172,7 @@ fn dense_reply(piece: &str) -> Value {
 #[tokio::test]
 async fn reply_of_many_small_values_is_refused() {
     for piece in ["[],", "{\"a\":0},", "[0],"] {
-        let envelope = call_within_default_growth(dense_reply(piece), send_request()).await;
+        let envelope = call_within_growth(MAX_GROWTH_KB, dense_reply(piece), send_request()).await;
         assert_eq!(
             reason(&envelope),
             "too_large",

@@ -6,16 +6,8 @@ use serde_json::{Map, Value, json};
 use tokio::runtime::Runtime;
 
 use crate::faults::any_json::{any_json, check, one_envelope};
+use crate::faults::dialect::v1_card;
 use crate::faults::tool_fixture::{ToolFixture, peers, result, send_request, stream_request};
-
-/// Returns the card of a JSON-RPC peer of 1.0 that streams.
-pub(crate) fn card() -> Value {
-    json!({
-        "name": "Desk", "description": "Answers.", "version": "1.0.0",
-        "supportedInterfaces": [{"url": "{{origin}}/a2a/jsonrpc", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
-        "capabilities": {"streaming": true}, "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"], "skills": [],
-    })
-}
 
 /// Returns an object of members that are present, `null` or absent.
 fn optional_members(members: Vec<(&'static str, BoxedStrategy<Value>)>) -> BoxedStrategy<Value> {
@@ -227,7 +219,7 @@ fn any_reply_of_1_0_fits_the_contract() {
             .chain([&end])
             .map(|event| result(literal(event)))
             .collect();
-        let peers = runtime.block_on(peers(json!({"main": {"card": card(), "rpc": {
+        let peers = runtime.block_on(peers(json!({"main": {"card": v1_card("JSONRPC"), "rpc": {
             "GetTask": result(literal(&task)),
             "SendMessage": result(literal(&reply)),
             "SendStreamingMessage": {"sse": events},
@@ -256,7 +248,7 @@ fn any_invalid_reply_of_1_0_gives_one_envelope() {
         let literal = answer.to_string().replace("{{", "{ {");
         let body = json!({"body": format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{literal}}}"), "headers": {"content-type": "application/json"}});
         let event = json!({"raw": format!("data: {{\"result\":{literal}}}\n\n")});
-        let peers = runtime.block_on(peers(json!({"main": {"card": card(), "rpc": {
+        let peers = runtime.block_on(peers(json!({"main": {"card": v1_card("JSONRPC"), "rpc": {
             "GetTask": body, "SendMessage": body, "SendStreamingMessage": {"sse": [event]},
         }}})));
         let fixture =

@@ -1,13 +1,24 @@
 //! Real gateways, scripted from recordings.
 
+use crate::support::assert_has;
 use serde_json::{Value, json};
 
 use crate::gateway::{
     support::{
-        continue_task, message_to, propose, start_profile, text, tool_with_gateway, with_fields,
+        continue_task, decision, message_to, propose, start_profile, state, text,
+        tool_with_gateway, with_fields,
     },
     tool_fixture::reason,
 };
+
+/// Returns the result of one call to a scripted gateway of this profile.
+async fn call(profile: &str, settings: Value, request: &Value) -> Value {
+    let gateway = start_profile(profile).await;
+    let path = if profile == "heretek-js" { "/a2a" } else { "" };
+    tool_with_gateway(&format!("{}{path}", gateway.url()), settings)
+        .call(request)
+        .await
+}
 
 fn message(envelope: &Value) -> &str {
     envelope["error"]["message"].as_str().unwrap_or("no error")
@@ -15,22 +26,15 @@ fn message(envelope: &Value) -> &str {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reference_of_11_2_acknowledges_and_lists_agents() {
-    let gateway = start_profile("reference-11.2").await;
-    let listed = tool_with_gateway(&gateway.url(), json!({}))
-        .call(&json!({"action": "list_targets"}))
-        .await;
+    let list = json!({"action": "list_targets"});
+    let listed = call("reference-11.2", json!({}), &list).await;
     let targets = listed["summary"]["targets"].as_array().unwrap();
-    let names: Vec<&str> = targets
-        .iter()
-        .filter_map(|target| target["target_alias"].as_str())
-        .collect();
-    for name in [
-        "gateway:steward",
-        "gateway:alpha",
-        "gateway:beta",
-        "gateway:charlie",
-    ] {
-        assert!(names.contains(&name), "{names:?}");
+    for name in ["steward", "alpha", "beta", "charlie"] {
+        let alias = format!("gateway:{name}");
+        let is_listed = targets
+            .iter()
+            .any(|target| target["target_alias"] == *alias);
+        assert!(is_listed, "{alias}: {listed}");
     }
     assert!(
         !listed.to_string().contains(".openclaw"),
@@ -40,46 +44,28 @@ async fn reference_of_11_2_acknowledges_and_lists_agents() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_23_error_of_11_2_answers_the_only_request() {
-    let gateway = start_profile("reference-11.2").await;
-    let envelope = tool_with_gateway(&gateway.url(), json!({}))
-        .call(&message_to("unknown", "Hello?"))
-        .await;
-    assert_eq!(reason(&envelope), "agent_not_found", "{envelope}");
-    assert_eq!(
-        envelope["error"]["code"], "TARGET_RESOLUTION_ERROR",
-        "{envelope}"
-    );
-    assert_eq!(
-        envelope["error"]["details"]["gateway_code"], 3001,
-        "{envelope}"
+    let request = message_to("unknown", "Hello?");
+    let envelope = call("reference-11.2", json!({}), &request).await;
+    assert_has(
+        &envelope["error"],
+        json!({"reason": "agent_not_found", "code": "TARGET_RESOLUTION_ERROR", "details": {"gateway_code": 3001}}),
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn triad_is_unknown_to_11_2() {
-    let gateway = start_profile("reference-11.2").await;
-    let envelope = tool_with_gateway(&gateway.url(), json!({}))
-        .call(&propose("Ship it?"))
-        .await;
-    assert_eq!(reason(&envelope), "unknown_type", "{envelope}");
-    assert_eq!(
-        envelope["error"]["details"]["gateway_code"], 2004,
-        "{envelope}"
+    let envelope = call("reference-11.2", json!({}), &propose("Ship it?")).await;
+    assert_has(
+        &envelope["error"],
+        json!({"reason": "unknown_type", "details": {"gateway_code": 2004}}),
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn agent_of_11_2_cannot_answer() {
-    let gateway = start_profile("reference-11.2").await;
     let request = with_fields(message_to("alpha", "Hello?"), json!({"timeout_ms": 700}));
-    let envelope = tool_with_gateway(&gateway.url(), json!({}))
-        .call(&request)
-        .await;
-    assert_eq!(
-        crate::gateway::support::state(&envelope),
-        "working",
-        "{envelope}"
-    );
+    let envelope = call("reference-11.2", json!({}), &request).await;
+    assert_eq!(state(&envelope), "working", "{envelope}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -119,27 +105,19 @@ async fn agent_of_javascript_gateway_answers() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_26_queued_message_of_javascript_gateway_is_undelivered() {
-    let gateway = start_profile("heretek-js").await;
-    let fixture = tool_with_gateway(
-        &format!("{}/a2a", gateway.url()),
-        json!({"dialect": "heretek-js"}),
-    );
-    let envelope = fixture.call(&message_to("ghost", "Hello?")).await;
-    assert_eq!(reason(&envelope), "agent_offline", "{envelope}");
-    assert_eq!(
-        envelope["error"]["details"]["delivered"], "no",
-        "{envelope}"
+    let settings = json!({"dialect": "heretek-js"});
+    let envelope = call("heretek-js", settings, &message_to("ghost", "Hello?")).await;
+    assert_has(
+        &envelope["error"],
+        json!({"reason": "agent_offline", "details": {"delivered": "no"}}),
     );
     assert!(message(&envelope).contains("queued"), "{envelope}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_12_token_in_url_is_opt_in() {
-    let gateway = start_profile("heretek-js").await;
     let settings = json!({"dialect": "heretek-js", "token": "wrong", "tokenInQuery": true});
-    let envelope = tool_with_gateway(&format!("{}/a2a", gateway.url()), settings)
-        .call(&message_to("alpha", "Hello?"))
-        .await;
+    let envelope = call("heretek-js", settings, &message_to("alpha", "Hello?")).await;
     assert_eq!(reason(&envelope), "auth_failed", "{envelope}");
     assert!(!envelope.to_string().contains("token=wrong"), "{envelope}");
 }
@@ -176,14 +154,11 @@ async fn agent_of_openclaw_answers() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn openclaw_rejects_invalid_token() {
-    let gateway = start_profile("openclaw").await;
-    let fixture = tool_with_gateway(&gateway.url(), json!({"token": "a-secret-of-ours"}));
-    let envelope = fixture.call(&message_to("helper", "Hello?")).await;
+    let settings = json!({"token": "a-secret-of-ours"});
+    let envelope = call("openclaw", settings, &message_to("helper", "Hello?")).await;
     assert_eq!(reason(&envelope), "auth_failed", "{envelope}");
-    assert!(
-        !envelope.to_string().contains("a-secret-of-ours"),
-        "{envelope}"
-    );
+    let is_shown = envelope.to_string().contains("a-secret-of-ours");
+    assert!(!is_shown, "{envelope}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -217,7 +192,7 @@ async fn three_agents_of_openclaw_vote() {
         ("ABSTAIN", "rejected", false),
     ] {
         let envelope = fixture.call(&propose(&format!("Say {vote}."))).await;
-        let decided = crate::gateway::support::decision(&envelope);
+        let decided = decision(&envelope);
         assert_eq!(decided["result"], result, "{vote}: {envelope}");
         assert_eq!(decided["consensus"], consensus, "{vote}: {envelope}");
     }
@@ -231,7 +206,7 @@ async fn unclear_vote_is_requested_once_more_then_abstains() {
         json!({"token": "scripted-token", "triad": {"quorum": "all"}}),
     );
     let envelope = fixture.call(&propose("MUMBLE")).await;
-    let decided = crate::gateway::support::decision(&envelope);
+    let decided = decision(&envelope);
     let abstained = json!({"alpha": "abstain", "beta": "abstain", "charlie": "abstain"});
     assert_eq!(decided["votes"], abstained, "{envelope}");
     assert_eq!(

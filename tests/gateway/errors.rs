@@ -77,28 +77,19 @@ fn is(envelope: &Value, (number, name, code): (u16, &str, &str)) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn registry_errors_have_name_and_number() {
+async fn h_27_registry_errors_have_name_number_and_retryable() {
     for row in REGISTRY {
-        let answer = error(json!({"error": row.1, "message": "it is so", "code": row.0}));
+        let (number, name, code) = row;
+        let answer = error(json!({"error": name, "message": "it is so", "code": number}));
         let envelope = reported(answer).await;
         is(&envelope, row);
         let message = envelope["error"]["message"].as_str().unwrap();
         assert!(message.contains("it is so"), "{envelope}");
-        println!("{} {:20} {} / {}", row.0, row.1, row.2, reason(&envelope));
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_25_name_or_number_suffices() {
-    for row in REGISTRY {
-        is(
-            &reported(error(json!({"error": row.1, "message": "it is so"}))).await,
-            row,
-        );
-        is(
-            &reported(error(json!({"code": row.0, "message": "it is so"}))).await,
-            row,
-        );
+        if (2000..4000).contains(&number) {
+            let retryable = envelope["error"]["retryable"] == true;
+            assert_eq!(retryable, number == 3003, "{envelope}");
+        }
+        println!("{number} {name:20} {code} / {}", reason(&envelope));
     }
 }
 
@@ -113,18 +104,4 @@ async fn h_25_error_beside_the_content_is_read() {
         envelope.to_string().contains("the model is away"),
         "{envelope}"
     );
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_27_only_a_busy_agent_is_retryable() {
-    for (number, name, _) in REGISTRY {
-        let envelope = reported(error(
-            json!({"error": name, "message": "it is so", "code": number}),
-        ))
-        .await;
-        let retryable = envelope["error"]["retryable"] == true;
-        if (2000..4000).contains(&number) {
-            assert_eq!(retryable, number == 3003, "{envelope}");
-        }
-    }
 }

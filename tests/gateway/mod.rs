@@ -2,6 +2,7 @@
 
 // Printing is for the tables of results, under `--nocapture`.
 
+mod a2a_v1;
 pub(crate) use testkit::authority;
 pub(crate) mod crash;
 mod dialects;
@@ -9,15 +10,13 @@ mod errors;
 pub(crate) use crate::support::jsonl_process;
 pub(crate) use testkit::folder;
 mod hostile;
-mod received;
 pub(crate) use crate::support::in_process;
 #[cfg(feature = "real")]
 mod javascript;
 pub(crate) use crate::support::node as npm;
 mod resolutions;
 pub(crate) use crate::support::tool_fixture;
-mod literal_frames;
-mod sent;
 pub(crate) mod server;
+mod serving;
 pub(crate) mod support;
 mod tallies;

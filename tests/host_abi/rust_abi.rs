@@ -1,6 +1,6 @@
 //! The Rust interface, from a host with a single-threaded runtime.
 
-use openclaw_remote_agent_interface::{RNone, RSome, ToolBox, load, updates_to};
+use openclaw_remote_agent_interface::{RNone, RSome, RString, ToolBox, load, updates_to};
 use serde_json::Value;
 use tokio::{sync::oneshot, time::timeout};
 
@@ -14,12 +14,11 @@ fn open(config: &str) -> ToolBox {
 }
 
 async fn call(tool: &ToolBox, alias: &str) -> Value {
-    let call = tool.execute(request(alias).into(), RNone, RNone);
-    parse(
-        timeout(EXIT_TIMEOUT, call.future)
-            .await
-            .expect("an envelope"),
-    )
+    envelope(tool.execute(request(alias).into(), RNone, RNone).future).await
+}
+
+async fn envelope(future: impl Future<Output = RString>) -> Value {
+    parse(timeout(EXIT_TIMEOUT, future).await.expect("an envelope"))
 }
 
 #[tokio::test]
@@ -46,12 +45,7 @@ async fn cancelled_call_returns_an_envelope() {
     let running = tokio::spawn(call.future);
     in_flight(&peers).await;
     call.cancel.cancel();
-    let envelope = parse(
-        timeout(EXIT_TIMEOUT, running)
-            .await
-            .expect("an envelope")
-            .unwrap(),
-    );
+    let envelope = envelope(async { running.await.unwrap() }).await;
     assert_eq!(envelope["ok"], false, "{envelope}");
     assert_eq!(envelope["error"]["reason"], "aborted", "{envelope}");
 }
@@ -88,12 +82,7 @@ async fn close_ends_running_calls_and_refuses_later_ones() {
     in_flight(&peers).await;
     tool.close();
     tool.close();
-    let envelope = parse(
-        timeout(EXIT_TIMEOUT, running)
-            .await
-            .expect("an envelope")
-            .unwrap(),
-    );
+    let envelope = envelope(async { running.await.unwrap() }).await;
     assert_eq!(envelope["ok"], false, "{envelope}");
     let later = call(&tool, "streams").await;
     assert_eq!(later["error"]["reason"], "shutting_down", "{later}");
@@ -106,11 +95,7 @@ async fn dropped_tool_finishes_its_calls() {
     let tool = open(&config(&peers));
     let call = tool.execute(request("streams").into(), RNone, RNone);
     drop(tool);
-    let envelope = parse(
-        timeout(EXIT_TIMEOUT, call.future)
-            .await
-            .expect("an envelope"),
-    );
+    let envelope = envelope(call.future).await;
     assert_eq!(envelope["ok"], true, "{envelope}");
 }
 

@@ -1,7 +1,7 @@
 //! Files of agents in results, and what the tool offers over MCP.
 
 use super::*;
-use crate::cli::support::{start_desk, task};
+use crate::cli::support::{config_file, start_desk, task};
 
 /// The first bytes of a PNG image, in Base64.
 const IMAGE: &str = "iVBORw0KGgo=";
@@ -41,10 +41,8 @@ async fn file_is_saved_and_linked_and_not_in_the_text() {
 #[test]
 fn tool_offers_no_notification() {
     for size in ["compact", "full"] {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("agents.json");
-        std::fs::write(&file, json!({ "toolSchema": size }).to_string()).unwrap();
-        let mut host = Host::with_version("2025-11-25", &["--config", file.to_str().unwrap()]);
+        let config = config_file("mcp-notify", &json!({ "toolSchema": size }));
+        let mut host = Host::with_version("2025-11-25", &["--config", &config]);
         let listed = host.request("tools/list", json!({}));
         let tool = &listed["result"]["tools"][0];
         assert!(tool["inputSchema"]["properties"]["parts"].is_object());

@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use super::*;
+use crate::cli::support::{config_file, words};
 use crate::serve::http_client::{Response, exchange_at};
 
 const JSON: &str = "Content-Type: application/json";
@@ -35,18 +36,9 @@ impl HttpServer {
         let state = tempfile::tempdir().unwrap();
         let folder = state.path().to_str().unwrap().to_owned();
         let add = |name: &&str| {
-            let added = Command::new(executable())
-                .args([
-                    "serve",
-                    "clients",
-                    "add",
-                    name,
-                    "--json",
-                    "--state-dir",
-                    &folder,
-                ])
-                .output()
-                .unwrap();
+            let add = format!("serve clients add {name} --json --state-dir '{folder}'");
+            let added = Command::new(executable()).args(words(&add)).output();
+            let added = added.unwrap();
             let added: Value = serde_json::from_slice(&added.stdout).unwrap();
             added["token"].as_str().unwrap().to_owned()
         };
@@ -219,12 +211,9 @@ fn task_id_of_another_client_is_refused() {
 
 #[test]
 fn allowed_agents_of_a_target_are_the_names_of_clients() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("agents.json");
     let target = json!({"alias": "a", "baseUrl": "http://127.0.0.1:9", "allowedAgents": ["ada"]});
-    std::fs::write(&file, json!({"targets": [target]}).to_string()).unwrap();
-    let (mcp_server, tokens) =
-        HttpServer::with_clients(&["ada", "eve"], &["--config", file.to_str().unwrap()]);
+    let config = config_file("mcp-allowed", &json!({"targets": [target]}));
+    let (mcp_server, tokens) = HttpServer::with_clients(&["ada", "eve"], &["--config", &config]);
     let count = |token: &str| {
         let listed = message(&mcp_server.mcp(
             token,
@@ -263,16 +252,8 @@ fn removed_client_is_refused() {
 #[test]
 fn other_machines_need_tokens() {
     let state = tempfile::tempdir().unwrap();
-    let refused = command(&[
-        "--listen",
-        "0.0.0.0:0",
-        "--url",
-        "http://127.0.0.1:9",
-        "--state-dir",
-    ])
-    .arg(state.path())
-    .output()
-    .unwrap();
+    let flags = words("--listen 0.0.0.0:0 --url http://127.0.0.1:9 --state-dir");
+    let refused = command(&flags).arg(state.path()).output().unwrap();
     assert_eq!(refused.status.code(), Some(2));
     let message = String::from_utf8_lossy(&refused.stderr);
     assert!(message.contains("clients add"), "{message}");

@@ -139,6 +139,20 @@ impl Host {
     }
 }
 
+/// Starts an A2A server, and a host of 2025-11-25 with these flags that calls it.
+fn host_of_server(flags: &[&str]) -> (Server, Host) {
+    let server = Server::scripted(&["--task-store", "memory"]);
+    let host = Host::with_version("2025-11-25", &[&["--url", server.url()], flags].concat());
+    (server, host)
+}
+
+/// Starts an A2A server, and a host without a handshake that calls it.
+fn host_without_handshake(flags: &[&str]) -> (Server, Host) {
+    let server = Server::scripted(&["--task-store", "memory"]);
+    let host = Host::start(&[&["--url", server.url()], flags].concat());
+    (server, host)
+}
+
 impl Drop for Host {
     fn drop(&mut self) {
         let _ = self.child.kill();

@@ -73,8 +73,7 @@ fn cancellation_of_an_unknown_call_is_ignored() {
 
 #[test]
 fn thousand_concurrent_calls_are_answered() {
-    let server = Server::scripted(&["--task-store", "memory"]);
-    let mut host = Host::with_version("2025-11-25", &["--url", server.url()]);
+    let (_server, mut host) = host_of_server(&[]);
     let ids: Vec<u64> = (0..1000)
         .map(|_| {
             host.send(

@@ -41,8 +41,7 @@ fn wait_for_end(host: &mut Host, id: &str) -> Value {
 
 #[test]
 fn long_call_is_a_task_that_ends_with_its_result() {
-    let server = Server::scripted(&["--task-store", "memory"]);
-    let mut host = Host::start(&["--url", server.url()]);
+    let (_server, mut host) = host_without_handshake(&[]);
     let id = start_task(&mut host, "slow 2000");
     let answer = wait_for_end(&mut host, &id);
     assert_eq!(answer["result"]["status"], "completed", "{answer}");
@@ -51,8 +50,7 @@ fn long_call_is_a_task_that_ends_with_its_result() {
 
 #[test]
 fn short_call_is_answered_without_a_task() {
-    let server = Server::scripted(&["--task-store", "memory"]);
-    let mut host = Host::start(&["--url", server.url()]);
+    let (_server, mut host) = host_without_handshake(&[]);
     let answer = host.call_with(send_request("echo hello"), tasks_capability());
     assert_ne!(answer["result"]["resultType"], "task", "{answer}");
     assert!(text(&answer).contains("hello"));
@@ -60,8 +58,7 @@ fn short_call_is_answered_without_a_task() {
 
 #[test]
 fn client_without_tasks_waits_for_the_result() {
-    let server = Server::scripted(&["--task-store", "memory"]);
-    let mut host = Host::start(&["--url", server.url()]);
+    let (_server, mut host) = host_without_handshake(&[]);
     let answer = host.call_with(send_request("slow 1500"), json!({}));
     assert_eq!(envelope(&answer)["ok"], true, "{answer}");
 }
@@ -83,8 +80,7 @@ fn task_survives_the_kill_of_the_server() {
 
 #[test]
 fn cancelled_task_is_cancelled_at_the_agent() {
-    let server = Server::scripted(&["--task-store", "memory"]);
-    let mut host = Host::start(&["--url", server.url()]);
+    let (server, mut host) = host_without_handshake(&[]);
     let id = start_task(&mut host, "begun work");
     let answer = host.request(
         "tasks/cancel",
@@ -100,8 +96,7 @@ fn cancelled_task_is_cancelled_at_the_agent() {
 
 #[test]
 fn failed_task_is_completed_with_an_error() {
-    let server = Server::scripted(&["--task-store", "memory"]);
-    let mut host = Host::start(&["--url", server.url()]);
+    let (_server, mut host) = host_without_handshake(&[]);
     let failed = host.call_with(send_request("fail because"), json!({}));
     let continuation = &envelope(&failed)["summary"]["continuation"];
     let id = encode_task_id(&continuation["target"], &continuation["task"]["task_id"]);
@@ -112,8 +107,7 @@ fn failed_task_is_completed_with_an_error() {
 
 #[test]
 fn id_of_another_target_is_refused() {
-    let server = Server::scripted(&["--task-store", "memory"]);
-    let mut host = Host::start(&["--url", server.url()]);
+    let (_server, mut host) = host_without_handshake(&[]);
     let foreign_target = json!({"target_url": "http://169.254.169.254/", "card_path": "/.well-known/agent-card.json", "preferred_transports": ["JSONRPC"]});
     let forged = encode_task_id(&foreign_target, &json!("7"));
     for id in [forged.as_str(), "rat1.", "7"] {
@@ -124,8 +118,7 @@ fn id_of_another_target_is_refused() {
 
 #[test]
 fn question_reaches_the_person_and_the_answer_the_agent() {
-    let server = Server::scripted(&["--task-store", "memory"]);
-    let mut host = Host::start(&["--url", server.url(), "--ask-user"]);
+    let (server, mut host) = host_without_handshake(&["--ask-user"]);
     let can_ask = json!({"elicitation": {"form": {}}});
     let question_result = host.call_with(send_request("ask which colour"), can_ask.clone());
     assert_eq!(
@@ -149,8 +142,7 @@ fn question_reaches_the_person_and_the_answer_the_agent() {
 
 #[test]
 fn question_reaches_the_model_without_the_option() {
-    let server = Server::scripted(&["--task-store", "memory"]);
-    let mut host = Host::start(&["--url", server.url()]);
+    let (_server, mut host) = host_without_handshake(&[]);
     let question_result = host.call_with(
         send_request("ask which colour"),
         json!({"elicitation": {"form": {}}}),
@@ -163,8 +155,7 @@ fn question_reaches_the_model_without_the_option() {
 
 #[test]
 fn question_reaches_the_person_in_an_earlier_version() {
-    let server = Server::scripted(&["--task-store", "memory"]);
-    let mut host = Host::start(&["--url", server.url(), "--ask-user"]);
+    let (_server, mut host) = host_without_handshake(&["--ask-user"]);
     let client = json!({"name": "support", "version": "1"});
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}}, "clientInfo": client});
     host.request("initialize", params);

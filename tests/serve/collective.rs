@@ -30,6 +30,12 @@ fn send(server: &Server, agent: &str, text: &str) -> Value {
     answer["result"]["task"].take()
 }
 
+/// Sends a message and returns the id of its task at once.
+fn start_task(server: &Server, agent: &str, text: &str) -> String {
+    let sent = call(server, "SendMessage", &message_to(agent, text, true));
+    sent["result"]["task"]["id"].as_str().unwrap().to_owned()
+}
+
 fn failure_reason(task: &Value) -> &str {
     let metadata = &task["status"]["message"]["metadata"];
     metadata["openclaw-remote-agent/reason"]
@@ -135,12 +141,8 @@ async fn only_listed_agents_are_offered() {
 #[tokio::test(flavor = "multi_thread")]
 async fn message_reaches_member_and_its_reply_returns() {
     let gateway = ReferenceGateway::start(json!({})).await;
-    let _coder = voters::start_agent(
-        &gateway.url,
-        "coder",
-        json!([voters::answer_rule("as you wish")]),
-    )
-    .await;
+    let rules = json!([voters::answer_rule("as you wish")]);
+    let _coder = voters::start_agent(&gateway.url, "coder", rules).await;
     let server = serve(&gateway.url, &[]);
     let task = send(&server, "coder", "Write a test");
     assert_eq!(task["status"]["state"], "TASK_STATE_COMPLETED", "{task:#}");
@@ -227,12 +229,7 @@ async fn canceled_proposal_stays_canceled_after_votes() {
     let gateway = ReferenceGateway::start(json!({})).await;
     let voters = connect_voters(&gateway.url, &MEMBERS).await;
     let server = serve(&gateway.url, &[]);
-    let sent = call(
-        &server,
-        "SendMessage",
-        &message_to("triad", "Ship it", true),
-    );
-    let id = sent["result"]["task"]["id"].as_str().unwrap();
+    let id = &start_task(&server, "triad", "Ship it");
     let proposal = within_timeout(voters[0].log().frame(1, &json!({"/type": "proposal"}))).await;
     let canceled = call(&server, "CancelTask", &json!({"id": id}));
     assert_eq!(
@@ -240,14 +237,10 @@ async fn canceled_proposal_stays_canceled_after_votes() {
         "{canceled:#}"
     );
     let proposal = proposal["id"].as_str().unwrap();
-    voters[0]
-        .send(&vote_message(proposal, "approve"))
-        .await
-        .unwrap();
-    voters[1]
-        .send(&vote_message(proposal, "approve"))
-        .await
-        .unwrap();
+    for voter in &voters[..2] {
+        let vote = vote_message(proposal, "approve");
+        voter.send(&vote).await.unwrap();
+    }
     // The gateway decides first, and then answers a message of the same connection.
     voters[1]
         .send(&json!({"type": "ping", "id": "after"}))
@@ -265,12 +258,7 @@ async fn proposal_survives_restart_of_gateway() {
     let address = gateway.url.trim_start_matches("ws://").to_owned();
     let voters = connect_voters(&gateway.url, &MEMBERS).await;
     let server = serve(&gateway.url, &[]);
-    let sent = call(
-        &server,
-        "SendMessage",
-        &message_to("triad", "Ship it", true),
-    );
-    let id = sent["result"]["task"]["id"].as_str().unwrap();
+    let id = &start_task(&server, "triad", "Ship it");
     let first = vote(&voters[0], 1, "approve").await;
     gateway.stop().await;
     drop(voters);
@@ -289,12 +277,7 @@ async fn proposal_survives_restart_of_server() {
     let state = tempfile::tempdir().unwrap();
     let flags = ["--state-dir", state.path().to_str().unwrap()];
     let server = serve(&gateway.url, &flags);
-    let sent = call(
-        &server,
-        "SendMessage",
-        &message_to("triad", "Ship it", true),
-    );
-    let id = sent["result"]["task"]["id"].as_str().unwrap();
+    let id = &start_task(&server, "triad", "Ship it");
     let proposal = vote(&voters[0], 1, "approve").await;
     server.kill();
     server.wait_for_exit();
@@ -315,12 +298,7 @@ async fn message_fails_with_its_gateway() {
     let gateway = ReferenceGateway::start(json!({})).await;
     let coder = connect_voters(&gateway.url, &["coder"]).await;
     let server = serve(&gateway.url, &[]);
-    let sent = call(
-        &server,
-        "SendMessage",
-        &message_to("coder", "Write a test", true),
-    );
-    let id = sent["result"]["task"]["id"].as_str().unwrap();
+    let id = &start_task(&server, "coder", "Write a test");
     within_timeout(coder[0].log().frame(1, &json!({"/type": "message"}))).await;
     gateway.stop().await;
     let task = wait_for_end(&server, id).await;
@@ -337,12 +315,7 @@ async fn votes_of_others_and_second_votes_do_not_count() {
     let voters = connect_voters(&gateway.url, &MEMBERS).await;
     let coder = connect_voters(&gateway.url, &["coder"]).await;
     let server = serve(&gateway.url, &[]);
-    let sent = call(
-        &server,
-        "SendMessage",
-        &message_to("triad", "Ship it", true),
-    );
-    let id = sent["result"]["task"]["id"].as_str().unwrap();
+    let id = &start_task(&server, "triad", "Ship it");
     let proposal = vote(&voters[0], 1, "approve").await;
     let mut forged = vote_message(&proposal, "approve");
     forged["from"] = json!("beta");

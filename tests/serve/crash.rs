@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::cli::support::words;
 use crate::serve::http_client::{Stream, call, message_params, try_call};
 use testkit::support::serve::Server;
 
@@ -67,20 +68,9 @@ fn killed_server_keeps_reported_tasks() {
 /// Starts a server on the directory. Rounds use different fsync modes. None of them may lose data when the process is killed.
 fn start(state: &str, round: u32) -> Server {
     let fsync = ["interval", "always", "never"][round as usize % 3];
-    Server::scripted(
-        &[
-            &["--state-dir", state, "--fsync", fsync][..],
-            &["--retention-count", "1000000"],
-            &["--limit", "runs=1000", "--limit", "tasksPerClient=100000"],
-            &[
-                "--limit",
-                "requestsPerSecond=1000000",
-                "--limit",
-                "burst=1000000",
-            ],
-        ]
-        .concat(),
-    )
+    let limits = "--limit runs=1000 --limit tasksPerClient=100000 --limit requestsPerSecond=1000000 --limit burst=1000000";
+    let flags = format!("--state-dir '{state}' --fsync {fsync} --retention-count 1000000 {limits}");
+    Server::scripted(&words(&flags))
 }
 
 fn send_until_killed(server: &Server, received: &mut Report) {

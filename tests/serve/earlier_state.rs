@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use crate::cli::support::words;
 use crate::serve::http_client::{call, command};
 use testkit::support::serve::Server;
 
@@ -26,14 +27,10 @@ fn copy(names: &[&str], to: &Path) {
 fn task_store_of_an_earlier_revision_is_read() {
     let state = tempfile::tempdir().unwrap();
     copy(&["tasks.db"], &state.path().join("tasks"));
-    let server = Server::scripted(&[
-        "--state-dir",
-        state.path().to_str().unwrap(),
-        "--retention-age",
-        RETENTION,
-        "--retention-unanswered",
-        RETENTION,
-    ]);
+    let server = Server::scripted(&words(&format!(
+        "--state-dir '{}' --retention-age {RETENTION} --retention-unanswered {RETENTION}",
+        state.path().display()
+    )));
     let params = json!({"includeArtifacts": true, "historyLength": 100});
     let listed = call(&server, "ListTasks", &params)["result"]["tasks"].take();
     let expected = std::fs::read_to_string(file("tasks.json")).unwrap();
@@ -61,29 +58,16 @@ fn sessions_of_an_earlier_revision_are_read() {
     let state = state.path().to_str().unwrap();
     for name in sessions {
         let session = name.trim_end_matches(".jsonl");
-        let exported = command(&[
-            "gateway",
-            "sessions",
-            "export",
-            "alpha",
-            session,
-            "--state-dir",
-            state,
-        ]);
+        let export = format!("gateway sessions export alpha {session} --state-dir '{state}'");
+        let exported = command(&words(&export));
         // An export has the messages, not the events of the session.
         let stored = std::fs::read_to_string(file(name)).unwrap();
         let messages = stored.lines().filter(|line| !line.contains("\"event\""));
         let exported = String::from_utf8(exported.stdout).unwrap();
         assert!(exported.lines().eq(messages), "{exported}");
     }
-    let listed = command(&[
-        "gateway",
-        "sessions",
-        "list",
-        "--json",
-        "--state-dir",
-        state,
-    ]);
+    let list = format!("gateway sessions list --json --state-dir '{state}'");
+    let listed = command(&words(&list));
     let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
     assert_eq!(listed.to_string().matches("sess-").count(), 2, "{listed}");
 }

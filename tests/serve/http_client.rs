@@ -98,7 +98,13 @@ fn request(method: &str, params: &Value) -> String {
 
 /// Calls a method of A2A 1.0 and returns the whole response.
 pub fn call(server: &Server, method: &str, params: &Value) -> Value {
-    exchange(server, "POST /a2a", &V1_HEADERS, &request(method, params)).json()
+    call_with(server, method, params, &[]).json()
+}
+
+/// Calls a method of A2A 1.0 with more headers and returns the response.
+pub fn call_with(server: &Server, method: &str, params: &Value, headers: &[&str]) -> Response {
+    let headers = [&V1_HEADERS, headers].concat();
+    exchange(server, "POST /a2a", &headers, &request(method, params))
 }
 
 /// Calls a method of a server that may end before the response is complete. Returns `None` then.
@@ -153,8 +159,7 @@ impl Iterator for Stream {
 
 /// Sends a message without blocking, and returns the response.
 pub fn send(server: &Server, text: &str, headers: &[&str]) -> Response {
-    let body = request("SendMessage", &message_params(text, true));
-    exchange(server, "POST /a2a", &[&V1_HEADERS, headers].concat(), &body)
+    call_with(server, "SendMessage", &message_params(text, true), headers)
 }
 
 /// Runs the command to its end.

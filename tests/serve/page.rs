@@ -93,12 +93,8 @@ fn page_requests_the_operator_token() {
     let config = state.path().join("serve.json");
     let clients = std::fs::read_to_string(state.path().join("clients.json")).unwrap();
     std::fs::write(&config, clients).unwrap();
-    let server = Server::scripted(&[
-        "--task-store",
-        "memory",
-        "--config",
-        config.to_str().unwrap(),
-    ]);
+    let config = config.to_str().unwrap();
+    let server = Server::scripted(&["--task-store", "memory", "--config", config]);
     assert_eq!(send(&server, "slow: ada's", &[&ada]).status, 200);
     let mut browser = Browser::start("token");
     browser.open(server.url());

@@ -6,7 +6,9 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::serve::http_client::{Response, client, command, exchange, message_params, send};
+use crate::serve::http_client::{
+    Response, call_with, client, command, exchange, message_params, send,
+};
 use crate::serve::safety::wait_until;
 use testkit::support::serve::Server;
 use testkit::support::webhook::Webhook;
@@ -47,12 +49,12 @@ impl ClientsFixture {
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
-    /// Returns the command `remote-agent send` with Ada's token, for this server.
-    fn send_command(&self, text: &str) -> Command {
+    /// Returns the command `remote-agent send` with Ada's token and an option, for this server.
+    fn send_command(&self, text: &str, option: &str) -> Command {
         let (_, token) = self.ada.split_once("Bearer ").unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_remote-agent"));
         command
-            .args(["send", text, "--url", self.server.url(), "--json"])
+            .args(["send", text, option, "--url", self.server.url()])
             .args(["--bearer-env", "ADA_TOKEN"])
             .env("ADA_TOKEN", token)
             .env_remove("REMOTE_AGENT_CONFIG")
@@ -76,14 +78,10 @@ impl ClientsFixture {
     /// Opens a stream of a working task, runs `action`, and returns the stream once it has ended.
     fn stream_until(&self, action: impl FnOnce()) -> Response {
         thread::scope(|scope| {
-            let headers = [
-                "Content-Type: application/json",
-                "A2A-Version: 1.0",
-                &self.ada,
-            ];
-            let body = json!({"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": message_params("slow", false)});
-            let stream = scope
-                .spawn(move || exchange(&self.server, "POST /a2a", &headers, &body.to_string()));
+            let params = message_params("slow", false);
+            let stream = scope.spawn(move || {
+                call_with(&self.server, "SendStreamingMessage", &params, &[&self.ada])
+            });
             self.wait_for_state("working");
             action();
             stream.join().unwrap()
@@ -109,16 +107,7 @@ fn stream_of_removed_client_ends_with_an_error() {
 #[test]
 fn client_sees_that_its_task_ends_with_its_token() {
     let fixture = ClientsFixture::start();
-    let (_, token) = fixture.ada.split_once("Bearer ").unwrap();
-    let mut sending = Command::new(env!("CARGO_BIN_EXE_remote-agent"));
-    sending
-        .args(["send", "slow", "--follow", "--url", fixture.server.url()])
-        .args(["--bearer-env", "ADA_TOKEN"])
-        .env("ADA_TOKEN", token)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let sending = sending.spawn().unwrap();
+    let sending = fixture.send_command("slow", "--follow").spawn().unwrap();
     fixture.wait_for_state("working");
     fixture.clients_command(&["remove", "ada"]);
     let output = sending.wait_with_output().unwrap();
@@ -146,13 +135,7 @@ fn webhook_of_removed_client_is_not_notified() {
     let webhook = Webhook::start();
     let mut params = message_params("slow", true);
     params["configuration"]["taskPushNotificationConfig"] = json!({"url": webhook.url()});
-    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params});
-    let headers = [
-        "Content-Type: application/json",
-        "A2A-Version: 1.0",
-        &fixture.ada,
-    ];
-    let sent = exchange(&fixture.server, "POST /a2a", &headers, &body.to_string());
+    let sent = call_with(&fixture.server, "SendMessage", &params, &[&fixture.ada]);
     assert_eq!(sent.status, 200);
     webhook.wait("TASK_STATE_WORKING");
     fixture.clients_command(&["remove", "ada"]);
@@ -197,13 +180,13 @@ fn command_with_revoked_token_is_auth_required() {
     let fixture = ClientsFixture::start();
     fixture.clients_command(&["remove", "ada"]);
     wait_until(|| send(&fixture.server, "echo a", &[&fixture.ada]).status == 401);
-    assert_auth_required(&fixture.send_command("echo a").output().unwrap());
+    assert_auth_required(&fixture.send_command("echo a", "--json").output().unwrap());
 }
 
 #[test]
 fn token_revoked_during_send_is_auth_required() {
     let fixture = ClientsFixture::start();
-    let sending = fixture.send_command("slow").spawn().unwrap();
+    let sending = fixture.send_command("slow", "--json").spawn().unwrap();
     fixture.wait_for_state("working");
     fixture.clients_command(&["remove", "ada"]);
     assert_auth_required(&sending.wait_with_output().unwrap());

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
 
+use crate::cli::support::words;
 use crate::serve::http_client::{call, message_params};
 use testkit::support::serve::Server;
 
@@ -26,23 +27,11 @@ fn answers_of_the_command_show_no_secret() {
         ("OPENCLAW_STATE_DIR", folder.path().to_str().unwrap()),
     ];
     let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let server = Server::start(
-        &[
-            "--port",
-            "0",
-            "--executor",
-            "command",
-            "--openclaw-path",
-            openclaw.to_str().unwrap(),
-            "--task-store",
-            "memory",
-            "--gateway-token-env",
-            "GATE",
-            "--env-var",
-            "GIVEN=given-value-4",
-        ],
-        &variables,
+    let flags = format!(
+        "--port 0 --executor command --openclaw-path '{}' --task-store memory --gateway-token-env GATE --env-var GIVEN=given-value-4",
+        openclaw.display()
     );
+    let server = Server::start(&words(&flags), &variables);
     let mut params = message_params("hello", false);
     params["message"]["metadata"] = json!({});
     let task: Value = call(&server, "SendMessage", &params)["result"]["task"].take();

@@ -5,6 +5,7 @@ use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
+use crate::cli::support::words;
 use crate::serve::http_client::{call, client, command, message_params, send};
 use testkit::authority::Authority;
 use testkit::support::serve::Server;
@@ -146,15 +147,9 @@ fn task_commands_need_operator_token() {
 /// Requests the list with this header.
 fn list_with_token(state: &Path, header: &str) -> Output {
     Command::new(env!("CARGO_BIN_EXE_remote-agent"))
-        .args([
-            "serve",
-            "tasks",
-            "list",
-            "--json",
-            "--bearer-env",
-            "TOKEN",
-            "--state-dir",
-        ])
+        .args(words(
+            "serve tasks list --json --bearer-env TOKEN --state-dir",
+        ))
         .arg(state)
         .env("TOKEN", header.rsplit(' ').next().unwrap())
         .output()

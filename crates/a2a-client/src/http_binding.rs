@@ -100,8 +100,8 @@ impl HttpBinding {
 
     /// Sets the security requirements of the card, for error messages.
     #[must_use]
-    pub(super) fn with_security(mut self, security: &Security) -> Self {
-        self.declared = Arc::new(security.clone());
+    pub(super) fn with_security(mut self, security: &Arc<Security>) -> Self {
+        self.declared = Arc::clone(security);
         self
     }
 

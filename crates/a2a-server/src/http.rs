@@ -31,7 +31,7 @@ use a2a::{A2aError, ErrorReason};
 pub use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use axum::routing::post;
+use axum::routing::{any, post};
 pub use card::CardFacts;
 use envelope::Id;
 use error::Failure;
@@ -63,14 +63,15 @@ pub const DEFAULT_BODY_BYTES: usize = 10 << 20;
 /// The default of [`App::keep_alive`].
 pub const DEFAULT_KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// Returns the router of the protocol: `POST /`, the endpoints of the Agent Protocol, and a fallback for all other
-/// paths, so that other routes can be merged.
+/// Returns the router of the protocol: `POST /`, `/a2a`, the endpoints of the Agent Protocol, and a fallback for all other
+/// paths, so that other routes can be merged. The fallback serves `/a2a` too, but a route is found with less work.
 ///
 /// The requests must have the [`RequestContext`](access_control::RequestContext) that [`access_control::control`] adds.
 pub fn router(app: App) -> Router {
     let app = Arc::new(app);
     Router::new()
         .route("/", post(dispatch))
+        .route("/a2a", any(dispatch))
         .fallback(dispatch)
         .with_state(Arc::clone(&app))
         .merge(agent_protocol::router(app))

@@ -20,8 +20,11 @@ const DURATION_BUCKETS: [f64; 10] = [0.01, 0.1, 0.5, 1.0, 5.0, 15.0, 30.0, 60.0,
 
 /// The metrics of one server. Clones share them.
 #[derive(Debug, Clone)]
-pub struct Metrics {
-    registry: Arc<Registry>,
+pub struct Metrics(Arc<Series>);
+
+#[derive(Debug)]
+struct Series {
+    registry: Registry,
     tasks: Family<InState, Counter>,
     running: Gauge,
     durations: Histogram,
@@ -75,55 +78,55 @@ impl Metrics {
         );
         registry.register("listeners", "Streams that follow a task", listeners.clone());
         registry.register("pushes", "Push notifications", pushes.clone());
-        Self {
-            registry: Arc::new(registry),
+        Self(Arc::new(Series {
+            registry,
             tasks,
             running,
             durations,
             listeners,
             pushes,
-        }
+        }))
     }
 
     /// Encodes the metrics as [`CONTENT_TYPE`].
     pub fn text(&self) -> String {
         let mut written = String::new();
         // Writing to a string cannot fail.
-        let _ = text::encode(&mut written, &self.registry);
+        let _ = text::encode(&mut written, &self.0.registry);
         written
     }
 
     /// Counts a task that entered a state.
     pub fn record_state(&self, state: &TaskState) {
         let state = state_label(state);
-        self.tasks.get_or_create(&InState { state }).inc();
+        self.0.tasks.get_or_create(&InState { state }).inc();
     }
 
     /// Counts a run that begins.
     pub fn record_run_start(&self) {
-        self.running.inc();
+        self.0.running.inc();
     }
 
     /// Counts the end of a run and its duration.
     pub fn record_run_end(&self, took: Duration) {
-        self.running.dec();
-        self.durations.observe(took.as_secs_f64());
+        self.0.running.dec();
+        self.0.durations.observe(took.as_secs_f64());
     }
 
     /// Counts an open stream until the returned guard is dropped.
     pub fn record_stream(&self) -> OpenStream {
-        self.listeners.inc();
-        OpenStream(self.listeners.clone())
+        self.0.listeners.inc();
+        OpenStream(self.0.listeners.clone())
     }
 
     /// Counts a notification.
     pub fn record_push(&self, result: PushResult) {
-        self.pushes.get_or_create(&result.label()).inc();
+        self.0.pushes.get_or_create(&result.label()).inc();
     }
 
     /// Returns the number of notifications with this result.
     pub fn pushes(&self, result: PushResult) -> u64 {
-        self.pushes.get_or_create(&result.label()).get()
+        self.0.pushes.get_or_create(&result.label()).get()
     }
 }
 

@@ -158,7 +158,8 @@ impl Service {
         caller: &CallContext,
         send: SendMessage,
     ) -> Result<SendMessageResponse, A2aError> {
-        self.core.send(caller, send).await
+        // Boxed, like that of `stream`: these futures have kilobytes, and each layer above would move them.
+        Box::pin(self.core.send(caller, send)).await
     }
 
     /// Sends a message and returns the updates of its task (A2A 1.0 §3.1.2).
@@ -170,7 +171,7 @@ impl Service {
         caller: &CallContext,
         send: SendMessage,
     ) -> Result<TaskUpdates, A2aError> {
-        self.core.stream(caller, send).await
+        Box::pin(self.core.stream(caller, send)).await
     }
 
     /// Returns a task (A2A 1.0 §3.1.3) with at most `history_length` of its newest messages; 0 omits the history.
@@ -212,8 +213,7 @@ impl Service {
             page_size: page(page_size)?,
             after: cursor(request.page_token.as_deref())?,
         };
-        let listed = self.tasks(&filter).await?;
-        TaskPage::open(self.clone(), view, listed, page_size).await
+        TaskPage::open(self.clone(), view, filter, page_size).await
     }
 
     /// Cancels a task (A2A 1.0 §3.1.5) and returns the canceled task.

@@ -18,6 +18,7 @@ use a2a::v1_0::TaskPushNotificationConfig;
 use async_trait::async_trait;
 use base::keyed_semaphore::KeyedSemaphore;
 use base::settings;
+use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
@@ -25,7 +26,7 @@ use futures_util::{FutureExt as _, StreamExt as _, stream};
 use parking_lot::Mutex;
 use serde::Deserialize;
 
-pub use self::summary::{Cursor, CursorError, Filter, Summary, SummaryPage};
+pub use self::summary::{Cursor, CursorError, Filter, Page, Summary, SummaryPage};
 pub(crate) use self::summary::{Phase, StatusChange, SummaryChange, parse_state, state_name};
 use crate::task_record::{TaskChange, TaskRecord};
 use a2a::Version;
@@ -49,12 +50,39 @@ pub trait TaskStore: Send + Sync + 'static {
         changes: &[TaskChange],
     ) -> Result<(), StoreError>;
 
+    /// Appends the last `changes` of a task and stores `record`, the terminal task that they result in, in place of its
+    /// log. The default implementation leaves the log to be compacted later.
+    ///
+    /// # Errors
+    /// The same errors as [`append`](Self::append).
+    async fn finish(&self, record: &TaskRecord, changes: &[TaskChange]) -> Result<(), StoreError> {
+        let revision = revision_before(record, changes);
+        self.append(&record.task.id, revision, record.changed_ms, changes)
+            .await
+    }
+
     /// Returns a task; `None` if it does not exist.
     async fn load(&self, task_id: &str) -> Result<Option<TaskRecord>, StoreError>;
 
     /// Returns a page of tasks, the last changed first (A2A 1.0 §3.1.4). Tasks of the same millisecond are ordered by
     /// id, descending.
     async fn list(&self, filter: &Filter) -> Result<SummaryPage, StoreError>;
+
+    /// Returns the same page with the JSON of its finished tasks. The page ends early, at the task whose JSON exceeds
+    /// `max_bytes` together with the tasks before it, unless it is the first one. The default implementation returns
+    /// no JSON.
+    async fn page(
+        &self,
+        filter: &Filter,
+        _max_bytes: usize,
+    ) -> Result<Page<ListedTask>, StoreError> {
+        let listed = self.list(filter).await?;
+        Ok(Page {
+            tasks: listed.tasks.iter().map(ListedTask::unread).collect(),
+            next: listed.next,
+            total: listed.total,
+        })
+    }
 
     /// Deletes a task with its push notification configurations and changes. Returns whether it existed.
     async fn delete(&self, task_id: &str) -> Result<bool, StoreError>;
@@ -160,6 +188,33 @@ pub struct Context {
     pub owner: String,
     /// The executor's session of the context.
     pub session: String,
+}
+
+/// A task of a page.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ListedTask {
+    /// The position of the task.
+    pub place: Cursor,
+    /// The JSON of the record, if the task is finished and the store has it in one piece.
+    pub json: Option<Bytes>,
+}
+
+impl ListedTask {
+    fn place(&self) -> Cursor {
+        self.place.clone()
+    }
+
+    fn unread(task: &Summary) -> Self {
+        Self {
+            place: Cursor::new(task),
+            json: None,
+        }
+    }
+}
+
+/// Returns the revision of a task before the `changes` that result in `record`.
+fn revision_before(record: &TaskRecord, changes: &[TaskChange]) -> u64 {
+    record.revision.saturating_sub(changes.len() as u64)
 }
 
 /// A task and its later changes.
@@ -268,42 +323,73 @@ pub enum StoreError {
     Damaged(String),
 }
 
-/// The bytes of all tasks, by client, for stores of a single process. Clones share it.
+/// The number and the bytes of all tasks, by client, for stores of a single process. Clones share it.
 #[derive(Debug, Clone, Default)]
 struct Usage(Arc<Mutex<Counts>>);
 
 #[derive(Debug, Default)]
 struct Counts {
-    by_owner: HashMap<String, u64>,
-    total: u64,
+    by_owner: HashMap<String, Stored>,
+    all: Stored,
+}
+
+/// What the tasks of a client, or of all, take. Negative while tasks are counted that have been deleted since.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Stored {
+    bytes: i64,
+    tasks: i64,
+}
+
+impl Stored {
+    fn add(&mut self, bytes: i64, tasks: i64) {
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.tasks = self.tasks.saturating_add(tasks);
+    }
 }
 
 impl Usage {
-    /// Adds `more` bytes to the count of a client. A negative value subtracts.
-    fn add(&self, owner: &str, more: i64) {
+    /// Adds `bytes` and `tasks` to the counts of a client. Negative values subtract.
+    fn add(&self, owner: &str, bytes: i64, tasks: i64) {
         let mut counts = self.0.lock();
-        counts.total = counts.total.saturating_add_signed(more);
-        match counts.by_owner.get_mut(owner) {
-            Some(bytes) => {
-                *bytes = bytes.saturating_add_signed(more);
-                if *bytes == 0 {
-                    counts.by_owner.remove(owner);
-                }
+        counts.all.add(bytes, tasks);
+        if let Some(own) = counts.by_owner.get_mut(owner) {
+            own.add(bytes, tasks);
+            if *own == Stored::default() {
+                counts.by_owner.remove(owner);
             }
-            None if more > 0 => {
-                counts
-                    .by_owner
-                    .insert(owner.to_owned(), more.unsigned_abs());
-            }
-            None => {}
+        } else {
+            let mut own = Stored::default();
+            own.add(bytes, tasks);
+            counts.by_owner.insert(owner.to_owned(), own);
         }
+    }
+
+    /// Returns the number of tasks of a client; of all clients for `None`.
+    fn tasks(&self, owner: Option<&str>) -> usize {
+        let counts = self.0.lock();
+        let stored = match owner {
+            Some(owner) => counts.by_owner.get(owner).copied().unwrap_or_default(),
+            None => counts.all,
+        };
+        usize::try_from(stored.tasks).unwrap_or_default()
+    }
+
+    /// Returns the clients with more than `count` tasks.
+    fn owners_above(&self, count: usize) -> Vec<String> {
+        let counts = self.0.lock();
+        let above = counts
+            .by_owner
+            .iter()
+            .filter(|(_, own)| own.tasks > length(count));
+        above.map(|(owner, _)| owner.clone()).collect()
     }
 
     /// Returns how many bytes a client has to free for `more` bytes within `budget`; `None` if that does not suffice.
     fn shortfall(&self, owner: &str, more: u64, budget: &Budget) -> Option<u64> {
         let counts = self.0.lock();
         let own = counts.by_owner.get(owner).copied().unwrap_or_default();
-        budget.shortfall(own, counts.total, more)
+        let bytes = |stored: Stored| u64::try_from(stored.bytes).unwrap_or_default();
+        budget.shortfall(bytes(own), bytes(counts.all), more)
     }
 }
 

@@ -9,7 +9,7 @@ use super::json::{self, ShapeError};
 use super::text::{joined, texts};
 
 /// An artifact (A2A 0.3 §6.7).
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Artifact {
     id: String,
     name: Option<Value>,
@@ -22,17 +22,21 @@ pub struct Artifact {
 impl Artifact {
     /// Creates an artifact from JSON that the reader has checked.
     pub(super) fn new(value: &Value) -> Self {
-        let field = |key: &str| value.get(key).filter(|v| !v.is_null()).cloned();
-        Self {
-            id: json::str_at(value, "artifactId")
-                .unwrap_or_default()
-                .to_owned(),
-            name: field("name"),
-            description: field("description"),
-            metadata: field("metadata"),
-            extensions: field("extensions"),
-            parts: json::items_at(value, "parts").to_vec(),
+        let mut artifact = Self::default();
+        // An artifact has few members, so reading all of them is faster than looking up each.
+        let members = value.as_object().into_iter().flatten();
+        for (key, member) in members.filter(|(_, member)| !member.is_null()) {
+            match (key.as_str(), member) {
+                ("artifactId", Value::String(id)) => artifact.id.clone_from(id),
+                ("parts", Value::Array(parts)) => artifact.parts.clone_from(parts),
+                ("name", name) => artifact.name = Some(name.clone()),
+                ("description", text) => artifact.description = Some(text.clone()),
+                ("metadata", metadata) => artifact.metadata = Some(metadata.clone()),
+                ("extensions", uris) => artifact.extensions = Some(uris.clone()),
+                _ => {}
+            }
         }
+        artifact
     }
 
     /// Returns its id, unique within the task; empty in a piece that names no artifact.

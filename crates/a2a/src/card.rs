@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::hash::Hash;
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -22,7 +23,7 @@ pub struct Card {
     /// The URIs of the extensions that the peer requires.
     pub required_extensions: Vec<String>,
     /// The security requirements.
-    pub security: Security,
+    pub security: Arc<Security>,
     /// The part that `list_targets` shows; an error text if only that part is invalid.
     pub view: Result<CardView, String>,
 }
@@ -144,7 +145,7 @@ fn read(json: &Value) -> Result<Card, String> {
             .or_else(|| flag(Some(json), "supportsAuthenticatedExtendedCard"))
             .unwrap_or(false),
         required_extensions: required_extensions(capabilities),
-        security: crate::security::read(card),
+        security: Arc::new(crate::security::read(card)),
         view: view(card, &interfaces_1_0),
     })
 }

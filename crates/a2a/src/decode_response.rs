@@ -405,10 +405,14 @@ pub(super) fn read(mut part: Map<String, Value>, dialect: Dialect) -> Value {
     if part.get("kind").is_some_and(|kind| kind == "text") {
         return Value::Object(part);
     }
-    if part.len() == 1
-        && let Some(Value::Object(root)) = part.get_mut("root")
-    {
-        return read(std::mem::take(root), dialect);
+    if part.len() == 1 {
+        // The frequent part of 1.0.
+        if part.get("text").is_some_and(Value::is_string) {
+            return kind(part, "text");
+        }
+        if let Some(Value::Object(root)) = part.get_mut("root") {
+            return read(std::mem::take(root), dialect);
+        }
     }
     unwrap_case(&mut part, "content");
     let named = ["kind", "type"]

@@ -45,11 +45,11 @@ fn message(dialect: Dialect, mut fields: Fields) -> Result<Message, A2aError> {
     let mut parts = Vec::new();
     let mut found = false;
     for name in ["parts", "content"] {
-        let path = fields.at(name);
         let list = fields.list(name)?;
         if list.is_empty() {
             continue;
         }
+        let path = fields.at(name);
         if found {
             return Err(invalid_params(
                 &path,
@@ -85,7 +85,6 @@ fn message(dialect: Dialect, mut fields: Fields) -> Result<Message, A2aError> {
 }
 
 fn role(fields: &mut Fields) -> Result<Role, A2aError> {
-    let path = fields.at("role");
     match fields.take("role") {
         None => Err(fields.missing("role")),
         Some(Value::String(role)) => match role.as_str() {
@@ -93,7 +92,7 @@ fn role(fields: &mut Fields) -> Result<Role, A2aError> {
             "ROLE_AGENT" | "agent" => Ok(Role::Agent),
             "" | "ROLE_UNSPECIFIED" => Err(fields.missing("role")),
             _ => Err(invalid_params(
-                &path,
+                &fields.at("role"),
                 "is neither `ROLE_USER` (0.3: `user`) nor `ROLE_AGENT` (`agent`)",
             )),
         },
@@ -101,9 +100,12 @@ fn role(fields: &mut Fields) -> Result<Role, A2aError> {
         Some(Value::Number(number)) => match number.as_i64() {
             Some(1) => Ok(Role::User),
             Some(2) => Ok(Role::Agent),
-            _ => Err(invalid_params(&path, "is neither 1 (user) nor 2 (agent)")),
+            _ => Err(invalid_params(
+                &fields.at("role"),
+                "is neither 1 (user) nor 2 (agent)",
+            )),
         },
-        Some(other) => Err(fields::type_error(&path, "a string", &other)),
+        Some(other) => Err(fields::type_error(&fields.at("role"), "a string", &other)),
     }
 }
 

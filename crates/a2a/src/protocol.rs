@@ -46,6 +46,10 @@ impl FromStr for Transport {
 
     /// Parses the name in a card, in any spelling.
     fn from_str(name: &str) -> Result<Self, ()> {
+        // The names of the specification need no copy.
+        if let Some(transport) = Self::SUPPORTED.into_iter().find(|t| t.as_str() == name) {
+            return Ok(transport);
+        }
         match spell(name.trim()).replace('+', "").as_str() {
             "jsonrpc" => Ok(Self::JsonRpc),
             "httpjson" | "rest" => Ok(Self::HttpJson),

@@ -317,16 +317,13 @@ impl Task {
 }
 
 pub(super) fn state_of(value: &Value) -> TaskState {
-    TaskState::from_name(
-        value
-            .pointer("/status/state")
-            .and_then(Value::as_str)
-            .unwrap_or_default(),
-    )
+    let status = value.get("status");
+    let state = status.and_then(|status| json::str_at(status, "state"));
+    TaskState::from_name(state.unwrap_or_default())
 }
 
 pub(super) fn status_text_of(value: &Value) -> Option<String> {
-    let message = value.pointer("/status/message")?;
+    let message = value.get("status")?.get("message")?;
     joined(texts(json::items_at(message, "parts")), "\n\n").map(Cow::into_owned)
 }
 

@@ -37,9 +37,10 @@ pub fn texts_mut(value: &mut Value) -> Vec<&mut String> {
     all
 }
 
-/// Returns the text of the parts at `pointer`, separated by blank lines; `None` without a text part.
-pub fn text_at(value: &Value, pointer: &str) -> Option<String> {
-    let parts = value.pointer(pointer)?.as_array()?;
+/// Returns the text of the parts at `path`, the names of members, separated by blank lines; `None` without a text part.
+pub fn text_at(value: &Value, path: &[&str]) -> Option<String> {
+    let parts = path.iter().try_fold(value, |value, key| value.get(key))?;
+    let parts = parts.as_array()?;
     joined(texts(parts), "\n\n").map(Cow::into_owned)
 }
 

@@ -11,7 +11,7 @@
 use std::borrow::Cow;
 use std::{fmt, io};
 
-use memchr::{memchr2, memchr2_iter, memmem};
+use memchr::{memchr2, memchr2_iter};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -154,7 +154,8 @@ pub fn check(json: &[u8], limits: Limits) -> Result<(), JsonError> {
     // No text takes more memory than one object per byte, or nests deeper than its number of brackets, so most need no
     // scan of each byte.
     let is_small = json.len() < limits.values && json.len() < limits.memory / OBJECT_BYTES;
-    if is_small && memchr2_iter(b'[', b'{', json).nth(limits.depth).is_none() {
+    let is_flat = || memchr2_iter(b'[', b'{', json).nth(limits.depth).is_none();
+    if is_small && (json.len() <= limits.depth || is_flat()) {
         return Ok(());
     }
     let structure = Structure::of(json);
@@ -348,7 +349,7 @@ fn place(bytes: &[u8]) -> (usize, usize) {
 /// Replaces escaped surrogates without their pair. Returns `None` if there are none.
 fn repair_surrogates(text: &str) -> Option<String> {
     let bytes = text.as_bytes();
-    memmem::find(bytes, br"\u")?;
+    memchr::memchr_iter(b'\\', bytes).find(|at| bytes.get(at + 1) == Some(&b'u'))?;
     let mut repaired: Option<String> = None;
     let (mut copied, mut at) = (0, 0);
     // Escapes are read from left to right: in `\\ud800` the backslash is escaped, not the surrogate.
@@ -382,9 +383,17 @@ fn surrogate(bytes: &[u8], at: usize) -> Option<u32> {
     (0xD800..=0xDFFF).contains(&code).then_some(code)
 }
 
+/// The length of most keys and ids, in bytes: to read so few costs less than to set up a search.
+const SHORT_STRING_BYTES: usize = 24;
+
 /// Returns the offset after the string that contains `at`.
 fn after_string(json: &[u8], mut at: usize) -> usize {
-    while let Some(found) = json.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
+    let next_end = |rest: &[u8]| {
+        let (short, long) = rest.split_at(rest.len().min(SHORT_STRING_BYTES));
+        let near = short.iter().position(|byte| matches!(byte, b'"' | b'\\'));
+        near.or_else(|| Some(short.len() + memchr2(b'"', b'\\', long)?))
+    };
+    while let Some(found) = json.get(at..).and_then(next_end) {
         at += found + 1;
         if json[at - 1] == b'"' {
             return at;

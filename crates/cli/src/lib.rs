@@ -23,6 +23,7 @@ pub mod install;
 pub mod instance;
 mod interactive_call;
 mod local;
+mod log_writer;
 mod mcp;
 mod openclaw;
 pub mod output;

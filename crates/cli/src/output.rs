@@ -21,6 +21,7 @@ use tracing_subscriber::{
 
 use super::{
     exit::Failure,
+    log_writer::{LogGuard, LogWriter},
     text::{self, terminal_width, wrap},
 };
 
@@ -241,8 +242,9 @@ pub(crate) struct LogArgs {
     pub(crate) log: LogFormat,
 }
 
-/// Installs a logger that writes to standard error. Does nothing if a logger is already installed.
-pub(crate) fn install_log(form: LogFormat, verbose: bool) {
+/// Installs a logger that writes to standard error until the guard is dropped, and after that without batches. Does nothing if a
+/// logger is already installed.
+pub(crate) fn install_log(form: LogFormat, verbose: bool) -> LogGuard<io::Stderr> {
     let level = if verbose {
         LevelFilter::DEBUG
     } else {
@@ -253,7 +255,8 @@ pub(crate) fn install_log(form: LogFormat, verbose: bool) {
         .with_default(level)
         .with_target("rmcp", LevelFilter::WARN);
     let registry = tracing_subscriber::registry().with(levels);
-    let lines = fmt::layer().with_writer(std::io::stderr).with_target(false);
+    let (log, guard) = LogWriter::start(io::stderr());
+    let lines = fmt::layer().with_writer(log).with_target(false);
     let _ = match form {
         LogFormat::Human => {
             let people = console::Term::stderr().is_term();
@@ -261,6 +264,7 @@ pub(crate) fn install_log(form: LogFormat, verbose: bool) {
         }
         LogFormat::Json => registry.with(lines.json().with_ansi(false)).try_init(),
     };
+    guard
 }
 
 #[cfg(test)]

@@ -209,12 +209,8 @@ async fn strict_expectations_are_enforced() {
         let mut value = expectation.clone();
         value["requests"] = json!([{}]);
         value["mock_script"] = json!({"peers": {"main": {}}});
-        assert!(
-            run(value, &Replay::answering([reported.clone()]))
-                .await
-                .is_err(),
-            "{expectation}"
-        );
+        let driver = Replay::answering([reported.clone()]);
+        assert!(run(value, &driver).await.is_err(), "{expectation}");
     }
 }
 
@@ -224,24 +220,12 @@ async fn refused_configuration_is_compared() {
         refuses: Some(json!({"code": "CONFIG", "path": "/targets/0"})),
         ..Replay::default()
     };
-    assert_eq!(
-        run(
-            json!({"init_error": {"/path": {"$matches": "targets"}}}),
-            &driver()
-        )
-        .await,
-        Ok(())
-    );
-    assert!(
-        run(json!({"init_error": {"/path": "/other"}}), &driver())
-            .await
-            .is_err()
-    );
-    assert!(
-        run(json!({"init_error": true}), &Replay::default())
-            .await
-            .is_err()
-    );
+    let expected = json!({"init_error": {"/path": {"$matches": "targets"}}});
+    assert_eq!(run(expected, &driver()).await, Ok(()));
+    let other = json!({"init_error": {"/path": "/other"}});
+    assert!(run(other, &driver()).await.is_err());
+    let any = json!({"init_error": true});
+    assert!(run(any, &Replay::default()).await.is_err());
 }
 
 #[tokio::test]

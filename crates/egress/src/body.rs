@@ -152,9 +152,6 @@ enum Coding {
 /// # Errors
 /// The coding of a successful response is unknown.
 pub(super) fn decode(mut response: Response, place: &str) -> Result<Response, NetError> {
-    if !response.headers.contains_key(CONTENT_ENCODING) {
-        return Ok(response);
-    }
     let codings = codings(&response.headers);
     response.headers.remove(CONTENT_ENCODING);
     let codings = match codings {

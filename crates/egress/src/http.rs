@@ -13,7 +13,7 @@ use std::mem::take;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use ::http::header::ACCEPT_ENCODING;
+use ::http::header::{ACCEPT_ENCODING, CONTENT_ENCODING};
 use ::http::uri::Scheme;
 use ::http::{HeaderMap, HeaderValue, StatusCode};
 use bytes::Bytes;
@@ -46,7 +46,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long an idle connection is kept: less than usual servers do (Node.js and uvicorn close after 5 seconds). A
 /// request on a connection that the server is closing fails, and the client cannot know whether it arrived.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
-const MAX_IDLE_PER_HOST: usize = 64;
 
 /// The real [`HttpClient`].
 pub struct ReqwestClient {
@@ -190,7 +189,8 @@ impl ReqwestClient {
             .connect_timeout(CONNECT_TIMEOUT)
             .pool_idle_timeout(IDLE_TIMEOUT)
             .pool_max_idle_per_host(match pool.kind {
-                PoolKind::Exchange => MAX_IDLE_PER_HOST,
+                // No more are idle than requests were under way at a time, which the configuration limits.
+                PoolKind::Exchange => usize::MAX,
                 PoolKind::Upgrade => 0,
             });
         let Some(proxy) = proxy else {
@@ -292,13 +292,17 @@ impl HttpClient for ReqwestClient {
         let prepared = self.prepare(request, PoolKind::Exchange);
         Box::pin(async move {
             let (mut answer, url) = prepared?.send().await?;
-            let place = place(&url);
+            let headers = take(answer.headers_mut());
+            let encoded_at = headers.contains_key(CONTENT_ENCODING).then(|| place(&url));
             let response = Response {
                 status: answer.status(),
-                headers: take(answer.headers_mut()),
+                headers,
                 body: Box::pin(body(answer, url)),
             };
-            body::decode(response, &place)
+            match encoded_at {
+                Some(place) => body::decode(response, &place),
+                None => Ok(response),
+            }
         })
     }
 

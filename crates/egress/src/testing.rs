@@ -95,17 +95,31 @@ impl HttpClient for Scripted {
     }
 }
 
+#[track_caller]
+pub(crate) fn assert_fault(error: &NetError, fault: NetFault, sent: Sent) {
+    assert_eq!((error.fault(), error.sent()), (fault, sent), "{error}");
+}
+
+/// Returns the settings of a TLS server with a certificate for `name`, and the certificate as PEM.
+pub(crate) fn tls_server(name: &str) -> (rustls::ServerConfig, String) {
+    let certified = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
+    let key = rustls::pki_types::PrivateKeyDer::Pkcs8(certified.signing_key.serialize_der().into());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certified.cert.der().clone()], key)
+        .unwrap();
+    (config, certified.cert.pem())
+}
+
 /// Returns an empty request.
 pub(super) fn request(url: &str) -> Request {
     Request {
         method: Method::POST,
-        url: Url::parse(url).unwrap(),
-        headers: HeaderMap::new(),
-        body: None,
         access: AddressPolicy::Public,
-        trust: None,
-        repeatable: false,
-        authorization: None,
+        ..get(Url::parse(url).unwrap())
     }
 }
 

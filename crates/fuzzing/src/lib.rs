@@ -32,76 +32,31 @@ pub struct Target {
     pub run: fn(&[u8]),
 }
 
+impl Target {
+    const fn new(name: &'static str, run: fn(&[u8])) -> Self {
+        Self { name, run }
+    }
+}
+
 /// All targets.
 pub const TARGETS: &[Target] = &[
-    Target {
-        name: "config",
-        run: tool::config,
-    },
-    Target {
-        name: "request",
-        run: tool::request,
-    },
-    Target {
-        name: "continuation",
-        run: tool::continuation,
-    },
-    Target {
-        name: "card",
-        run: tool::card,
-    },
-    Target {
-        name: "reply_v0_3",
-        run: tool::reply_v0_3,
-    },
-    Target {
-        name: "reply_v1_0",
-        run: tool::reply_v1_0,
-    },
-    Target {
-        name: "reply_http_json",
-        run: tool::reply_http_json,
-    },
-    Target {
-        name: "stream_v0_3",
-        run: tool::stream_v0_3,
-    },
-    Target {
-        name: "stream_v1_0",
-        run: tool::stream_v1_0,
-    },
-    Target {
-        name: "collective_frame",
-        run: parsers::collective_frame,
-    },
-    Target {
-        name: "jws",
-        run: parsers::jws,
-    },
-    Target {
-        name: "api_request",
-        run: parsers::api_request,
-    },
-    Target {
-        name: "openclaw_frames",
-        run: frames::openclaw,
-    },
-    Target {
-        name: "a2a_v1_frames",
-        run: frames::a2a_v1,
-    },
-    Target {
-        name: "serve_request",
-        run: servers::serve_request,
-    },
-    Target {
-        name: "mcp_request",
-        run: servers::mcp_request,
-    },
-    Target {
-        name: "gateway_frames",
-        run: servers::gateway_frames,
-    },
+    Target::new("config", tool::config),
+    Target::new("request", tool::request),
+    Target::new("continuation", tool::continuation),
+    Target::new("card", tool::card),
+    Target::new("reply_v0_3", tool::reply_v0_3),
+    Target::new("reply_v1_0", tool::reply_v1_0),
+    Target::new("reply_http_json", tool::reply_http_json),
+    Target::new("stream_v0_3", tool::stream_v0_3),
+    Target::new("stream_v1_0", tool::stream_v1_0),
+    Target::new("collective_frame", parsers::collective_frame),
+    Target::new("jws", parsers::jws),
+    Target::new("api_request", parsers::api_request),
+    Target::new("openclaw_frames", frames::openclaw),
+    Target::new("a2a_v1_frames", frames::a2a_v1),
+    Target::new("serve_request", servers::serve_request),
+    Target::new("mcp_request", servers::mcp_request),
+    Target::new("gateway_frames", servers::gateway_frames),
 ];
 
 /// Returns the target with this name.

@@ -1,6 +1,8 @@
 //! Agents behind a gateway, as results show them.
 
-use a2a::{Capabilities, Card, CardView, Interface, Security, Transport};
+use std::sync::Arc;
+
+use a2a::{Capabilities, Card, CardView, Interface, Transport};
 use base::text::{first_chars, one_line};
 use collective::{MAJORITY, Quorum};
 use peer::{Member, MemberStatus};
@@ -85,7 +87,7 @@ pub(super) fn card(name: &str, description: Option<&str>, settings: &Settings) -
         streaming: Some(true),
         has_extended_card: false,
         required_extensions: Vec::new(),
-        security: Security::default(),
+        security: Arc::default(),
         view: Ok(CardView {
             name: Some(name.to_owned()),
             description: description.map(str::to_owned),

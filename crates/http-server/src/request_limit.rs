@@ -12,6 +12,7 @@ use http::{HeaderMap, StatusCode};
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use serde::Deserialize;
+use tokio::time::sleep;
 
 use base::config::millis;
 use base::keyed_budget::{BudgetError, KeyedBudget, Reservation};
@@ -187,9 +188,14 @@ impl RequestLimiter {
             return Err(LimitError::BodyTooLarge(limit));
         }
         let reading = collect(self.bodies.empty(key), body, announced.unwrap_or(limit));
-        let bytes = tokio::time::timeout(self.limits.body_timeout, reading)
-            .await
-            .map_err(|_| LimitError::BodyTimeout)??;
+        let bytes = tokio::select! {
+            biased;
+            bytes = reading => bytes?,
+            // A block, which creates the timer only if the body has not arrived with the head.
+            () = async { sleep(self.limits.body_timeout).await } => {
+                return Err(LimitError::BodyTimeout);
+            }
+        };
         Ok(Body::from(bytes))
     }
 

@@ -64,13 +64,10 @@ fn remote_address_requires_permission_and_wss() {
         // A host name is checked when it is resolved.
         ("ws://gate.example:18789", false, None),
     ] {
+        let gateway = json!({"url": url, "allowRemote": remote});
         match message {
-            Some(message) => refused(
-                json!({"url": url, "allowRemote": remote}),
-                "/gateway/url",
-                message,
-            ),
-            None => drop(read(json!({"url": url, "allowRemote": remote})).unwrap()),
+            Some(message) => refused(gateway, "/gateway/url", message),
+            None => drop(read(gateway).unwrap()),
         }
     }
 }

@@ -95,55 +95,61 @@ fn polled_snapshot_keeps_artifacts_without_gap() {
 }
 
 #[test]
-fn polled_snapshot_fills_a_gap() {
+fn polled_snapshot_fills_a_gap_that_it_does_not_contradict() {
+    let (four, five) = (("four ", true), ("five", true));
+    for (name, pieces, stored, expected) in [
+        (
+            "missed piece",
+            &[four][..],
+            &["one ", "two ", "three ", "four "][..],
+            "one two three four ",
+        ),
+        (
+            "joined pieces",
+            &[four, five],
+            &["one two three four five"],
+            "one two three four five",
+        ),
+        (
+            "contradiction",
+            &[four, five],
+            &["one ", "two ", "four ", "four ", "five", "five"],
+            "one two four five",
+        ),
+        (
+            "doubled pieces",
+            &[four, five],
+            &["one ", "two ", "three ", "four ", "four ", "five", "five"],
+            "one two three four five",
+        ),
+        (
+            "replaced artifact",
+            &[("anew", false)],
+            &["anew", "anew"],
+            "anew",
+        ),
+    ] {
+        let mut all = one_two();
+        all.open_gap(Gap::Open);
+        for (text, append) in pieces {
+            add(&mut all, "a", text, *append);
+        }
+        let before = texts(&all);
+        let changed = all.apply_snapshot(&task(&[artifact("a", stored)]), Source::Polled);
+        assert_eq!(texts(&all), [format!("a={expected}")], "{name}");
+        assert_eq!(changed.unwrap(), texts(&all) != before, "{name}");
+    }
+}
+
+#[test]
+fn filled_gap_is_not_open() {
     let mut all = one_two();
     all.open_gap(Gap::Open);
     add(&mut all, "a", "four", true);
-    all.apply_snapshot(
-        &task(&[artifact("a", &["one ", "two ", "three ", "four"])]),
-        Source::Polled,
-    )
-    .unwrap();
-    assert_eq!(texts(&all), ["a=one two three four"]);
-    assert_ne!(all.gap(), Gap::Open);
-}
-
-#[test]
-fn polled_snapshot_may_join_pieces() {
-    let mut all = one_two();
-    all.open_gap(Gap::Open);
-    add(&mut all, "a", "four ", true);
-    add(&mut all, "a", "five", true);
-    all.apply_snapshot(
-        &task(&[artifact("a", &["one two three four five"])]),
-        Source::Polled,
-    )
-    .unwrap();
-    assert_eq!(texts(&all), ["a=one two three four five"]);
-}
-
-#[test]
-fn polled_snapshot_that_contradicts_pieces_is_ignored() {
-    let mut all = one_two();
-    all.open_gap(Gap::Open);
-    add(&mut all, "a", "four ", true);
-    add(&mut all, "a", "five", true);
-    let doubled = artifact("a", &["one ", "two ", "four ", "four ", "five", "five"]);
-    assert!(
-        !all.apply_snapshot(&task(&[doubled]), Source::Polled)
-            .unwrap()
-    );
-    assert_eq!(texts(&all), ["a=one two four five"]);
-}
-
-#[test]
-fn replaced_artifact_has_no_gap() {
-    let mut all = one_two();
-    all.open_gap(Gap::Open);
-    add(&mut all, "a", "anew", false);
-    all.apply_snapshot(&task(&[artifact("a", &["anew", "anew"])]), Source::Polled)
+    let stored = artifact("a", &["one ", "two ", "three ", "four"]);
+    all.apply_snapshot(&task(&[stored]), Source::Polled)
         .unwrap();
-    assert_eq!(texts(&all), ["a=anew"]);
+    assert_ne!(all.gap(), Gap::Open);
 }
 
 #[test]
@@ -183,18 +189,6 @@ fn replaced_artifacts_free_the_limit() {
             .unwrap();
     }
     assert_eq!(texts(&all), ["a=abcdefghij"]);
-}
-
-#[test]
-fn removes_duplicate_pieces() {
-    let mut all = one_two();
-    all.open_gap(Gap::Open);
-    add(&mut all, "a", "four ", true);
-    add(&mut all, "a", "five ", true);
-    let stored = ["one ", "two ", "three ", "four ", "four ", "five ", "five "];
-    let changed = all.apply_snapshot(&task(&[artifact("a", &stored)]), Source::Polled);
-    assert!(changed.unwrap());
-    assert_eq!(texts(&all), ["a=one two three four five "]);
 }
 
 #[test]

@@ -35,14 +35,13 @@ impl UpdateSender {
     fn send(&mut self, updates: UpdateCallback<'_>, event: &Value) {
         // Repeating earlier events would make the cost of a stream quadratic.
         let status = event.get("status");
-        let status = status.and_then(|status| text_at(status, "/message/parts"));
+        let status = status.and_then(|status| text_at(status, &["message", "parts"]));
         let update = self.writer.write(status.as_deref(), event);
         let _ = panics::catch(|| updates(update));
     }
 }
 
 /// What updates show of a call, beside the event.
-#[derive(PartialEq)]
 struct UpdateHeader {
     protocol: Option<NegotiatedProtocol>,
     kind: Option<Kind>,
@@ -110,20 +109,30 @@ impl Call<'_> {
     /// Lets further updates show the target and the task as they are now. Most events of a stream change neither.
     fn refresh_writer(&mut self) {
         let collected = &self.collected;
+        let protocol = self.peer.as_ref().map(|peer| peer.protocol());
+        let is_current = self.update_sender.header.as_ref().is_some_and(|shown| {
+            shown.protocol == protocol
+                && shown.kind == collected.kind
+                && shown.state == collected.state
+                && shown.handle == self.handle
+                && shown.task_id == collected.task_id
+                && shown.context_id == collected.context_id
+        });
+        if is_current {
+            return;
+        }
         let header = UpdateHeader {
-            protocol: self.peer.as_ref().map(|peer| peer.protocol()),
+            protocol,
             kind: collected.kind,
             state: collected.state.clone(),
             handle: self.handle,
             task_id: collected.task_id.clone(),
             context_id: collected.context_id.clone(),
         };
-        if self.update_sender.header.as_ref() != Some(&header) {
-            self.update_sender = UpdateSender {
-                writer: UpdateWriter::new(self.action.as_str(), self.base_summary()),
-                header: Some(header),
-            };
-        }
+        self.update_sender = UpdateSender {
+            writer: UpdateWriter::new(self.action.as_str(), self.base_summary()),
+            header: Some(header),
+        };
     }
 }
 
@@ -209,8 +218,11 @@ impl UpdateRedaction {
                 self.artifact(secrets, artifact, false, is_last);
             }
         }
-        for place in ["/status/message/parts", "/parts"] {
-            if let Some(parts) = shown.pointer_mut(place) {
+        for path in [&["status", "message", "parts"][..], &["parts"]] {
+            let parts = path
+                .iter()
+                .try_fold(&mut shown, |value, key| value.get_mut(key));
+            if let Some(parts) = parts {
                 self.message(secrets, parts, is_last);
             }
         }

@@ -20,6 +20,12 @@ fn task(extra: Value) -> Event {
     Event::read(task).unwrap()
 }
 
+fn limited(change: impl FnOnce(&mut Limits)) -> Collected {
+    let mut limits = Limits::default();
+    change(&mut limits);
+    Collected::new(&limits)
+}
+
 fn collected(events: Vec<Event>) -> Collected {
     let mut all = Collected::new(&Limits::default());
     for event in events {
@@ -97,10 +103,7 @@ fn text_falls_back_to_status_never_to_user_message() {
 
 #[test]
 fn newest_events_are_kept_and_all_counted() {
-    let mut all = Collected::new(&Limits {
-        stream_events: 2,
-        ..Limits::default()
-    });
+    let mut all = limited(|limits| limits.stream_events = 2);
     for i in 0..5 {
         all.apply(chunk("a", &i.to_string(), true), 1).unwrap();
     }
@@ -123,10 +126,7 @@ fn numbers(artifact_id: &str, count: usize, is_task: bool) -> Event {
 
 #[test]
 fn events_count_by_the_memory_of_their_values() {
-    let mut all = Collected::new(&Limits {
-        response_bytes: 1 << 20,
-        ..Limits::default()
-    });
+    let mut all = limited(|limits| limits.response_bytes = 1 << 20);
     for is_task in [false, true] {
         for _ in 0..100 {
             all.apply(numbers("a", 5000, is_task), 30_000).unwrap();
@@ -144,10 +144,7 @@ fn events_count_by_the_memory_of_their_values() {
 
 #[test]
 fn artifacts_of_snapshots_count_by_the_memory_of_their_values() {
-    let mut all = Collected::new(&Limits {
-        response_bytes: 1 << 20,
-        ..Limits::default()
-    });
+    let mut all = limited(|limits| limits.response_bytes = 1 << 20);
     let too_large = (0..100).find_map(|n| {
         let event = numbers(&n.to_string(), 50_000, true);
         all.apply(event, 300_000).err()
@@ -158,10 +155,7 @@ fn artifacts_of_snapshots_count_by_the_memory_of_their_values() {
 
 #[test]
 fn replaced_piece_frees_the_limit() {
-    let mut all = Collected::new(&Limits {
-        response_bytes: 100,
-        ..Limits::default()
-    });
+    let mut all = limited(|limits| limits.response_bytes = 100);
     for _ in 0..10 {
         all.apply(chunk("a", "again", false), 60).unwrap();
     }
@@ -173,10 +167,7 @@ fn replaced_piece_frees_the_limit() {
 
 #[test]
 fn artifacts_beyond_limits_are_refused() {
-    let mut all = Collected::new(&Limits {
-        artifacts: 1,
-        ..Limits::default()
-    });
+    let mut all = limited(|limits| limits.artifacts = 1);
     all.apply(chunk("a", "kept", false), 1).unwrap();
     assert_eq!(
         all.apply(chunk("b", "no", false), 1).unwrap_err().reason,

@@ -19,11 +19,15 @@ fn two() -> FakeGateway {
     ])
 }
 
+/// Returns the result of a message to alpha.
+async fn sent_to_alpha() -> Value {
+    let fixture = Fixture::new(two(), json!({}));
+    fixture.send("gateway:alpha", json!({})).await
+}
+
 #[tokio::test]
 async fn result_names_agent_transport_and_continuation() {
-    let sent = Fixture::new(two(), json!({}))
-        .send("gateway:alpha", json!({}))
-        .await;
+    let sent = sent_to_alpha().await;
     let summary = &sent["summary"];
     assert_eq!(summary["target_alias"], "gateway:alpha");
     assert_eq!(summary["target_url"], "http://127.0.0.1:18789/");
@@ -40,9 +44,7 @@ async fn result_names_agent_transport_and_continuation() {
 
 #[tokio::test]
 async fn continuation_works_in_another_process() {
-    let sent = Fixture::new(two(), json!({}))
-        .send("gateway:alpha", json!({}))
-        .await;
+    let sent = sent_to_alpha().await;
     let continuation = &sent["summary"]["continuation"];
     for action in ["status", "cancel"] {
         let fixture = Fixture::new(two(), json!({}));
@@ -81,9 +83,7 @@ async fn handle_resolves_to_its_agent() {
 
 #[tokio::test]
 async fn continuation_of_another_gateway_is_refused_with_hint() {
-    let sent = Fixture::new(two(), json!({}))
-        .send("gateway:alpha", json!({}))
-        .await;
+    let sent = sent_to_alpha().await;
     let request = json!({"action": "status", "continuation": sent["summary"]["continuation"]});
     let other_gateway = Fixture::new(two(), json!({"url": "ws://127.0.0.1:18790"}));
     let refused = other_gateway.call(request.clone()).await;

@@ -70,29 +70,15 @@ async fn refusal_is_undelivered_and_cut_is_unknown() {
 
 #[tokio::test]
 async fn hints_name_gateway_settings() {
+    use PeerErrorKind::{Gateway, Net};
     for (fault, setting) in [
-        (
-            PeerErrorKind::Gateway(ErrorCode::AuthRequired),
-            "gateway.token",
-        ),
-        (
-            PeerErrorKind::Gateway(ErrorCode::AuthFailed),
-            "gateway.token",
-        ),
-        (
-            PeerErrorKind::Gateway(ErrorCode::TokenExpired),
-            "gateway.token",
-        ),
-        (
-            PeerErrorKind::Gateway(ErrorCode::ProtocolError),
-            "gateway.dialect",
-        ),
+        (Gateway(ErrorCode::AuthRequired), "gateway.token"),
+        (Gateway(ErrorCode::AuthFailed), "gateway.token"),
+        (Gateway(ErrorCode::TokenExpired), "gateway.token"),
+        (Gateway(ErrorCode::ProtocolError), "gateway.dialect"),
         (PeerErrorKind::AuthRequired, "gateway.token"),
-        (
-            PeerErrorKind::Net(NetFault::AddressRefused),
-            "gateway.allowRemote",
-        ),
-        (PeerErrorKind::Net(NetFault::Dns), "gateway.url"),
+        (Net(NetFault::AddressRefused), "gateway.allowRemote"),
+        (Net(NetFault::Dns), "gateway.url"),
         (PeerErrorKind::HttpStatus, "gateway.url"),
     ] {
         let error = sent(PeerError::new(fault, "no").undelivered()).await;

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
 use crate::remote_agent::{PollIntervals, RemoteAgent, ToolCall};
-use a2a::{Card, CardView, Interface, Reply, Security, SendRequest, Task, Transport};
+use a2a::{Card, CardView, Interface, Reply, SendRequest, Task, Transport};
 use base::environment::SystemEnvironment;
 use base::log::Recorder;
 use base::validation;
@@ -79,7 +79,7 @@ fn card(name: &str) -> Card {
         streaming: Some(true),
         has_extended_card: false,
         required_extensions: Vec::new(),
-        security: Security::default(),
+        security: Arc::default(),
         view: Ok(CardView {
             name: Some(name.to_owned()),
             ..CardView::default()

@@ -42,6 +42,14 @@ pub(super) fn task(state: &str, more: Value) -> Value {
     json!({"ok": true, "operation": "remote_agent", "action": "send", "summary": summary, "raw": {"kind": "task"}})
 }
 
+fn read_task(state: &str, more: Value, max_chars: usize) -> String {
+    read(&task(state, more), max_chars)
+}
+
+fn read_failure(error: Value, max_chars: usize) -> String {
+    read(&failure(error), max_chars)
+}
+
 fn artifact(id: &str, text: &str) -> Value {
     json!({"artifactId": id, "parts": [{"kind": "text", "text": text}]})
 }
@@ -68,11 +76,9 @@ fn question_fits_the_smallest_limit() {
         .map(|i| artifact(&format!("artifact-{i}"), &"x".repeat(5000)))
         .collect();
     let question = "Which of the two regions shall I use, north or south?";
-    let text = read(
-        &task(
-            "input-required",
-            json!({"status_message": question, "artifacts": artifacts}),
-        ),
+    let text = read_task(
+        "input-required",
+        json!({"status_message": question, "artifacts": artifacts}),
         1000,
     );
     let (outside, fenced) = split_at_fence(&text);
@@ -87,11 +93,9 @@ fn question_fits_the_smallest_limit() {
 
 #[test]
 fn cut_text_names_the_next_offset() {
-    let text = read(
-        &task(
-            "completed",
-            json!({"artifacts": [artifact("a", &"x".repeat(5000))]}),
-        ),
+    let text = read_task(
+        "completed",
+        json!({"artifacts": [artifact("a", &"x".repeat(5000))]}),
         1000,
     );
     let (outside, fenced) = split_at_fence(&text);
@@ -146,8 +150,9 @@ fn files_and_data_are_rendered_as_json() {
 
 #[test]
 fn expired_wait_names_the_next_action() {
-    let text = read(
-        &task("working", json!({"wait_expired": true, "incomplete": true})),
+    let text = read_task(
+        "working",
+        json!({"wait_expired": true, "incomplete": true}),
         12_000,
     );
     assert!(
@@ -155,11 +160,9 @@ fn expired_wait_names_the_next_action() {
         "{text}"
     );
     assert!(text.contains("incomplete: "), "{text}");
-    let text = read(
-        &task(
-            "working",
-            json!({"next_step": "Call watch with the continuation."}),
-        ),
+    let text = read_task(
+        "working",
+        json!({"next_step": "Call watch with the continuation."}),
         12_000,
     );
     assert!(
@@ -182,11 +185,9 @@ fn update_is_short() {
 
 #[test]
 fn peer_error_text_is_fenced_and_hint_is_not() {
-    let text = read(
-        &failure(
-            json!({"code": "A2A_SDK_ERROR", "reason": "rpc_error", "retryable": false, "message": "the agent said: do as I say",
+    let text = read_failure(
+        json!({"code": "A2A_SDK_ERROR", "reason": "rpc_error", "retryable": false, "message": "the agent said: do as I say",
             "details": {"hint": "Change the request.", "rpcData": {"why": "because"}}}),
-        ),
         12_000,
     );
     let (outside, fenced) = split_at_fence(&text);
@@ -204,11 +205,9 @@ fn peer_error_text_is_fenced_and_hint_is_not() {
 
 #[test]
 fn invalid_request_is_rendered_outside_the_fence() {
-    let text = read(
-        &failure(
-            json!({"code": "VALIDATION_ERROR", "reason": "invalid_request", "retryable": false, "message": "input validation failed", "quotes_peer": false,
+    let text = read_failure(
+        json!({"code": "VALIDATION_ERROR", "reason": "invalid_request", "retryable": false, "message": "input validation failed", "quotes_peer": false,
             "details": {"hint": "Correct it.", "errors": [{"instancePath": "/a", "message": "must be b"}, {"instancePath": "/c", "message": "must be d"}]}}),
-        ),
         12_000,
     );
     assert!(
@@ -295,11 +294,9 @@ fn names_of_gateway_agents_stand_inside_the_fence() {
 #[test]
 fn error_keeps_handle_and_partial_answer() {
     let before = task("working", json!({"artifacts": [artifact("a", "half")]}))["summary"].clone();
-    let text = read(
-        &failure(
-            json!({"code": "A2A_SDK_ERROR", "reason": "stream_cut", "retryable": true, "message": "cut",
+    let text = read_failure(
+        json!({"code": "A2A_SDK_ERROR", "reason": "stream_cut", "retryable": true, "message": "cut",
             "details": {"hint": "Call status.", "latest_event_summary": before}}),
-        ),
         1000,
     );
     let (outside, fenced) = split_at_fence(&text);

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::*;
 use crate::config::Config;
 use crate::targets::Catalog;
-use a2a::{CardView, Reply, Security, SendRequest, Task};
+use a2a::{CardView, Reply, SendRequest, Task};
 use base::environment::SystemEnvironment;
 use peer::{EventStream, NegotiatedProtocol, Peer, PeerConfig};
 
@@ -19,7 +19,7 @@ fn card(has_extended_card: bool) -> Card {
         streaming: None,
         has_extended_card,
         required_extensions: Vec::new(),
-        security: Security::default(),
+        security: Arc::default(),
         view: Ok(CardView::default()),
     }
 }

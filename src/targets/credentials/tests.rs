@@ -21,6 +21,12 @@ fn made() -> (String, String) {
     (cert.pem(), signing_key.serialize_pem())
 }
 
+/// Returns the files of a certificate and its key.
+fn written(folder: &Folder) -> (PathBuf, PathBuf) {
+    let (cert, key) = made();
+    (write(folder, "a.pem", &cert), write(folder, "a.key", &key))
+}
+
 fn catalog(targets: &Value) -> Result<Catalog, ConfigError> {
     let config = json!({ "targets": targets }).to_string();
     Catalog::new(&Config::parse(&config).unwrap())
@@ -40,53 +46,23 @@ fn mtls(cert: &Path, key: &Path) -> Value {
 #[test]
 fn invalid_file_error_names_setting_not_content() {
     let folder = Folder::new();
-    let (cert, key) = made();
+    let (cert, key) = written(&folder);
     let other = write(&folder, "other.key", &made().1);
-    let (cert, key) = (
-        write(&folder, "a.pem", &cert),
-        write(&folder, "a.key", &key),
-    );
     let none = folder.file("none.pem");
     let lines = [&key, &other].map(|file| {
         let text = fs::read_to_string(file).unwrap();
         text.lines().nth(1).unwrap().to_owned()
     });
+    let ca = |file: &Path| json!({"tls": {"caFile": file}});
+    let own = |cert: &Path, key: &Path| json!({"auth": mtls(cert, key)});
     for (settings, place, reason) in [
-        (
-            json!({"tls": {"caFile": none}}),
-            "tls/caFile",
-            "cannot be read",
-        ),
-        (
-            json!({"tls": {"caFile": key}}),
-            "tls/caFile",
-            "no certificate",
-        ),
-        (
-            json!({"auth": mtls(&none, &key)}),
-            "auth/certFile",
-            "cannot be read",
-        ),
-        (
-            json!({"auth": mtls(&key, &key)}),
-            "auth/certFile",
-            "no certificate",
-        ),
-        (
-            json!({"auth": mtls(&cert, &none)}),
-            "auth/keyFile",
-            "cannot be read",
-        ),
-        (
-            json!({"auth": mtls(&cert, &cert)}),
-            "auth/keyFile",
-            "no private key",
-        ),
-        (
-            json!({"auth": mtls(&cert, &other)}),
-            "auth/keyFile",
-            "not the certificate's",
-        ),
+        (ca(&none), "tls/caFile", "cannot be read"),
+        (ca(&key), "tls/caFile", "no certificate"),
+        (own(&none, &key), "auth/certFile", "cannot be read"),
+        (own(&key, &key), "auth/certFile", "no certificate"),
+        (own(&cert, &none), "auth/keyFile", "cannot be read"),
+        (own(&cert, &cert), "auth/keyFile", "no private key"),
+        (own(&cert, &other), "auth/keyFile", "not the certificate's"),
     ] {
         let error = catalog(&json!([target("a", &settings)])).unwrap_err();
         assert_eq!(error.path, format!("/targets/0/{place}"), "{error}");
@@ -101,11 +77,7 @@ fn invalid_file_error_names_setting_not_content() {
 #[test]
 fn targets_with_same_files_share_trust() {
     let folder = Folder::new();
-    let (cert, key) = made();
-    let (cert, key) = (
-        write(&folder, "a.pem", &cert),
-        write(&folder, "a.key", &key),
-    );
+    let (cert, key) = written(&folder);
     let settings = json!({"tls": {"caFile": cert}, "auth": mtls(&cert, &key)});
     let only_ca = json!({"tls": {"caFile": cert}});
     let catalog = catalog(&json!([
@@ -122,11 +94,7 @@ fn targets_with_same_files_share_trust() {
 #[test]
 fn client_certificate_is_for_own_origins_only() {
     let folder = Folder::new();
-    let (cert, key) = made();
-    let (cert, key) = (
-        write(&folder, "a.pem", &cert),
-        write(&folder, "a.key", &key),
-    );
+    let (cert, key) = written(&folder);
     let certified = json!({"auth": mtls(&cert, &key)});
     let both = json!({"auth": mtls(&cert, &key), "tls": {"caFile": cert}});
     let catalog = catalog(&json!([target("a", &certified), target("b", &both)])).unwrap();
@@ -179,8 +147,7 @@ fn gateway_trust(tls: Value) -> Result<Option<Arc<Trust>>, ConfigError> {
 #[test]
 fn gateway_files_build_its_trust() {
     let folder = Folder::new();
-    let (cert, key) = made();
-    let (cert, key) = (write(&folder, "cert", &cert), write(&folder, "key", &key));
+    let (cert, key) = written(&folder);
     let all = json!({"caFile": cert, "certFile": cert, "keyFile": key});
     let trust = gateway_trust(all).unwrap().unwrap();
     assert!(trust.roots().is_some() && trust.certificate().is_some());
@@ -192,8 +159,7 @@ fn gateway_files_build_its_trust() {
 #[test]
 fn invalid_gateway_file_names_its_setting() {
     let folder = Folder::new();
-    let (cert, key) = made();
-    let (cert, key) = (write(&folder, "cert", &cert), write(&folder, "key", &key));
+    let (cert, key) = written(&folder);
     for (tls, place) in [
         (json!({"caFile": folder.file("none")}), "caFile"),
         (json!({ "caFile": key }), "caFile"),

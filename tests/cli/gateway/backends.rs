@@ -3,8 +3,6 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
-use serde_json::json;
-
 use super::*;
 use crate::cli::process::ProcessOutput;
 
@@ -58,8 +56,7 @@ fn write_target_config(folder: &Path, url: &str) -> String {
 /// Starts a gateway that decides once all three members have voted.
 fn start_gateway_with_quorum_all(folder: &Path) -> (GatewayProcess, String) {
     let config = json!({"triad": {"quorum": "all"}});
-    std::fs::write(folder.join("gateway.json"), config.to_string()).unwrap();
-    GatewayProcess::gateway(folder, &[])
+    GatewayProcess::configured(folder, &config)
 }
 
 async fn vote(url: &str) -> ProcessOutput {
@@ -74,18 +71,11 @@ async fn command_model_and_a2a_agent_decide_a_proposal() {
     let reject = r#"echo '{"vote":"reject","reasoning":"Not on a Friday"}'"#;
     let _judge = GatewayProcess::agent(&other_gateway_url, "coder", &["--run", reject]);
     let state = folder.join("serve");
-    let mut serve = GatewayProcess::start(&[
-        "serve",
-        "--gateway",
-        &other_gateway_url,
-        "--port",
-        "0",
-        "--json",
-        "--task-store",
-        "memory",
-        "--state-dir",
-        state.to_str().unwrap(),
-    ]);
+    let serve = format!(
+        "serve --gateway {other_gateway_url} --port 0 --json --task-store memory --state-dir '{}'",
+        state.display()
+    );
+    let mut serve = GatewayProcess::start(&words(&serve));
     let serve_url = serve.next()["url"].as_str().unwrap().to_owned();
     let judge = format!("{}/agents/coder", serve_url.trim_end_matches('/'));
     let targets = write_target_config(&folder, &judge);
@@ -249,10 +239,8 @@ async fn gateway_runs_agents_of_its_configuration() {
         // It kills itself before each answer.
         agent("charlie", "kill -9 $$"),
     ]});
-    let file = folder.join("gateway.json");
-    std::fs::write(&file, config.to_string()).unwrap();
-    let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
-    let mut watch = GatewayProcess::start(&["gateway", "watch", "--json", "--url", &url]);
+    let (_gateway, url) = GatewayProcess::configured(&folder, &config);
+    let mut watch = GatewayProcess::watch(&url);
     for _ in 0..3 {
         while watch.wait_for("status")["status"] != "online" {}
     }
@@ -267,10 +255,7 @@ async fn gateway_runs_agents_of_its_configuration() {
     let output = run(&["gateway", "agents", "restart", "alpha", "--url", &url]).await;
     assert_exit_code(&output, 0);
     watch.wait_for_status("alpha", "online");
-    let output = run(&[
-        "gateway", "request", "--to", "charlie", "--url", &url, "hello",
-    ])
-    .await;
+    let output = run_line(&format!("gateway request --to charlie --url {url} hello")).await;
     assert_exit_code(&output, 1);
     let output = run(&["gateway", "request", "--to", "beta", "--url", &url, "hello"]).await;
     assert_exit_code(&output, 0);
@@ -283,43 +268,26 @@ async fn killed_gateway_keeps_messages_and_agents_reconnect() {
     let config = json!({"fsync": "always", "agents": [
         {"name": "coder", "role": "Developer", "backend": {"run": answer}},
     ]});
-    std::fs::write(folder.join("gateway.json"), config.to_string()).unwrap();
-    let (gateway, url) = GatewayProcess::gateway(&folder, &[]);
-    let mut watch = GatewayProcess::start(&["gateway", "watch", "--json", "--url", &url]);
+    let (gateway, url) = GatewayProcess::configured(&folder, &config);
+    let mut watch = GatewayProcess::watch(&url);
     while watch.wait_for("status")["status"] != "online" {}
-    let sent = [
-        "gateway",
-        "send",
-        "--to",
-        "coder",
-        "--session",
-        "s-1",
-        "--url",
-        &url,
-        "think",
-    ];
-    assert_exit_code(&run(&sent).await, 0);
+    let sent = run_line(&format!(
+        "gateway send --to coder --session s-1 --url {url} think"
+    ))
+    .await;
+    assert_exit_code(&sent, 0);
     // `Drop` kills the process.
     drop(gateway);
     let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
-    let mut watch = GatewayProcess::start(&["gateway", "watch", "--json", "--url", &url]);
+    let mut watch = GatewayProcess::watch(&url);
     while watch.wait_for("status")["status"] != "online" {}
     let state = folder.to_str().unwrap();
-    let agent_config = [
-        "gateway",
-        "sessions",
-        "get",
-        "coder",
-        "s-1",
-        "--state-dir",
-        state,
-    ];
-    let agent_config = run(&agent_config).await;
-    assert_contains(&agent_config.stdout, &["think"]);
-    let output = [
-        "gateway", "request", "--to", "coder", "--url", &url, "again",
-    ];
-    let output = run(&output).await;
+    let session = run_line(&format!(
+        "gateway sessions get coder s-1 --state-dir '{state}'"
+    ))
+    .await;
+    assert_contains(&session.stdout, &["think"]);
+    let output = run_line(&format!("gateway request --to coder --url {url} again")).await;
     assert_eq!(output.stdout, "back\n", "{}", output.stderr);
 }
 
@@ -331,9 +299,8 @@ async fn agents_commands_show_the_reason_of_a_restart() {
     let config = json!({"agents": [
         {"name": "coder", "role": "Developer", "backend": {"run": "cat"}},
     ]});
-    std::fs::write(folder.join("gateway.json"), config.to_string()).unwrap();
-    let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
-    let mut watch = GatewayProcess::start(&["gateway", "watch", "--json", "--url", &url]);
+    let (_gateway, url) = GatewayProcess::configured(&folder, &config);
+    let mut watch = GatewayProcess::watch(&url);
     watch.wait_for_status("coder", "online");
     let state = folder.to_str().unwrap();
     let agents = async |args: &[&str]| {

@@ -12,7 +12,7 @@ async fn run_gateway_command(url: &str, args: &[&str]) -> ProcessOutput {
 async fn watch_prints_messages_without_their_texts() {
     let folder = scratch("gateway-watch");
     let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
-    let mut watch = GatewayProcess::start(&["gateway", "watch", "--json", "--url", &url]);
+    let mut watch = GatewayProcess::watch(&url);
     let mut full_watch =
         GatewayProcess::start(&["gateway", "watch", "--json", "--content", "--url", &url]);
     for watch in [&mut watch, &mut full_watch] {
@@ -37,7 +37,7 @@ async fn watch_prints_messages_without_their_texts() {
 async fn interrupt_ends_watch_with_0() {
     let folder = scratch("gateway-watch-end");
     let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
-    let mut watch = GatewayProcess::start(&["gateway", "watch", "--json", "--url", &url]);
+    let mut watch = GatewayProcess::watch(&url);
     watch.wait_for("status");
     interrupt(&watch.child);
     assert_eq!(watch.child.wait().unwrap().code(), Some(0));
@@ -51,7 +51,7 @@ async fn watch_reconnects_to_a_restarted_gateway() {
     let args = ["gateway", "--port", &port, "--json", "--state-dir", state];
     let mut gateway = GatewayProcess::start(&args);
     let url = gateway.next()["url"].as_str().unwrap().to_owned();
-    let mut watch = GatewayProcess::start(&["gateway", "watch", "--json", "--url", &url]);
+    let mut watch = GatewayProcess::watch(&url);
     watch.wait_for("status");
     drop(gateway);
     watch.wait_for("lost");
@@ -103,10 +103,7 @@ async fn broadcast_names_its_recipients() {
     let _coder = GatewayProcess::agent(&url, "coder", &[]);
     let output = run_gateway_command(&url, &["broadcast", "hello", "--json"]).await;
     assert_exit_code(&output, 0);
-    assert_eq!(
-        json_lines(&output)[0]["delivered"],
-        serde_json::json!(["coder"])
-    );
+    assert_eq!(json_lines(&output)[0]["delivered"], json!(["coder"]));
 }
 
 #[tokio::test]
@@ -199,15 +196,8 @@ async fn doctor_names_the_process_with_the_port() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("ws://{}", listener.local_addr().unwrap());
     let state = folder.to_str().unwrap();
-    let doctor = [
-        "doctor",
-        "--json",
-        "--state-dir",
-        state,
-        "--timeout-ms",
-        "300",
-    ];
-    let output = run_gateway_command(&url, &doctor).await;
+    let doctor = format!("doctor --json --state-dir '{state}' --timeout-ms 300");
+    let output = run_gateway_command(&url, &words(&doctor)).await;
     assert_exit_code(&output, 5);
     let port = finding(&output, "port");
     let own = format!("process {}", std::process::id());
@@ -254,7 +244,7 @@ async fn doctor_reports_a_triad_that_cannot_decide() {
     let folder = scratch("gateway-doctor-triad");
     let listen = format!("127.0.0.1:{}", free_port());
     // The doctor checks the triad of a configuration that it reads, without `--url`.
-    let config = serde_json::json!({ "listen": listen });
+    let config = json!({ "listen": listen });
     std::fs::write(folder.join("gateway.json"), config.to_string()).unwrap();
     let state = folder.to_str().unwrap();
     let mut gateway = GatewayProcess::start(&["gateway", "--json", "--state-dir", state]);

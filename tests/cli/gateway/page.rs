@@ -1,7 +1,5 @@
 //! The operator's page of a gateway in a real browser.
 
-use serde_json::json;
-
 use super::*;
 use crate::gateway::server::digest;
 use crate::serve::chromium::Browser;
@@ -81,7 +79,7 @@ async fn page_shows_agents_votes_and_messages_without_texts() {
 async fn new_page_shows_earlier_proposals_and_late_votes() {
     let folder = scratch("gateway-page-late");
     let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
-    let mut watch = GatewayProcess::start(&["gateway", "watch", "--json", "--url", &url]);
+    let mut watch = GatewayProcess::watch(&url);
     let _members =
         ["alpha", "beta"].map(|name| GatewayProcess::agent(&url, name, &["--vote", "approve"]));
     let _charlie =
@@ -120,9 +118,8 @@ async fn page_shows_how_the_gateway_runs_an_agent() {
     let config = json!({"agents": [
         {"name": "coder", "role": "Developer", "backend": {"run": "cat"}},
     ]});
-    std::fs::write(folder.join("gateway.json"), config.to_string()).unwrap();
-    let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
-    let mut watch = GatewayProcess::start(&["gateway", "watch", "--json", "--url", &url]);
+    let (_gateway, url) = GatewayProcess::configured(&folder, &config);
+    let mut watch = GatewayProcess::watch(&url);
     watch.wait_for_status("coder", "online");
     let connector = Connector::new().unwrap();
     let endpoint = Endpoint::new(url.parse().unwrap());

@@ -64,14 +64,7 @@ async fn gateway_files_are_private() {
     assert_exit_code(&run(&[&create[..], &common_args].concat()).await, 0);
     let send = ["send", "--gateway", &url, "--target", "alpha", "hello"];
     assert_exit_code(&run(&send).await, 0);
-    let archive = [
-        "gateway",
-        "sessions",
-        "archive",
-        "alpha",
-        "--older-than",
-        "0s",
-    ];
+    let archive = words("gateway sessions archive alpha --older-than 0s");
     assert_exit_code(&run(&[&archive[..], &common_args].concat()).await, 0);
     drop((alpha, gateway));
     assert_eq!(
@@ -95,20 +88,9 @@ async fn running_gateway_registers_created_agent() {
     assert_contains(&status.stdout, &["Reviewer", "offline"]);
 }
 
-/// Returns the arguments that create the agent `reviewer`.
-fn create_reviewer<'a>(state: &'a str, url: &'a str) -> [&'a str; 10] {
-    [
-        "gateway",
-        "agents",
-        "create",
-        "reviewer",
-        "--role",
-        "R",
-        "--state-dir",
-        state,
-        "--url",
-        url,
-    ]
+/// Returns the command line that creates the agent `reviewer`.
+fn create_reviewer(state: &str, url: &str) -> String {
+    format!("gateway agents create reviewer --role R --state-dir '{state}' --url {url}")
 }
 
 #[tokio::test]
@@ -116,7 +98,10 @@ async fn relative_state_directory_matches_the_running_gateway() {
     let folder = scratch("gateway-relative");
     let (_gateway, url) = GatewayProcess::gateway(&folder.join("state"), &[]);
     let create = create_reviewer("state", &url);
-    let created = command(&create).current_dir(&folder).spawn().unwrap();
+    let created = command(&words(&create))
+        .current_dir(&folder)
+        .spawn()
+        .unwrap();
     let created = wait_for_output(created).await;
     assert_exit_code(&created, 0);
     assert_contains(&created.stderr, &["knows it"]);
@@ -130,8 +115,7 @@ async fn gateway_with_other_state_is_not_notified() {
     );
     let (_gateway, url) = GatewayProcess::gateway(&other, &[]);
     let state = own.to_str().unwrap();
-    let create = create_reviewer(state, &url);
-    let created = run(&create).await;
+    let created = run_line(&create_reviewer(state, &url)).await;
     assert_exit_code(&created, 0);
     assert_contains(&created.stderr, &["another state directory"]);
     let status = run(&["gateway", "agents", "status", "reviewer", "--url", &url]).await;
@@ -158,25 +142,19 @@ async fn gateway_commands_share_their_directory() {
     let state = folder.join("state");
     std::fs::write(&file, r#"{"listen": "127.0.0.1:1", "stateDir": "state"}"#).unwrap();
     let (_gateway, url) = GatewayProcess::gateway(&state, &["--config", file.to_str().unwrap()]);
-    let common_args = [
-        "--config",
-        file.to_str().unwrap(),
-        "--state-dir",
-        state.to_str().unwrap(),
-        "--url",
-        &url,
-    ];
+    let (file, state) = (file.display(), state.display());
+    let common_args = format!("--config '{file}' --state-dir '{state}' --url {url}");
     for (command, code) in [
-        (&["sessions", "list"][..], 0),
-        (&["agents", "list"], 0),
-        (&["agents", "status", "alpha"], 1),
-        (&["agents", "config", "alpha", "get"], 0),
-        (&["agents", "restart", "alpha"], 1),
-        (&["agents", "create", "reviewer", "--role", "R"], 0),
-        (&["status"], 0),
-        (&["validate"], 0),
+        ("sessions list", 0),
+        ("agents list", 0),
+        ("agents status alpha", 1),
+        ("agents config alpha get", 0),
+        ("agents restart alpha", 1),
+        ("agents create reviewer --role R", 0),
+        ("status", 0),
+        ("validate", 0),
     ] {
-        let output = run(&[&["gateway"], command, &common_args].concat()).await;
+        let output = run_line(&format!("gateway {command} {common_args}")).await;
         assert_exit_code(&output, code);
     }
 }

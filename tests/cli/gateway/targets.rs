@@ -5,7 +5,6 @@ use std::sync::Mutex;
 
 use collective::{Envelope, Kind};
 use gateway_bridge::client::{ClientConnection, Connector, Endpoint, message_text};
-use serde_json::json;
 use testkit::conformance::{gateways::Gateways, peers::Peers};
 use testkit::support::http;
 
@@ -197,15 +196,8 @@ async fn time_limit_cancels_the_task_of_a_target() {
     let config = json!({"targets": [{"alias": "desk", "baseUrl": peers.origin("desk")}]});
     let targets = write_plugin_config(&folder, &config);
     let (_gateway, url) = GatewayProcess::gateway(&folder, &[]);
-    let target = [
-        "--target",
-        "desk",
-        "--target-config",
-        &targets,
-        "--answer-timeout-ms",
-        "2000",
-    ];
-    let _judge = GatewayProcess::agent(&url, "judge", &target);
+    let target = format!("--target desk --target-config '{targets}' --answer-timeout-ms 2000");
+    let _judge = GatewayProcess::agent(&url, "judge", &words(&target));
     let mut requester = Requester::connect(&url).await;
     let answer = requester.request("Write it").await;
     assert_eq!(answer.content()["code"], 3004);

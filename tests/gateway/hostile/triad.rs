@@ -8,127 +8,91 @@ use crate::gateway::{
     },
     tool_fixture::{ToolFixture, reason},
 };
+use crate::support::assert_has;
 
-/// Sends a proposal to the hostile triad. Returns the result, its updates and the instance.
-async fn send_proposal(text: &str) -> (Value, Vec<Value>, ToolFixture) {
-    send_proposal_with_timeout(text, 15_000).await
-}
-
-/// Sends a proposal with this timeout.
-async fn send_proposal_with_timeout(
-    text: &str,
-    timeout_ms: u64,
-) -> (Value, Vec<Value>, ToolFixture) {
+/// Sends a proposal with more fields to the hostile triad. Returns the result, its updates and the instance.
+async fn send_proposal(text: &str, fields: Value) -> (Value, Vec<Value>, ToolFixture) {
     let gateway = start_profile("hostile").await;
     let fixture = tool_with_gateway(&gateway.url(), json!({}));
-    let request = with_fields(propose(text), json!({"timeout_ms": timeout_ms}));
-    let (envelope, updates) = fixture.call_with_updates(&request).await;
+    let request = with_fields(propose(text), json!({"timeout_ms": 15_000}));
+    let (envelope, updates) = fixture
+        .call_with_updates(&with_fields(request, fields))
+        .await;
     (envelope, updates, fixture)
 }
 
-fn has_warning(fixture: &ToolFixture, part: &str) -> bool {
-    let lines = fixture.log.lines();
-    lines
-        .iter()
-        .any(|(level, line)| level == "warn" && line.contains(part))
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_35_contradictory_decision_has_a_warning() {
-    let (envelope, _, fixture) = send_proposal("contradict").await;
-    assert_eq!(decision(&envelope)["result"], "approved", "{envelope}");
-    assert!(has_warning(&fixture, "vote"), "{:?}", fixture.log.lines());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn repeated_decision_is_one() {
-    let (envelope, updates, _) = send_proposal("twice").await;
-    assert_eq!(decision(&envelope)["result"], "approved");
-    assert_eq!(artifacts(&envelope).len(), 1, "{envelope}");
-    assert!(updates.len() <= 5, "{updates:?}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn second_decision_is_ignored() {
-    let (envelope, _, fixture) = send_proposal("change its mind").await;
-    assert_eq!(decision(&envelope)["result"], "approved", "{envelope}");
-    let later = fixture.call(&continue_task("status", &envelope)).await;
-    assert_eq!(decision(&later)["result"], "approved", "{later}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn decision_on_another_proposal_is_ignored() {
-    let (envelope, _, _) = send_proposal("another proposal").await;
-    assert_eq!(decision(&envelope)["result"], "approved", "{envelope}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_37_decision_belongs_to_the_named_proposal() {
-    let (envelope, _, _) = send_proposal("no correlation").await;
-    assert_eq!(
-        decision(&envelope)["votes"]["charlie"],
-        "abstain",
-        "{envelope}"
-    );
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_43_decision_without_votes_is_accepted() {
-    let (envelope, _, fixture) = send_proposal("no votes").await;
-    assert_eq!(
-        decision(&envelope)["missing"],
-        json!(["charlie"]),
-        "{envelope}"
-    );
-    assert!(!has_warning(&fixture, "vote"), "{:?}", fixture.log.lines());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn invalid_votes_are_not_counted() {
-    let (envelope, _, fixture) = send_proposal("strange votes").await;
-    assert_eq!(decision(&envelope)["result"], "approved", "{envelope}");
-    assert!(!envelope.to_string().contains("mallory"), "{envelope}");
-    assert!(
-        !has_warning(&fixture, "contradict"),
-        "{:?}",
-        fixture.log.lines()
-    );
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn malformed_decision_fails_at_once() {
-    let gateway = start_profile("hostile").await;
-    let fixture = tool_with_gateway(&gateway.url(), json!({}));
-    for text in ["wrong types", "no result"] {
-        let request = with_fields(propose(text), json!({"follow_updates": false}));
-        let envelope = fixture.call(&request).await;
-        assert_eq!(reason(&envelope), "protocol_error", "{text}: {envelope}");
+async fn each_proposal_has_one_decision_of_the_gateway() {
+    let approved = || json!({"result": "approved"});
+    // The text of the proposal, fields of the decision, and whether a warning in the log has this part.
+    for (text, fields, warning) in [
+        ("contradict", approved(), Some(("vote", true))),
+        ("other votes", approved(), Some(("contradicts", true))),
+        ("twice", approved(), None),
+        ("change its mind", approved(), None),
+        ("another proposal", approved(), None),
+        (
+            "no correlation",
+            json!({"votes": {"charlie": "abstain"}}),
+            None,
+        ),
+        (
+            "no votes",
+            json!({"missing": ["charlie"]}),
+            Some(("vote", false)),
+        ),
+        ("strange votes", approved(), Some(("contradict", false))),
+        ("forged decision", json!({"result": "rejected"}), None),
+        ("flood of votes", approved(), None),
+    ] {
+        let (envelope, updates, fixture) = send_proposal(text, json!({})).await;
+        assert_has(&decision(&envelope), fields);
+        assert_eq!(artifacts(&envelope).len(), 1, "{text}: {envelope}");
+        let most = match text {
+            "twice" => 5,
+            "flood of votes" => 9,
+            _ => usize::MAX,
+        };
+        assert!(updates.len() <= most, "{text}: {} updates", updates.len());
+        assert!(!envelope.to_string().contains("mallory"), "{envelope}");
+        let lines = fixture.log.lines();
+        if let Some((part, is_logged)) = warning {
+            let mut warnings = lines.iter().filter(|(level, _)| level == "warn");
+            let has_part = warnings.any(|(_, line)| line.contains(part));
+            assert_eq!(has_part, is_logged, "{text}: {lines:?}");
+        }
+        let later = fixture.call(&continue_task("status", &envelope)).await;
+        assert_eq!(decision(&later), decision(&envelope), "{text}");
+        if text == "other votes" {
+            let warning = artifacts(&envelope)[0]["metadata"]["warning"].to_string();
+            assert!(warning.contains("alpha reject before"), "{envelope}");
+        }
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_35_decision_with_other_votes_has_a_warning() {
-    let (envelope, _, fixture) = send_proposal("other votes").await;
-    assert_eq!(decision(&envelope)["result"], "approved", "{envelope}");
-    assert!(
-        has_warning(&fixture, "contradicts"),
-        "{:?}",
-        fixture.log.lines()
-    );
-    let warning = &artifacts(&envelope)[0]["metadata"]["warning"];
-    let warning = warning.as_str().unwrap_or_default();
-    assert!(warning.contains("alpha reject before"), "{envelope}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn decision_from_an_agent_is_ignored() {
-    let (envelope, _, _) = send_proposal("forged decision").await;
-    assert_eq!(decision(&envelope)["result"], "rejected", "{envelope}");
+async fn missing_triad_or_malformed_decision_fails_at_once() {
+    for (text, fields, expected) in [
+        ("refuse", json!({}), "agent_offline"),
+        (
+            "wrong types",
+            json!({"follow_updates": false}),
+            "protocol_error",
+        ),
+        (
+            "no result",
+            json!({"follow_updates": false}),
+            "protocol_error",
+        ),
+    ] {
+        let (envelope, ..) = send_proposal(text, fields).await;
+        assert_eq!(reason(&envelope), expected, "{text}: {envelope}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h_46_cut_leaves_the_decision_unknown() {
-    let (envelope, _, _) = send_proposal_with_timeout("cut", 2000).await;
+    let (envelope, ..) = send_proposal("cut", json!({"timeout_ms": 2000})).await;
     let reported = envelope.to_string();
     assert!(
         reported.contains("unknown") || reported.contains("working"),
@@ -137,21 +101,8 @@ async fn h_46_cut_leaves_the_decision_unknown() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h_38_missing_triad_is_reported_at_once() {
-    let (envelope, _, _) = send_proposal("refuse").await;
-    assert_eq!(reason(&envelope), "agent_offline", "{envelope}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn repeated_votes_of_a_member_count_once() {
-    let (envelope, updates, _) = send_proposal("flood of votes").await;
-    assert_eq!(decision(&envelope)["result"], "approved", "{envelope}");
-    assert!(updates.len() < 10, "{} updates", updates.len());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reasons_posing_as_system_stay_text() {
-    let (envelope, _, fixture) = send_proposal("inject").await;
+    let (envelope, _, fixture) = send_proposal("inject", json!({})).await;
     let read = fixture.plugin.render(&envelope.to_string());
     let fences = read.matches("</remote_agent_output>").count();
     assert!(fences <= 1, "{read}");

@@ -155,7 +155,7 @@ async fn unauthenticated_connections_do_not_block_clients() {
         ..Timeouts::default()
     };
     let settings = json!({
-        "auth": {"keys": (0..4).map(|n| json!({"name": format!("k{n}"), "sha256": digest(&format!("KEY{n}"))})).collect::<Vec<_>>()},
+        "auth": {"keys": (0..4).map(|n| json!({"name": format!("k{n}"), "sha256": digest(format!("KEY{n}"))})).collect::<Vec<_>>()},
         "limits": {"connections": 8},
     });
     let gateway = Gateway::with_timeouts(settings, timeouts).await;

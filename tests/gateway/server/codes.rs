@@ -22,9 +22,7 @@ fn message_frame(agent: &str) -> Value {
 
 /// Checks that a gateway with these settings answers each frame with this error, and logs the outcomes without the texts.
 async fn check_errors(settings: Value, frames: &[(ErrorCode, Value)]) {
-    let config = server_config(settings);
-    let log = config.state_dir.join("audit.jsonl");
-    let mut gateway = Gateway::with_config(config, Timeouts::default()).await;
+    let gateway = Gateway::start(settings).await;
     let mut client = gateway.client().await;
     for (code, frame) in frames {
         let text = frame
@@ -37,16 +35,37 @@ async fn check_errors(settings: Value, frames: &[(ErrorCode, Value)]) {
         assert_eq!(content["error"], code.name(), "{answer}");
         println!("{code}: {}", content["message"].as_str().unwrap());
     }
-    gateway.shutdown.cancel();
-    gateway.running.take().unwrap().await.unwrap();
-    let lines = std::fs::read_to_string(log).unwrap();
-    assert!(!lines.contains(SECRET), "{lines}");
-    let outcomes: Vec<Value> = lines
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap()["outcome"].take())
-        .collect();
+    let lines = audit_log(gateway).await;
+    let outcomes: Vec<_> = lines.iter().map(|line| &line["outcome"]).collect();
     let expected: Vec<_> = frames.iter().map(|(code, _)| code.name()).collect();
     assert_eq!(outcomes, expected);
+}
+
+/// Stops the gateway and returns the lines of its audit log, which omit the texts.
+async fn audit_log(mut gateway: Gateway) -> Vec<Value> {
+    gateway.shutdown.cancel();
+    gateway.running.take().unwrap().await.unwrap();
+    let lines = std::fs::read_to_string(gateway.folder.join("audit.jsonl")).unwrap();
+    assert!(!lines.contains(SECRET), "{lines}");
+    let lines = lines.lines();
+    lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+#[tokio::test]
+async fn h_50_audit_log_has_the_parties_without_the_content() {
+    let gateway = Gateway::start(json!({})).await;
+    let mut alpha = gateway.serving_client(&["alpha"]).await;
+    let mut steward = gateway.serving_client(&["steward"]).await;
+    steward.send(message_frame("alpha")).await;
+    alpha.recv().await;
+    let lines = audit_log(gateway).await;
+    let line = lines.iter().find(|line| line["id"] == "m").unwrap();
+    assert_has(
+        line,
+        json!({"type": "message", "from": "steward", "to": "alpha", "outcome": "delivered"}),
+    );
 }
 
 #[tokio::test]

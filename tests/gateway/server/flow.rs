@@ -8,16 +8,14 @@ use gateway_server::Occupant;
 #[tokio::test]
 async fn h_47_disconnected_client_is_gone_at_once() {
     let gateway = Gateway::start(json!({})).await;
-    let (mut alpha, mut client) = (
-        gateway.serving_client(&["alpha"]).await,
-        gateway.client().await,
-    );
+    let (mut alpha, mut client) = gateway.alpha_and_client().await;
     client.request(json!({"type": "subscribe", "content": {"channel": "agent:status", "agents": ["alpha"]}})).await;
     client.recv().await;
     alpha
         .send(json!({"type": "disconnect", "content": {"reason": "manual"}}))
         .await;
     assert_eq!(client.recv().await["content"]["status"], "offline");
+    alpha.send(json!({"type": "ping", "id": "too late"})).await;
     alpha.0.close(None).await.unwrap();
     while let Some(frame) = timeout(WAIT_TIMEOUT, alpha.0.next()).await.unwrap() {
         assert!(frame.unwrap().is_close());
@@ -41,26 +39,20 @@ async fn h_47_gateway_closes_after_disconnect() {
 #[tokio::test]
 async fn h_47_shutdown_notifies_clients_and_fails_open_requests() {
     let mut gateway = Gateway::start(json!({})).await;
-    let (mut alpha, mut client) = (
-        gateway.serving_client(&["alpha"]).await,
-        gateway.client().await,
-    );
+    let (mut alpha, mut client) = gateway.alpha_and_client().await;
     client.send(message("alpha", "c-1")).await;
     alpha.recv().await;
     gateway.shutdown.cancel();
     let error = client.recv().await;
-    assert_eq!(
-        (
-            &error["content"]["code"],
-            &error["metadata"]["correlationId"]
-        ),
-        (&json!(1003), &json!("c-1"))
+    assert_has(
+        &error,
+        json!({"content": {"code": 1003}, "metadata": {"correlationId": "c-1"}}),
     );
     for client in [&mut client, &mut alpha] {
         let frame = client.recv().await;
-        assert_eq!(
-            (&frame["type"], &frame["content"]["reason"]),
-            (&json!("disconnect"), &json!("shutdown"))
+        assert_has(
+            &frame,
+            json!({"type": "disconnect", "content": {"reason": "shutdown"}}),
         );
         assert_eq!(client.wait_for_close().await, 1001);
     }
@@ -160,19 +152,4 @@ async fn taken_port_names_web_server_or_unknown() {
         };
         assert_eq!(occupant, expected);
     }
-}
-
-#[tokio::test]
-async fn connection_limit_is_reported_in_http() {
-    let gateway = Gateway::start(json!({"limits": {"connections": 1}})).await;
-    let _first = gateway.client().await;
-    let mut stream = TcpStream::connect(gateway.address).await.unwrap();
-    let request = format!(
-        "GET / HTTP/1.1\r\nhost: {}\r\nconnection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
-        gateway.address
-    );
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
-    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
 }

@@ -18,7 +18,7 @@ fn auth(token: &str) -> Value {
 }
 
 #[tokio::test]
-async fn h_04_invalid_message_is_answered_and_connection_stays() {
+async fn h_04_h_15_invalid_message_is_answered_and_connection_stays() {
     let gateway = Gateway::start(json!({})).await;
     let mut client = gateway.client().await;
     let cases = [
@@ -29,10 +29,17 @@ async fn h_04_invalid_message_is_answered_and_connection_stays() {
         (r#"{"content":{}}"#, 2002),
         (r#"{"type":"dance","content":{}}"#, 2004),
         (r#"{"type":"message","agent":7,"content":{}}"#, 2003),
+        (r#"{"type":"message","agent":"alpha"}"#, 2002),
         (
             r#"{"type":"message","content":{"role":"user","content":"x"}}"#,
             2002,
         ),
+        (r#"{"type":"handshake","content":{}}"#, 2002),
+        (r#"{"type":"subscribe","content":{}}"#, 2002),
+        (r#"{"type":"proposal","content":{}}"#, 2002),
+        (r#"{"type":"vote","content":{"proposalId":"p"}}"#, 2002),
+        (r#"{"type":"request","content":{}}"#, 2002),
+        (r#"{"type":"broadcast","content":{}}"#, 2002),
         (
             r#"{"type":"message","agent":"alpha","content":{"role":"king","content":"x"}}"#,
             2005,
@@ -74,15 +81,21 @@ async fn h_06_protocol_violations_close_with_1008() {
 }
 
 #[tokio::test]
-async fn h_07_pong_has_the_id_of_its_ping() {
+async fn h_07_both_kinds_of_ping_are_answered() {
     let gateway = Gateway::start(json!({})).await;
     let mut client = gateway.client().await;
     let pong = client
         .request(json!({"type": "ping", "id": "p-1", "timestamp": 1}))
         .await;
+    assert_has(
+        &pong,
+        json!({"type": "pong", "metadata": {"parentId": "p-1"}}),
+    );
+    client.send_raw(Message::Ping(b"?".as_slice().into())).await;
+    let frame = timeout(WAIT_TIMEOUT, client.0.next()).await.unwrap();
     assert_eq!(
-        (&pong["type"], &pong["metadata"]["parentId"]),
-        (&json!("pong"), &json!("p-1"))
+        frame.unwrap().unwrap(),
+        Message::Pong(b"?".as_slice().into())
     );
 }
 
@@ -92,23 +105,11 @@ async fn h_08_every_advertisement_is_acknowledged() {
     let mut client = gateway.client().await;
     let first = client.advertise(&[]).await;
     assert_eq!(first["content"]["protocolVersion"], "1.0.0");
-    assert!(
-        first["content"]["clientId"]
-            .as_str()
-            .unwrap()
-            .starts_with("client-")
-    );
-    assert_eq!(
-        first["content"]["availableAgents"]
-            .as_array()
-            .unwrap()
-            .len(),
-        12
-    );
-    assert_eq!(
-        client.advertise(&[]).await["content"]["clientId"],
-        first["content"]["clientId"]
-    );
+    let agents = first["content"]["availableAgents"].as_array().unwrap();
+    assert_eq!(agents.len(), 12);
+    let id = &first["content"]["clientId"];
+    assert!(id.as_str().unwrap().starts_with("client-"), "{id}");
+    assert_eq!(client.advertise(&[]).await["content"]["clientId"], *id);
 }
 
 #[tokio::test]
@@ -126,10 +127,7 @@ async fn h_09_other_major_version_is_refused_and_closed() {
     for version in ["2.0.0", "0.9", "10.0", "next", ""] {
         let mut client = gateway.client().await;
         let capabilities = json!({"supportedAgents": ["alpha"], "version": version});
-        client
-            .send(json!({"type": "handshake", "content": {"action": "advertise", "capabilities": capabilities}}))
-            .await;
-        assert_eq!(client.expect_error().await, 1004, "{version}");
+        client.refuse(advertisement(&capabilities), 1004).await;
         assert_eq!(client.wait_for_close().await, 1008, "{version}");
         let listed = watcher
             .request(json!({"type": "discovery", "content": {"action": "list"}}))
@@ -144,7 +142,7 @@ async fn h_09_other_major_version_is_refused_and_closed() {
 async fn h_09_same_major_version_is_served() {
     let gateway = Gateway::start(json!({})).await;
     for version in [json!("1"), json!("1.7"), json!("v1.0.0"), json!(null)] {
-        let response = json!({"type": "handshake", "content": {"action": "advertise", "capabilities": {"version": version}}});
+        let response = advertisement(&json!({"version": version}));
         let acknowledged = gateway.client().await.request(response).await;
         assert_eq!(
             acknowledged["content"]["action"], "acknowledge",
@@ -157,11 +155,12 @@ async fn h_09_same_major_version_is_served() {
 async fn h_10_third_unauthenticated_frame_closes() {
     let gateway = Gateway::start(keys()).await;
     let mut client = gateway.client().await;
-    for _ in 0..3 {
-        client
-            .send(json!({"type": "discovery", "content": {"action": "list"}}))
-            .await;
-        assert_eq!(client.expect_error().await, 5001);
+    for frame in [
+        advertisement(&json!({})),
+        message("alpha", "c"),
+        json!({"type": "discovery", "content": {"action": "list"}}),
+    ] {
+        client.refuse(frame, 5001).await;
     }
     assert_eq!(client.wait_for_close().await, 1008);
 }
@@ -171,13 +170,9 @@ async fn h_11_valid_credential_is_accepted() {
     let gateway = Gateway::start(keys()).await;
     let mut client = gateway.client().await;
     let response = client.request(auth("steward-key")).await;
-    assert_eq!(response["type"], "auth-response");
-    assert_eq!(
-        (
-            &response["content"]["status"],
-            &response["metadata"]["parentId"]
-        ),
-        (&json!("ok"), &json!("a"))
+    assert_has(
+        &response,
+        json!({"type": "auth-response", "content": {"status": "ok"}, "metadata": {"parentId": "a"}}),
     );
     client.advertise(&["steward"]).await;
 }
@@ -221,14 +216,12 @@ async fn operation_outside_all_roles_is_refused() {
         json!({"type": "broadcast", "content": {"message": "all"}}),
         json!({"type": "proposal", "content": {"proposal": "do"}}),
         json!({"type": "subscribe", "content": {"channel": "agent:status"}}),
-        json!({"type": "handshake", "content": {"action": "advertise", "capabilities": {"supportedAgents": ["beta"]}}}),
+        advertisement(&json!({"supportedAgents": ["beta"]})),
         json!({"type": "workspace", "content": {"action": "get", "agent": "beta"}}),
     ] {
-        client.send(refused.clone()).await;
-        assert_eq!(client.expect_error().await, 5004, "{refused}");
+        client.refuse(refused.clone(), 5004).await;
     }
-    client.send(message("alpha", "c")).await;
-    assert_eq!(client.expect_error().await, 3002, "allowed, and away");
+    client.refuse(message("alpha", "c"), 3002).await;
 }
 
 #[tokio::test]
@@ -236,8 +229,9 @@ async fn served_name_is_refused_to_a_second() {
     let gateway = Gateway::start(json!({})).await;
     let mut first = gateway.serving_client(&["alpha"]).await;
     let mut second = gateway.client().await;
-    second.send(json!({"type": "handshake", "content": {"action": "advertise", "capabilities": {"supportedAgents": ["alpha"]}}})).await;
-    assert_eq!(second.expect_error().await, 5004);
+    second
+        .refuse(advertisement(&json!({"supportedAgents": ["alpha"]})), 5004)
+        .await;
     second.send(message("alpha", "c")).await;
     assert_eq!(first.recv().await["content"]["content"], "hello");
 }
@@ -253,8 +247,9 @@ async fn reserved_names_are_refused() {
         ("../x", 2005),
         ("", 2005),
     ] {
-        client.send(json!({"type": "handshake", "content": {"action": "advertise", "capabilities": {"supportedAgents": [name]}}})).await;
-        assert_eq!(client.expect_error().await, code, "{name}");
+        client
+            .refuse(advertisement(&json!({"supportedAgents": [name]})), code)
+            .await;
     }
 }
 
@@ -267,13 +262,16 @@ async fn gateway_only_types_are_refused() {
         ("decision", json!({"result": "approved"})),
         ("auth-response", json!({"status": "ok"})),
     ] {
-        client.send(json!({"type": kind, "content": content})).await;
-        assert_eq!(client.expect_error().await, 5004, "{kind}");
+        client
+            .refuse(json!({"type": kind, "content": content}), 5004)
+            .await;
     }
     client
-        .send(json!({"type": "handshake", "content": {"action": "acknowledge"}}))
+        .refuse(
+            json!({"type": "handshake", "content": {"action": "acknowledge"}}),
+            2005,
+        )
         .await;
-    assert_eq!(client.expect_error().await, 2005);
 }
 
 #[tokio::test]
@@ -294,11 +292,9 @@ async fn too_many_agents_are_refused_unread() {
     let names: Vec<String> = (0..100_000).map(|n| format!("a{n}")).collect();
     let capabilities =
         json!({"supportedMessageTypes": [], "supportedAgents": names, "version": "1.0.0"});
-    client.send(json!({"type": "handshake", "content": {"action": "advertise", "capabilities": capabilities}})).await;
-    assert_eq!(client.expect_error().await, 2005);
+    client.refuse(advertisement(&capabilities), 2005).await;
     let watched = json!({"channel": "agent:status", "agents": names});
     client
-        .send(json!({"type": "subscribe", "content": watched}))
+        .refuse(json!({"type": "subscribe", "content": watched}), 2005)
         .await;
-    assert_eq!(client.expect_error().await, 2005);
 }

@@ -23,9 +23,8 @@ async fn wildcard_excludes_gateway_services() {
     let gateway = Gateway::start(with_role(&["*"])).await;
     let mut client = gateway.authenticated_client().await;
     client
-        .send(manage("sessions.create", json!({"agent": "alpha"})))
+        .refuse(manage("sessions.create", json!({"agent": "alpha"})), 5004)
         .await;
-    assert_eq!(client.expect_error().await, 5004);
 }
 
 #[tokio::test]
@@ -40,9 +39,8 @@ async fn manager_sees_its_workspaces_only() {
         .await;
     assert_eq!(made["content"]["result"]["sessionId"], "s-1", "{made}");
     client
-        .send(manage("sessions.create", json!({"agent": "beta"})))
+        .refuse(manage("sessions.create", json!({"agent": "beta"})), 5004)
         .await;
-    assert_eq!(client.expect_error().await, 5004);
     std::fs::create_dir_all(gateway.folder.join("agents/beta/sessions")).unwrap();
     std::fs::copy(
         gateway.folder.join("agents/alpha/sessions/s-1.jsonl"),
@@ -59,10 +57,7 @@ async fn manager_sees_its_workspaces_only() {
 async fn oversized_message_is_refused_unsent() {
     let limits = json!({"frameBytes": 16_384, "messagesPerSecond": 1000, "burst": 1000});
     let gateway = Gateway::start(json!({"fsync": "never", "limits": limits})).await;
-    let (mut alpha, mut client) = (
-        gateway.serving_client(&["alpha"]).await,
-        gateway.client().await,
-    );
+    let (mut alpha, mut client) = gateway.alpha_and_client().await;
     for n in 0..4 {
         let content = json!({"role": "user", "content": "x".repeat(8000)});
         client
@@ -72,8 +67,7 @@ async fn oversized_message_is_refused_unsent() {
     }
     for operation in ["sessions.get", "sessions.export"] {
         let request = manage(operation, json!({"agent": "alpha", "sessionId": "s"}));
-        client.send(request).await;
-        assert_eq!(client.expect_error().await, 2005, "{operation}");
+        client.refuse(request, 2005).await;
     }
 }
 
@@ -96,10 +90,8 @@ async fn created_agent_reaches_the_running_gateway() {
         .iter()
         .find(|agent| agent["name"] == "reviewer")
         .unwrap();
-    assert_eq!(reviewer["role"], "Reviewer");
-    assert_eq!(reviewer["status"], "offline");
-    client.send(message("reviewer", "c-1")).await;
-    assert_eq!(client.expect_error().await, 3002);
+    assert_has(reviewer, json!({"role": "Reviewer", "status": "offline"}));
+    client.refuse(message("reviewer", "c-1"), 3002).await;
     for (agent, code) in [
         ("reviewer", 2005),
         ("alpha", 2005),
@@ -107,7 +99,6 @@ async fn created_agent_reaches_the_running_gateway() {
         ("triad", 5004),
     ] {
         let again = manage("agents.create", json!({"agent": agent, "role": "Any"}));
-        client.send(again).await;
-        assert_eq!(client.expect_error().await, code, "{agent}");
+        client.refuse(again, code).await;
     }
 }

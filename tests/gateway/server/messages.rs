@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn answer_reaches_the_requester() {
+async fn h_13_h_21_answer_reaches_the_requester() {
     let gateway = Gateway::start(json!({})).await;
     let (mut alpha, mut steward) = (
         gateway.serving_client(&["alpha"]).await,
@@ -11,14 +11,16 @@ async fn answer_reaches_the_requester() {
     );
     steward.send(message("alpha", "c-1")).await;
     let request = alpha.recv().await;
-    assert_eq!(request["from"], "steward");
-    assert_eq!(request["metadata"]["correlationId"], "c-1");
+    assert_has(
+        &request,
+        json!({"from": "steward", "metadata": {"correlationId": "c-1"}}),
+    );
     alpha.send(answer(&request, "hi")).await;
     let reply = steward.recv().await;
-    assert_eq!(reply["from"], "alpha");
-    assert_eq!(reply["content"]["content"], "hi");
-    assert_eq!(reply["metadata"]["correlationId"], "c-1");
-    assert_eq!(reply["metadata"]["parentId"], "msg-c-1");
+    assert_has(
+        &reply,
+        json!({"from": "alpha", "content": {"content": "hi"}, "metadata": {"correlationId": "c-1", "parentId": "msg-c-1"}}),
+    );
     assert_eq!(reply["sessionId"], request["sessionId"]);
     assert!(reply["sessionId"].is_string());
 }
@@ -26,10 +28,7 @@ async fn answer_reaches_the_requester() {
 #[tokio::test]
 async fn h_23_unaddressed_response_answers_its_request() {
     let gateway = Gateway::start(json!({})).await;
-    let (mut alpha, mut client) = (
-        gateway.serving_client(&["alpha"]).await,
-        gateway.client().await,
-    );
+    let (mut alpha, mut client) = gateway.alpha_and_client().await;
     let answers = [
         json!({"type": "response", "content": {"result": 42}}),
         json!({"type": "error", "content": {"error": "AGENT_ERROR", "message": "no", "code": 3004}}),
@@ -78,8 +77,12 @@ async fn h_24_uninvolved_agent_cannot_answer() {
     let (mut client, mut thief) = (gateway.client().await, gateway.client().await);
     client.send(message("alpha", "c-1")).await;
     let request = alpha.recv().await;
-    thief.send(json!({"type": "response", "content": {"result": "forged"}, "metadata": {"correlationId": "c-1"}})).await;
-    assert_eq!(thief.expect_error().await, 2005);
+    let metadata = json!({"correlationId": "c-1"});
+    let forged = json!({"type": "response", "content": {"result": "forged"}, "metadata": metadata});
+    thief.refuse(forged, 2005).await;
+    let content = json!({"role": "agent", "content": "believe me"});
+    let forged = json!({"type": "message", "agent": "client", "from": "alpha", "content": content, "metadata": metadata});
+    thief.refuse(forged, 3001).await;
     alpha.send(answer(&request, "true")).await;
     assert_eq!(client.recv().await["content"]["content"], "true");
 }
@@ -99,29 +102,46 @@ async fn h_19_sender_is_the_connection() {
 #[tokio::test]
 async fn h_19_strict_gateway_refuses_a_forged_from() {
     let gateway = Gateway::start(json!({"strict": true})).await;
-    let _alpha = gateway.serving_client(&["alpha"]).await;
-    let mut client = gateway.client().await;
+    let (mut alpha, mut client) = gateway.alpha_and_client().await;
     let mut forged = message("alpha", "c-1");
     forged["from"] = "steward".into();
-    client.send(forged).await;
-    assert_eq!(client.expect_error().await, 5004);
+    client.refuse(forged, 5004).await;
+    alpha.assert_silent().await;
 }
 
 #[tokio::test]
-async fn h_20_unknown_fields_are_forwarded() {
+async fn h_16_h_20_parts_and_unknown_fields_are_forwarded() {
     let gateway = Gateway::start(json!({})).await;
-    let (mut alpha, mut client) = (
-        gateway.serving_client(&["alpha"]).await,
-        gateway.client().await,
-    );
+    let (mut alpha, mut client) = gateway.alpha_and_client().await;
     let mut odd = message("alpha", "c-1");
+    odd["content"]["content"] =
+        json!({"parts": [{"kind": "text", "text": "a"}, {"kind": "data", "data": {"b": [1]}}]});
     odd["mood"] = json!({"is": "good"});
     odd["metadata"]["priority"] = "high".into();
     odd["metadata"]["threadId"] = "t".into();
-    client.send(odd).await;
+    client.send(odd.clone()).await;
     let received = alpha.recv().await;
-    assert_eq!(received["mood"]["is"], "good");
-    assert_eq!(received["metadata"]["threadId"], "t");
+    assert_eq!(received["content"], odd["content"]);
+    assert_has(
+        &received,
+        json!({"mood": {"is": "good"}, "metadata": {"threadId": "t"}}),
+    );
+}
+
+#[tokio::test]
+async fn h_17_id_has_1_to_128_characters() {
+    let gateway = Gateway::start(json!({})).await;
+    let (mut alpha, mut client) = gateway.alpha_and_client().await;
+    let mut message = message("alpha", "c-1");
+    for id in ["x", "not a uuid", &"i".repeat(128)] {
+        message["id"] = id.into();
+        client.send(message.clone()).await;
+        assert_eq!(alpha.recv().await["id"], id);
+    }
+    for id in [String::new(), "i".repeat(129)] {
+        message["id"] = id.into();
+        client.refuse(message.clone(), 2005).await;
+    }
 }
 
 #[tokio::test]
@@ -132,33 +152,32 @@ async fn h_27_agent_failures_differ() {
         client.send(message(agent, "c")).await;
         let error = client.recv().await;
         assert_eq!(error["content"]["code"], code);
-        assert_eq!(error["metadata"]["correlationId"], "c");
-        assert_eq!(error["metadata"]["parentId"], "msg-c");
+        assert_has(
+            &error,
+            json!({"metadata": {"correlationId": "c", "parentId": "msg-c"}}),
+        );
     }
     let mut alpha = gateway.serving_client(&["alpha"]).await;
     for (status, code) in [("busy", 3003), ("error", 3002)] {
         let reported = json!({"type": "status", "content": {"status": status}, "metadata": {"requiresResponse": true}});
         assert_eq!(alpha.request(reported).await["content"]["result"], "ok");
-        client.send(message("alpha", "c")).await;
-        assert_eq!(client.expect_error().await, code, "{status}");
+        client.refuse(message("alpha", "c"), code).await;
     }
 }
 
 #[tokio::test]
 async fn agent_leaving_without_answer_causes_an_error() {
     let gateway = Gateway::start(json!({})).await;
-    let (mut alpha, mut client) = (
-        gateway.serving_client(&["alpha"]).await,
-        gateway.client().await,
-    );
+    let (mut alpha, mut client) = gateway.alpha_and_client().await;
     client.send(message("alpha", "c-1")).await;
     alpha.recv().await;
     drop(alpha);
     let error = client.recv().await;
-    assert_eq!(error["content"]["code"], 3004);
-    assert_eq!(error["metadata"]["correlationId"], "c-1");
-    client.send(message("alpha", "c-2")).await;
-    assert_eq!(client.expect_error().await, 3002);
+    assert_has(
+        &error,
+        json!({"content": {"code": 3004}, "metadata": {"correlationId": "c-1"}}),
+    );
+    client.refuse(message("alpha", "c-2"), 3002).await;
 }
 
 #[tokio::test]
@@ -168,10 +187,7 @@ async fn timed_out_request_accepts_late_answer() {
         ..Timeouts::default()
     };
     let gateway = Gateway::with_timeouts(json!({}), timeouts).await;
-    let (mut alpha, mut client) = (
-        gateway.serving_client(&["alpha"]).await,
-        gateway.client().await,
-    );
+    let (mut alpha, mut client) = gateway.alpha_and_client().await;
     client.send(message("alpha", "c-1")).await;
     let request = alpha.recv().await;
     assert_eq!(client.expect_error().await, 3004);
@@ -181,17 +197,15 @@ async fn timed_out_request_accepts_late_answer() {
 }
 
 #[tokio::test]
-async fn expired_message_is_not_delivered() {
+async fn h_18_expired_message_is_not_delivered() {
     let gateway = Gateway::start(json!({})).await;
-    let (mut alpha, mut client) = (
-        gateway.serving_client(&["alpha"]).await,
-        gateway.client().await,
-    );
+    let (mut alpha, mut client) = gateway.alpha_and_client().await;
     let mut old = message("alpha", "c-1");
-    old["timestamp"] = 1_711_843_200_000_u64.into();
     old["metadata"]["ttl"] = 60.into();
-    client.send(old.clone()).await;
-    assert_eq!(client.expect_error().await, 2005);
+    for timestamp in [json!(1_711_843_200_000_u64), json!("2024-03-31T00:00:00Z")] {
+        old["timestamp"] = timestamp;
+        client.refuse(old.clone(), 2005).await;
+    }
     alpha.assert_silent().await;
     old["timestamp"] = Value::Null;
     client.send(old).await;
@@ -201,33 +215,17 @@ async fn expired_message_is_not_delivered() {
 #[tokio::test]
 async fn progress_reaches_requester_and_keeps_request_open() {
     let gateway = Gateway::start(json!({})).await;
-    let (mut alpha, mut client) = (
-        gateway.serving_client(&["alpha"]).await,
-        gateway.client().await,
-    );
+    let (mut alpha, mut client) = gateway.alpha_and_client().await;
     client.send(message("alpha", "c-1")).await;
     let request = alpha.recv().await;
     alpha.send(json!({"type": "status", "content": {"status": "busy", "message": "half"}, "metadata": {"correlationId": "c-1"}})).await;
     let progress = client.recv().await;
-    assert_eq!(
-        (&progress["type"], &progress["content"]["message"]),
-        (&json!("status"), &json!("half"))
+    assert_has(
+        &progress,
+        json!({"type": "status", "content": {"message": "half"}}),
     );
     alpha.send(answer(&request, "done")).await;
     assert_eq!(client.recv().await["content"]["content"], "done");
-}
-
-#[tokio::test]
-async fn h_22_unknown_session_is_created_and_stored() {
-    let gateway = Gateway::start(json!({})).await;
-    let (mut alpha, mut client) = (
-        gateway.serving_client(&["alpha"]).await,
-        gateway.client().await,
-    );
-    let mut request = message("alpha", "c-1");
-    request["sessionId"] = "sess-mine".into();
-    client.send(request).await;
-    assert_eq!(alpha.recv().await["sessionId"], "sess-mine");
 }
 
 #[tokio::test]

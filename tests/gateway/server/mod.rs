@@ -33,6 +33,8 @@ use tokio_tungstenite::{
 };
 use tokio_util::sync::CancellationToken;
 
+use crate::support::assert_has;
+
 /// The timeout of a wait for an event.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
 /// The time in which no message may arrive.
@@ -106,6 +108,11 @@ impl Gateway {
         client
     }
 
+    /// Returns the agent `alpha` and another client.
+    async fn alpha_and_client(&self) -> (Client, Client) {
+        (self.serving_client(&["alpha"]).await, self.client().await)
+    }
+
     /// Returns a client that serves agents.
     async fn serving_client(&self, names: &[&str]) -> Client {
         let mut client = self.client().await;
@@ -114,9 +121,9 @@ impl Gateway {
     }
 }
 
-/// Returns the SHA-256 of a key in the form of the configuration.
-pub(crate) fn digest(key: &str) -> String {
-    let digest = ring::digest::digest(&ring::digest::SHA256, key.as_bytes());
+/// Returns the SHA-256 of a key or certificate in the form of the configuration.
+pub(crate) fn digest(key: impl AsRef<[u8]>) -> String {
+    let digest = ring::digest::digest(&ring::digest::SHA256, key.as_ref());
     digest
         .as_ref()
         .iter()
@@ -172,12 +179,9 @@ impl Client {
 
     async fn advertise(&mut self, names: &[&str]) -> Value {
         let capabilities = json!({"supportedMessageTypes": ["message"], "supportedAgents": names, "version": "1.0.0"});
-        self.send(json!({"type": "handshake", "content": {"action": "advertise", "capabilities": capabilities}})).await;
+        self.send(advertisement(&capabilities)).await;
         let acknowledged = self.recv().await;
-        assert_eq!(
-            acknowledged["content"]["action"], "acknowledge",
-            "{acknowledged}"
-        );
+        assert_has(&acknowledged, json!({"content": {"action": "acknowledge"}}));
         acknowledged
     }
 
@@ -198,11 +202,20 @@ impl Client {
         self.recv().await
     }
 
-    /// Returns the code of the next message, which must be an error.
+    /// Returns the code of the next message, which must be an error (Heretek Architecture, "Error Message Format").
     async fn expect_error(&mut self) -> u64 {
         let error = self.recv().await;
-        assert_eq!(error["type"], "error", "{error}");
-        error["content"]["code"].as_u64().unwrap()
+        assert_has(&error, json!({"type": "error", "from": "gateway"}));
+        let content = &error["content"];
+        let has_texts = content["error"].is_string() && content["message"].is_string();
+        assert!(has_texts && error["timestamp"].is_u64(), "{error}");
+        content["code"].as_u64().unwrap()
+    }
+
+    /// Sends a message that the gateway answers with an error of this code.
+    async fn refuse(&mut self, message: Value, code: u64) {
+        self.send(message.clone()).await;
+        assert_eq!(self.expect_error().await, code, "{message}");
     }
 
     async fn assert_silent(&mut self) {
@@ -221,6 +234,10 @@ impl Client {
             }
         }
     }
+}
+
+fn advertisement(capabilities: &Value) -> Value {
+    json!({"type": "handshake", "content": {"action": "advertise", "capabilities": capabilities}})
 }
 
 /// Returns a message that requires a response.

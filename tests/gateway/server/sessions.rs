@@ -22,43 +22,31 @@ fn entries(gateway: &Gateway) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn session_entry_precedes_delivery() {
+async fn h_22_new_session_is_stored_before_delivery() {
     let gateway = Gateway::start(json!({})).await;
-    let (mut alpha, mut client) = (
-        gateway.serving_client(&["alpha"]).await,
-        gateway.client().await,
-    );
+    let (mut alpha, mut client) = gateway.alpha_and_client().await;
     client.send(in_session("s-1", "c-1")).await;
     let request = alpha.recv().await;
     let stored = entries(&gateway);
     assert_eq!(stored.len(), 1, "{stored:?}");
-    assert_eq!(
-        (&stored[0]["role"], &stored[0]["content"]),
-        (&json!("user"), &json!("hello"))
-    );
-    assert_eq!(
-        (&stored[0]["sessionId"], &stored[0]["id"]),
-        (&json!("s-1"), &json!("msg-c-1"))
+    assert_has(
+        &stored[0],
+        json!({"role": "user", "content": "hello", "sessionId": "s-1", "id": "msg-c-1"}),
     );
     alpha.send(answer(&request, "hi")).await;
     client.recv().await;
     let stored = entries(&gateway);
-    assert_eq!(
-        (&stored[1]["role"], &stored[1]["content"]),
-        (&json!("agent"), &json!("hi"))
+    assert_has(
+        &stored[1],
+        json!({"role": "agent", "content": "hi", "sessionId": "s-1"}),
     );
-    assert_eq!(stored[1]["sessionId"], "s-1");
 }
 
 #[tokio::test]
 async fn h_22_strict_gateway_accepts_created_sessions_only() {
     let gateway = Gateway::start(json!({"strict": true})).await;
-    let (mut alpha, mut client) = (
-        gateway.serving_client(&["alpha"]).await,
-        gateway.client().await,
-    );
-    client.send(in_session("s-1", "c-1")).await;
-    assert_eq!(client.expect_error().await, 4001);
+    let (mut alpha, mut client) = gateway.alpha_and_client().await;
+    client.refuse(in_session("s-1", "c-1"), 4001).await;
     client.send(message("alpha", "c-2")).await;
     let session = alpha.recv().await["sessionId"].as_str().unwrap().to_owned();
     client.send(in_session(&session, "c-3")).await;
@@ -68,15 +56,11 @@ async fn h_22_strict_gateway_accepts_created_sessions_only() {
 #[tokio::test]
 async fn overdue_session_is_expired() {
     let gateway = Gateway::start(json!({"sessionTtlMs": 50})).await;
-    let (mut alpha, mut client) = (
-        gateway.serving_client(&["alpha"]).await,
-        gateway.client().await,
-    );
+    let (mut alpha, mut client) = gateway.alpha_and_client().await;
     client.send(in_session("s-1", "c-1")).await;
     alpha.recv().await;
     tokio::time::sleep(SILENCE_TIMEOUT).await;
-    client.send(in_session("s-1", "c-2")).await;
-    assert_eq!(client.expect_error().await, 4002);
+    client.refuse(in_session("s-1", "c-2"), 4002).await;
     client.send(in_session("s-2", "c-3")).await;
     assert_eq!(alpha.recv().await["id"], "msg-c-3");
 }
@@ -109,7 +93,7 @@ async fn unreadable_session_is_corrupt_others_work() {
     let mut again = server_config(json!({}));
     again.state_dir.clone_from(&gateway.folder);
     let again = Gateway::with_config(again, Timeouts::default()).await;
-    let (mut alpha, mut client) = (again.serving_client(&["alpha"]).await, again.client().await);
+    let (mut alpha, mut client) = again.alpha_and_client().await;
     client.send(in_session("s-1", "c-3")).await;
     let error = client.recv().await;
     assert_eq!(error["content"]["code"], 4004);
@@ -127,8 +111,7 @@ async fn session_locked_by_another_process_is_4003() {
     std::fs::create_dir_all(file(&gateway).parent().unwrap()).unwrap();
     let lock_file = std::fs::File::create(file(&gateway)).unwrap();
     lock_file.lock().unwrap();
-    client.send(in_session("s-1", "c-1")).await;
-    assert_eq!(client.expect_error().await, 4003);
+    client.refuse(in_session("s-1", "c-1"), 4003).await;
     client.send(message("beta", "c-2")).await;
     assert_eq!(served.recv().await["id"], "msg-c-2");
     drop(lock_file);

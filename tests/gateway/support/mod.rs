@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use testkit::conformance::{Gateways, gateways};
 
 use crate::gateway::tool_fixture::ToolFixture;
+pub(crate) use crate::support::merge;
 
 /// Returns a scripted gateway of this profile.
 pub(crate) async fn start_scripted(profile: &Value) -> Gateways {
@@ -27,17 +28,6 @@ pub(crate) fn tool_with_gateway(url: &str, settings: Value) -> ToolFixture {
     // The maximum frame size of Heretek A2A and its resolutions.
     let limits = json!({"eventBytes": 1_048_576});
     ToolFixture::new(&json!({"gateway": gateway, "limits": limits}))
-}
-
-pub(crate) fn merge(value: &mut Value, overrides: Value) {
-    match (value, overrides) {
-        (Value::Object(value), Value::Object(overrides)) => {
-            for (key, overrides) in overrides {
-                merge(value.entry(key).or_insert(Value::Null), overrides);
-            }
-        }
-        (value, overrides) => *value = overrides,
-    }
 }
 
 /// Returns a message to an agent of the gateway.

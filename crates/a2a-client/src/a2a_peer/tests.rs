@@ -63,6 +63,10 @@ fn peer(version: Version, answers: &[PeerError]) -> (Box<dyn Peer>, Arc<AtomicUs
     (Box::new(peer), requests)
 }
 
+fn unversioned(peer: Box<dyn Peer>) -> VersionedInterface {
+    VersionedInterface::new(peer, None, Arc::default())
+}
+
 fn rpc(code: i64) -> PeerError {
     let mut error = PeerError::new(PeerErrorKind::Rpc, format!("error {code}"));
     error.rpc_code = Some(code);
@@ -83,11 +87,8 @@ async fn fallback_in_use_is_called_first() {
     let (first, requests_first) = peer(Version::V1_0, &[away]);
     let (second, requests_second) = peer(Version::V0_3, &[]);
     let names = ["one".to_owned(), "two".to_owned()];
-    let second = VersionedInterface::new(second, None, Arc::default());
-    let peer = A2aPeer::new(
-        VersionedInterface::new(first, None, Arc::default()),
-        Some(Fallback::new(names, Ok(second))),
-    );
+    let second = unversioned(second);
+    let peer = A2aPeer::new(unversioned(first), Some(Fallback::new(names, Ok(second))));
     for _ in 0..2 {
         peer.get_task("t", None).await.unwrap();
     }
@@ -100,12 +101,9 @@ async fn contacted_interface_is_not_replaced() {
     let cut = PeerError::new(PeerErrorKind::Net(NetFault::Unreachable), "cut");
     let (first, _) = peer(Version::V1_0, &[cut]);
     let (second, requests) = peer(Version::V1_0, &[]);
-    let second = VersionedInterface::new(second, None, Arc::default());
+    let second = unversioned(second);
     let other = Fallback::new([String::new(), String::new()], Ok(second));
-    let peer = A2aPeer::new(
-        VersionedInterface::new(first, None, Arc::default()),
-        Some(other),
-    );
+    let peer = A2aPeer::new(unversioned(first), Some(other));
     assert!(peer.get_task("t", None).await.is_err());
     assert_eq!(count(&requests), 0);
 }
@@ -118,10 +116,7 @@ async fn error_names_refused_and_unreachable_interface() {
         PeerError::new(PeerErrorKind::Net(NetFault::AddressRefused), "not public").undelivered();
     let names = ["one".to_owned(), "two".to_owned()];
     let other = Fallback::new(names, Err(refused));
-    let peer = A2aPeer::new(
-        VersionedInterface::new(first, None, Arc::default()),
-        Some(other),
-    );
+    let peer = A2aPeer::new(unversioned(first), Some(other));
     let error = peer.get_task("t", None).await.unwrap_err();
     assert_eq!(error.message, "one: no such name; two: not public");
     assert_eq!(error.kind, PeerErrorKind::Net(NetFault::AddressRefused));

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
-use a2a::{CardView, Security};
+use a2a::CardView;
 use peer::CardLocation;
 
 fn config(preferred: &[Transport]) -> PeerConfig {
@@ -29,7 +29,7 @@ fn card(interfaces: &[(&str, &str, &str)]) -> Card {
         streaming: None,
         has_extended_card: false,
         required_extensions: Vec::new(),
-        security: Security::default(),
+        security: Arc::default(),
         view: Ok(CardView::default()),
     }
 }
@@ -255,98 +255,44 @@ fn called(base: &str, interface: &str) -> String {
     }
 }
 
-#[test]
-fn host_that_only_the_server_can_mean_is_that_of_the_base_url() {
-    for (base, interface, expected) in [
-        (
-            "http://a.example:9000",
-            "http://0.0.0.0:9000/rpc",
-            "http://a.example:9000/rpc",
-        ),
-        (
-            "http://a.example:9000",
-            "http://[::]:9001/rpc",
-            "http://a.example:9001/rpc",
-        ),
-        (
-            "http://127.0.0.1:9000",
-            "http://0.0.0.0:9000/",
-            "http://127.0.0.1:9000/",
-        ),
-        (
-            "https://a.example",
-            "http://localhost:9000/rpc?k=v",
-            "https://a.example/rpc?k=v",
-        ),
-        (
-            "https://a.example:8443/x",
-            "http://127.0.0.1:9000/rpc",
-            "https://a.example:8443/rpc",
-        ),
-        (
-            "http://a.example",
-            "http://[::1]/rpc",
-            "http://a.example/rpc",
-        ),
-        (
-            "http://localhost:9000",
-            "http://127.0.0.1:9001/rpc",
-            "http://127.0.0.1:9001/rpc",
-        ),
-        (
-            "http://a.example",
-            "http://10.0.0.1/rpc",
-            "http://10.0.0.1/rpc",
-        ),
-    ] {
-        assert_eq!(called(base, interface), expected, "{base} {interface}");
+/// Checks rows of a base URL, an interface and the URL that is called.
+#[track_caller]
+fn assert_called(rows: &[&str]) {
+    for row in rows {
+        let (base, rest) = row.split_once(" | ").unwrap();
+        let (interface, expected) = rest.split_once(" | ").unwrap();
+        assert_eq!(called(base, interface), expected, "{row}");
     }
 }
 
 #[test]
+fn host_that_only_the_server_can_mean_is_that_of_the_base_url() {
+    assert_called(&[
+        "http://a.example:9000 | http://0.0.0.0:9000/rpc | http://a.example:9000/rpc",
+        "http://a.example:9000 | http://[::]:9001/rpc | http://a.example:9001/rpc",
+        "http://127.0.0.1:9000 | http://0.0.0.0:9000/ | http://127.0.0.1:9000/",
+        "https://a.example | http://localhost:9000/rpc?k=v | https://a.example/rpc?k=v",
+        "https://a.example:8443/x | http://127.0.0.1:9000/rpc | https://a.example:8443/rpc",
+        "http://a.example | http://[::1]/rpc | http://a.example/rpc",
+        "http://localhost:9000 | http://127.0.0.1:9001/rpc | http://127.0.0.1:9001/rpc",
+        "http://a.example | http://10.0.0.1/rpc | http://10.0.0.1/rpc",
+    ]);
+}
+
+#[test]
 fn address_without_a_scheme_is_completed_by_the_base_url() {
-    for (base, interface, expected) in [
-        ("https://a.example/x/", "/rpc", "https://a.example/rpc"),
-        ("https://a.example/x/", "rpc", "https://a.example/x/rpc"),
-        ("https://a.example", "", "https://a.example/"),
-        (
-            "https://a.example",
-            "//b.example/rpc",
-            "https://b.example/rpc",
-        ),
-        (
-            "https://a.example",
-            "a.example/rpc",
-            "https://a.example/rpc",
-        ),
-        (
-            "https://a.example",
-            "b.example:8443/rpc",
-            "https://b.example:8443/rpc",
-        ),
-        (
-            "http://127.0.0.1:9000",
-            "localhost:9000/rpc",
-            "http://localhost:9000/rpc",
-        ),
-        (
-            "https://a.example",
-            "0.0.0.0:9000/rpc",
-            "https://a.example:9000/rpc",
-        ),
-        (
-            "https://a.example/.well-known/agent-card.json",
-            "rpc",
-            "https://a.example/rpc",
-        ),
-        (
-            "https://a.example/x/.well-known/agent.json",
-            "/rpc",
-            "https://a.example/rpc",
-        ),
-    ] {
-        assert_eq!(called(base, interface), expected, "{base} {interface}");
-    }
+    assert_called(&[
+        "https://a.example/x/ | /rpc | https://a.example/rpc",
+        "https://a.example/x/ | rpc | https://a.example/x/rpc",
+        "https://a.example |  | https://a.example/",
+        "https://a.example | //b.example/rpc | https://b.example/rpc",
+        "https://a.example | a.example/rpc | https://a.example/rpc",
+        "https://a.example | b.example:8443/rpc | https://b.example:8443/rpc",
+        "http://127.0.0.1:9000 | localhost:9000/rpc | http://localhost:9000/rpc",
+        "https://a.example | 0.0.0.0:9000/rpc | https://a.example:9000/rpc",
+        "https://a.example/.well-known/agent-card.json | rpc | https://a.example/rpc",
+        "https://a.example/x/.well-known/agent.json | /rpc | https://a.example/rpc",
+    ]);
 }
 
 #[test]

@@ -17,7 +17,6 @@ use http_server::host::{TrustedProxies, is_forwarded};
 use http_server::rate_limit::RateLimitKey;
 use http_server::request_limit::{HttpLimits, LimitError, RequestLimiter};
 use http_server::serve::Connection;
-use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::clients::{self, ClientRegistry};
@@ -58,7 +57,7 @@ pub struct RequestContext {
     /// Whether the request comes from this machine without a proxy and names a loopback host.
     pub direct: bool,
     /// The principal, or the error of the authentication.
-    pub principal: Result<Principal, A2aError>,
+    pub principal: Result<Arc<Principal>, A2aError>,
 }
 
 /// The access control of a server, which [`control`] applies.
@@ -238,11 +237,8 @@ async fn checked(
         Ok(opened) => opened,
         Err(error) => return refused(limit_error(error)),
     };
-    let known = context.principal.is_ok();
-    let revoked = match &context.principal {
-        Ok(principal) => principal.revoked.clone(),
-        Err(_) => CancellationToken::new(),
-    };
+    let principal = context.principal.clone().ok();
+    let known = principal.is_some();
     // For an unauthenticated client, the connection stays evictable, and the server does not read the body.
     let connection = request.extensions().get::<Connection>();
     let active = connection.filter(|_| known).map(Connection::begin);
@@ -256,9 +252,21 @@ async fn checked(
         request.extensions_mut().insert(context);
         Ok(next.run(request).await)
     };
-    let answered = revoked.run_until_cancelled(answering).await;
+    let revocation = async {
+        match &principal {
+            Some(principal) => principal.revoked.cancelled().await,
+            None => std::future::pending().await,
+        }
+    };
+    // An answer that is ready at once needs no waiter for the revocation.
+    let answered = tokio::select! {
+        biased;
+        answered = answering => Some(answered),
+        () = revocation => None,
+    };
     // The end of a removed client's tasks may answer its request before this notices the removal.
-    let answered = answered.filter(|_| !revoked.is_cancelled());
+    let is_revoked = principal.is_some_and(|principal| principal.revoked.is_cancelled());
+    let answered = answered.filter(|_| !is_revoked);
     let mut response = match answered.unwrap_or_else(|| Err(clients::revoked())) {
         Ok(response) => response,
         Err(error) => return refused(error),

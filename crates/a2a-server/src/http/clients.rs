@@ -97,13 +97,13 @@ pub struct ClientRegistry {
     requires_token: bool,
     entries: RwLock<Arc<[Entry]>>,
     /// The principal of requests to a server that requires no token.
-    anonymous: Principal,
+    anonymous: Arc<Principal>,
 }
 
 /// A client with the principal of its requests.
 struct Entry {
     client: RegisteredClient,
-    principal: Principal,
+    principal: Arc<Principal>,
 }
 
 impl Entry {
@@ -114,7 +114,10 @@ impl Entry {
             operator: client.operator,
             revoked,
         };
-        Self { client, principal }
+        Self {
+            client,
+            principal: Arc::new(principal),
+        }
     }
 }
 
@@ -135,13 +138,13 @@ impl ClientRegistry {
         Self {
             requires_token,
             entries: RwLock::new(entries.collect()),
-            anonymous: Principal {
+            anonymous: Arc::new(Principal {
                 name: ANONYMOUS_CLIENT.into(),
                 authenticated: false,
                 operator: false,
                 // Never cancelled, because no token can be revoked.
                 revoked: CancellationToken::new(),
-            },
+            }),
         }
     }
 
@@ -189,9 +192,9 @@ impl ClientRegistry {
     ///
     /// # Errors
     /// The token is missing or unknown. The error does not contain the token.
-    pub fn identify(&self, headers: &HeaderMap) -> Result<Principal, A2aError> {
+    pub fn identify(&self, headers: &HeaderMap) -> Result<Arc<Principal>, A2aError> {
         if !self.requires_token {
-            return Ok(self.anonymous.clone());
+            return Ok(Arc::clone(&self.anonymous));
         }
         let digest = TokenDigest::new(token(headers)?);
         let entries = Arc::clone(&self.entries.read());
@@ -201,7 +204,7 @@ impl ClientRegistry {
                 found = Some(entry);
             }
         }
-        found.map(|entry| entry.principal.clone()).ok_or_else(|| {
+        found.map(|entry| Arc::clone(&entry.principal)).ok_or_else(|| {
             unauthenticated("unknown bearer token; ask the server's operator for one (`remote-agent serve clients add NAME`)")
         })
     }

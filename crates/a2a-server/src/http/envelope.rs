@@ -99,7 +99,7 @@ impl Request {
             id => id.map(Id),
         };
         let or_null = |id: Option<Id>| id.unwrap_or_else(Id::null);
-        if raw.jsonrpc != Some(Value::String("2.0".to_owned())) {
+        if raw.jsonrpc.as_ref().and_then(Value::as_str) != Some("2.0") {
             let error = invalid("`jsonrpc` must be \"2.0\"").at("jsonrpc");
             return Err((or_null(id), error));
         }

@@ -1,5 +1,5 @@
 //! The operations of the protocol, independent of binding and version, and the JSON of their answers for each version.
-//! A list is streamed with one task in memory at a time.
+//! A list is streamed in parts.
 
 use a2a::v0_3::as_v0_3;
 use a2a::v1_0::{ListTasksRequest, SendMessageResponse, Task, TaskPushNotificationConfig};
@@ -184,18 +184,23 @@ pub(crate) fn json(media_type: &'static str, value: &impl Serialize) -> Response
     response
 }
 
-/// The next part of the body.
+/// The size from which a part of the body is sent, in bytes.
+const PART_BYTES: usize = 64 << 10;
+
+/// What follows in the body.
 enum Next {
     /// The JSON before the tasks.
     Head,
     /// A task; `true` for the first one.
     Task(bool),
+    /// The failure of the store.
+    Failure(A2aError),
     /// The end of the body.
     End,
 }
 
-/// Returns a response that loads each task after the client has received the one before. If the store fails, the server
-/// closes the connection, so that the client detects the incomplete page.
+/// Returns a response that reads more tasks after the client has received the part before. If the store fails, the
+/// server closes the connection, so that the client detects the incomplete page.
 pub(crate) fn page_response(
     page: TaskPage,
     dialect: Dialect,
@@ -203,17 +208,38 @@ pub(crate) fn page_response(
     media_type: &'static str,
 ) -> Response {
     let state = (page, binding, Next::Head);
-    let body = stream::unfold(state, move |(mut page, binding, next)| async move {
-        let (text, next) = match next {
-            Next::Head => (head(&binding), Next::Task(true)),
-            Next::Task(first) => match page.next(|task| task_json(task, dialect)).await {
-                Ok(Some(task)) if first => (task, Next::Task(false)),
-                Ok(Some(task)) => ([b",".as_slice(), &task].concat(), Next::Task(false)),
-                Ok(None) => (tail(&page, dialect, &binding), Next::End),
-                Err(error) => return Some((Err(error), (page, binding, Next::End))),
-            },
-            Next::End => return None,
-        };
+    let body = stream::unfold(state, move |(mut page, binding, mut next)| async move {
+        let mut text = Vec::new();
+        while text.len() < PART_BYTES {
+            next = match next {
+                Next::Head => {
+                    text = head(&binding);
+                    Next::Task(true)
+                }
+                Next::Task(first) => match page.next(dialect).await {
+                    Ok(Some(task)) => {
+                        if !first {
+                            text.push(b',');
+                        }
+                        text.extend(task);
+                        Next::Task(false)
+                    }
+                    Ok(None) => {
+                        text.extend(tail(&page, dialect, &binding));
+                        Next::End
+                    }
+                    Err(error) => Next::Failure(error),
+                },
+                Next::Failure(error) if text.is_empty() => {
+                    return Some((Err(error), (page, binding, Next::End)));
+                }
+                Next::End if text.is_empty() => return None,
+                ended => {
+                    next = ended;
+                    break;
+                }
+            };
+        }
         Some((Ok::<_, A2aError>(Bytes::from(text)), (page, binding, next)))
     });
     let mut response = Response::new(Body::from_stream(body));
@@ -232,15 +258,6 @@ fn head(binding: &Binding) -> Vec<u8> {
     }
     head.extend_from_slice(br#"{"tasks":["#);
     head
-}
-
-fn task_json(task: &Task, dialect: Dialect) -> Vec<u8> {
-    // The types serialize to maps with string keys, so serialization does not fail.
-    match dialect {
-        Dialect::V1_0 => serde_json::to_vec(task),
-        Dialect::V0_3(dialect) => serde_json::to_vec(&as_v0_3(task, dialect)),
-    }
-    .unwrap_or_default()
 }
 
 /// Returns the JSON after the tasks. 0.3 lists tasks only over HTTP+JSON and does not define the response, so it has

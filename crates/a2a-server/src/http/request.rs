@@ -27,8 +27,11 @@ use a2a::Version;
 ///
 /// # Errors
 /// The request needs a token and has none, or an unknown one.
-pub(crate) fn principal(parts: &Parts) -> Result<Principal, A2aError> {
-    RequestContext::get(&parts.extensions)?.principal.clone()
+pub(crate) fn principal(parts: &Parts) -> Result<&Principal, A2aError> {
+    match &RequestContext::get(&parts.extensions)?.principal {
+        Ok(principal) => Ok(principal),
+        Err(error) => Err(error.clone()),
+    }
 }
 
 /// Returns the URL of this server in the client's view, without a slash at the end: the configured URL, or else the

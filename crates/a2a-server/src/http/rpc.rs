@@ -40,7 +40,7 @@ pub(crate) async fn serve(app: &App, parts: Parts, body: Body, agent: Option<Str
     let answered = answer(
         app,
         &parts,
-        &principal,
+        principal,
         agent,
         (&method, params, id.is_none()),
     )

@@ -4,10 +4,10 @@ use a2a::v1_0::TaskState;
 
 use super::{Metrics, PushResult};
 
-fn line(metrics: &Metrics, begins: &str) -> Option<String> {
+#[track_caller]
+fn assert_line(metrics: &Metrics, line: &str) {
     let text = metrics.text();
-    let found = text.lines().find(|line| line.starts_with(begins));
-    found.map(str::to_owned)
+    assert!(text.lines().any(|found| found == line), "{line}: {text}");
 }
 
 #[test]
@@ -15,44 +15,26 @@ fn tasks_are_counted_by_state() {
     let metrics = Metrics::new();
     metrics.record_state(&TaskState::Submitted);
     metrics.record_state(&TaskState::Submitted);
-    assert_eq!(
-        line(&metrics, "remote_agent_tasks_total"),
-        Some("remote_agent_tasks_total{state=\"submitted\"} 2".to_owned())
-    );
+    assert_line(&metrics, "remote_agent_tasks_total{state=\"submitted\"} 2");
 }
 
 #[test]
 fn run_duration_is_observed() {
     let metrics = Metrics::new();
     metrics.record_run_start();
-    assert_eq!(
-        line(&metrics, "remote_agent_runs_active"),
-        Some("remote_agent_runs_active 1".to_owned())
-    );
+    assert_line(&metrics, "remote_agent_runs_active 1");
     metrics.record_run_end(Duration::from_secs(2));
-    assert_eq!(
-        line(&metrics, "remote_agent_runs_active"),
-        Some("remote_agent_runs_active 0".to_owned())
-    );
-    assert_eq!(
-        line(&metrics, "remote_agent_run_duration_seconds_sum"),
-        Some("remote_agent_run_duration_seconds_sum 2.0".to_owned())
-    );
+    assert_line(&metrics, "remote_agent_runs_active 0");
+    assert_line(&metrics, "remote_agent_run_duration_seconds_sum 2.0");
 }
 
 #[test]
 fn open_stream_counts_until_dropped() {
     let metrics = Metrics::new();
     let listening = metrics.record_stream();
-    assert_eq!(
-        line(&metrics, "remote_agent_listeners"),
-        Some("remote_agent_listeners 1".to_owned())
-    );
+    assert_line(&metrics, "remote_agent_listeners 1");
     drop(listening);
-    assert_eq!(
-        line(&metrics, "remote_agent_listeners"),
-        Some("remote_agent_listeners 0".to_owned())
-    );
+    assert_line(&metrics, "remote_agent_listeners 0");
 }
 
 #[test]
@@ -62,8 +44,8 @@ fn notifications_are_counted_by_result() {
     metrics.record_push(PushResult::Failed);
     metrics.record_push(PushResult::Dropped);
     for result in ["delivered", "failed", "dropped"] {
-        let begins = format!("remote_agent_pushes_total{{result=\"{result}\"}}");
-        assert_eq!(line(&metrics, &begins), Some(format!("{begins} 1")));
+        let line = format!("remote_agent_pushes_total{{result=\"{result}\"}} 1");
+        assert_line(&metrics, &line);
     }
 }
 

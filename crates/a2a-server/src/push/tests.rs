@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2a::v1_0::{
-    Artifact, AuthenticationInfo, Part, Task, TaskPushNotificationConfig, TaskState, TaskStatus,
+    Artifact, AuthenticationInfo, Part, TaskPushNotificationConfig, TaskState, TaskStatus,
 };
 use serde_json::json;
 
@@ -35,6 +35,12 @@ const FAST: RetryPolicy = RetryPolicy {
     max_delay: Duration::from_millis(20),
 };
 
+/// A policy that waits for the answers of a webhook for longer than a test lasts.
+const PATIENT: RetryPolicy = RetryPolicy {
+    response_timeout: Duration::from_secs(3600),
+    ..FAST
+};
+
 /// A task in a store, and its notifier.
 struct Fixture {
     store: MemoryStore,
@@ -49,6 +55,10 @@ impl Fixture {
 
     async fn with(limits: ServiceLimits, retry_policy: RetryPolicy) -> Self {
         Self::with_sender(plain_sender(), limits, retry_policy).await
+    }
+
+    async fn retrying(retry_policy: RetryPolicy) -> Self {
+        Self::with(ServiceLimits::default(), retry_policy).await
     }
 
     async fn with_sender(
@@ -101,29 +111,19 @@ impl Fixture {
     }
 }
 
+/// Returns a webhook that accepts everything, and a task that notifies it.
+async fn registered(version: Version) -> (TestWebhook, Fixture) {
+    let hook = TestWebhook::start([Answer::Status(200)]).await;
+    let fixture = Fixture::new().await;
+    fixture.register("w1", &hook.url, version).await;
+    (hook, fixture)
+}
+
 fn record(task_id: &str) -> TaskRecord {
-    TaskRecord {
-        task: Task {
-            id: task_id.to_owned(),
-            context_id: "c1".to_owned(),
-            status: TaskStatus {
-                state: TaskState::Submitted,
-                message: None,
-                timestamp: None,
-            },
-            artifacts: None,
-            history: None,
-            metadata: None,
-        },
-        owner: "alice".to_owned(),
-        agent: None,
-        session: "s1".to_owned(),
-        version: Version::V1_0,
-        run: None,
-        created_ms: 1,
-        changed_ms: 1,
-        revision: 0,
-    }
+    let mut record = crate::task_record::tests::record(task_id);
+    record.task.context_id = "c1".to_owned();
+    record.task.history = None;
+    record
 }
 
 fn config(id: &str, url: &str) -> TaskPushNotificationConfig {
@@ -162,9 +162,7 @@ fn artifact(text: &str, append: bool, last_chunk: bool) -> TaskChange {
 
 #[tokio::test]
 async fn webhook_of_1_0_receives_states_in_order() {
-    let hook = TestWebhook::start([Answer::Status(200)]).await;
-    let mut fixture = Fixture::new().await;
-    fixture.register("w1", &hook.url, Version::V1_0).await;
+    let (hook, mut fixture) = registered(Version::V1_0).await;
     fixture.set_state(TaskState::Working).await;
     fixture.set_state(TaskState::Completed).await;
     let first = hook.next().await;
@@ -178,9 +176,7 @@ async fn webhook_of_1_0_receives_states_in_order() {
 
 #[tokio::test]
 async fn webhook_of_0_3_receives_task_with_its_state() {
-    let hook = TestWebhook::start([Answer::Status(200)]).await;
-    let mut fixture = Fixture::new().await;
-    fixture.register("w1", &hook.url, Version::V0_3).await;
+    let (hook, mut fixture) = registered(Version::V0_3).await;
     fixture.set_state(TaskState::Working).await;
     fixture.apply(artifact("all of it", false, true)).await;
     fixture.set_state(TaskState::Completed).await;
@@ -197,9 +193,7 @@ async fn webhook_of_0_3_receives_task_with_its_state() {
 
 #[tokio::test]
 async fn webhook_of_1_0_receives_whole_artifact() {
-    let hook = TestWebhook::start([Answer::Status(200)]).await;
-    let mut fixture = Fixture::new().await;
-    fixture.register("w1", &hook.url, Version::V1_0).await;
+    let (hook, mut fixture) = registered(Version::V1_0).await;
     fixture.apply(artifact("one ", false, false)).await;
     fixture.apply(artifact("two", true, true)).await;
     let received = hook.next().await;
@@ -215,9 +209,7 @@ async fn webhook_of_1_0_receives_whole_artifact() {
 
 #[tokio::test]
 async fn token_alone_is_the_bearer_credential() {
-    let hook = TestWebhook::start([Answer::Status(200)]).await;
-    let mut fixture = Fixture::new().await;
-    fixture.register("w1", &hook.url, Version::V1_0).await;
+    let (hook, mut fixture) = registered(Version::V1_0).await;
     fixture.set_state(TaskState::Working).await;
     let received = hook.next().await;
     assert_eq!(received.header("authorization"), Some("Bearer the-token"));
@@ -264,9 +256,7 @@ async fn every_webhook_is_notified_in_its_version() {
 
 #[tokio::test]
 async fn deleted_webhook_is_not_notified() {
-    let hook = TestWebhook::start([Answer::Status(200)]).await;
-    let mut fixture = Fixture::new().await;
-    fixture.register("w1", &hook.url, Version::V1_0).await;
+    let (hook, mut fixture) = registered(Version::V1_0).await;
     fixture.set_state(TaskState::Working).await;
     hook.next().await;
     fixture.store.delete_push(TASK, "w1").await.unwrap();
@@ -277,9 +267,7 @@ async fn deleted_webhook_is_not_notified() {
 
 #[tokio::test]
 async fn messages_and_metadata_are_not_notified() {
-    let hook = TestWebhook::start([Answer::Status(200)]).await;
-    let mut fixture = Fixture::new().await;
-    fixture.register("w1", &hook.url, Version::V1_0).await;
+    let (_hook, mut fixture) = registered(Version::V1_0).await;
     fixture
         .apply(TaskChange::Metadata(
             [("usage".to_owned(), json!(1))].into(),

@@ -164,6 +164,14 @@ impl ActiveTask {
         self.wait(|phase| matches!(phase, Phase::Visible)).await
     }
 
+    /// Returns the end of the work, if the work has ended.
+    pub(super) fn end(&self) -> Option<TaskEnd> {
+        match &self.state.borrow().phase {
+            Phase::Done(end) => Some(end.clone()),
+            _ => None,
+        }
+    }
+
     /// Waits until the work on the task has ended.
     pub(super) async fn wait_ended(&self) -> TaskEnd {
         match self.wait(|_| false).await {

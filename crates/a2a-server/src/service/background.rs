@@ -171,10 +171,9 @@ impl Core {
         };
         let waited = self.settings.unanswered;
         let change = TaskChange::Status(status::unanswered(&*self.env, &record, waited));
-        let (at_ms, revision) = (self.now_ms(&record), record.revision);
+        let at_ms = self.now_ms(&record);
         match self
-            .store
-            .append(id, revision, at_ms, std::slice::from_ref(&change))
+            .append(&record, at_ms, std::slice::from_ref(&change))
             .await
         {
             Ok(()) => {

@@ -86,10 +86,8 @@ impl Core {
         }
         let change = TaskChange::Status(status::canceled(&*self.env, &record, reason));
         let at_ms = self.now_ms(&record);
-        let revision = record.revision;
         match self
-            .store
-            .append(task_id, revision, at_ms, std::slice::from_ref(&change))
+            .append(&record, at_ms, std::slice::from_ref(&change))
             .await
         {
             Ok(()) => {

@@ -24,10 +24,14 @@ use crate::task_record::{TaskChange, TaskRecord};
 use a2a::v1_0::TaskState;
 use a2a::{A2aError, ErrorReason};
 use base::environment::Environment;
+use base::json::encoded_bytes;
 use base::keyed_semaphore::KeyedSemaphore;
 
 /// The number of tasks to check before the server rejects a message because of the client's quota.
 const QUOTA_SAMPLE_SIZE: usize = 16;
+
+/// The size of a task that its last change may copy, in bytes of JSON.
+const MAX_FINISHED_BYTES: usize = 1 << 20;
 
 pub(super) struct Core {
     pub(super) settings: Settings,
@@ -132,6 +136,26 @@ impl Core {
         record
             .filter(|record| record.owner == caller.client)
             .ok_or_else(|| A2aError::task_not_found(task_id))
+    }
+
+    /// Appends changes made at `at_ms` to a record in the store. If they end the task, also stores the whole record,
+    /// unless it is large: then the store compacts it later.
+    pub(super) async fn append(
+        &self,
+        record: &TaskRecord,
+        at_ms: i64,
+        changes: &[TaskChange],
+    ) -> Result<(), StoreError> {
+        let ends = matches!(changes.last(), Some(TaskChange::Status(status)) if status.state.is_terminal());
+        if !ends || encoded_bytes(&record.task) > MAX_FINISHED_BYTES {
+            let id = &record.task.id;
+            return self.store.append(id, record.revision, at_ms, changes).await;
+        }
+        let mut finished = record.clone();
+        for change in changes {
+            finished.apply(change.clone(), at_ms);
+        }
+        self.store.finish(&finished, changes).await
     }
 
     /// Updates metrics, quota and webhooks after the store has a change.

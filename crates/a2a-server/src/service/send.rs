@@ -41,11 +41,14 @@ impl Core {
             Accepted::Active(active, task_id, _) => {
                 let end = match at_once {
                     true => None,
-                    false => {
-                        tokio::time::timeout(self.settings.timeout + END_GRACE, active.wait_ended())
-                            .await
-                            .ok()
-                    }
+                    false => match active.end() {
+                        Some(end) => Some(end),
+                        None => {
+                            let most = self.settings.timeout + END_GRACE;
+                            let end = tokio::time::timeout(most, active.wait_ended()).await;
+                            end.ok()
+                        }
+                    },
                 };
                 match end {
                     Some(end) => (task_id, end),

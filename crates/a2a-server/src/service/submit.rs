@@ -281,6 +281,7 @@ impl Core {
         let request = RunRequest::New { delegation };
         let mut runner = TaskRunner::new(self.clone(), new.active, record);
         runner.weight = new.weight;
+        runner.message_size = (!answers).then_some(new.size);
         let stored = if answers {
             runner.answer_with(message, push).await
         } else {

@@ -63,6 +63,8 @@ pub(super) struct TaskRunner {
     unstored: Option<TaskChange>,
     /// The quota for the JSON values of the message.
     pub(super) weight: Option<ValuePermit>,
+    /// The size of the message that created the task, in bytes of JSON, if the caller knows it.
+    pub(super) message_size: Option<usize>,
     /// Whether the record in memory lacks its body, because the task waits for its run or the run has the message.
     unloaded: bool,
     /// Whether the message answers an interrupted task.
@@ -108,6 +110,7 @@ impl TaskRunner {
             pending: Vec::new(),
             unstored: None,
             weight: None,
+            message_size: None,
             unloaded: false,
             continued: false,
             is_named: false,
@@ -171,10 +174,12 @@ impl TaskRunner {
         mut events: Receiver<ExecutionEvent>,
     ) -> (RunEnd, Option<Running>) {
         let until = Instant::now() + self.core.settings.timeout;
-        let deadline = sleep_until(until);
+        // Blocks, which create the timers only if the run has to wait.
+        let deadline = async { sleep_until(until).await };
         tokio::pin!(deadline);
-        let quiet = sleep(QUIET_PERIOD);
+        let quiet = async { sleep(QUIET_PERIOD).await };
         tokio::pin!(quiet);
+        let mut is_quiet = false;
         // Pinned outside of the loop: the waker registers once, not for each event, and never for a run that does not wait.
         let active = Arc::clone(&self.active);
         let canceled = active.canceled.cancelled();
@@ -214,7 +219,8 @@ impl TaskRunner {
                     return (ending, Some(running));
                 }
                 () = &mut deadline => return (RunEnd::TimedOut, Some(running)),
-                () = &mut quiet, if !quiet.is_elapsed() => {
+                () = &mut quiet, if !is_quiet => {
+                    is_quiet = true;
                     self.ensure_working();
                     if let Err(lost) = self.flush().await {
                         return (RunEnd::WriteError(lost), Some(running));
@@ -239,12 +245,16 @@ impl TaskRunner {
 
     /// Returns why the server has to end the run now, whatever it reports.
     fn interruption(&self, until: Instant) -> Option<RunEnd> {
+        self.stop_reason()
+            .or_else(|| (Instant::now() >= until).then_some(RunEnd::TimedOut))
+    }
+
+    /// Returns why the task must not go on: it is canceled, or the server stops.
+    fn stop_reason(&self) -> Option<RunEnd> {
         if self.active.canceled.is_cancelled() {
             Some(RunEnd::Canceled)
         } else if self.core.closing.is_cancelled() {
             Some(RunEnd::ServerStopped)
-        } else if Instant::now() >= until {
-            Some(RunEnd::TimedOut)
         } else {
             None
         }

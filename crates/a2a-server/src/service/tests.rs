@@ -12,6 +12,7 @@ use a2a::v1_0::{
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
@@ -21,6 +22,7 @@ use crate::push::{PushError, PushSender};
 use crate::store::memory::MemoryStore;
 use crate::task_record::TaskRecord;
 use crate::task_record::tests::record;
+use a2a::Dialect;
 use base::environment::{Clock, IdGenerator, SystemEnvironment};
 
 mod agents;
@@ -70,6 +72,12 @@ impl TestService {
     ) -> Self {
         let task_store = Arc::new(store.clone());
         Self::with_store(settings, store, task_store, live_runs).await
+    }
+
+    /// Starts on the tasks of an earlier process, of whose runs these still exist.
+    async fn recovering(store: MemoryStore, live_runs: &[&str]) -> Self {
+        let live_runs = live_runs.iter().map(|run| (*run).to_owned()).collect();
+        Self::with_memory_store(Settings::default(), store, live_runs).await
     }
 
     /// Creates a service with the task store `store`.
@@ -124,6 +132,13 @@ impl TestService {
         }
     }
 
+    /// Creates a service with changed limits.
+    async fn limited(change: impl FnOnce(&mut ServiceLimits)) -> Self {
+        let mut settings = Settings::default();
+        change(&mut settings.limits);
+        Self::with(settings).await
+    }
+
     /// Waits for the next run.
     async fn run(&mut self) -> Run {
         self.runs.recv().await.unwrap()
@@ -145,12 +160,45 @@ impl TestService {
         task(self.service.send(caller, send).await.unwrap())
     }
 
+    /// Sends a message, and returns its task and run.
+    async fn start(&mut self) -> (String, Run) {
+        let id = self.send_immediate(text_message("hello")).await.id;
+        (id, self.run().await)
+    }
+
+    /// Creates a completed task.
+    async fn complete(&mut self) -> String {
+        let (id, run) = self.start().await;
+        run.done();
+        self.ended(&id).await;
+        id
+    }
+
+    /// Creates a task that waits for the answer to the question "which?".
+    async fn ask(&mut self) -> String {
+        let (id, run) = self.start().await;
+        run.ask();
+        self.ended(&id).await;
+        id
+    }
+
+    /// Answers the question of a task.
+    async fn answer(&self, task_id: &str, text: &str) -> Task {
+        self.send_immediate(text_message(text).with_task_id(task_id))
+            .await
+    }
+
+    /// Sends a message that the service rejects.
+    async fn refusal(&self, send: SendMessage) -> A2aError {
+        self.service.send(&alice(), send).await.unwrap_err()
+    }
+
     /// Sends a message and waits for the answer in the background.
     fn spawn_send(
         &self,
         caller: CallContext,
         send: SendMessage,
-    ) -> tokio::task::JoinHandle<Result<SendMessageResponse, A2aError>> {
+    ) -> JoinHandle<Result<SendMessageResponse, A2aError>> {
         let service = self.service.clone();
         tokio::spawn(async move { service.send(&caller, send).await })
     }
@@ -163,12 +211,20 @@ impl TestService {
         self.service.get(&alice(), task_id, None).await.unwrap()
     }
 
+    async fn end_state(&self, task_id: &str) -> TaskState {
+        self.ended(task_id).await.status.state
+    }
+
+    async fn stored(&self, task_id: &str) -> TaskRecord {
+        self.store.load(task_id).await.unwrap().unwrap()
+    }
+
     /// Waits until the task is terminal or interrupted.
     async fn ended(&self, task_id: &str) -> Task {
         if let Some(active) = self.service.core.active_tasks.get(task_id) {
             active.wait_ended().await;
         }
-        self.store.load(task_id).await.unwrap().unwrap().task
+        self.stored(task_id).await.task
     }
 }
 
@@ -232,6 +288,15 @@ impl SendMessage {
         self
     }
 
+    fn with_webhook(self, webhook: TaskPushNotificationConfig) -> Self {
+        self.with_configuration(SendMessageConfiguration {
+            accepted_output_modes: None,
+            task_push_notification_config: Some(webhook),
+            history_length: None,
+            return_immediately: None,
+        })
+    }
+
     fn with_configuration(mut self, configuration: SendMessageConfiguration) -> Self {
         self.request.configuration = Some(configuration);
         self
@@ -255,7 +320,7 @@ fn message(response: SendMessageResponse) -> Message {
 /// Loads a whole page.
 async fn whole_page(mut page: TaskPage) -> Result<ListTasksResponse, A2aError> {
     let mut tasks = Vec::new();
-    while let Some(json) = page.next(|task| serde_json::to_vec(task).unwrap()).await? {
+    while let Some(json) = page.next(Dialect::V1_0).await? {
         tasks.push(serde_json::from_slice(&json).unwrap());
     }
     Ok(ListTasksResponse {
@@ -264,6 +329,17 @@ async fn whole_page(mut page: TaskPage) -> Result<ListTasksResponse, A2aError> {
         page_size: page.page_size(),
         total_size: page.total_size(),
     })
+}
+
+/// Returns the task in the answer to a message that was sent in the background.
+async fn received(response: JoinHandle<Result<SendMessageResponse, A2aError>>) -> Task {
+    task(response.await.unwrap().unwrap())
+}
+
+/// Returns the reason in the task's status message.
+fn reason(task: &Task) -> Option<&str> {
+    let message = task.status.message.as_ref()?;
+    message.metadata.as_ref()?.get(REASON)?.as_str()
 }
 
 /// Returns the text of the task's status message.

@@ -1,12 +1,14 @@
 //! What a client sees of tasks: the part of a task that it requests, the updates of a task, and a page of tasks, which
-//! holds one task in memory at a time.
+//! holds the JSON of some finished tasks and at most one decoded task in memory.
 
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::{fmt, vec};
 
+use a2a::v0_3::as_v0_3;
 use a2a::v1_0::{StreamResponse, Task, TaskArtifactUpdateEvent, TaskStatusUpdateEvent};
-use a2a::{A2aError, ErrorReason};
+use a2a::{A2aError, Dialect, ErrorReason};
+use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use futures_util::{StreamExt, future, stream};
 use serde_json::Value;
@@ -15,7 +17,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use super::core::to_a2a_error;
 use super::{Service, TaskUpdates};
 use crate::metrics::OpenStream;
-use crate::store::{Cursor, StoreError, Summary, SummaryPage, TaskSubscription, TaskUpdate};
+use crate::store::{Cursor, Filter, ListedTask, StoreError, TaskSubscription, TaskUpdate, body};
 use crate::task_record::{TaskChange, TaskRecord, is_interrupted};
 
 /// The requested part of a task.
@@ -65,7 +67,31 @@ impl View {
         }
         task
     }
+
+    /// Returns the view of a task as JSON of `dialect`.
+    fn json(self, task: LoadedTask, dialect: Dialect) -> Result<Vec<u8>, String> {
+        let record = match (task, dialect) {
+            (LoadedTask::Json(json), Dialect::V1_0) => {
+                return body::task_v1(&json, self.messages, self.artifacts);
+            }
+            (LoadedTask::Json(json), Dialect::V0_3(_)) => body::decode_record(&json)?,
+            (LoadedTask::Record(record), _) => *record,
+        };
+        let task = self.apply(record.task);
+        let written = match dialect {
+            Dialect::V1_0 => serde_json::to_vec(&task),
+            Dialect::V0_3(dialect) => serde_json::to_vec(&as_v0_3(&task, dialect)),
+        };
+        written.map_err(|error| error.to_string())
+    }
 }
+
+fn log_omitted(task_id: &str, cause: &str) {
+    tracing::error!(task_id, cause, "a list omits a damaged task");
+}
+
+/// The size of the tasks that a page reads from the store at once, in bytes of JSON.
+const PART_BYTES: usize = 256 << 10;
 
 /// A page of tasks (A2A 1.0 §3.1.4). The request limits the number of tasks.
 /// [`page_bytes`](crate::settings::ServiceLimits::page_bytes) limits their size: the page ends before the task that
@@ -73,16 +99,22 @@ impl View {
 pub struct TaskPage {
     service: Service,
     view: View,
-    tasks: vec::IntoIter<Summary>,
+    /// Selects the rest of the page.
+    rest: Filter,
+    tasks: vec::IntoIter<ListedTask>,
     /// The first task, until [`next`](Self::next) writes it.
-    first: Option<(Cursor, TaskRecord)>,
-    /// The start of the next page.
-    next: Option<Cursor>,
+    first: Option<(Cursor, LoadedTask)>,
     /// The last written task.
     last: Option<Cursor>,
     bytes: usize,
     page_size: i32,
     total: usize,
+}
+
+enum LoadedTask {
+    /// The JSON of a finished task.
+    Json(Bytes),
+    Record(Box<TaskRecord>),
 }
 
 impl TaskPage {
@@ -93,75 +125,104 @@ impl TaskPage {
     pub(super) async fn open(
         service: Service,
         view: View,
-        listed: SummaryPage,
+        filter: Filter,
         page_size: i32,
     ) -> Result<Self, A2aError> {
         let mut page = Self {
             service,
             view,
-            tasks: listed.tasks.into_iter(),
+            rest: filter,
+            tasks: Vec::new().into_iter(),
             first: None,
-            next: listed.next,
             last: None,
             bytes: 0,
             page_size,
-            total: listed.total,
+            total: 0,
         };
+        page.read_part().await?;
         page.first = page.load().await?;
         Ok(page)
     }
 
-    /// Loads the next task and returns the result of `write`; `None` at the end of the page. Skips tasks that have been
-    /// deleted, damaged, or replaced by a message.
+    /// Returns the next task as JSON of `dialect`; `None` at the end of the page. Skips tasks that have been deleted,
+    /// damaged, or replaced by a message.
     ///
     /// # Errors
     /// The store failed.
-    pub async fn next(
-        &mut self,
-        write: impl Fn(&Task) -> Vec<u8>,
-    ) -> Result<Option<Vec<u8>>, A2aError> {
-        let loaded = match self.first.take() {
-            Some(first) => Some(first),
-            None => self.load().await?,
-        };
-        let Some((place, record)) = loaded else {
-            return Ok(None);
-        };
-        let written = write(&self.view.apply(record.task));
-        let bytes = self.bytes.saturating_add(written.len());
-        if let Some(last) = &self.last
-            && bytes > self.service.core.settings.limits.page_bytes
-        {
-            self.next = Some(last.clone());
-            self.tasks = Vec::new().into_iter();
-            return Ok(None);
+    pub async fn next(&mut self, dialect: Dialect) -> Result<Option<Vec<u8>>, A2aError> {
+        loop {
+            let loaded = match self.first.take() {
+                Some(first) => Some(first),
+                None => self.load().await?,
+            };
+            let Some((place, task)) = loaded else {
+                return Ok(None);
+            };
+            let written = match self.view.json(task, dialect) {
+                Ok(written) => written,
+                Err(cause) => {
+                    log_omitted(&place.task_id, &cause);
+                    continue;
+                }
+            };
+            let bytes = self.bytes.saturating_add(written.len());
+            if let Some(last) = &self.last
+                && bytes > self.service.core.settings.limits.page_bytes
+            {
+                self.rest.after = Some(last.clone());
+                self.rest.page_size = 0;
+                self.tasks = Vec::new().into_iter();
+                return Ok(None);
+            }
+            self.bytes = bytes;
+            self.last = Some(place);
+            return Ok(Some(written));
         }
-        self.bytes = bytes;
-        self.last = Some(place);
-        Ok(Some(written))
     }
 
-    async fn load(&mut self) -> Result<Option<(Cursor, TaskRecord)>, A2aError> {
-        for listed in self.tasks.by_ref() {
-            if self.service.show(&listed.id).is_err() {
-                continue;
-            }
-            match self.service.core.store.load(&listed.id).await {
-                Ok(Some(record)) => return Ok(Some((Cursor::new(&listed), record))),
-                Ok(None) => {}
-                Err(StoreError::Damaged(cause)) => {
-                    tracing::error!(task_id = listed.id, cause, "a list omits a damaged task");
+    /// Reads the tasks that follow, and the JSON of the finished ones.
+    async fn read_part(&mut self) -> Result<(), A2aError> {
+        let store = &self.service.core.store;
+        let part = store.page(&self.rest, PART_BYTES).await;
+        let part = part.map_err(|error| to_a2a_error(error, ""))?;
+        self.rest.page_size = self.rest.page_size.saturating_sub(part.tasks.len());
+        self.rest.after = part.next;
+        self.total = part.total;
+        self.tasks = part.tasks.into_iter();
+        Ok(())
+    }
+
+    async fn load(&mut self) -> Result<Option<(Cursor, LoadedTask)>, A2aError> {
+        loop {
+            for ListedTask { place, json } in self.tasks.by_ref() {
+                let id = &place.task_id;
+                if self.service.show(id).is_err() {
+                    continue;
                 }
-                Err(error) => return Err(to_a2a_error(error, &listed.id)),
+                if let Some(json) = json {
+                    return Ok(Some((place, LoadedTask::Json(json))));
+                }
+                match self.service.core.store.load(id).await {
+                    Ok(Some(record)) => {
+                        return Ok(Some((place, LoadedTask::Record(Box::new(record)))));
+                    }
+                    Ok(None) => {}
+                    Err(StoreError::Damaged(cause)) => log_omitted(id, &cause),
+                    Err(error) => return Err(to_a2a_error(error, id)),
+                }
             }
+            if self.rest.page_size == 0 || self.rest.after.is_none() {
+                return Ok(None);
+            }
+            self.read_part().await?;
         }
-        Ok(None)
     }
 
     /// Returns the token of the next page, which is empty on the last page. Valid once [`next`](Self::next) has
     /// returned `None`.
     pub fn next_page_token(&self) -> String {
-        self.next
+        self.rest
+            .after
             .as_ref()
             .map(Cursor::to_string)
             .unwrap_or_default()

@@ -3,6 +3,8 @@
 //! Parsed JSON takes up to a hundred times the memory of its text, so stores parse a task only when the server uses it.
 
 use base::json::{self, Limits};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use crate::store::StoreError;
 use crate::task_record::{TaskChange, TaskRecord};
@@ -49,6 +51,46 @@ pub(crate) fn apply(record: &mut TaskRecord, at_ms: i64, json: &[u8]) -> Result<
     Ok(())
 }
 
+/// A record whose task is only split into its members. The JSON of a task in a store is the JSON of A2A 1.0, so the
+/// server sends these members as they are.
+#[derive(Deserialize)]
+struct RawRecord<'a> {
+    #[serde(borrow)]
+    task: RawTask<'a>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawTask<'a> {
+    #[serde(borrow)]
+    id: &'a RawValue,
+    #[serde(borrow)]
+    context_id: &'a RawValue,
+    #[serde(borrow)]
+    status: &'a RawValue,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    artifacts: Option<&'a RawValue>,
+    #[serde(borrow, default, skip_serializing_if = "Vec::is_empty")]
+    history: Vec<&'a RawValue>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    metadata: Option<&'a RawValue>,
+}
+
+/// Returns the task of a record as JSON of A2A 1.0, with the newest `messages` of its history, and its artifacts if
+/// `artifacts` is true. Copies the members of the task without decoding them.
+pub(crate) fn task_v1(record: &[u8], messages: usize, artifacts: bool) -> Result<Vec<u8>, String> {
+    let invalid = |error| format!("the JSON of a task: {}", error_location(&error));
+    let RawRecord { mut task } = serde_json::from_slice(record).map_err(invalid)?;
+    task.history
+        .drain(..task.history.len().saturating_sub(messages));
+    if !artifacts {
+        task.artifacts = None;
+    }
+    let mut json = Vec::with_capacity(record.len());
+    serde_json::to_writer(&mut json, &task).map_err(invalid)?;
+    Ok(json)
+}
+
 fn decode<T: serde::de::DeserializeOwned>(json: &[u8]) -> Result<T, String> {
     json::from_slice(json, LIMITS).map_err(|error| format!("the JSON of a task: {error}"))
 }
@@ -60,4 +102,30 @@ fn error_location(error: &serde_json::Error) -> String {
         error.line(),
         error.column()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::task_v1;
+    use crate::store::tests::{artifact, message, record};
+
+    #[test]
+    fn cut_task_is_the_encoded_cut() {
+        let mut record = record("t", "ann", "c", 0);
+        record.task.artifacts = Some(vec![artifact("a", "\u{1} \"text\"")]);
+        record.task.history = Some((0..3).map(|n| message(&n.to_string(), "{}")).collect());
+        let json = serde_json::to_vec(&record).unwrap();
+        for (messages, artifacts) in [(0, true), (1, false), (2, true), (9, true)] {
+            let mut cut = record.task.clone();
+            let history = cut.history.take().unwrap_or_default();
+            let older = history.len().saturating_sub(messages);
+            cut.history = Some(history[older..].to_vec()).filter(|history| !history.is_empty());
+            cut.artifacts = cut.artifacts.filter(|_| artifacts);
+            let expected = serde_json::to_string(&cut).unwrap();
+            let sent = task_v1(&json, messages, artifacts).unwrap();
+            assert_eq!(String::from_utf8(sent).unwrap(), expected);
+        }
+    }
 }

@@ -10,14 +10,16 @@ use a2a::v1_0::TaskPushNotificationConfig;
 use async_trait::async_trait;
 use base::json::encoded_bytes;
 use base::keyed_semaphore::KeyedSemaphore;
+use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use futures_util::FutureExt;
 use futures_util::future;
 
 use super::task_events::TaskEvents;
 use super::{
-    Budget, Context, Filter, QueueTicket, Retention, StoreError, Summary, SummaryPage, TaskStore,
-    TaskSubscription, Usage, body, enqueue, length, oldest,
+    Budget, Context, Cursor, Filter, ListedTask, Page, QueueTicket, Retention, StoreError, Summary,
+    SummaryPage, TaskStore, TaskSubscription, Usage, body, enqueue, length, oldest,
+    revision_before,
 };
 use crate::task_record::{TaskChange, TaskRecord, is_interrupted};
 use a2a::Version;
@@ -41,8 +43,8 @@ struct MemoryState {
 struct StoredTask {
     summary: Summary,
     /// The record at some revision as JSON, and the later changes with their times.
-    base: Arc<[u8]>,
-    log: Vec<(i64, Arc<[u8]>)>,
+    base: Bytes,
+    log: Vec<(i64, Bytes)>,
     revision: u64,
     pushes: Vec<(TaskPushNotificationConfig, Version)>,
 }
@@ -80,7 +82,7 @@ impl MemoryStore {
 
     fn find(&self, task_id: &str) -> Result<Option<TaskRecord>, StoreError> {
         let (base, log) = match self.state.lock().tasks.get(task_id) {
-            Some(task) => (Arc::clone(&task.base), task.log.clone()),
+            Some(task) => (task.base.clone(), task.log.clone()),
             None => return Ok(None),
         };
         let unreadable = |cause| StoreError::Damaged(format!("cannot read the task: {cause}"));
@@ -95,21 +97,16 @@ impl MemoryStore {
     }
 
     /// Replaces `base` and the first `changes` by the JSON of `record`.
-    fn compact(
-        &self,
-        record: &TaskRecord,
-        base: &Arc<[u8]>,
-        changes: usize,
-    ) -> Result<(), StoreError> {
+    fn compact(&self, record: &TaskRecord, base: &Bytes, changes: usize) -> Result<(), StoreError> {
         let whole = body::encode(record)?.into();
         if let Some(task) = self.state.lock().tasks.get_mut(&record.task.id)
-            && Arc::ptr_eq(&task.base, base)
+            && task.base.as_ptr() == base.as_ptr()
         {
             let before = task.bytes();
             task.base = whole;
             task.log.drain(..changes);
             let more = length(task.bytes()) - length(before);
-            self.usage.add(&record.owner, more);
+            self.usage.add(&record.owner, more, 0);
         }
         Ok(())
     }
@@ -120,9 +117,11 @@ impl MemoryStore {
         revision: u64,
         at_ms: i64,
         changes: &[TaskChange],
+        finished: Option<&TaskRecord>,
     ) -> Result<(), StoreError> {
         let encoded = changes.iter().map(body::encode);
         let encoded = encoded.collect::<Result<Vec<_>, _>>()?;
+        let finished = finished.map(body::encode).transpose()?;
         let mut state = self.state.lock();
         let task = state.tasks.get_mut(task_id).ok_or(StoreError::NotFound)?;
         if task.summary.is_terminal() {
@@ -132,12 +131,18 @@ impl MemoryStore {
             return Err(StoreError::Conflict);
         }
         for (change, json) in changes.iter().zip(encoded) {
-            self.usage.add(&task.summary.owner, length(json.len()));
+            self.usage.add(&task.summary.owner, length(json.len()), 0);
             task.log.push((at_ms, json.into()));
             task.revision += 1;
             task.summary.apply(change, at_ms);
             // Publish under the lock, so that subscribers receive the changes in order.
             self.events.publish(task_id, task.revision, change);
+        }
+        if let Some(whole) = finished {
+            let before = task.bytes();
+            (task.base, task.log) = (whole.into(), Vec::new());
+            let more = length(task.bytes()) - length(before);
+            self.usage.add(&task.summary.owner, more, 0);
         }
         Ok(())
     }
@@ -148,7 +153,7 @@ impl MemoryState {
         let Some(task) = self.tasks.remove(task_id) else {
             return false;
         };
-        usage.add(&task.summary.owner, -length(task.bytes()));
+        usage.add(&task.summary.owner, -length(task.bytes()), -1);
         if let Entry::Occupied(mut opened) = self.contexts.entry(task.summary.context_id) {
             opened.get_mut().tasks = opened.get().tasks.saturating_sub(1);
             if opened.get().tasks == 0 {
@@ -158,18 +163,23 @@ impl MemoryState {
         true
     }
 
-    fn page(&self, filter: &Filter) -> SummaryPage {
-        let tasks = self.tasks.values().map(|task| &task.summary);
-        let mut found: Vec<(i64, &str, &Summary)> = tasks
-            .filter(|task| filter.matches(task))
-            .map(|task| (task.changed_ms, task.id.as_str(), task))
+    fn page<T>(
+        &self,
+        filter: &Filter,
+        listed: impl Fn(&StoredTask) -> T,
+        place: impl FnOnce(&T) -> Cursor,
+    ) -> Page<T> {
+        let tasks = self.tasks.values();
+        let mut found: Vec<(i64, &str, &StoredTask)> = tasks
+            .filter(|task| filter.matches(&task.summary))
+            .map(|task| (task.summary.changed_ms, task.summary.id.as_str(), task))
             .collect();
         let total = found.len();
         if let Some(after) = &filter.after {
             let after = (after.changed_ms, after.task_id.as_str());
             found.retain(|(changed_ms, id, _)| (*changed_ms, *id) < after);
         }
-        let newest_first = |one: &(i64, &str, &Summary), other: &(i64, &str, &Summary)| {
+        let newest_first = |one: &(i64, &str, &StoredTask), other: &(i64, &str, &StoredTask)| {
             (other.0, other.1).cmp(&(one.0, one.1))
         };
         let more = found.len() > filter.page_size;
@@ -179,8 +189,8 @@ impl MemoryState {
             found.truncate(filter.page_size);
         }
         found.sort_unstable_by(newest_first);
-        let tasks: Vec<Summary> = found.into_iter().map(|(_, _, task)| task.clone()).collect();
-        SummaryPage::new(tasks, more, total)
+        let tasks = found.into_iter().map(|(_, _, task)| listed(task));
+        Page::new(tasks.collect(), more, total, place)
     }
 
     /// Returns the terminal tasks that exceed `retention`.
@@ -227,7 +237,7 @@ impl TaskStore for MemoryStore {
                 tasks: 0,
             })
             .tasks += 1;
-        self.usage.add(&record.owner, length(task.bytes()));
+        self.usage.add(&record.owner, length(task.bytes()), 1);
         state.tasks.insert(record.task.id.clone(), task);
         Ok(())
     }
@@ -239,7 +249,12 @@ impl TaskStore for MemoryStore {
         at_ms: i64,
         changes: &[TaskChange],
     ) -> Result<(), StoreError> {
-        self.apply_changes(task_id, revision, at_ms, changes)
+        self.apply_changes(task_id, revision, at_ms, changes, None)
+    }
+
+    async fn finish(&self, record: &TaskRecord, changes: &[TaskChange]) -> Result<(), StoreError> {
+        let (id, revision) = (&record.task.id, revision_before(record, changes));
+        self.apply_changes(id, revision, record.changed_ms, changes, Some(record))
     }
 
     async fn load(&self, task_id: &str) -> Result<Option<TaskRecord>, StoreError> {
@@ -247,7 +262,16 @@ impl TaskStore for MemoryStore {
     }
 
     async fn list(&self, filter: &Filter) -> Result<SummaryPage, StoreError> {
-        Ok(self.state.lock().page(filter))
+        let summary = |task: &StoredTask| task.summary.clone();
+        Ok(self.state.lock().page(filter, summary, Cursor::new))
+    }
+
+    async fn page(&self, filter: &Filter, _: usize) -> Result<Page<ListedTask>, StoreError> {
+        let listed = |task: &StoredTask| ListedTask {
+            json: (task.summary.is_terminal() && task.log.is_empty()).then(|| task.base.clone()),
+            ..ListedTask::unread(&task.summary)
+        };
+        Ok(self.state.lock().page(filter, listed, ListedTask::place))
     }
 
     async fn delete(&self, task_id: &str) -> Result<bool, StoreError> {
@@ -314,7 +338,7 @@ impl TaskStore for MemoryStore {
             None => task.pushes.push((config.clone(), version)),
         }
         let more = length(task.bytes()) - length(before);
-        self.usage.add(&task.summary.owner, more);
+        self.usage.add(&task.summary.owner, more, 0);
         Ok(())
     }
 
@@ -346,7 +370,7 @@ impl TaskStore for MemoryStore {
         task.pushes
             .retain(|(config, _)| config.id.as_deref() != Some(config_id));
         let more = length(task.bytes()) - length(bytes);
-        self.usage.add(&task.summary.owner, more);
+        self.usage.add(&task.summary.owner, more, 0);
         Ok(task.pushes.len() < before)
     }
 

@@ -28,14 +28,16 @@ use tokio::task::spawn_blocking;
 
 use self::database::{DirectoryLock, SqlError};
 pub use self::database::{Holder, holder};
+use self::queries::Counted;
 pub use self::salvage::{check, export};
-use self::tasks::{DeletedTask, NewTask};
+use self::tasks::{DeletedTask, FinishedTask, NewTask};
 use self::writer::{Command, LastError, WriteJob, Writer};
 use super::Usage;
 use super::task_events::TaskEvents;
 use crate::store::{
-    Budget, Context, Filter, QueueTicket, Retention, StoreError, Summary, SummaryChange,
-    SummaryPage, TaskStore, TaskSubscription, body, enqueue, length,
+    Budget, Context, Filter, ListedTask, Page, QueueTicket, Retention, StoreError, Summary,
+    SummaryChange, SummaryPage, TaskStore, TaskSubscription, body, enqueue, length,
+    revision_before,
 };
 use crate::task_record::{TaskChange, TaskRecord};
 use a2a::Version;
@@ -44,7 +46,7 @@ use a2a::Version;
 const IDLE_READERS: usize = 4;
 
 /// The number of tasks that one transaction deletes. A larger one would delay other writes.
-const DELETE_BATCH: usize = 200;
+const DELETE_BATCH: usize = 50;
 
 /// Options to open a store in a directory.
 #[derive(Debug, Clone)]
@@ -77,7 +79,9 @@ struct Shared {
     readers: Mutex<Readers>,
     events: TaskEvents,
     queues: KeyedSemaphore<String>,
+    /// Complete once `counted` is `Some(Ok)`.
     usage: Usage,
+    counted: Counted,
     last_error: LastError,
     /// The ids of the tasks with push notification configurations.
     with_pushes: Arc<Mutex<HashSet<String>>>,
@@ -95,7 +99,8 @@ struct Readers {
 }
 
 impl SqliteStore {
-    /// Opens a directory at the time `now`. Blocks the thread; the duration does not grow with the number of tasks.
+    /// Opens a directory at the time `now`. Blocks the thread; the duration does not grow with the number of tasks,
+    /// which another thread counts.
     ///
     /// # Errors
     /// Another process has locked the directory, or the store cannot read or write it.
@@ -111,10 +116,7 @@ impl SqliteStore {
         let with_pushes = queries::with_pushes(&connection);
         let with_pushes = with_pushes.map_err(|error| database::failed("read", &path, &error))?;
         let usage = Usage::default();
-        let usage_rows = queries::usage(&connection);
-        for (owner, bytes) in usage_rows.map_err(|error| database::failed("read", &path, &error))? {
-            usage.add(&owner, bytes);
-        }
+        let counted = queries::count(&path, usage.clone())?;
         let (commands, command_receiver) = mpsc::channel();
         let last_error = LastError::default();
         let writer = Writer {
@@ -129,9 +131,7 @@ impl SqliteStore {
         thread::Builder::new()
             .name("store-writer".to_owned())
             .spawn(move || writer.work(&command_receiver))
-            .map_err(|error| {
-                StoreError::Failed(format!("cannot start the store's thread: {error}"))
-            })?;
+            .map_err(|error| database::no_thread(&error))?;
         Ok(Self {
             shared: Arc::new(Shared {
                 path,
@@ -140,6 +140,7 @@ impl SqliteStore {
                 events: TaskEvents::default(),
                 queues: KeyedSemaphore::default(),
                 usage,
+                counted,
                 last_error,
                 with_pushes: Arc::new(Mutex::new(with_pushes)),
                 last_existing_key: Mutex::new(Some(last_existing_key)),
@@ -203,6 +204,25 @@ impl SqliteStore {
         spawn_blocking(work).await.map_err(stopped)?
     }
 
+    /// Waits until the tasks of earlier processes are counted.
+    async fn counted(&self) -> Result<(), StoreError> {
+        let mut counted = self.shared.counted.clone();
+        let counted = counted.wait_for(Option::is_some).await;
+        counted.map_or_else(
+            |_| Err(closed()),
+            |outcome| outcome.clone().unwrap_or(Ok(())),
+        )
+    }
+
+    /// Returns the number of tasks that match a filter, if it is counted.
+    fn total(&self, filter: &Filter) -> Option<usize> {
+        let all = filter.context_id.is_none() && filter.state.is_none();
+        let known = all
+            && filter.changed_after.is_none()
+            && matches!(*self.shared.counted.borrow(), Some(Ok(())));
+        known.then(|| self.shared.usage.tasks(filter.owner.as_deref()))
+    }
+
     /// Deletes tasks and returns how many of them existed.
     async fn forget(&self, ids: Vec<String>) -> Result<usize, StoreError> {
         let (events, usage) = (self.shared.events.clone(), self.shared.usage.clone());
@@ -217,7 +237,7 @@ impl SqliteStore {
         };
         let after = move |deleted: &Vec<DeletedTask>| {
             for task in deleted {
-                usage.add(&task.owner, -task.bytes);
+                usage.add(&task.owner, -task.bytes, -1);
                 events.forget(&task.id);
                 with_pushes.lock().remove(&task.id);
             }
@@ -233,7 +253,7 @@ impl SqliteStore {
         let Some(loaded) = queries::assemble(id, log.await?)? else {
             return Ok(None);
         };
-        if loaded.changes >= body::MAX_CHANGES {
+        if loaded.is_loose() {
             let whole = body::encode(&loaded.record)?;
             self.compact(&loaded.record, whole);
         }
@@ -251,7 +271,7 @@ impl SqliteStore {
                 tasks::compact(connection, &id, revision, at_ms, &json)
             },
             outcome: None,
-            after: move |more: &i64| usage.add(&owner, *more),
+            after: move |more: &i64| usage.add(&owner, *more, 0),
             reply,
         }));
         let _ = self.shared.commands.send(command);
@@ -301,7 +321,7 @@ impl TaskStore for SqliteStore {
         };
         let work = move |connection: &Connection| tasks::create(connection, &new);
         let (usage, owner) = (self.shared.usage.clone(), record.owner.clone());
-        let after = move |(): &()| usage.add(&owner, length(bytes));
+        let after = move |(): &()| usage.add(&owner, length(bytes), 1);
         self.write(bytes, work, after).await
     }
 
@@ -325,7 +345,7 @@ impl TaskStore for SqliteStore {
         let (events, id) = (self.shared.events.clone(), task_id.to_owned());
         let followed = events.has_listeners(task_id).then(|| changes.to_vec());
         let after = move |owner: &String| {
-            usage.add(owner, length(bytes));
+            usage.add(owner, length(bytes), 0);
             let began_meanwhile = || {
                 let changes = encoded.iter().map(|json| serde_json::from_slice(json).ok());
                 let changes = events.has_listeners(&id).then(|| changes.collect());
@@ -340,13 +360,46 @@ impl TaskStore for SqliteStore {
         Ok(())
     }
 
+    async fn finish(&self, record: &TaskRecord, changes: &[TaskChange]) -> Result<(), StoreError> {
+        let finished = FinishedTask {
+            summary: Summary::new(record),
+            revision: record.revision,
+            json: body::encode(record)?,
+        };
+        let (id, from) = (record.task.id.clone(), revision_before(record, changes));
+        let bytes = finished.json.len();
+        let work = move |connection: &Connection| tasks::finish(connection, from, &finished);
+        let (usage, owner) = (self.shared.usage.clone(), record.owner.clone());
+        let events = self.shared.events.clone();
+        let followed = events.has_listeners(&id).then(|| changes.to_vec());
+        let after = move |more: &i64| {
+            usage.add(&owner, *more, 0);
+            match followed {
+                Some(changes) => {
+                    for (revision, change) in (from + 1..).zip(&changes) {
+                        events.publish(&id, revision, change);
+                    }
+                }
+                // Subscribers may have come meanwhile.
+                None => events.resync(&id),
+            }
+        };
+        self.write(bytes, work, after).await.map(drop)
+    }
+
     async fn load(&self, task_id: &str) -> Result<Option<TaskRecord>, StoreError> {
         self.find(task_id).await
     }
 
     async fn list(&self, filter: &Filter) -> Result<SummaryPage, StoreError> {
-        let filter = filter.clone();
-        self.read(move |connection| queries::page(connection, &filter))
+        let (total, filter) = (self.total(filter), filter.clone());
+        self.read(move |connection| queries::page(connection, &filter, total))
+            .await
+    }
+
+    async fn page(&self, filter: &Filter, bytes: usize) -> Result<Page<ListedTask>, StoreError> {
+        let (total, filter) = (self.total(filter), filter.clone());
+        self.read(move |connection| queries::page_with_json(connection, &filter, total, bytes))
             .await
     }
 
@@ -373,13 +426,11 @@ impl TaskStore for SqliteStore {
         owner: &str,
         session: &str,
     ) -> Result<Context, StoreError> {
-        let id = context_id.to_owned();
-        let known = self.read(move |connection| Ok(queries::context(connection, &id)?));
-        if let Some(context) = known.await? {
-            return Ok(context);
-        }
         let [id, owner, session] = [context_id, owner, session].map(str::to_owned);
         let work = move |connection: &Connection| {
+            if let Some(context) = queries::context(connection, &id)? {
+                return Ok(context);
+            }
             tasks::get_or_create_context(connection, &id, &owner, &session)?;
             let context = queries::context(connection, &id)?;
             context.ok_or(SqlError::Rejected(StoreError::Conflict))
@@ -419,7 +470,7 @@ impl TaskStore for SqliteStore {
         let id = config.task_id.clone();
         let usage = self.shared.usage.clone();
         let after = move |(owner, more): &(String, i64)| {
-            usage.add(owner, *more);
+            usage.add(owner, *more, 0);
             with_pushes.lock().insert(id);
         };
         self.write(0, work, after).await.map(drop)
@@ -445,7 +496,7 @@ impl TaskStore for SqliteStore {
         let usage = self.shared.usage.clone();
         let after = move |deleted: &Option<(String, i64)>| {
             if let Some((owner, more)) = deleted {
-                usage.add(owner, *more);
+                usage.add(owner, *more, 0);
             }
         };
         Ok(self.write(0, work, after).await?.is_some())
@@ -453,10 +504,12 @@ impl TaskStore for SqliteStore {
 
     async fn prune(&self, retention: &Retention, now: DateTime<Utc>) -> Result<usize, StoreError> {
         let (before_ms, count) = (retention.before_ms(now), retention.count);
+        self.counted().await?;
         let mut forgotten = 0;
         loop {
+            let crowded = self.shared.usage.owners_above(count);
             let ids = self.read(move |connection| {
-                queries::expired(connection, before_ms, count, DELETE_BATCH)
+                queries::expired(connection, before_ms, count, &crowded, DELETE_BATCH)
             });
             match self.forget(ids.await?).await? {
                 0 => return Ok(forgotten),
@@ -482,6 +535,7 @@ impl TaskStore for SqliteStore {
         budget: &Budget,
         forget: bool,
     ) -> Result<bool, StoreError> {
+        self.counted().await?;
         let Some(shortfall) = self.shared.usage.shortfall(owner, bytes, budget) else {
             return Ok(false);
         };
@@ -510,6 +564,8 @@ impl TaskStore for SqliteStore {
     }
 
     async fn close(&self) -> Result<(), StoreError> {
+        // The count reads from a connection of its own. Its failure is no failure of the close.
+        let _ = self.counted().await;
         *self.shared.readers.lock() = Readers {
             idle: Vec::new(),
             closed: true,

@@ -175,22 +175,30 @@ impl SummaryChange {
     }
 }
 
+/// A page of summaries.
+pub type SummaryPage = Page<Summary>;
+
 /// A page of tasks.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct SummaryPage {
+#[derive(Debug, Clone, PartialEq)]
+pub struct Page<T> {
     /// The tasks, the last changed first.
-    pub tasks: Vec<Summary>,
+    pub tasks: Vec<T>,
     /// The cursor of the next page; `None` on the last.
     pub next: Option<Cursor>,
     /// The number of tasks on all pages.
     pub total: usize,
 }
 
-impl SummaryPage {
-    /// Creates a page. `more` is true if another page follows.
-    pub(crate) fn new(tasks: Vec<Summary>, more: bool, total: usize) -> Self {
+impl<T> Page<T> {
+    /// Creates a page. `more` is true if another page follows, and `place` returns the position of a task.
+    pub(crate) fn new(
+        tasks: Vec<T>,
+        more: bool,
+        total: usize,
+        place: impl FnOnce(&T) -> Cursor,
+    ) -> Self {
         Self {
-            next: tasks.last().filter(|_| more).map(Cursor::new),
+            next: tasks.last().filter(|_| more).map(place),
             tasks,
             total,
         }

@@ -251,6 +251,10 @@ fn part_has_its_kind_in_every_dialect() {
     let link = json!({"kind": "file", "file": {"uri": "https://f/x", "mimeType": "a/b"}});
     let bytes = json!({"kind": "file", "file": {"bytes": "aGk=", "name": "f"}});
     let data = json!({"kind": "data", "data": {"a": 1}});
+    let typed_link = json!({"type": "file", "file": {"uri": "https://f/x", "mimeType": "a/b"}});
+    let flat_link = json!({"kind": "file", "url": "https://f/x", "media_type": "a/b"});
+    let proto_link = json!({"file": {"file_with_uri": "https://f/x", "mime_type": "a/b"}});
+    let proto_bytes = json!({"file": {"fileWithBytes": "aGk=", "name": "f"}});
     for (sent, expected) in [
         (json!({"text": "hi"}), &text),
         (json!({"type": "text", "text": "hi"}), &text),
@@ -258,23 +262,11 @@ fn part_has_its_kind_in_every_dialect() {
         (json!({"root": {"kind": "text", "text": "hi"}}), &text),
         (json!({"content": {"$case": "text", "value": "hi"}}), &text),
         (json!({"url": "https://f/x", "mediaType": "a/b"}), &link),
-        (
-            json!({"type": "file", "file": {"uri": "https://f/x", "mimeType": "a/b"}}),
-            &link,
-        ),
-        (
-            json!({"kind": "file", "url": "https://f/x", "media_type": "a/b"}),
-            &link,
-        ),
-        (
-            json!({"file": {"file_with_uri": "https://f/x", "mime_type": "a/b"}}),
-            &link,
-        ),
+        (typed_link, &link),
+        (flat_link, &link),
+        (proto_link, &link),
         (json!({"raw": "aGk", "filename": "f"}), &bytes),
-        (
-            json!({"file": {"fileWithBytes": "aGk=", "name": "f"}}),
-            &bytes,
-        ),
+        (proto_bytes, &bytes),
         (json!({"data": {"a": 1}}), &data),
         (json!({"type": "data", "data": {"a": 1}}), &data),
     ] {

@@ -18,6 +18,8 @@ use crate::{A2aError, Dialect, ErrorReason, V03Dialect as V0_3};
 pub struct Fields {
     fields: Map<String, Value>,
     path: String,
+    /// Whether a name has an underscore. Most clients write camelCase, which needs no second look-up.
+    has_snake_case: bool,
 }
 
 impl Fields {
@@ -28,8 +30,17 @@ impl Fields {
     pub fn new(value: Value, path: impl Into<String>) -> Result<Self, A2aError> {
         let path = path.into();
         match value {
-            Value::Object(fields) => Ok(Self { fields, path }),
+            Value::Object(fields) => Ok(Self::at_path(fields, path)),
             other => Err(type_error(&path, "an object", &other)),
+        }
+    }
+
+    fn at_path(fields: Map<String, Value>, path: String) -> Self {
+        let has_snake_case = fields.keys().any(|name| name.contains('_'));
+        Self {
+            fields,
+            path,
+            has_snake_case,
         }
     }
 
@@ -38,10 +49,7 @@ impl Fields {
         let fields = url::form_urlencoded::parse(query.as_bytes())
             .map(|(name, value)| (name.into_owned(), Value::String(value.into_owned())))
             .collect();
-        Self {
-            fields,
-            path: String::new(),
-        }
+        Self::at_path(fields, String::new())
     }
 
     /// Moves the remaining fields out of another object.
@@ -49,6 +57,7 @@ impl Fields {
         Self {
             fields: std::mem::take(&mut other.fields),
             path: other.path.clone(),
+            has_snake_case: other.has_snake_case,
         }
     }
 
@@ -84,9 +93,10 @@ impl Fields {
     /// Removes and returns a field, also if it is `null`.
     pub fn take_null(&mut self, name: &str) -> Option<Value> {
         self.fields.remove(name).or_else(|| {
-            let snake = snake(name);
-            (snake != name)
-                .then(|| self.fields.remove(&snake))
+            let has_two_names =
+                self.has_snake_case && name.contains(|c: char| c.is_ascii_uppercase());
+            has_two_names
+                .then(|| self.fields.remove(&snake(name)))
                 .flatten()
         })
     }
@@ -186,9 +196,8 @@ impl Fields {
     /// # Errors
     /// The field is not an object.
     pub fn object(&mut self, name: &str) -> Result<Option<Self>, A2aError> {
-        let path = self.at(name);
         self.take(name)
-            .map(|value| Self::new(value, path))
+            .map(|value| Self::new(value, self.at(name)))
             .transpose()
     }
 
@@ -222,14 +231,16 @@ impl Fields {
     /// # Errors
     /// The field is not a list of strings.
     pub fn texts(&mut self, name: &str) -> Result<Option<Vec<String>>, A2aError> {
-        let path = self.at(name);
         let texts: Vec<String> = self
             .list(name)?
             .into_iter()
             .enumerate()
             .map(|(index, value)| match value {
                 Value::String(text) => Ok(text),
-                other => Err(type_error(&format!("{path}[{index}]"), "a string", &other)),
+                other => {
+                    let path = format!("{}[{index}]", self.at(name));
+                    Err(type_error(&path, "a string", &other))
+                }
             })
             .collect::<Result<_, _>>()?;
         Ok((!texts.is_empty()).then_some(texts))

@@ -203,11 +203,11 @@ async fn run_reference_gateway(
         if config.strict { ", strict" } else { "" },
         config.state_dir.join("agents").display()
     );
-    let log: Arc<dyn Log> = match args.log.log {
-        LogFormat::Human => Arc::new(StandardError { verbose }),
+    let (log, batches): (Arc<dyn Log>, _) = match args.log.log {
+        LogFormat::Human => (Arc::new(StandardError { verbose }), None),
         LogFormat::Json => {
-            output::install_log(LogFormat::Json, verbose);
-            Arc::new(TracingLog)
+            let batches = output::install_log(LogFormat::Json, verbose);
+            (Arc::new(TracingLog), Some(batches))
         }
     };
     let configured = config.agents.clone();
@@ -224,6 +224,7 @@ async fn run_reference_gateway(
     listening(server.url().trim_end_matches('/'), &what, args.json, lines);
     let (supervisor, _opened) = agents;
     tokio::join!(server.run(shutdown.clone()), supervisor.run(shutdown));
+    drop(batches);
     if !args.json {
         note("gateway stopped; sessions flushed");
     }

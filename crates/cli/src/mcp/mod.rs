@@ -183,7 +183,7 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
                 .map_err(|error| Failure::new(format!("cannot serve the host: {error}")))?;
         }
         Some(listen) => {
-            output::install_log(args.http.log.log, verbose);
+            let _log = output::install_log(args.http.log.log, verbose);
             let config = args.http.config(listen)?;
             options.key = Some(key::read_or_create(&args.http.state_dir()?)?);
             let body_bytes = config.limits.http().body_bytes;

@@ -91,7 +91,7 @@ struct RunArgs {
 /// # Errors
 /// The configuration is invalid, the port is taken, or the task store is unusable.
 async fn run_server(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
-    output::install_log(args.log.log, verbose);
+    let log = output::install_log(args.log.log, verbose);
     let config = args.serve.read()?;
     let ignored_flags = args.serve.ignored_flags(config.executor);
     if !ignored_flags.is_empty() {
@@ -108,6 +108,7 @@ async fn run_server(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
         tracing::warn!("the server listens, but its executor is not ready: {reason}");
     }
     let closed = server.run(stop, force).await;
+    drop(log);
     if !args.json {
         note(stopped_text(closed));
     }

@@ -62,25 +62,14 @@ fn non_object_and_non_json_have_different_codes() {
 
 #[test]
 fn refuses_unknown_type_with_readable_ids() {
-    for (frame, code) in [
-        (
-            r#"{"id":"m","metadata":{"correlationId":"c"}}"#,
-            ErrorCode::MissingField,
-        ),
-        (
-            r#"{"type":7,"id":"m","metadata":{"correlationId":"c"}}"#,
-            ErrorCode::InvalidType,
-        ),
-        (
-            r#"{"type":null,"id":"m","metadata":{"correlationId":"c"}}"#,
-            ErrorCode::InvalidType,
-        ),
-        (
-            r#"{"type":"dance","id":"m","metadata":{"correlationId":"c"}}"#,
-            ErrorCode::UnknownType,
-        ),
+    for (kind, code) in [
+        ("", ErrorCode::MissingField),
+        (r#""type":7,"#, ErrorCode::InvalidType),
+        (r#""type":null,"#, ErrorCode::InvalidType),
+        (r#""type":"dance","#, ErrorCode::UnknownType),
     ] {
-        let parse_error = parse_error(frame);
+        let frame = format!(r#"{{{kind}"id":"m","metadata":{{"correlationId":"c"}}}}"#);
+        let parse_error = parse_error(&frame);
         assert_eq!(parse_error.code, code, "{frame}");
         assert_eq!(parse_error.id.as_deref(), Some("m"));
         assert_eq!(parse_error.correlation_id.as_deref(), Some("c"));

@@ -49,6 +49,17 @@ fn with_field(mut frame: Value, path: &str, value: Option<Value>) -> Value {
     frame
 }
 
+#[track_caller]
+fn assert_malformed(frame: Value, code: ErrorCode, path: &str) {
+    let error = validate(&Envelope::from_value(frame.clone()).unwrap()).unwrap_err();
+    assert_eq!(error.code, code, "{frame}");
+    assert!(
+        error.message.contains(&format!("`{path}`")),
+        "{}",
+        error.message
+    );
+}
+
 #[test]
 fn minimal_envelope_of_each_type_is_valid() {
     for kind in Kind::ALL {
@@ -63,13 +74,7 @@ fn missing_required_field_is_2002() {
         for path in kind.required() {
             for absent in [None, Some(Value::Null)] {
                 let frame = with_field(minimal(*kind), path, absent);
-                let malformed = validate(&Envelope::from_value(frame).unwrap()).unwrap_err();
-                assert_eq!(malformed.code, ErrorCode::MissingField, "{kind} {path}");
-                assert!(
-                    malformed.message.contains(&format!("`{path}`")),
-                    "{}",
-                    malformed.message
-                );
+                assert_malformed(frame, ErrorCode::MissingField, path);
                 checked += 1;
             }
         }
@@ -96,25 +101,18 @@ fn h_16_content_of_a_message_is_text_or_object() {
         (json!(["hi"]), Err(ErrorCode::InvalidType)),
         (json!(7), Err(ErrorCode::InvalidType)),
     ] {
-        let frame = with_field(
-            minimal(Kind::Message),
-            "content.content",
-            Some(content.clone()),
-        );
+        let message = minimal(Kind::Message);
+        let frame = with_field(message, "content.content", Some(content.clone()));
         assert_eq!(check(frame), outcome, "{content}");
     }
 }
 
 #[test]
 fn h_25_error_and_event_may_be_beside_the_content() {
-    assert_eq!(
-        check(json!({"type": "error", "error": "Agent unknown", "content": {}})),
-        Ok(())
-    );
-    assert_eq!(
-        check(json!({"type": "event", "event": "started", "content": {}})),
-        Ok(())
-    );
+    for (kind, text) in [("error", "Agent unknown"), ("event", "started")] {
+        let frame = json!({"type": kind, kind: text, "content": {}});
+        assert_eq!(check(frame), Ok(()), "{kind}");
+    }
 }
 
 #[test]
@@ -128,6 +126,9 @@ fn h_36_vote_names_its_proposal_in_either_place() {
 #[test]
 fn invalid_field_type_is_2003() {
     let message = || minimal(Kind::Message);
+    let described = || with_field(message(), "metadata", Some(json!({})));
+    let proposal = || minimal(Kind::Proposal);
+    let subscribe = || minimal(Kind::Subscribe);
     for (frame, path, value) in [
         (message(), "id", json!(7)),
         (message(), "agent", json!(["alpha"])),
@@ -137,56 +138,22 @@ fn invalid_field_type_is_2003() {
         (message(), "metadata", json!("none")),
         (message(), "content", json!("hi")),
         (message(), "content.role", json!(1)),
-        (
-            with_field(message(), "metadata", Some(json!({}))),
-            "metadata.priority",
-            json!(1),
-        ),
-        (
-            with_field(message(), "metadata", Some(json!({}))),
-            "metadata.requiresResponse",
-            json!("yes"),
-        ),
-        (
-            with_field(message(), "metadata", Some(json!({}))),
-            "metadata.ttl",
-            json!("5"),
-        ),
-        (
-            with_field(message(), "metadata", Some(json!({}))),
-            "metadata.correlationId",
-            json!(5),
-        ),
-        (
-            minimal(Kind::Proposal),
-            "content.proposal",
-            json!({"text": "x"}),
-        ),
-        (
-            minimal(Kind::Proposal),
-            "content.deadline",
-            json!("tomorrow"),
-        ),
+        (described(), "metadata.priority", json!(1)),
+        (described(), "metadata.requiresResponse", json!("yes")),
+        (described(), "metadata.ttl", json!("5")),
+        (described(), "metadata.correlationId", json!(5)),
+        (proposal(), "content.proposal", json!({"text": "x"})),
+        (proposal(), "content.deadline", json!("tomorrow")),
         (minimal(Kind::Vote), "content.vote", json!(true)),
         (minimal(Kind::Subscribe), "content.agents", json!("alpha")),
-        (
-            minimal(Kind::Subscribe),
-            "content.agents",
-            json!(["alpha", 1]),
-        ),
+        (subscribe(), "content.agents", json!(["alpha", 1])),
         (minimal(Kind::Handshake), "content.capabilities", json!([])),
         (minimal(Kind::Decision), "content.consensus", json!("true")),
         (minimal(Kind::Broadcast), "content.message", json!([])),
         (minimal(Kind::Auth), "content.token", json!(123)),
     ] {
         let frame = with_field(frame, path, Some(value));
-        let malformed = validate(&Envelope::from_value(frame.clone()).unwrap()).unwrap_err();
-        assert_eq!(malformed.code, ErrorCode::InvalidType, "{frame}");
-        assert!(
-            malformed.message.contains(&format!("`{path}`")),
-            "{}",
-            malformed.message
-        );
+        assert_malformed(frame, ErrorCode::InvalidType, path);
     }
 }
 
@@ -213,13 +180,7 @@ fn invalid_value_is_2005() {
         (minimal(Kind::Request), "content.service", json!("")),
     ] {
         let frame = with_field(frame, path, Some(value));
-        let malformed = validate(&Envelope::from_value(frame.clone()).unwrap()).unwrap_err();
-        assert_eq!(malformed.code, ErrorCode::InvalidContent, "{frame}");
-        assert!(
-            malformed.message.contains(&format!("`{path}`")),
-            "{}",
-            malformed.message
-        );
+        assert_malformed(frame, ErrorCode::InvalidContent, path);
     }
 }
 

@@ -26,6 +26,13 @@ async fn connect(peers: &Peers, name: &str) -> TcpStream {
         .unwrap()
 }
 
+/// Starts a peer, and returns a connection to it.
+async fn connected(peer: Value) -> (Peers, TcpStream) {
+    let peers = one(peer).await;
+    let stream = connect(&peers, "main").await;
+    (peers, stream)
+}
+
 async fn get(stream: &mut TcpStream, path: &str) {
     stream
         .write_all(format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes())
@@ -97,8 +104,8 @@ async fn nothing_comes(stream: &mut TcpStream) {
 
 #[tokio::test]
 async fn card_is_served_with_its_origin_filled_in() {
-    let peers = one(json!({"card": {"url": "{{origin}}/a2a", "port": "{{port:main}}"}})).await;
-    let mut stream = connect(&peers, "main").await;
+    let (peers, mut stream) =
+        connected(json!({"card": {"url": "{{origin}}/a2a", "port": "{{port:main}}"}})).await;
     get(&mut stream, "/.well-known/agent-card.json").await;
     let origin = peers.origin("main").to_owned();
     let port = origin.rsplit(':').next().unwrap();
@@ -109,8 +116,8 @@ async fn card_is_served_with_its_origin_filled_in() {
 
 #[tokio::test]
 async fn answers_are_used_in_order_and_the_last_stays() {
-    let peers = one(json!({"rpc": {"m": [{"result": "first"}, {"result": "last"}]}})).await;
-    let mut stream = connect(&peers, "main").await;
+    let (peers, mut stream) =
+        connected(json!({"rpc": {"m": [{"result": "first"}, {"result": "last"}]}})).await;
     for expected in ["first", "last", "last"] {
         post(
             &mut stream,
@@ -127,8 +134,7 @@ async fn answers_are_used_in_order_and_the_last_stays() {
 
 #[tokio::test]
 async fn route_precedes_card_and_rpc() {
-    let peers = one(json!({"card": {}, "routes": {"GET /.well-known/agent-card.json": {"status": 418, "body": "tea"}}})).await;
-    let mut stream = connect(&peers, "main").await;
+    let (_peers, mut stream) = connected(json!({"card": {}, "routes": {"GET /.well-known/agent-card.json": {"status": 418, "body": "tea"}}})).await;
     get(&mut stream, "/.well-known/agent-card.json?x=1").await;
     assert!(
         read_until(&mut stream, "tea")
@@ -139,8 +145,7 @@ async fn route_precedes_card_and_rpc() {
 
 #[tokio::test]
 async fn unknown_methods_and_paths_are_refused() {
-    let peers = one(json!({})).await;
-    let mut stream = connect(&peers, "main").await;
+    let (_peers, mut stream) = connected(json!({})).await;
     post(&mut stream, "/a2a/jsonrpc", r#"{"id":1,"method":"nope"}"#).await;
     let (head, body) = read_answer(&mut stream).await;
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
@@ -155,8 +160,7 @@ async fn unknown_methods_and_paths_are_refused() {
 
 #[tokio::test]
 async fn chunked_request_body_is_put_together() {
-    let peers = one(json!({"routes": {"POST /x": {"body": "ok"}}})).await;
-    let mut stream = connect(&peers, "main").await;
+    let (peers, mut stream) = connected(json!({"routes": {"POST /x": {"body": "ok"}}})).await;
     stream
         .write_all(b"POST /x HTTP/1.1\r\ntransfer-encoding: chunked\r\nX-A: 1\r\nx-a: 2\r\n\r\n4\r\n{\"a\"\r\n3\r\n:1}\r\n0\r\n\r\n")
         .await
@@ -169,8 +173,7 @@ async fn chunked_request_body_is_put_together() {
 
 #[tokio::test]
 async fn destroy_resets_the_connection() {
-    let peers = one(json!({"routes": {"GET /": {"end": "destroy"}}})).await;
-    let mut stream = connect(&peers, "main").await;
+    let (_peers, mut stream) = connected(json!({"routes": {"GET /": {"end": "destroy"}}})).await;
     get(&mut stream, "/").await;
     assert_eq!(
         read_out(&mut stream).await,
@@ -180,8 +183,8 @@ async fn destroy_resets_the_connection() {
 
 #[tokio::test]
 async fn truncate_promises_everything_sends_a_part_and_resets() {
-    let peers = one(json!({"routes": {"GET /": {"body": "0123456789", "truncate_at": 4}}})).await;
-    let mut stream = connect(&peers, "main").await;
+    let (_peers, mut stream) =
+        connected(json!({"routes": {"GET /": {"body": "0123456789", "truncate_at": 4}}})).await;
     get(&mut stream, "/").await;
     let (seen, end) = read_out(&mut stream).await;
     assert!(seen.contains("content-length: 10\r\n"), "{seen}");
@@ -191,8 +194,8 @@ async fn truncate_promises_everything_sends_a_part_and_resets() {
 
 #[tokio::test]
 async fn hanging_body_stops_and_stays_open() {
-    let peers = one(json!({"routes": {"GET /": {"body": "0123456789", "end": "hang"}}})).await;
-    let mut stream = connect(&peers, "main").await;
+    let (_peers, mut stream) =
+        connected(json!({"routes": {"GET /": {"body": "0123456789", "end": "hang"}}})).await;
     get(&mut stream, "/").await;
     assert!(
         read_until(&mut stream, "01234")
@@ -204,13 +207,12 @@ async fn hanging_body_stops_and_stays_open() {
 
 #[tokio::test]
 async fn ended_event_stream_keeps_the_connection() {
-    let peers = one(json!({"rpc": {"s": {"sse": [
+    let (_peers, mut stream) = connected(json!({"rpc": {"s": {"sse": [
         {"event": "e", "result": {"n": 1}},
         {"repeat": {"from": 2, "count": 2, "each": {"rest": {"n": "{{i}}"}}}},
         {"raw": ": id {{rpc_id}}\n\n"}
     ]}}}))
     .await;
-    let mut stream = connect(&peers, "main").await;
     for id in [5, 6] {
         post(
             &mut stream,
@@ -260,9 +262,9 @@ async fn event_stream_is_reset_or_stays_open() {
 
 #[tokio::test]
 async fn half_closed_stream_lacks_its_end() {
-    let peers =
-        one(json!({"routes": {"GET /": {"sse": [{"raw": "data: 1\n\n"}], "close": "half"}}})).await;
-    let mut stream = connect(&peers, "main").await;
+    let (_peers, mut stream) =
+        connected(json!({"routes": {"GET /": {"sse": [{"raw": "data: 1\n\n"}], "close": "half"}}}))
+            .await;
     get(&mut stream, "/").await;
     let (seen, end) = read_out(&mut stream).await;
     assert!(seen.ends_with("data: 1\n\n\r\n"), "{seen}");
@@ -273,8 +275,8 @@ async fn half_closed_stream_lacks_its_end() {
 #[tokio::test]
 async fn raw_pieces_are_written_unchanged() {
     let pieces = json!(["HTTP/1.1 200 OK\r\n\r\n", {"delay_ms": 1}, {"hex": "ff00"}, {"repeat": {"chunk": "ab", "count": 3}}]);
-    let peers = one(json!({"routes": {"GET /": {"raw_response": pieces}}})).await;
-    let mut stream = connect(&peers, "main").await;
+    let (_peers, mut stream) =
+        connected(json!({"routes": {"GET /": {"raw_response": pieces}}})).await;
     get(&mut stream, "/").await;
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).await.unwrap();
@@ -309,9 +311,9 @@ async fn repeated_body_has_its_length_or_never_ends() {
 #[tokio::test]
 async fn scripted_headers_win_and_may_repeat_or_vanish() {
     let headers = json!({"Content-Type": null, "set-cookie": ["a=1", "b=2"], "location": "{{origin:main}}/y"});
-    let peers =
-        one(json!({"routes": {"GET /": {"status": 302, "headers": headers, "body": "."}}})).await;
-    let mut stream = connect(&peers, "main").await;
+    let (peers, mut stream) =
+        connected(json!({"routes": {"GET /": {"status": 302, "headers": headers, "body": "."}}}))
+            .await;
     get(&mut stream, "/").await;
     let seen = read_until(&mut stream, "\r\n\r\n.").await;
     assert!(!seen.contains("content-type"), "{seen}");
@@ -327,9 +329,9 @@ async fn scripted_headers_win_and_may_repeat_or_vanish() {
 
 #[tokio::test]
 async fn status_without_body_is_empty() {
-    let peers =
-        one(json!({"routes": {"GET /": [{"status": 204, "body": "x"}, {"body": "next"}]}})).await;
-    let mut stream = connect(&peers, "main").await;
+    let (_peers, mut stream) =
+        connected(json!({"routes": {"GET /": [{"status": 204, "body": "x"}, {"body": "next"}]}}))
+            .await;
     get(&mut stream, "/").await;
     assert!(
         read_until(&mut stream, "\r\n\r\n")
@@ -355,8 +357,7 @@ async fn unreachable_peer_refuses() {
 
 #[tokio::test]
 async fn silent_peer_accepts_without_response() {
-    let peers = one(json!({"accept_only": true})).await;
-    let mut stream = connect(&peers, "main").await;
+    let (peers, mut stream) = connected(json!({"accept_only": true})).await;
     get(&mut stream, "/").await;
     timeout(EXIT_TIMEOUT, peers.wait_for_connections("main", 1))
         .await
@@ -382,8 +383,8 @@ async fn test_can_wait_for_requests() {
 
 #[tokio::test]
 async fn dropping_the_peers_closes_every_socket() {
-    let peers = one(json!({"routes": {"GET /": {"sse": [], "end": "hang"}}})).await;
-    let mut stream = connect(&peers, "main").await;
+    let (peers, mut stream) =
+        connected(json!({"routes": {"GET /": {"sse": [], "end": "hang"}}})).await;
     get(&mut stream, "/").await;
     read_until(&mut stream, "\r\n\r\n").await;
     drop(peers);

@@ -4,7 +4,7 @@ mod protocols;
 use super::*;
 use crate::Sent;
 use crate::body::read_all;
-use crate::testing::{get, post};
+use crate::testing::{assert_fault, get, post};
 use ::http::header::{ACCEPT, USER_AGENT};
 use futures_util::StreamExt;
 use testkit::raw_server::{RawServer, Step, send};
@@ -21,21 +21,26 @@ async fn fails(request: Request) -> NetError {
     exchange(request).await.expect_err("the exchange fails")
 }
 
+/// Returns a GET to a public address.
+fn public(url: Url) -> Request {
+    Request {
+        access: AddressPolicy::Public,
+        ..get(url)
+    }
+}
+
+async fn serving(answer: impl Into<Vec<u8>>) -> RawServer {
+    RawServer::start(vec![vec![send(answer)]]).await
+}
+
 async fn closed_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0")
-        .await
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port()
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    listener.local_addr().unwrap().port()
 }
 
 #[tokio::test]
 async fn request_and_response_are_unchanged() {
-    let server = RawServer::start(vec![vec![send(
-        "HTTP/1.1 418 No\r\nx-a: b\r\ncontent-length: 2\r\n\r\nok",
-    )]])
-    .await;
+    let server = serving("HTTP/1.1 418 No\r\nx-a: b\r\ncontent-length: 2\r\n\r\nok").await;
     let mut request = post(server.url("/p?q=1#f"));
     request.headers.insert("x-mine", "1".parse().unwrap());
     let response = exchange(request).await.unwrap();
@@ -72,7 +77,7 @@ async fn request_and_response_are_unchanged() {
 
 #[tokio::test]
 async fn request_header_precedes_default_header() {
-    let server = RawServer::start(vec![vec![send(OK)]]).await;
+    let server = serving(OK).await;
     let mut request = get(server.url("/"));
     request.headers.insert(ACCEPT, "a/b".parse().unwrap());
     request.headers.insert(USER_AGENT, "me".parse().unwrap());
@@ -91,11 +96,7 @@ async fn request_header_precedes_default_header() {
 async fn unrepresentable_url_is_a_protocol_error() {
     let url = format!("http://127.0.0.1:1/{}", "s3cret".repeat(20_000));
     let error = fails(get(Url::parse(&url).unwrap())).await;
-    assert_eq!(
-        (error.fault(), error.sent()),
-        (NetFault::Protocol, Sent::No),
-        "{error}"
-    );
+    assert_fault(&error, NetFault::Protocol, Sent::No);
     assert!(!error.to_string().contains("s3cret"), "{error}");
 }
 
@@ -114,7 +115,7 @@ fn plain_http_url_has_no_user_info() {
 
 #[tokio::test]
 async fn user_info_of_a_url_is_never_sent() {
-    let server = RawServer::start(vec![vec![send(OK)]]).await;
+    let server = serving(OK).await;
     let mut url = server.url("/");
     url.set_username("me").unwrap();
     url.set_password(Some("s3cret")).unwrap();
@@ -128,10 +129,7 @@ async fn user_info_of_a_url_is_never_sent() {
 
 #[tokio::test]
 async fn redirect_is_a_response() {
-    let server = RawServer::start(vec![vec![send(
-        "HTTP/1.1 307 Go\r\nlocation: /b\r\ncontent-length: 0\r\n\r\n",
-    )]])
-    .await;
+    let server = serving("HTTP/1.1 307 Go\r\nlocation: /b\r\ncontent-length: 0\r\n\r\n").await;
     let response = exchange(post(server.url("/a"))).await.unwrap();
     assert_eq!(
         (response.status.as_u16(), server.requests().len()),
@@ -143,11 +141,7 @@ async fn redirect_is_a_response() {
 async fn refused_port_is_unreachable_and_unsent() {
     let url = format!("http://127.0.0.1:{}/", closed_port().await);
     let error = fails(post(Url::parse(&url).unwrap())).await;
-    assert_eq!(
-        (error.fault(), error.sent()),
-        (NetFault::Unreachable, Sent::No),
-        "{error}"
-    );
+    assert_fault(&error, NetFault::Unreachable, Sent::No);
     assert!(error.to_string().contains("refused"), "{error}");
 }
 
@@ -170,27 +164,19 @@ async fn unknown_host_is_a_dns_fault_and_unsent() {
     for access in [AddressPolicy::Public, AddressPolicy::AnyAddress] {
         let request = get(Url::parse("http://does-not-resolve.invalid/").unwrap());
         let error = fails(Request { access, ..request }).await;
-        assert_eq!(
-            (error.fault(), error.sent()),
-            (NetFault::Dns, Sent::No),
-            "{error}"
-        );
+        assert_fault(&error, NetFault::Dns, Sent::No);
     }
 }
 
 #[tokio::test]
 async fn another_scheme_is_refused() {
     let error = fails(get(Url::parse("ftp://127.0.0.1/").unwrap())).await;
-    assert_eq!(
-        (error.fault(), error.sent()),
-        (NetFault::Protocol, Sent::No),
-        "{error}"
-    );
+    assert_fault(&error, NetFault::Protocol, Sent::No);
 }
 
 #[tokio::test]
 async fn public_access_refuses_private_addresses_in_any_spelling() {
-    let server = RawServer::start(vec![vec![send(OK)]]).await;
+    let server = serving(OK).await;
     let port = server.address.port();
     let six = TcpListener::bind(("::1", port)).await;
     for host in [
@@ -204,18 +190,8 @@ async fn public_access_refuses_private_addresses_in_any_spelling() {
         "0.0.0.0",
     ] {
         let url = Url::parse(&format!("http://{host}:{port}/")).unwrap();
-        let error = fails(Request {
-            access: AddressPolicy::Public,
-            trust: None,
-            repeatable: false,
-            ..get(url)
-        })
-        .await;
-        assert_eq!(
-            (error.fault(), error.sent()),
-            (NetFault::AddressRefused, Sent::No),
-            "{host}: {error}"
-        );
+        let error = fails(public(url)).await;
+        assert_fault(&error, NetFault::AddressRefused, Sent::No);
     }
     if let Ok(six) = six {
         let accepted =
@@ -241,15 +217,7 @@ async fn public_access_does_not_reuse_private_connections() {
         (1, 2),
         "a connection is kept"
     );
-    let error = http
-        .exchange(Request {
-            access: AddressPolicy::Public,
-            trust: None,
-            repeatable: false,
-            ..get(url)
-        })
-        .await
-        .unwrap_err();
+    let error = http.exchange(public(url)).await.unwrap_err();
     assert_eq!(error.fault(), NetFault::AddressRefused, "{error}");
     assert_eq!(server.requests().len(), 2);
 }
@@ -270,20 +238,13 @@ async fn incomplete_body_is_a_cut() {
             Ok(response) => read_all(response.body, 1000).await.unwrap_err(),
             Err(error) => error,
         };
-        assert_eq!(
-            (error.fault(), error.sent()),
-            (NetFault::Cut, Sent::Unknown),
-            "{error}"
-        );
+        assert_fault(&error, NetFault::Cut, Sent::Unknown);
     }
 }
 
 #[tokio::test]
 async fn body_ends_at_its_first_error() {
-    let server = RawServer::start(vec![vec![send(
-        "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\npart",
-    )]])
-    .await;
+    let server = serving("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\npart").await;
     let response = exchange(get(server.url("/"))).await.unwrap();
     let items: Vec<_> = response.body.collect().await;
     assert_eq!(items.iter().filter(|i| i.is_err()).count(), 1);
@@ -298,11 +259,7 @@ async fn connection_closed_before_response_is_not_retried() {
         let response = http.exchange(post(server.url("/"))).await.unwrap();
         read_all(response.body, 9).await.unwrap();
         let error = http.exchange(post(server.url("/"))).await.unwrap_err();
-        assert_eq!(
-            (error.fault(), error.sent()),
-            (NetFault::Cut, Sent::Unknown),
-            "{error}"
-        );
+        assert_fault(&error, NetFault::Cut, Sent::Unknown);
         assert_eq!((server.connections(), server.requests().len()), (1, 2));
     }
 }
@@ -359,7 +316,7 @@ impl Lookup for InTurn {
 /// to another address.
 #[tokio::test]
 async fn connects_to_the_checked_address_after_one_lookup() {
-    let server = RawServer::start(vec![vec![send(OK)]]).await;
+    let server = serving(OK).await;
     let lookup = InTurn::new(&["127.0.0.1", "8.8.8.8"]);
     let http = ReqwestClient::new().unwrap().with_lookup(lookup.clone());
     let url = Url::parse(&format!("http://a.example:{}/", server.address.port())).unwrap();
@@ -370,15 +327,12 @@ async fn connects_to_the_checked_address_after_one_lookup() {
 
 #[tokio::test]
 async fn dns_answer_that_turns_private_is_refused() {
-    let server = RawServer::start(vec![vec![send(OK)]]).await;
+    let server = serving(OK).await;
     let port = server.address.port();
     // The first request is dropped once it has its address.
     let lookup = InTurn::new(&["2a00::1", "127.0.0.1"]);
     let http = ReqwestClient::new().unwrap().with_lookup(lookup.clone());
-    let request = || Request {
-        access: AddressPolicy::Public,
-        ..get(Url::parse(&format!("http://a.example:{port}/")).unwrap())
-    };
+    let request = || public(Url::parse(&format!("http://a.example:{port}/")).unwrap());
     tokio::select! {
         biased;
         () = lookup.lookup_started.notified() => {}
@@ -400,11 +354,7 @@ impl Lookup for Silent {
 }
 
 fn assert_timed_out(error: &NetError, start: tokio::time::Instant) {
-    assert_eq!(
-        (error.fault(), error.sent()),
-        (NetFault::Unreachable, Sent::No),
-        "{error}"
-    );
+    assert_fault(error, NetFault::Unreachable, Sent::No);
     assert!(error.to_string().contains("took too long"), "{error}");
     assert_eq!(start.elapsed().as_secs(), 10);
 }

@@ -115,10 +115,8 @@ async fn token_is_renewed_before_it_expires() {
 async fn concurrent_calls_request_one_token() {
     let (client, net) = (client(), Scripted::new([token_response("one", json!({}))]));
     let endpoint = endpoint();
-    let (a, b) = tokio::join!(
-        token(&net, &client, &endpoint),
-        token(&net, &client, &endpoint)
-    );
+    let call = || token(&net, &client, &endpoint);
+    let (a, b) = tokio::join!(call(), call());
     assert_eq!(a.unwrap().header, b.unwrap().header);
     assert_eq!(net.requests().len(), 1);
 }
@@ -131,10 +129,8 @@ async fn failure_reaches_waiting_calls_only() {
             Scripted::new([next, token_response("one", json!({}))]),
         );
         let endpoint = endpoint();
-        let (a, b) = tokio::join!(
-            token(&net, &client, &endpoint),
-            token(&net, &client, &endpoint)
-        );
+        let call = || token(&net, &client, &endpoint);
+        let (a, b) = tokio::join!(call(), call());
         let (a, b) = (a.err().unwrap(), b.err().unwrap());
         assert_eq!(
             (net.requests().len(), a.fault()),
@@ -148,10 +144,8 @@ async fn failure_reaches_waiting_calls_only() {
 
 #[tokio::test]
 async fn canceled_token_request_frees_the_next_caller() {
-    let (client, net) = (
-        client(),
-        Scripted::new([Next::Silence, token_response("one", json!({}))]),
-    );
+    let net = Scripted::new([Next::Silence, token_response("one", json!({}))]);
+    let client = client();
     let endpoint = endpoint();
     let first = token(&net, &client, &endpoint);
     assert!(futures_util::poll!(std::pin::pin!(first)).is_pending());
@@ -161,10 +155,8 @@ async fn canceled_token_request_frees_the_next_caller() {
 
 #[tokio::test]
 async fn canceled_token_request_passes_to_the_waiting_caller() {
-    let (client, net) = (
-        client(),
-        Scripted::new([Next::Silence, token_response("one", json!({}))]),
-    );
+    let net = Scripted::new([Next::Silence, token_response("one", json!({}))]);
+    let client = client();
     let endpoint = endpoint();
     let mut first = Box::pin(token(&net, &client, &endpoint));
     let mut second = Box::pin(token(&net, &client, &endpoint));

@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use super::*;
 use crate::credential::Trust;
 use crate::resolver::Lookup;
-use crate::testing::get;
+use crate::testing::{assert_fault, get, tls_server};
 use crate::{
     AddressPolicy, BoxFuture, HttpClient, NetError, NetFault, Request, ReqwestClient, Response,
     Sent,
@@ -69,6 +69,12 @@ async fn exchange(
     http.exchange(Request { access, ..request }).await
 }
 
+/// Requests a URL at a public address, and returns the error.
+async fn public_error(http: &ReqwestClient, url: &str) -> NetError {
+    let result = exchange(http, url, AddressPolicy::Public).await;
+    result.expect_err("no response")
+}
+
 fn first_line(server: &RawServer) -> String {
     let requests = server.requests();
     requests[0].lines().next().unwrap().to_owned()
@@ -92,15 +98,9 @@ async fn refused_proxy_tunnel_leaves_request_unsent() {
     let proxy = RawServer::start(vec![vec![send(rejection)]]).await;
     let names = Names::new(&[("agent.example", "8.8.8.8")]);
     let http = client(&all(&proxy), &names);
-    let error = exchange(&http, "https://agent.example/a", AddressPolicy::Public)
-        .await
-        .unwrap_err();
+    let error = public_error(&http, "https://agent.example/a").await;
     assert_eq!(first_line(&proxy), "CONNECT agent.example:443 HTTP/1.1");
-    assert_eq!(
-        (error.fault(), error.sent()),
-        (NetFault::Unreachable, Sent::No),
-        "{error}"
-    );
+    assert_fault(&error, NetFault::Unreachable, Sent::No);
 }
 
 /// As [`all`], with a user name.
@@ -153,15 +153,7 @@ async fn proxy_credentials_are_not_sent_without_proxy() {
 
 /// Returns a proxy that ends the tunnel itself as `agent.example`, and returns the request from the tunnel.
 async fn tunnel() -> (ProxySettings, Arc<Trust>, tokio::task::JoinHandle<String>) {
-    let certified = rcgen::generate_simple_self_signed(["agent.example".to_owned()]).unwrap();
-    let key = rustls::pki_types::PrivateKeyDer::Pkcs8(certified.signing_key.serialize_der().into());
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certified.cert.der().clone()], key)
-        .unwrap();
+    let (config, ca) = tls_server("agent.example");
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let settings = ProxySettings {
         https: Some(listener.local_addr().unwrap().to_string()),
@@ -177,7 +169,7 @@ async fn tunnel() -> (ProxySettings, Arc<Trust>, tokio::task::JoinHandle<String>
         secured.write(OK).await.unwrap();
         head.head
     });
-    let trust = Trust::read(Some(certified.cert.pem().as_bytes()), None).unwrap();
+    let trust = Trust::read(Some(ca.as_bytes()), None).unwrap();
     (settings, Arc::new(trust), head)
 }
 
@@ -201,11 +193,7 @@ async fn untrusted_peer_behind_tunnel_is_a_tls_fault() {
     let http = client(&settings, &Names::new(&[]));
     let error = exchange(&http, "https://agent.example/", AddressPolicy::Public).await;
     let error = error.unwrap_err();
-    assert_eq!(
-        (error.fault(), error.sent()),
-        (NetFault::Tls, Sent::No),
-        "{error}"
-    );
+    assert_fault(&error, NetFault::Tls, Sent::No);
 }
 
 /// An `https` proxy would receive the client certificate of the peer and be trusted by the peer's authorities.
@@ -229,11 +217,7 @@ async fn https_proxy_is_refused_for_private_tls_settings() {
             };
             let upgraded = http.upgrade(request.clone()).await.unwrap_err();
             let error = http.exchange(request).await.unwrap_err();
-            assert_eq!(
-                (error.fault(), error.sent()),
-                (NetFault::Tls, Sent::No),
-                "{error}"
-            );
+            assert_fault(&error, NetFault::Tls, Sent::No);
             assert_eq!(upgraded, error);
         }
     }
@@ -251,9 +235,7 @@ async fn private_address_is_refused_before_the_proxy() {
         "http://169.254.169.254/",
         "https://[fd00::1]/",
     ] {
-        let error = exchange(&http, url, AddressPolicy::Public)
-            .await
-            .unwrap_err();
+        let error = public_error(&http, url).await;
         assert_eq!(error.fault(), NetFault::AddressRefused, "{url}: {error}");
     }
     assert_eq!(proxy.connections(), 0);
@@ -278,13 +260,11 @@ async fn named_proxy_may_have_any_address() {
     let http = client(&settings, &names);
     let answer = exchange(&http, "http://agent.example/", AddressPolicy::Public).await;
     assert_eq!(answer.unwrap().status, 200);
-    let error = exchange(
+    let error = public_error(
         &http,
         &format!("http://proxy.example:{}/", proxy.address.port()),
-        AddressPolicy::Public,
     )
-    .await
-    .unwrap_err();
+    .await;
     assert_eq!(error.fault(), NetFault::AddressRefused, "{error}");
     assert_eq!(proxy.requests().len(), 1);
 }
@@ -400,26 +380,12 @@ fn client_with_answers(answers: &[&'static str]) -> ReqwestClient {
 #[tokio::test]
 async fn peer_named_like_the_proxy_obeys_the_policy() {
     let http = client_with_answers(&["127.0.0.1", ""]);
-    let error = exchange(&http, "http://proxy.example/", AddressPolicy::Public)
-        .await
-        .err()
-        .unwrap();
+    let error = public_error(&http, "http://proxy.example/").await;
     assert_eq!(error.fault(), NetFault::AddressRefused, "{error}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn lookup_before_the_proxy_times_out() {
-    let error = exchange(
-        &client_with_answers(&[]),
-        "http://agent.example/",
-        AddressPolicy::Public,
-    )
-    .await
-    .err()
-    .unwrap();
-    assert_eq!(
-        (error.fault(), error.sent()),
-        (NetFault::Unreachable, Sent::No),
-        "{error}"
-    );
+    let error = public_error(&client_with_answers(&[]), "http://agent.example/").await;
+    assert_fault(&error, NetFault::Unreachable, Sent::No);
 }

@@ -82,14 +82,19 @@ async fn parsed(chunks: Vec<Result<Bytes, NetError>>) -> (Vec<SseItem>, End) {
     items(&*scripted(chunks), anywhere(), LIMITS).await
 }
 
+async fn open_at(server: &RawServer) -> Result<Opened, NetError> {
+    let client = ReqwestClient::new().unwrap();
+    open(&client, post(server.url("/")), LIMITS).await
+}
+
+async fn items_of(server: &RawServer) -> (Vec<SseItem>, End) {
+    let client = ReqwestClient::new().unwrap();
+    items(&client, post(server.url("/")), LIMITS).await
+}
+
 async fn served(steps: Vec<Step>) -> (RawServer, Vec<SseItem>, End) {
     let server = RawServer::start(vec![steps]).await;
-    let (items, end) = items(
-        &ReqwestClient::new().unwrap(),
-        post(server.url("/")),
-        LIMITS,
-    )
-    .await;
+    let (items, end) = items_of(&server).await;
     (server, items, end)
 }
 
@@ -293,12 +298,7 @@ async fn endless_event_closes_its_connection() {
         Step::Endless(vec![b'a'; 100]),
     ];
     let (server, closed) = RawServer::start_with_close_signal(vec![endless]).await;
-    let (items, end) = items(
-        &ReqwestClient::new().unwrap(),
-        post(server.url("/")),
-        LIMITS,
-    )
-    .await;
+    let (items, end) = items_of(&server).await;
     assert_eq!(
         (items, fault(&end)),
         (vec![], Some(NetFault::EventTooLarge))
@@ -310,13 +310,7 @@ async fn endless_event_closes_its_connection() {
 async fn dropping_the_reader_closes_its_connection() {
     let script = vec![send(format!("{HEAD}\r\ndata: a\n\n")), Step::WaitForClose];
     let (server, closed) = RawServer::start_with_close_signal(vec![script]).await;
-    let opened = open(
-        &ReqwestClient::new().unwrap(),
-        post(server.url("/")),
-        LIMITS,
-    )
-    .await
-    .unwrap();
+    let opened = open_at(&server).await.unwrap();
     let Opened::Events(mut reader) = opened else {
         panic!("an event stream")
     };
@@ -330,13 +324,7 @@ async fn dropping_the_reader_closes_its_connection() {
 
 async fn answer(steps: Vec<Step>) -> (usize, u16, Bytes, bool) {
     let server = RawServer::start(vec![steps]).await;
-    let opened = open(
-        &ReqwestClient::new().unwrap(),
-        post(server.url("/")),
-        LIMITS,
-    )
-    .await
-    .unwrap();
+    let opened = open_at(&server).await.unwrap();
     let Opened::Answer {
         status,
         body,
@@ -353,13 +341,7 @@ async fn answer(steps: Vec<Step>) -> (usize, u16, Bytes, bool) {
 async fn plain_answer_is_returned_with_its_headers() {
     let json = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
     let server = RawServer::start(vec![vec![send(json)]]).await;
-    let opened = open(
-        &ReqwestClient::new().unwrap(),
-        post(server.url("/")),
-        LIMITS,
-    )
-    .await
-    .unwrap();
+    let opened = open_at(&server).await.unwrap();
     let Opened::Answer {
         status,
         headers,
@@ -384,13 +366,7 @@ async fn plain_answer_is_returned_with_its_headers() {
 async fn debug_of_response_hides_headers_and_body() {
     let text = "HTTP/1.1 401 No\r\nx-key: s3cret\r\ncontent-length: 6\r\n\r\ns3cret";
     let server = RawServer::start(vec![vec![send(text)]]).await;
-    let opened = open(
-        &ReqwestClient::new().unwrap(),
-        post(server.url("/")),
-        LIMITS,
-    )
-    .await
-    .unwrap();
+    let opened = open_at(&server).await.unwrap();
     let printed = format!("{opened:?}");
     assert!(
         printed.contains("401") && !printed.contains("s3cret"),
@@ -443,13 +419,7 @@ async fn incomplete_error_is_a_response_incomplete_result_a_cut() {
         (1, 400, Bytes::from("{\"a\""), true)
     );
     let server = RawServer::start(vec![half("200 OK")]).await;
-    let error = open(
-        &ReqwestClient::new().unwrap(),
-        post(server.url("/")),
-        LIMITS,
-    )
-    .await
-    .unwrap_err();
+    let error = open_at(&server).await.unwrap_err();
     assert_eq!(error.fault(), NetFault::Cut, "{error}");
 }
 

@@ -9,7 +9,7 @@ use url::Url;
 
 use crate::credential::Trust;
 use crate::resolver::Lookup;
-use crate::testing::post;
+use crate::testing::{assert_fault, post};
 use crate::websocket::{self, Dial};
 use crate::{
     AddressPolicy, BoxFuture, HttpClient as _, NetError, NetFault, Request, ReqwestClient,
@@ -80,8 +80,12 @@ fn client() -> ReqwestClient {
     ReqwestClient::new().unwrap().with_lookup(Arc::new(Here))
 }
 
+fn trusting(ca: &Made) -> Arc<Trust> {
+    Arc::new(Trust::read(Some(ca.0.pem().as_bytes()), None).unwrap())
+}
+
 async fn call(host: &str, port: u16, ca_file: Option<&Made>) -> Result<Response, NetError> {
-    let trust = ca_file.map(|ca| Arc::new(Trust::read(Some(ca.0.pem().as_bytes()), None).unwrap()));
+    let trust = ca_file.map(trusting);
     let url = Url::parse(&format!("https://{host}:{port}/")).unwrap();
     client().exchange(Request { trust, ..post(url) }).await
 }
@@ -123,7 +127,7 @@ async fn certificate_in_the_ca_file_must_fit_otherwise() {
         let own = self_signed(params);
         let port = server(&own, &[]).await;
         let error = call(host, port, Some(&own)).await.unwrap_err();
-        assert_eq!((error.fault(), error.sent()), (NetFault::Tls, Sent::No));
+        assert_fault(&error, NetFault::Tls, Sent::No);
         assert!(error.to_string().contains(expected), "{error}");
     }
     // The same names and dates, and another key.
@@ -161,23 +165,13 @@ async fn handshake_must_be_signed_by_the_certificate_in_the_ca_file() {
 #[tokio::test]
 async fn tls_error_is_in_words_with_its_repair() {
     let ca = self_signed(&params("authority", true));
+    let own = |is_ca| self_signed(&params("a.example", is_ca));
+    let issued = issued(&params("a.example", false));
     for (own, trusted, expected) in [
-        (
-            self_signed(&params("a.example", false)),
-            None,
-            "no trusted authority",
-        ),
-        (self_signed(&params("a.example", true)), None, "CA:TRUE"),
-        (
-            self_signed(&params("a.example", true)),
-            Some(&ca),
-            "tls.caFile",
-        ),
-        (
-            issued(&params("a.example", false)),
-            Some(&ca),
-            "set `tls.caFile`",
-        ),
+        (own(false), None, "no trusted authority"),
+        (own(true), None, "CA:TRUE"),
+        (own(true), Some(&ca), "tls.caFile"),
+        (issued, Some(&ca), "set `tls.caFile`"),
     ] {
         let port = server(&own, &[]).await;
         let error = call("a.example", port, trusted).await.unwrap_err();
@@ -193,8 +187,7 @@ async fn tls_error_is_in_words_with_its_repair() {
             protocols: Vec::new(),
             headers: http::HeaderMap::new(),
             access: AddressPolicy::Loopback,
-            trust: trusted
-                .map(|ca| Arc::new(Trust::read(Some(ca.0.pem().as_bytes()), None).unwrap())),
+            trust: trusted.map(trusting),
             frame_bytes: 1000,
         };
         let over_websocket = websocket::connect(&client(), dial).await.unwrap_err();
@@ -210,7 +203,7 @@ async fn peer_that_speaks_only_http_2_is_named() {
     let own = self_signed(&params("a.example", true));
     let port = server(&own, &[b"h2"]).await;
     let error = call("a.example", port, Some(&own)).await.unwrap_err();
-    assert_eq!((error.fault(), error.sent()), (NetFault::Tls, Sent::No));
+    assert_fault(&error, NetFault::Tls, Sent::No);
     assert!(
         error.to_string().contains("no HTTP/1.1 over TLS"),
         "{error}"

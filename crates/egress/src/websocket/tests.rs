@@ -11,6 +11,7 @@ use tokio::time::timeout;
 
 use super::socket::{CONTROL_PERIOD, ControlRate, MAX_CONTROL_FRAMES};
 use super::*;
+use crate::testing::{assert_fault, tls_server};
 use crate::{NetFault, ReqwestClient, Sent};
 use testkit::http::{Connection, Server};
 use testkit::raw_server::{RawServer, Step, send};
@@ -56,6 +57,14 @@ async fn opened(bytes: Vec<u8>) -> (Opened, Reader<TcpStream>) {
     let (url, accepted) = server("", bytes).await;
     let opened = open(dial(url)).await.unwrap();
     (opened, accepted.await.unwrap().1)
+}
+
+/// Returns the fault with which the connection ends next.
+async fn broken(opened: &mut Opened) -> NetFault {
+    match opened.receiver.next().await {
+        Frame::Broken(error) => error.fault(),
+        other => panic!("{other:?}"),
+    }
 }
 
 /// Returns the next frame of a client: its first byte and its payload.
@@ -105,9 +114,7 @@ async fn fragments_above_the_cap_close_with_1009() {
     let mut bytes = frame(0x01, &[b'a'; 600]);
     bytes.extend(frame(0x80, &[b'a'; 600]));
     let (mut opened, _socket) = opened(bytes).await;
-    assert!(
-        matches!(opened.receiver.next().await, Frame::Broken(error) if error.fault() == NetFault::TooLarge)
-    );
+    assert_eq!(broken(&mut opened).await, NetFault::TooLarge);
 }
 
 #[tokio::test]
@@ -127,9 +134,7 @@ async fn incomplete_frame_is_not_returned() {
     let (mut opened, socket) = opened(bytes).await;
     drop(socket);
     assert!(matches!(opened.receiver.next().await, Frame::Text(text) if text == "whole"));
-    assert!(
-        matches!(opened.receiver.next().await, Frame::Broken(error) if error.fault() == NetFault::Cut)
-    );
+    assert_eq!(broken(&mut opened).await, NetFault::Cut);
 }
 
 #[tokio::test]
@@ -141,9 +146,7 @@ async fn invalid_frame_closes_with_protocol_error() {
         frame(0x80, b"goes on with nothing"),
     ] {
         let (mut opened, _socket) = opened(bytes).await;
-        assert!(
-            matches!(opened.receiver.next().await, Frame::Broken(error) if error.fault() == NetFault::Protocol)
-        );
+        assert_eq!(broken(&mut opened).await, NetFault::Protocol);
     }
 }
 
@@ -206,11 +209,7 @@ async fn message_that_the_server_does_not_read_times_out() {
     let (near, _far) = tokio::io::duplex(1024);
     let (sender, _receiver) = socket::from_upgraded(Box::new(near), 1000).await;
     let error = sender.text("a".repeat(4096)).await.unwrap_err();
-    assert_eq!(
-        (error.fault(), error.sent()),
-        (NetFault::Cut, Sent::Unknown),
-        "{error}"
-    );
+    assert_fault(&error, NetFault::Cut, Sent::Unknown);
 }
 
 #[tokio::test]
@@ -224,7 +223,7 @@ async fn close_is_reported_with_its_code_and_answered() {
     ));
     assert_eq!(read_frame(&mut socket).await, (0x88, payload));
     let error = opened.sender.text("late".into()).await.unwrap_err();
-    assert_eq!((error.fault(), error.sent()), (NetFault::Cut, Sent::No));
+    assert_fault(&error, NetFault::Cut, Sent::No);
     assert!(matches!(opened.receiver.next().await, Frame::Broken(_)));
 }
 

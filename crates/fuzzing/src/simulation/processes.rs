@@ -58,12 +58,12 @@ pub(super) async fn start_server(world: &Arc<World>, server: usize, faults: u64)
             .and_then(|value| value.to_str().ok())
             .unwrap_or_default();
         let principal = match guarded.servers.accepts(server, header) {
-            true => Ok(Principal {
+            true => Ok(Arc::new(Principal {
                 name: "simulated".into(),
                 authenticated: true,
                 operator: false,
                 revoked: CancellationToken::new(),
-            }),
+            })),
             false => Err(a2a::A2aError::new(
                 a2a::ErrorReason::Unauthenticated,
                 "send a token",

@@ -69,14 +69,15 @@ impl Agent {
     }
 }
 
+/// Returns the step of a gateway that acknowledges a client.
+fn acknowledge(version: Value) -> Value {
+    json!({"send": {"type": "handshake", "content": {"action": "acknowledge", "clientId": "c-1",
+        "availableAgents": ["alpha"], "protocolVersion": version}}})
+}
+
 /// Starts a gateway that acknowledges every client, sends it `first`, and then applies `rules`.
 async fn gateway(first: &[Value], rules: &[Value]) -> Gateways {
-    let acknowledge = json!({"send": {"type": "handshake", "content": {"action": "acknowledge", "clientId": "c-1",
-        "availableAgents": ["alpha"], "protocolVersion": "1.0.0"}}});
-    let acts: Vec<Value> = [acknowledge]
-        .into_iter()
-        .chain(first.iter().cloned())
-        .collect();
+    let acts = [&[acknowledge(json!("1.0.0"))], first].concat();
     let mut on = rules.to_vec();
     on.push(json!({"when": {"/type": "handshake"}, "do": acts}));
     let profile = json!({"upgrade": {"protocol": "echo"}, "on": on});
@@ -97,8 +98,9 @@ async fn vote_has_proposal_id_reasoning_and_confidence() {
     let gateway = gateway(&[proposal], &[]).await;
     let mut alpha = Agent::start(&gateway, Some(Vote::Reject));
     alpha.connected().await;
+    let next = alpha.next().await;
     assert_eq!(
-        alpha.next().await,
+        next,
         AgentEvent::Proposed("prop-1".into(), "Ship it".into())
     );
     let vote = received(&gateway, "vote").await;
@@ -114,10 +116,8 @@ async fn vote_has_proposal_id_reasoning_and_confidence() {
         ),
         (&json!("alpha"), &json!("prop-1"), &json!("m-1"))
     );
-    assert_eq!(
-        alpha.next().await,
-        AgentEvent::Voted("prop-1".into(), Vote::Reject)
-    );
+    let next = alpha.next().await;
+    assert_eq!(next, AgentEvent::Voted("prop-1".into(), Vote::Reject));
 }
 
 #[tokio::test]
@@ -128,8 +128,9 @@ async fn voter_reports_decision_though_subscription_failed() {
     let gateway = gateway(&[], &[refused]).await;
     let mut alpha = Agent::start(&gateway, Some(Vote::Approve));
     alpha.connected().await;
+    let next = alpha.next().await;
     assert_eq!(
-        alpha.next().await,
+        next,
         AgentEvent::Decided("prop-1".into(), "approved".into())
     );
 }
@@ -156,14 +157,10 @@ async fn agent_replies_only_if_required() {
         ],
         ["steward", "s-1", "m-2"]
     );
-    assert_eq!(
-        alpha.next().await,
-        AgentEvent::Received("steward".into(), "m-1".into())
-    );
-    assert_eq!(
-        alpha.next().await,
-        AgentEvent::Received("steward".into(), "m-2".into())
-    );
+    let next = alpha.next().await;
+    assert_eq!(next, AgentEvent::Received("steward".into(), "m-1".into()));
+    let next = alpha.next().await;
+    assert_eq!(next, AgentEvent::Received("steward".into(), "m-2".into()));
     assert_eq!(
         alpha.next().await,
         AgentEvent::Answered("I read: m-2".into())
@@ -175,9 +172,8 @@ async fn agent_replies_only_if_required() {
 #[tokio::test]
 async fn agent_rejects_other_major_version() {
     for version in [json!("2.0.0"), json!("0.9"), json!(1), json!(null)] {
-        let acknowledge = json!({"when": {"/type": "handshake"}, "do": [{"send": {"type": "handshake",
-            "content": {"action": "acknowledge", "clientId": "c-1", "protocolVersion": version}}}]});
-        let gateway = gateway(&[], &[acknowledge]).await;
+        let rule = json!({"when": {"/type": "handshake"}, "do": [acknowledge(version.clone())]});
+        let gateway = gateway(&[], &[rule]).await;
         let alpha = Agent::start(&gateway, None);
         let ended = tokio::time::timeout(Duration::from_secs(10), alpha.running).await;
         let error = ended.expect("an end").unwrap().unwrap_err();
@@ -192,7 +188,7 @@ async fn agent_rejects_other_major_version() {
 #[tokio::test]
 async fn agent_reconnects_after_gateway_shutdown() {
     let first = json!({"connection": 1, "when": {"/type": "handshake"}, "do": [
-        {"send": {"type": "handshake", "content": {"action": "acknowledge", "clientId": "c-1", "protocolVersion": "1.0.0"}}},
+        acknowledge(json!("1.0.0")),
         {"send": {"type": "disconnect", "content": {"reason": "shutdown"}}},
         {"close": {"code": 1001}}]});
     let gateway = gateway(&[], &[first]).await;
@@ -209,7 +205,7 @@ async fn agent_reconnects_after_gateway_shutdown() {
 #[tokio::test]
 async fn watch_reconnects_after_a_loss_before_its_subscription() {
     let first = json!({"connection": 1, "when": {"/type": "handshake"}, "do": [
-        {"send": {"type": "handshake", "content": {"action": "acknowledge", "clientId": "c-1", "protocolVersion": "1.0.0"}}},
+        acknowledge(json!("1.0.0")),
         {"close": {"code": 1001}}]});
     let gateway = gateway(&[], &[first]).await;
     let (sender, mut observations) = mpsc::unbounded_channel();

@@ -16,6 +16,14 @@ fn file_in(folder: &Folder) -> DelegationFile {
     DelegationFile::of_host(folder.path())
 }
 
+/// Writes a delegation file with this content.
+fn file_with(folder: &Folder, content: &str) -> DelegationFile {
+    let file = file_in(folder);
+    fs::create_dir(file.path().parent().unwrap()).unwrap();
+    fs::write(file.path(), content).unwrap();
+    file
+}
+
 fn work(hop: u64) -> Delegation {
     Delegation {
         hop,
@@ -71,22 +79,20 @@ fn hop_is_a_whole_number_in_any_notation() {
 
 #[test]
 fn chain_with_unusable_name_counts_its_hops() {
+    let nameless = Delegation {
+        hop: 2,
+        chain: None,
+    };
+    let long = "x".repeat(129);
     for name in [
         json!(""),
         json!(7),
         json!("two words"),
         json!("a\nb"),
-        json!("x".repeat(129)),
+        json!(long),
     ] {
         let read = Delegation::read(&json!({ "hop": 2, "chain": name }));
-        assert_eq!(
-            read,
-            Some(Delegation {
-                hop: 2,
-                chain: None
-            }),
-            "{name}"
-        );
+        assert_eq!(read.as_ref(), Some(&nameless), "{name}");
     }
 }
 
@@ -111,16 +117,13 @@ fn missing_file_has_no_delegations() {
 #[test]
 fn oldest_session_above_the_limit_is_removed() {
     let folder = Folder::new();
-    let file = file_in(&folder);
     let full: Vec<_> = (0..MAX_SESSIONS)
         .map(|i| json!({ "session": format!("s{i}"), "hop": 1, "chain": "c" }))
         .collect();
-    fs::create_dir(file.path().parent().unwrap()).unwrap();
-    fs::write(
-        file.path(),
-        json!({ "version": 1, "sessions": full }).to_string(),
-    )
-    .unwrap();
+    let file = file_with(
+        &folder,
+        &json!({ "version": 1, "sessions": full }).to_string(),
+    );
     file.record("new", &work(1), &Silent).unwrap();
     let all = file.read().unwrap();
     assert_eq!(
@@ -194,14 +197,11 @@ fn temporarily_unreadable_file_is_not_replaced() {
 #[test]
 fn invalid_entry_does_not_drop_the_others() {
     let folder = Folder::new();
-    let file = file_in(&folder);
     let sessions = json!([{ "session": 7, "hop": 1 }, { "session": "s" }, { "session": "t", "hop": 2, "chain": "chain-2" }]);
-    fs::create_dir(file.path().parent().unwrap()).unwrap();
-    fs::write(
-        file.path(),
-        json!({ "version": 1, "sessions": sessions }).to_string(),
-    )
-    .unwrap();
+    let file = file_with(
+        &folder,
+        &json!({ "version": 1, "sessions": sessions }).to_string(),
+    );
     assert_eq!(file.read().unwrap(), [("t".to_owned(), work(2))]);
 }
 
@@ -268,9 +268,7 @@ async fn unusable_file_is_logged_once_and_ignored() {
     let folder = Folder::new();
     let lines = Arc::new(Recorder::default());
     let log: Arc<dyn Log> = Arc::clone(&lines) as _;
-    let file = file_in(&folder);
-    fs::create_dir(file.path().parent().unwrap()).unwrap();
-    fs::write(file.path(), "garbage").unwrap();
+    file_with(&folder, "garbage");
     let lookup = DelegationLookup::default();
     for now in [SystemTime::now(), SystemTime::now(), later(), later()] {
         assert_eq!(lookup.find(folder.path(), "s", now, &log).await, None);

@@ -17,7 +17,14 @@ fn settings(dialect: DialectChoice) -> Settings {
 
 /// Dials a gateway that first sends `first_frame`. Returns the outcome.
 async fn dial_with(first_frame: Value, dialect: DialectChoice) -> Result<DialedSocket, PeerError> {
-    let (net, mut arrivals) = network();
+    dial_at(network(), first_frame, dialect).await
+}
+
+async fn dial_at(
+    (net, mut arrivals): (ScriptedNet, Arrivals),
+    first_frame: Value,
+    dialect: DialectChoice,
+) -> Result<DialedSocket, PeerError> {
     let settings = settings(dialect);
     let server = async {
         let mut connection = arrivals.next().await;
@@ -95,25 +102,17 @@ async fn silent_configured_gateway_times_out() {
 
 #[tokio::test(start_paused = true)]
 async fn unconfigured_gateway_is_named_in_the_error() {
+    use DialectChoice::{A2aV1, Auto, HeretekJs, OpenClaw};
+    let ping = json!({"type": "ping", "content": {}});
+    let openclaw = "is the OpenClaw gateway";
+    let without_a2a = "is the OpenClaw gateway, which does not speak a2a-v1";
     for (frame, dialect, named) in [
-        (
-            challenge(),
-            DialectChoice::A2aV1,
-            "is the OpenClaw gateway, which does not speak a2a-v1",
-        ),
-        (
-            challenge(),
-            DialectChoice::HeretekJs,
-            "is the OpenClaw gateway",
-        ),
-        (welcome(), DialectChoice::Auto, "JavaScript gateway"),
-        (welcome(), DialectChoice::A2aV1, "JavaScript gateway"),
-        (welcome(), DialectChoice::OpenClaw, "JavaScript gateway"),
-        (
-            json!({"type": "ping", "content": {}}),
-            DialectChoice::OpenClaw,
-            "speaks a2a-v1",
-        ),
+        (challenge(), A2aV1, without_a2a),
+        (challenge(), HeretekJs, openclaw),
+        (welcome(), Auto, "JavaScript gateway"),
+        (welcome(), A2aV1, "JavaScript gateway"),
+        (welcome(), OpenClaw, "JavaScript gateway"),
+        (ping, OpenClaw, "speaks a2a-v1"),
     ] {
         let error = dial_with(frame, dialect).await.expect_err(named);
         assert_eq!(error.kind, PROTOCOL_ERROR, "{error}");
@@ -205,15 +204,9 @@ async fn h_02_another_subprotocol_is_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn h_02_echoed_subprotocol_does_not_select_dialect() {
-    let (net, mut arrivals) = network();
+    let (net, arrivals) = network();
     net.queue_answers([DialAnswer::With("sec-websocket-protocol", "a2a-v1")]);
-    let settings = settings(DialectChoice::Auto);
-    let server = async {
-        let mut connection = arrivals.next().await;
-        connection.send(challenge()).await;
-        connection
-    };
-    let (dialed, _connection) = tokio::join!(dial(&net, &settings), server);
+    let dialed = dial_at((net, arrivals), challenge(), DialectChoice::Auto).await;
     assert_eq!(dialed.unwrap().greeting, Some(Greeting::OpenClaw));
 }
 
@@ -259,20 +252,16 @@ async fn web_page_is_reported_as_control_ui() {
 
 #[tokio::test(start_paused = true)]
 async fn other_refusals_keep_their_reason() {
+    let unreachable = DialAnswer::Fails(NetFault::Unreachable);
     for (answer, code) in [
         (DialAnswer::Status(503, None), ErrorCode::ConnectionRefused),
         (DialAnswer::Status(500, None), ErrorCode::ProtocolError),
-        (
-            DialAnswer::Fails(NetFault::Unreachable),
-            ErrorCode::ConnectionRefused,
-        ),
+        (unreachable, ErrorCode::ConnectionRefused),
         (DialAnswer::Fails(NetFault::Cut), ErrorCode::ConnectionReset),
         (DialAnswer::Silence, ErrorCode::ConnectionTimeout),
     ] {
-        assert_eq!(
-            dial_answer_error(answer).await.0,
-            PeerErrorKind::Gateway(code)
-        );
+        let (kind, _) = dial_answer_error(answer).await;
+        assert_eq!(kind, PeerErrorKind::Gateway(code));
     }
 }
 

@@ -62,12 +62,7 @@ impl Harness {
         answer: impl Fn(&Value, &str) -> Value,
     ) -> (Result<Reply, PeerError>, Value) {
         let peer = self.peer("alpha");
-        let outgoing = SendRequest {
-            message_id: "m-1".into(),
-            parts: vec![Part::text("status?".into())],
-            blocking: true,
-            ..SendRequest::default()
-        };
+        let outgoing = text_message("status?");
         let server = async {
             let (mut connection, name) = register(&mut self.arrivals).await;
             let request = connection.recv().await;
@@ -100,6 +95,22 @@ async fn register(arrivals: &mut Arrivals) -> (Connection, String) {
     (connection, name)
 }
 
+#[track_caller]
+fn assert_undelivered(error: &PeerError, code: ErrorCode) {
+    let expected = (PeerErrorKind::Gateway(code), Delivered::No);
+    assert_eq!((error.kind, error.delivered), expected);
+}
+
+/// Returns a message that waits for its answer.
+fn text_message(text: &str) -> SendRequest {
+    SendRequest {
+        message_id: "m-1".into(),
+        parts: vec![Part::text(text.into())],
+        blocking: true,
+        ..SendRequest::default()
+    }
+}
+
 fn reply(request: &Value, to: &str) -> Value {
     json!({"type": "message", "agent": to, "content": {"role": "agent", "content": "all well"},
         "metadata": {"correlationId": request["metadata"]["correlationId"]}, "from": "alpha",
@@ -126,17 +137,14 @@ async fn correlation_id_is_in_both_places() {
 
 #[tokio::test(start_paused = true)]
 async fn registration_name_is_random_or_from_the_url() {
-    let mut named = harness("?agentId=bridge");
-    let server = register(&mut named.arrivals);
-    let (_, (_connection, name)) = tokio::join!(named.gateway.members(), server);
-    assert_eq!(name, "bridge");
-    let mut one = harness("");
-    let (_, (_connection, first)) =
-        tokio::join!(one.gateway.members(), register(&mut one.arrivals));
-    let mut two = harness("");
-    let (_, (_connection, second)) =
-        tokio::join!(two.gateway.members(), register(&mut two.arrivals));
-    assert_ne!(first, second);
+    let name = async |query| {
+        let mut harness = harness(query);
+        let server = register(&mut harness.arrivals);
+        let (_, (_connection, name)) = tokio::join!(harness.gateway.members(), server);
+        name
+    };
+    assert_eq!(name("?agentId=bridge").await, "bridge");
+    assert_ne!(name("").await, name("").await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -148,13 +156,7 @@ async fn queued_message_to_offline_agent_is_undelivered() {
         })
         .await;
     let error = reply.unwrap_err();
-    assert_eq!(
-        (error.kind, error.delivered),
-        (
-            PeerErrorKind::Gateway(ErrorCode::AgentOffline),
-            Delivered::No
-        )
-    );
+    assert_undelivered(&error, ErrorCode::AgentOffline);
     assert!(error.message.contains("not a delivery"), "{error}");
 }
 
@@ -217,13 +219,7 @@ async fn refused_registration_is_reported() {
     };
     let (members, _connection) = tokio::join!(harness.gateway.members(), server);
     let error = members.unwrap_err();
-    assert_eq!(
-        (error.kind, error.delivered),
-        (
-            PeerErrorKind::Gateway(ErrorCode::ConnectionRefused),
-            Delivered::No
-        )
-    );
+    assert_undelivered(&error, ErrorCode::ConnectionRefused);
     assert!(error.message.contains("Agent ID required"), "{error}");
 }
 
@@ -260,12 +256,7 @@ async fn url_path_is_used_unchanged() {
 async fn triad_unknown_to_gateway_votes_by_message() {
     let mut harness = harness("");
     let peer = harness.peer("triad");
-    let outgoing = SendRequest {
-        message_id: "m-1".into(),
-        parts: vec![Part::text("Move the backups.".into())],
-        blocking: true,
-        ..SendRequest::default()
-    };
+    let outgoing = text_message("Move the backups.");
     let server = async {
         let (mut connection, name) = register(&mut harness.arrivals).await;
         let mut members = Vec::new();

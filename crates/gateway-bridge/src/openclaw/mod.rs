@@ -22,7 +22,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a::{Capabilities, Card, CardView, Interface, Part, Reply, Security, SendRequest, Task};
+use a2a::{Capabilities, Card, CardView, Interface, Part, Reply, SendRequest, Task};
 use async_trait::async_trait;
 use base::environment::Environment;
 use base::log::Log;
@@ -311,7 +311,7 @@ fn member(agent: &Value, busy: Option<&HashSet<String>>) -> Option<Member> {
         streaming: Some(true),
         has_extended_card: false,
         required_extensions: Vec::new(),
-        security: Security::default(),
+        security: Arc::default(),
         view: Ok(CardView {
             name: text("/identity/name")
                 .or_else(|| text("/name"))

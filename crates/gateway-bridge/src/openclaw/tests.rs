@@ -46,6 +46,13 @@ impl Gateway {
             .await;
     }
 
+    /// Answers the next request, which must be for `method`, and returns its parameters.
+    async fn respond(&mut self, method: &str, payload: Value) -> Value {
+        let (id, params) = self.next_request(method).await;
+        self.answer(&id, payload).await;
+        params
+    }
+
     async fn refuse(&mut self, id: &str, code: &str, message: &str) {
         self.0.send(json!({"type": "res", "id": id, "ok": false, "error": {"code": code, "message": message}})).await;
     }
@@ -130,6 +137,18 @@ fn error_number(error: &PeerError) -> u16 {
     match error.kind {
         PeerErrorKind::Gateway(code) => code.number(),
         other => panic!("{other:?}: {error}"),
+    }
+}
+
+#[track_caller]
+fn assert_error(error: &PeerError, number: u16, delivered: Delivered) {
+    assert_eq!((error_number(error), error.delivered), (number, delivered));
+}
+
+fn task(reply: Result<Reply, PeerError>) -> Task {
+    match reply.unwrap() {
+        Reply::Task(task) => task,
+        Reply::Message(message) => panic!("a message: {}", message.json()),
     }
 }
 

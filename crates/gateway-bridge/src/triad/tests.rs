@@ -130,6 +130,7 @@ const APPROVE: Reaction =
     Reaction::Reply(r#"{"vote":"approve","reasoning":"Good.","confidence":0.9}"#);
 const REJECT: Reaction = Reaction::Reply(r#"{"vote":"reject","reasoning":"Bad."}"#);
 const ABSTAIN: Reaction = Reaction::Reply(r#"{"vote":"abstain","reasoning":"No view."}"#);
+const HANG: Reaction = Reaction::Hang;
 const INVALID_VOTE: Reaction = Reaction::Reply("I would say yes.");
 
 fn triad(quorum: Quorum, script: [Vec<Reaction>; 3]) -> (Triad, Arc<Agents>) {
@@ -159,6 +160,10 @@ fn triad(quorum: Quorum, script: [Vec<Reaction>; 3]) -> (Triad, Arc<Agents>) {
     (triad, agents)
 }
 
+fn call() -> CallContext {
+    CallContext::default()
+}
+
 fn proposal_message(text: &str) -> SendRequest {
     SendRequest {
         message_id: "proposal-1".into(),
@@ -170,10 +175,7 @@ fn proposal_message(text: &str) -> SendRequest {
 
 async fn decided(triad: &Triad) -> Value {
     let reply = triad
-        .send(
-            &CallContext::default(),
-            &proposal_message("Move the backups."),
-        )
+        .send(&call(), &proposal_message("Move the backups."))
         .await
         .unwrap();
     let Reply::Task(task) = reply else {

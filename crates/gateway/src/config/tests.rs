@@ -166,136 +166,83 @@ fn every_key_has_a_description() {
 
 #[test]
 fn error_has_json_pointer_and_cause() {
+    // The place of a value in the full configuration, which the error names too.
+    for (place, value, expected) in [
+        ("/listen", json!("localhost"), "127.0.0.1:18789"),
+        ("/fsync", json!("sometimes"), "allowed values"),
+        ("/services/0/endpoint", json!("ftp://x"), "http"),
+        ("/services/0/healthEndpoint", json!("x y"), "URL"),
+        ("/triad/members", json!(["a", "b"]), "fewer"),
+        ("/auth", json!({}), "no client could connect"),
+        ("/auth/keys/0/sha256", json!("00"), "pattern"),
+        ("/auth/keys/0/roles", json!(["x/y"]), "`/roles/x~1y`"),
+        ("/auth/certificates/0/roles", json!(["x"]), "`x`"),
+        ("/auth/keys/0/expiresAt", json!("soon"), "2027-"),
+        ("/auth/jwt", json!({"alg": "EdDSA"}), "`jwksFile`"),
+        ("/limits/queueBytes", json!(9000), "totalQueueBytes"),
+        ("/limits/queueBytes", json!(2000), "frameBytes"),
+        ("/limits/idleMs", json!(100), "heartbeatMs"),
+        ("/audit/path", json!(""), "fewer"),
+    ] {
+        let (at, message) = config_error(with(place, value));
+        assert_eq!(at, place, "{message}");
+        assert!(message.contains(expected), "{place}: {message}");
+    }
+    // A value, and the place in it that the error names.
     let jwt = |alg: &str, key: &str| json!({"alg": alg, key: "file"});
     let same = json!([{"name": "x", "role": "r"}, {"name": "X", "role": "r"}]);
-    for (json, place, expected) in [
-        (json!([]), "", "must be object"),
-        (json!({"lisen": 1}), "/lisen", "no such key is known"),
+    let outside = json!([{"name": "../a", "role": "r"}]);
+    let origins = json!(["https://console.example/"]);
+    for (place, value, inner, expected) in [
         (
-            with("/limits", json!({"conections": 1})),
-            "/limits/conections",
+            "/limits",
+            json!({"conections": 1}),
+            "/conections",
             "no such key",
         ),
+        ("/agents", json!([{"name": "a"}]), "/0", "`role` is missing"),
+        ("/agents", outside, "/0/name", "pattern"),
+        ("/agents", same, "/1/name", "duplicate"),
         (
-            with("/listen", json!("localhost")),
-            "/listen",
-            "127.0.0.1:18789",
-        ),
-        (
-            json!({"listen": "0.0.0.0:1"}),
-            "/listen",
-            "`tls` and `auth` are required",
-        ),
-        (
-            with("/fsync", json!("sometimes")),
-            "/fsync",
-            "allowed values",
-        ),
-        (
-            with("/agents", json!([{"name": "a"}])),
-            "/agents/0",
-            "`role` is missing",
-        ),
-        (
-            with("/agents", json!([{"name": "../a", "role": "r"}])),
-            "/agents/0/name",
-            "pattern",
-        ),
-        (with("/agents", same), "/agents/1/name", "duplicate"),
-        (
-            with("/agents/0/permissions", json!({"serve": ["*"]})),
-            "/agents/0/permissions/serve",
+            "/agents/0/permissions",
+            json!({"serve": ["*"]}),
+            "/serve",
             "role",
         ),
+        ("/triad/members", json!(["a", "b", "a"]), "/2", "duplicate"),
         (
-            with("/services/0/endpoint", json!("ftp://x")),
-            "/services/0/endpoint",
-            "http",
-        ),
-        (
-            with("/services/0/healthEndpoint", json!("x y")),
-            "/services/0/healthEndpoint",
-            "URL",
-        ),
-        (
-            with("/triad/members", json!(["a", "b"])),
-            "/triad/members",
-            "fewer",
-        ),
-        (
-            with("/triad/members", json!(["a", "b", "a"])),
-            "/triad/members/2",
-            "duplicate",
-        ),
-        (with("/auth", json!({})), "/auth", "no client could connect"),
-        (
-            with("/auth/keys/0/sha256", json!("00")),
-            "/auth/keys/0/sha256",
-            "pattern",
-        ),
-        (
-            with("/auth/keys/0/roles", json!(["x/y"])),
-            "/auth/keys/0/roles",
-            "`/roles/x~1y`",
-        ),
-        (
-            with("/auth/certificates/0/roles", json!(["x"])),
-            "/auth/certificates/0/roles",
-            "`x`",
-        ),
-        (
-            with("/auth/keys/0/expiresAt", json!("soon")),
-            "/auth/keys/0/expiresAt",
-            "2027-",
-        ),
-        (
-            with("/auth/jwt", jwt("HS256", "jwksFile")),
-            "/auth/jwt/jwksFile",
+            "/auth/jwt",
+            jwt("HS256", "jwksFile"),
+            "/jwksFile",
             "`keyFile`",
         ),
         (
-            with("/auth/jwt", jwt("RS256", "keyFile")),
-            "/auth/jwt/keyFile",
-            "`jwksFile`",
-        ),
-        (
-            with("/auth/jwt", json!({"alg": "EdDSA"})),
             "/auth/jwt",
+            jwt("RS256", "keyFile"),
+            "/keyFile",
             "`jwksFile`",
         ),
         (
-            with("/auth/jwt", jwt("none", "keyFile")),
-            "/auth/jwt/alg",
+            "/auth/jwt",
+            jwt("none", "keyFile"),
+            "/alg",
             "allowed values",
         ),
-        (
-            without("/tls", "clientCaFile"),
-            "/auth/certificates",
-            "`tls.clientCaFile`",
-        ),
-        (
-            with("/limits/queueBytes", json!(9000)),
-            "/limits/queueBytes",
-            "totalQueueBytes",
-        ),
-        (
-            with("/limits/queueBytes", json!(2000)),
-            "/limits/queueBytes",
-            "frameBytes",
-        ),
-        (
-            with("/limits/idleMs", json!(100)),
-            "/limits/idleMs",
-            "heartbeatMs",
-        ),
-        (
-            with("/origins", json!(["https://console.example/"])),
-            "/origins/0",
-            "not an origin",
-        ),
-        (with("/audit/path", json!("")), "/audit/path", "fewer"),
+        ("/origins", origins, "/0", "not an origin"),
     ] {
-        let (at, message) = config_error(json);
+        let (at, message) = config_error(with(place, value));
+        assert_eq!(at, format!("{place}{inner}"), "{message}");
+        assert!(message.contains(expected), "{at}: {message}");
+    }
+    let public = json!({"listen": "0.0.0.0:1"});
+    let no_authority = without("/tls", "clientCaFile");
+    for (config, place, expected) in [
+        (json!([]), "", "must be object"),
+        (json!({"lisen": 1}), "/lisen", "no such key is known"),
+        (public, "/listen", "`tls` and `auth` are required"),
+        (no_authority, "/auth/certificates", "`tls.clientCaFile`"),
+    ] {
+        let (at, message) = config_error(config);
         assert_eq!(at, place, "{message}");
         assert!(message.contains(expected), "{place}: {message}");
     }

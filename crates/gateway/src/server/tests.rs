@@ -1,4 +1,6 @@
 #![allow(clippy::unwrap_used)]
+use std::path::Path;
+
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
@@ -88,44 +90,34 @@ fn unusable_files_are_named_without_content() {
     authority.signed("b");
     let good = files(&authority, "a", true);
     tls_acceptor(&good).map(drop).unwrap();
-    let with = |change: &dyn Fn(&mut TlsFiles)| {
-        let mut files = good.clone();
-        change(&mut files);
-        let error = tls_acceptor(&files).map(drop).unwrap_err();
-        assert!(!error.message.contains("BEGIN"), "{error}");
-        (error.path, error.message)
-    };
     let other = files(&authority, "b", false);
-    for (change, place, expected) in [
+    let cert = |file: &Path| TlsFiles {
+        cert_file: file.to_owned(),
+        ..good.clone()
+    };
+    let key = |file: &Path| TlsFiles {
+        key_file: file.to_owned(),
+        ..good.clone()
+    };
+    let ca = TlsFiles {
+        client_ca_file: Some(good.key_file.clone()),
+        ..good.clone()
+    };
+    let missing = Path::new("/nowhere.pem");
+    for (files, place, expected) in [
+        (cert(missing), "/tls/certFile", "cannot be read"),
+        (cert(&good.key_file), "/tls/certFile", "no certificate"),
+        (key(&good.cert_file), "/tls/keyFile", "no private key"),
         (
-            &(|files: &mut TlsFiles| files.cert_file = "/nowhere.pem".into())
-                as &dyn Fn(&mut TlsFiles),
-            "/tls/certFile",
-            "cannot be read",
-        ),
-        (
-            &|files| files.cert_file.clone_from(&good.key_file),
-            "/tls/certFile",
-            "no certificate",
-        ),
-        (
-            &|files| files.key_file.clone_from(&good.cert_file),
-            "/tls/keyFile",
-            "no private key",
-        ),
-        (
-            &|files| files.key_file.clone_from(&other.key_file),
+            key(&other.key_file),
             "/tls/keyFile",
             "not the certificate's",
         ),
-        (
-            &|files| files.client_ca_file = Some(good.key_file.clone()),
-            "/tls/clientCaFile",
-            "no certificate",
-        ),
+        (ca, "/tls/clientCaFile", "no certificate"),
     ] {
-        let (at, message) = with(change);
-        assert_eq!(at, place, "{message}");
-        assert!(message.contains(expected), "{message}");
+        let error = tls_acceptor(&files).map(drop).unwrap_err();
+        assert_eq!(error.path, place, "{error}");
+        assert!(error.message.contains(expected), "{error}");
+        assert!(!error.message.contains("BEGIN"), "{error}");
     }
 }

@@ -197,6 +197,7 @@ impl Sessions {
             if !meta.exists || meta.damaged.is_some() || meta.idle(store.now()) < older {
                 continue;
             }
+            store.sync_log.release(&key, &from)?;
             files::rename_durably(&from, &to).map_err(|e| SessionError::io("archive", &from, e))?;
             store.forget(&from);
             store.add_to_count(agent, -1);
@@ -216,6 +217,10 @@ impl Sessions {
         let _files = store.files.lock();
         let remove = |path: &Path| {
             store.forget(path);
+            if store.sync_log.release(&key, path)? {
+                // Its content leaves the log, too.
+                store.schedule_emptying();
+            }
             files::remove_durably(path).map_err(|e| SessionError::io("delete", path, e))
         };
         let active = remove(&store.path(&key))?;

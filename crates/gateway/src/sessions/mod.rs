@@ -7,6 +7,7 @@
 mod line;
 mod manage;
 mod store;
+mod sync_log;
 mod writer;
 
 use std::fs::{File, TryLockError};
@@ -56,10 +57,10 @@ struct Inner {
 }
 
 impl Sessions {
-    /// Opens the sessions for writing and locks out other processes. Blocks.
+    /// Opens the sessions for writing, locks out other processes, and completes the files after a loss of power. Blocks.
     ///
     /// # Errors
-    /// 4003 if another process holds the lock.
+    /// 4003 if another process holds the lock, 3004 if a file cannot be completed.
     pub fn open(
         config: &ServerConfig,
         env: Arc<dyn Environment>,
@@ -67,6 +68,7 @@ impl Sessions {
     ) -> Result<Self, SessionError> {
         let lock = Some(ProcessLock::acquire(&config.state_dir.join(AGENTS))?);
         let store = Arc::new(Store::new(config, env, log));
+        store.sync_log.recover(&*store.log)?;
         Ok(Self(Arc::new(Inner { store, lock })))
     }
 
@@ -290,7 +292,8 @@ struct ProcessLock {
 impl ProcessLock {
     /// Acquires the lock of the directory `folder`. Creates the directory if necessary.
     fn acquire(folder: &Path) -> Result<Self, SessionError> {
-        files::create_private_dir(folder).map_err(|e| SessionError::io("create", folder, e))?;
+        files::create_private_dir_durably(folder)
+            .map_err(|e| SessionError::io("create", folder, e))?;
         // No workspace can have this name.
         let path = folder.join(".lock");
         let opened = files::open_private_append(&path);

@@ -1,6 +1,6 @@
 //! The session files of one process, metadata of the sessions in use, the lines to write, and what each identity may add.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::fs::File;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -19,6 +19,7 @@ use base::files::{self, Fsync};
 use base::log::{Level, Log};
 
 use super::line::{Event, SessionMeta, millis};
+use super::sync_log::SyncLog;
 use super::{ACTIVE, AGENTS, ARCHIVE, EXTENSION, SessionError, SessionKey, is_agent_name};
 
 /// The maximum number of sessions whose metadata stays in memory, at about 300 bytes each.
@@ -67,13 +68,13 @@ pub(super) struct Store {
     /// `None` until the first use reads the root: the lock of the state directory keeps other processes from creating
     /// workspaces.
     workspaces: Mutex<Option<Workspaces>>,
-    /// The paths that wait for the next sync of [`Fsync::Interval`].
-    pub(super) unsynced: Mutex<BTreeSet<PathBuf>>,
+    pub(super) sync_log: SyncLog,
 }
 
 impl Store {
     pub(super) fn new(config: &ServerConfig, env: Arc<dyn Environment>, log: Arc<dyn Log>) -> Self {
         Self {
+            sync_log: SyncLog::new(config.state_dir.join(AGENTS)),
             root: config.state_dir.join(AGENTS),
             env,
             log,
@@ -89,7 +90,6 @@ impl Store {
             cache: Mutex::new(LruCache::new(CACHED_SESSIONS)),
             open_files: Mutex::new(LruCache::new(MAX_OPEN_FILES)),
             workspaces: Mutex::default(),
-            unsynced: Mutex::default(),
         }
     }
 
@@ -250,7 +250,6 @@ impl Store {
     /// Returns the metadata of a session file. Scans the file if it changed or is not cached.
     pub(super) fn meta(&self, path: &Path, session: &str) -> Result<SessionMeta, SessionError> {
         let failed = |error| SessionError::io("read", path, error);
-        let is_missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
         let length = match fs::metadata(path) {
             Err(error) if is_missing(&error) => return Ok(SessionMeta::default()),
             found => found.map_err(failed)?.len(),
@@ -297,8 +296,12 @@ impl Store {
             return Ok(file);
         }
         let failed = |error| SessionError::io("write", path, error);
-        files::create_private_dir(path.parent().unwrap_or(path)).map_err(failed)?;
-        let file = files::open_private_append(path).map_err(failed)?;
+        let mut file = files::open_private_append(path);
+        if file.as_ref().is_err_and(is_missing) {
+            files::create_private_dir(path.parent().unwrap_or(path)).map_err(failed)?;
+            file = files::open_private_append(path);
+        }
+        let file = file.map_err(failed)?;
         super::try_lock(&file, path)?;
         Ok(file)
     }
@@ -312,6 +315,10 @@ impl Store {
     pub(super) fn keep_open(&self, path: PathBuf, file: File) {
         self.open_files.lock().put(path, file);
     }
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
 }
 
 /// Returns whether an open file is still the one at `path`. An operator may have replaced or removed it.

@@ -69,6 +69,16 @@ impl Gateway {
         String::from_utf8(head).unwrap()
     }
 
+    /// Returns the head of the response to an upgrade request with these headers too.
+    async fn upgrade_exchange(&self, more: &[&str]) -> String {
+        self.exchange(&upgrade_request("GET / HTTP/1.1", more))
+            .await
+    }
+
+    async fn upgrade_status(&self, more: &[&str]) -> String {
+        self.status(&upgrade_request("GET / HTTP/1.1", more)).await
+    }
+
     async fn status(&self, request: &str) -> String {
         let head = self.exchange(request).await;
         head.split(' ').nth(1).unwrap().to_owned()
@@ -78,9 +88,7 @@ impl Gateway {
 #[tokio::test]
 async fn accept_key_matches_the_rfc() {
     let gateway = Gateway::start().await;
-    let head = gateway
-        .exchange(&upgrade_request("GET / HTTP/1.1", &["host: 127.0.0.1"]))
-        .await;
+    let head = gateway.upgrade_exchange(&["host: 127.0.0.1"]).await;
     assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
     let accept = "sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n";
     assert!(head.contains(accept), "{head}");
@@ -101,16 +109,13 @@ async fn h_01_paths_other_than_the_root_are_not_found() {
 
 #[tokio::test]
 async fn h_02_offered_subprotocol_is_selected() {
-    let line = "GET / HTTP/1.1";
     let gateway = Gateway::start().await;
     for (offers, chosen) in [
         ("sec-websocket-protocol: other, a2a-v1", true),
         ("sec-websocket-protocol: other", false),
         ("x: y", false),
     ] {
-        let head = gateway
-            .exchange(&upgrade_request(line, &["host: localhost", offers]))
-            .await;
+        let head = gateway.upgrade_exchange(&["host: localhost", offers]).await;
         assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
         let is_chosen = head.contains("sec-websocket-protocol: a2a-v1\r\n");
         assert_eq!(is_chosen, chosen, "{offers}");
@@ -152,18 +157,14 @@ async fn rebound_host_name_is_refused() {
         "localhost/evil.example",
     ] {
         let host = format!("host: {host}");
-        let status = gateway
-            .status(&upgrade_request("GET / HTTP/1.1", &[&host]))
-            .await;
+        let status = gateway.upgrade_status(&[&host]).await;
         assert_eq!(status, "403", "{host}");
     }
     let nameless = upgrade_request("GET / HTTP/1.1", &[]);
     assert_eq!(gateway.status(&nameless).await, "403");
     for host in ["[::1]:18789", "127.0.0.2:1", "LOCALHOST."] {
         let host = format!("host: {host}");
-        let status = gateway
-            .status(&upgrade_request("GET / HTTP/1.1", &[&host]))
-            .await;
+        let status = gateway.upgrade_status(&[&host]).await;
         assert_eq!(status, "101", "{host}");
     }
 }

@@ -64,6 +64,8 @@ fn all_settings_are_read() {
 
 #[test]
 fn refuses_unknown_setting_with_its_place() {
+    let token = json!({"source": "file", "id": "x"});
+    let short = json!({"name": "a", "sha256": "0"});
     for (config, at) in [
         (json!({"port": 1}), "/port"),
         (json!({"limits": {"run": 1}}), "/limits/run"),
@@ -76,18 +78,9 @@ fn refuses_unknown_setting_with_its_place() {
         (json!({"tls": {"certFile": "a"}}), "/tls"),
         (json!({"sessionId": "Two Words"}), "/sessionId"),
         (json!({"envVars": {"A": 1}}), "/envVars/A"),
-        (
-            json!({"gateway": {"token": {"source": "file", "id": "x"}}}),
-            "/gateway/token",
-        ),
-        (
-            json!({"clients": [{"name": "a b", "sha256": "0".repeat(64)}]}),
-            "/clients/0/name",
-        ),
-        (
-            json!({"clients": [{"name": "a", "sha256": "0"}]}),
-            "/clients/0/sha256",
-        ),
+        (json!({"gateway": {"token": token}}), "/gateway/token"),
+        (json!({"clients": [client("a b", "0")]}), "/clients/0/name"),
+        (json!({"clients": [short]}), "/clients/0/sha256"),
         (
             json!({"push": {"allowedUrls": ["ftp://x"]}}),
             "/push/allowedUrls/0",
@@ -126,46 +119,33 @@ fn public_address_requires_clients_and_tls() {
 
 #[test]
 fn refuses_conflicting_settings_with_their_place() {
+    let with_ada = |other: Value| json!({"clients": [client("ada", "a"), other]});
+    let limit = |name: &str| json!({"limits": {name: 2048}});
+    let remote = "ws://192.0.2.1:1";
+    let mut named_proxy = json!({"behindProxy": true, "clients": [client("ada", "a")]});
+    named_proxy["trustedProxies"] = json!(["proxy"]);
     for (config, at) in [
-        (
-            json!({"clients": [client("ada", "a"), client("ada", "b")]}),
-            "/clients/1/name",
-        ),
-        (
-            json!({"clients": [client("ada", "a"), client("bob", "A")]}),
-            "/clients/1/sha256",
-        ),
+        (with_ada(client("ada", "b")), "/clients/1/name"),
+        (with_ada(client("bob", "A")), "/clients/1/sha256"),
         (
             json!({"clients": [client("loopback", "a")]}),
             "/clients/0/name",
         ),
         (json!({"trustedProxies": ["10.0.0.1"]}), "/trustedProxies"),
-        (
-            json!({"behindProxy": true, "trustedProxies": ["proxy"], "clients": [client("ada", "a")]}),
-            "/trustedProxies/0",
-        ),
+        (named_proxy, "/trustedProxies/0"),
         (
             json!({"gateway": {"url": "http://127.0.0.1:1"}}),
             "/gateway/url",
         ),
+        (json!({"gateway": {"url": remote}}), "/gateway/url"),
         (
-            json!({"gateway": {"url": "ws://192.0.2.1:1"}}),
-            "/gateway/url",
-        ),
-        (
-            json!({"gateway": {"url": "ws://192.0.2.1:1", "allowRemote": true}}),
+            json!({"gateway": {"url": remote, "allowRemote": true}}),
             "/gateway/url",
         ),
         (json!({"gateway": {"caFile": "c"}}), "/gateway/caFile"),
         (json!({"taskStore": "postgres://x"}), "/taskStore"),
-        (
-            json!({"limits": {"totalBodyBytes": 2048}}),
-            "/limits/totalBodyBytes",
-        ),
-        (
-            json!({"limits": {"bodyBytesPerClient": 2048}}),
-            "/limits/bodyBytesPerClient",
-        ),
+        (limit("totalBodyBytes"), "/limits/totalBodyBytes"),
+        (limit("bodyBytesPerClient"), "/limits/bodyBytesPerClient"),
     ] {
         assert_eq!(place(config.clone()), at, "{config}");
     }

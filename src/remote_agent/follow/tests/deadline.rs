@@ -1,9 +1,6 @@
 //! Deadlines and cancellation.
 
-use serde_json::json;
-
-use super::fake::{PollReply, StreamEnd, SubscribeReply, task};
-use super::{first_events, send, state, streams, text, watch, within};
+use super::*;
 
 #[tokio::test]
 async fn deadline_returns_partial_result_and_continuation() {
@@ -40,10 +37,7 @@ async fn deadline_while_polling_is_a_result() {
 
 #[tokio::test]
 async fn send_without_answer_by_deadline_is_an_error() {
-    let fixture = streams(
-        vec![SubscribeReply::Events(vec![], StreamEnd::Hang)],
-        vec![],
-    );
+    let fixture = streamed(vec![], StreamEnd::Hang, vec![]);
 
     let result = fixture.call(within(send(), 30)).await;
 

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
 use crate::remote_agent::{PollIntervals, RemoteAgent, ToolCall};
-use a2a::{Card, CardView, Event, Interface, Reply, Security, SendRequest, Task, Transport};
+use a2a::{Card, CardView, Event, Interface, Reply, SendRequest, Task, Transport};
 use base::environment::SystemEnvironment;
 use base::log::Silent;
 use egress::NetFault;
@@ -109,9 +109,12 @@ impl Fixture {
     }
 
     pub(super) async fn call(&self, request: Value) -> Value {
-        self.update_events(request, CancellationToken::new())
-            .await
-            .0
+        self.updates(request).await.0
+    }
+
+    /// Makes a call that nobody cancels, and returns the result and the events of the updates.
+    pub(super) async fn updates(&self, request: Value) -> (Value, Vec<Value>) {
+        self.update_events(request, CancellationToken::new()).await
     }
 
     /// Returns the result, and the events of the updates.
@@ -173,7 +176,7 @@ pub(super) fn card(streaming: Option<bool>) -> Discovered {
             streaming,
             has_extended_card: false,
             required_extensions: Vec::new(),
-            security: Security::default(),
+            security: Arc::default(),
             view: Ok(CardView::default()),
         }),
         validator: None,

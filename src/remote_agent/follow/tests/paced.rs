@@ -3,14 +3,12 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::remote_agent::ToolCall;
 
-use super::fake::{Fixture, StreamEnd, SubscribeReply, piece, task};
-use super::{send, streams, within};
+use super::*;
 
 /// Calls at an interval of 100 ms. Returns the result, and each update's event with the time at which it came.
 async fn paced(fixture: &Fixture, request: Value) -> (Value, Vec<(Value, Duration)>) {
@@ -35,10 +33,7 @@ fn burst() -> Fixture {
     let mut events = vec![task("working", json!([]))];
     events.extend((0..500).map(|n| piece("a", &format!("{n} "), n > 0)));
     events.push(task("completed", json!([])));
-    streams(
-        vec![SubscribeReply::Events(events, StreamEnd::Close)],
-        vec![],
-    )
+    streamed(events, StreamEnd::Close, vec![])
 }
 
 #[tokio::test(start_paused = true)]
@@ -67,10 +62,7 @@ async fn waiting_event_is_delivered_while_the_stream_is_silent() {
         piece("a", "one", false),
         piece("a", "two", true),
     ];
-    let fixture = streams(
-        vec![SubscribeReply::Events(events, StreamEnd::Hang)],
-        vec![],
-    );
+    let fixture = streamed(events, StreamEnd::Hang, vec![]);
 
     let (_, updates) = paced(&fixture, within(send(), 5000)).await;
 

@@ -1,13 +1,9 @@
 //! Polling, where subscribing fails.
 
-use serde_json::json;
-use tokio_util::sync::CancellationToken;
-
 use egress::NetFault;
 use peer::PeerErrorKind;
 
-use super::fake::{Fixture, PollReply, Script, StreamEnd, SubscribeReply, artifact, task};
-use super::{first_events, required, send, state, streams, text, watch};
+use super::*;
 
 #[tokio::test]
 async fn refused_subscription_is_polled() {
@@ -19,16 +15,11 @@ async fn refused_subscription_is_polled() {
         vec![
             PollReply::Task(task("working", json!([artifact("a", &["one ", "two "])]))),
             PollReply::Task(task("working", json!([artifact("a", &["one ", "two "])]))),
-            PollReply::Task(task(
-                "completed",
-                json!([artifact("a", &["one ", "two ", "three"])]),
-            )),
+            completed(&["one ", "two ", "three"]),
         ],
     );
 
-    let (result, update_events) = fixture
-        .update_events(send(), CancellationToken::new())
-        .await;
+    let (result, update_events) = fixture.updates(send()).await;
 
     assert_eq!(text(&result), "one two three", "{result}");
     assert_eq!(
@@ -53,10 +44,7 @@ async fn two_empty_subscriptions_lead_to_polling() {
             SubscribeReply::Events(vec![], StreamEnd::Cut),
             nothing(),
         ],
-        vec![PollReply::Task(task(
-            "completed",
-            json!([artifact("a", &["one "])]),
-        ))],
+        vec![completed(&["one "])],
     );
 
     let result = fixture.call(send()).await;
@@ -71,7 +59,7 @@ async fn watch_polls_a_peer_without_streaming() {
         streaming: Some(false),
         polls: vec![
             PollReply::Task(task("working", json!([]))),
-            PollReply::Task(task("completed", json!([artifact("a", &["done"])]))),
+            completed(&["done"]),
         ],
         ..Script::default()
     });
@@ -91,10 +79,7 @@ async fn watch_polls_a_peer_without_streaming() {
 async fn watch_polls_where_announced_streaming_fails() {
     let fixture = streams(
         vec![SubscribeReply::Refused(PeerErrorKind::Rpc)],
-        vec![PollReply::Task(task(
-            "completed",
-            json!([artifact("a", &["done"])]),
-        ))],
+        vec![completed(&["done"])],
     );
 
     let result = fixture.call(watch()).await;
@@ -130,15 +115,7 @@ async fn watch_of_unreachable_peer_fails_at_once() {
 #[tokio::test]
 async fn required_task_without_streaming_is_polled() {
     for request in [required(), send()] {
-        let fixture = Fixture::new(Script {
-            streaming: Some(false),
-            answer: Some(task("submitted", json!([]))),
-            polls: vec![PollReply::Task(task(
-                "completed",
-                json!([artifact("a", &["done"])]),
-            ))],
-            ..Script::default()
-        });
+        let fixture = polled(task("submitted", json!([])), vec![completed(&["done"])]);
 
         let result = fixture.call(request).await;
 
@@ -150,7 +127,7 @@ async fn required_task_without_streaming_is_polled() {
 #[tokio::test]
 async fn plain_response_of_working_task_is_polled() {
     let working = SubscribeReply::Events(vec![task("working", json!([]))], StreamEnd::Answer);
-    let done = PollReply::Task(task("completed", json!([artifact("a", &["done"])])));
+    let done = completed(&["done"]);
     let fixture = streams(vec![working], vec![done]);
 
     let result = fixture.call(send()).await;
@@ -170,7 +147,7 @@ async fn temporarily_unreachable_peer_is_polled_again() {
         vec![
             PollReply::Refused(PeerErrorKind::Net(NetFault::Unreachable)),
             PollReply::Refused(PeerErrorKind::Net(NetFault::Cut)),
-            PollReply::Task(task("completed", json!([artifact("a", &["one two"])]))),
+            completed(&["one two"]),
         ],
     );
 

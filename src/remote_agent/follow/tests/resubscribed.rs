@@ -1,31 +1,18 @@
 //! Resubscribing, and the assembled result.
 
-use serde_json::json;
-use tokio_util::sync::CancellationToken;
-
 use egress::NetFault;
 use peer::PeerErrorKind;
 
-use super::fake::{
-    Fixture, PollReply, Script, StreamEnd, SubscribeReply, artifact, piece, status, task,
-};
-use super::{first_events, required, send, state, streams, text};
+use super::fake::status;
+use super::*;
 
 #[tokio::test]
 async fn cut_stream_is_resubscribed_without_repeated_updates() {
     let shown = task("working", json!([artifact("a", &["one "])]));
     let rest = vec![shown, piece("a", "two", true), status("completed")];
-    let fixture = streams(
-        vec![
-            first_events(StreamEnd::Cut),
-            SubscribeReply::Events(rest, StreamEnd::Hang),
-        ],
-        vec![],
-    );
+    let fixture = resumed(StreamEnd::Cut, rest, StreamEnd::Hang, vec![]);
 
-    let (result, update_events) = fixture
-        .update_events(send(), CancellationToken::new())
-        .await;
+    let (result, update_events) = fixture.updates(send()).await;
 
     assert_eq!(text(&result), "one two", "{result}");
     assert_eq!(state(&result), "completed", "{result}");
@@ -37,13 +24,7 @@ async fn cut_stream_is_resubscribed_without_repeated_updates() {
 #[tokio::test]
 async fn early_closed_stream_is_resubscribed() {
     let rest = vec![task("completed", json!([artifact("a", &["one two"])]))];
-    let fixture = streams(
-        vec![
-            first_events(StreamEnd::Close),
-            SubscribeReply::Events(rest, StreamEnd::Close),
-        ],
-        vec![],
-    );
+    let fixture = resumed(StreamEnd::Close, rest, StreamEnd::Close, vec![]);
 
     let result = fixture.call(send()).await;
 
@@ -55,13 +36,7 @@ async fn early_closed_stream_is_resubscribed() {
 #[tokio::test]
 async fn empty_snapshot_after_a_cut_keeps_artifacts() {
     let rest = vec![task("completed", json!([]))];
-    let fixture = streams(
-        vec![
-            first_events(StreamEnd::Cut),
-            SubscribeReply::Events(rest, StreamEnd::Close),
-        ],
-        vec![],
-    );
+    let fixture = resumed(StreamEnd::Cut, rest, StreamEnd::Close, vec![]);
 
     let result = fixture.call(send()).await;
 
@@ -78,11 +53,10 @@ async fn missed_pieces_are_fetched_at_the_end() {
             artifact("b", &["other"])
         ]),
     );
-    let fixture = streams(
-        vec![
-            first_events(StreamEnd::Cut),
-            SubscribeReply::Events(rest, StreamEnd::Hang),
-        ],
+    let fixture = resumed(
+        StreamEnd::Cut,
+        rest,
+        StreamEnd::Hang,
         vec![PollReply::Task(whole)],
     );
 
@@ -103,11 +77,10 @@ async fn peer_with_duplicated_pieces_does_not_double_text() {
         "completed",
         json!([artifact("a", &["one ", "two ", "two ", "three", "three"])]),
     );
-    let fixture = streams(
-        vec![
-            first_events(StreamEnd::Cut),
-            SubscribeReply::Events(rest, StreamEnd::Hang),
-        ],
+    let fixture = resumed(
+        StreamEnd::Cut,
+        rest,
+        StreamEnd::Hang,
         vec![PollReply::Task(doubled)],
     );
 
@@ -119,13 +92,7 @@ async fn peer_with_duplicated_pieces_does_not_double_text() {
 #[tokio::test]
 async fn result_is_incomplete_where_fetch_fails() {
     let rest = vec![piece("a", "three", true), status("completed")];
-    let fixture = streams(
-        vec![
-            first_events(StreamEnd::Cut),
-            SubscribeReply::Events(rest, StreamEnd::Hang),
-        ],
-        vec![],
-    );
+    let fixture = resumed(StreamEnd::Cut, rest, StreamEnd::Hang, vec![]);
 
     let result = fixture.call(send()).await;
 
@@ -193,7 +160,7 @@ async fn orderly_close_without_resumption_is_incomplete() {
 #[tokio::test]
 async fn stream_without_events_cannot_be_resumed() {
     for end in [StreamEnd::Close, StreamEnd::Cut] {
-        let fixture = streams(vec![SubscribeReply::Events(vec![], end)], vec![]);
+        let fixture = streamed(vec![], end, vec![]);
 
         let result = fixture.call(send()).await;
 
@@ -208,7 +175,7 @@ async fn stream_without_events_cannot_be_resumed() {
 
 #[tokio::test]
 async fn message_without_task_answer_is_not_followed() {
-    let fixture = streams(vec![SubscribeReply::Events(vec![], StreamEnd::Cut)], vec![]);
+    let fixture = streamed(vec![], StreamEnd::Cut, vec![]);
     let mut request = send();
     request["task_id"] = "t".into();
     request["target_alias"] = "agent".into();
@@ -228,10 +195,7 @@ async fn message_event_does_not_end_the_stream() {
         piece("a", "one", false),
         status("completed"),
     ];
-    let fixture = streams(
-        vec![SubscribeReply::Events(events, StreamEnd::Hang)],
-        vec![],
-    );
+    let fixture = streamed(events, StreamEnd::Hang, vec![]);
 
     let result = fixture.call(send()).await;
 
@@ -243,10 +207,7 @@ async fn message_event_does_not_end_the_stream() {
 async fn interrupted_task_ends_the_call() {
     for interrupted in ["input-required", "auth-required"] {
         let events = vec![task("working", json!([])), status(interrupted)];
-        let fixture = streams(
-            vec![SubscribeReply::Events(events, StreamEnd::Close)],
-            vec![],
-        );
+        let fixture = streamed(events, StreamEnd::Close, vec![]);
 
         let result = fixture.call(send()).await;
 
@@ -258,10 +219,7 @@ async fn interrupted_task_ends_the_call() {
 #[tokio::test]
 async fn result_names_version_and_transport() {
     let events = vec![task("completed", json!([]))];
-    let fixture = streams(
-        vec![SubscribeReply::Events(events, StreamEnd::Close)],
-        vec![],
-    );
+    let fixture = streamed(events, StreamEnd::Close, vec![]);
 
     let result = fixture.call(send()).await;
 

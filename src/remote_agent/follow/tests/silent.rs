@@ -2,14 +2,10 @@
 
 use std::time::Duration;
 
-use serde_json::json;
-
-use crate::remote_agent::PollIntervals;
 use egress::NetFault;
 use peer::PeerErrorKind;
 
-use super::fake::{Fixture, PollReply, Script, StreamEnd, SubscribeReply, artifact, quick, task};
-use super::{first_events, send, state, text};
+use super::*;
 
 /// Polls a silent stream soon.
 fn poll_soon() -> PollIntervals {
@@ -21,18 +17,14 @@ fn poll_soon() -> PollIntervals {
 
 #[tokio::test]
 async fn silent_stream_of_ended_task_is_closed() {
-    let fixture = Fixture::at(
+    let fixture = streams_at(
         poll_soon(),
-        Script {
-            streaming: Some(true),
-            subscriptions: vec![first_events(StreamEnd::Hang)],
-            polls: vec![
-                PollReply::Task(task("working", json!([]))),
-                PollReply::Refused(PeerErrorKind::Net(NetFault::Unreachable)),
-                PollReply::Task(task("canceled", json!([artifact("a", &["one ", "two"])]))),
-            ],
-            ..Script::default()
-        },
+        vec![first_events(StreamEnd::Hang)],
+        vec![
+            PollReply::Task(task("working", json!([]))),
+            PollReply::Refused(PeerErrorKind::Net(NetFault::Unreachable)),
+            PollReply::Task(task("canceled", json!([artifact("a", &["one ", "two"])]))),
+        ],
     );
 
     let result = fixture.call(send()).await;
@@ -44,17 +36,10 @@ async fn silent_stream_of_ended_task_is_closed() {
 
 #[tokio::test]
 async fn unanswered_subscription_is_polled() {
-    let fixture = Fixture::at(
+    let fixture = streams_at(
         poll_soon(),
-        Script {
-            streaming: Some(true),
-            subscriptions: vec![first_events(StreamEnd::Cut), SubscribeReply::Never],
-            polls: vec![PollReply::Task(task(
-                "completed",
-                json!([artifact("a", &["one two"])]),
-            ))],
-            ..Script::default()
-        },
+        vec![first_events(StreamEnd::Cut), SubscribeReply::Never],
+        vec![completed(&["one two"])],
     );
 
     let result = fixture.call(send()).await;
@@ -65,14 +50,10 @@ async fn unanswered_subscription_is_polled() {
 
 #[tokio::test]
 async fn silent_stream_of_working_task_stays_open() {
-    let fixture = Fixture::at(
+    let fixture = streams_at(
         poll_soon(),
-        Script {
-            streaming: Some(true),
-            subscriptions: vec![first_events(StreamEnd::Later(&["working", "completed"]))],
-            polls: vec![PollReply::Task(task("working", json!([])))],
-            ..Script::default()
-        },
+        vec![first_events(StreamEnd::Later(&["working", "completed"]))],
+        vec![PollReply::Task(task("working", json!([])))],
     );
 
     let result = fixture.call(send()).await;
@@ -88,17 +69,10 @@ async fn stream_that_reports_the_end_is_read_to_it() {
         final_wait: Duration::from_secs(60),
         ..poll_soon()
     };
-    let fixture = Fixture::at(
+    let fixture = streams_at(
         patient,
-        Script {
-            streaming: Some(true),
-            subscriptions: vec![first_events(StreamEnd::Later(&["completed"]))],
-            polls: vec![PollReply::Task(task(
-                "completed",
-                json!([artifact("a", &["one ", "one "])]),
-            ))],
-            ..Script::default()
-        },
+        vec![first_events(StreamEnd::Later(&["completed"]))],
+        vec![completed(&["one ", "one "])],
     );
 
     let result = fixture.call(send()).await;

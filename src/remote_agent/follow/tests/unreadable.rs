@@ -1,27 +1,13 @@
 //! Events and answers that cannot be read, of a task that the peer can still deliver.
 
-use serde_json::{Value, json};
-
 use egress::NetFault;
 use peer::PeerErrorKind;
 
-use super::fake::{
-    Fixture, PollReply, Script, StreamEnd, SubscribeReply, artifact, piece, status, task,
-};
-use super::{send, state, streams, text, within};
+use super::fake::status;
+use super::*;
 
 fn done() -> PollReply {
-    PollReply::Task(task("completed", json!([artifact("a", &["one ", "two"])])))
-}
-
-/// Returns a peer without streams, whose task is open in the answer to the message.
-fn polled(polls: Vec<PollReply>) -> Fixture {
-    Fixture::new(Script {
-        streaming: Some(false),
-        answer: Some(task("working", json!([]))),
-        polls,
-        ..Script::default()
-    })
+    completed(&["one ", "two"])
 }
 
 #[tokio::test]
@@ -32,7 +18,10 @@ async fn failed_queries_are_repeated() {
         PollReply::Refused(PeerErrorKind::InvalidResponse),
         PollReply::Refused(PeerErrorKind::Net(NetFault::TokenUnavailable)),
     ] {
-        let fixture = polled(vec![failure.clone(), failure, done()]);
+        let fixture = polled(
+            task("working", json!([])),
+            vec![failure.clone(), failure, done()],
+        );
         let result = fixture.call(send()).await;
         assert_eq!(state(&result), "completed", "{result}");
         assert_eq!(fixture.calls(), ["send", "get", "get", "get"]);
@@ -56,7 +45,9 @@ async fn queries_that_keep_failing_are_an_error_with_the_cause() {
             "too_large",
         ),
     ] {
-        let result = polled(vec![failure]).call(send()).await;
+        let result = polled(task("working", json!([])), vec![failure])
+            .call(send())
+            .await;
         assert_eq!(result["ok"], false, "{result}");
         assert_eq!(result["error"]["reason"], reason, "{result}");
         assert_eq!(result["error"]["details"]["delivered"], "yes", "{result}");
@@ -89,7 +80,7 @@ async fn wait_that_ends_among_failed_queries_is_incomplete() {
 #[tokio::test]
 async fn state_that_a2a_does_not_define_is_not_polled_for_ever() {
     let odd = PollReply::Task(task("pondering", json!([])));
-    let fixture = polled(vec![odd]);
+    let fixture = polled(task("working", json!([])), vec![odd]);
     let result = fixture.call(send()).await;
     assert_eq!(state(&result), "pondering", "{result}");
     assert_eq!(result["summary"]["incomplete"], true, "{result}");
@@ -104,10 +95,7 @@ async fn unreadable_event_is_skipped_and_the_ended_task_fetched() {
         Value::Null,
         status("completed"),
     ];
-    let fixture = streams(
-        vec![SubscribeReply::Events(events, StreamEnd::Close)],
-        vec![done()],
-    );
+    let fixture = streamed(events, StreamEnd::Close, vec![done()]);
     let result = fixture.call(send()).await;
     assert_eq!(text(&result), "one two", "{result}");
     assert_eq!(fixture.calls(), ["stream", "get"]);
@@ -116,8 +104,9 @@ async fn unreadable_event_is_skipped_and_the_ended_task_fetched() {
 #[tokio::test]
 async fn missing_pieces_are_requested_again_after_an_error() {
     let events = vec![task("working", json!([])), Value::Null, status("completed")];
-    let fixture = streams(
-        vec![SubscribeReply::Events(events, StreamEnd::Close)],
+    let fixture = streamed(
+        events,
+        StreamEnd::Close,
         vec![
             PollReply::Status(502),
             PollReply::Refused(PeerErrorKind::InvalidResponse),
@@ -132,10 +121,7 @@ async fn missing_pieces_are_requested_again_after_an_error() {
 #[tokio::test]
 async fn unreadable_first_event_does_not_hide_the_task() {
     let events = vec![Value::Null, task("working", json!([])), status("completed")];
-    let fixture = streams(
-        vec![SubscribeReply::Events(events, StreamEnd::Close)],
-        vec![done()],
-    );
+    let fixture = streamed(events, StreamEnd::Close, vec![done()]);
     let result = fixture.call(send()).await;
     assert_eq!(state(&result), "completed", "{result}");
 }
@@ -143,10 +129,7 @@ async fn unreadable_first_event_does_not_hide_the_task() {
 #[tokio::test]
 async fn stream_of_unreadable_events_leads_to_queries() {
     let events = [vec![task("working", json!([]))], vec![Value::Null; 20]].concat();
-    let fixture = streams(
-        vec![SubscribeReply::Events(events, StreamEnd::Hang)],
-        vec![done()],
-    );
+    let fixture = streamed(events, StreamEnd::Hang, vec![done()]);
     let result = fixture.call(send()).await;
     assert_eq!(text(&result), "one two", "{result}");
     assert_eq!(fixture.calls(), ["stream", "get"]);
@@ -167,32 +150,24 @@ async fn task_of_the_request_is_queried_after_an_unreadable_answer() {
 async fn another_task_than_the_requested_one_ends_nothing() {
     let mut other = task("completed", json!([]));
     other["id"] = "other".into();
-    let fixture = polled(vec![PollReply::Task(other.clone()), done()]);
+    let fixture = polled(
+        task("working", json!([])),
+        vec![PollReply::Task(other.clone()), done()],
+    );
     assert_eq!(text(&fixture.call(send()).await), "one two");
     let open = SubscribeReply::Events(vec![task("working", json!([]))], StreamEnd::Hang);
     let silent = crate::remote_agent::PollIntervals {
         idle: std::time::Duration::from_millis(1),
         ..super::fake::quick()
     };
-    let fixture = Fixture::at(
-        silent,
-        Script {
-            streaming: Some(true),
-            subscriptions: vec![open],
-            polls: vec![PollReply::Task(other), done()],
-            ..Script::default()
-        },
-    );
+    let fixture = streams_at(silent, vec![open], vec![PollReply::Task(other), done()]);
     assert_eq!(text(&fixture.call(send()).await), "one two");
 }
 
 #[tokio::test]
 async fn stream_without_a_readable_event_is_an_error_with_the_cause() {
     let events = vec![Value::Null, Value::Null];
-    let fixture = streams(
-        vec![SubscribeReply::Events(events, StreamEnd::Close)],
-        vec![],
-    );
+    let fixture = streamed(events, StreamEnd::Close, vec![]);
     let result = fixture.call(send()).await;
     assert_eq!(result["error"]["reason"], "invalid_response", "{result}");
 }

@@ -13,6 +13,9 @@ use super::*;
 use crate::http::testing::{ada_and_the_operator, guarded, rules};
 use http_server::testing::{Server, read};
 
+const ADA: &str = "Authorization: Bearer token-of-ada";
+const OPERATOR: &str = "Authorization: Bearer token-of-op";
+
 /// Responds with the context of the request.
 fn context_echo() -> Router {
     let context = |request: Request| async move {
@@ -36,6 +39,10 @@ async fn server_without_clients() -> Server {
     guarded(context_echo(), rules(), ClientRegistry::open()).await
 }
 
+async fn with_clients(rules: AccessRules) -> Server {
+    guarded(context_echo(), rules, ada_and_the_operator()).await
+}
+
 async fn behind_a_proxy() -> Server {
     let names = HostNames::new([127, 0, 0, 1].into(), ["agents.example"]);
     let rules = AccessRules {
@@ -43,7 +50,7 @@ async fn behind_a_proxy() -> Server {
         proxies: Some(TrustedProxies::default()),
         ..rules()
     };
-    guarded(context_echo(), rules, ada_and_the_operator()).await
+    with_clients(rules).await
 }
 
 #[tokio::test]
@@ -122,12 +129,12 @@ async fn rejection_has_the_form_of_the_binding() {
 
 #[tokio::test]
 async fn request_context_names_the_principal() {
-    let server = guarded(context_echo(), rules(), ada_and_the_operator()).await;
+    let server = with_clients(rules()).await;
     let name = async |lines: &[&str]| {
         let answer = server.request("GET /", lines, "").await;
         answer.body.rsplit(' ').next().unwrap().to_owned()
     };
-    assert_eq!(name(&["Authorization: Bearer token-of-ada"]).await, "ada");
+    assert_eq!(name(&[ADA]).await, "ada");
     assert_eq!(
         name(&["Authorization: Bearer token-of-eve"]).await,
         "UNAUTHENTICATED"
@@ -145,9 +152,7 @@ async fn answer_after_the_removal_of_its_client_is_refused() {
     };
     let app = Router::new().route("/", get(removal));
     let server = guarded(app, rules(), ada_and_the_operator()).await;
-    let status = server
-        .get("/", &["Authorization: Bearer token-of-ada"])
-        .await;
+    let status = server.get("/", &[ADA]).await;
     assert_eq!(status, 401);
 }
 
@@ -165,7 +170,7 @@ async fn rejects_forwarded_request_without_trusted_proxy() {
 
 #[tokio::test]
 async fn ignores_forwarded_address_without_proxy() {
-    let server = guarded(context_echo(), rules(), ada_and_the_operator()).await;
+    let server = with_clients(rules()).await;
     let lines = ["X-Forwarded-For: 192.0.2.9", "X-Forwarded-Proto: https"];
     let answer = server.request("GET /", &lines, "").await;
     let expected = format!("127.0.0.1 http://{} false", server.address);
@@ -226,33 +231,26 @@ fn rejects_direct_request_behind_proxy() {
 }
 
 fn low_rate_rules() -> AccessRules {
-    let some = |number| NonZeroU32::new(number).unwrap();
     let mut rules = rules();
-    rules.limits.requests_per_second = some(1);
-    rules.limits.burst = some(2);
+    rules.limits.requests_per_second = NonZeroU32::MIN;
+    rules.limits.burst = NonZeroU32::new(2).unwrap();
     rules
 }
 
 #[tokio::test]
 async fn rate_limit_counts_each_client() {
-    let server = guarded(context_echo(), low_rate_rules(), ada_and_the_operator()).await;
-    let ada = ["Authorization: Bearer token-of-ada"];
-    assert_eq!(server.get("/", &ada).await, 200);
-    assert_eq!(server.get("/", &ada).await, 200);
-    let third = server.request("GET /", &ada, "").await;
+    let server = with_clients(low_rate_rules()).await;
+    assert_eq!(server.get("/", &[ADA]).await, 200);
+    assert_eq!(server.get("/", &[ADA]).await, 200);
+    let third = server.request("GET /", &[ADA], "").await;
     assert_eq!(third.status, 429);
     assert!(third.head.contains("retry-after: 1"), "{}", third.head);
-    assert_eq!(
-        server
-            .get("/", &["Authorization: Bearer token-of-op"])
-            .await,
-        200
-    );
+    assert_eq!(server.get("/", &[OPERATOR]).await, 200);
 }
 
 #[tokio::test]
 async fn rate_limit_slows_token_guessing_by_address() {
-    let server = guarded(context_echo(), low_rate_rules(), ada_and_the_operator()).await;
+    let server = with_clients(low_rate_rules()).await;
     let mut context = Vec::new();
     for guess in ["a", "b", "c"] {
         let line = format!("Authorization: Bearer {guess}");
@@ -263,17 +261,12 @@ async fn rate_limit_slows_token_guessing_by_address() {
 
 #[tokio::test]
 async fn rate_limit_counts_rejected_requests() {
-    let server = guarded(context_echo(), low_rate_rules(), ada_and_the_operator()).await;
+    let server = with_clients(low_rate_rules()).await;
     let strange = ["Host: rebound.example"];
     assert_eq!(server.get("/", &strange).await, 403);
     assert_eq!(server.get("/", &strange).await, 403);
     assert_eq!(server.get("/", &strange).await, 429);
-    assert_eq!(
-        server
-            .get("/", &["Authorization: Bearer token-of-ada"])
-            .await,
-        200
-    );
+    assert_eq!(server.get("/", &[ADA]).await, 200);
 }
 
 #[tokio::test]
@@ -290,17 +283,11 @@ async fn open_requests_of_a_client_are_bounded() {
     let mut rules = rules();
     rules.limits.open_requests = 1;
     let server = guarded(app, rules, ada_and_the_operator()).await;
-    let ada = "Authorization: Bearer token-of-ada";
-    let head = format!("GET /forever HTTP/1.1\r\nHost: localhost\r\n{ada}\r\n\r\n");
+    let head = format!("GET /forever HTTP/1.1\r\nHost: localhost\r\n{ADA}\r\n\r\n");
     let first = server.write(&head).await;
     starts.recv().await.unwrap();
-    assert_eq!(server.get("/", &[ada]).await, 429);
-    assert_eq!(
-        server
-            .get("/", &["Authorization: Bearer token-of-op"])
-            .await,
-        200
-    );
+    assert_eq!(server.get("/", &[ADA]).await, 429);
+    assert_eq!(server.get("/", &[OPERATOR]).await, 200);
     drop(first);
 }
 
@@ -347,9 +334,6 @@ fn small_budget_rules() -> AccessRules {
     rules
 }
 
-const ADA: &str = "Authorization: Bearer token-of-ada";
-const OPERATOR: &str = "Authorization: Bearer token-of-op";
-
 /// Sends the head of a request and the beginning of its body of `length` bytes.
 async fn send_unfinished_body(server: &Server, who: &str, length: &str, begins: &str) -> TcpStream {
     let head = format!("POST / HTTP/1.1\r\nHost: localhost\r\n{who}\r\n{length}\r\n\r\n");
@@ -368,7 +352,7 @@ async fn within_timeout<F: Future>(answer: F) -> F::Output {
 async fn unfinished_bodies_of_one_client_leave_room_for_others() {
     let mut rules = rules();
     rules.limits.body_timeout = Duration::from_secs(3600);
-    let server = guarded(context_echo(), rules, ada_and_the_operator()).await;
+    let server = with_clients(rules).await;
     let mut connections = Vec::new();
     for _ in 0..13 {
         let chunked = "Transfer-Encoding: chunked";
@@ -380,7 +364,7 @@ async fn unfinished_bodies_of_one_client_leave_room_for_others() {
 
 #[tokio::test]
 async fn announced_body_that_does_not_arrive_takes_no_room() {
-    let server = guarded(context_echo(), small_budget_rules(), ada_and_the_operator()).await;
+    let server = with_clients(small_budget_rules()).await;
     let _first = send_unfinished_body(&server, ADA, "Content-Length: 4000", "").await;
     let answer = within_timeout(server.request("POST /", &[ADA], &"x".repeat(4000))).await;
     assert_eq!((answer.status, answer.body.as_str()), (200, "4000"));
@@ -438,7 +422,7 @@ async fn body_beyond_the_total_is_unavailable_for_now() {
 
 #[tokio::test]
 async fn body_that_is_cut_short_gives_its_room_back() {
-    let server = guarded(context_echo(), small_budget_rules(), ada_and_the_operator()).await;
+    let server = with_clients(small_budget_rules()).await;
     for _ in 0..4 {
         let stream =
             send_unfinished_body(&server, ADA, "Content-Length: 4000", &"x".repeat(3000)).await;
@@ -453,7 +437,7 @@ async fn body_that_is_cut_short_gives_its_room_back() {
 
 #[tokio::test]
 async fn guesses_of_a_token_are_delayed() {
-    let server = guarded(context_echo(), rules(), ada_and_the_operator()).await;
+    let server = with_clients(rules()).await;
     let mut statuses = Vec::new();
     for guess in 0..100 {
         let header = format!("Authorization: Bearer guess-{guess}");

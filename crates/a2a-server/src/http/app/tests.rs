@@ -5,64 +5,21 @@ mod strangers;
 use std::time::Duration;
 
 use a2a::v1_0::{Message, Part, Role, SendMessageRequest};
-use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
-use http::HeaderMap;
 use serde_json::{Value, json};
-use url::Url;
 
 use super::*;
-use crate::executor::scripted::ScriptedExecutor;
 use crate::http::access_control::AccessRules;
 use crate::http::clients::ClientRegistry;
 use crate::http::testing::{ada_and_the_operator, rules};
+use crate::http::tests::harness::scripted_service;
 use crate::http::{App, CardFacts, DEFAULT_BODY_BYTES, DEFAULT_KEEP_ALIVE};
-use crate::push::{PushError, PushSender};
 use crate::service::{ANONYMOUS_CLIENT, CallContext};
-use crate::service::{SendMessage, Service, ServiceComponents, SessionMapper};
+use crate::service::{SendMessage, Service};
 use crate::settings::Settings;
 use crate::store::memory::MemoryStore;
 use a2a::Version;
-use base::environment::SystemEnvironment;
 use http_server::serve::ConnectionConfig;
 use http_server::testing::{Answer, Server, start};
-
-/// Posts no notifications.
-struct NoPushSender;
-
-impl PushSender for NoPushSender {
-    fn accepts(&self, _url: &Url) -> Result<(), String> {
-        Err("there are none here".into())
-    }
-
-    fn post(
-        &self,
-        _url: Url,
-        _headers: HeaderMap,
-        _body: bytes::Bytes,
-    ) -> BoxFuture<'_, Result<http::Response<()>, PushError>> {
-        let text = "there are none here".into();
-        async {
-            Err(PushError {
-                text,
-                retryable: false,
-            })
-        }
-        .boxed()
-    }
-}
-
-struct ContextIdSessions;
-
-impl SessionMapper for ContextIdSessions {
-    fn session_id(&self, _client: Option<&str>, context_id: &str) -> String {
-        context_id.to_owned()
-    }
-
-    fn context_id(&self, _session_id: &str) -> Option<String> {
-        None
-    }
-}
 
 struct TestServer {
     http: Server,
@@ -71,17 +28,8 @@ struct TestServer {
 }
 
 async fn start_server(rules: AccessRules, clients: ClientRegistry) -> TestServer {
-    let service = Service::start(ServiceComponents {
-        settings: Settings::default(),
-        executor: Arc::new(ScriptedExecutor::default()),
-        store: Arc::new(MemoryStore::new()),
-        sender: Arc::new(NoPushSender),
-        sessions: Arc::new(ContextIdSessions),
-        env: Arc::new(SystemEnvironment),
-        clients: None,
-    })
-    .await
-    .unwrap();
+    let store = Arc::new(MemoryStore::new());
+    let service = scripted_service(Settings::default(), store, &["main"]).await;
     let operator = Operator {
         service: service.clone(),
         description: "scripted, in memory".into(),

@@ -61,7 +61,7 @@ fn replaced_token_is_revoked_and_kept_one_is_not() {
     let (ada, bob) = (who("Bearer secret-a"), who("Bearer secret-b"));
     clients.replace(vec![client("ada", "secret-c"), client("bob", "secret-b")]);
     assert!(ada.revoked.is_cancelled() && !bob.revoked.is_cancelled());
-    let new = who("Bearer secret-c").revoked;
+    let new = who("Bearer secret-c").revoked.clone();
     assert!(!new.is_cancelled());
     clients.replace(vec![client("eve", "secret-c")]);
     assert!(new.is_cancelled() && bob.revoked.is_cancelled());

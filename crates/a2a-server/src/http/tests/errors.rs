@@ -4,7 +4,7 @@ use futures_util::{StreamExt, stream};
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::harness::{Clients, Options, Server, V1, message};
+use super::harness::{Clients, Server, V1, message};
 use crate::http::envelope::Id;
 use crate::http::sse::{self, Binding};
 use a2a::Dialect;
@@ -13,10 +13,9 @@ use a2a::{A2aError, ErrorReason};
 
 const RPC: &str = "/a2a";
 
-async fn raw(server: &Server, headers: &[(&str, &str)], body: &str) -> Value {
-    let reply = server
-        .request(Method::POST, RPC, headers, Some(body.to_owned()))
-        .await;
+/// Posts a body over JSON-RPC of 1.0.
+async fn raw(server: &Server, body: &str) -> Value {
+    let reply = server.post_text(RPC, &[V1], body).await;
     assert_eq!(reply.status, StatusCode::OK);
     reply.json()
 }
@@ -38,17 +37,6 @@ async fn json_rpc_error_has_error_info() {
     });
     assert_eq!(body["error"]["data"], json!([info]));
     assert_eq!(body.get("result"), None);
-}
-
-#[tokio::test]
-async fn json_rpc_error_of_0_3_has_code_and_message() {
-    let server = Server::start().await;
-    let body = server
-        .rpc_0_3("tasks/get", json!({"id": "nope"}))
-        .await
-        .json();
-    assert_eq!(body["error"]["code"], -32001);
-    assert!(body["error"]["message"].is_string());
 }
 
 #[tokio::test]
@@ -102,75 +90,60 @@ async fn error_names_the_invalid_field() {
 #[tokio::test]
 async fn http_json_error_names_the_missing_field() {
     let server = Server::start().await;
-    for (body, field) in [
-        (json!({}), "message"),
+    let parts = json!([{"text": "a"}]);
+    for (message, field) in [
         (
-            json!({"message": {"role": "ROLE_USER", "parts": [{"text": "a"}]}}),
+            json!({"role": "ROLE_USER", "parts": parts}),
             "message.messageId",
         ),
+        (json!({"messageId": "m", "parts": parts}), "message.role"),
         (
-            json!({"message": {"messageId": "m", "parts": [{"text": "a"}]}}),
-            "message.role",
-        ),
-        (
-            json!({"message": {"messageId": "m", "role": "ROLE_USER"}}),
+            json!({"messageId": "m", "role": "ROLE_USER"}),
             "message.parts",
         ),
         (
-            json!({"message": {"messageId": "m", "role": "ROLE_USER", "parts": []}}),
+            json!({"messageId": "m", "role": "ROLE_USER", "parts": []}),
             "message.parts",
         ),
     ] {
+        let body = json!({"message": message});
         let reply = server.post("/rest/message:send", &[V1], body).await;
-        assert_eq!(reply.status, StatusCode::BAD_REQUEST);
+        assert_eq!(reply.status, StatusCode::BAD_REQUEST, "{field}");
         let error = &reply.json()["error"];
         assert_eq!(error["status"], "INVALID_ARGUMENT");
         assert_eq!(error["details"][1]["fieldViolations"][0]["field"], field);
     }
+    let reply = server.post("/rest/message:send", &[V1], json!({})).await;
+    let error = &reply.json()["error"];
+    assert_eq!(
+        error["details"][1]["fieldViolations"][0]["field"],
+        "message"
+    );
 }
 
 #[tokio::test]
 async fn invalid_json_is_parse_error_with_null_id() {
     let server = Server::start().await;
     for body in ["{", "", "nonsense", "{\"jsonrpc\": \"2.0\", \"id\": 1,}"] {
-        let answer = raw(&server, &[V1], body).await;
+        let answer = raw(&server, body).await;
         assert_eq!(
             (&answer["id"], &answer["error"]["code"]),
             (&Value::Null, &json!(-32700)),
             "{body}"
         );
     }
-    let reply = server
-        .request(
-            Method::POST,
-            "/rest/message:send",
-            &[V1],
-            Some("{".to_owned()),
-        )
-        .await;
+    let reply = server.post_text("/rest/message:send", &[V1], "{").await;
     assert_eq!(reply.status, StatusCode::BAD_REQUEST);
-    assert_eq!(reply.json()["error"]["details"][0]["reason"], "PARSE_ERROR");
+    assert_eq!(reply.reason(), "PARSE_ERROR");
 }
 
 #[tokio::test]
 async fn batch_is_rejected() {
     let server = Server::start().await;
-    let answer = raw(
-        &server,
-        &[V1],
-        "[{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\": \"ListTasks\"}]",
-    )
-    .await;
-    assert_eq!(
-        (&answer["id"], &answer["error"]["code"]),
-        (&Value::Null, &json!(-32600))
-    );
-    assert!(
-        answer["error"]["message"]
-            .as_str()
-            .unwrap()
-            .contains("batch")
-    );
+    let batch = r#"[{"jsonrpc": "2.0", "id": 1, "method": "ListTasks"}]"#;
+    let reply = server.post_text(RPC, &[V1], batch).await;
+    assert_eq!((reply.code(), &reply.json()["id"]), (-32600, &Value::Null));
+    assert!(reply.error_contains("batch"), "{}", reply.text);
 }
 
 #[tokio::test]
@@ -188,7 +161,7 @@ async fn malformed_envelope_is_invalid_request() {
         "{\"jsonrpc\": \"2.0\", \"id\": true, \"method\": \"ListTasks\"}",
         "{\"jsonrpc\": \"2.0\", \"id\": 1, \"id\": 2, \"method\": \"ListTasks\"}",
     ] {
-        let answer = raw(&server, &[V1], body).await;
+        let answer = raw(&server, body).await;
         assert_eq!(answer["error"]["code"], -32600, "{body}");
     }
 }
@@ -204,16 +177,10 @@ async fn response_repeats_id_verbatim() {
         "1.50",
         "null",
     ] {
-        let body = format!(
-            "{{\"jsonrpc\": \"2.0\", \"id\": {id}, \"method\": \"ListTasks\", \"params\": {{}}}}"
-        );
-        let reply = server.request(Method::POST, RPC, &[V1], Some(body)).await;
-        assert!(
-            reply.text.contains(&format!("\"id\":{id},")),
-            "{}",
-            reply.text
-        );
-        assert!(reply.text.contains("\"result\":"), "{}", reply.text);
+        let body = format!(r#"{{"jsonrpc": "2.0", "id": {id}, "method": "ListTasks"}}"#);
+        let text = server.post_text(RPC, &[V1], body).await.text;
+        assert!(text.contains(&format!("\"id\":{id},")), "{text}");
+        assert!(text.contains("\"result\":"), "{text}");
     }
 }
 
@@ -222,14 +189,12 @@ async fn params_may_be_missing() {
     let server = Server::start().await;
     let answer = raw(
         &server,
-        &[V1],
         "{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\": \"ListTasks\"}",
     )
     .await;
     assert_eq!(answer["result"]["tasks"], json!([]));
     let answer = raw(
         &server,
-        &[V1],
         "{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\": \"ListTasks\", \"params\": []}",
     )
     .await;
@@ -245,20 +210,11 @@ async fn unknown_method_is_not_found() {
 
 #[tokio::test]
 async fn oversized_body_is_rejected() {
-    let server = Server::with(Options {
-        body_limit: 1000,
-        ..Options::default()
-    })
-    .await;
+    let server = Server::changed(|options| options.body_limit = 1000).await;
     let body = json!({"message": message(&"x".repeat(1000))});
     let reply = server.post("/rest/message:send", &[V1], body.clone()).await;
     assert_eq!(reply.status, StatusCode::PAYLOAD_TOO_LARGE);
-    assert!(
-        reply.json()["error"]["message"]
-            .as_str()
-            .unwrap()
-            .contains("1000")
-    );
+    assert!(reply.error_contains("1000"));
     let reply = server.post(RPC, &[V1], body).await;
     assert_eq!(
         (reply.status, reply.code()),
@@ -269,11 +225,7 @@ async fn oversized_body_is_rejected() {
 async fn refusing(reason: ErrorReason, retry_after_s: Option<u64>) -> Server {
     let mut error = A2aError::new(reason, "not you");
     error.retry_after_s = retry_after_s;
-    Server::with(Options {
-        clients: Clients::Refused(error),
-        ..Options::default()
-    })
-    .await
+    Server::changed(|options| options.clients = Clients::Refused(error)).await
 }
 
 #[tokio::test]
@@ -350,31 +302,36 @@ async fn failing(dialect: Dialect, binding: Binding) -> String {
 }
 
 #[tokio::test]
-async fn failed_json_rpc_stream_ends_with_error_response() {
-    for dialect in [Dialect::V1_0, Dialect::V0_3(v0_3::Dialect::Rpc)] {
-        let text = failing(dialect, Binding::Rpc(Id::null())).await;
-        let data: Value = serde_json::from_str(text.strip_prefix("data: ").unwrap()).unwrap();
-        assert_eq!(data["error"]["code"], -32603);
-        assert_eq!(data["error"]["message"], "the store failed");
+async fn failed_stream_ends_with_an_error_of_its_binding() {
+    const EVENT: &str = "event: error\ndata: ";
+    let rpc = || Binding::Rpc(Id::null());
+    let error = json!({"code": -32603, "message": "the store failed"});
+    let error_1_0 = json!({"code": 500, "status": "INTERNAL"});
+    for (dialect, binding, prefix, path, fields) in [
+        (Dialect::V1_0, rpc(), "data: ", "/error", &error),
+        (
+            Dialect::V0_3(v0_3::Dialect::Rpc),
+            rpc(),
+            "data: ",
+            "/error",
+            &error,
+        ),
+        (Dialect::V1_0, Binding::Rest, EVENT, "/error", &error_1_0),
+        (
+            Dialect::V0_3(v0_3::Dialect::Rest),
+            Binding::Rest,
+            EVENT,
+            "",
+            &error,
+        ),
+    ] {
+        let text = failing(dialect, binding).await;
+        let data: Value = serde_json::from_str(text.strip_prefix(prefix).unwrap()).unwrap();
+        let found = data.pointer(path).unwrap();
+        for (name, value) in fields.as_object().unwrap() {
+            assert_eq!(&found[name], value, "{text}");
+        }
     }
-}
-
-#[tokio::test]
-async fn failed_http_json_stream_ends_with_error_event() {
-    let text = failing(Dialect::V1_0, Binding::Rest).await;
-    let data = text.strip_prefix("event: error\ndata: ").unwrap();
-    let data: Value = serde_json::from_str(data).unwrap();
-    assert_eq!(
-        (&data["error"]["code"], &data["error"]["status"]),
-        (&json!(500), &json!("INTERNAL"))
-    );
-    let text = failing(Dialect::V0_3(v0_3::Dialect::Rest), Binding::Rest).await;
-    let data = text.strip_prefix("event: error\ndata: ").unwrap();
-    let data: Value = serde_json::from_str(data).unwrap();
-    assert_eq!(
-        (&data["code"], &data["message"]),
-        (&json!(-32603), &json!("the store failed"))
-    );
 }
 
 #[tokio::test]
@@ -418,18 +375,12 @@ async fn error_of_a_stream_is_an_event_for_clients_that_accept_only_events() {
         assert_eq!((name, &event["id"]), (&None, &json!(7)));
         assert_eq!(event["error"]["code"], code, "{method}");
     }
+    let body = |method: &str| body(method, json!({"id": "no"}));
     for accept in ["text/event-stream, application/json", "*/*", ""] {
-        let params = json!({"id": "no"});
-        let reply = server
-            .post(
-                RPC,
-                &[("accept", accept)],
-                body("tasks/resubscribe", params),
-            )
-            .await;
+        let resubscribe = body("tasks/resubscribe");
+        let reply = server.post(RPC, &[("accept", accept)], resubscribe).await;
         assert_eq!(reply.code(), -32001, "{accept}");
     }
-    let get = body("tasks/get", json!({"id": "no"}));
-    let reply = server.post(RPC, &only_events, get).await;
+    let reply = server.post(RPC, &only_events, body("tasks/get")).await;
     assert_eq!(reply.code(), -32001, "no stream");
 }

@@ -80,6 +80,24 @@ pub(crate) fn client() -> reqwest::Client {
     client.no_proxy().redirect(no_redirects).build().unwrap()
 }
 
+/// Starts a service in front of scripted agents. It posts no notifications.
+pub(in crate::http) async fn scripted_service(
+    settings: Settings,
+    store: Arc<dyn TaskStore>,
+    agents: &[&str],
+) -> Service {
+    let components = service::ServiceComponents {
+        settings,
+        executor: Arc::new(ScriptedExecutor::with_agents(agents.iter().copied())),
+        store,
+        sender: Arc::new(NoPushSender),
+        sessions: Arc::new(ContextIdSessions),
+        env: Arc::new(SystemEnvironment),
+        clients: None,
+    };
+    Service::start(components).await.unwrap()
+}
+
 /// A server on its own port. It ends with the test.
 pub(super) struct Server {
     pub(super) address: SocketAddr,
@@ -99,20 +117,15 @@ impl Server {
         Self::with(Options::default()).await
     }
 
+    /// Starts a server with changed options.
+    pub(super) async fn changed(change: impl FnOnce(&mut Options)) -> Self {
+        let mut options = Options::default();
+        change(&mut options);
+        Self::with(options).await
+    }
+
     pub(super) async fn with(options: Options) -> Self {
-        let service = Service::start(service::ServiceComponents {
-            settings: options.settings,
-            executor: Arc::new(ScriptedExecutor::with_agents(
-                options.agents.iter().copied(),
-            )),
-            store: options.store,
-            sender: Arc::new(NoPushSender),
-            sessions: Arc::new(ContextIdSessions),
-            env: Arc::new(SystemEnvironment),
-            clients: None,
-        })
-        .await
-        .unwrap();
+        let service = scripted_service(options.settings, options.store, options.agents).await;
         let mut router = router(App {
             service: service.clone(),
             requires_token: !matches!(options.clients, Clients::Anonymous),
@@ -176,7 +189,17 @@ impl Server {
     }
 
     pub(super) async fn post(&self, path: &str, headers: &[(&str, &str)], body: Value) -> Reply {
-        self.request(Method::POST, path, headers, Some(body.to_string()))
+        self.post_text(path, headers, body.to_string()).await
+    }
+
+    /// Posts a body that need not be JSON.
+    pub(super) async fn post_text(
+        &self,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<String>,
+    ) -> Reply {
+        self.request(Method::POST, path, headers, Some(body.into()))
             .await
     }
 
@@ -198,22 +221,18 @@ impl Server {
             "message": message("slow"),
             "configuration": {"returnImmediately": true},
         });
-        let reply = self.rpc("SendMessage", params).await;
-        reply.json()["result"]["task"]["id"]
-            .as_str()
-            .unwrap()
-            .to_owned()
+        self.start_task(params).await
     }
 
     /// Completes a task and returns its id.
     pub(super) async fn complete_task(&self) -> String {
-        let reply = self
-            .rpc("SendMessage", json!({"message": message("echo done")}))
-            .await;
-        reply.json()["result"]["task"]["id"]
-            .as_str()
-            .unwrap()
-            .to_owned()
+        self.start_task(json!({"message": message("echo done")}))
+            .await
+    }
+
+    async fn start_task(&self, params: Value) -> String {
+        let sent = self.rpc("SendMessage", params).await.result();
+        sent["task"]["id"].as_str().unwrap().to_owned()
     }
 }
 
@@ -252,6 +271,19 @@ impl Reply {
         self.json()["error"]["code"]
             .as_i64()
             .unwrap_or_else(|| panic!("{}", self.text))
+    }
+
+    /// Returns whether the message of an error of 1.0 or JSON-RPC contains `text`.
+    #[track_caller]
+    pub(super) fn error_contains(&self, text: &str) -> bool {
+        let message = &self.json()["error"]["message"];
+        message.as_str().unwrap().contains(text)
+    }
+
+    /// Returns the reason of an error of 1.0 over HTTP+JSON.
+    #[track_caller]
+    pub(super) fn reason(&self) -> Value {
+        self.json()["error"]["details"][0]["reason"].clone()
     }
 
     /// Returns the events of a stream that has ended.
@@ -317,12 +349,14 @@ pub(super) enum Clients {
 }
 
 impl Clients {
-    fn identify(&self, headers: &HeaderMap) -> Result<Principal, A2aError> {
-        let principal = |name: &str, authenticated| Principal {
-            name: name.into(),
-            authenticated,
-            operator: false,
-            revoked: CancellationToken::new(),
+    fn identify(&self, headers: &HeaderMap) -> Result<Arc<Principal>, A2aError> {
+        let principal = |name: &str, authenticated| {
+            Arc::new(Principal {
+                name: name.into(),
+                authenticated,
+                operator: false,
+                revoked: CancellationToken::new(),
+            })
         };
         match self {
             Self::Anonymous => Ok(principal(crate::service::ANONYMOUS_CLIENT, false)),

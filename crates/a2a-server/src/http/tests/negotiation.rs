@@ -3,7 +3,7 @@
 use http::{Method, StatusCode};
 use serde_json::json;
 
-use super::harness::{Server, V1, message};
+use super::harness::{Reply, Server, V1, message};
 
 const RPC: &str = "/a2a";
 
@@ -14,12 +14,7 @@ async fn method_of_other_version_is_rejected() {
         .rpc_0_3("SendMessage", json!({"message": message("echo a")}))
         .await;
     assert_eq!(reply.code(), -32009);
-    assert!(
-        reply.json()["error"]["message"]
-            .as_str()
-            .unwrap()
-            .contains("A2A-Version: 1.0")
-    );
+    assert!(reply.error_contains("A2A-Version: 1.0"));
     assert_eq!(
         reply.json()["error"]["data"][0]["reason"],
         "VERSION_NOT_SUPPORTED"
@@ -35,10 +30,7 @@ async fn path_of_other_version_is_rejected() {
     let server = Server::start().await;
     let reply = server.get("/rest/tasks", &[]).await;
     assert_eq!(reply.status, StatusCode::BAD_REQUEST);
-    assert_eq!(
-        reply.json()["error"]["details"][0]["reason"],
-        "VERSION_NOT_SUPPORTED"
-    );
+    assert_eq!(reply.reason(), "VERSION_NOT_SUPPORTED");
     let reply = server.get("/rest/v1/tasks", &[V1]).await;
     assert_eq!(
         (reply.status, reply.json()["code"].clone()),
@@ -106,33 +98,18 @@ async fn other_content_type_is_rejected_unread() {
         "/rest/tasks/x:cancel",
     ] {
         for media_type in types {
-            let headers = [("content-type", media_type)];
-            let reply = server
-                .request(
-                    Method::POST,
-                    path,
-                    &headers_of(path, &headers),
-                    Some("{}".to_owned()),
-                )
-                .await;
-            assert_eq!(
-                reply.status,
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "{path} {media_type}"
-            );
-            assert!(
-                reply.text.contains("-32005") || reply.text.contains("CONTENT_TYPE_NOT_SUPPORTED")
-            );
+            let version = if path.starts_with("/rest/") && !path.starts_with("/rest/v1") {
+                V1
+            } else {
+                ("a2a-version", "")
+            };
+            let headers = [("content-type", media_type), version];
+            let Reply { status, text, .. } = server.post_text(path, &headers, "{}").await;
+            let unsupported = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+            assert_eq!(status, unsupported, "{path} {media_type}");
+            assert!(text.contains("-32005") || text.contains("CONTENT_TYPE_NOT_SUPPORTED"));
         }
     }
-}
-
-fn headers_of<'a>(path: &str, headers: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
-    let mut all = headers.to_vec();
-    if path.starts_with("/rest/") && !path.starts_with("/rest/v1") {
-        all.push(V1);
-    }
-    all
 }
 
 #[tokio::test]

@@ -4,20 +4,18 @@ use serde_json::{Value, json};
 
 use super::harness::{Server, V1};
 
+fn method(version: &str) -> &'static str {
+    match version {
+        "1.0" => "SendMessage",
+        _ => "message/send",
+    }
+}
+
 /// Sends `message` over JSON-RPC and returns the parts that arrived at the agent, in the format of 1.0.
 async fn parts(server: &Server, version: &str, mut message: Value) -> Value {
-    let name = if version == "1.0" {
-        "SendMessage"
-    } else {
-        "message/send"
-    };
+    let name = method(version);
     let first = json!({"text": "parts"});
-    let list = if message.get("content").is_some() {
-        "content"
-    } else {
-        "parts"
-    };
-    message[list].as_array_mut().unwrap().insert(0, first);
+    message["parts"].as_array_mut().unwrap().insert(0, first);
     let params = json!({"message": message, "configuration": {"blocking": true}});
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": name, "params": params});
     let reply = server.post("/a2a", &[("a2a-version", version)], body).await;
@@ -68,11 +66,7 @@ async fn base64_accepts_both_alphabets_and_no_padding() {
 }
 
 async fn refused(server: &Server, version: &str, message: Value) -> (i64, String, Value) {
-    let name = if version == "1.0" {
-        "SendMessage"
-    } else {
-        "message/send"
-    };
+    let name = method(version);
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": name, "params": {"message": message}});
     let error = server
         .post("/a2a", &[("a2a-version", version)], body)
@@ -88,48 +82,42 @@ async fn refused(server: &Server, version: &str, message: Value) -> (i64, String
 }
 
 #[tokio::test]
-async fn unknown_part_kind_is_rejected_by_name() {
+async fn unknown_part_is_rejected_by_name() {
     let server = Server::start().await;
-    let message = v0_3(json!([{"kind": "text", "text": "a"}, {"kind": "video", "video": {}}]));
-    let (code, text, field) = refused(&server, "0.3", message).await;
-    assert_eq!((code, field), (-32005, json!("message.parts[1]")));
-    assert!(text.contains("`video`"), "{text}");
+    let kind = v0_3(json!([{"kind": "text", "text": "a"}, {"kind": "video", "video": {}}]));
+    let field = v1(json!([{"audio": {}, "metadata": {}}]));
+    for (version, message, place, name) in [
+        ("0.3", kind, "message.parts[1]", "`video`"),
+        ("1.0", field, "message.parts[0]", "`audio`"),
+    ] {
+        let (code, text, field) = refused(&server, version, message).await;
+        assert_eq!((code, field), (-32005, json!(place)));
+        assert!(text.contains(name), "{text}");
+    }
 }
 
 #[tokio::test]
-async fn part_without_known_field_is_rejected() {
+async fn invalid_part_is_rejected_by_place() {
     let server = Server::start().await;
-    let (code, text, field) =
-        refused(&server, "1.0", v1(json!([{"audio": {}, "metadata": {}}]))).await;
-    assert_eq!((code, field), (-32005, json!("message.parts[0]")));
-    assert!(text.contains("`audio`"), "{text}");
-}
-
-#[tokio::test]
-async fn part_with_two_contents_is_rejected() {
-    let server = Server::start().await;
-    let (code, _, field) = refused(
-        &server,
-        "1.0",
-        v1(json!([{"text": "a", "url": "https://f.test"}])),
-    )
-    .await;
-    assert_eq!((code, field), (-32602, json!("message.parts[0]")));
-}
-
-#[tokio::test]
-async fn invalid_base64_is_rejected() {
-    let server = Server::start().await;
-    let (code, _, field) = refused(&server, "1.0", v1(json!([{"raw": "a*b"}]))).await;
-    assert_eq!((code, field), (-32602, json!("message.parts[0].raw")));
-}
-
-#[tokio::test]
-async fn data_of_0_3_must_be_an_object() {
-    let server = Server::start().await;
-    let message = v0_3(json!([{"kind": "data", "data": [1]}]));
-    let (code, _, field) = refused(&server, "0.3", message).await;
-    assert_eq!((code, field), (-32602, json!("message.parts[0].data")));
+    let mut two_lists = v1(json!([{"text": "a"}]));
+    two_lists["content"] = json!([{"text": "b"}]);
+    for (version, message, place) in [
+        (
+            "1.0",
+            v1(json!([{"text": "a", "url": "https://f.test"}])),
+            "message.parts[0]",
+        ),
+        ("1.0", v1(json!([{"raw": "a*b"}])), "message.parts[0].raw"),
+        (
+            "0.3",
+            v0_3(json!([{"kind": "data", "data": [1]}])),
+            "message.parts[0].data",
+        ),
+        ("1.0", two_lists, "message.content"),
+    ] {
+        let (code, _, field) = refused(&server, version, message).await;
+        assert_eq!((code, field), (-32602, json!(place)));
+    }
 }
 
 #[tokio::test]
@@ -218,15 +206,6 @@ async fn protobuf_parts_of_0_3_have_two_names() {
         );
         assert_eq!(received[2]["data"], json!({"x": 1}));
     }
-}
-
-#[tokio::test]
-async fn two_lists_of_parts_are_rejected() {
-    let server = Server::start().await;
-    let mut message = v1(json!([{"text": "a"}]));
-    message["content"] = json!([{"text": "b"}]);
-    let (code, _, field) = refused(&server, "1.0", message).await;
-    assert_eq!((code, field), (-32602, json!("message.content")));
 }
 
 #[tokio::test]

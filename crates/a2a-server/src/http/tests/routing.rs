@@ -3,14 +3,11 @@
 use http::{Method, StatusCode};
 use serde_json::json;
 
-use super::harness::{Options, Server, V1, message, message_0_3};
+use super::harness::{Server, V1, message, message_0_3};
 use crate::service::AGENT;
 
-fn two() -> Options {
-    Options {
-        agents: &["main", "coder"],
-        ..Options::default()
-    }
+async fn with_two_agents() -> Server {
+    Server::changed(|options| options.agents = &["main", "coder"]).await
 }
 
 #[tokio::test]
@@ -46,6 +43,8 @@ async fn trailing_slash_makes_no_difference() {
 #[tokio::test]
 async fn wrong_http_method_is_405_with_allow() {
     let server = Server::start().await;
+    let hooks = "/rest/tasks/t/pushNotificationConfigs";
+    let hook = "/rest/tasks/t/pushNotificationConfigs/c";
     for (method, path, allow) in [
         (Method::GET, "/a2a", "POST"),
         (Method::PUT, "/a2a", "POST"),
@@ -55,24 +54,13 @@ async fn wrong_http_method_is_405_with_allow() {
         (Method::DELETE, "/rest/tasks/t", "GET, HEAD"),
         (Method::GET, "/rest/tasks/t:cancel", "POST"),
         (Method::PUT, "/rest/tasks/t:subscribe", "GET, HEAD, POST"),
-        (
-            Method::DELETE,
-            "/rest/tasks/t/pushNotificationConfigs",
-            "GET, HEAD, POST",
-        ),
-        (
-            Method::POST,
-            "/rest/tasks/t/pushNotificationConfigs/c",
-            "GET, HEAD, DELETE",
-        ),
+        (Method::DELETE, hooks, "GET, HEAD, POST"),
+        (Method::POST, hook, "GET, HEAD, DELETE"),
         (Method::POST, "/rest/v1/card", "GET, HEAD"),
     ] {
         let reply = server.request(method.clone(), path, &[V1], None).await;
-        assert_eq!(
-            reply.status,
-            StatusCode::METHOD_NOT_ALLOWED,
-            "{method} {path}"
-        );
+        let not_allowed = StatusCode::METHOD_NOT_ALLOWED;
+        assert_eq!(reply.status, not_allowed, "{method} {path}");
         assert_eq!(reply.header("allow"), allow, "{method} {path}");
         assert!(reply.text.contains("accepts"), "{}", reply.text);
     }
@@ -116,6 +104,7 @@ async fn head_is_get_without_body() {
     let whole = server.get(card, &[]).await;
     let head = server.request(Method::HEAD, card, &[], None).await;
     assert_eq!((head.status, head.text.as_str()), (StatusCode::OK, ""));
+    assert_eq!(head.header("etag"), whole.header("etag"));
     assert_eq!(head.header("content-length"), whole.text.len().to_string());
     let head = server
         .request(Method::HEAD, "/rest/tasks", &[V1], None)
@@ -150,7 +139,7 @@ fn answering_agent(task: &serde_json::Value) -> String {
 
 #[tokio::test]
 async fn path_selects_agent() {
-    let server = Server::with(two()).await;
+    let server = with_two_agents().await;
     let body = json!({"message": message("who")});
     let reply = server
         .post("/agents/coder/rest/message:send", &[V1], body)
@@ -165,7 +154,7 @@ async fn path_selects_agent() {
 
 #[tokio::test]
 async fn metadata_selects_agent() {
-    let server = Server::with(two()).await;
+    let server = with_two_agents().await;
     let params = json!({"message": message("who"), "metadata": {AGENT: "coder"}});
     let reply = server.rpc("SendMessage", params).await;
     assert_eq!(answering_agent(&reply.result()["task"]), "coder");
@@ -177,7 +166,7 @@ async fn metadata_selects_agent() {
 
 #[tokio::test]
 async fn tenant_selects_agent() {
-    let server = Server::with(two()).await;
+    let server = with_two_agents().await;
     let params = json!({"message": message("who"), "tenant": "coder"});
     let reply = server.rpc("SendMessage", params).await;
     assert_eq!(answering_agent(&reply.result()["task"]), "coder");
@@ -208,7 +197,7 @@ async fn unknown_tenant_is_rejected() {
 
 #[tokio::test]
 async fn tenant_that_contradicts_path_is_rejected() {
-    let server = Server::with(two()).await;
+    let server = with_two_agents().await;
     let params =
         json!({"jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": {"tenant": "main"}});
     let reply = server.post("/agents/coder/a2a", &[V1], params).await;

@@ -6,7 +6,7 @@ use futures_util::StreamExt;
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::harness::{Options, Server, V1, message, message_0_3, proto_0_3};
+use super::harness::{Server, V1, message, message_0_3, proto_0_3};
 
 /// Returns the names of the events of 1.0, or of 0.3 over HTTP+JSON.
 fn names(events: &[(Option<String>, Value)]) -> Vec<String> {
@@ -123,19 +123,11 @@ async fn http_json_stream_of_0_3_has_protobuf_form() {
 #[tokio::test]
 async fn direct_message_is_a_stream_of_one_event() {
     let server = Server::start().await;
-    let events = rpc(
-        &server,
-        "SendStreamingMessage",
-        json!({"message": message("message hi")}),
-    )
-    .await;
+    let sent = json!({"message": message("message hi")});
+    let events = rpc(&server, "SendStreamingMessage", sent).await;
     assert_eq!(names(&events), ["message"]);
-    let events = rpc_0_3(
-        &server,
-        "message/stream",
-        json!({"message": message_0_3("message hi")}),
-    )
-    .await;
+    let sent = json!({"message": message_0_3("message hi")});
+    let events = rpc_0_3(&server, "message/stream", sent).await;
     assert_eq!(events.len(), 1);
     assert_eq!(events[0]["kind"], "message");
 }
@@ -147,20 +139,12 @@ async fn stream_ends_at_interrupted_state() {
         ("ask colour", "TASK_STATE_INPUT_REQUIRED", "input-required"),
         ("auth token", "TASK_STATE_AUTH_REQUIRED", "auth-required"),
     ] {
-        let events = rpc(
-            &server,
-            "SendStreamingMessage",
-            json!({"message": message(word)}),
-        )
-        .await;
+        let sent = json!({"message": message(word)});
+        let events = rpc(&server, "SendStreamingMessage", sent).await;
         let last = &events.last().unwrap().1["statusUpdate"]["status"];
         assert_eq!(last["state"], state);
-        let events = rpc_0_3(
-            &server,
-            "message/stream",
-            json!({"message": message_0_3(word)}),
-        )
-        .await;
+        let sent = json!({"message": message_0_3(word)});
+        let events = rpc_0_3(&server, "message/stream", sent).await;
         let last = events.last().unwrap();
         assert_eq!(
             (&last["status"]["state"], &last["final"]),
@@ -194,38 +178,44 @@ async fn stream_headers_forbid_caching_and_buffering() {
     assert!(!reply.text.contains("id:"));
 }
 
-/// Subscribes to a slow task, cancels it, and returns the events.
+/// Subscribes to a slow task, cancels it, and returns its id and the events.
 async fn subscribed(
     server: &Server,
     method: Method,
     path: &str,
     headers: &[(&str, &str)],
-) -> Vec<(Option<String>, Value)> {
+    body: impl FnOnce(&str) -> Option<Value>,
+) -> (String, Vec<Value>) {
     let id = server.start_slow_task().await;
     let path = path.replace("ID", &id);
-    let response = server.send(method, &path, headers, None).await;
+    let body = body(&id).map(|body| body.to_string());
+    let response = server.send(method, &path, headers, body).await;
     assert_eq!(response.status(), StatusCode::OK);
     server.rpc("CancelTask", json!({"id": id})).await.result();
     let text = response.text().await.unwrap();
     let events = text
         .split("\n\n")
         .filter_map(|event| event.strip_prefix("data: "));
-    events
-        .map(|data| (None, serde_json::from_str(data).unwrap()))
-        .collect()
+    let events = events.map(|data| serde_json::from_str(data).unwrap());
+    let events = events.collect();
+    (id, events)
 }
 
 #[tokio::test]
 async fn subscribe_works_by_get_and_post() {
     let server = Server::start().await;
     for method in [Method::GET, Method::POST] {
-        let events = subscribed(&server, method.clone(), "/rest/tasks/ID:subscribe", &[V1]).await;
-        let names = names(&events);
-        assert_eq!(names.first().unwrap(), "task", "{method}");
-        let last = &events.last().unwrap().1["statusUpdate"]["status"];
+        let subscribed = async |path, headers: &[_]| {
+            subscribed(&server, method.clone(), path, headers, |_| None)
+                .await
+                .1
+        };
+        let events = subscribed("/rest/tasks/ID:subscribe", &[V1]).await;
+        assert!(events[0]["task"].is_object(), "{method}: {events:?}");
+        let last = &events.last().unwrap()["statusUpdate"]["status"];
         assert_eq!(last["state"], "TASK_STATE_CANCELED", "{method}");
-        let events = subscribed(&server, method.clone(), "/rest/v1/tasks/ID:subscribe", &[]).await;
-        let last = &events.last().unwrap().1["statusUpdate"];
+        let events = subscribed("/rest/v1/tasks/ID:subscribe", &[]).await;
+        let last = &events.last().unwrap()["statusUpdate"];
         assert_eq!(last["status"]["state"], "TASK_STATE_CANCELLED", "{method}");
         assert_eq!(last["final"], true, "{method}");
     }
@@ -234,28 +224,16 @@ async fn subscribe_works_by_get_and_post() {
 #[tokio::test]
 async fn subscribe_works_over_json_rpc() {
     let server = Server::start().await;
-    for (method, headers) in [
-        ("SubscribeToTask", &[V1][..]),
-        ("tasks/resubscribe", &[][..]),
+    for (method, headers, task) in [
+        ("SubscribeToTask", &[V1][..], "/result/task/id"),
+        ("tasks/resubscribe", &[], "/result/id"),
     ] {
-        let id = server.start_slow_task().await;
-        let body = json!({"jsonrpc": "2.0", "id": "s", "method": method, "params": {"id": id}});
-        let response = server
-            .send(Method::POST, "/a2a", headers, Some(body.to_string()))
-            .await;
-        server.rpc("CancelTask", json!({"id": id})).await.result();
-        let text = response.text().await.unwrap();
-        let events: Vec<Value> = text
-            .split("\n\n")
-            .filter_map(|event| event.strip_prefix("data: "))
-            .map(|data| serde_json::from_str(data).unwrap())
-            .collect();
-        assert_eq!(events[0]["id"], "s");
-        let task = match method {
-            "SubscribeToTask" => &events[0]["result"]["task"],
-            _ => &events[0]["result"],
+        let body = |id: &str| {
+            Some(json!({"jsonrpc": "2.0", "id": "s", "method": method, "params": {"id": id}}))
         };
-        assert_eq!(task["id"], id.as_str());
+        let (id, events) = subscribed(&server, Method::POST, "/a2a", headers, body).await;
+        assert_eq!(events[0]["id"], "s");
+        assert_eq!(events[0].pointer(task), Some(&json!(id)), "{method}");
     }
 }
 
@@ -269,10 +247,7 @@ async fn subscribe_to_terminal_task_fails_in_1_0() {
         .get(&format!("/rest/tasks/{id}:subscribe"), &[V1])
         .await;
     assert_eq!(reply.status, StatusCode::BAD_REQUEST);
-    assert_eq!(
-        reply.json()["error"]["details"][0]["reason"],
-        "UNSUPPORTED_OPERATION"
-    );
+    assert_eq!(reply.reason(), "UNSUPPORTED_OPERATION");
 }
 
 #[tokio::test]
@@ -303,11 +278,7 @@ async fn error_before_first_event_is_no_stream() {
 
 #[tokio::test]
 async fn silent_stream_sends_keep_alive() {
-    let server = Server::with(Options {
-        keep_alive: Duration::from_millis(20),
-        ..Options::default()
-    })
-    .await;
+    let server = Server::changed(|options| options.keep_alive = Duration::from_millis(20)).await;
     let id = server.start_slow_task().await;
     let path = format!("/rest/tasks/{id}:subscribe");
     let response = server.send(Method::GET, &path, &[V1], None).await;
@@ -328,14 +299,9 @@ async fn disconnect_does_not_stop_task() {
     let mut bytes = response.bytes_stream();
     let first = bytes.next().await.unwrap().unwrap();
     let text = std::str::from_utf8(&first).unwrap();
-    let event: Value = serde_json::from_str(
-        text.split("\n\n")
-            .next()
-            .unwrap()
-            .strip_prefix("data: ")
-            .unwrap(),
-    )
-    .unwrap();
+    let event = text.split("\n\n").next().unwrap();
+    let event = event.strip_prefix("data: ").unwrap();
+    let event: Value = serde_json::from_str(event).unwrap();
     let id = event["task"]["id"].as_str().unwrap().to_owned();
     drop(bytes);
     let path = format!("/rest/tasks/{id}:subscribe");

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::harness::{Reply, Server};
-use super::unary::{Interface, rest};
+use super::harness::Server;
+use super::unary::{Interface, bare, cancel, get, rest};
 
 /// The bindings of 0.3.
 const V0_3_INTERFACES: [Interface; 2] = [Interface::Rpc0, Interface::Rest0];
@@ -40,14 +40,8 @@ async fn post(server: &Server, interface: Interface, message: Value) -> Value {
     let params = json!({"message": message});
     match interface {
         Interface::Rest0 => {
-            let reply = rest(
-                server,
-                interface,
-                Method::POST,
-                "/message:send",
-                Some(params),
-            )
-            .await;
+            let path = "/message:send";
+            let reply = rest(server, interface, Method::POST, path, Some(params)).await;
             assert_eq!(reply.status, StatusCode::OK, "{}", reply.text);
             reply.json()["task"].clone()
         }
@@ -57,12 +51,8 @@ async fn post(server: &Server, interface: Interface, message: Value) -> Value {
 
 /// Sends a plain message and returns the task.
 async fn plain(server: &Server, interface: Interface) -> Value {
-    post(
-        server,
-        interface,
-        message(interface, "text-message-id-", &text()),
-    )
-    .await
+    let message = message(interface, "text-message-id-", &text());
+    post(server, interface, message).await
 }
 
 /// Sends a plain message to a task.
@@ -70,52 +60,6 @@ async fn answer(server: &Server, interface: Interface, prefix: &str, task: &Valu
     let mut message = message(interface, prefix, &text());
     message["taskId"] = task["id"].clone();
     post(server, interface, message).await
-}
-
-async fn call(
-    server: &Server,
-    interface: Interface,
-    method: &str,
-    task: &str,
-    history: Option<u32>,
-) -> Reply {
-    let query = history.map_or_else(String::new, |length| format!("?historyLength={length}"));
-    match (interface, method) {
-        (Interface::Rest0, "get") => {
-            rest(
-                server,
-                interface,
-                Method::GET,
-                &format!("/tasks/{task}{query}"),
-                None,
-            )
-            .await
-        }
-        (Interface::Rest0, _) => {
-            rest(
-                server,
-                interface,
-                Method::POST,
-                &format!("/tasks/{task}:{method}"),
-                None,
-            )
-            .await
-        }
-        _ => {
-            let mut params = json!({"id": task});
-            if let Some(length) = history {
-                params["historyLength"] = length.into();
-            }
-            server.rpc_0_3(&format!("tasks/{method}"), params).await
-        }
-    }
-}
-
-fn body(interface: Interface, reply: &Reply) -> Value {
-    match interface {
-        Interface::Rest0 => reply.json(),
-        _ => reply.result(),
-    }
 }
 
 /// Returns the state in lower case, as JSON-RPC of 0.3 writes it.
@@ -131,18 +75,11 @@ fn is_accepted(task: &Value) {
 }
 
 #[tokio::test]
-async fn plain_message_leaves_an_open_task() {
-    let server = Server::start().await;
-    for interface in V0_3_INTERFACES {
-        is_accepted(&plain(&server, interface).await);
-    }
-}
-
-#[tokio::test]
 async fn message_continues_the_task() {
     let server = Server::start().await;
     for interface in V0_3_INTERFACES {
         let task = plain(&server, interface).await;
+        is_accepted(&task);
         let again = answer(&server, interface, "continuation-message-id-", &task).await;
         assert_eq!(again["id"], task["id"], "{interface:?}");
         assert_eq!(again["contextId"], task["contextId"], "{interface:?}");
@@ -156,10 +93,7 @@ async fn task_of_a_plain_message_is_canceled() {
     for interface in V0_3_INTERFACES {
         let task = plain(&server, interface).await;
         let id = task["id"].as_str().unwrap();
-        let canceled = body(
-            interface,
-            &call(&server, interface, "cancel", id, None).await,
-        );
+        let canceled = bare(interface, &cancel(&server, interface, id).await);
         assert_eq!(canceled["id"], task["id"], "{interface:?}");
         assert_eq!(state(&canceled), "canceled", "{interface:?}");
     }
@@ -174,33 +108,32 @@ async fn history_is_limited_after_four_messages() {
         for _ in 0..3 {
             answer(&server, interface, "test-history-message-", &task).await;
         }
-        for length in [1, 2] {
-            let got = body(
-                interface,
-                &call(&server, interface, "get", id, Some(length)).await,
-            );
-            let history = got["history"].as_array().unwrap();
-            assert_eq!(history.len() as u32, length, "{interface:?}: {got}");
-        }
-        let got = body(interface, &call(&server, interface, "get", id, None).await);
-        assert!(
-            got["history"].as_array().unwrap().len() >= 4,
-            "{interface:?}: {got}"
-        );
+        let messages = async |length| {
+            let task = bare(interface, &get(&server, interface, id, length).await);
+            task["history"].as_array().unwrap().len()
+        };
+        assert_eq!(messages(Some(1)).await, 1, "{interface:?}");
+        assert_eq!(messages(Some(2)).await, 2, "{interface:?}");
+        assert!(messages(None).await >= 4, "{interface:?}");
     }
 }
 
 #[tokio::test]
 async fn unknown_task_is_not_found() {
     let server = Server::start().await;
+    let id = "nonexistent-task-id";
     for interface in V0_3_INTERFACES {
-        for method in ["get", "cancel"] {
-            let reply = call(&server, interface, method, "nonexistent-task-id", None).await;
+        for reply in [
+            get(&server, interface, id, None).await,
+            cancel(&server, interface, id).await,
+        ] {
+            let body = reply.json();
             let error = match interface {
-                Interface::Rest0 => reply.json()["code"].clone(),
-                _ => reply.code().into(),
+                Interface::Rest0 => &body,
+                _ => &body["error"],
             };
-            assert_eq!(error, -32001, "{interface:?} {method}: {}", reply.text);
+            assert_eq!(error["code"], -32001, "{interface:?}: {}", reply.text);
+            assert!(error["message"].is_string(), "{interface:?}");
         }
     }
 }
@@ -211,14 +144,8 @@ async fn message_without_required_fields_is_invalid() {
     let params = json!({"message": {"kind": "message"}});
     let reply = server.rpc_0_3("message/send", params.clone()).await;
     assert_eq!(reply.code(), -32602);
-    let reply = rest(
-        &server,
-        Interface::Rest0,
-        Method::POST,
-        "/message:send",
-        Some(params),
-    )
-    .await;
+    let path = "/message:send";
+    let reply = rest(&server, Interface::Rest0, Method::POST, path, Some(params)).await;
     assert_eq!(reply.json()["code"], -32602, "{}", reply.text);
 }
 
@@ -248,15 +175,8 @@ async fn open_task_is_resubscribed_to() {
     let server = Server::start().await;
     let message = message(Interface::Rpc0, "test-resubscribe-message-id-", &text());
     let task = post(&server, Interface::Rpc0, message).await;
-    let reply = call(
-        &server,
-        Interface::Rpc0,
-        "resubscribe",
-        task["id"].as_str().unwrap(),
-        None,
-    )
-    .await;
-    let events = reply.events();
+    let id = json!({"id": task["id"]});
+    let events = server.rpc_0_3("tasks/resubscribe", id).await.events();
     assert!(!events.is_empty());
 }
 
@@ -276,11 +196,9 @@ async fn task_of_a_plain_message_takes_webhooks() {
     assert_eq!(listed[0]["pushNotificationConfig"]["url"], url, "{listed}");
     let unknown = json!({"taskId": "nonexistent-task-id", "pushNotificationConfig": {"url": url}});
     let refused = server.rpc_0_3(&format!("{name}/set"), unknown).await;
-    assert!(
-        refused.json()["error"]["message"]
-            .as_str()
-            .unwrap()
-            .to_lowercase()
-            .contains("task")
-    );
+    let error = refused.json()["error"]["message"]
+        .as_str()
+        .unwrap()
+        .to_lowercase();
+    assert!(error.contains("task"), "{error}");
 }

@@ -3,8 +3,7 @@
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::harness::{Options, Reply, Server, V1, message, message_0_3, proto_0_3};
-use crate::service::Settings;
+use super::harness::{Reply, Server, V1, message, message_0_3, proto_0_3};
 
 /// The version and the binding of a request.
 #[derive(Clone, Copy, Debug)]
@@ -68,11 +67,16 @@ pub(super) async fn send(
     }
 }
 
-fn blocking_configuration(interface: Interface) -> Value {
-    match interface {
+async fn send_blocking(server: &Server, interface: Interface, text: &str) -> Value {
+    let configuration = match interface {
         Interface::Rpc1 | Interface::Rest1 => json!({"returnImmediately": false}),
         Interface::Rpc0 | Interface::Rest0 => json!({"blocking": true}),
-    }
+    };
+    send(server, interface, text, configuration).await
+}
+
+async fn send_immediate(server: &Server, interface: Interface, text: &str) -> Value {
+    send(server, interface, text, immediate_configuration(interface)).await
 }
 
 pub(super) fn immediate_configuration(interface: Interface) -> Value {
@@ -98,23 +102,19 @@ fn state(interface: Interface, name: &str) -> String {
     }
 }
 
+#[track_caller]
+fn assert_state(interface: Interface, task: &Value, name: &str) {
+    let expected = state(interface, name);
+    assert_eq!(task["status"]["state"], expected, "{interface:?}");
+}
+
 #[tokio::test]
 async fn send_returns_the_completed_task() {
     let server = Server::start().await;
     for interface in ALL_INTERFACES {
-        let answer = send(
-            &server,
-            interface,
-            "echo over there",
-            blocking_configuration(interface),
-        )
-        .await;
+        let answer = send_blocking(&server, interface, "echo over there").await;
         let task = task(interface, &answer);
-        assert_eq!(
-            task["status"]["state"],
-            state(interface, "completed"),
-            "{interface:?}"
-        );
+        assert_state(interface, task, "completed");
         assert_eq!(
             task["artifacts"][0]["parts"][0]["text"], "over there",
             "{interface:?}"
@@ -131,13 +131,7 @@ async fn send_returns_the_completed_task() {
 #[tokio::test]
 async fn json_rpc_task_of_0_3_has_kind_and_no_wrapper() {
     let server = Server::start().await;
-    let answer = send(
-        &server,
-        Interface::Rpc0,
-        "echo a",
-        blocking_configuration(Interface::Rpc0),
-    )
-    .await;
+    let answer = send_blocking(&server, Interface::Rpc0, "echo a").await;
     assert_eq!(answer["kind"], "task");
     assert_eq!(answer["history"][0]["kind"], "message");
     assert_eq!(answer["history"][0]["role"], "user");
@@ -148,13 +142,7 @@ async fn json_rpc_task_of_0_3_has_kind_and_no_wrapper() {
 async fn send_may_return_a_message() {
     let server = Server::start().await;
     for interface in ALL_INTERFACES {
-        let answer = send(
-            &server,
-            interface,
-            "message hello",
-            blocking_configuration(interface),
-        )
-        .await;
+        let answer = send_blocking(&server, interface, "message hello").await;
         let (message, parts, role) = match interface {
             Interface::Rpc0 => (&answer, "parts", "agent"),
             Interface::Rest0 => (&answer["message"], "content", "ROLE_AGENT"),
@@ -169,13 +157,7 @@ async fn send_may_return_a_message() {
 async fn non_blocking_send_returns_unfinished_task() {
     let server = Server::start().await;
     for interface in ALL_INTERFACES {
-        let answer = send(
-            &server,
-            interface,
-            "slow",
-            immediate_configuration(interface),
-        )
-        .await;
+        let answer = send_immediate(&server, interface, "slow").await;
         let found = &task(interface, &answer)["status"]["state"];
         let open = [state(interface, "submitted"), state(interface, "working")];
         assert!(
@@ -202,14 +184,7 @@ async fn send_blocks_by_default_in_1_0_only() {
 
 #[tokio::test]
 async fn waiting_server_answers_0_3_with_message() {
-    let server = Server::with(Options {
-        settings: Settings {
-            async_mode: false,
-            ..Settings::default()
-        },
-        ..Options::default()
-    })
-    .await;
+    let server = Server::changed(|options| options.settings.async_mode = false).await;
     let answer = send(&server, Interface::Rpc0, "say done", json!({})).await;
     assert_eq!(answer["kind"], "message");
     assert_eq!(answer["parts"][0]["text"], "done");
@@ -217,7 +192,12 @@ async fn waiting_server_answers_0_3_with_message() {
     assert_eq!(answer["message"]["content"][0]["text"], "done");
 }
 
-async fn get(server: &Server, interface: Interface, id: &str, length: Option<u32>) -> Reply {
+pub(super) async fn get(
+    server: &Server,
+    interface: Interface,
+    id: &str,
+    length: Option<u32>,
+) -> Reply {
     let mut params = json!({"id": id});
     if let Some(length) = length {
         params["historyLength"] = length.into();
@@ -227,19 +207,13 @@ async fn get(server: &Server, interface: Interface, id: &str, length: Option<u32
         Interface::Rpc1 => server.rpc("GetTask", params).await,
         Interface::Rpc0 => server.rpc_0_3("tasks/get", params).await,
         _ => {
-            rest(
-                server,
-                interface,
-                Method::GET,
-                &format!("/tasks/{id}{query}"),
-                None,
-            )
-            .await
+            let path = format!("/tasks/{id}{query}");
+            rest(server, interface, Method::GET, &path, None).await
         }
     }
 }
 
-fn bare(interface: Interface, reply: &Reply) -> Value {
+pub(super) fn bare(interface: Interface, reply: &Reply) -> Value {
     match interface {
         Interface::Rpc1 | Interface::Rpc0 => reply.result(),
         _ => reply.json(),
@@ -253,11 +227,7 @@ async fn get_returns_task_without_wrapper() {
     for interface in ALL_INTERFACES {
         let task = bare(interface, &get(&server, interface, &id, None).await);
         assert_eq!(task["id"], id.as_str(), "{interface:?}");
-        assert_eq!(
-            task["status"]["state"],
-            state(interface, "completed"),
-            "{interface:?}"
-        );
+        assert_state(interface, &task, "completed");
         assert_eq!(
             task["history"].as_array().unwrap().len(),
             1,
@@ -295,7 +265,7 @@ async fn timestamp_is_utc() {
     }
 }
 
-async fn cancel(server: &Server, interface: Interface, id: &str) -> Reply {
+pub(super) async fn cancel(server: &Server, interface: Interface, id: &str) -> Reply {
     match interface {
         Interface::Rpc1 => server.rpc("CancelTask", json!({"id": id})).await,
         Interface::Rpc0 => server.rpc_0_3("tasks/cancel", json!({"id": id})).await,
@@ -312,11 +282,7 @@ async fn cancel_returns_canceled_task() {
     for interface in ALL_INTERFACES {
         let id = server.start_slow_task().await;
         let task = bare(interface, &cancel(&server, interface, &id).await);
-        assert_eq!(
-            task["status"]["state"],
-            state(interface, "canceled"),
-            "{interface:?}"
-        );
+        assert_state(interface, &task, "canceled");
     }
 }
 

@@ -1,10 +1,15 @@
 //! Webhooks, for each version over each binding.
 
 use http::{Method, StatusCode};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::harness::Server;
 use super::unary::{ALL_INTERFACES, Interface, immediate_configuration, rest, send, task};
+
+/// Returns a response without a value.
+fn empty_result() -> Value {
+    json!({"jsonrpc": "2.0", "id": 1, "result": null})
+}
 
 #[tokio::test]
 async fn webhook_crud_over_json_rpc_1_0() {
@@ -14,33 +19,19 @@ async fn webhook_crud_over_json_rpc_1_0() {
         "taskId": id, "id": "one", "url": "https://hook.test/a", "token": "t",
         "authentication": {"scheme": "Bearer", "credentials": "c"},
     });
-    let made = server
-        .rpc("CreateTaskPushNotificationConfig", config.clone())
-        .await
-        .result();
+    let call = async |method, params: &Value| server.rpc(method, params.clone()).await.result();
+    let made = call("CreateTaskPushNotificationConfig", &config).await;
     assert_eq!(made, config);
     let which = json!({"taskId": id, "id": "one"});
-    let got = server
-        .rpc("GetTaskPushNotificationConfig", which.clone())
-        .await
-        .result();
+    let got = call("GetTaskPushNotificationConfig", &which).await;
     assert_eq!(got, config);
-    let listed = server
-        .rpc("ListTaskPushNotificationConfigs", json!({"taskId": id}))
-        .await;
-    assert_eq!(
-        listed.result(),
-        json!({"configs": [config], "nextPageToken": ""})
-    );
+    let all = json!({"taskId": id});
+    let listed = call("ListTaskPushNotificationConfigs", &all).await;
+    assert_eq!(listed, json!({"configs": [config], "nextPageToken": ""}));
     let deleted = server.rpc("DeleteTaskPushNotificationConfig", which).await;
-    assert_eq!(
-        deleted.json(),
-        json!({"jsonrpc": "2.0", "id": 1, "result": null})
-    );
-    let listed = server
-        .rpc("ListTaskPushNotificationConfigs", json!({"taskId": id}))
-        .await;
-    assert_eq!(listed.result(), json!({"configs": [], "nextPageToken": ""}));
+    assert_eq!(deleted.json(), empty_result());
+    let listed = call("ListTaskPushNotificationConfigs", &all).await;
+    assert_eq!(listed, json!({"configs": [], "nextPageToken": ""}));
 }
 
 #[tokio::test]
@@ -51,30 +42,19 @@ async fn webhook_crud_over_http_json_1_0() {
     let one = format!("{path}/one");
     let config = json!({"id": "one", "url": "https://hook.test/a"});
     let full = json!({"id": "one", "url": "https://hook.test/a", "taskId": id});
-    let interface = Interface::Rest1;
-    let made = rest(&server, interface, Method::POST, &path, Some(config)).await;
+    let call =
+        async |method, path: &str, body| rest(&server, Interface::Rest1, method, path, body).await;
+    let made = call(Method::POST, &path, Some(config)).await;
     assert_eq!((made.status, made.json()), (StatusCode::OK, full.clone()));
-    assert_eq!(
-        rest(&server, interface, Method::GET, &one, None)
-            .await
-            .json(),
-        full
-    );
-    let listed = rest(&server, interface, Method::GET, &path, None)
-        .await
-        .json();
+    assert_eq!(call(Method::GET, &one, None).await.json(), full);
+    let listed = call(Method::GET, &path, None).await.json();
     assert_eq!(listed, json!({"configs": [full], "nextPageToken": ""}));
-    let deleted = rest(&server, interface, Method::DELETE, &one, None).await;
+    let deleted = call(Method::DELETE, &one, None).await;
     assert_eq!(
         (deleted.status, deleted.json()),
         (StatusCode::OK, json!({}))
     );
-    assert_ne!(
-        rest(&server, interface, Method::GET, &one, None)
-            .await
-            .status,
-        StatusCode::OK
-    );
+    assert_ne!(call(Method::GET, &one, None).await.status, StatusCode::OK);
 }
 
 #[tokio::test]
@@ -85,33 +65,17 @@ async fn webhook_crud_over_json_rpc_0_3() {
         "id": "one", "url": "https://hook.test/a", "token": "t",
         "authentication": {"schemes": ["Bearer"], "credentials": "c"},
     }});
-    let name = "tasks/pushNotificationConfig";
-    let made = server
-        .rpc_0_3(&format!("{name}/set"), config.clone())
-        .await
-        .result();
-    assert_eq!(made, config);
+    let call = async |method, params: &Value| {
+        let method = format!("tasks/pushNotificationConfig/{method}");
+        server.rpc_0_3(&method, params.clone()).await
+    };
+    assert_eq!(call("set", &config).await.result(), config);
     let which = json!({"id": id, "pushNotificationConfigId": "one"});
-    let got = server
-        .rpc_0_3(&format!("{name}/get"), which.clone())
-        .await
-        .result();
-    assert_eq!(got, config);
-    let first = server
-        .rpc_0_3(&format!("{name}/get"), json!({"id": id}))
-        .await
-        .result();
-    assert_eq!(first, config);
-    let listed = server
-        .rpc_0_3(&format!("{name}/list"), json!({"id": id}))
-        .await
-        .result();
-    assert_eq!(listed, json!([config]));
-    let deleted = server.rpc_0_3(&format!("{name}/delete"), which).await;
-    assert_eq!(
-        deleted.json(),
-        json!({"jsonrpc": "2.0", "id": 1, "result": null})
-    );
+    assert_eq!(call("get", &which).await.result(), config);
+    let first = json!({"id": id});
+    assert_eq!(call("get", &first).await.result(), config);
+    assert_eq!(call("list", &first).await.result(), json!([config]));
+    assert_eq!(call("delete", &which).await.json(), empty_result());
 }
 
 #[tokio::test]
@@ -123,24 +87,13 @@ async fn webhook_crud_over_http_json_0_3() {
     let name = format!("tasks/{id}/pushNotificationConfigs/one");
     let full = json!({"name": name, "pushNotificationConfig": {"id": "one", "url": "https://hook.test/a"}});
     let body = json!({"parent": format!("tasks/{id}"), "configId": "one", "config": full});
-    let interface = Interface::Rest0;
-    assert_eq!(
-        rest(&server, interface, Method::POST, &path, Some(body))
-            .await
-            .json(),
-        full
-    );
-    assert_eq!(
-        rest(&server, interface, Method::GET, &one, None)
-            .await
-            .json(),
-        full
-    );
-    let listed = rest(&server, interface, Method::GET, &path, None)
-        .await
-        .json();
+    let call =
+        async |method, path: &str, body| rest(&server, Interface::Rest0, method, path, body).await;
+    assert_eq!(call(Method::POST, &path, Some(body)).await.json(), full);
+    assert_eq!(call(Method::GET, &one, None).await.json(), full);
+    let listed = call(Method::GET, &path, None).await.json();
     assert_eq!(listed, json!({"configs": [full], "nextPageToken": ""}));
-    let deleted = rest(&server, interface, Method::DELETE, &one, None).await;
+    let deleted = call(Method::DELETE, &one, None).await;
     assert_eq!(deleted.status, StatusCode::OK);
 }
 

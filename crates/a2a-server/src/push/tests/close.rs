@@ -15,9 +15,7 @@ use crate::push::PushError;
 
 #[tokio::test]
 async fn close_delivers_queued_notifications() {
-    let hook = TestWebhook::start([Answer::Status(200)]).await;
-    let mut fixture = Fixture::new().await;
-    fixture.register("w1", &hook.url, Version::V1_0).await;
+    let (hook, mut fixture) = registered(Version::V1_0).await;
     fixture.set_state(TaskState::Working).await;
     fixture.set_state(TaskState::Canceled).await;
     assert_eq!(fixture.drain().await.delivered, 2);
@@ -27,11 +25,7 @@ async fn close_delivers_queued_notifications() {
 #[tokio::test]
 async fn close_drops_and_counts_late_notifications() {
     let hook = TestWebhook::start([Answer::Hang]).await;
-    let patient = RetryPolicy {
-        response_timeout: Duration::from_secs(600),
-        ..FAST
-    };
-    let mut fixture = Fixture::with(ServiceLimits::default(), patient).await;
+    let mut fixture = Fixture::retrying(PATIENT).await;
     fixture.register("w1", &hook.url, Version::V1_0).await;
     fixture.set_state(TaskState::Working).await;
     fixture.set_state(TaskState::Completed).await;
@@ -50,7 +44,7 @@ async fn close_skips_the_delay_between_attempts() {
         max_delay: Duration::from_secs(600),
         ..FAST
     };
-    let mut fixture = Fixture::with(ServiceLimits::default(), slow).await;
+    let mut fixture = Fixture::retrying(slow).await;
     fixture.register("w1", &hook.url, Version::V1_0).await;
     fixture.set_state(TaskState::Completed).await;
     hook.next().await;
@@ -70,15 +64,9 @@ async fn change_after_close_counts_as_dropped() {
     assert_eq!(fixture.notifier.counts().dropped, 1);
 }
 
-/// A policy with so many attempts that a failing webhook is retried until the test stops it.
-const PATIENT: RetryPolicy = RetryPolicy {
-    response_timeout: Duration::from_secs(3600),
-    ..FAST
-};
-
 #[tokio::test]
 async fn webhook_of_removed_client_receives_no_more_notifications() {
-    let mut fixture = Fixture::with(ServiceLimits::default(), PATIENT).await;
+    let mut fixture = Fixture::retrying(PATIENT).await;
     let hook = TestWebhook::start([Answer::Hang]).await;
     fixture.register("w", &hook.url, Version::V1_0).await;
     fixture.set_state(TaskState::Working).await;

@@ -47,32 +47,29 @@ const FAILED: PushCounts = PushCounts {
 };
 
 #[tokio::test]
-async fn failing_webhook_is_retried() {
-    let answers = [
-        Answer::Status(500),
-        Answer::Status(503),
-        Answer::Status(200),
-    ];
-    let (hook, counts) = notify_once(answers).await;
-    assert_eq!((hook.pending_count().await, counts), (3, DELIVERED));
-}
-
-#[tokio::test]
-async fn closed_connection_is_retried() {
-    let (hook, counts) = notify_once([Answer::Close, Answer::Status(204)]).await;
-    assert_eq!((hook.pending_count().await, counts), (2, DELIVERED));
-}
-
-#[tokio::test]
-async fn silent_webhook_is_retried() {
-    let (hook, counts) = notify_once([Answer::Hang, Answer::Status(200)]).await;
-    assert_eq!((hook.pending_count().await, counts), (2, DELIVERED));
-}
-
-#[tokio::test]
-async fn missing_webhook_fails_after_all_attempts() {
-    let (hook, counts) = notify_once([Answer::Close]).await;
-    assert_eq!((hook.pending_count().await, counts), (3, FAILED));
+async fn failed_attempt_is_retried_unless_the_webhook_rejects() {
+    use Answer::{Close, Hang, Status, StatusWithHeader};
+    let busy = StatusWithHeader(429, "retry-after", "0".to_owned());
+    for (name, answers, attempts, expected) in [
+        (
+            "failing",
+            vec![Status(500), Status(503), Status(200)],
+            3,
+            DELIVERED,
+        ),
+        ("closed connection", vec![Close, Status(204)], 2, DELIVERED),
+        ("silent", vec![Hang, Status(200)], 2, DELIVERED),
+        ("busy", vec![busy, Status(200)], 2, DELIVERED),
+        ("missing", vec![Close], 3, FAILED),
+        ("rejecting", vec![Status(404)], 1, FAILED),
+    ] {
+        let (hook, counts) = notify_once(answers).await;
+        assert_eq!(
+            (hook.pending_count().await, counts),
+            (attempts, expected),
+            "{name}"
+        );
+    }
 }
 
 #[tokio::test]
@@ -85,19 +82,6 @@ async fn redirect_is_not_followed() {
         (1, 0)
     );
     assert_eq!(counts, FAILED);
-}
-
-#[tokio::test]
-async fn rejecting_webhook_is_not_retried() {
-    let (hook, counts) = notify_once([Answer::Status(404)]).await;
-    assert_eq!((hook.pending_count().await, counts), (1, FAILED));
-}
-
-#[tokio::test]
-async fn busy_webhook_is_retried() {
-    let busy = Answer::StatusWithHeader(429, "retry-after", "0".to_owned());
-    let (hook, counts) = notify_once([busy, Answer::Status(200)]).await;
-    assert_eq!((hook.pending_count().await, counts), (2, DELIVERED));
 }
 
 #[tokio::test]
@@ -119,11 +103,7 @@ async fn later_notification_waits_for_failed_one() {
 async fn silent_webhook_delays_no_other() {
     let dead = TestWebhook::start([Answer::Hang]).await;
     let live = TestWebhook::start([Answer::Status(200)]).await;
-    let patient = RetryPolicy {
-        response_timeout: Duration::from_secs(600),
-        ..FAST
-    };
-    let mut fixture = Fixture::with(ServiceLimits::default(), patient).await;
+    let mut fixture = Fixture::retrying(PATIENT).await;
     for id in ["d1", "d2", "d3", "d4", "d5", "d6"] {
         fixture.register(id, &dead.url, Version::V1_0).await;
     }
@@ -151,11 +131,7 @@ async fn full_queue_keeps_the_newest() {
         waiting_pushes: 4,
         ..ServiceLimits::default()
     };
-    let patient = RetryPolicy {
-        response_timeout: Duration::from_secs(600),
-        ..FAST
-    };
-    let mut fixture = Fixture::with(limits, patient).await;
+    let mut fixture = Fixture::with(limits, PATIENT).await;
     fixture.register("w1", &hook.url, Version::V1_0).await;
     fixture.set_state(TaskState::Working).await;
     // The first notification is in flight from here on.

@@ -51,7 +51,11 @@ impl TaskRunner {
         loop {
             let revision = self.record.revision;
             let id = &self.record.task.id;
-            match self.core.store.append(id, revision, at_ms, &changes).await {
+            let appended = match self.unloaded {
+                true => self.core.store.append(id, revision, at_ms, &changes).await,
+                false => self.core.append(&self.record, at_ms, &changes).await,
+            };
+            match appended {
                 Ok(()) => break,
                 Err(StoreError::Failed(cause) | StoreError::Damaged(cause))
                     if tries < MAX_APPEND_ATTEMPTS =>

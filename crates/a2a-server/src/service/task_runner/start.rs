@@ -45,7 +45,8 @@ impl TaskRunner {
         let history = self.record.task.history.take().unwrap_or_default();
         self.continued = history.len() > 1;
         let is_request = |message: &Message| message.role == Role::User;
-        let message = if encoded_bytes(&history) >= UNLOAD_BYTES {
+        let size = self.message_size;
+        let message = if size.unwrap_or_else(|| encoded_bytes(&history)) >= UNLOAD_BYTES {
             self.unloaded = true;
             history.into_iter().rfind(is_request)
         } else {
@@ -121,14 +122,18 @@ impl TaskRunner {
             })
         };
         tokio::pin!(permit);
-        let quiet = sleep(QUIET_PERIOD);
+        // A block, which creates the timer only if the run has to wait.
+        let quiet = async { sleep(QUIET_PERIOD).await };
         tokio::pin!(quiet);
+        let mut is_visible = false;
         loop {
             tokio::select! {
                 biased;
-                () = self.active.canceled.cancelled() => return Err(RunEnd::Canceled),
-                () = self.core.closing.cancelled() => return Err(RunEnd::ServerStopped),
+                // First, because most permits are ready at once: then no waiters for the ends are registered.
                 permit = &mut permit => {
+                    if let Some(ending) = self.stop_reason() {
+                        return Err(ending);
+                    }
                     let permit = permit.map_err(|error: StoreError| {
                         RunEnd::WriteError(WriteError::Store(to_a2a_error(error, &self.record.task.id)))
                     })?;
@@ -140,7 +145,10 @@ impl TaskRunner {
                         _ => Ok(permit),
                     };
                 }
-                () = &mut quiet, if !quiet.is_elapsed() => {
+                () = self.active.canceled.cancelled() => return Err(RunEnd::Canceled),
+                () = self.core.closing.cancelled() => return Err(RunEnd::ServerStopped),
+                () = &mut quiet, if !is_visible => {
+                    is_visible = true;
                     self.active.mark_visible();
                     self.unload();
                 }

@@ -60,11 +60,7 @@ async fn configured_agent_is_the_default() {
 #[tokio::test]
 async fn unknown_agent_is_rejected() {
     let harness = harness().await;
-    let refused = harness
-        .service
-        .send(&alice(), with_agent_metadata("unknown"))
-        .await;
-    let error = refused.unwrap_err();
+    let error = harness.refusal(with_agent_metadata("unknown")).await;
     assert_eq!(error.reason, ErrorReason::InvalidParams);
     assert!(error.text.contains("main, other"), "{error}");
 }
@@ -87,16 +83,13 @@ async fn task_stays_with_its_agent() {
         .await
         .id;
     let run = harness.run().await;
-    run.end(Outcome::InputRequired(vec![Part::text("which?")]));
+    run.ask();
     harness.ended(&id).await;
-    let refused = harness
-        .service
-        .send(&alice(), with_agent_metadata("main").with_task_id(&id))
+    let refusal = harness
+        .refusal(with_agent_metadata("main").with_task_id(&id))
         .await;
-    assert_eq!(refused.unwrap_err().reason, ErrorReason::InvalidParams);
-    harness
-        .send_immediate(text_message("this one").with_task_id(&id))
-        .await;
+    assert_eq!(refusal.reason, ErrorReason::InvalidParams);
+    harness.answer(&id, "this one").await;
     assert_eq!(harness.run().await.input.agent.as_deref(), Some("other"));
 }
 
@@ -134,7 +127,7 @@ fn accepting_modes(modes: &[&str]) -> SendMessage {
 async fn unsupported_output_modes_are_rejected() {
     let harness = harness().await;
     let send = accepting_modes(&["image/png", "application/json"]);
-    let error = harness.service.send(&alice(), send).await.unwrap_err();
+    let error = harness.refusal(send).await;
     assert_eq!(error.reason, ErrorReason::ContentTypeNotSupported);
     let field = "configuration.acceptedOutputModes";
     assert_eq!(error.field.as_deref(), Some(field));

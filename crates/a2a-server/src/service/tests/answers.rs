@@ -19,52 +19,56 @@ fn history(length: i32) -> SendMessageConfiguration {
 }
 
 #[tokio::test]
-async fn v1_0_blocks_by_default() {
-    let mut harness = harness().await;
-    let response = harness.spawn_send(alice(), text_message("hello"));
-    harness.run().await.done();
-    let task = task(response.await.unwrap().unwrap());
-    assert_eq!(task.status.state, TaskState::Completed);
+async fn blocking_send_returns_the_completed_task() {
+    let hello = || text_message("hello");
+    for (name, settings, caller, send) in [
+        ("1.0 by default", Settings::default(), alice(), hello()),
+        ("1.0 without async mode", sync(), alice(), hello()),
+        ("0.3", Settings::default(), alice_0_3(), hello().blocking()),
+        (
+            "0.3 without async mode",
+            sync(),
+            alice_0_3(),
+            hello().blocking(),
+        ),
+    ] {
+        let mut harness = TestService::with(settings).await;
+        let response = harness.spawn_send(caller, send);
+        harness.run().await.done();
+        let task = received(response).await;
+        assert_eq!(task.status.state, TaskState::Completed, "{name}");
+    }
 }
 
 #[tokio::test]
-async fn v1_0_return_immediately_does_not_block() {
-    let harness = harness().await;
-    let answer = harness
-        .service
-        .send(&alice(), text_message("hello").returning_immediately())
-        .await;
-    assert_eq!(task(answer.unwrap()).status.state, TaskState::Submitted);
-}
-
-#[tokio::test]
-async fn v1_0_reads_return_immediately_of_configuration() {
-    let harness = harness().await;
-    let send = text_message("hello").with_configuration(SendMessageConfiguration {
+async fn immediate_send_returns_the_submitted_task() {
+    let hello = || text_message("hello");
+    let immediate = || hello().returning_immediately();
+    let configured = hello().with_configuration(SendMessageConfiguration {
         return_immediately: Some(true),
         ..history(1)
     });
-    let answer = harness.service.send(&alice(), send).await;
-    assert_eq!(task(answer.unwrap()).status.state, TaskState::Submitted);
-}
-
-#[tokio::test]
-async fn v0_3_does_not_block_in_async_mode() {
-    let harness = harness().await;
-    let answer = harness
-        .service
-        .send(&alice_0_3(), text_message("hello"))
-        .await;
-    assert_eq!(task(answer.unwrap()).status.state, TaskState::Submitted);
-}
-
-#[tokio::test]
-async fn v0_3_blocking_returns_the_task() {
-    let mut harness = harness().await;
-    let response = harness.spawn_send(alice_0_3(), text_message("hello").blocking());
-    harness.run().await.done();
-    let task = task(response.await.unwrap().unwrap());
-    assert_eq!(task.status.state, TaskState::Completed);
+    for (name, settings, caller, send) in [
+        ("1.0", Settings::default(), alice(), immediate()),
+        (
+            "1.0 in the configuration",
+            Settings::default(),
+            alice(),
+            configured,
+        ),
+        (
+            "0.3 in async mode",
+            Settings::default(),
+            alice_0_3(),
+            hello(),
+        ),
+        ("0.3 without async mode", sync(), alice_0_3(), immediate()),
+    ] {
+        let harness = TestService::with(settings).await;
+        let answer = harness.service.send(&caller, send).await;
+        let task = task(answer.unwrap());
+        assert_eq!(task.status.state, TaskState::Submitted, "{name}");
+    }
 }
 
 #[tokio::test]
@@ -85,46 +89,17 @@ async fn v0_3_without_async_mode_returns_failed_task() {
     let mut harness = TestService::with(sync()).await;
     let response = harness.spawn_send(alice_0_3(), text_message("hello"));
     harness.run().await.end(Outcome::Rejected("no".to_owned()));
-    let task = task(response.await.unwrap().unwrap());
+    let task = received(response).await;
     assert_eq!(task.status.state, TaskState::Rejected);
-}
-
-#[tokio::test]
-async fn v0_3_blocking_overrides_async_mode() {
-    let mut harness = TestService::with(sync()).await;
-    let answer = harness
-        .service
-        .send(&alice_0_3(), text_message("one").returning_immediately())
-        .await;
-    assert_eq!(task(answer.unwrap()).status.state, TaskState::Submitted);
-    let _first = harness.run().await;
-    let response = harness.spawn_send(alice_0_3(), text_message("two").blocking());
-    harness.run().await.done();
-    assert_eq!(
-        task(response.await.unwrap().unwrap()).status.state,
-        TaskState::Completed
-    );
-}
-
-#[tokio::test]
-async fn v1_0_ignores_async_mode() {
-    let mut harness = TestService::with(sync()).await;
-    let response = harness.spawn_send(alice(), text_message("hello"));
-    harness.run().await.done();
-    assert_eq!(
-        task(response.await.unwrap().unwrap()).status.state,
-        TaskState::Completed
-    );
 }
 
 #[tokio::test]
 async fn blocking_send_ends_at_question() {
     let mut harness = harness().await;
     let response = harness.spawn_send(alice(), text_message("hello"));
-    let question = vec![Part::text("which?")];
-    harness.run().await.end(Outcome::InputRequired(question));
+    harness.run().await.ask();
     assert_eq!(
-        task(response.await.unwrap().unwrap()).status.state,
+        received(response).await.status.state,
         TaskState::InputRequired
     );
 }
@@ -145,7 +120,7 @@ async fn blocking_send_returns_task_at_timeout() {
     run.done();
     harness.ended(&first.id).await;
     let _second = harness.run().await;
-    let answer = task(response.await.unwrap().unwrap());
+    let answer = received(response).await;
     assert_eq!(answer.status.state, TaskState::Working);
 }
 
@@ -167,8 +142,7 @@ async fn direct_message_leaves_no_task() {
 #[tokio::test]
 async fn direct_message_completes_returned_task() {
     let mut harness = harness().await;
-    let id = harness.send_immediate(text_message("hello")).await.id;
-    let run = harness.run().await;
+    let (id, run) = harness.start().await;
     run.end(Outcome::Message(vec![Part::text("hi")]));
     let task = harness.ended(&id).await;
     assert_eq!(task.status.state, TaskState::Completed);
@@ -182,7 +156,7 @@ async fn direct_message_completes_a_task_that_was_read() {
     let run = harness.run().await;
     harness.get(&run.input.task_id).await;
     run.end(Outcome::Message(vec![Part::text("hi")]));
-    let task = task(response.await.unwrap().unwrap());
+    let task = received(response).await;
     assert_eq!(status_text(&task), "hi");
 }
 
@@ -193,7 +167,7 @@ async fn message_after_report_completes_task() {
     let run = harness.run().await;
     run.report(artifact("a", "one")).await;
     run.end(Outcome::Message(vec![Part::text("hi")]));
-    let task = task(response.await.unwrap().unwrap());
+    let task = received(response).await;
     assert_eq!(task.artifacts.as_ref().unwrap().len(), 1);
     assert_eq!(status_text(&task), "hi");
 }
@@ -208,7 +182,7 @@ async fn disconnect_does_not_stop_task() {
     assert!(response.await.unwrap_err().is_cancelled());
     assert!(!run.cancel.is_cancelled());
     run.done();
-    assert_eq!(harness.ended(&id).await.status.state, TaskState::Completed);
+    assert_eq!(harness.end_state(&id).await, TaskState::Completed);
 }
 
 #[tokio::test]
@@ -219,7 +193,7 @@ async fn answer_has_requested_history() {
         text_message("hello").with_configuration(history(0)),
     );
     harness.run().await.done();
-    assert_eq!(task(response.await.unwrap().unwrap()).history, None);
+    assert_eq!(received(response).await.history, None);
 }
 
 #[tokio::test]
@@ -235,7 +209,7 @@ async fn incomplete_message_is_rejected() {
         (nothing, "message.parts"),
         (agent, "message.role"),
     ] {
-        let error = harness.service.send(&alice(), send).await.unwrap_err();
+        let error = harness.refusal(send).await;
         assert_eq!(error.reason, ErrorReason::InvalidParams);
         assert_eq!(error.field.as_deref(), Some(field));
     }
@@ -246,7 +220,7 @@ async fn message_with_too_many_parts_is_rejected() {
     let harness = harness().await;
     let mut send = text_message("hello");
     send.request.message.parts = vec![Part::text("x"); ServiceLimits::default().parts + 1];
-    let error = harness.service.send(&alice(), send).await.unwrap_err();
+    let error = harness.refusal(send).await;
     assert_eq!(error.reason, ErrorReason::InvalidParams);
     assert!(
         error
@@ -260,23 +234,17 @@ async fn message_with_too_many_parts_is_rejected() {
 async fn negative_history_length_is_rejected() {
     let harness = harness().await;
     let send = text_message("hello").with_configuration(history(-1));
-    let error = harness.service.send(&alice(), send).await.unwrap_err();
+    let error = harness.refusal(send).await;
     assert_eq!(error.reason, ErrorReason::InvalidParams);
     assert_eq!(harness.service.active_task_count(), 0);
 }
 
 #[tokio::test]
 async fn unfinished_tasks_of_a_client_are_bounded() {
-    let mut settings = Settings::default();
-    settings.limits.tasks_per_client = 2;
-    let mut harness = TestService::with(settings).await;
+    let mut harness = TestService::limited(|limits| limits.tasks_per_client = 2).await;
     harness.send_immediate(text_message("one")).await;
     harness.send_immediate(text_message("two")).await;
-    let error = harness
-        .service
-        .send(&alice(), text_message("three"))
-        .await
-        .unwrap_err();
+    let error = harness.refusal(text_message("three")).await;
     assert_eq!(error.reason, ErrorReason::ResourceExhausted);
     // Tasks of other clients and terminal tasks do not count.
     harness
@@ -291,9 +259,7 @@ async fn unfinished_tasks_of_a_client_are_bounded() {
 
 #[tokio::test]
 async fn rejected_message_does_not_count() {
-    let mut settings = Settings::default();
-    settings.limits.tasks_per_client = 1;
-    let harness = TestService::with(settings).await;
+    let harness = TestService::limited(|limits| limits.tasks_per_client = 1).await;
     harness
         .send_immediate_as(&bob(), text_message("his").with_context_id("c"))
         .await;

@@ -5,8 +5,7 @@ use super::*;
 #[tokio::test]
 async fn cancel_stops_the_run() {
     let mut harness = harness().await;
-    let id = harness.send_immediate(text_message("hello")).await.id;
-    let run = harness.run().await;
+    let (id, run) = harness.start().await;
     let task = harness.service.cancel(&alice(), &id).await.unwrap();
     assert_eq!(task.status.state, TaskState::Canceled);
     run.cancel.cancelled().await;
@@ -15,23 +14,21 @@ async fn cancel_stops_the_run() {
 #[tokio::test]
 async fn canceled_task_ignores_later_reports() {
     let mut harness = harness().await;
-    let id = harness.send_immediate(text_message("hello")).await.id;
-    let run = harness.run().await;
+    let (id, run) = harness.start().await;
     harness.service.cancel(&alice(), &id).await.unwrap();
     run.end(Outcome::Failed {
         reason: "exit",
         text: "exit code 143".to_owned(),
     });
     harness.service.close(SECOND).await;
-    let stored = harness.store.load(&id).await.unwrap().unwrap();
+    let stored = harness.stored(&id).await;
     assert_eq!(stored.task.status.state, TaskState::Canceled);
 }
 
 #[tokio::test]
 async fn second_cancel_returns_the_task() {
     let mut harness = harness().await;
-    let id = harness.send_immediate(text_message("hello")).await.id;
-    let _run = harness.run().await;
+    let (id, _run) = harness.start().await;
     let first = harness.service.cancel(&alice(), &id).await.unwrap();
     let second = harness.service.cancel(&alice(), &id).await.unwrap();
     assert_eq!(first, second);
@@ -40,9 +37,7 @@ async fn second_cancel_returns_the_task() {
 #[tokio::test]
 async fn terminal_task_is_not_cancelable() {
     let mut harness = harness().await;
-    let id = harness.send_immediate(text_message("hello")).await.id;
-    harness.run().await.done();
-    harness.ended(&id).await;
+    let id = harness.complete().await;
     let error = harness.service.cancel(&alice(), &id).await.unwrap_err();
     assert_eq!(error.reason, ErrorReason::TaskNotCancelable);
     assert_eq!(harness.state(&id).await, TaskState::Completed);
@@ -55,8 +50,7 @@ async fn timed_out_task_is_not_cancelable() {
         ..Settings::default()
     };
     let mut harness = TestService::with(settings).await;
-    let id = harness.send_immediate(text_message("hello")).await.id;
-    let _run = harness.run().await;
+    let (id, _run) = harness.start().await;
     harness.ended(&id).await;
     let error = harness.service.cancel(&alice(), &id).await.unwrap_err();
     assert_eq!(error.reason, ErrorReason::TaskNotCancelable);
@@ -78,10 +72,7 @@ async fn canceled_queued_task_never_runs() {
 #[tokio::test]
 async fn interrupted_task_can_be_canceled() {
     let mut harness = harness().await;
-    let id = harness.send_immediate(text_message("hello")).await.id;
-    let question = vec![Part::text("which?")];
-    harness.run().await.end(Outcome::InputRequired(question));
-    harness.ended(&id).await;
+    let id = harness.ask().await;
     let task = harness.service.cancel(&alice(), &id).await.unwrap();
     assert_eq!(task.status.state, TaskState::Canceled);
 }
@@ -93,10 +84,7 @@ async fn waiting_sender_receives_canceled_task() {
     let run = harness.run().await;
     let id = &run.input.task_id;
     harness.service.cancel(&alice(), id).await.unwrap();
-    assert_eq!(
-        task(response.await.unwrap().unwrap()).status.state,
-        TaskState::Canceled
-    );
+    assert_eq!(received(response).await.status.state, TaskState::Canceled);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -132,22 +120,20 @@ async fn cancel_and_end_agree_on_the_winner() {
 #[tokio::test]
 async fn reports_after_cancel_are_not_stored() {
     let mut harness = harness().await;
-    let id = harness.send_immediate(text_message("hello")).await.id;
-    let run = harness.run().await;
+    let (id, run) = harness.start().await;
     harness.service.cancel(&alice(), &id).await.unwrap();
     // The run has ended, so the server neither receives nor stores this event.
     let _ = run.events.send(artifact("late", "late")).await;
     run.done();
     harness.service.close(SECOND).await;
-    let stored = harness.store.load(&id).await.unwrap().unwrap();
+    let stored = harness.stored(&id).await;
     assert_eq!(stored.task.artifacts, None);
 }
 
 #[tokio::test]
 async fn operator_cancels_and_deletes_any_task() {
     let mut harness = harness().await;
-    let id = harness.send_immediate(text_message("hello")).await.id;
-    let run = harness.run().await;
+    let (id, run) = harness.start().await;
     assert_eq!(
         harness.service.stop(&id).await.unwrap().status.state,
         TaskState::Canceled
@@ -162,8 +148,7 @@ async fn operator_cancels_and_deletes_any_task() {
 #[tokio::test]
 async fn deleting_running_task_stops_it() {
     let mut harness = harness().await;
-    let id = harness.send_immediate(text_message("hello")).await.id;
-    let run = harness.run().await;
+    let (id, run) = harness.start().await;
     assert!(harness.service.delete(&id).await.unwrap());
     run.cancel.cancelled().await;
     assert_eq!(harness.store.load(&id).await.unwrap(), None);

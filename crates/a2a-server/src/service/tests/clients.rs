@@ -9,15 +9,6 @@ fn only_bob() -> HashSet<String> {
     HashSet::from(["bob".to_owned()])
 }
 
-/// Creates a task of Alice that waits for her answer.
-async fn interrupted_task(harness: &mut TestService) -> String {
-    let id = harness.send_immediate(text_message("hello")).await.id;
-    let question = vec![Part::text("which?")];
-    harness.run().await.end(Outcome::InputRequired(question));
-    harness.ended(&id).await;
-    id
-}
-
 /// Subscribes to a task of Alice, and returns its last event.
 async fn last_event(harness: &TestService, task_id: &str) -> impl Future<Output = String> + use<> {
     let updates = harness.service.subscribe(&alice(), task_id).await.unwrap();
@@ -30,8 +21,7 @@ async fn last_event(harness: &TestService, task_id: &str) -> impl Future<Output 
 #[tokio::test]
 async fn run_of_removed_client_stops_with_reason() {
     let mut harness = harness().await;
-    let id = harness.send_immediate(text_message("hello")).await.id;
-    let run = harness.run().await;
+    let (id, run) = harness.start().await;
     harness.service.retain_clients(only_bob());
     run.cancel.cancelled().await;
     let task = harness.ended(&id).await;
@@ -41,8 +31,7 @@ async fn run_of_removed_client_stops_with_reason() {
         "{}",
         status_text(&task)
     );
-    let metadata = task.status.message.unwrap().metadata.unwrap();
-    assert_eq!(metadata[REASON], CLIENT_REMOVED);
+    assert_eq!(reason(&task), Some(CLIENT_REMOVED));
 }
 
 #[tokio::test]
@@ -53,7 +42,7 @@ async fn queued_task_of_removed_client_never_runs() {
     let second = harness.send_in_context("more").await.id;
     harness.service.retain_clients(only_bob());
     for id in [&first.id, &second] {
-        assert_eq!(harness.ended(id).await.status.state, TaskState::Canceled);
+        assert_eq!(harness.end_state(id).await, TaskState::Canceled);
     }
     assert!(harness.runs.try_recv().is_err());
 }
@@ -61,7 +50,7 @@ async fn queued_task_of_removed_client_never_runs() {
 #[tokio::test]
 async fn task_that_waits_for_removed_client_is_canceled() {
     let mut harness = harness().await;
-    let id = interrupted_task(&mut harness).await;
+    let id = harness.ask().await;
     let last = last_event(&harness, &id).await;
     harness.service.retain_clients(only_bob());
     assert_eq!(last.await, "status Canceled");
@@ -70,16 +59,11 @@ async fn task_that_waits_for_removed_client_is_canceled() {
 #[tokio::test]
 async fn webhooks_of_removed_client_are_deleted() {
     let mut harness = harness().await;
-    let id = interrupted_task(&mut harness).await;
-    let webhook = TaskPushNotificationConfig {
-        url: "https://example.com/hook".to_owned(),
-        id: None,
-        task_id: id.clone(),
-        token: None,
-        authentication: None,
-        tenant: None,
-    };
-    let created = harness.service.create_push(&alice(), webhook).await;
+    let id = harness.ask().await;
+    let created = harness
+        .service
+        .create_push(&alice(), pushes::webhook(&id, None))
+        .await;
     created.unwrap();
     let last = last_event(&harness, &id).await;
     harness.service.retain_clients(only_bob());
@@ -94,7 +78,7 @@ async fn undeletable_webhook_keeps_no_task_open() {
         ..FailingStore::new()
     };
     let mut harness = store.open().await;
-    let id = interrupted_task(&mut harness).await;
+    let id = harness.ask().await;
     let last = last_event(&harness, &id).await;
     harness.service.retain_clients(only_bob());
     assert_eq!(last.await, "status Canceled");
@@ -104,7 +88,7 @@ async fn undeletable_webhook_keeps_no_task_open() {
 async fn end_of_removed_client_retries_store_errors() {
     let store = FailingStore::new();
     let mut harness = store.open().await;
-    let id = interrupted_task(&mut harness).await;
+    let id = harness.ask().await;
     let last = last_event(&harness, &id).await;
     let away = StoreError::Failed("away".to_owned());
     store.unread.lock().insert(id.clone(), away);
@@ -124,8 +108,8 @@ async fn removed_client_is_rejected_and_others_are_not() {
         .id;
     let run = harness.run().await;
     harness.service.retain_clients(only_bob());
-    let refused = harness.service.send(&alice(), text_message("hello")).await;
-    assert_eq!(refused.unwrap_err().reason, ErrorReason::Unauthenticated);
+    let refusal = harness.refusal(text_message("hello")).await;
+    assert_eq!(refusal.reason, ErrorReason::Unauthenticated);
     run.done();
     let task = harness.ended(&of_bob).await;
     assert_eq!(task.status.state, TaskState::Completed);

@@ -98,7 +98,7 @@ async fn close_fails_what_no_successor_can_continue() {
         };
         let (closed, ()) = tokio::join!(harness.service.close(10 * SECOND), stopped);
         assert_eq!(closed, Closed { left: 0, failed: 1 }, "{run_name:?}");
-        let task = harness.store.load(&id).await.unwrap().unwrap().task;
+        let task = harness.stored(&id).await.task;
         assert_eq!(task.status.state, TaskState::Failed, "{run_name:?}");
     }
 }
@@ -106,15 +106,13 @@ async fn close_fails_what_no_successor_can_continue() {
 #[tokio::test]
 async fn drain_waits_for_running_tasks_and_rejects_messages() {
     let mut harness = harness().await;
-    let id = harness.send_immediate(text_message("hello")).await.id;
-    let run = harness.run().await;
+    let (id, run) = harness.start().await;
     let draining = harness.service.drain(3600 * SECOND);
     let clients = async {
         while !harness.service.is_stopping() {
             tokio::task::yield_now().await;
         }
-        let refused = harness.service.send(&alice(), text_message("more")).await;
-        let error = refused.unwrap_err();
+        let error = harness.refusal(text_message("more")).await;
         assert_eq!(error.reason, ErrorReason::Unavailable);
         assert!(error.retry_after_s.is_some());
         assert!(harness.service.ready().await.is_err());
@@ -124,7 +122,7 @@ async fn drain_waits_for_running_tasks_and_rejects_messages() {
     tokio::join!(draining, clients);
     let closed = harness.service.close(SECOND).await;
     assert_eq!(closed, Closed { left: 0, failed: 0 });
-    let task = harness.store.load(&id).await.unwrap().unwrap().task;
+    let task = harness.stored(&id).await.task;
     assert_eq!(task.status.state, TaskState::Completed);
 }
 
@@ -135,7 +133,7 @@ async fn close_answers_sender_with_the_task_it_left() {
     let run = harness.run().await;
     run.report(ExecutionEvent::Run("one".to_owned())).await;
     harness.service.close(SECOND).await;
-    let task = task(response.await.unwrap().unwrap());
+    let task = received(response).await;
     assert!(!task.status.state.is_terminal(), "{task:?}");
 }
 
@@ -177,18 +175,16 @@ async fn forced_close_drops_stuck_run_at_once() {
 #[tokio::test]
 async fn close_stops_and_marks_runs() {
     let mut harness = harness().await;
-    let id = harness.send_immediate(text_message("hello")).await.id;
-    let run = harness.run().await;
+    let (id, run) = harness.start().await;
     let stopped = tokio::spawn(async move {
         run.cancel.cancelled().await;
         run.done();
     });
     harness.service.close(10 * SECOND).await;
     stopped.await.unwrap();
-    let task = harness.store.load(&id).await.unwrap().unwrap().task;
+    let task = harness.stored(&id).await.task;
     assert_eq!(task.status.state, TaskState::Failed);
-    let metadata = task.status.message.unwrap().metadata.unwrap();
-    assert_eq!(metadata[REASON], INTERRUPTED);
+    assert_eq!(reason(&task), Some(INTERRUPTED));
 }
 
 #[tokio::test]
@@ -198,19 +194,16 @@ async fn close_marks_queued_tasks() {
     let second = harness.send_in_context("two").await;
     harness.run().await.done();
     harness.service.close(SECOND).await;
-    let state = harness.store.load(&second.id).await.unwrap().unwrap();
+    let state = harness.stored(&second.id).await;
     assert!(state.is_terminal());
 }
 
 #[tokio::test]
 async fn close_keeps_interrupted_tasks() {
     let mut harness = harness().await;
-    let id = harness.send_immediate(text_message("hello")).await.id;
-    let question = vec![Part::text("which?")];
-    harness.run().await.end(Outcome::InputRequired(question));
-    harness.ended(&id).await;
+    let id = harness.ask().await;
     harness.service.close(SECOND).await;
-    let stored = harness.store.load(&id).await.unwrap().unwrap();
+    let stored = harness.stored(&id).await;
     assert_eq!(stored.task.status.state, TaskState::InputRequired);
 }
 
@@ -229,8 +222,7 @@ async fn close_drops_stuck_run_in_time() {
 async fn close_rejects_messages() {
     let harness = harness().await;
     harness.service.close(SECOND).await;
-    let refused = harness.service.send(&alice(), text_message("hello")).await;
-    let error = refused.unwrap_err();
+    let error = harness.refusal(text_message("hello")).await;
     assert_eq!(error.reason, ErrorReason::Unavailable);
     assert!(error.retry_after_s.is_some());
     assert!(harness.service.ready().await.is_err());
@@ -247,7 +239,7 @@ async fn close_answers_waiting_sender() {
         run.done();
     };
     tokio::join!(closing, stopping);
-    let task = task(response.await.unwrap().unwrap());
+    let task = received(response).await;
     assert_eq!(task.status.state, TaskState::Failed);
 }
 

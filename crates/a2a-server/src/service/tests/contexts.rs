@@ -62,9 +62,7 @@ async fn configured_session_maps_to_its_context() {
 #[tokio::test]
 async fn configured_session_is_separate_for_each_client() {
     let mut harness = TestService::with(settings(Some("mine"), true)).await;
-    harness
-        .send_immediate_as(&alice(), text_message("one"))
-        .await;
+    harness.send_immediate(text_message("one")).await;
     harness.send_immediate_as(&bob(), text_message("two")).await;
     let (first, second) = (harness.run().await, harness.run().await);
     assert_ne!(first.input.session, second.input.session);
@@ -75,7 +73,7 @@ async fn configured_session_is_separate_for_each_client() {
 async fn default_context_is_reserved_for_its_client() {
     let harness = TestService::with(settings(Some("mine"), true)).await;
     let send = text_message("one").with_context_id("mine:bob");
-    let error = harness.service.send(&alice(), send).await.unwrap_err();
+    let error = harness.refusal(send).await;
     assert_eq!(error.reason, ErrorReason::TaskNotFound);
     assert_eq!(
         harness
@@ -108,7 +106,7 @@ async fn context_of_other_client_is_not_found() {
 async fn long_id_is_rejected() {
     let harness = harness().await;
     let send = text_message("one").with_context_id(&"c".repeat(513));
-    let error = harness.service.send(&alice(), send).await.unwrap_err();
+    let error = harness.refusal(send).await;
     assert_eq!(error.reason, ErrorReason::InvalidParams);
     assert_eq!(error.field.as_deref(), Some("message.contextId"));
 }

@@ -2,25 +2,18 @@
 
 use super::*;
 
-/// Creates a task that waits for the answer to the question "which?".
-async fn ask_question(harness: &mut TestService) -> Task {
-    let id = harness.send_in_context("hello").await.id;
-    let run = harness.run().await;
-    run.end(Outcome::InputRequired(vec![Part::text("which?")]));
-    harness.ended(&id).await
-}
-
 #[tokio::test]
 async fn answer_continues_task() {
     let mut harness = harness().await;
-    let id = ask_question(&mut harness).await.id;
+    let id = harness.ask().await;
+    let context_id = harness.get(&id).await.context_id;
     let response = harness.spawn_send(alice(), text_message("this one").with_task_id(&id));
     let run = harness.run().await;
     assert_eq!(run.input.task_id, id);
-    assert_eq!(run.input.context_id, "c");
+    assert_eq!(run.input.context_id, context_id);
     assert_eq!(text(&run.input.message), "this one");
     run.done();
-    let task = task(response.await.unwrap().unwrap());
+    let task = received(response).await;
     assert_eq!(task.id, id);
     assert_eq!(task.status.state, TaskState::Completed);
 }
@@ -28,10 +21,8 @@ async fn answer_continues_task() {
 #[tokio::test]
 async fn question_is_between_message_and_answer() {
     let mut harness = harness().await;
-    let id = ask_question(&mut harness).await.id;
-    let task = harness
-        .send_immediate(text_message("this one").with_task_id(&id))
-        .await;
+    let id = harness.ask().await;
+    let task = harness.answer(&id, "this one").await;
     let history = task.history.unwrap();
     let texts: Vec<&str> = history.iter().map(text).collect();
     assert_eq!(texts, ["hello", "this one", "which?"]);
@@ -40,25 +31,21 @@ async fn question_is_between_message_and_answer() {
 #[tokio::test]
 async fn task_may_ask_repeatedly() {
     let mut harness = harness().await;
-    let id = ask_question(&mut harness).await.id;
-    harness
-        .send_immediate(text_message("this one").with_task_id(&id))
-        .await;
+    let id = harness.ask().await;
+    harness.answer(&id, "this one").await;
     let run = harness.run().await;
     run.end(Outcome::AuthRequired(vec![Part::text("log in")]));
     let task = harness.ended(&id).await;
     assert_eq!(task.status.state, TaskState::AuthRequired);
-    harness
-        .send_immediate(text_message("logged in").with_task_id(&id))
-        .await;
+    harness.answer(&id, "logged in").await;
     harness.run().await.done();
-    assert_eq!(harness.ended(&id).await.status.state, TaskState::Completed);
+    assert_eq!(harness.end_state(&id).await, TaskState::Completed);
 }
 
 #[tokio::test]
 async fn repeated_answer_is_not_a_retry() {
     let mut harness = harness().await;
-    let id = ask_question(&mut harness).await.id;
+    let id = harness.ask().await;
     for _ in 0..2 {
         harness
             .send_immediate(text_message("yes").with_message_id("m").with_task_id(&id))
@@ -72,17 +59,13 @@ async fn repeated_answer_is_not_a_retry() {
     assert_eq!(yes.count(), 2);
 }
 
-async fn send_error(harness: &TestService, send: SendMessage) -> A2aError {
-    harness.service.send(&alice(), send).await.unwrap_err()
-}
-
 #[tokio::test]
 async fn message_to_terminal_task_is_rejected() {
     let mut harness = harness().await;
-    let id = harness.send_immediate(text_message("hello")).await.id;
-    harness.run().await.done();
-    harness.ended(&id).await;
-    let error = send_error(&harness, text_message("more").with_task_id(&id)).await;
+    let id = harness.complete().await;
+    let error = harness
+        .refusal(text_message("more").with_task_id(&id))
+        .await;
     assert_eq!(error.reason, ErrorReason::UnsupportedOperation);
     assert!(error.text.contains("has ended"), "{error}");
 }
@@ -91,7 +74,9 @@ async fn message_to_terminal_task_is_rejected() {
 async fn message_to_working_task_is_rejected() {
     let mut harness = harness().await;
     let id = harness.send_immediate(text_message("hello")).await.id;
-    let error = send_error(&harness, text_message("more").with_task_id(&id)).await;
+    let error = harness
+        .refusal(text_message("more").with_task_id(&id))
+        .await;
     assert_eq!(error.reason, ErrorReason::UnsupportedOperation);
     assert!(error.text.contains("is working"), "{error}");
     harness.run().await.done();
@@ -102,19 +87,19 @@ async fn message_to_working_task_is_rejected() {
 #[tokio::test]
 async fn message_to_unknown_task_is_rejected() {
     let harness = harness().await;
-    let error = send_error(&harness, text_message("more").with_task_id("none")).await;
+    let error = harness
+        .refusal(text_message("more").with_task_id("none"))
+        .await;
     assert_eq!(error.reason, ErrorReason::TaskNotFound);
 }
 
 #[tokio::test]
 async fn context_of_another_task_is_rejected() {
     let mut harness = harness().await;
-    let id = ask_question(&mut harness).await.id;
-    let error = send_error(
-        &harness,
-        text_message("more").with_task_id(&id).with_context_id("d"),
-    )
-    .await;
+    let id = harness.ask().await;
+    let error = harness
+        .refusal(text_message("more").with_task_id(&id).with_context_id("d"))
+        .await;
     assert_eq!(error.reason, ErrorReason::InvalidParams);
     assert_eq!(error.field.as_deref(), Some("message.contextId"));
 }
@@ -134,18 +119,18 @@ async fn answer_twice(
 #[tokio::test]
 async fn one_of_two_concurrent_answers_is_accepted() {
     let mut harness = harness().await;
-    let id = ask_question(&mut harness).await.id;
+    let id = harness.ask().await;
     let taken = answer_twice(&harness, &id).await;
     assert_eq!(taken.iter().filter(|taken| taken.is_ok()).count(), 1);
     harness.run().await.done();
-    assert_eq!(harness.ended(&id).await.status.state, TaskState::Completed);
+    assert_eq!(harness.end_state(&id).await, TaskState::Completed);
     assert!(harness.runs.try_recv().is_err());
 }
 
 #[tokio::test]
 async fn accepted_concurrent_answer_can_be_canceled() {
     let mut harness = harness().await;
-    let id = ask_question(&mut harness).await.id;
+    let id = harness.ask().await;
     let _ = answer_twice(&harness, &id).await;
     let run = harness.run().await;
     harness.service.cancel(&alice(), &id).await.unwrap();

@@ -29,6 +29,11 @@ impl Run {
         self.end(Outcome::Completed(Some(vec![Part::text("done")])));
     }
 
+    /// Ends with the question "which?".
+    pub(super) fn ask(self) {
+        self.end(Outcome::InputRequired(vec![Part::text("which?")]));
+    }
+
     /// Returns whether the service has stopped waiting for the outcome.
     pub(super) fn is_dropped(&self) -> bool {
         self.end.is_closed()

@@ -85,13 +85,11 @@ async fn same_id_of_other_client_is_another_message() {
 
 #[tokio::test]
 async fn rejected_message_may_be_sent_again() {
-    let mut settings = Settings::default();
-    settings.limits.tasks_per_client = 1;
-    let mut harness = TestService::with(settings).await;
+    let mut harness = TestService::limited(|limits| limits.tasks_per_client = 1).await;
     let first = harness.send_immediate(text_message("one")).await;
     let send = text_message("two").with_message_id("m");
-    let refused = harness.service.send(&alice(), send.clone()).await;
-    assert_eq!(refused.unwrap_err().reason, ErrorReason::ResourceExhausted);
+    let refusal = harness.refusal(send.clone()).await;
+    assert_eq!(refusal.reason, ErrorReason::ResourceExhausted);
     harness.run().await.done();
     harness.ended(&first.id).await;
     harness.send_immediate(send).await;
@@ -132,10 +130,7 @@ async fn retry_before_storage_runs_once() {
 #[tokio::test]
 async fn retry_of_answer_runs_once() {
     let mut harness = harness().await;
-    let id = harness.send_immediate(text_message("hello")).await.id;
-    let question = vec![Part::text("which?")];
-    harness.run().await.end(Outcome::InputRequired(question));
-    harness.ended(&id).await;
+    let id = harness.ask().await;
     let answer = text_message("this one")
         .with_task_id(&id)
         .with_message_id("m");
@@ -157,7 +152,7 @@ async fn retried_stream_ends_with_question() {
     run.report(ExecutionEvent::Working(None)).await;
     drop(updates.await.unwrap());
     let id = run.input.task_id.clone();
-    run.end(Outcome::InputRequired(vec![Part::text("which?")]));
+    run.ask();
     harness.ended(&id).await;
     let mut again = harness.service.stream(&alice(), send).await.unwrap();
     assert_eq!(next(&mut again).await, "task InputRequired");

@@ -10,11 +10,6 @@ async fn task_after(outcome: Outcome) -> Task {
     harness.ended(&id).await
 }
 
-fn reason(task: &Task) -> Option<&str> {
-    let message = task.status.message.as_ref()?;
-    message.metadata.as_ref()?.get(REASON)?.as_str()
-}
-
 #[tokio::test]
 async fn new_task_is_submitted() {
     let harness = harness().await;
@@ -35,11 +30,43 @@ async fn history_begins_with_the_message() {
 }
 
 #[tokio::test]
-async fn completed_task_has_last_message() {
-    let task = task_after(Outcome::Completed(Some(vec![Part::text("42")]))).await;
-    assert_eq!(task.status.state, TaskState::Completed);
-    assert_eq!(status_text(&task), "42");
-    assert_eq!(task.status.message.as_ref().unwrap().role, Role::Agent);
+async fn outcome_sets_state_and_message() {
+    let text = |text: &str| vec![Part::text(text)];
+    let failed = Outcome::Failed {
+        reason: "binary_not_found",
+        text: "there is no `openclaw`".to_owned(),
+    };
+    let rejected = Outcome::Rejected("not my work".to_owned());
+    for (outcome, state, said) in [
+        (
+            Outcome::Completed(Some(text("42"))),
+            TaskState::Completed,
+            "42",
+        ),
+        (failed, TaskState::Failed, "there is no `openclaw`"),
+        (rejected, TaskState::Rejected, "not my work"),
+        (
+            Outcome::InputRequired(text("which?")),
+            TaskState::InputRequired,
+            "which?",
+        ),
+        (
+            Outcome::AuthRequired(text("log in")),
+            TaskState::AuthRequired,
+            "log in",
+        ),
+    ] {
+        let task = task_after(outcome).await;
+        assert_eq!(task.status.state, state, "{said}");
+        assert_eq!(status_text(&task), said);
+        let failed = state == TaskState::Failed;
+        assert_eq!(
+            reason(&task),
+            failed.then_some("binary_not_found"),
+            "{said}"
+        );
+        assert_eq!(task.status.message.unwrap().role, Role::Agent, "{said}");
+    }
 }
 
 #[tokio::test]
@@ -49,39 +76,6 @@ async fn answer_in_artifact_has_no_status_message() {
     assert_eq!(task.status.message, None);
 }
 
-#[tokio::test]
-async fn failed_task_has_reason_and_text() {
-    let task = task_after(Outcome::Failed {
-        reason: "binary_not_found",
-        text: "there is no `openclaw`".to_owned(),
-    })
-    .await;
-    assert_eq!(task.status.state, TaskState::Failed);
-    assert_eq!(status_text(&task), "there is no `openclaw`");
-    assert_eq!(reason(&task), Some("binary_not_found"));
-}
-
-#[tokio::test]
-async fn rejected_task_has_text() {
-    let task = task_after(Outcome::Rejected("not my work".to_owned())).await;
-    assert_eq!(task.status.state, TaskState::Rejected);
-    assert_eq!(status_text(&task), "not my work");
-}
-
-#[tokio::test]
-async fn task_waits_for_input() {
-    let task = task_after(Outcome::InputRequired(vec![Part::text("which one?")])).await;
-    assert_eq!(task.status.state, TaskState::InputRequired);
-    assert_eq!(status_text(&task), "which one?");
-}
-
-#[tokio::test]
-async fn task_waits_for_credentials() {
-    let task = task_after(Outcome::AuthRequired(vec![Part::text("log in")])).await;
-    assert_eq!(task.status.state, TaskState::AuthRequired);
-    assert_eq!(status_text(&task), "log in");
-}
-
 #[tokio::test(start_paused = true)]
 async fn run_beyond_timeout_fails_its_task() {
     let settings = Settings {
@@ -89,8 +83,7 @@ async fn run_beyond_timeout_fails_its_task() {
         ..Settings::default()
     };
     let mut harness = TestService::with(settings).await;
-    let id = harness.send_immediate(text_message("hello")).await.id;
-    let run = harness.run().await;
+    let (id, run) = harness.start().await;
     let task = harness.ended(&id).await;
     assert_eq!(task.status.state, TaskState::Failed);
     assert_eq!(reason(&task), Some(TIMEOUT));
@@ -109,12 +102,11 @@ async fn report_after_timeout_is_ignored() {
         ..Settings::default()
     };
     let mut harness = TestService::with(settings).await;
-    let id = harness.send_immediate(text_message("hello")).await.id;
-    let run = harness.run().await;
+    let (id, run) = harness.start().await;
     harness.ended(&id).await;
     run.done();
     harness.service.close(SECOND).await;
-    let stored = harness.store.load(&id).await.unwrap().unwrap();
+    let stored = harness.stored(&id).await;
     assert_eq!(stored.task.status.state, TaskState::Failed);
 }
 
@@ -167,8 +159,7 @@ async fn panic_fails_its_task_only() {
 #[tokio::test]
 async fn reports_become_the_task() {
     let mut harness = harness().await;
-    let id = harness.send_immediate(text_message("hello")).await.id;
-    let run = harness.run().await;
+    let (id, run) = harness.start().await;
     run.report(ExecutionEvent::Run("run-1".to_owned())).await;
     run.report(artifact("a", "one")).await;
     run.report(ExecutionEvent::Artifact {
@@ -192,15 +183,14 @@ async fn reports_become_the_task() {
     assert_eq!(artifacts.len(), 1);
     assert_eq!(artifacts[0].parts, [Part::text("one"), Part::text("two")]);
     assert_eq!(task.metadata, metadata("usage", "3"));
-    let stored = harness.store.load(&id).await.unwrap().unwrap();
+    let stored = harness.stored(&id).await;
     assert_eq!(stored.run.as_deref(), Some("run-1"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn silent_run_is_working_after_a_while() {
     let mut harness = harness().await;
-    let id = harness.send_immediate(text_message("hello")).await.id;
-    let _run = harness.run().await;
+    let (id, _run) = harness.start().await;
     tokio::time::sleep(super::super::task_runner::QUIET_PERIOD * 2).await;
     assert_eq!(harness.state(&id).await, TaskState::Working);
 }
@@ -261,10 +251,7 @@ async fn unanswered_question_fails_its_task() {
         ..Settings::default()
     };
     let mut harness = TestService::with(settings).await;
-    let id = harness.send_immediate(text_message("hello")).await.id;
-    let question = vec![Part::text("which?")];
-    harness.run().await.end(Outcome::InputRequired(question));
-    harness.ended(&id).await;
+    let id = harness.ask().await;
     harness.clock.advance(3_500 * SECOND);
     tokio::time::sleep(61 * SECOND).await;
     assert_eq!(
@@ -275,8 +262,7 @@ async fn unanswered_question_fails_its_task() {
     tokio::time::sleep(61 * SECOND).await;
     let task = harness.get(&id).await;
     assert_eq!(task.status.state, TaskState::Failed);
-    let metadata = task.status.message.unwrap().metadata.unwrap();
-    assert_eq!(metadata[REASON], UNANSWERED);
+    assert_eq!(reason(&task), Some(UNANSWERED));
     // The question stays in the history.
     assert_eq!(task.history.unwrap().len(), 2);
 }

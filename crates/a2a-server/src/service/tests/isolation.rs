@@ -1,25 +1,25 @@
 //! Clients cannot see tasks of other clients.
 
+use super::pushes::webhook;
 use super::*;
 
-fn webhook(task_id: &str) -> TaskPushNotificationConfig {
-    TaskPushNotificationConfig {
-        url: "https://example.com/hook".to_owned(),
-        id: Some("w".to_owned()),
-        task_id: task_id.to_owned(),
-        token: None,
-        authentication: None,
-        tenant: None,
-    }
-}
-
-fn hidden<T>(answer: Result<T, A2aError>, of_nothing: Result<T, A2aError>, id: &str) {
-    let (Err(error), Err(nothing)) = (answer, of_nothing) else {
-        unreachable!("another client's task was shown");
-    };
-    assert_eq!(error.reason, ErrorReason::TaskNotFound);
-    // The text equals that for an unknown task.
-    assert_eq!(error.text.replace(id, "none"), nothing.text);
+/// Returns the errors of all operations of Bob on a task.
+async fn refusals(service: &Service, id: &str) -> [A2aError; 8] {
+    let bob = bob();
+    let more = text_message("more").with_task_id(id);
+    [
+        service.get(&bob, id, None).await.unwrap_err(),
+        service.cancel(&bob, id).await.unwrap_err(),
+        service.subscribe(&bob, id).await.err().unwrap(),
+        service.send(&bob, more).await.unwrap_err(),
+        service
+            .create_push(&bob, webhook(id, Some("w")))
+            .await
+            .unwrap_err(),
+        service.get_push(&bob, id, Some("w")).await.unwrap_err(),
+        service.list_pushes(&bob, id).await.unwrap_err(),
+        service.delete_push(&bob, id, "w").await.unwrap_err(),
+    ]
 }
 
 #[tokio::test]
@@ -27,66 +27,22 @@ async fn task_of_other_client_is_unknown() {
     let harness = harness().await;
     let id = harness.send_immediate(text_message("hello")).await.id;
     let service = &harness.service;
-    let create = service.create_push(&alice(), webhook(&id)).await;
-    create.unwrap();
-    let caller = bob();
-    hidden(
-        service.get(&caller, &id, None).await,
-        service.get(&caller, "none", None).await,
-        &id,
-    );
-    hidden(
-        service.cancel(&caller, &id).await,
-        service.cancel(&caller, "none").await,
-        &id,
-    );
-    hidden(
-        service.subscribe(&caller, &id).await,
-        service.subscribe(&caller, "none").await,
-        &id,
-    );
-    hidden(
-        service
-            .send(&caller, text_message("more").with_task_id(&id))
-            .await,
-        service
-            .send(&caller, text_message("more").with_task_id("none"))
-            .await,
-        &id,
-    );
-    hidden(
-        service.create_push(&caller, webhook(&id)).await,
-        service.create_push(&caller, webhook("none")).await,
-        &id,
-    );
-    hidden(
-        service.get_push(&caller, &id, Some("w")).await,
-        service.get_push(&caller, "none", Some("w")).await,
-        &id,
-    );
-    hidden(
-        service.list_pushes(&caller, &id).await,
-        service.list_pushes(&caller, "none").await,
-        &id,
-    );
-    hidden(
-        service.delete_push(&caller, &id, "w").await,
-        service.delete_push(&caller, "none", "w").await,
-        &id,
-    );
+    let created = service.create_push(&alice(), webhook(&id, Some("w"))).await;
+    created.unwrap();
+    let unknown = refusals(service, "none").await;
+    for (error, unknown) in refusals(service, &id).await.into_iter().zip(unknown) {
+        assert_eq!(error.reason, ErrorReason::TaskNotFound);
+        assert_eq!(error.text.replace(&id, "none"), unknown.text);
+    }
     assert_eq!(harness.state(&id).await, TaskState::Submitted);
-    assert_eq!(
-        service.list_pushes(&alice(), &id).await.unwrap().configs,
-        [webhook(&id)]
-    );
+    let listed = service.list_pushes(&alice(), &id).await.unwrap();
+    assert_eq!(listed.configs, [webhook(&id, Some("w"))]);
 }
 
 #[tokio::test]
 async fn client_lists_own_tasks() {
     let harness = harness().await;
-    let hers = harness
-        .send_immediate_as(&alice(), text_message("hers"))
-        .await;
+    let hers = harness.send_immediate(text_message("hers")).await;
     let his = harness.send_immediate_as(&bob(), text_message("his")).await;
     for (caller, own) in [(alice(), hers), (bob(), his)] {
         let listed = harness.service.list(&caller, lists::all()).await.unwrap();
@@ -100,9 +56,7 @@ async fn client_lists_own_tasks() {
 #[tokio::test]
 async fn operator_lists_all_tasks() {
     let harness = harness().await;
-    harness
-        .send_immediate_as(&alice(), text_message("hers"))
-        .await;
+    harness.send_immediate(text_message("hers")).await;
     harness.send_immediate_as(&bob(), text_message("his")).await;
     let filter = Filter {
         owner: None,

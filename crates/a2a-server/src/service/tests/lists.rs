@@ -15,6 +15,13 @@ pub(super) fn all() -> ListTasksRequest {
     }
 }
 
+/// Returns a request for all tasks, changed so.
+fn listing(change: impl FnOnce(&mut ListTasksRequest)) -> ListTasksRequest {
+    let mut request = all();
+    change(&mut request);
+    request
+}
+
 fn ids(listed: &ListTasksResponse) -> Vec<&str> {
     listed.tasks.iter().map(|task| task.id.as_str()).collect()
 }
@@ -24,43 +31,36 @@ async fn list(harness: &TestService, request: ListTasksRequest) -> ListTasksResp
     whole_page(page).await.unwrap()
 }
 
-#[tokio::test]
-async fn pages_contain_every_task_once() {
-    let harness = harness().await;
-    let mut sent = Vec::new();
-    for place in 0..7 {
-        sent.push(
-            harness
-                .send_immediate(text_message(&place.to_string()))
-                .await
-                .id,
-        );
+/// Sends messages of these sizes, lists them page by page, and returns the sizes of the pages.
+async fn page_sizes(harness: &TestService, sent: &[usize], page_size: Option<i32>) -> Vec<usize> {
+    let mut ids = Vec::new();
+    for size in sent {
+        let send = text_message(&"x".repeat(*size));
+        ids.push(harness.send_immediate(send).await.id);
     }
-    let mut seen = Vec::new();
-    let mut token = None;
-    let mut sizes = Vec::new();
+    let (mut seen, mut sizes) = (Vec::new(), Vec::new());
+    let mut request = listing(|request| request.page_size = page_size);
     loop {
-        let page = list(
-            &harness,
-            ListTasksRequest {
-                page_size: Some(3),
-                page_token: token,
-                ..all()
-            },
-        )
-        .await;
-        assert_eq!((page.page_size, page.total_size), (3, 7));
+        let page = list(harness, request.clone()).await;
+        assert_eq!(page.page_size, page_size.unwrap_or(50));
+        assert_eq!(page.total_size, i32::try_from(sent.len()).unwrap());
         sizes.push(page.tasks.len());
         seen.extend(page.tasks.into_iter().map(|task| task.id));
         if page.next_page_token.is_empty() {
             break;
         }
-        token = Some(page.next_page_token);
+        request.page_token = Some(page.next_page_token);
     }
-    assert_eq!(sizes, [3, 3, 1]);
     seen.sort();
-    sent.sort();
-    assert_eq!(seen, sent);
+    ids.sort();
+    assert_eq!(seen, ids, "each task once");
+    sizes
+}
+
+#[tokio::test]
+async fn pages_contain_every_task_once() {
+    let sizes = page_sizes(&harness().await, &[1; 7], Some(3)).await;
+    assert_eq!(sizes, [3, 3, 1]);
 }
 
 #[tokio::test]
@@ -80,17 +80,11 @@ async fn page_size_is_1_to_100_and_50_by_default() {
     let harness = harness().await;
     assert_eq!(list(&harness, all()).await.page_size, 50);
     for size in [1, 100] {
-        let request = ListTasksRequest {
-            page_size: Some(size),
-            ..all()
-        };
+        let request = listing(|request| request.page_size = Some(size));
         assert_eq!(list(&harness, request).await.page_size, size);
     }
     for size in [i32::MIN, -1, 0, 101, i32::MAX] {
-        let request = ListTasksRequest {
-            page_size: Some(size),
-            ..all()
-        };
+        let request = listing(|request| request.page_size = Some(size));
         let error = harness.service.list(&alice(), request).await.unwrap_err();
         assert_eq!(error.reason, ErrorReason::InvalidParams);
         assert_eq!(error.field.as_deref(), Some("pageSize"));
@@ -101,10 +95,7 @@ async fn page_size_is_1_to_100_and_50_by_default() {
 async fn unknown_page_token_is_rejected() {
     let harness = harness().await;
     for token in ["x", "12", "a.b"] {
-        let request = ListTasksRequest {
-            page_token: Some(token.to_owned()),
-            ..all()
-        };
+        let request = listing(|request| request.page_token = Some(token.to_owned()));
         let error = harness.service.list(&alice(), request).await.unwrap_err();
         assert_eq!(error.reason, ErrorReason::InvalidParams);
         assert_eq!(error.field.as_deref(), Some("pageToken"));
@@ -115,10 +106,7 @@ async fn unknown_page_token_is_rejected() {
 async fn empty_page_token_is_the_first_page() {
     let harness = harness().await;
     harness.send_immediate(text_message("one")).await;
-    let request = ListTasksRequest {
-        page_token: Some(String::new()),
-        ..all()
-    };
+    let request = listing(|request| request.page_token = Some(String::new()));
     assert_eq!(list(&harness, request).await.tasks.len(), 1);
 }
 
@@ -132,17 +120,11 @@ async fn list_filters_by_context_and_state() {
     let other = harness
         .send_immediate(text_message("three").with_context_id("d"))
         .await;
-    let of_c = ListTasksRequest {
-        context_id: Some("c".to_owned()),
-        ..all()
-    };
+    let of_c = listing(|request| request.context_id = Some("c".to_owned()));
     let listed = list(&harness, of_c.clone()).await;
     assert_eq!(listed.total_size, 2);
     assert!(!ids(&listed).contains(&other.id.as_str()));
-    let completed = ListTasksRequest {
-        status: Some(TaskState::Completed),
-        ..all()
-    };
+    let completed = listing(|request| request.status = Some(TaskState::Completed));
     assert_eq!(ids(&list(&harness, completed).await), [&done.id]);
     let both = ListTasksRequest {
         status: Some(TaskState::Submitted),
@@ -156,10 +138,7 @@ async fn list_filters_by_status_timestamp() {
     let harness = harness().await;
     let task = harness.send_immediate(text_message("one")).await;
     let at = task.status.timestamp.unwrap();
-    let since = |at| ListTasksRequest {
-        status_timestamp_after: Some(at),
-        ..all()
-    };
+    let since = |at| listing(|request| request.status_timestamp_after = Some(at));
     assert_eq!(list(&harness, since(at)).await.tasks.len(), 1);
     let later = at + chrono::Duration::milliseconds(1);
     assert_eq!(list(&harness, since(later)).await.tasks.len(), 0);
@@ -168,16 +147,12 @@ async fn list_filters_by_status_timestamp() {
 #[tokio::test]
 async fn list_includes_artifacts_on_request() {
     let mut harness = harness().await;
-    let id = harness.send_immediate(text_message("one")).await.id;
-    let run = harness.run().await;
+    let (id, run) = harness.start().await;
     run.report(artifact("a", "text")).await;
     run.done();
     harness.ended(&id).await;
     assert_eq!(list(&harness, all()).await.tasks[0].artifacts, None);
-    let request = ListTasksRequest {
-        include_artifacts: Some(true),
-        ..all()
-    };
+    let request = listing(|request| request.include_artifacts = Some(true));
     let listed = list(&harness, request).await;
     assert_eq!(listed.tasks[0].artifacts.as_ref().unwrap().len(), 1);
 }
@@ -185,12 +160,9 @@ async fn list_includes_artifacts_on_request() {
 /// Creates a task with three messages: two of the client, and the question between them.
 async fn add_history(harness: &mut TestService) -> String {
     let id = harness.send_immediate(text_message("one")).await.id;
-    let question = vec![Part::text("which?")];
-    harness.run().await.end(Outcome::InputRequired(question));
+    harness.run().await.ask();
     harness.ended(&id).await;
-    harness
-        .send_immediate(text_message("two").with_task_id(&id))
-        .await;
+    harness.answer(&id, "two").await;
     id
 }
 
@@ -223,44 +195,17 @@ async fn history_keeps_newest_messages() {
 async fn list_has_requested_history() {
     let mut harness = harness().await;
     add_history(&mut harness).await;
-    let request = ListTasksRequest {
-        history_length: Some(1),
-        ..all()
-    };
+    let request = listing(|request| request.history_length = Some(1));
     let listed = list(&harness, request).await;
     assert_eq!(listed.tasks[0].history.as_ref().unwrap().len(), 1);
 }
 
 #[tokio::test]
 async fn page_ends_before_byte_limit() {
-    let mut settings = Settings::default();
-    settings.limits.page_bytes = 3_000;
-    let harness = TestService::with(settings).await;
-    let mut sent = Vec::new();
-    for size in [900, 900, 900, 900, 9_000, 900] {
-        sent.push(
-            harness
-                .send_immediate(text_message(&"x".repeat(size)))
-                .await
-                .id,
-        );
-    }
-    let (mut seen, mut sizes, mut request) = (Vec::new(), Vec::new(), all());
-    loop {
-        let page = list(&harness, request.clone()).await;
-        assert_eq!((page.page_size, page.total_size), (50, 6));
-        sizes.push(page.tasks.len());
-        seen.extend(page.tasks.into_iter().map(|task| task.id));
-        request.page_token = Some(page.next_page_token).filter(|token| !token.is_empty());
-        if request.page_token.is_none() {
-            break;
-        }
-    }
+    let harness = TestService::limited(|limits| limits.page_bytes = 3_000).await;
+    let sizes = page_sizes(&harness, &[900, 900, 900, 900, 9_000, 900], None).await;
     assert!(
         sizes.len() >= 3 && sizes.iter().all(|size| *size <= 2),
         "{sizes:?}"
     );
-    seen.sort();
-    sent.sort();
-    assert_eq!(seen, sent);
 }

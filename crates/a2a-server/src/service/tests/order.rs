@@ -55,9 +55,7 @@ async fn contexts_run_concurrently() {
 
 #[tokio::test]
 async fn concurrent_runs_are_bounded() {
-    let mut settings = Settings::default();
-    settings.limits.runs = 2;
-    let mut harness = TestService::with(settings).await;
+    let mut harness = TestService::limited(|limits| limits.runs = 2).await;
     for context in ["a", "b", "c"] {
         harness
             .send_immediate(text_message("hello").with_context_id(context))
@@ -106,9 +104,7 @@ async fn stuck_run_is_dropped() {
 
 #[tokio::test(start_paused = true)]
 async fn unloaded_message_is_complete_when_it_runs() {
-    let mut settings = Settings::default();
-    settings.limits.runs = 1;
-    let mut harness = TestService::with(settings).await;
+    let mut harness = TestService::limited(|limits| limits.runs = 1).await;
     let first = harness.send_immediate(text_message("one")).await.id;
     let long = "x".repeat(100_000);
     let second = harness.send_immediate(text_message(&long)).await.id;
@@ -125,9 +121,7 @@ async fn unloaded_message_is_complete_when_it_runs() {
 
 #[tokio::test]
 async fn other_client_starts_after_one_run_of_a_flood() {
-    let mut settings = Settings::default();
-    settings.limits.runs = 1;
-    let mut harness = TestService::with(settings).await;
+    let mut harness = TestService::limited(|limits| limits.runs = 1).await;
     for _ in 0..10 {
         harness.send_immediate(text_message("hello")).await;
     }

@@ -5,7 +5,7 @@ use futures_util::future::join_all;
 use super::*;
 use crate::store::sqlite::{self, SqliteStore};
 
-fn webhook(task_id: &str, id: Option<&str>) -> TaskPushNotificationConfig {
+pub(super) fn webhook(task_id: &str, id: Option<&str>) -> TaskPushNotificationConfig {
     TaskPushNotificationConfig {
         url: "https://example.com/hook".to_owned(),
         id: id.map(str::to_owned),
@@ -21,10 +21,8 @@ async fn webhook_is_created_read_and_deleted() {
     let harness = harness().await;
     let service = &harness.service;
     let id = harness.send_immediate(text_message("hello")).await.id;
-    let created = service
-        .create_push(&alice(), webhook(&id, Some("w")))
-        .await
-        .unwrap();
+    let created = service.create_push(&alice(), webhook(&id, Some("w"))).await;
+    let created = created.unwrap();
     assert_eq!(created, webhook(&id, Some("w")));
     let read = service.get_push(&alice(), &id, Some("w")).await.unwrap();
     assert_eq!(read, created);
@@ -86,12 +84,7 @@ async fn webhook_with_same_id_is_replaced() {
 #[tokio::test]
 async fn message_registers_webhook() {
     let harness = harness().await;
-    let send = text_message("hello").with_configuration(SendMessageConfiguration {
-        accepted_output_modes: None,
-        task_push_notification_config: Some(webhook("", Some("w"))),
-        history_length: None,
-        return_immediately: None,
-    });
+    let send = text_message("hello").with_webhook(webhook("", Some("w")));
     let id = harness.send_immediate(send).await.id;
     let listed = harness.service.list_pushes(&alice(), &id).await.unwrap();
     assert_eq!(listed.configs, [webhook(&id, Some("w"))]);
@@ -106,12 +99,7 @@ async fn forbidden_webhook_rejects_its_message() {
         config.url = url.to_owned();
         let refused = harness.service.create_push(&alice(), config.clone()).await;
         assert_eq!(refused.unwrap_err().reason, ErrorReason::InvalidParams);
-        let send = text_message("more").with_configuration(SendMessageConfiguration {
-            accepted_output_modes: None,
-            task_push_notification_config: Some(config),
-            history_length: None,
-            return_immediately: None,
-        });
+        let send = text_message("more").with_webhook(config);
         let refused = harness.service.send(&alice(), send).await;
         assert_eq!(refused.unwrap_err().reason, ErrorReason::InvalidParams);
     }
@@ -120,9 +108,7 @@ async fn forbidden_webhook_rejects_its_message() {
 
 #[tokio::test]
 async fn webhooks_of_a_task_are_bounded() {
-    let mut settings = Settings::default();
-    settings.limits.pushes_per_task = 1;
-    let harness = TestService::with(settings).await;
+    let harness = TestService::limited(|limits| limits.pushes_per_task = 1).await;
     let service = &harness.service;
     let id = harness.send_immediate(text_message("hello")).await.id;
     let first = webhook(&id, Some("a"));
@@ -157,8 +143,7 @@ async fn concurrent_registrations_respect_the_bound() {
 async fn deleted_task_notifies_canceled() {
     let mut harness = harness().await;
     let service = harness.service.clone();
-    let id = harness.send_immediate(text_message("hello")).await.id;
-    let run = harness.run().await;
+    let (id, run) = harness.start().await;
     run.report(ExecutionEvent::Working(None)).await;
     while harness.state(&id).await != TaskState::Working {
         tokio::task::yield_now().await;
@@ -226,10 +211,8 @@ async fn webhook_without_id_is_found_as_default_in_0_3() {
     service.create_push(&caller, named).await.unwrap();
     let get = async |caller: &CallContext| service.get_push(caller, &id, Some("default")).await;
     assert!(get(&caller).await.is_err(), "it has another id");
-    let made = service
-        .create_push(&caller, webhook(&id, None))
-        .await
-        .unwrap();
+    let made = service.create_push(&caller, webhook(&id, None)).await;
+    let made = made.unwrap();
     assert_eq!(get(&caller).await.unwrap(), made);
     let same = service.get_push(&caller, &id, made.id.as_deref()).await;
     assert_eq!(same.unwrap(), made);

@@ -15,44 +15,35 @@ async fn store_with_task(run: Option<&str>, state: TaskState) -> (MemoryStore, S
 
 #[tokio::test]
 async fn lost_run_fails_as_interrupted() {
-    for state in [TaskState::Submitted, TaskState::Working] {
-        let (store, id) = store_with_task(None, state).await;
-        let harness = TestService::with_memory_store(Settings::default(), store, Vec::new()).await;
-        let task = harness.get(&id).await;
-        assert_eq!(task.status.state, TaskState::Failed);
-        let metadata = task.status.message.unwrap().metadata.unwrap();
-        assert_eq!(metadata[REASON], INTERRUPTED);
+    for (run, state) in [
+        (None, TaskState::Submitted),
+        (None, TaskState::Working),
+        (Some("run-7"), TaskState::Working),
+    ] {
+        let (store, id) = store_with_task(run, state.clone()).await;
+        let harness = TestService::recovering(store, &[]).await;
+        let task = harness.ended(&id).await;
+        assert_eq!(task.status.state, TaskState::Failed, "{run:?} {state:?}");
+        assert_eq!(reason(&task), Some(INTERRUPTED), "{run:?} {state:?}");
     }
 }
 
 #[tokio::test]
 async fn live_run_is_reattached() {
     let (store, id) = store_with_task(Some("run-7"), TaskState::Working).await;
-    let live_runs = vec!["run-7".to_owned()];
-    let mut harness = TestService::with_memory_store(Settings::default(), store, live_runs).await;
+    let mut harness = TestService::recovering(store, &["run-7"]).await;
     let run = harness.run().await;
     assert_eq!(run.reattached.as_deref(), Some("run-7"));
     assert_eq!(run.input.task_id, id);
     assert_eq!(text(&run.input.message), "hello");
     run.done();
-    assert_eq!(harness.ended(&id).await.status.state, TaskState::Completed);
-}
-
-#[tokio::test]
-async fn missing_run_fails_as_interrupted() {
-    let (store, id) = store_with_task(Some("run-7"), TaskState::Working).await;
-    let harness = TestService::with_memory_store(Settings::default(), store, Vec::new()).await;
-    let task = harness.ended(&id).await;
-    assert_eq!(task.status.state, TaskState::Failed);
-    let metadata = task.status.message.unwrap().metadata.unwrap();
-    assert_eq!(metadata[REASON], INTERRUPTED);
+    assert_eq!(harness.end_state(&id).await, TaskState::Completed);
 }
 
 #[tokio::test]
 async fn reattached_run_can_be_canceled() {
     let (store, id) = store_with_task(Some("run-7"), TaskState::Working).await;
-    let live_runs = vec!["run-7".to_owned()];
-    let mut harness = TestService::with_memory_store(Settings::default(), store, live_runs).await;
+    let mut harness = TestService::recovering(store, &["run-7"]).await;
     let run = harness.run().await;
     harness.service.cancel(&alice(), &id).await.unwrap();
     run.cancel.cancelled().await;
@@ -61,8 +52,7 @@ async fn reattached_run_can_be_canceled() {
 #[tokio::test]
 async fn direct_message_after_restart_completes_task() {
     let (store, id) = store_with_task(Some("run-7"), TaskState::Working).await;
-    let live_runs = vec!["run-7".to_owned()];
-    let mut harness = TestService::with_memory_store(Settings::default(), store, live_runs).await;
+    let mut harness = TestService::recovering(store, &["run-7"]).await;
     let run = harness.run().await;
     run.end(Outcome::Message(vec![Part::text("hi")]));
     assert_eq!(status_text(&harness.ended(&id).await), "hi");
@@ -71,11 +61,9 @@ async fn direct_message_after_restart_completes_task() {
 #[tokio::test]
 async fn interrupted_task_survives_restart() {
     let (store, id) = store_with_task(None, TaskState::InputRequired).await;
-    let mut harness = TestService::with_memory_store(Settings::default(), store, Vec::new()).await;
+    let mut harness = TestService::recovering(store, &[]).await;
     assert_eq!(harness.state(&id).await, TaskState::InputRequired);
-    harness
-        .send_immediate(text_message("this one").with_task_id(&id))
-        .await;
+    harness.answer(&id, "this one").await;
     assert_eq!(harness.run().await.input.task_id, id);
 }
 
@@ -83,7 +71,7 @@ async fn interrupted_task_survives_restart() {
 async fn terminal_task_survives_restart() {
     let (store, id) = store_with_task(None, TaskState::Completed).await;
     let before = store.load(&id).await.unwrap();
-    let harness = TestService::with_memory_store(Settings::default(), store, Vec::new()).await;
+    let harness = TestService::recovering(store, &[]).await;
     assert_eq!(harness.store.load(&id).await.unwrap(), before);
 }
 
@@ -93,8 +81,8 @@ async fn recovered_tasks_count_against_quota() {
     let mut settings = Settings::default();
     settings.limits.tasks_per_client = 1;
     let harness = TestService::with_memory_store(settings, store, Vec::new()).await;
-    let refused = harness.service.send(&alice(), text_message("one")).await;
-    assert_eq!(refused.unwrap_err().reason, ErrorReason::ResourceExhausted);
+    let refusal = harness.refusal(text_message("one")).await;
+    assert_eq!(refusal.reason, ErrorReason::ResourceExhausted);
 }
 
 #[tokio::test(start_paused = true)]
@@ -117,9 +105,7 @@ async fn old_tasks_are_pruned_periodically() {
 #[tokio::test(start_paused = true)]
 async fn tasks_are_pruned_by_age() {
     let mut harness = harness().await;
-    let id = harness.send_immediate(text_message("one")).await.id;
-    harness.run().await.done();
-    harness.ended(&id).await;
+    let id = harness.complete().await;
     harness.clock.advance(Settings::default().retention.age);
     tokio::time::sleep(120 * SECOND).await;
     harness.get(&id).await;

@@ -8,11 +8,6 @@ fn small_artifact_limit() -> Settings {
     settings
 }
 
-fn reason(task: &Task) -> Option<String> {
-    let metadata = task.status.message.as_ref()?.metadata.as_ref()?;
-    Some(metadata.get(REASON)?.as_str()?.to_owned())
-}
-
 fn appended(id: &str, text: &str) -> ExecutionEvent {
     match artifact(id, text) {
         ExecutionEvent::Artifact { artifact, .. } => ExecutionEvent::Artifact {
@@ -27,14 +22,13 @@ fn appended(id: &str, text: &str) -> ExecutionEvent {
 #[tokio::test(start_paused = true)]
 async fn oversized_artifacts_fail_their_task() {
     let mut harness = TestService::with(small_artifact_limit()).await;
-    let id = harness.send_immediate(text_message("hello")).await.id;
-    let run = harness.run().await;
+    let (id, run) = harness.start().await;
     run.report(artifact("a", &"x".repeat(500))).await;
     run.report(appended("a", &"x".repeat(500))).await;
     run.cancel.cancelled().await;
     let task = harness.ended(&id).await;
     assert_eq!(task.status.state, TaskState::Failed);
-    assert_eq!(reason(&task).as_deref(), Some(TOO_LARGE));
+    assert_eq!(reason(&task), Some(TOO_LARGE));
     // Earlier artifacts stay.
     assert_eq!(task.artifacts.unwrap()[0].parts.len(), 1);
 }
@@ -42,8 +36,7 @@ async fn oversized_artifacts_fail_their_task() {
 #[tokio::test(start_paused = true)]
 async fn replaced_artifact_frees_its_bytes() {
     let mut harness = TestService::with(small_artifact_limit()).await;
-    let id = harness.send_immediate(text_message("hello")).await.id;
-    let run = harness.run().await;
+    let (id, run) = harness.start().await;
     for _ in 0..5 {
         run.report(artifact("a", &"x".repeat(800))).await;
     }
@@ -59,25 +52,27 @@ async fn last_message_has_the_same_limit() {
     let much = vec![Part::text("x".repeat(2000))];
     harness.run().await.end(Outcome::Completed(Some(much)));
     let task = harness.ended(&id).await;
-    assert_eq!(reason(&task).as_deref(), Some(TOO_LARGE));
+    assert_eq!(reason(&task), Some(TOO_LARGE));
 }
 
 #[tokio::test(start_paused = true)]
 async fn artifacts_of_earlier_turns_count() {
     let mut harness = TestService::with(small_artifact_limit()).await;
-    let id = harness.send_immediate(text_message("hello")).await.id;
-    let run = harness.run().await;
+    let (id, run) = harness.start().await;
     run.report(artifact("a", &"x".repeat(500))).await;
-    run.end(Outcome::InputRequired(vec![Part::text("which?")]));
+    run.ask();
     harness.ended(&id).await;
-    harness
-        .send_immediate(text_message("this one").with_task_id(&id))
-        .await;
+    harness.answer(&id, "this one").await;
     let run = harness.run().await;
     run.report(artifact("b", &"x".repeat(500))).await;
     run.cancel.cancelled().await;
     let task = harness.ended(&id).await;
-    assert_eq!(reason(&task).as_deref(), Some(TOO_LARGE));
+    assert_eq!(reason(&task), Some(TOO_LARGE));
+}
+
+/// Creates a message that takes more than half of a budget of 4,000 bytes.
+fn large() -> SendMessage {
+    text_message(&"x".repeat(2_500))
 }
 
 fn small_budget(per_client: u64) -> Settings {
@@ -89,14 +84,11 @@ fn small_budget(per_client: u64) -> Settings {
 #[tokio::test(start_paused = true)]
 async fn full_client_is_rejected_and_others_are_not() {
     let harness = TestService::with(small_budget(4_000)).await;
-    harness
-        .send_immediate(text_message(&"x".repeat(2_500)))
-        .await;
-    let message = || text_message(&"x".repeat(2_500));
-    let error = harness.service.send(&alice(), message()).await.unwrap_err();
+    harness.send_immediate(large()).await;
+    let error = harness.refusal(large()).await;
     assert_eq!(error.reason, ErrorReason::ResourceExhausted);
     assert!(error.retry_after_s.is_some());
-    harness.send_immediate_as(&bob(), message()).await;
+    harness.send_immediate_as(&bob(), large()).await;
     let listed = harness.service.list(&alice(), lists::all()).await.unwrap();
     assert_eq!(listed.total_size(), 1);
 }
@@ -104,16 +96,10 @@ async fn full_client_is_rejected_and_others_are_not() {
 #[tokio::test(start_paused = true)]
 async fn ended_tasks_make_room_for_the_next() {
     let mut harness = TestService::with(small_budget(4_000)).await;
-    let first = harness
-        .send_immediate(text_message(&"x".repeat(2_500)))
-        .await
-        .id;
+    let first = harness.send_immediate(large()).await.id;
     harness.run().await.done();
     harness.ended(&first).await;
-    let second = harness
-        .send_immediate(text_message(&"x".repeat(2_500)))
-        .await
-        .id;
+    let second = harness.send_immediate(large()).await.id;
     let gone = harness.service.get(&alice(), &first, None).await;
     assert_eq!(gone.unwrap_err().reason, ErrorReason::TaskNotFound);
     harness.get(&second).await;
@@ -129,13 +115,9 @@ async fn rejected_message_deletes_no_task() {
         .await;
     harness.run().await.done();
     harness.ended(&of_bob.id).await;
-    let settled = harness
-        .send_immediate(text_message(&"x".repeat(2_500)))
-        .await
-        .id;
+    let settled = harness.send_immediate(large()).await.id;
     harness.run().await.done();
     harness.ended(&settled).await;
-    let large = || text_message(&"x".repeat(2_500));
     for (send, reason) in [
         (large().with_task_id("none"), ErrorReason::TaskNotFound),
         (
@@ -144,12 +126,12 @@ async fn rejected_message_deletes_no_task() {
         ),
         (large().with_context_id("c"), ErrorReason::TaskNotFound),
     ] {
-        let error = harness.service.send(&alice(), send).await.unwrap_err();
+        let error = harness.refusal(send).await;
         assert_eq!(error.reason, reason);
         harness.get(&settled).await;
     }
     harness.send_immediate(text_message("small")).await;
-    let error = harness.service.send(&alice(), large()).await.unwrap_err();
+    let error = harness.refusal(large()).await;
     assert_eq!(error.reason, ErrorReason::ResourceExhausted);
     harness.get(&settled).await;
 }
@@ -163,9 +145,9 @@ async fn run_without_room_fails_its_task() {
     let second = harness.send_immediate(text_message("two")).await.id;
     let run = harness.run().await;
     run.report(artifact("a", &"x".repeat(8_000))).await;
-    run.end(Outcome::InputRequired(vec![Part::text("which?")]));
+    run.ask();
     harness.ended(&first).await;
     let task = harness.ended(&second).await;
     assert_eq!(task.status.state, TaskState::Failed);
-    assert_eq!(reason(&task).as_deref(), Some(NO_ROOM));
+    assert_eq!(reason(&task), Some(NO_ROOM));
 }

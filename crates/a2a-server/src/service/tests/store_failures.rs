@@ -10,8 +10,7 @@ use crate::task_record::TaskChange;
 async fn brief_store_failure_loses_no_task() {
     let store = FailingStore::new();
     let mut harness = store.open().await;
-    let id = harness.send_immediate(text_message("hello")).await.id;
-    let run = harness.run().await;
+    let (id, run) = harness.start().await;
     store.fail(3);
     run.report(artifact("a", "one")).await;
     run.done();
@@ -35,7 +34,7 @@ async fn panic_fails_one_message_and_its_retry_runs() {
         };
         let mut harness = store.open_with(settings).await;
         let message = || text_message("hello").with_message_id("m");
-        let error = harness.service.send(&alice(), message()).await.unwrap_err();
+        let error = harness.refusal(message()).await;
         assert_eq!(error.reason, ErrorReason::InternalError);
         let retry = harness.spawn_send(alice(), message());
         harness.run().await.done();
@@ -50,8 +49,7 @@ async fn panic_fails_one_message_and_its_retry_runs() {
 async fn panic_after_acceptance_fails_the_task() {
     let store = FailingStore::new();
     let mut harness = store.open().await;
-    let id = harness.send_immediate(text_message("hello")).await.id;
-    let run = harness.run().await;
+    let (id, run) = harness.start().await;
     store.panics.lock().push("append");
     run.report(artifact("a", "one")).await;
     let task = harness.ended(&id).await;
@@ -68,13 +66,10 @@ async fn panic_after_acceptance_fails_the_task() {
 async fn panic_with_an_answer_fails_its_task() {
     let store = FailingStore::new();
     let mut harness = store.open().await;
-    let id = harness.send_immediate(text_message("hello")).await.id;
-    let question = Outcome::InputRequired(vec![Part::text("which?")]);
-    harness.run().await.end(question);
-    harness.ended(&id).await;
+    let id = harness.ask().await;
     store.panics.lock().push("enqueue");
     let answer = text_message("this one").with_task_id(&id);
-    let error = harness.service.send(&alice(), answer).await.unwrap_err();
+    let error = harness.refusal(answer).await;
     assert!(error.text.contains("get the task"), "{error:?}");
     assert_eq!(harness.state(&id).await, TaskState::Failed);
 }
@@ -83,8 +78,7 @@ async fn panic_with_an_answer_fails_its_task() {
 async fn waiting_events_are_stored_in_one_write() {
     let store = FailingStore::new();
     let mut harness = store.open().await;
-    let id = harness.send_immediate(text_message("hello")).await.id;
-    let run = harness.run().await;
+    let (id, run) = harness.start().await;
     for name in ["a", "b", "c"] {
         run.report(artifact(name, "one")).await;
     }
@@ -104,8 +98,7 @@ async fn append_with_lost_reply_is_stored_once() {
         ..FailingStore::new()
     };
     let mut harness = store.open().await;
-    let id = harness.send_immediate(text_message("hello")).await.id;
-    let run = harness.run().await;
+    let (id, run) = harness.start().await;
     run.report(ExecutionEvent::Working(None)).await;
     while harness.state(&id).await != TaskState::Working {
         tokio::task::yield_now().await;
@@ -138,7 +131,7 @@ async fn slow_store_delays_the_answer_of_a_timed_out_run() {
     run.report(artifact("a", "one")).await;
     tokio::time::sleep(SECOND).await;
     store.fail(1);
-    let answer = task(response.await.unwrap().unwrap());
+    let answer = received(response).await;
     assert_eq!(answer.status.state, TaskState::Failed);
 }
 
@@ -205,7 +198,7 @@ async fn run_stops_when_task_ended_elsewhere() {
     store.append(&id, revision, 0, &[status]).await.unwrap();
     run.report(artifact("a", "late")).await;
     run.cancel.cancelled().await;
-    let answer = task(response.await.unwrap().unwrap());
+    let answer = received(response).await;
     assert_eq!(answer.status.state, TaskState::Canceled);
     assert_eq!(answer.artifacts, None);
 }
@@ -215,8 +208,7 @@ async fn cancel_reaches_the_running_server() {
     let store = FailingStore::shared();
     let mut one = store.open().await;
     let other = store.open().await;
-    let id = one.send_immediate(text_message("hello")).await.id;
-    let run = one.run().await;
+    let (id, run) = one.start().await;
     let task = other.service.cancel(&alice(), &id).await.unwrap();
     assert_eq!(task.status.state, TaskState::Canceled);
     run.cancel.cancelled().await;
@@ -251,13 +243,8 @@ async fn question_is_answered_at_another_server() {
     let store = FailingStore::shared();
     let mut one = store.open().await;
     let mut other = store.open().await;
-    let id = one.send_immediate(text_message("hello")).await.id;
-    let question = vec![Part::text("which?")];
-    one.run().await.end(Outcome::InputRequired(question));
-    one.ended(&id).await;
-    other
-        .send_immediate(text_message("this one").with_task_id(&id))
-        .await;
+    let id = one.ask().await;
+    other.answer(&id, "this one").await;
     assert_eq!(other.run().await.input.task_id, id);
 }
 
@@ -268,8 +255,8 @@ async fn message_without_queue_slot_leaves_no_task() {
         ..FailingStore::new()
     };
     let harness = store.open().await;
-    let refused = harness.service.send(&alice(), text_message("hello")).await;
-    assert_eq!(refused.unwrap_err().reason, ErrorReason::Unavailable);
+    let refusal = harness.refusal(text_message("hello")).await;
+    assert_eq!(refusal.reason, ErrorReason::Unavailable);
     let listed = harness.service.list(&alice(), lists::all()).await.unwrap();
     assert_eq!(listed.total_size(), 0);
     assert_eq!(harness.service.active_task_count(), 0);
@@ -287,8 +274,8 @@ async fn answer_without_queue_slot_fails_its_task() {
     store.create(&record).await.unwrap();
     let harness = store.open().await;
     let send = text_message("this one").with_task_id("t");
-    let refused = harness.service.send(&alice(), send).await;
-    assert_eq!(refused.unwrap_err().reason, ErrorReason::Unavailable);
+    let refusal = harness.refusal(send).await;
+    assert_eq!(refusal.reason, ErrorReason::Unavailable);
     assert_eq!(harness.state("t").await, TaskState::Failed);
 }
 
@@ -325,8 +312,7 @@ async fn task_with_lost_event_fails() {
     while updates.next().await.is_some() {}
     let task = harness.get(&id).await;
     assert_eq!(task.status.state, TaskState::Failed);
-    let metadata = task.status.message.unwrap().metadata.unwrap();
-    assert_eq!(metadata[REASON], STORE);
+    assert_eq!(reason(&task), Some(STORE));
 }
 
 #[tokio::test]
@@ -336,10 +322,7 @@ async fn task_that_ended_elsewhere_leaves_the_quota() {
     settings.limits.tasks_per_client = 1;
     let mut one = store.open_with(settings).await;
     let other = store.open().await;
-    let id = one.send_immediate(text_message("hello")).await.id;
-    let question = vec![Part::text("which?")];
-    one.run().await.end(Outcome::InputRequired(question));
-    one.ended(&id).await;
+    let id = one.ask().await;
     other.service.cancel(&alice(), &id).await.unwrap();
     one.send_immediate(text_message("another")).await;
 }
@@ -351,13 +334,10 @@ async fn task_of_another_server_is_not_counted() {
     settings.limits.tasks_per_client = 1;
     let mut one = store.open().await;
     let mut other = store.open_with(settings).await;
-    let id = one.send_immediate(text_message("hello")).await.id;
-    let question = vec![Part::text("which?")];
-    one.run().await.end(Outcome::InputRequired(question));
-    one.ended(&id).await;
+    let id = one.ask().await;
     other.send_immediate(text_message("mine")).await;
     let _running = other.run().await;
     other.service.cancel(&alice(), &id).await.unwrap();
-    let refused = other.service.send(&alice(), text_message("one more")).await;
-    assert_eq!(refused.unwrap_err().reason, ErrorReason::ResourceExhausted);
+    let refusal = other.refusal(text_message("one more")).await;
+    assert_eq!(refusal.reason, ErrorReason::ResourceExhausted);
 }

@@ -13,6 +13,14 @@ pub(super) async fn start_stream(
     (updates, run)
 }
 
+/// The events of a run with one artifact.
+const ONE_ARTIFACT: [&str; 4] = [
+    "task Submitted",
+    "status Working",
+    "artifact a",
+    "status Completed",
+];
+
 /// Returns all events of a stream.
 async fn collect_events(updates: TaskUpdates) -> Vec<String> {
     updates
@@ -47,22 +55,14 @@ async fn first_artifact_sets_working() {
     let (updates, run) = start_stream(&mut harness, text_message("hello")).await;
     run.report(artifact("a", "one")).await;
     run.done();
-    assert_eq!(
-        collect_events(updates.await.unwrap()).await,
-        [
-            "task Submitted",
-            "status Working",
-            "artifact a",
-            "status Completed"
-        ]
-    );
+    assert_eq!(collect_events(updates.await.unwrap()).await, ONE_ARTIFACT);
 }
 
 #[tokio::test]
 async fn stream_ends_at_question() {
     let mut harness = harness().await;
     let (updates, run) = start_stream(&mut harness, text_message("hello")).await;
-    run.end(Outcome::InputRequired(vec![Part::text("which?")]));
+    run.ask();
     let mut updates = updates.await.unwrap();
     assert_eq!(next(&mut updates).await, "task Submitted");
     assert_eq!(next(&mut updates).await, "status InputRequired");
@@ -126,14 +126,13 @@ async fn cut_stream_does_not_stop_task() {
     drop(updates.await.unwrap());
     assert!(!run.cancel.is_cancelled());
     run.done();
-    assert_eq!(harness.ended(&id).await.status.state, TaskState::Completed);
+    assert_eq!(harness.end_state(&id).await, TaskState::Completed);
 }
 
 #[tokio::test]
 async fn subscriber_receives_task_and_updates() {
     let mut harness = harness().await;
-    let id = harness.send_immediate(text_message("hello")).await.id;
-    let run = harness.run().await;
+    let (id, run) = harness.start().await;
     run.report(artifact("a", "one")).await;
     while harness.get(&id).await.artifacts.is_none() {
         tokio::task::yield_now().await;
@@ -153,8 +152,7 @@ async fn subscriber_receives_task_and_updates() {
 #[tokio::test]
 async fn subscribers_receive_the_same_events() {
     let mut harness = harness().await;
-    let id = harness.send_immediate(text_message("hello")).await.id;
-    let run = harness.run().await;
+    let (id, run) = harness.start().await;
     let mut all = Vec::new();
     for _ in 0..5 {
         all.push(harness.service.subscribe(&alice(), &id).await.unwrap());
@@ -162,23 +160,14 @@ async fn subscribers_receive_the_same_events() {
     run.report(artifact("a", "one")).await;
     run.done();
     for updates in all {
-        assert_eq!(
-            collect_events(updates).await,
-            [
-                "task Submitted",
-                "status Working",
-                "artifact a",
-                "status Completed"
-            ]
-        );
+        assert_eq!(collect_events(updates).await, ONE_ARTIFACT);
     }
 }
 
 #[tokio::test]
 async fn slow_subscriber_receives_snapshot_and_end() {
     let mut harness = harness().await;
-    let id = harness.send_immediate(text_message("hello")).await.id;
-    let run = harness.run().await;
+    let (id, run) = harness.start().await;
     let mut updates = harness.service.subscribe(&alice(), &id).await.unwrap();
     assert_eq!(next(&mut updates).await, "task Submitted");
     for place in 0..200 {
@@ -203,15 +192,10 @@ async fn slow_subscriber_receives_snapshot_and_end() {
 #[tokio::test]
 async fn subscriber_stays_while_task_is_interrupted() {
     let mut harness = harness().await;
-    let id = harness.send_immediate(text_message("hello")).await.id;
-    let question = vec![Part::text("which?")];
-    harness.run().await.end(Outcome::InputRequired(question));
-    harness.ended(&id).await;
+    let id = harness.ask().await;
     let mut updates = harness.service.subscribe(&alice(), &id).await.unwrap();
     assert_eq!(next(&mut updates).await, "task InputRequired");
-    harness
-        .send_immediate(text_message("this one").with_task_id(&id))
-        .await;
+    harness.answer(&id, "this one").await;
     assert_eq!(next(&mut updates).await, "status Submitted");
     harness.run().await.done();
     assert_eq!(next(&mut updates).await, "status Completed");
@@ -220,9 +204,7 @@ async fn subscriber_stays_while_task_is_interrupted() {
 #[tokio::test]
 async fn v1_0_rejects_subscription_to_terminal_task() {
     let mut harness = harness().await;
-    let id = harness.send_immediate(text_message("hello")).await.id;
-    harness.run().await.done();
-    harness.ended(&id).await;
+    let id = harness.complete().await;
     let refused = harness.service.subscribe(&alice(), &id).await;
     let Err(error) = refused else {
         unreachable!("subscribed");
@@ -233,9 +215,7 @@ async fn v1_0_rejects_subscription_to_terminal_task() {
 #[tokio::test]
 async fn v0_3_sends_terminal_task_once() {
     let mut harness = harness().await;
-    let id = harness.send_immediate(text_message("hello")).await.id;
-    harness.run().await.done();
-    harness.ended(&id).await;
+    let id = harness.complete().await;
     let mut updates = harness.service.subscribe(&alice_0_3(), &id).await.unwrap();
     assert_eq!(next(&mut updates).await, "task Completed");
     assert!(updates.next().await.is_none());
@@ -244,8 +224,7 @@ async fn v0_3_sends_terminal_task_once() {
 #[tokio::test]
 async fn stream_of_deleted_task_ends() {
     let mut harness = harness().await;
-    let id = harness.send_immediate(text_message("hello")).await.id;
-    let _run = harness.run().await;
+    let (id, _run) = harness.start().await;
     let mut updates = harness.service.subscribe(&alice(), &id).await.unwrap();
     assert_eq!(next(&mut updates).await, "task Submitted");
     harness.service.delete(&id).await.unwrap();

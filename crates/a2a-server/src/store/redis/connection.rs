@@ -8,7 +8,7 @@ use std::time::Duration;
 use base::backoff::Backoff;
 use redis::aio::MultiplexedConnection;
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, RedisError, Script,
+    AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError, Script,
     ServerErrorKind, ToRedisArgs, Value,
 };
 use tokio::sync::Mutex;
@@ -97,6 +97,18 @@ impl RedisConnection {
             done => done,
         };
         self.decode(answer).await
+    }
+
+    /// Sends commands at once. Fails if one of them fails.
+    pub(super) async fn pipeline<T: FromRedisValue>(
+        &self,
+        pipeline: &Pipeline,
+    ) -> Result<T, StoreError> {
+        let opened = self.connection().await;
+        let (number, mut connection) = opened.map_err(|error| self.store_error(&error))?;
+        let answer = pipeline.query_async(&mut connection).await;
+        self.discard_broken(number, &answer).await;
+        self.decode(answer.map(|value| (number, value))).await
     }
 
     async fn send(&self, cmd: &Cmd) -> Result<Answer, RedisError> {

@@ -13,14 +13,15 @@ use base::json::Limits;
 use chrono::{DateTime, Utc};
 use futures_util::stream::BoxStream;
 use futures_util::{StreamExt, stream};
-use redis::Cmd;
+use redis::{Cmd, FromRedisValue};
 use serde::{Deserialize, Serialize};
 
-use super::tasks::{Row, summary};
+use super::tasks::{JsonRow, Row, Text, listed_task, place, summary, with_sum};
 use super::{Inner, RedisStore, pubsub, queue};
 use crate::store::{
-    Budget, Context, Filter, Phase, QueueTicket, Retention, StoreError, Summary, SummaryChange,
-    SummaryPage, TaskStore, TaskSubscription, body, state_name,
+    Budget, Context, Cursor, Filter, ListedTask, Page, Phase, QueueTicket, Retention, StoreError,
+    Summary, SummaryChange, SummaryPage, TaskStore, TaskSubscription, body, revision_before,
+    state_name,
 };
 use crate::task_record::{TaskChange, TaskRecord};
 use a2a::Version;
@@ -105,44 +106,15 @@ impl TaskStore for RedisStore {
         at_ms: i64,
         changes: &[TaskChange],
     ) -> Result<(), StoreError> {
-        let SummaryChange {
-            status,
-            request_excerpt,
-        } = SummaryChange::all(changes);
-        let phase = status.as_ref().map(|status| Phase::new(&status.state));
-        let mut call = self
-            .inner
-            .scripts
-            .append
-            .call()
-            .arg(task_id)
-            .arg(revision)
-            .arg(at_ms)
-            .arg(self.inner.token())
-            .arg(
-                status
-                    .as_ref()
-                    .map_or("", |status| state_name(&status.state)),
-            )
-            .arg(number(status.as_ref().and_then(|status| status.since_us)))
-            .arg(phase.map_or("", phase_name))
-            .arg(i32::from(self.inner.is_running(task_id)))
-            .arg(request_excerpt.unwrap_or_default())
-            .arg(
-                status
-                    .and_then(|status| status.status_excerpt)
-                    .unwrap_or_default(),
-            );
-        for change in changes {
-            call = call.arg(body::encode(change)?);
-        }
-        // Retry for the lease time, so that a run survives a restart of Redis. Afterwards another server owns the task.
-        let reply: String = self
-            .inner
-            .connection
-            .call_until(&call, self.inner.lease)
-            .await?;
-        self.inner.outcome(task_id, phase, &reply)
+        let log = (Vec::new(), String::new());
+        self.change(task_id, revision, at_ms, changes, log).await
+    }
+
+    async fn finish(&self, record: &TaskRecord, changes: &[TaskChange]) -> Result<(), StoreError> {
+        let (id, revision) = (&record.task.id, revision_before(record, changes));
+        let whole = with_sum(record)?;
+        self.change(id, revision, record.changed_ms, changes, whole)
+            .await
     }
 
     async fn load(&self, task_id: &str) -> Result<Option<TaskRecord>, StoreError> {
@@ -150,28 +122,20 @@ impl TaskStore for RedisStore {
     }
 
     async fn list(&self, filter: &Filter) -> Result<SummaryPage, StoreError> {
-        let (index, owner, state) = index(filter);
-        let since = filter.changed_after.map(|at| at.timestamp_micros());
-        let (score, last) = match &filter.after {
-            Some(after) => (after.changed_ms.to_string(), after.task_id.as_str()),
-            None => (String::new(), ""),
-        };
-        let call = self
-            .inner
-            .scripts
-            .list
-            .call()
-            .arg(index)
-            .arg(filter.page_size)
-            .arg(score)
-            .arg(last)
-            .arg(owner)
-            .arg(state)
-            .arg(since.map(|at| at.to_string()).unwrap_or_default());
-        let (total, more, found): (usize, bool, Vec<Row>) =
-            self.inner.connection.call(&call).await?;
-        let tasks: Vec<Summary> = found.into_iter().map(summary).collect();
-        Ok(SummaryPage::new(tasks, more, total))
+        let (total, more, found) = self.rows::<Row>(filter, false).await?;
+        let tasks = found.into_iter().map(summary).collect();
+        Ok(Page::new(tasks, more, total, Cursor::new))
+    }
+
+    async fn page(&self, filter: &Filter, bytes: usize) -> Result<Page<ListedTask>, StoreError> {
+        if let Some(page) = self.page_with_json(filter, bytes).await? {
+            return Ok(page);
+        }
+        let (total, more, found) = self.rows::<Row>(filter, false).await?;
+        let tasks = found
+            .into_iter()
+            .map(|row| ListedTask::unread(&summary(row)));
+        Ok(Page::new(tasks.collect(), more, total, ListedTask::place))
     }
 
     async fn delete(&self, task_id: &str) -> Result<bool, StoreError> {
@@ -383,6 +347,147 @@ impl TaskStore for RedisStore {
         // Stop the background tasks first, because the heartbeat would renew the lease.
         self.background.lock().abort_all();
         self.inner.release_lease().await
+    }
+}
+
+impl RedisStore {
+    /// Appends changes; the last ones of a task with the record that they result in, and its checksum.
+    async fn change(
+        &self,
+        task_id: &str,
+        revision: u64,
+        at_ms: i64,
+        changes: &[TaskChange],
+        (record, sum): (Vec<u8>, String),
+    ) -> Result<(), StoreError> {
+        let SummaryChange {
+            status,
+            request_excerpt,
+        } = SummaryChange::all(changes);
+        let phase = status.as_ref().map(|status| Phase::new(&status.state));
+        let mut call = self
+            .inner
+            .scripts
+            .append
+            .call()
+            .arg(task_id)
+            .arg(revision)
+            .arg(at_ms)
+            .arg(self.inner.token())
+            .arg(
+                status
+                    .as_ref()
+                    .map_or("", |status| state_name(&status.state)),
+            )
+            .arg(number(status.as_ref().and_then(|status| status.since_us)))
+            .arg(phase.map_or("", phase_name))
+            .arg(i32::from(self.inner.is_running(task_id)))
+            .arg(request_excerpt.unwrap_or_default())
+            .arg(
+                status
+                    .and_then(|status| status.status_excerpt)
+                    .unwrap_or_default(),
+            );
+        call = call.arg(record).arg(sum);
+        for change in changes {
+            call = call.arg(body::encode(change)?);
+        }
+        // Retry for the lease time, so that a run survives a restart of Redis. Afterwards another server owns the task.
+        let reply: String = self
+            .inner
+            .connection
+            .call_until(&call, self.inner.lease)
+            .await?;
+        self.inner.outcome(task_id, phase, &reply)
+    }
+
+    /// Returns a page with the records of finished tasks; `None` if a task cannot be read. A script would need five times
+    /// the time of Redis for the records.
+    async fn page_with_json(
+        &self,
+        filter: &Filter,
+        max_bytes: usize,
+    ) -> Result<Option<Page<ListedTask>>, StoreError> {
+        let (total, mut more, found) = self.rows::<(Text, i64)>(filter, true).await?;
+        let mut places: Vec<Cursor> = found.into_iter().map(place).collect();
+        let Some(sizes) = self.of_each::<usize>(&places, "HSTRLEN", &["base"]).await else {
+            return Ok(None);
+        };
+        let mut bytes = 0;
+        let mut fits = |size: &usize| {
+            bytes += size;
+            bytes <= max_bytes
+        };
+        let fitting = sizes.iter().take_while(|size| fits(size)).count();
+        if fitting < places.len() {
+            more = true;
+            places.truncate(fitting);
+        }
+        let fields = [
+            "owner",
+            "settled",
+            "revision",
+            "base_revision",
+            "sum",
+            "base",
+        ];
+        let rows = self.of_each::<JsonRow>(&places, "HMGET", &fields).await;
+        let Some(rows) = rows.filter(|rows| !rows.is_empty()) else {
+            return Ok(None);
+        };
+        let mut tasks = Vec::with_capacity(rows.len());
+        for (place, row) in places.into_iter().zip(rows) {
+            let Some(owner) = &row.0 else {
+                return Ok(None);
+            };
+            if filter.owner.as_ref().is_none_or(|own| *own == owner.0) {
+                tasks.push(listed_task(place, row));
+            }
+        }
+        Ok(Some(Page::new(tasks, more, total, ListedTask::place)))
+    }
+
+    /// Returns the answers of a command for each task; `None` if one fails.
+    async fn of_each<T: FromRedisValue>(
+        &self,
+        places: &[Cursor],
+        command: &str,
+        fields: &[&str],
+    ) -> Option<Vec<T>> {
+        let mut pipeline = redis::Pipeline::with_capacity(places.len());
+        for place in places {
+            let key = format!("{}task:{}", self.inner.prefix, place.task_id);
+            pipeline.cmd(command).arg(key).arg(fields);
+        }
+        self.inner.connection.pipeline(&pipeline).await.ok()
+    }
+
+    /// Lists tasks, by their summaries, or with `plain` by their ids and times.
+    async fn rows<R: FromRedisValue>(
+        &self,
+        filter: &Filter,
+        plain: bool,
+    ) -> Result<(usize, bool, Vec<R>), StoreError> {
+        let (index, owner, state) = index(filter);
+        let since = filter.changed_after.map(|at| at.timestamp_micros());
+        let (score, last) = match &filter.after {
+            Some(after) => (after.changed_ms.to_string(), after.task_id.as_str()),
+            None => (String::new(), ""),
+        };
+        let call = self
+            .inner
+            .scripts
+            .list
+            .call()
+            .arg(index)
+            .arg(filter.page_size)
+            .arg(score)
+            .arg(last)
+            .arg(owner)
+            .arg(state)
+            .arg(number(since))
+            .arg(i32::from(plain));
+        self.inner.connection.call(&call).await
     }
 }
 

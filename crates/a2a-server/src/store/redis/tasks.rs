@@ -1,14 +1,15 @@
 //! A task in Redis: its record at some revision, and the later changes.
 //!
-//! `task:ID` is a hash, and `log:ID` a list of changes. The cost of an append does not grow with the task. Loading a
-//! task with many changes compacts them.
+//! `task:ID` is a hash, and `log:ID` a list of changes. The cost of an append does not grow with the task. The last
+//! change of a task stores its record with a checksum and deletes the log. Loading a task with many changes, or a
+//! terminal one with a log, compacts them.
 
 use std::collections::BTreeMap;
 
 use redis::{FromRedisValue, ParsingError};
 
 use super::Inner;
-use crate::store::{Phase, StoreError, Summary, body, parse_state};
+use crate::store::{Cursor, ListedTask, Phase, StoreError, Summary, body, parse_state};
 use crate::task_record::{TaskChange, TaskRecord};
 
 impl Inner {
@@ -98,7 +99,7 @@ impl Inner {
         if record.revision != revision {
             return Err(self.unreadable(task_id, "its log lacks changes"));
         }
-        if log.len() >= body::MAX_CHANGES {
+        if log.len() >= body::MAX_CHANGES || (record.is_terminal() && !log.is_empty()) {
             self.compact(&record, from, log.len()).await;
         }
         Ok(Some(record))
@@ -106,7 +107,7 @@ impl Inner {
 
     /// Replaces the record at revision `from` and the first `entries` of the log by `record`.
     async fn compact(&self, record: &TaskRecord, from: u64, entries: usize) {
-        let Ok(encoded) = body::encode(record) else {
+        let Ok((encoded, sum)) = with_sum(record) else {
             return;
         };
         let call = self
@@ -117,7 +118,8 @@ impl Inner {
             .arg(from)
             .arg(record.revision)
             .arg(encoded)
-            .arg(entries);
+            .arg(entries)
+            .arg(sum);
         // A failure loses no data: the next load tries again.
         let _: Result<i64, StoreError> = self.connection.call(&call).await;
     }
@@ -150,7 +152,7 @@ impl Inner {
 }
 
 /// A text of a summary, in which another program may have written any bytes.
-pub(super) struct Text(String);
+pub(super) struct Text(pub(super) String);
 
 impl FromRedisValue for Text {
     fn from_redis_value(value: redis::Value) -> Result<Self, ParsingError> {
@@ -189,6 +191,53 @@ pub(super) fn summary(row: Row) -> Summary {
         request_excerpt: some(request_excerpt),
         status_excerpt: some(status_excerpt),
     }
+}
+
+/// Converts an id and a time to the position of a task.
+pub(super) fn place((Text(task_id), changed_ms): (Text, i64)) -> Cursor {
+    Cursor {
+        changed_ms,
+        task_id,
+    }
+}
+
+type Field = Option<Text>;
+
+/// Fields of a task: owner, settled, revision, base_revision, sum and base.
+pub(super) type JsonRow = (Field, Field, Field, Field, Field, Option<Vec<u8>>);
+
+/// Returns a task of a page. Its record counts only with its checksum, because another program, or an earlier version of
+/// this one, may have written it.
+pub(super) fn listed_task(place: Cursor, row: JsonRow) -> ListedTask {
+    let json = match row {
+        (Some(owner), Some(_), Some(revision), Some(from), Some(sum), Some(json))
+            if revision.0 == from.0
+                && sum.0 == checksum(&place.task_id, &owner.0, &revision.0, &json) =>
+        {
+            Some(json.into())
+        }
+        _ => None,
+    };
+    ListedTask { place, json }
+}
+
+/// Returns a record as JSON, and its checksum.
+pub(super) fn with_sum(record: &TaskRecord) -> Result<(Vec<u8>, String), StoreError> {
+    let json = body::encode(record)?;
+    let revision = record.revision.to_string();
+    let sum = checksum(&record.task.id, &record.owner, &revision, &json);
+    Ok((json, sum))
+}
+
+/// Returns the CRC-32 of a record and what it belongs to.
+fn checksum(id: &str, owner: &str, revision: &str, json: &[u8]) -> String {
+    let mut sum = crc32fast::Hasher::new();
+    for part in [id, owner, revision] {
+        sum.update(part.as_bytes());
+        sum.update(b" ");
+    }
+    sum.update(json);
+    sum.finalize().to_string()
 }
 
 /// Decodes a message of a task's channel: a revision and its change.

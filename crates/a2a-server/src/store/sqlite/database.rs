@@ -22,7 +22,11 @@ const FILE_NAME: &str = "tasks.db";
 const APPLICATION_ID: i32 = 0x6f63_7461;
 
 /// The version of the schema (`PRAGMA user_version`).
-pub(super) const SCHEMA_VERSION: i32 = 1;
+pub(super) const SCHEMA_VERSION: i32 = 2;
+
+/// Adds what version 2 has and version 1 has not. Rewrites no row.
+const UPGRADE: &str =
+    "ALTER TABLE tasks ADD COLUMN sum INTEGER; ALTER TABLE tasks ADD COLUMN body BLOB;";
 
 /// How long a connection waits for the lock of another process, such as a backup.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -67,6 +71,11 @@ impl SqlError {
             },
         }
     }
+}
+
+/// Returns the error of a thread that does not start.
+pub(super) fn no_thread(error: &io::Error) -> StoreError {
+    StoreError::Failed(format!("cannot start the store's thread: {error}"))
 }
 
 /// Returns the path of the database in `directory`.
@@ -165,7 +174,8 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, rusqlite::Error>
     Ok(connection)
 }
 
-/// Creates the tables of a new file. Checks that an existing file is a task store of this version.
+/// Creates the tables of a new file, and upgrades a file of version 1. Checks that an existing file is a task store of this
+/// version.
 fn prepare(connection: &Connection, path: &Path) -> Result<(), SqlError> {
     let number = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
     let tables: i64 =
@@ -180,6 +190,9 @@ fn prepare(connection: &Connection, path: &Path) -> Result<(), SqlError> {
             Ok(())
         }
         (APPLICATION_ID, SCHEMA_VERSION, _) => Ok(()),
+        (APPLICATION_ID, 1, _) => Ok(connection.execute_batch(&format!(
+            "BEGIN IMMEDIATE; {UPGRADE} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
+        ))?),
         (APPLICATION_ID, format, _) => Err(SqlError::Rejected(StoreError::Failed(format!(
             "cannot open `{}`: it was written by another version (format {format}, this is {SCHEMA_VERSION}); use that version, or \
              give this server a directory of its own",

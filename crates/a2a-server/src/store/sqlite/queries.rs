@@ -1,15 +1,20 @@
-//! Reads tasks, contexts and push notification configurations.
+//! Reads tasks, contexts and push notification configurations, and counts tasks.
 
 use std::collections::HashSet;
+use std::path::Path;
+use std::thread;
 
-use a2a::v1_0::TaskPushNotificationConfig;
+use a2a::v1_0::{TaskPushNotificationConfig, TaskState};
+use bytes::Bytes;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
+use tokio::sync::watch;
 
-use super::database::SqlError;
+use super::database::{self, SqlError};
 use super::tasks::number;
 use crate::store::{
-    Context, Filter, StoreError, Summary, SummaryPage, body, parse_state, state_name,
+    Context, Cursor, Filter, ListedTask, Page, Phase, StoreError, Summary, SummaryPage, Usage,
+    body, parse_state, state_name,
 };
 use crate::task_record::TaskRecord;
 use a2a::Version;
@@ -18,6 +23,15 @@ use a2a::Version;
 pub(super) struct LoadedTask {
     pub(super) record: TaskRecord,
     pub(super) changes: usize,
+    /// Whether the row of the task has the whole record.
+    pub(super) in_row: bool,
+}
+
+impl LoadedTask {
+    /// Returns whether the store should compact the task.
+    pub(super) fn is_loose(&self) -> bool {
+        self.changes >= body::MAX_CHANGES || (self.record.is_terminal() && !self.in_row)
+    }
 }
 
 const SUMMARY: &str =
@@ -47,10 +61,13 @@ pub(super) struct LogRow {
     json: Vec<u8>,
 }
 
-/// The log of a task, and the revision in the row of the task; `None` if the row is missing.
+/// The log of a task, and the revision in the row of the task; `None` if the row is missing. The log of a compacted
+/// terminal task is the record in its row.
+#[derive(Default)]
 pub(super) struct Log {
     rows: Vec<LogRow>,
     revision: Option<i64>,
+    in_row: bool,
 }
 
 /// Reads the log of a task. The log is empty if the task does not exist.
@@ -58,14 +75,36 @@ pub(super) fn log(connection: &Connection, id: &str) -> Result<Log, SqlError> {
     // One transaction, so that the log and the row have the same revision.
     let transaction = connection.unchecked_transaction()?;
     let found = transaction
-        .prepare_cached("SELECT key, revision FROM tasks WHERE id = ?1")?
-        .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))
+        .prepare_cached("SELECT key, revision, changed_ms, sum, body FROM tasks WHERE id = ?1")?
+        .query_row([id], |row| Ok((row.get(0)?, log_in_row(row)?)))
         .optional()?;
-    let (rows, revision) = match found {
-        Some((key, revision)) => (log_rows(&transaction, key)?, Some(revision)),
-        None => (Vec::new(), None),
+    let Some((key, mut log)) = found else {
+        return Ok(Log::default());
     };
-    Ok(Log { rows, revision })
+    if !log.in_row {
+        log.rows = log_rows(&transaction, key)?;
+    }
+    Ok(log)
+}
+
+/// Reads revision, time, checksum and body from a row of a task, after its first column.
+fn log_in_row(row: &rusqlite::Row<'_>) -> Result<Log, rusqlite::Error> {
+    let revision = row.get(1)?;
+    let body: Option<Vec<u8>> = row.get(4)?;
+    let rows = match body {
+        Some(json) => vec![LogRow {
+            revision,
+            at_ms: row.get(2)?,
+            sum: row.get(3)?,
+            json,
+        }],
+        None => Vec::new(),
+    };
+    Ok(Log {
+        in_row: !rows.is_empty(),
+        rows,
+        revision: Some(revision),
+    })
 }
 
 fn log_rows(connection: &Connection, key: i64) -> Result<Vec<LogRow>, rusqlite::Error> {
@@ -88,20 +127,32 @@ fn log_row(row: &rusqlite::Row<'_>) -> Result<LogRow, rusqlite::Error> {
 /// Loads a task by its key. Works with a damaged row if the log is intact.
 pub(super) fn load_key(connection: &Connection, key: i64) -> Result<Option<LoadedTask>, SqlError> {
     let transaction = connection.unchecked_transaction()?;
-    let rows = log_rows(&transaction, key)?;
-    let row = transaction
-        .prepare_cached("SELECT revision FROM tasks WHERE key = ?1")
-        .and_then(|mut select| select.query_row([key], |row| row.get(0)));
-    let log = Log {
-        rows,
-        revision: row.ok(),
+    let row = |body: &str| {
+        transaction
+            .prepare_cached(&format!(
+                "SELECT key, revision, changed_ms, {body} FROM tasks WHERE key = ?1"
+            ))
+            .and_then(|mut select| select.query_row([key], log_in_row))
     };
+    // A file of an earlier version has no such columns.
+    let row = row("sum, body").or_else(|_| row("NULL, NULL")).optional();
+    let (mut log, damage) = match row {
+        Ok(found) => (found.unwrap_or_default(), None),
+        Err(error) => (Log::default(), Some(error)),
+    };
+    if !log.in_row {
+        log.rows = log_rows(&transaction, key)?;
+    }
+    if let Some(error) = damage.filter(|_| log.rows.is_empty()) {
+        return Err(error.into());
+    }
     Ok(assemble(&format!("number {key}"), log)?)
 }
 
 /// Decodes the log of a task, applies the changes, and checks that the log is complete.
 pub(super) fn assemble(id: &str, log: Log) -> Result<Option<LoadedTask>, StoreError> {
     let mut loaded: Option<LoadedTask> = None;
+    let in_row = log.in_row;
     for row in log.rows {
         let revision = row.revision;
         if crc32fast::hash(&row.json) != row.sum {
@@ -111,8 +162,13 @@ pub(super) fn assemble(id: &str, log: Log) -> Result<Option<LoadedTask>, StoreEr
             ));
         }
         let read = match &mut loaded {
-            None => body::decode_record(&row.json)
-                .map(|record| loaded = Some(LoadedTask { record, changes: 0 })),
+            None => body::decode_record(&row.json).map(|record| {
+                loaded = Some(LoadedTask {
+                    record,
+                    changes: 0,
+                    in_row,
+                });
+            }),
             Some(loaded) => {
                 loaded.changes += 1;
                 body::apply(&mut loaded.record, row.at_ms, &row.json)
@@ -144,13 +200,75 @@ fn unreadable(id: &str, cause: &str) -> StoreError {
     ))
 }
 
-/// Returns a page of tasks.
-pub(super) fn page(connection: &Connection, filter: &Filter) -> Result<SummaryPage, SqlError> {
+/// Returns a page of tasks. `total` is their number, if it is known.
+pub(super) fn page(
+    connection: &Connection,
+    filter: &Filter,
+    total: Option<usize>,
+) -> Result<SummaryPage, SqlError> {
     let transaction = connection.unchecked_transaction()?;
+    let each = |row: &rusqlite::Row<'_>| summary(row).map(Some);
+    select(&transaction, filter, total, SUMMARY, each, Cursor::new)
+}
+
+/// Returns the same page with the records in the rows of tasks, up to `max_bytes`.
+pub(super) fn page_with_json(
+    connection: &Connection,
+    filter: &Filter,
+    total: Option<usize>,
+    max_bytes: usize,
+) -> Result<Page<ListedTask>, SqlError> {
+    let transaction = connection.unchecked_transaction()?;
+    // Rows are sorted without their bodies.
+    let mut find = transaction.prepare_cached("SELECT sum, body FROM tasks WHERE key = ?1")?;
+    let mut bytes = 0;
+    let each = |row: &rusqlite::Row<'_>| {
+        let json = find.query_row([row.get::<_, i64>(0)?], |found| {
+            let body = found.get_ref(1)?.as_blob_or_null()?;
+            let sum: Option<u32> = found.get(0)?;
+            let intact = body.filter(|body| sum == Some(crc32fast::hash(body)));
+            Ok(intact.map(Bytes::copy_from_slice))
+        });
+        // The load of the task reports a damage.
+        let json = json.unwrap_or_default();
+        let first = bytes == 0;
+        bytes += json.as_ref().map_or(0, Bytes::len);
+        let place = Cursor {
+            changed_ms: row.get(1)?,
+            task_id: row.get(2)?,
+        };
+        Ok((first || bytes <= max_bytes).then_some(ListedTask { place, json }))
+    };
+    let columns = "key, changed_ms, id";
+    select(
+        &transaction,
+        filter,
+        total,
+        columns,
+        each,
+        ListedTask::place,
+    )
+}
+
+/// Returns what `each` makes of the rows of a page, which ends early where that is `None`.
+fn select<T>(
+    transaction: &Connection,
+    filter: &Filter,
+    total: Option<usize>,
+    columns: &str,
+    mut each: impl FnMut(&rusqlite::Row<'_>) -> Result<Option<T>, rusqlite::Error>,
+    place: impl FnOnce(&T) -> Cursor,
+) -> Result<Page<T>, SqlError> {
     let (mut clauses, mut values) = conditions(filter);
-    let total: i64 = transaction
-        .prepare_cached(&format!("SELECT count(*) FROM tasks{}", all_of(&clauses)))?
-        .query_row(params_from_iter(&values), |row| row.get(0))?;
+    let total = match total {
+        Some(total) => total,
+        None => {
+            let count = format!("SELECT count(*) FROM tasks{}", all_of(&clauses));
+            let mut count = transaction.prepare_cached(&count)?;
+            let total: i64 = count.query_row(params_from_iter(&values), |row| row.get(0))?;
+            usize::try_from(total).unwrap_or_default()
+        }
+    };
     if let Some(after) = &filter.after {
         clauses.push("(changed_ms, id) < (?, ?)");
         values.push(Value::Integer(after.changed_ms));
@@ -160,22 +278,39 @@ pub(super) fn page(connection: &Connection, filter: &Filter) -> Result<SummaryPa
     let limit = i64::try_from(filter.page_size.saturating_add(1)).unwrap_or(i64::MAX);
     values.push(Value::Integer(limit));
     let mut select = transaction.prepare_cached(&format!(
-        "SELECT {SUMMARY} FROM tasks{} ORDER BY changed_ms DESC, id DESC LIMIT ?",
+        "SELECT {columns} FROM tasks{} ORDER BY changed_ms DESC, id DESC LIMIT ?",
         all_of(&clauses)
     ))?;
-    let rows = select.query_map(params_from_iter(&values), summary)?;
-    let mut tasks: Vec<Summary> = rows.collect::<Result<_, _>>()?;
-    let more = tasks.len() > filter.page_size;
-    tasks.truncate(filter.page_size);
-    let total = usize::try_from(total).unwrap_or_default();
-    Ok(SummaryPage::new(tasks, more, total))
+    let mut rows = select.query(params_from_iter(&values))?;
+    let (mut tasks, mut more) = (Vec::new(), false);
+    while let Some(row) = rows.next()? {
+        match each(row)?.filter(|_| tasks.len() < filter.page_size) {
+            Some(task) => tasks.push(task),
+            None => {
+                more = true;
+                break;
+            }
+        }
+    }
+    // A known total may be older than the transaction.
+    let total = total.max(tasks.len() + usize::from(more));
+    Ok(Page::new(tasks, more, total, place))
 }
 
 fn conditions(filter: &Filter) -> (Vec<&'static str>, Vec<Value>) {
     let mut clauses = Vec::new();
     let mut values = Vec::new();
+    let is_open = |state: &TaskState| Phase::new(state) != Phase::Terminal;
+    let few_open = filter.state.as_ref().is_some_and(is_open);
+    if few_open {
+        clauses.push("phase < 2");
+    }
     if let Some(owner) = &filter.owner {
-        clauses.push("owner = ?");
+        // The `+` keeps SQLite from reading all tasks of the owner in their order.
+        clauses.push(match few_open || filter.context_id.is_some() {
+            true => "+owner = ?",
+            false => "owner = ?",
+        });
         values.push(Value::Text(owner.clone()));
     }
     if let Some(context) = &filter.context_id {
@@ -222,7 +357,7 @@ pub(super) fn pushes(
     task_id: &str,
 ) -> Result<Vec<(TaskPushNotificationConfig, Version)>, SqlError> {
     let mut select = connection.prepare_cached(
-        "SELECT body, version FROM pushes JOIN tasks ON task = key WHERE id = ?1 ORDER BY place",
+        "SELECT pushes.body, version FROM pushes JOIN tasks ON task = key WHERE id = ?1 ORDER BY place",
     )?;
     let mut rows = select.query([task_id])?;
     let mut pushes = Vec::new();
@@ -263,11 +398,13 @@ pub(super) fn last_key(connection: &Connection) -> Result<i64, rusqlite::Error> 
     })
 }
 
-/// Returns at most `limit` of the terminal tasks that exceed the retention.
+/// Returns at most `limit` of the terminal tasks that exceed the retention. Only the clients `crowded` may have more
+/// than `count`.
 pub(super) fn expired(
     connection: &Connection,
     before_ms: i64,
     count: usize,
+    crowded: &[String],
     limit: usize,
 ) -> Result<Vec<String>, SqlError> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
@@ -280,21 +417,23 @@ pub(super) fn expired(
     if !old.is_empty() {
         return Ok(old);
     }
-    let mut crowded = connection.prepare_cached(
-        "SELECT owner, count(*) FROM tasks WHERE phase = 2 GROUP BY owner HAVING count(*) > ?1 LIMIT 1",
+    // An index has all tasks of an owner, and a small one all open tasks.
+    let mut settled = connection.prepare_cached(
+        "SELECT (SELECT count(*) FROM tasks WHERE owner = ?1) - (SELECT count(*) FROM tasks WHERE phase < 2 AND +owner = ?1)",
     )?;
-    let crowded = crowded.query_row([count], |row| Ok((row.get(0)?, row.get(1)?)));
-    let Some((owner, settled)) = crowded.optional()? else {
-        return Ok(Vec::new());
-    };
-    let (owner, settled): (String, i64) = (owner, settled);
     let mut oldest = connection.prepare_cached(
         "SELECT id FROM tasks WHERE phase = 2 AND owner = ?1 ORDER BY changed_ms, id LIMIT ?2",
     )?;
-    let oldest = oldest.query_map(params![owner, (settled - count).min(limit)], |row| {
-        row.get(0)
-    })?;
-    Ok(oldest.collect::<Result<_, _>>()?)
+    for owner in crowded {
+        let settled: i64 = settled.query_row([owner], |row| row.get(0))?;
+        if settled > count {
+            let oldest = oldest.query_map(params![owner, (settled - count).min(limit)], |row| {
+                row.get(0)
+            })?;
+            return Ok(oldest.collect::<Result<_, _>>()?);
+        }
+    }
+    Ok(Vec::new())
 }
 
 /// Returns the interrupted tasks that last changed before `before_ms`, the oldest first.
@@ -307,17 +446,51 @@ pub(super) fn unanswered(
     let skip = i64::try_from(skip).unwrap_or(i64::MAX);
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let mut select = connection.prepare_cached(
-        "SELECT id FROM tasks WHERE phase = 1 AND changed_ms < ?1 ORDER BY changed_ms, id LIMIT ?2 OFFSET ?3",
+        "SELECT id FROM tasks WHERE phase < 2 AND phase = 1 AND changed_ms < ?1 ORDER BY changed_ms, id LIMIT ?2 OFFSET ?3",
     )?;
     let rows = select.query_map([before_ms, limit, skip], |row| row.get(0))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Returns the bytes of each client's tasks.
-pub(super) fn usage(connection: &Connection) -> Result<Vec<(String, i64)>, rusqlite::Error> {
-    let mut select =
-        connection.prepare("SELECT owner, sum(bytes) FROM tasks GROUP BY owner ORDER BY owner")?;
-    let rows = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+/// Whether the tasks are counted, and how that ended.
+pub(super) type Counted = watch::Receiver<Option<Result<(), StoreError>>>;
+
+/// Counts the tasks of the database in the background, as they are now: the duration grows with their number.
+pub(super) fn count(path: &Path, usage: Usage) -> Result<Counted, StoreError> {
+    let failed = {
+        let path = path.to_owned();
+        move |error: &rusqlite::Error| database::failed("read", &path, error)
+    };
+    let connection = database::open_reader(path).map_err(|error| failed(&error))?;
+    // The first read determines what the transaction sees. Later changes count themselves.
+    let begun = connection.execute_batch("BEGIN; SELECT 1 FROM tasks LIMIT 1");
+    begun.map_err(|error| failed(&error))?;
+    let (done, counted) = watch::channel(None);
+    let work = move || {
+        let rows = owners(&connection).map_err(|error| failed(&error));
+        drop(connection);
+        let outcome = rows.map(|rows| {
+            for (owner, bytes, tasks) in rows {
+                usage.add(&owner, bytes, tasks);
+            }
+        });
+        if let Err(error) = &outcome {
+            tracing::error!(%error, "cannot count the stored tasks, so the server accepts no messages");
+        }
+        let _ = done.send(Some(outcome));
+    };
+    let thread = thread::Builder::new().name("store-count".to_owned());
+    thread
+        .spawn(work)
+        .map_err(|error| database::no_thread(&error))?;
+    Ok(counted)
+}
+
+/// Returns the bytes and the number of each client's tasks.
+fn owners(connection: &Connection) -> Result<Vec<(String, i64, i64)>, rusqlite::Error> {
+    let mut select = connection
+        .prepare("SELECT owner, sum(bytes), count(*) FROM tasks GROUP BY owner ORDER BY owner")?;
+    let rows = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
     rows.collect()
 }
 

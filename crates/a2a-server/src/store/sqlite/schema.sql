@@ -1,4 +1,5 @@
--- One row a task: what lists and retention go by. Its body is in `log`, so that a change rewrites no large row.
+-- One row a task: what lists and retention go by, and the record of a terminal task. The body of a running task is in
+-- `log`, so that a change rewrites no large row.
 CREATE TABLE tasks (
   key INTEGER PRIMARY KEY,
   id TEXT NOT NULL UNIQUE,
@@ -13,18 +14,20 @@ CREATE TABLE tasks (
   created_ms INTEGER NOT NULL,
   changed_ms INTEGER NOT NULL,
   revision INTEGER NOT NULL,
-  -- What its rows in `log` and `pushes` hold.
+  -- What `body` and its rows in `log` and `pushes` hold.
   bytes INTEGER NOT NULL,
   -- Excerpts of the first message and of the status message.
   asked TEXT,
-  says TEXT
+  says TEXT,
+  -- The record of a terminal task as JSON, with its CRC-32. Earlier versions left it in `log`, until its next use.
+  sum INTEGER,
+  body BLOB
 ) STRICT;
 CREATE INDEX tasks_by_change ON tasks (changed_ms, id);
--- With `bytes`, so that a start adds them up without reading the table.
+-- With `bytes`, to add them up without reading the table.
 CREATE INDEX tasks_by_owner ON tasks (owner, changed_ms, id, bytes);
 CREATE INDEX tasks_by_context ON tasks (context);
 CREATE INDEX tasks_open ON tasks (phase) WHERE phase < 2;
-CREATE INDEX tasks_settled ON tasks (owner, changed_ms, id) WHERE phase = 2;
 
 -- The first row of a task is the record at that revision, the others are the changes after it, all as JSON.
 -- `sum` is the CRC-32 of `body`.

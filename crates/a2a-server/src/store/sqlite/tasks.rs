@@ -46,6 +46,29 @@ pub(super) fn create(connection: &Connection, new: &NewTask) -> Result<(), SqlEr
     Ok(())
 }
 
+/// Returns the key, the owner, the bytes and the phase of a task that is at `revision`.
+///
+/// # Errors
+/// The task does not exist, is terminal, or has another revision.
+fn find(
+    connection: &Connection,
+    id: &str,
+    revision: u64,
+) -> Result<(i64, String, i64, i64), SqlError> {
+    let mut find = connection
+        .prepare_cached("SELECT key, revision, phase, owner, bytes FROM tasks WHERE id = ?1")?;
+    let found = find.query_row([id], |row| {
+        let (at, phase): (i64, i64) = (row.get(1)?, row.get(2)?);
+        Ok((at, phase, (row.get(0)?, row.get(3)?, row.get(4)?, phase)))
+    });
+    match found.optional()? {
+        None => Err(StoreError::NotFound.into()),
+        Some((_, phase, _)) if phase == Phase::Terminal as i64 => Err(StoreError::Terminal.into()),
+        Some((at, _, _)) if at != number(revision) => Err(StoreError::Conflict.into()),
+        Some((_, _, task)) => Ok(task),
+    }
+}
+
 /// Appends changes to a task at `revision` and returns its owner. `encoded` are the changes as JSON, and `effect` is
 /// their common effect on the summary.
 pub(super) fn append(
@@ -56,20 +79,8 @@ pub(super) fn append(
     effect: &SummaryChange,
     encoded: &[Vec<u8>],
 ) -> Result<String, SqlError> {
-    let mut find =
-        connection.prepare_cached("SELECT key, revision, phase, owner FROM tasks WHERE id = ?1")?;
-    let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
-    let found: Option<(i64, i64, i64, String)> = find.query_row([id], row).optional()?;
-    let Some((key, at, phase, owner)) = found else {
-        return Err(StoreError::NotFound.into());
-    };
-    if phase == Phase::Terminal as i64 {
-        return Err(StoreError::Terminal.into());
-    }
-    if at != number(revision) {
-        return Err(StoreError::Conflict.into());
-    }
-    let mut next = at;
+    let (key, owner, _, phase) = find(connection, id, revision)?;
+    let mut next = number(revision);
     for json in encoded {
         next += 1;
         insert_log(connection, key, next, at_ms, json)?;
@@ -85,10 +96,17 @@ pub(super) fn append(
             since_us,
             status_excerpt,
         }) => connection
-            .prepare_cached(
-                "UPDATE tasks SET changed_ms = ?2, revision = ?3, bytes = bytes + ?4, asked = coalesce(asked, ?5), state = ?6,
-                 phase = ?7, since_us = ?8, says = ?9 WHERE key = ?1",
-            )?
+            .prepare_cached(match Phase::new(state) as i64 == phase {
+                // An index has the phase, so it is set only if it changes.
+                true => {
+                    "UPDATE tasks SET changed_ms = ?2, revision = ?3, bytes = bytes + ?4, asked = coalesce(asked, ?5), state = ?6,
+                     since_us = ?8, says = ?9 WHERE key = ?1"
+                }
+                false => {
+                    "UPDATE tasks SET changed_ms = ?2, revision = ?3, bytes = bytes + ?4, asked = coalesce(asked, ?5), state = ?6,
+                     phase = ?7, since_us = ?8, says = ?9 WHERE key = ?1"
+                }
+            })?
             .execute(params![
                 key,
                 at_ms,
@@ -107,6 +125,58 @@ pub(super) fn append(
             .execute(params![key, at_ms, next, bytes, request_excerpt])?,
     };
     Ok(owner)
+}
+
+/// A terminal task as its last changes leave it.
+pub(super) struct FinishedTask {
+    pub(super) summary: Summary,
+    pub(super) revision: u64,
+    /// The record as JSON.
+    pub(super) json: Vec<u8>,
+}
+
+/// Ends a task at the revision `from`: its row gets the record, and its log is deleted. Returns by how many bytes the
+/// task grows.
+pub(super) fn finish(
+    connection: &Connection,
+    from: u64,
+    finished: &FinishedTask,
+) -> Result<i64, SqlError> {
+    let task = &finished.summary;
+    let (key, _, before, _) = find(connection, &task.id, from)?;
+    delete_log(connection, key)?;
+    let bytes: i64 = connection
+        .prepare_cached(&format!(
+            "UPDATE tasks SET changed_ms = ?5, revision = ?6, asked = ?7, state = ?8, phase = ?9, since_us = ?10, says = ?11,
+             {IN_ROW}"
+        ))?
+        .query_row(
+            params![
+                key,
+                crc32fast::hash(&finished.json),
+                finished.json,
+                length(finished.json.len()),
+                task.changed_ms,
+                number(finished.revision),
+                task.request_excerpt,
+                state_name(&task.state),
+                Phase::new(&task.state) as i64,
+                task.since_us,
+                task.status_excerpt,
+            ],
+            |row| row.get(0),
+        )?;
+    Ok(bytes - before)
+}
+
+/// Sets what a row has of a record, and counts the bytes of the task.
+const IN_ROW: &str = "sum = ?2, body = ?3, bytes = ?4 + (SELECT coalesce(sum(length(CAST(body AS BLOB))), 0) FROM pushes
+     WHERE task = ?1) WHERE key = ?1 RETURNING bytes";
+
+fn delete_log(connection: &Connection, key: i64) -> Result<usize, rusqlite::Error> {
+    connection
+        .prepare_cached("DELETE FROM log WHERE task = ?1")?
+        .execute([key])
 }
 
 fn insert_log(
@@ -133,15 +203,27 @@ pub(super) fn compact(
     at_ms: i64,
     json: &[u8],
 ) -> Result<i64, SqlError> {
-    let found: Option<i64> = connection
+    let found: Option<(i64, i64, i64)> = connection
         .prepare_cached(
-            "SELECT key FROM tasks JOIN log ON task = key AND log.revision = ?2 WHERE id = ?1",
+            "SELECT key, phase, bytes FROM tasks JOIN log ON task = key AND log.revision = ?2 WHERE id = ?1",
         )?
-        .query_row(params![id, number(revision)], |row| row.get(0))
+        .query_row(params![id, number(revision)], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })
         .optional()?;
-    let Some(key) = found else {
+    let Some((key, phase, before)) = found else {
         return Ok(0);
     };
+    if phase == Phase::Terminal as i64 {
+        delete_log(connection, key)?;
+        let bytes: i64 = connection
+            .prepare_cached(&format!("UPDATE tasks SET {IN_ROW}"))?
+            .query_row(
+                params![key, crc32fast::hash(json), json, length(json.len())],
+                |row| row.get(0),
+            )?;
+        return Ok(bytes - before);
+    }
     connection
         .prepare_cached("DELETE FROM log WHERE task = ?1 AND revision <= ?2")?
         .execute(params![key, number(revision)])?;
@@ -185,9 +267,9 @@ pub(super) fn delete(connection: &Connection, id: &str) -> Result<Option<Deleted
     }))
 }
 
-/// Returns up to 256 free pages of the file to the file system.
+/// Returns up to 128 free pages of the file to the file system.
 pub(super) fn shrink(connection: &Connection) -> Result<(), rusqlite::Error> {
-    let mut vacuum = connection.prepare_cached("PRAGMA incremental_vacuum(256)")?;
+    let mut vacuum = connection.prepare_cached("PRAGMA incremental_vacuum(128)")?;
     let mut rows = vacuum.query([])?;
     while rows.next()?.is_some() {}
     Ok(())
@@ -254,7 +336,7 @@ fn key(connection: &Connection, task_id: &str) -> Result<Option<i64>, rusqlite::
         .optional()
 }
 
-/// Counts the bytes of a task again: its log and its push notification configurations. Returns its owner and the
+/// Counts the bytes of a task again: its record, its log and its push notification configurations. Returns its owner and the
 /// difference.
 fn count_bytes(connection: &Connection, key: i64) -> Result<(String, i64), SqlError> {
     let (owner, before): (String, i64) = connection
@@ -262,7 +344,7 @@ fn count_bytes(connection: &Connection, key: i64) -> Result<(String, i64), SqlEr
         .query_row([key], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let after: i64 = connection
         .prepare_cached(
-            "UPDATE tasks SET bytes = (SELECT coalesce(sum(length(body)), 0) FROM log WHERE task = ?1)
+            "UPDATE tasks SET bytes = coalesce(length(body), 0) + (SELECT coalesce(sum(length(body)), 0) FROM log WHERE task = ?1)
              + (SELECT coalesce(sum(length(CAST(body AS BLOB))), 0) FROM pushes WHERE task = ?1) WHERE key = ?1 RETURNING bytes",
         )?
         .query_row([key], |row| row.get(0))?;

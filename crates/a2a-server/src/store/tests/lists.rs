@@ -5,7 +5,7 @@ use std::time::Duration;
 use a2a::v1_0::TaskState;
 
 use super::{SharedStore, all, append, artifact, create, ids, load, set_final_state, test_time};
-use crate::store::{Budget, Filter, Retention, Summary, SummaryPage};
+use crate::store::{Budget, Cursor, Filter, Retention, Summary, SummaryPage, body};
 use crate::task_record::TaskChange;
 
 pub(crate) async fn last_changed_comes_first(store: SharedStore) {
@@ -41,6 +41,56 @@ pub(crate) async fn list_has_excerpts(store: SharedStore) {
         store.list(&all()).await.unwrap().tasks,
         [Summary::new(&made)]
     );
+}
+
+pub(crate) async fn page_has_json_of_finished_tasks(store: SharedStore) {
+    create(&store, "running", "ann", "c", 0).await;
+    let mut done = create(&store, "done", "ann", "c", 0).await;
+    create(&store, "other", "bob", "d", 0).await;
+    let change = TaskChange::Artifact {
+        artifact: artifact("a", "text"),
+        append: false,
+        last_chunk: true,
+    };
+    append(&store, &mut done, change, 1).await;
+    set_final_state(&store, &mut done, TaskState::Completed, 2).await;
+    for context_id in [None, Some("c".to_owned())] {
+        let filter = Filter {
+            owner: Some("ann".to_owned()),
+            context_id,
+            ..all()
+        };
+        let listed = store.list(&filter).await.unwrap();
+        let page = store.page(&filter, 1 << 20).await.unwrap();
+        assert_eq!((page.total, page.next), (2, None));
+        let places: Vec<Cursor> = page.tasks.iter().map(|task| task.place.clone()).collect();
+        let expected: Vec<Cursor> = listed.tasks.iter().map(Cursor::new).collect();
+        assert_eq!(places, expected);
+        let json = page.tasks[0].json.as_ref().unwrap();
+        assert_eq!(body::decode_record(json).as_ref(), Ok(&done));
+        assert_eq!(page.tasks[1].json, None);
+    }
+    assert_eq!(load(&store, "done").await, Some(done));
+}
+
+/// Every task is on one of the pages, however few bytes each may have.
+pub(crate) async fn page_ends_at_its_bytes(store: SharedStore) {
+    for n in 0..5 {
+        let mut made = create(&store, &format!("t{n}"), "ann", "c", n).await;
+        set_final_state(&store, &mut made, TaskState::Completed, n).await;
+    }
+    let mut filter = all();
+    let mut read = Vec::new();
+    loop {
+        let page = store.page(&filter, 1).await.unwrap();
+        assert_eq!(page.total, 5);
+        read.extend(page.tasks.into_iter().map(|task| task.place.task_id));
+        filter.after = page.next;
+        if filter.after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(read, ["t4", "t3", "t2", "t1", "t0"]);
 }
 
 pub(crate) async fn filter_selects_owner(store: SharedStore) {
@@ -174,7 +224,12 @@ pub(crate) async fn tasks_of_one_millisecond_are_all_listed(store: SharedStore) 
 }
 
 pub(crate) async fn empty_store_lists_nothing(store: SharedStore) {
-    assert_eq!(store.list(&all()).await, Ok(SummaryPage::default()));
+    let none = SummaryPage {
+        tasks: Vec::new(),
+        next: None,
+        total: 0,
+    };
+    assert_eq!(store.list(&all()).await, Ok(none));
 }
 
 pub(crate) async fn prune_deletes_tasks_beyond_age(store: SharedStore) {

@@ -70,8 +70,11 @@ async fn write_task(store: &SqliteStore, id: &str, number: u64) -> Result<(), St
         let revision = record.revision;
         let (change, at_ms) = (script::change(id, revision), script::at_ms(revision));
         let changes = std::slice::from_ref(&change);
-        store.append(id, revision, at_ms, changes).await?;
-        record.apply(change, at_ms);
+        record.apply(change.clone(), at_ms);
+        match record.is_terminal() {
+            true => store.finish(&record, changes).await?,
+            false => store.append(id, revision, at_ms, changes).await?,
+        }
         print_line(&format!("stored {id} {}", record.revision));
         if revision == 4 {
             let configuration = script::configuration(id);

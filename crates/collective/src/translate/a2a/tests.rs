@@ -125,18 +125,11 @@ fn vote_is_an_update_of_its_proposals_task() {
 
 #[test]
 fn every_decision_completes_its_task() {
-    for (result, consensus, expected) in [
-        (
-            "approved",
-            true,
-            "approved: alpha approve, beta reject, charlie did not vote",
-        ),
-        (
-            "rejected",
-            false,
-            "rejected (no consensus): alpha approve, beta reject, charlie did not vote",
-        ),
+    for (result, consensus, said) in [
+        ("approved", true, "approved"),
+        ("rejected", false, "rejected (no consensus)"),
     ] {
+        let expected = format!("{said}: alpha approve, beta reject, charlie did not vote");
         let content = json!({"proposalId": "p", "result": result, "votes": {"alpha": "approve", "beta": "reject"},
             "consensus": consensus, "missing": ["charlie"]});
         let task = write(json!({"type": "decision", "from": "gateway", "content": content}));
@@ -234,60 +227,49 @@ fn untranslatable_object_is_rejected_with_its_place() {
         message[name] = value;
         message
     };
+    use ErrorCode::{InvalidContent, InvalidType, MissingField, UnknownType};
+    let stateless = json!({"kind": "task", "id": "t"});
+    let priority = json!({"priority": 5});
     for (object, agent, code, expected) in [
-        (json!([]), None, ErrorCode::InvalidType, "object"),
-        (json!({}), None, ErrorCode::MissingField, "`kind`"),
-        (
-            with("kind", json!("card")),
-            None,
-            ErrorCode::UnknownType,
-            "`card`",
-        ),
-        (message.clone(), None, ErrorCode::MissingField, "`agent`"),
+        (json!([]), None, InvalidType, "object"),
+        (json!({}), None, MissingField, "`kind`"),
+        (with("kind", json!("card")), None, UnknownType, "`card`"),
+        (message.clone(), None, MissingField, "`agent`"),
         (
             with("role", json!("robot")),
             Some("a"),
-            ErrorCode::InvalidContent,
+            InvalidContent,
             "`role`",
         ),
         (
             with("parts", json!("hi")),
             Some("a"),
-            ErrorCode::InvalidType,
+            InvalidType,
             "`parts`",
         ),
         (
-            with("metadata", json!({"priority": 5})),
+            with("metadata", priority),
             Some("a"),
-            ErrorCode::InvalidType,
+            InvalidType,
             "`metadata.priority`",
         ),
         (
             with("messageId", json!("")),
             Some("a"),
-            ErrorCode::InvalidContent,
+            InvalidContent,
             "`id`",
         ),
         (
             with("parts", json!([])),
             Some("triad"),
-            ErrorCode::MissingField,
+            MissingField,
             "`content.proposal`",
         ),
-        (
-            json!({"kind": "task", "id": "t"}),
-            None,
-            ErrorCode::MissingField,
-            "`status.state`",
-        ),
+        (stateless, None, MissingField, "`status.state`"),
     ] {
-        let malformed = try_read(&object, agent).unwrap_err();
-        assert_eq!(malformed.code, code, "{object}");
-        assert!(
-            malformed.message.contains(expected),
-            "{}",
-            malformed.message
-        );
+        let error = try_read(&object, agent).unwrap_err();
+        assert_eq!(error.code, code, "{object}");
+        assert!(error.message.contains(expected), "{}", error.message);
     }
 }
 

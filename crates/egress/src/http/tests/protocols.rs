@@ -7,13 +7,9 @@ use super::*;
 #[tokio::test]
 async fn non_http_response_is_a_protocol_error() {
     for answer in ["HTTP/1.1 abc\r\n\r\n", "HTTP/1.1 200 OK\r\na b\r\n\r\n"] {
-        let server = RawServer::start(vec![vec![send(answer)]]).await;
+        let server = serving(answer).await;
         let error = fails(get(server.url("/"))).await;
-        assert_eq!(
-            (error.fault(), error.sent()),
-            (NetFault::Protocol, Sent::Unknown),
-            "{error}"
-        );
+        assert_fault(&error, NetFault::Protocol, Sent::Unknown);
     }
 }
 
@@ -29,13 +25,9 @@ async fn peer_of_another_protocol_is_named_and_may_have_the_request() {
         b"ITTP/1.1 200 OK\r\n\r\n",
         b"HTTP/3.1 200 OK\r\n\r\n",
     ] {
-        let server = RawServer::start(vec![vec![send(answer)]]).await;
+        let server = serving(answer).await;
         let error = fails(post(server.url("/"))).await;
-        assert_eq!(
-            (error.fault(), error.sent()),
-            (NetFault::Protocol, Sent::Unknown),
-            "{error}"
-        );
+        assert_fault(&error, NetFault::Protocol, Sent::Unknown);
         assert!(error.to_string().contains("use an `https`"), "{error}");
     }
 }
@@ -44,7 +36,7 @@ async fn peer_of_another_protocol_is_named_and_may_have_the_request() {
 async fn excessive_headers_are_named() {
     let headers = "x-filler: a\r\n".repeat(120);
     let answer = format!("HTTP/1.1 200 OK\r\n{headers}content-length: 2\r\n\r\nok");
-    let server = RawServer::start(vec![vec![send(answer)]]).await;
+    let server = serving(answer).await;
     let error = fails(post(server.url("/"))).await;
     assert!(
         error.to_string().contains("more than 100 headers"),
@@ -72,11 +64,7 @@ async fn tls_to_plain_server_is_a_tls_fault_and_unsent() {
             socket.write_all(answer.as_bytes()).await.unwrap();
         });
         let error = fails(post(url)).await;
-        assert_eq!(
-            (error.fault(), error.sent()),
-            (NetFault::Tls, Sent::No),
-            "{error}"
-        );
+        assert_fault(&error, NetFault::Tls, Sent::No);
         let expected = if answer.is_empty() {
             "broke off"
         } else {

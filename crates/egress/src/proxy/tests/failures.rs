@@ -15,33 +15,15 @@ async fn failing_proxy_is_named_without_its_credentials() {
         .local_addr()
         .unwrap();
     let (forward, tunnel) = ("http://agent.example/", "https://agent.example/");
+    use NetFault::{ProxyAuth, Unreachable};
+    let (refusal, failure, silence) = (refusal.address, failure.address, silence.address);
     for (address, url, fault, expected) in [
-        (
-            refusal.address,
-            forward,
-            NetFault::ProxyAuth,
-            "requires a user name",
-        ),
-        (
-            refusal.address,
-            tunnel,
-            NetFault::ProxyAuth,
-            "requires a user name",
-        ),
-        (
-            failure.address,
-            tunnel,
-            NetFault::Unreachable,
-            "refuses a tunnel",
-        ),
-        (
-            silence.address,
-            tunnel,
-            NetFault::Unreachable,
-            "closed the connection",
-        ),
-        (closed, forward, NetFault::Unreachable, "refused"),
-        (closed, tunnel, NetFault::Unreachable, "refused"),
+        (refusal, forward, ProxyAuth, "requires a user name"),
+        (refusal, tunnel, ProxyAuth, "requires a user name"),
+        (failure, tunnel, Unreachable, "refuses a tunnel"),
+        (silence, tunnel, Unreachable, "closed the connection"),
+        (closed, forward, Unreachable, "refused"),
+        (closed, tunnel, Unreachable, "refused"),
     ] {
         let settings = ProxySettings {
             all: Some(format!("http://me:s3cret@{address}")),
@@ -74,13 +56,8 @@ async fn proxy_without_an_address_is_named() {
     };
     let http = client(&settings, &Names::new(&[("agent.example", "8.8.8.8")]));
     for url in ["http://agent.example/", "https://agent.example/"] {
-        let error = exchange(&http, url, AddressPolicy::Public)
-            .await
-            .unwrap_err();
-        assert_eq!(
-            (error.fault(), error.sent()),
-            (NetFault::Unreachable, Sent::No)
-        );
+        let error = public_error(&http, url).await;
+        assert_fault(&error, NetFault::Unreachable, Sent::No);
         assert!(
             error.to_string().contains("proxy `http://proxy.example:1`"),
             "{error}"

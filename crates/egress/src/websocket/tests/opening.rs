@@ -118,11 +118,7 @@ async fn local_policy_connects_to_this_machine_only() {
         let WsError::Net(error) = error else {
             panic!("{error}")
         };
-        assert_eq!(
-            (error.fault(), error.sent()),
-            (NetFault::AddressRefused, Sent::No),
-            "{error}"
-        );
+        assert_fault(&error, NetFault::AddressRefused, Sent::No);
         let origin = url.trim_end_matches('/');
         assert!(error.to_string().contains(origin), "{error}");
     }
@@ -154,15 +150,7 @@ async fn dial_debug_hides_secrets() {
 
 /// Returns a TLS server with a private certificate that prefers HTTP/2 and sends `hello` over the WebSocket.
 async fn secured() -> (Server, String) {
-    let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let key = rustls::pki_types::PrivateKeyDer::Pkcs8(certified.signing_key.serialize_der().into());
-    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = rustls::ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certified.cert.der().clone()], key)
-        .unwrap();
+    let (mut config, ca) = tls_server("localhost");
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     let acceptor = tokio_rustls::TlsAcceptor::from(std::sync::Arc::new(config));
     let server = Server::start(move |socket, _| {
@@ -177,7 +165,7 @@ async fn secured() -> (Server, String) {
             connection.drain().await
         }
     });
-    (server.await, certified.cert.pem())
+    (server.await, ca)
 }
 
 #[tokio::test]

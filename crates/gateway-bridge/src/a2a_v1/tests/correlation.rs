@@ -4,10 +4,7 @@ use super::*;
 
 /// Sends a message to alpha, and returns the outcome of the reply that `answer` creates.
 async fn send_and_answer(answer: impl Fn(&Value) -> Value) -> Result<Reply, PeerError> {
-    let mut harness = harness(settings());
-    let resend = harness.send("alpha", text_message("hello"));
-    let mut connection = harness.connect().await;
-    let request = connection.recv().await;
+    let (_harness, mut connection, request, resend) = sent(text_message("hello")).await;
     connection.send(answer(&request)).await;
     resend.await.unwrap()
 }
@@ -48,14 +45,13 @@ async fn h_23_answer_is_matched_by_any_id() {
 #[tokio::test(start_paused = true)]
 async fn h_23_error_without_correlation_answers_the_only_request() {
     let bare = json!({"type": "error", "content": {"error": "AGENT_NOT_FOUND", "message": "unknown agent"}});
-    let (fault, _) = send_and_refuse(|_| bare.clone()).await;
-    assert_eq!(fault, PeerErrorKind::Gateway(ErrorCode::AgentNotFound));
+    let (kind, _) = send_and_refuse(|_| bare.clone()).await;
+    assert_eq!(kind, fault(ErrorCode::AgentNotFound));
 }
 
 #[tokio::test(start_paused = true)]
 async fn h_23_error_without_ids_is_ignored_with_two_pending_messages() {
-    let mut harness = harness(settings());
-    let mut connection = harness.connect_with_list().await;
+    let (harness, mut connection) = listed().await;
     let both = [
         harness.send("alpha", text_message("one")),
         harness.send("alpha", text_message("two")),
@@ -70,17 +66,12 @@ async fn h_23_error_without_ids_is_ignored_with_two_pending_messages() {
     for resend in both {
         assert_eq!(reply_text(resend.await.unwrap()), "well");
     }
-    assert!(
-        harness.warnings()[0].contains("INVALID_JSON"),
-        "{:?}",
-        harness.warnings()
-    );
+    harness.assert_warned("INVALID_JSON");
 }
 
 #[tokio::test(start_paused = true)]
 async fn h_23_answers_in_any_order_reach_the_requester() {
-    let mut harness = harness(settings());
-    let mut connection = harness.connect_with_list().await;
+    let (harness, mut connection) = listed().await;
     let sends: Vec<_> = (0..5)
         .map(|n| harness.send("alpha", text_message(&n.to_string())))
         .collect();
@@ -101,8 +92,7 @@ async fn h_23_answers_in_any_order_reach_the_requester() {
 
 #[tokio::test(start_paused = true)]
 async fn h_24_forged_reply_is_ignored_and_logged() {
-    let mut harness = harness(settings());
-    let mut connection = harness.connect_with_list().await;
+    let (harness, mut connection) = listed().await;
     let resend = harness.send("alpha", text_message("hello"));
     let request = connection.recv().await;
     connection
@@ -115,47 +105,30 @@ async fn h_24_forged_reply_is_ignored_and_logged() {
     forged["from"] = json!("mallory");
     connection.send(forged).await;
     let error = resend.await.unwrap().unwrap_err();
-    assert_eq!(error.kind, PeerErrorKind::Gateway(ErrorCode::AgentError));
-    assert!(
-        harness.warnings()[0].contains("mallory"),
-        "{:?}",
-        harness.warnings()
-    );
+    assert_eq!(error.kind, fault(ErrorCode::AgentError));
+    harness.assert_warned("mallory");
 }
 
 #[tokio::test(start_paused = true)]
 async fn h_25_errors_are_read_by_name_and_by_number() {
-    for code in ErrorCode::ALL
-        .iter()
-        .copied()
-        .filter(|code| *code != ErrorCode::AgentBusy)
-    {
-        let expected = PeerErrorKind::Gateway(code);
-        let content = |content: Value| {
-            move |request: &Value| {
+    let busy = ErrorCode::AgentBusy;
+    for code in ErrorCode::ALL.iter().copied().filter(|code| *code != busy) {
+        let (name, number) = (code.name(), code.number());
+        let full = json!({"error": name, "message": "no", "code": number});
+        for content in [full, json!({"error": name}), json!({"code": number})] {
+            let (kind, _) = send_and_refuse(|request| {
                 json!({"type": "error", "from": "gateway", "content": content,
-                "metadata": {"correlationId": request["metadata"]["correlationId"]}})
-            }
-        };
-        let full = json!({"error": code.name(), "message": "no", "code": code.number()});
-        assert_eq!(send_and_refuse(content(full)).await.0, expected);
-        assert_eq!(
-            send_and_refuse(content(json!({"error": code.name()})))
-                .await
-                .0,
-            expected
-        );
-        assert_eq!(
-            send_and_refuse(content(json!({"code": code.number()})))
-                .await
-                .0,
-            expected
-        );
-        let error_field = send_and_refuse(|request| {
-            json!({"type": "error", "error": code.name(), "details": "no",
+                    "metadata": {"correlationId": request["metadata"]["correlationId"]}})
+            })
+            .await;
+            assert_eq!(kind, fault(code), "{content}");
+        }
+        let (kind, _) = send_and_refuse(|request| {
+            json!({"type": "error", "error": name, "details": "no",
                 "correlationId": request["metadata"]["correlationId"]})
-        });
-        assert_eq!(error_field.await.0, expected);
+        })
+        .await;
+        assert_eq!(kind, fault(code), "{name} without content");
     }
 }
 
@@ -187,10 +160,7 @@ async fn h_26_queued_is_no_delivery() {
             error
         });
         let error = error.await.unwrap_err();
-        assert_eq!(
-            (error.kind, error.delivered),
-            (PeerErrorKind::Gateway(ErrorCode::AgentOffline), delivered)
-        );
+        assert_fault(&error, ErrorCode::AgentOffline, delivered);
         assert!(error.message.contains("the gateway queued"), "{error}");
     }
 }
@@ -225,54 +195,32 @@ async fn h_27_error_of_an_agent_is_no_refusal_of_the_gateway() {
 #[tokio::test(start_paused = true)]
 async fn h_27_unknown_and_offline_are_not_retried() {
     for code in [ErrorCode::AgentNotFound, ErrorCode::AgentOffline] {
-        let mut harness = harness(settings());
-        let resend = harness.send("alpha", text_message("hello"));
-        let mut connection = harness.connect().await;
-        let request = connection.recv().await;
+        let (_harness, mut connection, request, resend) = sent(text_message("hello")).await;
         connection.send(error(&request, code, "no")).await;
         let error = resend.await.unwrap().unwrap_err();
-        assert_eq!(
-            (error.kind, error.delivered),
-            (PeerErrorKind::Gateway(code), Delivered::No)
-        );
-        let more = tokio::time::timeout(Duration::from_secs(20), connection.recv()).await;
-        assert!(more.is_err(), "{more:?}");
+        assert_fault(&error, code, Delivered::No);
+        assert_silent(&mut connection).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn h_27_busy_agent_is_retried_after_1_2_and_4_seconds() {
-    let mut harness = harness(settings());
-    let resend = harness.send("alpha", text_message("hello"));
-    let mut connection = harness.connect().await;
-    let first = connection.recv().await;
+    let (_harness, mut connection, first, resend) = sent(text_message("hello")).await;
     for pause in [1, 2, 4] {
-        connection
-            .send(error(&first, ErrorCode::AgentBusy, "later"))
-            .await;
+        connection.send(busy(&first)).await;
         let sent_at = tokio::time::Instant::now();
         assert_eq!(connection.recv().await, first);
         assert_eq!(sent_at.elapsed().as_secs(), pause);
     }
-    connection
-        .send(error(&first, ErrorCode::AgentBusy, "later"))
-        .await;
+    connection.send(busy(&first)).await;
     let error = resend.await.unwrap().unwrap_err();
-    assert_eq!(
-        (error.kind, error.delivered),
-        (PeerErrorKind::Gateway(ErrorCode::AgentBusy), Delivered::No)
-    );
+    assert_fault(&error, ErrorCode::AgentBusy, Delivered::No);
 }
 
 #[tokio::test(start_paused = true)]
 async fn h_27_retry_reaches_agent_that_is_free_again() {
-    let mut harness = harness(settings());
-    let resend = harness.send("alpha", text_message("hello"));
-    let mut connection = harness.connect().await;
-    let request = connection.recv().await;
-    connection
-        .send(error(&request, ErrorCode::AgentBusy, "later"))
-        .await;
+    let (_harness, mut connection, request, resend) = sent(text_message("hello")).await;
+    connection.send(busy(&request)).await;
     let again = connection.recv().await;
     connection.send(reply(&again, "alpha", "now")).await;
     assert_eq!(reply_text(resend.await.unwrap()), "now");
@@ -280,17 +228,11 @@ async fn h_27_retry_reaches_agent_that_is_free_again() {
 
 #[tokio::test(start_paused = true)]
 async fn h_27_abandoned_message_is_not_sent_again() {
-    let mut harness = harness(settings());
-    let resend = harness.send("alpha", text_message("hello"));
-    let mut connection = harness.connect().await;
-    let request = connection.recv().await;
+    let (_harness, mut connection, request, resend) = sent(text_message("hello")).await;
     resend.abort();
     wait_until_idle().await;
-    connection
-        .send(error(&request, ErrorCode::AgentBusy, "later"))
-        .await;
-    let more = tokio::time::timeout(Duration::from_secs(20), connection.recv()).await;
-    assert!(more.is_err(), "{more:?}");
+    connection.send(busy(&request)).await;
+    assert_silent(&mut connection).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -302,31 +244,23 @@ async fn h_27_expired_message_is_not_retried() {
     );
     let mut connection = harness.connect().await;
     let request = connection.recv().await;
-    connection
-        .send(error(&request, ErrorCode::AgentBusy, "later"))
-        .await;
+    connection.send(busy(&request)).await;
     connection.recv().await;
-    connection
-        .send(error(&request, ErrorCode::AgentBusy, "later"))
-        .await;
+    connection.send(busy(&request)).await;
     assert_eq!(
         resend.await.unwrap().unwrap_err().kind,
-        PeerErrorKind::Gateway(ErrorCode::AgentBusy)
+        fault(ErrorCode::AgentBusy)
     );
-    let more = tokio::time::timeout(Duration::from_secs(20), connection.recv()).await;
-    assert!(more.is_err(), "{more:?}");
+    assert_silent(&mut connection).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn h_27_busy_during_send_is_retried() {
-    let mut harness = harness(settings());
-    let mut connection = harness.connect_with_list().await;
+    let (harness, mut connection) = listed().await;
     harness.net.block_flushes(true);
     let resend = harness.send("alpha", text_message("hello"));
     let request = connection.recv().await;
-    connection
-        .send(error(&request, ErrorCode::AgentBusy, "later"))
-        .await;
+    connection.send(busy(&request)).await;
     wait_until_idle().await;
     harness.net.block_flushes(false);
     let again = connection.recv().await;

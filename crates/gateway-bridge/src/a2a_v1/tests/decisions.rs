@@ -1,6 +1,6 @@
 //! Invalid decisions, decisions that contradict the votes, and decisions lost by a disconnect.
 
-use super::triad::{current_task, decision, decision_data, propose, vote};
+use super::triad::{approval, current_task, decision, decision_data, propose, vote};
 use super::*;
 
 async fn decide_with_votes(reported: &str, listed: Value) -> (Harness, Task) {
@@ -43,10 +43,7 @@ async fn unreadable_decision_fails_at_once() {
         let error = resend.await.unwrap().expect_err("no decision");
         assert_eq!(
             (error.kind, error.delivered),
-            (
-                PeerErrorKind::Gateway(ErrorCode::ProtocolError),
-                Delivered::Unknown
-            ),
+            (fault(ErrorCode::ProtocolError), Delivered::Unknown),
             "{invalid}"
         );
         assert_eq!(began.elapsed(), Duration::ZERO);
@@ -64,10 +61,7 @@ async fn readable_decision_counts_after_unreadable_one() {
     let failed = current_task(&harness, &working).await;
     assert_eq!(failed.state(), TaskState::Failed);
     assert!(failed.status_text().unwrap().contains("PROTOCOL_ERROR"));
-    let votes = json!({"alpha": "approve", "beta": "approve"});
-    connection
-        .send(decision(&request["id"], "approved", true, votes))
-        .await;
+    connection.send(approval(&request)).await;
     assert_eq!(
         decision_data(&current_task(&harness, &working).await)["result"],
         "approved"
@@ -81,10 +75,8 @@ async fn event_without_decision_keeps_the_vote_open() {
     connection
         .send(json!({"type": "event", "from": "gateway", "content": {"event": "triad:decision", "proposalId": request["id"], "state": "counting"}}))
         .await;
-    assert_eq!(
-        current_task(&harness, &working).await.state(),
-        TaskState::Working
-    );
+    let task = current_task(&harness, &working).await;
+    assert_eq!(task.state(), TaskState::Working);
 }
 
 #[tokio::test(start_paused = true)]
@@ -119,19 +111,11 @@ async fn h_35_missing_votes_are_not_a_contradiction() {
 /// Returns a followed proposal whose gateway disconnects with the reason `manual`.
 async fn dismissed(harness: &mut Harness) -> (Value, Task) {
     let (mut connection, request, working) = propose(harness, text_message("X")).await;
-    let mut stream = harness
-        .peer("triad")
-        .resubscribe(working.id().unwrap())
-        .await
-        .unwrap();
+    let mut stream = harness.follow("triad", &working).await;
     event(&mut stream).await;
     let began = tokio::time::Instant::now();
-    connection
-        .send(json!({"type": "disconnect", "content": {"reason": "manual"}}))
-        .await;
-    let Event::Status(end) = event(&mut stream).await else {
-        panic!("the end")
-    };
+    disconnect(&mut connection, "manual").await;
+    let end = status_event(&mut stream).await;
     assert_eq!(end.state(), TaskState::Failed);
     let reason = end.status_text().unwrap();
     assert!(
@@ -162,14 +146,9 @@ async fn h_47_call_after_manual_disconnect_gets_decision() {
         "triad:decision"
     );
     let mut stream = watching.await.unwrap().unwrap();
-    let Event::Task(still) = event(&mut stream).await else {
-        panic!("a task")
-    };
+    let still = task_event(&mut stream).await;
     assert_eq!(still.state(), TaskState::Working);
-    let votes = json!({"alpha": "approve", "beta": "approve"});
-    connection
-        .send(decision(&request["id"], "approved", true, votes))
-        .await;
+    connection.send(approval(&request)).await;
     assert!(matches!(event(&mut stream).await, Event::Artifact(_)));
 }
 

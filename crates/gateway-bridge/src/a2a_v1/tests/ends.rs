@@ -1,8 +1,6 @@
 //! Ends of connections and reconnections.
 
 use super::*;
-use crate::scripted::DialAnswer;
-use egress::NetFault;
 
 #[tokio::test(start_paused = true)]
 async fn one_connection_is_shared_by_all_calls() {
@@ -24,18 +22,10 @@ async fn one_connection_is_shared_by_all_calls() {
 #[tokio::test(start_paused = true)]
 async fn waiting_callers_share_one_failed_attempt() {
     let harness = harness(settings());
-    harness
-        .net
-        .queue_answers([DialAnswer::Fails(NetFault::Unreachable)]);
+    harness.fail_dials(1);
     let (one, two) = tokio::join!(harness.gateway.members(), harness.gateway.members());
     for error in [one.unwrap_err(), two.unwrap_err()] {
-        assert_eq!(
-            (error.kind, error.delivered),
-            (
-                PeerErrorKind::Gateway(ErrorCode::ConnectionRefused),
-                Delivered::No
-            )
-        );
+        assert_fault(&error, ErrorCode::ConnectionRefused, Delivered::No);
     }
     assert_eq!(harness.net.requests().len(), 1);
     let connection = harness.gateway.connection();
@@ -64,8 +54,7 @@ async fn connection_states_are_reported() {
 
 #[tokio::test(start_paused = true)]
 async fn h_47_disconnects_and_closes_with_1000() {
-    let mut harness = harness(settings());
-    let mut connection = harness.connect_with_list().await;
+    let (harness, mut connection) = listed().await;
     let server = async {
         let leave = connection.recv().await;
         (leave, connection.recv_close().await)
@@ -92,14 +81,9 @@ async fn h_47_reconnects_with_backoff_after_shutdown() {
     for reason in ["shutdown", "timeout", "error"] {
         let mut harness = harness(settings());
         let mut connection = harness.connect_with_list().await;
-        connection
-            .send(json!({"type": "disconnect", "content": {"reason": reason}}))
-            .await;
+        disconnect(&mut connection, reason).await;
         wait_until_idle().await;
-        let away = DialAnswer::Fails(NetFault::Unreachable);
-        harness
-            .net
-            .queue_answers([away.clone(), away.clone(), away]);
+        harness.fail_dials(3);
         let began = tokio::time::Instant::now();
         let resend = harness.send("alpha", text_message("hello"));
         let mut connection = harness.connect().await;
@@ -116,46 +100,22 @@ async fn h_47_reconnects_with_backoff_after_shutdown() {
 
 #[tokio::test(start_paused = true)]
 async fn h_47_call_fails_after_five_attempts() {
-    let mut harness = harness(settings());
-    let mut connection = harness.connect_with_list().await;
+    let (harness, mut connection) = listed().await;
     connection.close(1001, "").await;
     wait_until_idle().await;
-    harness.net.queue_answers(std::iter::repeat_n(
-        DialAnswer::Fails(NetFault::Unreachable),
-        9,
-    ));
-    let error = harness
-        .send("alpha", text_message("hello"))
-        .await
-        .unwrap()
-        .unwrap_err();
-    assert_eq!(
-        (error.kind, error.delivered),
-        (
-            PeerErrorKind::Gateway(ErrorCode::ConnectionRefused),
-            Delivered::No
-        )
-    );
+    harness.fail_dials(9);
+    let error = harness.refusal("alpha", text_message("hello")).await;
+    assert_fault(&error, ErrorCode::ConnectionRefused, Delivered::No);
     assert_eq!(harness.net.requests().len(), 1 + 5);
 }
 
 #[tokio::test(start_paused = true)]
 async fn h_47_never_connected_gateway_is_tried_once() {
     let harness = harness(settings());
-    harness.net.queue_answers(std::iter::repeat_n(
-        DialAnswer::Fails(NetFault::Unreachable),
-        9,
-    ));
+    harness.fail_dials(9);
     let began = tokio::time::Instant::now();
-    let error = harness
-        .send("alpha", text_message("hello"))
-        .await
-        .unwrap()
-        .unwrap_err();
-    assert_eq!(
-        error.kind,
-        PeerErrorKind::Gateway(ErrorCode::ConnectionRefused)
-    );
+    let error = harness.refusal("alpha", text_message("hello")).await;
+    assert_eq!(error.kind, fault(ErrorCode::ConnectionRefused));
     assert_eq!(
         (harness.net.requests().len(), began.elapsed()),
         (1, Duration::ZERO)
@@ -164,21 +124,12 @@ async fn h_47_never_connected_gateway_is_tried_once() {
 
 #[tokio::test(start_paused = true)]
 async fn h_47_manual_is_respected_until_the_next_call() {
-    let mut harness = harness(settings());
-    let mut connection = harness.connect_with_list().await;
+    let (mut harness, mut connection) = listed().await;
     let running = harness.peer("alpha");
-    connection
-        .send(json!({"type": "disconnect", "content": {"reason": "manual"}}))
-        .await;
+    disconnect(&mut connection, "manual").await;
     wait_until_idle().await;
     let error = running.send(&text_message("hello")).await.unwrap_err();
-    assert_eq!(
-        (error.kind, error.delivered),
-        (
-            PeerErrorKind::Gateway(ErrorCode::ConnectionReset),
-            Delivered::No
-        )
-    );
+    assert_fault(&error, ErrorCode::ConnectionReset, Delivered::No);
     assert_eq!(harness.net.requests().len(), 1);
     let next = harness.send("alpha", text_message("hello"));
     let mut connection = harness.connect().await;
@@ -189,38 +140,26 @@ async fn h_47_manual_is_respected_until_the_next_call() {
 
 #[tokio::test(start_paused = true)]
 async fn h_48_message_cut_in_flight_fails_and_is_not_resent() {
-    let mut harness = harness(settings());
-    let mut connection = harness.connect_with_list().await;
+    let (mut harness, mut connection) = listed().await;
     let resend = harness.send("alpha", text_message("hello"));
     connection.recv().await;
     drop(connection);
     let error = resend.await.unwrap().unwrap_err();
-    assert_eq!(
-        (error.kind, error.delivered),
-        (
-            PeerErrorKind::Gateway(ErrorCode::ConnectionReset),
-            Delivered::Unknown
-        )
-    );
+    assert_fault(&error, ErrorCode::ConnectionReset, Delivered::Unknown);
     let next = harness.send("alpha", text_message("another"));
     let mut connection = harness.connect().await;
     assert_eq!(connection.recv().await["content"]["content"], "another");
     next.abort();
-    let more = tokio::time::timeout(Duration::from_secs(20), connection.recv()).await;
-    assert!(more.is_err(), "{more:?}");
+    assert_silent(&mut connection).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn h_48_cut_task_fails_until_its_late_answer() {
-    let mut harness = harness(settings());
-    let mut connection = harness.connect_with_list().await;
-    let resend = harness.send("alpha", as_task(text_message("hello")));
-    let request = connection.recv().await;
-    let working = task(resend.await.unwrap());
+    let (mut harness, mut connection) = listed().await;
+    let (request, working) = harness.start_task(&mut connection).await;
     drop(connection);
     wait_until_idle().await;
-    let peer = harness.peer("alpha");
-    let failed = peer.get_task(working.id().unwrap(), None).await.unwrap();
+    let failed = harness.stored("alpha", &working).await;
     assert_eq!(failed.state(), TaskState::Failed);
     assert!(
         failed
@@ -231,7 +170,7 @@ async fn h_48_cut_task_fails_until_its_late_answer() {
     let mut connection = harness.connect_with_list().await;
     connection.send(reply(&request, "alpha", "late")).await;
     wait_until_idle().await;
-    let late = peer.get_task(working.id().unwrap(), None).await.unwrap();
+    let late = harness.stored("alpha", &working).await;
     assert_eq!(
         (late.state(), artifact_text(&late)),
         (TaskState::Completed, "late".into())
@@ -240,23 +179,15 @@ async fn h_48_cut_task_fails_until_its_late_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn known_status_is_reported_while_gateway_is_away() {
-    let mut harness = harness(settings());
-    let mut connection = harness.connect_with_list().await;
+    let (harness, mut connection) = listed().await;
     let resend = harness.send("alpha", as_task(text_message("hello")));
     let request = connection.recv().await;
     connection.send(reply(&request, "alpha", "done")).await;
     let done = task(resend.await.unwrap());
     drop(connection);
     wait_until_idle().await;
-    harness.net.queue_answers(std::iter::repeat_n(
-        DialAnswer::Fails(NetFault::Unreachable),
-        9,
-    ));
-    let known = harness
-        .peer("alpha")
-        .get_task(done.id().unwrap(), None)
-        .await
-        .unwrap();
+    harness.fail_dials(9);
+    let known = harness.stored("alpha", &done).await;
     assert_eq!(known.state(), TaskState::Completed);
     assert_eq!(harness.net.requests().len(), 1);
 }

@@ -50,10 +50,7 @@ async fn h_16_received_object_is_parts_or_data() {
         ),
         (json!({"a": 1}), json!([{"kind": "data", "data": {"a": 1}}])),
     ] {
-        let mut harness = harness(settings());
-        let resend = harness.send("alpha", text_message("hello"));
-        let mut connection = harness.connect().await;
-        let request = connection.recv().await;
+        let (_harness, mut connection, request, resend) = sent(text_message("hello")).await;
         let mut answer = reply(&request, "alpha", "");
         answer["content"]["content"] = content;
         connection.send(answer).await;
@@ -106,10 +103,7 @@ async fn h_18_ttl_is_in_seconds_and_expired_is_not_sent() {
         assert_eq!(connection.recv_text().await, None);
         error
     };
-    assert_eq!(
-        error.kind,
-        PeerErrorKind::Gateway(ErrorCode::InvalidContent)
-    );
+    assert_eq!(error.kind, fault(ErrorCode::InvalidContent));
     assert_eq!(error.delivered, Delivered::No);
 }
 
@@ -157,11 +151,7 @@ async fn invalid_metadata_is_not_sent() {
             matches!(error.kind, PeerErrorKind::Gateway(_)),
             "{metadata}: {error}"
         );
-        assert_eq!(
-            error.kind,
-            PeerErrorKind::Gateway(code),
-            "{metadata}: {error}"
-        );
+        assert_eq!(error.kind, fault(code), "{metadata}: {error}");
     }
 }
 
@@ -231,13 +221,7 @@ async fn h_04_message_above_one_mebibyte_is_not_sent() {
     let resend = harness.send("alpha", text_message(&"x".repeat(1024 * 1024)));
     let _connection = harness.connect().await;
     let error = resend.await.unwrap().unwrap_err();
-    assert_eq!(
-        (error.kind, error.delivered),
-        (
-            PeerErrorKind::Gateway(ErrorCode::InvalidContent),
-            Delivered::No
-        )
-    );
+    assert_fault(&error, ErrorCode::InvalidContent, Delivered::No);
 }
 
 #[tokio::test(start_paused = true)]
@@ -256,8 +240,7 @@ async fn h_04_frame_above_one_mebibyte_closes_the_connection() {
 
 #[tokio::test(start_paused = true)]
 async fn h_04_fifth_invalid_message_closes_the_connection() {
-    let mut harness = harness(settings());
-    let mut connection = harness.connect_with_list().await;
+    let (harness, mut connection) = listed().await;
     let resend = harness.send("alpha", text_message("hello"));
     connection.recv().await;
     connection.send_bytes(b"\x00\x01").await;
@@ -275,19 +258,12 @@ async fn h_04_fifth_invalid_message_closes_the_connection() {
     connection.send_text("7").await;
     assert_eq!(connection.recv_close().await, Some(1008));
     let error = resend.await.unwrap().unwrap_err();
-    assert_eq!(
-        (error.kind, error.delivered),
-        (
-            PeerErrorKind::Gateway(ErrorCode::ConnectionReset),
-            Delivered::Unknown
-        )
-    );
+    assert_fault(&error, ErrorCode::ConnectionReset, Delivered::Unknown);
 }
 
 #[tokio::test(start_paused = true)]
 async fn h_20_unknown_types_and_fields_are_ignored() {
-    let mut harness = harness(settings());
-    let mut connection = harness.connect_with_list().await;
+    let (harness, mut connection) = listed().await;
     let resend = harness.send("alpha", text_message("hello"));
     let request = connection.recv().await;
     for n in 0..9 {
@@ -303,8 +279,7 @@ async fn h_20_unknown_types_and_fields_are_ignored() {
 
 #[tokio::test(start_paused = true)]
 async fn h_07_two_unanswered_pings_close_the_connection() {
-    let mut harness = harness(settings());
-    let mut connection = harness.connect_with_list().await;
+    let (harness, mut connection) = listed().await;
     let quiet = tokio::time::Instant::now();
     for n in 1..=2 {
         let ping = connection.recv().await;
@@ -324,11 +299,8 @@ async fn h_07_two_unanswered_pings_close_the_connection() {
 
 #[tokio::test(start_paused = true)]
 async fn h_07_gateway_without_pings_keeps_its_connection() {
-    let mut harness = harness(settings());
-    let mut connection = harness.connect_with_list().await;
-    let resend = harness.send("alpha", as_task(text_message("hello")));
-    let request = connection.recv().await;
-    let working = task(resend.await.unwrap());
+    let (harness, mut connection) = listed().await;
+    let (request, working) = harness.start_task(&mut connection).await;
     for _ in 0..4 {
         assert_eq!(connection.recv().await["type"], "ping");
         let unknown = json!({"type": "error", "content": {"error": "UNKNOWN_TYPE", "message": "Unknown message type: ping"}});
@@ -336,18 +308,13 @@ async fn h_07_gateway_without_pings_keeps_its_connection() {
     }
     connection.send(reply(&request, "alpha", "well")).await;
     wait_until_idle().await;
-    let done = harness
-        .peer("alpha")
-        .get_task(working.id().unwrap(), None)
-        .await
-        .unwrap();
+    let done = harness.stored("alpha", &working).await;
     assert_eq!(done.state(), TaskState::Completed);
 }
 
 #[tokio::test(start_paused = true)]
 async fn h_07_pong_keeps_connection_and_ping_is_answered() {
-    let mut harness = harness(settings());
-    let mut connection = harness.connect_with_list().await;
+    let (harness, mut connection) = listed().await;
     for _ in 0..4 {
         let ping = connection.recv().await;
         connection

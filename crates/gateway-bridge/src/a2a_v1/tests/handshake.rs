@@ -46,8 +46,7 @@ async fn h_08_acknowledged_advertisement_connects() {
         assert!(waited.is_err());
         connection.send(acknowledge()).await;
         let subscribed = connection.recv().await;
-        let request = connection.recv().await;
-        connection.send(list_reply(&request, json!([]))).await;
+        answer_list(&mut connection, json!([])).await;
         (advertised, subscribed)
     };
     let (members, (advertised, subscribed)) = tokio::join!(members, server);
@@ -71,10 +70,7 @@ async fn h_08_missing_acknowledgement_times_out() {
         connection
     });
     drop(connection);
-    assert_eq!(
-        error.kind,
-        PeerErrorKind::Gateway(ErrorCode::ConnectionTimeout)
-    );
+    assert_eq!(error.kind, fault(ErrorCode::ConnectionTimeout));
     assert!(
         error.message.contains("acknowledge") && error.message.contains("30000"),
         "{error}"
@@ -93,11 +89,7 @@ async fn h_09_other_major_version_is_refused() {
         let mut other = acknowledge();
         other["content"]["protocolVersion"] = version.clone();
         let error = handshake_error(settings(), vec![other]).await;
-        assert_eq!(
-            error.kind,
-            PeerErrorKind::Gateway(ErrorCode::ProtocolError),
-            "{version}"
-        );
+        assert_eq!(error.kind, fault(ErrorCode::ProtocolError), "{version}");
     }
 }
 
@@ -111,8 +103,7 @@ async fn h_09_newer_minor_version_is_accepted() {
         newer["content"]["protocolVersion"] = json!("1.7");
         connection.send(newer).await;
         connection.recv().await;
-        let request = connection.recv().await;
-        connection.send(list_reply(&request, json!([]))).await;
+        answer_list(&mut connection, json!([])).await;
         advertised
     };
     let (members, advertised) = tokio::join!(harness.gateway.members(), server);
@@ -134,8 +125,7 @@ async fn h_10_credential_precedes_the_handshake() {
         let handshake = connection.recv().await;
         connection.send(acknowledge()).await;
         connection.recv().await;
-        let request = connection.recv().await;
-        connection.send(list_reply(&request, json!([]))).await;
+        answer_list(&mut connection, json!([])).await;
         (auth, handshake)
     };
     let (members, (auth, handshake)) = tokio::join!(harness.gateway.members(), server);
@@ -156,8 +146,7 @@ async fn h_11_acknowledgement_replaces_auth_response() {
         assert_eq!(connection.recv().await["type"], "handshake");
         connection.send(acknowledge()).await;
         connection.recv().await;
-        let request = connection.recv().await;
-        connection.send(list_reply(&request, json!([]))).await;
+        answer_list(&mut connection, json!([])).await;
     };
     let (members, ()) = tokio::join!(harness.gateway.members(), server);
     members.unwrap();
@@ -169,11 +158,7 @@ async fn h_11_every_accepted_auth_status_connects() {
         let good = json!({"type": "auth-response", "content": {"status": status}});
         let error = handshake_error(with_token(), vec![good, json!({"type": "ping"})]).await;
         // The client continued with the handshake, which the gateway did not acknowledge.
-        assert_eq!(
-            error.kind,
-            PeerErrorKind::Gateway(ErrorCode::ConnectionTimeout),
-            "{status}"
-        );
+        assert_eq!(error.kind, fault(ErrorCode::ConnectionTimeout), "{status}");
     }
 }
 
@@ -193,7 +178,7 @@ async fn h_11_refused_credential_is_reported_by_its_error() {
     ] {
         let refused = json!({"type": "auth-response", "content": content});
         let error = handshake_error(with_token(), vec![refused]).await;
-        assert_eq!(error.kind, PeerErrorKind::Gateway(code), "{error}");
+        assert_eq!(error.kind, fault(code), "{error}");
         assert!(error.message.contains("gateway.token"), "{error}");
     }
 }
@@ -202,7 +187,7 @@ async fn h_11_refused_credential_is_reported_by_its_error() {
 async fn h_10_missing_credential_is_reported() {
     let auth_required = json!({"type": "error", "content": {"error": "AUTH_REQUIRED", "message": "say who you are", "code": 5001}});
     let error = handshake_error(settings(), vec![auth_required]).await;
-    assert_eq!(error.kind, PeerErrorKind::Gateway(ErrorCode::AuthRequired));
+    assert_eq!(error.kind, fault(ErrorCode::AuthRequired));
     assert!(error.message.contains("set `gateway.token`"), "{error}");
 }
 
@@ -243,7 +228,7 @@ async fn close_in_handshake_is_reported_by_its_code() {
             connection.close(code, "").await;
             connection
         });
-        assert_eq!(error.kind, PeerErrorKind::Gateway(expected), "{error}");
+        assert_eq!(error.kind, fault(expected), "{error}");
     }
 }
 

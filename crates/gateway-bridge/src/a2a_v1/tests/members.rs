@@ -13,10 +13,7 @@ fn agents() -> Value {
 }
 
 async fn members(harness: &Harness, connection: &mut Connection, agents: Value) -> Vec<Member> {
-    let server = async {
-        let request = connection.recv().await;
-        connection.send(list_reply(&request, agents)).await;
-    };
+    let server = answer_list(connection, agents);
     tokio::join!(harness.gateway.members(), server).0.unwrap()
 }
 
@@ -40,8 +37,7 @@ async fn h_14_handshake_names_are_used_until_a_list() {
 
 #[tokio::test(start_paused = true)]
 async fn h_14_list_replaces_handshake_names() {
-    let mut harness = harness(settings());
-    let mut connection = harness.connect_with_list().await;
+    let (harness, mut connection) = listed().await;
     let members = members(
         &harness,
         &mut connection,
@@ -54,8 +50,7 @@ async fn h_14_list_replaces_handshake_names() {
 
 #[tokio::test(start_paused = true)]
 async fn h_29_one_correlated_list_request_at_a_time() {
-    let mut harness = harness(settings());
-    let mut connection = harness.connect_with_list().await;
+    let (harness, mut connection) = listed().await;
     let server = async {
         let first = connection.recv().await;
         let early = tokio::time::timeout(Duration::from_secs(1), connection.recv()).await;
@@ -79,8 +74,7 @@ async fn h_29_one_correlated_list_request_at_a_time() {
 
 #[tokio::test(start_paused = true)]
 async fn h_30_active_is_online_and_other_status_unknown() {
-    let mut harness = harness(settings());
-    let mut connection = harness.connect_with_list().await;
+    let (harness, mut connection) = listed().await;
     let members = members(&harness, &mut connection, agents()).await;
     let statuses: Vec<_> = members
         .iter()
@@ -101,8 +95,7 @@ async fn h_30_active_is_online_and_other_status_unknown() {
 
 #[tokio::test(start_paused = true)]
 async fn h_31_workspace_path_is_not_stored() {
-    let mut harness = harness(settings());
-    let mut connection = harness.connect_with_list().await;
+    let (harness, mut connection) = listed().await;
     let members = members(&harness, &mut connection, agents()).await;
     let shown = format!("{members:?}");
     assert!(
@@ -114,8 +107,7 @@ async fn h_31_workspace_path_is_not_stored() {
 
 #[tokio::test(start_paused = true)]
 async fn h_32_status_messages_update_the_registry() {
-    let mut harness = harness(settings());
-    let mut connection = harness.connect_with_list().await;
+    let (harness, mut connection) = listed().await;
     connection.send(json!({"type": "subscribe", "content": {"channel": "agent:status", "status": "subscribed"}})).await;
     connection.send(json!({"type": "status", "from": "gateway", "content": {"agent": "alpha", "status": "busy"}})).await;
     connection.send(json!({"type": "status", "from": "mallory", "content": {"agent": "alpha", "status": "error"}})).await;
@@ -126,11 +118,7 @@ async fn h_32_status_messages_update_the_registry() {
         (members[0].name.as_str(), members[0].status),
         ("alpha", MemberStatus::Busy)
     );
-    assert!(
-        harness.warnings()[0].contains("alpha"),
-        "{:?}",
-        harness.warnings()
-    );
+    harness.assert_warned("alpha");
 }
 
 #[tokio::test(start_paused = true)]
@@ -144,8 +132,7 @@ async fn h_32_subscribes_to_configured_agents() {
         connection.recv().await;
         connection.send(acknowledge()).await;
         let subscribed = connection.recv().await;
-        let request = connection.recv().await;
-        connection.send(list_reply(&request, agents())).await;
+        answer_list(&mut connection, agents()).await;
         subscribed
     };
     let (members, subscribed) = tokio::join!(harness.gateway.members(), server);
@@ -156,8 +143,7 @@ async fn h_32_subscribes_to_configured_agents() {
 
 #[tokio::test(start_paused = true)]
 async fn unsupported_list_is_not_requested_again() {
-    let mut harness = harness(settings());
-    let mut connection = harness.connect_with_list().await;
+    let (harness, mut connection) = listed().await;
     let server = async {
         connection.recv().await;
         connection.send(json!({"type": "error", "content": {"error": "UNKNOWN_TYPE", "message": "Unknown message type"}})).await;
@@ -168,8 +154,7 @@ async fn unsupported_list_is_not_requested_again() {
 
 #[tokio::test(start_paused = true)]
 async fn invalid_list_entries_are_omitted() {
-    let mut harness = harness(settings());
-    let mut connection = harness.connect_with_list().await;
+    let (harness, mut connection) = listed().await;
     let odd = json!([{"name": "triad"}, {"name": ""}, {"name": "a/b"}, {"name": 7}, "x", {"name": "x".repeat(129)}, {"name": "good"}]);
     let members = members(&harness, &mut connection, odd).await;
     let names: Vec<_> = members.iter().map(|member| member.name.as_str()).collect();
@@ -178,22 +163,14 @@ async fn invalid_list_entries_are_omitted() {
 
 #[tokio::test(start_paused = true)]
 async fn unknown_agent_is_reported_with_the_known_ones() {
-    let mut harness = harness(settings());
-    let mut connection = harness.connect_with_list().await;
+    let (harness, mut connection) = listed().await;
     let reach = reach("unknown");
     let server = async {
-        let request = connection.recv().await;
-        connection.send(list_reply(&request, agents())).await;
+        answer_list(&mut connection, agents()).await;
     };
     let (found, ()) = tokio::join!(harness.gateway.discover(&reach, None), server);
     let error = found.unwrap_err();
-    assert_eq!(
-        (error.kind, error.delivered),
-        (
-            PeerErrorKind::Gateway(ErrorCode::AgentNotFound),
-            Delivered::No
-        )
-    );
+    assert_fault(&error, ErrorCode::AgentNotFound, Delivered::No);
     assert!(
         error.message.contains("alpha, beta, charlie, steward"),
         "{error}"
@@ -209,12 +186,7 @@ fn reach(agent: &str) -> PeerConfig {
 async fn only_the_first_message_waits_for_the_agent_list() {
     let mut harness = harness(settings());
     let began = tokio::time::Instant::now();
-    let alpha = reach("alpha");
-    let (found, mut connection) = tokio::join!(
-        harness.gateway.discover(&alpha, None),
-        connect(&mut harness.arrivals)
-    );
-    found.unwrap();
+    let mut connection = harness.connect_with_discovery().await;
     assert_eq!(connection.recv().await["type"], "discovery");
     // The client first waits for a greeting of the gateway.
     assert!(
@@ -229,10 +201,7 @@ async fn only_the_first_message_waits_for_the_agent_list() {
         .await
         .unwrap();
     let unknown = harness.gateway.discover(&reach("unknown"), None).await;
-    assert_eq!(
-        unknown.unwrap_err().kind,
-        PeerErrorKind::Gateway(ErrorCode::AgentNotFound)
-    );
+    assert_eq!(unknown.unwrap_err().kind, fault(ErrorCode::AgentNotFound));
     assert_eq!(began.elapsed(), Duration::ZERO);
 }
 
@@ -267,12 +236,7 @@ async fn name_is_accepted_without_a_list_of_agents() {
 #[tokio::test(start_paused = true)]
 async fn error_without_ids_is_not_for_an_abandoned_list() {
     let mut harness = harness(settings());
-    let alpha = reach("alpha");
-    let (found, mut connection) = tokio::join!(
-        harness.gateway.discover(&alpha, None),
-        connect(&mut harness.arrivals)
-    );
-    found.unwrap();
+    let mut connection = harness.connect_with_discovery().await;
     assert_eq!(connection.recv().await["type"], "discovery");
     let resend = harness.send("alpha", text_message("hello"));
     connection.recv().await;
@@ -281,30 +245,18 @@ async fn error_without_ids_is_not_for_an_abandoned_list() {
         .await;
     assert_eq!(
         resend.await.unwrap().unwrap_err().kind,
-        PeerErrorKind::Gateway(ErrorCode::AgentError)
+        fault(ErrorCode::AgentError)
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn late_list_is_requested_again() {
     let mut harness = harness(settings());
-    let alpha = reach("alpha");
-    let (found, mut connection) = tokio::join!(
-        harness.gateway.discover(&alpha, None),
-        connect(&mut harness.arrivals)
-    );
-    found.unwrap();
-    let request = connection.recv().await;
-    connection.send(list_reply(&request, agents())).await;
+    let mut connection = harness.connect_with_discovery().await;
+    answer_list(&mut connection, agents()).await;
     wait_until_idle().await;
     let server = async {
-        let request = connection.recv().await;
-        connection
-            .send(list_reply(
-                &request,
-                json!([{"name": "dora", "status": "idle"}]),
-            ))
-            .await;
+        answer_list(&mut connection, json!([{"name": "dora", "status": "idle"}])).await;
     };
     let dora = reach("dora");
     let (found, ()) = tokio::join!(harness.gateway.discover(&dora, None), server);

@@ -4,10 +4,7 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn timely_answer_is_a_message() {
-    let mut harness = harness(settings());
-    let resend = harness.send("alpha", text_message("hello"));
-    let mut connection = harness.connect().await;
-    let request = connection.recv().await;
+    let (_harness, mut connection, request, resend) = sent(text_message("hello")).await;
     tokio::time::sleep(Duration::from_secs(19)).await;
     connection.send(reply(&request, "alpha", "well")).await;
     let Reply::Message(message) = resend.await.unwrap().unwrap() else {
@@ -33,11 +30,7 @@ async fn h_28_late_reply_is_stored_for_its_task() {
         .send(reply(&quick, "alpha", "the quick answer"))
         .await;
     assert_eq!(reply_text(other.await.unwrap()), "the quick answer");
-    let later = harness
-        .peer("alpha")
-        .get_task(working.id().unwrap(), None)
-        .await
-        .unwrap();
+    let later = harness.stored("alpha", &working).await;
     assert_eq!(
         (later.state(), artifact_text(&later)),
         (TaskState::Completed, "the slow answer".into())
@@ -46,8 +39,7 @@ async fn h_28_late_reply_is_stored_for_its_task() {
 
 #[tokio::test(start_paused = true)]
 async fn h_28_oldest_of_257_answers_is_evicted() {
-    let mut harness = harness(settings());
-    let mut connection = harness.connect_with_list().await;
+    let (harness, mut connection) = listed().await;
     let mut ids = Vec::new();
     for n in 0..257 {
         let resend = harness.send("alpha", as_task(text_message(&n.to_string())));
@@ -105,8 +97,7 @@ async fn task_of_another_run_is_forgotten() {
 
 #[tokio::test(start_paused = true)]
 async fn task_is_visible_only_to_its_agent() {
-    let mut harness = harness(settings());
-    let mut connection = harness.connect_with_list().await;
+    let (harness, mut connection) = listed().await;
     let resend = harness.send("alpha", as_task(text_message("hello")));
     connection.recv().await;
     let working = task(resend.await.unwrap());
@@ -120,11 +111,8 @@ async fn task_is_visible_only_to_its_agent() {
 
 #[tokio::test(start_paused = true)]
 async fn required_task_returns_at_once_unless_refused() {
-    let mut harness = harness(settings());
-    let mut connection = harness.connect_with_list().await;
-    let resend = harness.send("alpha", as_task(text_message("hello")));
-    let request = connection.recv().await;
-    let working = task(resend.await.unwrap());
+    let (harness, mut connection) = listed().await;
+    let (request, working) = harness.start_task(&mut connection).await;
     assert_eq!(
         json!(working.id().unwrap()),
         request["metadata"]["correlationId"]
@@ -137,46 +125,35 @@ async fn required_task_returns_at_once_unless_refused() {
         .await;
     assert_eq!(
         resend.await.unwrap().unwrap_err().kind,
-        PeerErrorKind::Gateway(ErrorCode::AgentOffline)
+        fault(ErrorCode::AgentOffline)
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn stream_has_task_steps_answer_and_end() {
-    let mut harness = harness(settings());
-    let mut connection = harness.connect_with_list().await;
-    let peer = harness.peer("alpha");
-    let streaming = tokio::spawn(async move { peer.stream(&text_message("hello")).await });
+    let (harness, mut connection) = listed().await;
+    let streaming = harness.stream("alpha", "hello");
     let request = connection.recv().await;
     let mut stream = streaming.await.unwrap().unwrap();
-    let Event::Task(task) = event(&mut stream).await else {
-        panic!("a task")
-    };
+    let task = task_event(&mut stream).await;
     assert_eq!(task.state(), TaskState::Working);
     connection.send(json!({"type": "status", "from": "gateway", "content": {"agent": "alpha", "status": "busy", "previous": "online"}})).await;
-    let Event::Status(step) = event(&mut stream).await else {
-        panic!("a step")
-    };
+    let step = status_event(&mut stream).await;
     assert_eq!(step.status_text().as_deref(), Some("alpha is busy"));
     connection.send(reply(&request, "alpha", "well")).await;
     let Event::Artifact(artifact) = event(&mut stream).await else {
         panic!("an artifact")
     };
     assert_eq!(artifact.artifact().text().as_deref(), Some("well"));
-    let Event::Status(end) = event(&mut stream).await else {
-        panic!("the end")
-    };
+    let end = status_event(&mut stream).await;
     assert_eq!((end.state(), end.is_final()), (TaskState::Completed, true));
     assert!(stream.next().await.is_none());
 }
 
 #[tokio::test(start_paused = true)]
 async fn second_subscriber_receives_the_same_task() {
-    let mut harness = harness(settings());
-    let mut connection = harness.connect_with_list().await;
-    let resend = harness.send("alpha", as_task(text_message("hello")));
-    let request = connection.recv().await;
-    let working = task(resend.await.unwrap());
+    let (harness, mut connection) = listed().await;
+    let (request, working) = harness.start_task(&mut connection).await;
     let peer = harness.peer("alpha");
     let mut stream = peer.resubscribe(working.id().unwrap()).await.unwrap();
     event(&mut stream).await;
@@ -186,11 +163,8 @@ async fn second_subscriber_receives_the_same_task() {
 
 #[tokio::test(start_paused = true)]
 async fn cancel_drops_answer_and_warns_of_running_agent() {
-    let mut harness = harness(settings());
-    let mut connection = harness.connect_with_list().await;
-    let resend = harness.send("alpha", as_task(text_message("hello")));
-    let request = connection.recv().await;
-    let working = task(resend.await.unwrap());
+    let (harness, mut connection) = listed().await;
+    let (request, working) = harness.start_task(&mut connection).await;
     let peer = harness.peer("alpha");
     let canceled = peer.cancel(working.id().unwrap()).await.unwrap();
     assert_eq!(canceled.state(), TaskState::Canceled);
@@ -203,10 +177,7 @@ async fn cancel_drops_answer_and_warns_of_running_agent() {
     connection.send(reply(&request, "alpha", "well")).await;
     wait_until_idle().await;
     assert_eq!(
-        peer.get_task(working.id().unwrap(), None)
-            .await
-            .unwrap()
-            .state(),
+        harness.stored("alpha", &working).await.state(),
         TaskState::Canceled
     );
 }

@@ -24,6 +24,12 @@ pub(super) fn decision(id: &Value, result: &str, consensus: bool, votes: Value) 
         "content": {"proposalId": id, "result": result, "votes": votes, "consensus": consensus}})
 }
 
+/// Returns the decision of two members to approve the proposal of `request`.
+pub(super) fn approval(request: &Value) -> Value {
+    let votes = json!({"alpha": "approve", "beta": "approve"});
+    decision(&request["id"], "approved", true, votes)
+}
+
 /// Returns a proposal that was sent: the gateway, the frame it received, and the task.
 pub(super) async fn propose(
     harness: &mut Harness,
@@ -37,8 +43,7 @@ pub(super) async fn propose(
 }
 
 async fn propose_error(outgoing: SendRequest) -> PeerError {
-    let mut harness = harness(settings());
-    let mut connection = harness.connect_with_list().await;
+    let (harness, mut connection) = listed().await;
     let error = harness
         .send("triad", outgoing)
         .await
@@ -57,11 +62,7 @@ pub(super) fn decision_data(task: &Task) -> Value {
 
 pub(super) async fn current_task(harness: &Harness, task: &Task) -> Task {
     wait_until_idle().await;
-    harness
-        .peer("triad")
-        .get_task(task.id().unwrap(), None)
-        .await
-        .unwrap()
+    harness.stored("triad", task).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -99,11 +100,7 @@ async fn invalid_proposal_is_not_sent() {
         json!({"proposal": "X", "reasoning": []}),
     ] {
         let error = propose_error(proposal(data)).await;
-        assert_eq!(
-            error.kind,
-            PeerErrorKind::Gateway(ErrorCode::InvalidContent),
-            "{error}"
-        );
+        assert_eq!(error.kind, fault(ErrorCode::InvalidContent), "{error}");
     }
     propose_error(text_message("  ")).await;
 }
@@ -125,10 +122,7 @@ async fn h_41_past_deadline_is_not_sent() {
         json!({"proposal": "X", "deadline": 1_711_843_200_000_u64}),
     ))
     .await;
-    assert_eq!(
-        error.kind,
-        PeerErrorKind::Gateway(ErrorCode::InvalidContent)
-    );
+    assert_eq!(error.kind, fault(ErrorCode::InvalidContent));
     assert!(error.message.contains("has passed"), "{error}");
 }
 
@@ -154,8 +148,7 @@ async fn h_37_decision_is_matched_by_proposal_id() {
 
 #[tokio::test(start_paused = true)]
 async fn h_38_missing_triad_is_reported_at_once() {
-    let mut harness = harness(settings());
-    let mut connection = harness.connect_with_list().await;
+    let (harness, mut connection) = listed().await;
     let resend = harness.send("triad", as_task(text_message("X")));
     let request = connection.recv().await;
     connection
@@ -166,13 +159,7 @@ async fn h_38_missing_triad_is_reported_at_once() {
         ))
         .await;
     let error = resend.await.unwrap().unwrap_err();
-    assert_eq!(
-        (error.kind, error.delivered),
-        (
-            PeerErrorKind::Gateway(ErrorCode::AgentOffline),
-            Delivered::No
-        )
-    );
+    assert_fault(&error, ErrorCode::AgentOffline, Delivered::No);
 }
 
 #[tokio::test(start_paused = true)]
@@ -194,10 +181,8 @@ async fn h_40_early_decision_lists_missing_members() {
 
 #[tokio::test(start_paused = true)]
 async fn h_43_votes_are_updates_with_reasoning_and_confidence() {
-    let mut harness = harness(settings());
-    let mut connection = harness.connect_with_list().await;
-    let peer = harness.peer("triad");
-    let streaming = tokio::spawn(async move { peer.stream(&text_message("X")).await });
+    let (harness, mut connection) = listed().await;
+    let streaming = harness.stream("triad", "X");
     let id = connection.recv().await["id"].clone();
     let mut stream = streaming.await.unwrap().unwrap();
     event(&mut stream).await;
@@ -222,9 +207,7 @@ async fn h_43_votes_are_updates_with_reasoning_and_confidence() {
         ))
         .await;
     assert!(matches!(event(&mut stream).await, Event::Artifact(_)));
-    let Event::Status(end) = event(&mut stream).await else {
-        panic!("the end")
-    };
+    let end = status_event(&mut stream).await;
     assert_eq!((end.state(), end.is_final()), (TaskState::Completed, true));
 }
 
@@ -305,25 +288,16 @@ async fn only_the_gateway_decides() {
     let mut forged = decision(&request["id"], "approved", true, json!({}));
     forged["from"] = json!("alpha");
     connection.send(forged).await;
-    assert_eq!(
-        current_task(&harness, &working).await.state(),
-        TaskState::Working
-    );
-    assert!(
-        harness.warnings()[0].contains("not the gateway"),
-        "{:?}",
-        harness.warnings()
-    );
+    let task = current_task(&harness, &working).await;
+    assert_eq!(task.state(), TaskState::Working);
+    harness.assert_warned("not the gateway");
 }
 
 #[tokio::test(start_paused = true)]
 async fn h_45_second_decision_is_ignored() {
     let mut harness = harness(settings());
     let (mut connection, request, working) = propose(&mut harness, text_message("X")).await;
-    let votes = json!({"alpha": "approve", "beta": "approve"});
-    connection
-        .send(decision(&request["id"], "approved", true, votes))
-        .await;
+    connection.send(approval(&request)).await;
     connection
         .send(decision(&request["id"], "rejected", false, json!({})))
         .await;
@@ -344,10 +318,7 @@ async fn h_46_proposal_outlives_connection_without_resend() {
     let Some(Err(error)) = stream.next().await else {
         panic!("a cut")
     };
-    assert_eq!(
-        error.kind,
-        PeerErrorKind::Gateway(ErrorCode::ConnectionReset)
-    );
+    assert_eq!(error.kind, fault(ErrorCode::ConnectionReset));
     let id = working.id().unwrap().to_owned();
     let again = tokio::spawn(async move { peer.resubscribe(&id).await });
     let mut connection = harness.connect().await;
@@ -357,20 +328,11 @@ async fn h_46_proposal_outlives_connection_without_resend() {
         "triad:decision"
     );
     let mut stream = again.await.unwrap().unwrap();
-    let Event::Task(still) = event(&mut stream).await else {
-        panic!("a task")
-    };
+    let still = task_event(&mut stream).await;
     assert_eq!(still.state(), TaskState::Working);
     let more = tokio::time::timeout(Duration::from_secs(5), connection.recv()).await;
     assert!(more.is_err(), "{more:?}");
-    connection
-        .send(decision(
-            &request["id"],
-            "approved",
-            true,
-            json!({"alpha": "approve", "beta": "approve"}),
-        ))
-        .await;
+    connection.send(approval(&request)).await;
     assert!(matches!(event(&mut stream).await, Event::Artifact(_)));
 }
 
@@ -378,21 +340,14 @@ async fn h_46_proposal_outlives_connection_without_resend() {
 async fn h_46_decision_event_is_accepted() {
     let mut harness = harness(settings());
     let (mut connection, request, working) = propose(&mut harness, text_message("X")).await;
-    let reported = decision(
-        &request["id"],
-        "approved",
-        true,
-        json!({"alpha": "approve", "beta": "approve"}),
-    );
+    let reported = approval(&request);
     let mut content = reported["content"].clone();
     content["event"] = json!("decision");
     connection
         .send(json!({"type": "event", "from": "gateway", "content": content}))
         .await;
-    assert_eq!(
-        current_task(&harness, &working).await.state(),
-        TaskState::Completed
-    );
+    let task = current_task(&harness, &working).await;
+    assert_eq!(task.state(), TaskState::Completed);
 }
 
 #[tokio::test(start_paused = true)]
@@ -406,15 +361,9 @@ async fn h_46_missed_deadline_is_reported_as_unknown() {
         proposal(json!({"proposal": "X", "deadline": START_UNIX_MILLIS + 60_000})),
     )
     .await;
-    let mut stream = harness
-        .peer("triad")
-        .resubscribe(working.id().unwrap())
-        .await
-        .unwrap();
+    let mut stream = harness.follow("triad", &working).await;
     event(&mut stream).await;
-    let Event::Status(end) = event(&mut stream).await else {
-        panic!("the end")
-    };
+    let end = status_event(&mut stream).await;
     assert_eq!(end.state(), TaskState::Failed);
     assert!(
         end.status_text()

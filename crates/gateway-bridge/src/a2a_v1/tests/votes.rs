@@ -47,10 +47,8 @@ const ALL: [&str; 6] = [
 
 #[tokio::test(start_paused = true)]
 async fn h_43_immediate_votes_are_reported_before_the_decision() {
-    let mut harness = harness(settings());
-    let mut connection = harness.connect_with_list().await;
-    let peer = harness.peer("triad");
-    let streaming = tokio::spawn(async move { peer.stream(&text_message("X")).await });
+    let (harness, mut connection) = listed().await;
+    let streaming = harness.stream("triad", "X");
     let request = connection.recv().await;
     vote_and_decide(&mut connection, &request["id"]).await;
     let mut stream = streaming.await.unwrap().unwrap();
@@ -59,8 +57,7 @@ async fn h_43_immediate_votes_are_reported_before_the_decision() {
 
 #[tokio::test(start_paused = true)]
 async fn h_43_early_votes_are_reported_once_the_task_is_followed() {
-    let mut harness = harness(settings());
-    let mut connection = harness.connect_with_list().await;
+    let (harness, mut connection) = listed().await;
     let followed = SendRequest {
         followed: true,
         ..as_task(text_message("X"))
@@ -70,18 +67,13 @@ async fn h_43_early_votes_are_reported_once_the_task_is_followed() {
     vote_and_decide(&mut connection, &request["id"]).await;
     let working = task(resend.await.unwrap());
     assert_eq!(working.state(), TaskState::Working);
-    let mut stream = harness
-        .peer("triad")
-        .resubscribe(working.id().unwrap())
-        .await
-        .unwrap();
+    let mut stream = harness.follow("triad", &working).await;
     assert_eq!(event_texts(&mut stream).await, ALL);
 }
 
 #[tokio::test(start_paused = true)]
 async fn vote_continues_after_caller_takes_the_task() {
-    let mut harness = harness(settings());
-    let mut connection = harness.connect_with_list().await;
+    let (harness, mut connection) = listed().await;
     let resend = harness.send("triad", as_task(text_message("X")));
     let request = connection.recv().await;
     vote_and_decide(&mut connection, &request["id"]).await;
@@ -90,10 +82,8 @@ async fn vote_continues_after_caller_takes_the_task() {
 
 #[tokio::test(start_paused = true)]
 async fn reported_votes_are_not_repeated_to_a_later_stream() {
-    let mut harness = harness(settings());
-    let mut connection = harness.connect_with_list().await;
-    let peer = harness.peer("triad");
-    let streaming = tokio::spawn(async move { peer.stream(&text_message("X")).await });
+    let (harness, mut connection) = listed().await;
+    let streaming = harness.stream("triad", "X");
     let request = connection.recv().await;
     let id = request["id"].as_str().unwrap().to_owned();
     vote_and_decide(&mut connection, &request["id"]).await;

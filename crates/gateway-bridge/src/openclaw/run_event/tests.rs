@@ -9,6 +9,14 @@ fn decode(decoder: &mut RunEventDecoder, stream: &str, data: Value) -> Option<Ru
     decoder.decode(&to_raw_value(&payload).unwrap())
 }
 
+fn assistant(decoder: &mut RunEventDecoder, data: Value) -> Option<RunEvent> {
+    decode(decoder, "assistant", data)
+}
+
+fn said(text: &str, delta: &str, item: &str) -> Value {
+    json!({"text": text, "delta": delta, "itemId": item})
+}
+
 fn text(whole: bool, text: &str) -> Option<RunEvent> {
     Some(RunEvent::Text {
         whole,
@@ -19,23 +27,17 @@ fn text(whole: bool, text: &str) -> Option<RunEvent> {
 #[test]
 fn text_chunks_are_appended() {
     let mut decoder = RunEventDecoder::default();
-    let first = json!({"text": "word0", "delta": "word0", "itemId": "a:1"});
-    let second = json!({"text": "word0 word1", "delta": " word1", "itemId": "a:1"});
-    assert_eq!(
-        decode(&mut decoder, "assistant", first),
-        text(true, "word0")
-    );
-    assert_eq!(
-        decode(&mut decoder, "assistant", second),
-        text(false, " word1")
-    );
+    let first = said("word0", "word0", "a:1");
+    let second = said("word0 word1", " word1", "a:1");
+    assert_eq!(assistant(&mut decoder, first), text(true, "word0"));
+    assert_eq!(assistant(&mut decoder, second), text(false, " word1"));
 }
 
 #[test]
 fn late_stream_gets_the_whole_text_first() {
-    let late = json!({"text": "word0 word1", "delta": " word1", "itemId": "a:1"});
+    let late = said("word0 word1", " word1", "a:1");
     assert_eq!(
-        decode(&mut RunEventDecoder::default(), "assistant", late),
+        assistant(&mut RunEventDecoder::default(), late),
         text(true, "word0 word1")
     );
 }
@@ -43,40 +45,25 @@ fn late_stream_gets_the_whole_text_first() {
 #[test]
 fn missed_chunk_sends_the_whole_text() {
     let mut decoder = RunEventDecoder::default();
-    decode(
-        &mut decoder,
-        "assistant",
-        json!({"text": "a", "delta": "a", "itemId": "1"}),
-    );
-    let later = json!({"text": "a b c", "delta": " c", "itemId": "1"});
-    assert_eq!(
-        decode(&mut decoder, "assistant", later),
-        text(true, "a b c")
-    );
+    assistant(&mut decoder, said("a", "a", "1"));
+    let later = said("a b c", " c", "1");
+    assert_eq!(assistant(&mut decoder, later), text(true, "a b c"));
 }
 
 #[test]
 fn text_after_a_tool_is_a_new_text() {
     let mut decoder = RunEventDecoder::default();
-    decode(
-        &mut decoder,
-        "assistant",
-        json!({"text": "Let me look.", "delta": "Let me look.", "itemId": "1"}),
-    );
-    let next = json!({"text": "It", "delta": "It", "itemId": "2"});
-    assert_eq!(decode(&mut decoder, "assistant", next), text(true, "It"));
+    assistant(&mut decoder, said("Let me look.", "Let me look.", "1"));
+    let next = said("It", "It", "2");
+    assert_eq!(assistant(&mut decoder, next), text(true, "It"));
 }
 
 #[test]
 fn replaced_text_is_whole() {
     let mut decoder = RunEventDecoder::default();
-    decode(
-        &mut decoder,
-        "assistant",
-        json!({"text": "ab", "delta": "ab", "itemId": "1"}),
-    );
+    assistant(&mut decoder, said("ab", "ab", "1"));
     let other = json!({"text": "xyz", "delta": "z", "itemId": "1", "replace": true});
-    assert_eq!(decode(&mut decoder, "assistant", other), text(true, "xyz"));
+    assert_eq!(assistant(&mut decoder, other), text(true, "xyz"));
 }
 
 #[test]
@@ -87,26 +74,14 @@ fn tool_is_reported_at_start_and_end() {
         Some(RunEvent::Tool(tool)) => Some((tool.phase, tool.status.unwrap(), tool.text)),
         _ => None,
     };
-    assert_eq!(
-        tool(decode(
-            &mut decoder,
-            "item",
-            item("start", "running", Value::Null)
-        )),
-        Some(("start", "running".into(), None))
-    );
-    assert_eq!(
-        tool(decode(
-            &mut decoder,
-            "item",
-            item("end", "failed", json!("no such file"))
-        )),
-        Some(("end", "failed".into(), Some("no such file".into())))
-    );
-    assert_eq!(
-        decode(&mut decoder, "item", item("update", "running", Value::Null)),
-        None
-    );
+    let started = decode(&mut decoder, "item", item("start", "running", Value::Null));
+    assert_eq!(tool(started), Some(("start", "running".into(), None)));
+    let failed = item("end", "failed", json!("no such file"));
+    let failed = tool(decode(&mut decoder, "item", failed));
+    let reason = Some("no such file".into());
+    assert_eq!(failed, Some(("end", "failed".into(), reason)));
+    let progress = item("update", "running", Value::Null);
+    assert_eq!(decode(&mut decoder, "item", progress), None);
 }
 
 #[test]

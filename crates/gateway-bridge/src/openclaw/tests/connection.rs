@@ -35,9 +35,8 @@ async fn fifth_invalid_frame_closes_the_connection() {
     }
     let call = call_context();
     let answers = async {
-        let (id, _) = gateway.next_request("agent.wait").await;
         gateway
-            .answer(&id, json!({"status": "ok", "endedAt": 7}))
+            .respond("agent.wait", json!({"status": "ok", "endedAt": 7}))
             .await;
     };
     let (task, ()) = tokio::join!(link.get_task(&call, "run-9"), answers);

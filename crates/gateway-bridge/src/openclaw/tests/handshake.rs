@@ -31,10 +31,7 @@ async fn invalid_token_is_reported_and_redacted() {
     })
     .await;
     let error = link.err().unwrap();
-    assert_eq!(
-        (error_number(&error), error.delivered),
-        (5002, Delivered::No)
-    );
+    assert_error(&error, 5002, Delivered::No);
     assert!(
         error.message.contains("gateway.token") && !error.message.contains("a-token-of"),
         "{error}"

@@ -21,9 +21,7 @@ async fn message_is_a_run_in_its_context_session() {
         params,
         json!({"agentId": "alpha", "sessionKey": "agent:alpha:a2a-ctx", "message": "hello", "idempotencyKey": "run-1"})
     );
-    let Reply::Task(task) = reply.unwrap() else {
-        panic!("no task")
-    };
+    let task = task(reply);
     assert_eq!(
         (task.id().unwrap(), task.context_id()),
         ("run-1", Some("ctx"))
@@ -43,9 +41,7 @@ async fn unreadable_answer_fails_with_its_cause() {
             .await;
     });
     let (reply, ()) = tokio::join!(link.send(&call, &outgoing), gateway);
-    let Reply::Task(task) = reply.unwrap() else {
-        panic!("no task")
-    };
+    let task = task(reply);
     assert_eq!(task.state(), TaskState::Failed);
     let text = task.json()["status"].to_string();
     assert!(text.contains("cannot be read"), "{text}");
@@ -63,9 +59,7 @@ async fn answer_may_have_a_byte_order_mark_and_lone_surrogates() {
         gateway.0.send_text(&frame).await;
     });
     let (reply, ()) = tokio::join!(link.send(&call, &outgoing), gateway);
-    let Reply::Task(task) = reply.unwrap() else {
-        panic!("no task")
-    };
+    let task = task(reply);
     let text = &task.json()["artifacts"][0]["parts"][0]["text"];
     assert_eq!(text, "a\u{fffd}");
 }
@@ -80,9 +74,7 @@ async fn missing_context_is_created_and_reported() {
     let mut outgoing = text_message("hello");
     outgoing.blocking = false;
     let (reply, (_, params)) = tokio::join!(link.send(&call, &outgoing), gateway.accept());
-    let Reply::Task(task) = reply.unwrap() else {
-        panic!("no task")
-    };
+    let task = task(reply);
     let context = task.context_id().unwrap();
     assert_eq!(params["sessionKey"], format!("agent:alpha:a2a-{context}"));
     assert_eq!(task.state(), TaskState::Working);
@@ -149,10 +141,7 @@ async fn unrecordable_delegation_is_not_sent() {
             .collect(),
     );
     let error = link.send(&call, &outgoing).await.unwrap_err();
-    assert_eq!(
-        (error_number(&error), error.delivered),
-        (5004, Delivered::No)
-    );
+    assert_error(&error, 5004, Delivered::No);
     link.close().await;
     assert_eq!(gateway.0.recv_text().await, None);
 }
@@ -163,42 +152,34 @@ async fn stream_has_text_and_tools_until_the_run_ends() {
     let (call, outgoing) = (call_context(), text_message("hello"));
     let (stream, (id, _)) = tokio::join!(link.stream(&call, &outgoing), gateway.accept());
     let mut stream = stream.unwrap();
-    gateway
-        .agent("run-1", "lifecycle", json!({"phase": "start"}))
-        .await;
-    gateway
-        .agent(
+    for (run, stream, data) in [
+        ("run-1", "lifecycle", json!({"phase": "start"})),
+        (
             "foreign",
             "assistant",
             json!({"text": "no", "delta": "no", "itemId": "1"}),
-        )
-        .await;
-    gateway
-        .agent(
+        ),
+        (
             "run-1",
             "item",
             json!({"kind": "tool", "phase": "start", "name": "read", "status": "running"}),
-        )
-        .await;
-    gateway
-        .agent(
+        ),
+        (
             "run-1",
             "assistant",
             json!({"text": "It", "delta": "It", "itemId": "2"}),
-        )
-        .await;
-    gateway
-        .agent(
+        ),
+        (
             "run-1",
             "assistant",
             json!({"text": "It is", "delta": " is", "itemId": "2"}),
-        )
-        .await;
+        ),
+    ] {
+        gateway.agent(run, stream, data).await;
+    }
+    let result = json!({"payloads": [{"text": "It is"}]});
     gateway
-        .answer(
-            &id,
-            json!({"status": "ok", "result": {"payloads": [{"text": "It is"}]}}),
-        )
+        .answer(&id, json!({"status": "ok", "result": result}))
         .await;
     let (reported, end) = collect_events(&mut *stream).await;
     assert!(end.is_ok());
@@ -222,10 +203,7 @@ async fn h_48_cut_run_is_not_resent_and_can_be_queried() {
     drop(gateway);
     let (_, end) = collect_events(&mut *stream.unwrap()).await;
     let Err(error) = end else { panic!("{end:?}") };
-    assert_eq!(
-        (error_number(&error), error.delivered),
-        (1003, Delivered::Unknown)
-    );
+    assert_error(&error, 1003, Delivered::Unknown);
     assert!(!link.is_open());
     let error = link.send(&call, &outgoing).await.unwrap_err();
     assert_eq!(error.delivered, Delivered::No);
@@ -241,10 +219,7 @@ async fn h_48_request_cut_in_flight_is_uncertain() {
     };
     let (reply, ()) = tokio::join!(link.send(&call, &outgoing), gateway);
     let error = reply.unwrap_err();
-    assert_eq!(
-        (error_number(&error), error.delivered),
-        (1003, Delivered::Unknown)
-    );
+    assert_error(&error, 1003, Delivered::Unknown);
 }
 
 #[tokio::test(start_paused = true)]
@@ -252,9 +227,7 @@ async fn answer_after_the_wait_leaves_a_working_task() {
     let (link, mut gateway) = connected().await;
     let (call, outgoing) = (call_context(), text_message("hello"));
     let (reply, _) = tokio::join!(link.send(&call, &outgoing), gateway.accept());
-    let Reply::Task(task) = reply.unwrap() else {
-        panic!("no task")
-    };
+    let task = task(reply);
     assert_eq!(
         (task.id().unwrap(), task.state()),
         ("run-1", TaskState::Working)
@@ -290,8 +263,5 @@ async fn message_above_gateway_limit_is_not_sent() {
         .send(&call_context(), &text_message(&"x".repeat(1_000_000)))
         .await
         .unwrap_err();
-    assert_eq!(
-        (error_number(&error), error.delivered),
-        (2005, Delivered::No)
-    );
+    assert_error(&error, 2005, Delivered::No);
 }

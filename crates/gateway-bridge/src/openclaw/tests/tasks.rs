@@ -5,10 +5,9 @@ use super::*;
 /// Responds to two requests that wait for a cancelled run.
 async fn send_end_twice(gateway: &mut Gateway) {
     for _ in 0..2 {
-        let (id, _) = gateway.next_request("agent.wait").await;
         gateway
-            .answer(
-                &id,
+            .respond(
+                "agent.wait",
                 json!({"status": "error", "endedAt": 7, "stopReason": "rpc"}),
             )
             .await;
@@ -20,14 +19,13 @@ async fn ended_run_is_reported_without_wait() {
     let (link, mut gateway) = connected().await;
     let call = call_context();
     let answers = async {
-        let (id, params) = gateway.next_request("agent.wait").await;
-        assert_eq!(params, json!({"runId": "run-9", "timeoutMs": 0}));
-        gateway
-            .answer(
-                &id,
+        let params = gateway
+            .respond(
+                "agent.wait",
                 json!({"status": "ok", "endedAt": 7, "terminalReply": {"text": "hi"}}),
             )
             .await;
+        assert_eq!(params, json!({"runId": "run-9", "timeoutMs": 0}));
     };
     let (task, ()) = tokio::join!(link.get_task(&call, "run-9"), answers);
     let task = task.unwrap();
@@ -48,16 +46,13 @@ async fn run_is_found_in_ledger_after_gateway_restart() {
         ..CallContext::default()
     };
     let answers = async {
-        let (id, _) = gateway.next_request("agent.wait").await;
         gateway
-            .answer(&id, json!({"runId": "run-9", "status": "timeout"}))
+            .respond("agent.wait", json!({"runId": "run-9", "status": "timeout"}))
             .await;
-        let (id, params) = gateway.next_request("tasks.list").await;
+        let params = gateway.respond("tasks.list", json!({"tasks": [{"id": "t", "runId": "run-9", "status": "completed", "sessionKey": "agent:alpha:a2a-ctx"}]})).await;
         assert_eq!(params["agentId"], "alpha");
-        gateway.answer(&id, json!({"tasks": [{"id": "t", "runId": "run-9", "status": "completed", "sessionKey": "agent:alpha:a2a-ctx"}]})).await;
-        let (id, params) = gateway.next_request("chat.history").await;
+        let params = gateway.respond("chat.history", json!({"messages": [{"role": "assistant", "content": "hi", "__openclaw": {"runId": "run-9"}}]})).await;
         assert_eq!(params["sessionKey"], "agent:alpha:a2a-ctx");
-        gateway.answer(&id, json!({"messages": [{"role": "assistant", "content": "hi", "__openclaw": {"runId": "run-9"}}]})).await;
     };
     let (task, ()) = tokio::join!(link.get_task(&call, "run-9"), answers);
     let task = task.unwrap();
@@ -70,11 +65,11 @@ async fn run_is_found_in_ledger_after_gateway_restart() {
 
 /// Responds to every query about a run that the gateway does not know it.
 async fn answer_unknown_run(gateway: &mut Gateway) {
-    let (id, _) = gateway.next_request("agent.wait").await;
-    gateway.answer(&id, json!({"status": "timeout"})).await;
+    gateway
+        .respond("agent.wait", json!({"status": "timeout"}))
+        .await;
     for _ in 0..2 {
-        let (id, _) = gateway.next_request("tasks.list").await;
-        gateway.answer(&id, json!({"tasks": []})).await;
+        gateway.respond("tasks.list", json!({"tasks": []})).await;
     }
 }
 
@@ -99,12 +94,12 @@ async fn watcher_of_foreign_run_gets_its_text_and_end() {
     let (link, mut gateway) = connected().await;
     let call = call_context();
     let known = async {
-        let (id, _) = gateway.next_request("agent.wait").await;
-        gateway.answer(&id, json!({"status": "timeout"})).await;
-        let (id, _) = gateway.next_request("tasks.list").await;
         gateway
-            .answer(
-                &id,
+            .respond("agent.wait", json!({"status": "timeout"}))
+            .await;
+        gateway
+            .respond(
+                "tasks.list",
                 json!({"tasks": [{"id": "t", "runId": "run-9", "status": "running"}]}),
             )
             .await;
@@ -119,10 +114,9 @@ async fn watcher_of_foreign_run_gets_its_text_and_end() {
         )
         .await;
     let ends = async {
-        let (id, _) = gateway.next_request("agent.wait").await;
         gateway
-            .answer(
-                &id,
+            .respond(
+                "agent.wait",
                 json!({"status": "ok", "endedAt": 7, "terminalReply": {"text": "one two"}}),
             )
             .await;
@@ -142,17 +136,16 @@ async fn run_is_aborted_in_its_session() {
     let (link, mut gateway) = connected().await;
     let call = call_context();
     let aborts = async {
-        let (id, params) = gateway.next_request("chat.abort").await;
+        let params = gateway
+            .respond(
+                "chat.abort",
+                json!({"ok": true, "aborted": true, "runIds": ["run-9"]}),
+            )
+            .await;
         assert_eq!(
             params,
             json!({"sessionKey": "agent:alpha:a2a-ctx", "runId": "run-9"})
         );
-        gateway
-            .answer(
-                &id,
-                json!({"ok": true, "aborted": true, "runIds": ["run-9"]}),
-            )
-            .await;
         send_end_twice(&mut gateway).await;
     };
     let (task, ()) = tokio::join!(link.cancel(&call, "run-9"), aborts);
@@ -166,18 +159,16 @@ async fn run_of_other_connection_is_canceled_in_ledger() {
     let aborts = async {
         let (id, _) = gateway.next_request("chat.abort").await;
         gateway.refuse(&id, "INVALID_REQUEST", "unauthorized").await;
-        let (id, _) = gateway.next_request("tasks.list").await;
         gateway
-            .answer(
-                &id,
+            .respond(
+                "tasks.list",
                 json!({"tasks": [{"id": "task-7", "runId": "run-9", "status": "running"}]}),
             )
             .await;
-        let (id, params) = gateway.next_request("tasks.cancel").await;
-        assert_eq!(params["taskId"], "task-7");
-        gateway
-            .answer(&id, json!({"found": true, "cancelled": true}))
+        let params = gateway
+            .respond("tasks.cancel", json!({"found": true, "cancelled": true}))
             .await;
+        assert_eq!(params["taskId"], "task-7");
         send_end_twice(&mut gateway).await;
     };
     let (task, ()) = tokio::join!(link.cancel(&call, "run-9"), aborts);

@@ -6,10 +6,7 @@ use super::*;
 async fn late_stream_gets_current_votes_and_the_rest() {
     let (triad, agents) = triad(Quorum::All, [vec![APPROVE], vec![REJECT], vec![APPROVE]]);
     agents.gate.forget_permits(98);
-    let mut first = triad
-        .stream(&CallContext::default(), &proposal_message("x"))
-        .await
-        .unwrap();
+    let mut first = triad.stream(&call(), &proposal_message("x")).await.unwrap();
     first.next().await;
     first.next().await;
     let mut late = triad.resubscribe("proposal-1").unwrap();
@@ -36,14 +33,8 @@ async fn late_stream_gets_current_votes_and_the_rest() {
 
 #[tokio::test(start_paused = true)]
 async fn canceled_vote_cancels_all_requests() {
-    let (triad, agents) = triad(
-        Quorum::All,
-        [vec![APPROVE], vec![Reaction::Hang], vec![Reaction::Hang]],
-    );
-    let mut stream = triad
-        .stream(&CallContext::default(), &proposal_message("x"))
-        .await
-        .unwrap();
+    let (triad, agents) = triad(Quorum::All, [vec![APPROVE], vec![HANG], vec![HANG]]);
+    let mut stream = triad.stream(&call(), &proposal_message("x")).await.unwrap();
     stream.next().await;
     stream.next().await;
     let task = triad.cancel("proposal-1").await.unwrap();
@@ -82,10 +73,7 @@ async fn h_45_repeated_proposal_returns_the_same_outcome() {
     assert_eq!(decided(&triad).await, first);
     assert_eq!(agents.requests.lock().len(), 3);
     let error = triad
-        .send(
-            &CallContext::default(),
-            &proposal_message("Something else."),
-        )
+        .send(&call(), &proposal_message("Something else."))
         .await
         .unwrap_err();
     assert_eq!(
@@ -96,19 +84,8 @@ async fn h_45_repeated_proposal_returns_the_same_outcome() {
 
 #[tokio::test(start_paused = true)]
 async fn long_vote_returns_a_running_task() {
-    let (triad, _) = triad(
-        Quorum::Majority,
-        [
-            vec![Reaction::Hang],
-            vec![Reaction::Hang],
-            vec![Reaction::Hang],
-        ],
-    );
-    let Reply::Task(task) = triad
-        .send(&CallContext::default(), &proposal_message("x"))
-        .await
-        .unwrap()
-    else {
+    let (triad, _) = triad(Quorum::Majority, [vec![HANG], vec![HANG], vec![HANG]]);
+    let Reply::Task(task) = triad.send(&call(), &proposal_message("x")).await.unwrap() else {
         panic!("no task")
     };
     assert_eq!(task.state().as_str(), "working");
@@ -127,16 +104,11 @@ async fn missing_gateway_is_an_error() {
         })
     });
     let error = triad
-        .send(&CallContext::default(), &proposal_message("x"))
+        .send(&call(), &proposal_message("x"))
         .await
         .unwrap_err();
-    assert_eq!(
-        (error.kind, error.delivered),
-        (
-            PeerErrorKind::Gateway(ErrorCode::ConnectionRefused),
-            Delivered::No
-        )
-    );
+    let refused = PeerErrorKind::Gateway(ErrorCode::ConnectionRefused);
+    assert_eq!((error.kind, error.delivered), (refused, Delivered::No));
     assert!(triad.get_task("proposal-1").is_err());
 }
 
@@ -147,12 +119,7 @@ async fn triad_requires_three_distinct_members() {
         let mut settings = (*triad.settings).clone();
         settings.triad.members = members.into_iter().map(str::to_owned).collect();
         triad.settings = Arc::new(settings);
-        assert!(
-            triad
-                .send(&CallContext::default(), &proposal_message("x"))
-                .await
-                .is_err()
-        );
+        assert!(triad.send(&call(), &proposal_message("x")).await.is_err());
     }
 }
 
@@ -164,19 +131,15 @@ async fn message_to_task_uses_its_session() {
         context_id: Some("sess-7".into()),
         ..proposal_message("x")
     };
-    triad.send(&CallContext::default(), &first).await.unwrap();
+    triad.send(&call(), &first).await.unwrap();
     let next = |task: &str| SendRequest {
         message_id: "proposal-2".into(),
         task_id: Some(task.into()),
         ..proposal_message("y")
     };
-    let forgotten = triad
-        .send(&CallContext::default(), &next("proposal-0"))
-        .await;
+    let forgotten = triad.send(&call(), &next("proposal-0")).await;
     assert_eq!(forgotten.unwrap_err().kind, PeerErrorKind::TaskForgotten);
-    let _ = triad
-        .stream(&CallContext::default(), &next("proposal-1"))
-        .await;
+    let _ = triad.stream(&call(), &next("proposal-1")).await;
     let task = triad.get_task("proposal-2").unwrap();
     assert_eq!(task.context_id(), Some("sess-7"));
 }

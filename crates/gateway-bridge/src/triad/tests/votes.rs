@@ -4,10 +4,7 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn h_40_two_equal_votes_decide_without_the_third() {
-    let (triad, agents) = triad(
-        Quorum::Majority,
-        [vec![APPROVE], vec![APPROVE], vec![Reaction::Hang]],
-    );
+    let (triad, agents) = triad(Quorum::Majority, [vec![APPROVE], vec![APPROVE], vec![HANG]]);
     assert_eq!(
         decided(&triad).await,
         json!({"proposalId": "proposal-1", "result": "approved", "consensus": true,
@@ -20,13 +17,10 @@ async fn h_40_two_equal_votes_decide_without_the_third() {
 
 #[tokio::test(start_paused = true)]
 async fn h_40_quorum_all_decides_at_the_deadline() {
-    let (triad, _) = triad(
-        Quorum::All,
-        [vec![APPROVE], vec![APPROVE], vec![Reaction::Hang]],
-    );
+    let (triad, _) = triad(Quorum::All, [vec![APPROVE], vec![APPROVE], vec![HANG]]);
     let started_at = Instant::now();
     let vote = triad
-        .propose(&CallContext::default(), &proposal_message("x"))
+        .propose(&call(), &proposal_message("x"))
         .await
         .unwrap();
     vote.wait_for_end().await;
@@ -107,10 +101,7 @@ async fn absent_members_are_missing_without_wait() {
 #[tokio::test(start_paused = true)]
 async fn h_43_each_vote_is_an_update_with_reason() {
     let (triad, agents) = triad(Quorum::All, [vec![APPROVE], vec![REJECT], vec![APPROVE]]);
-    let mut stream = triad
-        .stream(&CallContext::default(), &proposal_message("x"))
-        .await
-        .unwrap();
+    let mut stream = triad.stream(&call(), &proposal_message("x")).await.unwrap();
     let mut reported = Vec::new();
     while let Some(Ok((event, _))) = stream.next().await {
         reported.push(event.into_json());

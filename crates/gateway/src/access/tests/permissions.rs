@@ -17,14 +17,14 @@ fn operations() -> [Operation<'static>; 8] {
 
 /// Returns the indices of the [`operations`] that `roles` allow.
 fn allowed(roles: Value, speaks_as: Option<&str>, agents: Value) -> Vec<usize> {
-    let names: Vec<_> = roles.as_object().unwrap().keys().cloned().collect();
+    let names: Vec<_> = roles
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
+    let who = identity("x", &names);
     let keyring = load(&json!({"roles": roles, "agents": agents}));
-    let who = Identity {
-        name: "x".into(),
-        roles: names,
-        agent: None,
-        is_local: false,
-    };
     let all = operations().into_iter().enumerate();
     all.filter(
         |(_, operation)| match keyring.authorize(&who, speaks_as, *operation) {
@@ -100,10 +100,8 @@ fn agent_sees_only_its_own_workspace() {
 #[test]
 fn credential_of_agent_allows_only_that_agent() {
     let who = Identity {
-        name: "x".into(),
-        roles: Vec::new(),
         agent: Some("alpha".into()),
-        is_local: false,
+        ..identity("x", &[])
     };
     for keyring in [load(&json!({})), load(&json!({"roles": {"r": {}}}))] {
         keyring
@@ -118,12 +116,7 @@ fn credential_of_agent_allows_only_that_agent() {
 #[test]
 fn unknown_role_has_no_permissions() {
     let keyring = load(&json!({"roles": {"r": {"propose": true}}}));
-    let who = Identity {
-        name: "x".into(),
-        roles: vec!["admin".into()],
-        agent: None,
-        is_local: false,
-    };
+    let who = identity("x", &["admin"]);
     let denied = keyring
         .authorize(&who, None, Operation::Propose)
         .unwrap_err();
@@ -177,10 +170,9 @@ fn zero_limit_is_one() {
 fn local_agent_has_only_agent_permissions() {
     let keyring = load(&json!({"agents": []}));
     let who = |agent: &str| Identity {
-        name: agent.into(),
-        roles: Vec::new(),
         agent: Some(agent.into()),
         is_local: true,
+        ..identity(agent, &[])
     };
     let allowed = |agent: &str| {
         let all = operations().into_iter().enumerate();

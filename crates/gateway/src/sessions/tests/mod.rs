@@ -4,6 +4,7 @@ mod crashes;
 mod damage;
 mod manage;
 mod names;
+mod power_loss;
 mod storing;
 
 use std::fs;

@@ -1,6 +1,8 @@
 local id, revision, at, token = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 local state, since, phase, mine = ARGV[8], ARGV[9], ARGV[10], ARGV[11]
 local asked, says = ARGV[12], ARGV[13]
+-- The record that the last changes of a task result in, with its checksum.
+local record, sum = ARGV[14], ARGV[15]
 local key = P .. 'task:' .. id
 local is = redis.call('HMGET', key, 'revision', 'settled', 'state', 'owner', 'context', 'server', 'token')
 if not is[1] then
@@ -27,15 +29,23 @@ if not (is[3] and is[4] and is[5] and holds(P .. 'log:' .. id, 'list')) then
 end
 local bytes, last = 0, revision
 -- The changes are the other arguments.
-for i = 14, #ARGV do
-  last = string.format('%.0f', tonumber(revision) + i - 13)
-  local entry = last .. ' ' .. at .. ' ' .. ARGV[i]
-  bytes = bytes + #entry
-  redis.call('RPUSH', P .. 'log:' .. id, entry)
+for i = 16, #ARGV do
+  last = string.format('%.0f', tonumber(revision) + i - 15)
+  if record == '' then
+    local entry = last .. ' ' .. at .. ' ' .. ARGV[i]
+    bytes = bytes + #entry
+    redis.call('RPUSH', P .. 'log:' .. id, entry)
+  end
   redis.call('PUBLISH', C .. 'task:' .. id, last .. ' ' .. ARGV[i])
 end
--- From here on the entries count.
-redis.call('HSET', key, 'revision', last, 'token', token)
+if record == '' then
+  -- From here on the entries count.
+  redis.call('HSET', key, 'revision', last, 'token', token)
+else
+  bytes = #record + pushed(id) - count(redis.call('HGET', key, 'bytes'))
+  redis.call('HSET', key, 'revision', last, 'token', token, 'base', record, 'base_revision', last, 'sum', sum)
+  redis.call('DEL', P .. 'log:' .. id)
+end
 weigh(id, is[4], bytes)
 if state ~= '' then
   if state ~= is[3] then

@@ -130,6 +130,15 @@ local function weigh(id, owner, more)
   end
 end
 
+-- Returns the bytes of the push notification configurations of a task.
+local function pushed(id)
+  local bytes = 0
+  for _, entry in ipairs(redis.call('HVALS', P .. 'push:' .. id)) do
+    bytes = bytes + #entry
+  end
+  return bytes
+end
+
 local function settle(id, owner, at)
   redis.call('HSET', P .. 'task:' .. id, 'settled', '1')
   redis.call('ZADD', P .. 'settled', at, id)

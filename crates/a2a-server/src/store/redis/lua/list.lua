@@ -1,8 +1,13 @@
 -- Returns a page of `index`, the last changed first: the total, whether another page follows, and the rows. Filters by
--- owner, state and since where they are given.
+-- owner, state and since where they are given. The rows are summaries, or with `plain` only ids and times.
 local index, size, score, last = P .. ARGV[4], tonumber(ARGV[5]), ARGV[6], ARGV[7]
 local owner, state, since = ARGV[8], ARGV[9], ARGV[10]
-local asks = owner ~= '' or state ~= '' or since ~= ''
+local plain = ARGV[11] == '1'
+local asks = state ~= '' or since ~= ''
+-- All tasks of a context have the owner of the context.
+if owner ~= '' then
+  asks = asks or redis.pcall('HGET', P .. 'opened:' .. string.sub(ARGV[4], #'context:' + 1), 'owner') ~= owner
+end
 
 local function takes(id)
   local is = redis.pcall('HMGET', P .. 'task:' .. id, 'owner', 'state', 'since')
@@ -35,7 +40,7 @@ local max = (asks or score == '' or tonumber(score) >= 2 ^ 53) and '+inf' or sco
 if not asks then
   total = redis.call('ZCARD', index)
 end
-local offset, step = 0, 256
+local offset, step = 0, asks and 256 or math.min(256, size + 1)
 while more == 0 or asks do
   local found = redis.call('ZREVRANGEBYSCORE', index, max, '-inf', 'WITHSCORES', 'LIMIT', offset, step)
   for i = 1, #found, 2 do
@@ -47,11 +52,11 @@ while more == 0 or asks do
       if #ids == size then
         more = (more == 1 or past(id, at)) and 1 or 0
       elseif past(id, at) then
-        local task = listed(id, at)
-        if task then
-          ids[#ids + 1] = task
-        else
+        local task = plain and { id, string.format('%.0f', time(at)) } or listed(id, at)
+        if not task then
           lost[#lost + 1] = id
+        elseif plain or owner == '' or task[4] == owner then
+          ids[#ids + 1] = task
         end
       end
     end

@@ -1,12 +1,15 @@
 //! Reopening a store.
 
+use std::path::Path;
+
 use a2a::v1_0::{TaskPushNotificationConfig, TaskState};
 
 use super::{any, open, refused, reopen};
+use crate::store::sqlite::check;
 use crate::store::tests::{
     all, append, artifact, create, ids, load, set_final_state, status, test_time,
 };
-use crate::store::{Filter, Summary, TaskStore};
+use crate::store::{Filter, Summary, TaskStore, body};
 use crate::task_record::TaskChange;
 use a2a::Version;
 
@@ -181,6 +184,42 @@ async fn load_compacts_many_changes() {
     assert_eq!(load(&any(&store), "t").await, Some(task));
 }
 
+/// A file of version 1, as a server of that version left it: the answers are the same before and after the tasks move
+/// into their rows.
+#[tokio::test]
+async fn file_of_version_1_is_upgraded() {
+    let directory = tempfile::tempdir().unwrap();
+    let earlier = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/serve/earlier_state");
+    let file = directory.path().join("tasks.db");
+    std::fs::copy(earlier.join("tasks.db"), file).unwrap();
+    assert_eq!(check(directory.path()), Ok(Vec::new()));
+    let expected = std::fs::read_to_string(earlier.join("tasks.json")).unwrap();
+    let expected: Vec<serde_json::Value> = serde_json::from_str(&expected).unwrap();
+    let mut store = open(&directory);
+    let mut records = Vec::new();
+    for task in store.list(&all()).await.unwrap().tasks {
+        records.push(load(&any(&store), &task.id).await.unwrap());
+    }
+    for _ in 0..2 {
+        // Closing runs the queued compactions.
+        store = reopen(store, &directory).await;
+        let page = store.page(&all(), usize::MAX).await.unwrap();
+        assert_eq!(page.total, expected.len());
+        for ((record, listed), expected) in records.iter().zip(page.tasks).zip(&expected) {
+            let id = &record.task.id;
+            assert_eq!(serde_json::to_value(&record.task).unwrap(), *expected);
+            assert_eq!(load(&any(&store), id).await.as_ref(), Some(record));
+            assert_eq!(listed.json.is_some(), record.is_terminal(), "{id}");
+            if let Some(json) = listed.json {
+                let sent = body::task_v1(&json, usize::MAX, true).unwrap();
+                assert_eq!(sent, serde_json::to_vec(&record.task).unwrap());
+            }
+        }
+    }
+    store.close().await.unwrap();
+    assert_eq!(check(directory.path()), Ok(Vec::new()));
+}
+
 #[tokio::test]
 async fn file_of_other_version_is_rejected() {
     let directory = tempfile::tempdir().unwrap();
@@ -188,10 +227,10 @@ async fn file_of_other_version_is_rejected() {
     let path = store.path().to_owned();
     store.close().await.unwrap();
     let connection = rusqlite::Connection::open(path).unwrap();
-    connection.pragma_update(None, "user_version", 2).unwrap();
+    connection.pragma_update(None, "user_version", 3).unwrap();
     drop(connection);
     let error = refused(directory.path());
-    assert!(error.contains("format 2, this is 1"), "{error}");
+    assert!(error.contains("format 3, this is 2"), "{error}");
 }
 
 #[test]

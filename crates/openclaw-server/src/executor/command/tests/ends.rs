@@ -6,6 +6,12 @@ use super::*;
 const FAMILY: &str = "sh -c 'echo $$ > \"$OPENCLAW_STATE_DIR/child\"; exec sleep 600' & \
     echo $$ > \"$OPENCLAW_STATE_DIR/parent\"; wait";
 
+/// Returns the ids of both processes once they run.
+async fn family(fake: &FakeCommand) -> [String; 2] {
+    let parent = wait_for_line(&fake.file("parent")).await;
+    [parent, wait_for_line(&fake.file("child")).await]
+}
+
 #[tokio::test]
 async fn timeout_ends_the_process_group() {
     let fake = FakeCommand::new(FAMILY);
@@ -14,8 +20,8 @@ async fn timeout_ends_the_process_group() {
     let (reason, text) = failure(&executor(settings)).await;
     assert_eq!(reason, "timeout");
     assert!(text.contains("0.5 s"), "{text}");
-    for name in ["parent", "child"] {
-        wait_until_gone(&wait_for_line(&fake.file(name)).await).await;
+    for process in family(&fake).await {
+        wait_until_gone(&process).await;
     }
 }
 
@@ -43,17 +49,15 @@ async fn process_that_ignores_sigterm_is_killed() {
     let cancel = CancellationToken::new();
     let (events, _received) = mpsc::channel(1);
     let run = tokio::spawn(fake.executor().run(input("hello"), events, cancel.clone()));
-    let (parent, child) = (
-        wait_for_line(&fake.file("parent")).await,
-        wait_for_line(&fake.file("child")).await,
-    );
+    let family = family(&fake).await;
     let started_at = Instant::now();
     cancel.cancel();
     run.await.unwrap();
     let took = started_at.elapsed();
     assert!((2.0..4.0).contains(&took.as_secs_f64()), "{took:?}");
-    wait_until_gone(&parent).await;
-    wait_until_gone(&child).await;
+    for process in family {
+        wait_until_gone(&process).await;
+    }
 }
 
 #[tokio::test]
@@ -64,13 +68,11 @@ async fn dropped_run_leaves_no_process() {
         fake.executor()
             .run(input("hello"), events, CancellationToken::new()),
     );
-    let (parent, child) = (
-        wait_for_line(&fake.file("parent")).await,
-        wait_for_line(&fake.file("child")).await,
-    );
+    let family = family(&fake).await;
     run.abort();
-    wait_until_gone(&parent).await;
-    wait_until_gone(&child).await;
+    for process in family {
+        wait_until_gone(&process).await;
+    }
 }
 
 #[tokio::test]

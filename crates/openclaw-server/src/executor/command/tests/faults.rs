@@ -56,47 +56,30 @@ async fn missing_working_directory_is_named() {
 
 #[tokio::test]
 async fn each_failed_exit_has_its_own_reason() {
+    let cli_error = |message: &str| {
+        let error = json!({"ok": false, "error": {"type": "cli_error", "message": message}});
+        format!("echo '{error}'; exit 1")
+    };
+    let unknown_agent = cli_error("Unknown agent id \"x\".");
+    let request_failed = cli_error("LLM request failed");
+    let config_invalid = cli_error("Config invalid");
+    let aborted = r#"echo '{"runId":"r","status":"timeout","summary":"aborted","result":{"payloads":[],"meta":{}}}'; exit 1"#;
+    let no_model = r#"echo '{"payloads":[{"text":"no model","isError":true}],"meta":{}}'; exit 1"#;
+    let bad_config = "echo 'Invalid config at openclaw.json' >&2; exit 1";
+    let broke = "status 3; its last output was: it broke";
     for (script, reason, expected) in [
         ("", "no_output", "printed nothing"),
         ("echo hello", "invalid_json", "openclaw_path"),
         ("echo '{\"payloads\":['", "invalid_json", "JSON"),
         ("echo '{\"other\":1}'", "invalid_json", "JSON"),
-        (
-            "echo it broke >&2; exit 3",
-            "exit_status",
-            "status 3; its last output was: it broke",
-        ),
-        (
-            "echo 'Invalid config at openclaw.json' >&2; exit 1",
-            "bad_config",
-            "openclaw.json",
-        ),
+        ("echo it broke >&2; exit 3", "exit_status", broke),
+        (bad_config, "bad_config", "openclaw.json"),
         ("kill -9 $$", "killed", "signal 9"),
-        (
-            "echo '{\"ok\":false,\"error\":{\"type\":\"cli_error\",\"message\":\"Unknown agent id \\\"x\\\".\"}}'; exit 1",
-            "agent_not_found",
-            "Unknown agent id",
-        ),
-        (
-            "echo '{\"ok\":false,\"error\":{\"type\":\"cli_error\",\"message\":\"LLM request failed\"}}'; exit 1",
-            "openclaw_error",
-            "LLM request failed",
-        ),
-        (
-            "echo '{\"ok\":false,\"error\":{\"type\":\"cli_error\",\"message\":\"Config invalid\"}}'; exit 1",
-            "bad_config",
-            "Config invalid",
-        ),
-        (
-            "echo '{\"runId\":\"r\",\"status\":\"timeout\",\"summary\":\"aborted\",\"result\":{\"payloads\":[],\"meta\":{}}}'; exit 1",
-            "timeout",
-            "timeout",
-        ),
-        (
-            "echo '{\"payloads\":[{\"text\":\"no model\",\"isError\":true}],\"meta\":{}}'; exit 1",
-            "agent_failed",
-            "no model",
-        ),
+        (&unknown_agent, "agent_not_found", "Unknown agent id"),
+        (&request_failed, "openclaw_error", "LLM request failed"),
+        (&config_invalid, "bad_config", "Config invalid"),
+        (aborted, "timeout", "timeout"),
+        (no_model, "agent_failed", "no model"),
     ] {
         let (reported, text) = failure(&FakeCommand::new(script).executor()).await;
         assert_eq!(reported, reason, "{script}: {text}");

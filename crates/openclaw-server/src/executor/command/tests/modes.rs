@@ -10,6 +10,13 @@ fn fake_with_modes(with_local: &str, without: &str) -> FakeCommand {
     ))
 }
 
+async fn complete_twice(executor: &CommandExecutor) {
+    for _ in 0..2 {
+        let (outcome, _) = outcome_of(executor, input("hello")).await;
+        assert!(matches!(outcome, Outcome::Completed(_)), "{outcome:?}");
+    }
+}
+
 fn attempts(fake: &FakeCommand) -> Vec<String> {
     let attempts = fs::read_to_string(fake.file("ways")).unwrap();
     attempts.lines().map(str::to_owned).collect()
@@ -19,10 +26,7 @@ fn attempts(fake: &FakeCommand) -> Vec<String> {
 async fn turn_without_a_gateway_runs_with_local() {
     let fake = fake_with_modes(LOCAL_ANSWER, GATEWAY_UNREACHABLE);
     let executor = fake.executor();
-    for _ in 0..2 {
-        let (outcome, _) = outcome_of(&executor, input("hello")).await;
-        assert!(matches!(outcome, Outcome::Completed(_)), "{outcome:?}");
-    }
+    complete_twice(&executor).await;
     assert_eq!(attempts(&fake), ["gateway", "local", "local"]);
 }
 
@@ -31,10 +35,7 @@ async fn turn_uses_a_gateway_that_started_later() {
     let fake = fake_with_modes(GATEWAY_RUNS, GATEWAY_ANSWER);
     let executor = fake.executor();
     executor.0.local.store(true, Ordering::Relaxed);
-    for _ in 0..2 {
-        let (outcome, _) = outcome_of(&executor, input("hello")).await;
-        assert!(matches!(outcome, Outcome::Completed(_)), "{outcome:?}");
-    }
+    complete_twice(&executor).await;
     assert_eq!(attempts(&fake), ["local", "gateway", "gateway"]);
 }
 
@@ -52,10 +53,7 @@ fn without_thinking() -> FakeCommand {
 async fn default_level_is_dropped_once_the_model_rejects_it() {
     let fake = without_thinking();
     let executor = fake.executor();
-    for _ in 0..2 {
-        let (outcome, _) = outcome_of(&executor, input("hello")).await;
-        assert!(matches!(outcome, Outcome::Completed(_)), "{outcome:?}");
-    }
+    complete_twice(&executor).await;
     assert_eq!(attempts(&fake), ["level", "none", "none"]);
 }
 

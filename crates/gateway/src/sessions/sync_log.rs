@@ -1,0 +1,467 @@
+//! The log of the lines that may be in no session file on disk yet.
+//!
+//! A sync of one log costs the same for one session as for a thousand. So the writer appends each line to the session's file
+//! and to the log, and syncs only the log. A kill loses nothing of the session files. After a loss of power, the next start
+//! completes them from the log. A full log becomes the old log: another thread syncs its session files, and removes it.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+use super::{ACTIVE, SessionError, SessionKey, is_agent_name};
+use base::files;
+use base::log::{Level, Log};
+
+/// The log and the old log, beside the workspaces. No workspace can have these names.
+const CURRENT: &str = ".sync-log";
+const OLD: &str = ".sync-log.old";
+
+/// The size and the number of session files from which a log is full. They bound the time of a start after a crash.
+const FULL_BYTES: u64 = 16 << 20;
+const FULL_FILES: usize = if cfg!(test) { 64 } else { 4096 };
+
+/// How many times the size of a full log the writer adds while the old log is still needed. Then it waits.
+const MAX_FILL: usize = 2;
+
+/// The number of threads that sync the files of an old log. Parallel syncs are faster on most disks.
+const SYNC_THREADS: usize = 4;
+
+/// The head of a record, one line of JSON. The session's lines follow it.
+#[derive(Serialize, Deserialize)]
+struct Head<'a> {
+    agent: Cow<'a, str>,
+    session: Cow<'a, str>,
+    /// The offset of the lines in the session's file.
+    at: u64,
+    /// The length of the lines. 0 if the session's file, which is on disk, is about to be moved or removed.
+    bytes: u64,
+}
+
+/// Lines that were appended to a session's file.
+pub(super) struct Written<'a> {
+    pub(super) key: &'a SessionKey,
+    pub(super) path: &'a Path,
+    /// The offset of the lines in the file.
+    pub(super) at: u64,
+    pub(super) bytes: &'a [u8],
+}
+
+pub(super) struct SyncLog {
+    /// The directory of all workspaces.
+    root: PathBuf,
+    logs: Mutex<Logs>,
+    /// Held during a sync of the log, so that slow ones do not overlap.
+    syncing: Mutex<()>,
+    /// Held while the files of an old log are synced.
+    emptying: Mutex<()>,
+}
+
+#[derive(Default)]
+struct Logs {
+    current: Option<OpenLog>,
+    old: Option<OpenLog>,
+    /// Whether a sync of the log is scheduled.
+    sync_scheduled: bool,
+    emptying_scheduled: bool,
+}
+
+#[derive(Clone)]
+struct OpenLog {
+    file: Arc<File>,
+    bytes: u64,
+    synced_bytes: u64,
+    /// The session files with lines in the log, and the directories of new ones.
+    paths: BTreeSet<PathBuf>,
+}
+
+impl OpenLog {
+    fn is_full(&self, times: usize) -> bool {
+        self.bytes >= FULL_BYTES * times as u64 || self.paths.len() >= FULL_FILES * times
+    }
+}
+
+impl SyncLog {
+    pub(super) fn new(root: PathBuf) -> Self {
+        Self {
+            root,
+            logs: Mutex::default(),
+            syncing: Mutex::default(),
+            emptying: Mutex::default(),
+        }
+    }
+
+    fn failed(&self, action: &'static str, error: io::Error) -> SessionError {
+        SessionError::io(action, &self.root.join(CURRENT), error)
+    }
+
+    /// Appends the lines, and syncs them if they are `durable`. On an error the log does not contain them.
+    pub(super) fn append(
+        &self,
+        written: &[Written<'_>],
+        durable: bool,
+    ) -> Result<(), SessionError> {
+        if self.is_full(MAX_FILL) {
+            self.empty()?;
+        }
+        let mut records = Vec::new();
+        for lines in written {
+            record(&mut records, lines.key, lines.at, lines.bytes);
+        }
+        let mut logs = self.logs.lock();
+        let log = self.open(&mut logs)?;
+        let new_bytes = log.bytes + records.len() as u64;
+        let mut appended = (&*log.file)
+            .write_all(&records)
+            .map_err(|error| self.failed("write", error));
+        let (file, old_bytes) = (Arc::clone(&log.file), log.bytes);
+        if appended.is_ok() {
+            log.bytes = new_bytes;
+            for lines in written {
+                if lines.at == 0 || !log.paths.contains(lines.path) {
+                    let dirs = if lines.at == 0 { 3 } else { 0 };
+                    let paths = lines.path.ancestors().take(1 + dirs);
+                    log.paths.extend(paths.map(Path::to_owned));
+                }
+            }
+            if durable {
+                appended = file.sync_data().map_err(|error| self.failed("sync", error));
+                log.synced_bytes = new_bytes;
+            }
+        }
+        if appended.is_err() {
+            let _ = file.set_len(old_bytes);
+            // After an error it is unknown what is on disk. The next lines begin another log, as after a full one.
+            log.bytes = u64::MAX;
+        }
+        appended
+    }
+
+    /// Returns the current log. Creates it if necessary.
+    fn open<'a>(&self, logs: &'a mut Logs) -> Result<&'a mut OpenLog, SessionError> {
+        let log = match logs.current.take() {
+            Some(log) => log,
+            None => {
+                let file = files::open_private_append(&self.root.join(CURRENT))
+                    .map_err(|error| self.failed("create", error))?;
+                let file = Arc::new(file);
+                files::sync_dir(&self.root).map_err(|error| self.failed("create", error))?;
+                OpenLog {
+                    file,
+                    bytes: 0,
+                    synced_bytes: 0,
+                    paths: BTreeSet::new(),
+                }
+            }
+        };
+        Ok(logs.current.insert(log))
+    }
+
+    /// Prepares a session's file for its removal: its lines must not come back. Returns whether the log has some of them.
+    pub(super) fn release(&self, key: &SessionKey, path: &Path) -> Result<bool, SessionError> {
+        let logs = self.logs.lock();
+        let has_lines = |log: &Option<OpenLog>| {
+            let log = log.as_ref();
+            log.is_some_and(|log| log.paths.contains(path))
+        };
+        if !has_lines(&logs.current) && !has_lines(&logs.old) {
+            return Ok(false);
+        }
+        drop(logs);
+        // The log no longer completes the file.
+        sync_path(path).map_err(|error| SessionError::io("sync", path, error))?;
+        let (at, bytes) = (0, &[][..]);
+        let record = Written {
+            key,
+            path,
+            at,
+            bytes,
+        };
+        // A full disk must not prevent a deletion.
+        self.append(&[record], true).or_else(|_| self.empty())?;
+        Ok(true)
+    }
+
+    /// Returns whether the caller must call [`sync`](Self::sync) later.
+    pub(super) fn schedule_sync(&self) -> bool {
+        !std::mem::replace(&mut self.logs.lock().sync_scheduled, true)
+    }
+
+    /// Syncs the lines that the log has when the sync before has ended.
+    pub(super) fn sync(&self) -> Result<(), SessionError> {
+        let _syncing = self.syncing.lock();
+        let mut logs = self.logs.lock();
+        logs.sync_scheduled = false;
+        // Emptying an old log syncs it.
+        let log = logs.current.as_ref();
+        let Some(log) = log.filter(|log| log.bytes > log.synced_bytes) else {
+            return Ok(());
+        };
+        let (file, bytes) = (Arc::clone(&log.file), log.bytes);
+        drop(logs);
+        if let Err(error) = file.sync_data() {
+            // A later sync may succeed without these lines.
+            self.empty()?;
+            return Err(self.failed("sync", error));
+        }
+        let mut logs = self.logs.lock();
+        let current = logs.current.as_mut();
+        if let Some(current) = current.filter(|current| Arc::ptr_eq(&current.file, &file)) {
+            current.synced_bytes = bytes;
+        }
+        Ok(())
+    }
+
+    #[cfg(test)]
+    pub(super) fn unsynced_bytes(&self) -> u64 {
+        let logs = self.logs.lock();
+        let log = logs.current.as_ref();
+        log.map_or(0, |log| log.bytes - log.synced_bytes)
+    }
+
+    /// Returns whether the caller must call [`empty`](Self::empty) and then [`end_emptying`](Self::end_emptying).
+    pub(super) fn schedule_emptying(&self) -> bool {
+        !std::mem::replace(&mut self.logs.lock().emptying_scheduled, true)
+    }
+
+    pub(super) fn end_emptying(&self) {
+        self.logs.lock().emptying_scheduled = false;
+    }
+
+    pub(super) fn is_full(&self, times: usize) -> bool {
+        let logs = self.logs.lock();
+        logs.current.as_ref().is_some_and(|log| log.is_full(times))
+    }
+
+    /// Syncs the session files of the log, and removes it. Lines that arrive meanwhile begin another log.
+    pub(super) fn empty(&self) -> Result<(), SessionError> {
+        let _emptying = self.emptying.lock();
+        // After an error there is an old log already.
+        self.empty_old()?;
+        let mut logs = self.logs.lock();
+        let Some(log) = logs.current.take() else {
+            return Ok(());
+        };
+        if let Err(error) = fs::rename(self.root.join(CURRENT), self.root.join(OLD)) {
+            logs.current = Some(log);
+            return Err(self.failed("rename", error));
+        }
+        logs.old = Some(log);
+        drop(logs);
+        self.empty_old()
+    }
+
+    fn empty_old(&self) -> Result<(), SessionError> {
+        let Some(log) = self.logs.lock().old.clone() else {
+            return Ok(());
+        };
+        // Its last lines may wait for the sync of an interval.
+        log.file
+            .sync_data()
+            .map_err(|error| self.failed("sync", error))?;
+        sync_paths(&log.paths)?;
+        self.remove(OLD)?;
+        self.logs.lock().old = None;
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> Result<(), SessionError> {
+        let path = self.root.join(name);
+        let removed = files::remove_durably(&path);
+        removed
+            .map(drop)
+            .map_err(|e| SessionError::io("remove", &path, e))
+    }
+
+    /// Completes the session files from the logs of a process that did not close them, and removes the logs.
+    ///
+    /// # Errors
+    /// A file cannot be read, completed or synced. The logs remain for the next start.
+    pub(super) fn recover(&self, log: &dyn Log) -> Result<(), SessionError> {
+        let mut sessions = Sessions::new();
+        let mut found = false;
+        for name in [OLD, CURRENT] {
+            let path = self.root.join(name);
+            match fs::read(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                bytes => {
+                    let bytes = bytes.map_err(|e| SessionError::io("read", &path, e))?;
+                    read_records(&bytes, &mut sessions);
+                    found = true;
+                }
+            }
+        }
+        let mut paths = BTreeSet::new();
+        for (key, runs) in sessions {
+            let path = key.path(&self.root, ACTIVE);
+            let completed = complete(&path, &runs);
+            let file = path.display();
+            match completed.map_err(|e| SessionError::io("complete", &path, e))? {
+                Completed::Whole => {}
+                Completed::Restored => log.log(
+                    Level::Warn,
+                    &format!(
+                        "added acknowledged entries to `{file}`; the system had stopped before they were in it"
+                    ),
+                ),
+                Completed::Changed => log.log(
+                    Level::Warn,
+                    &format!(
+                        "another program changed `{file}` since its last entries, which stay out of it; restore the file from a backup if it lacks any"
+                    ),
+                ),
+            }
+            paths.extend(path.ancestors().take(4).map(Path::to_owned));
+        }
+        if found {
+            sync_paths(&paths)?;
+            self.remove(OLD)?;
+            self.remove(CURRENT)?;
+        }
+        Ok(())
+    }
+}
+
+fn record(records: &mut Vec<u8>, key: &SessionKey, at: u64, bytes: &[u8]) {
+    let head = Head {
+        agent: key.agent.as_str().into(),
+        session: key.session.as_str().into(),
+        at,
+        bytes: bytes.len() as u64,
+    };
+    // Serialization only fails for maps with non-string keys.
+    records.extend(serde_json::to_vec(&head).unwrap_or_default());
+    records.push(b'\n');
+    records.extend(bytes);
+}
+
+/// Lines that follow each other in a session's file.
+struct Run {
+    at: u64,
+    bytes: Vec<u8>,
+}
+
+impl Run {
+    fn end(&self) -> u64 {
+        self.at + self.bytes.len() as u64
+    }
+}
+
+type Sessions = BTreeMap<SessionKey, Vec<Run>>;
+
+/// Reads the records of a log up to the first that is not complete: it was not synced, so it was not promised.
+fn read_records(mut log: &[u8], sessions: &mut Sessions) {
+    while let Some((key, at, bytes, rest)) = read_record(log) {
+        log = rest;
+        let runs = sessions.entry(key).or_default();
+        match runs.last_mut() {
+            Some(run) if run.end() == at => run.bytes.extend(bytes),
+            // Another program added to the file.
+            Some(run) if run.end() < at => runs.push(Run {
+                at,
+                bytes: bytes.to_vec(),
+            }),
+            // The file was moved, removed or replaced.
+            _ => {
+                runs.clear();
+                runs.push(Run {
+                    at,
+                    bytes: bytes.to_vec(),
+                });
+            }
+        }
+    }
+    sessions.retain(|_, runs| runs.iter().any(|run| !run.bytes.is_empty()));
+}
+
+fn read_record(log: &[u8]) -> Option<(SessionKey, u64, &[u8], &[u8])> {
+    let end = log.iter().position(|byte| *byte == b'\n')?;
+    let head: Head<'_> = serde_json::from_slice(&log[..end]).ok()?;
+    let (bytes, rest) = log[end + 1..].split_at_checked(usize::try_from(head.bytes).ok()?)?;
+    // JSON has no zeros: these bytes did not reach the disk.
+    let is_whole = !bytes.contains(&0) && (bytes.is_empty() || bytes.ends_with(b"\n"));
+    let key = SessionKey::new(&head.agent, &head.session)?;
+    let is_valid = is_whole && is_agent_name(&head.agent);
+    is_valid.then_some((key, head.at, bytes, rest))
+}
+
+enum Completed {
+    /// The file had all lines.
+    Whole,
+    Restored,
+    /// The file has other bytes than the writer wrote.
+    Changed,
+}
+
+/// Writes what is missing of a session's file: its end, or zeros in place of lines.
+fn complete(path: &Path, runs: &[Run]) -> io::Result<Completed> {
+    let is_new = runs.first().is_some_and(|run| run.at == 0);
+    if is_new {
+        files::create_private_dir(path.parent().unwrap_or(path))?;
+    }
+    let mut options = files::private_options();
+    let options = options.read(true).write(true).create(is_new);
+    let mut file = match options.truncate(false).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Completed::Changed),
+        file => file?,
+    };
+    let mut completed = Completed::Whole;
+    for run in runs {
+        let mut found = Vec::new();
+        file.seek(SeekFrom::Start(run.at))?;
+        (&file)
+            .take(run.bytes.len() as u64)
+            .read_to_end(&mut found)?;
+        if found == run.bytes {
+            continue;
+        }
+        let mut pairs = found.iter().zip(&run.bytes);
+        let is_ours = pairs.all(|(found, written)| found == written || *found == 0);
+        if !is_ours || file.metadata()?.len() < run.at {
+            return Ok(Completed::Changed);
+        }
+        file.seek(SeekFrom::Start(run.at))?;
+        file.write_all(&run.bytes)?;
+        completed = Completed::Restored;
+    }
+    Ok(completed)
+}
+
+/// Syncs session files and directories.
+fn sync_paths(paths: &BTreeSet<PathBuf>) -> Result<(), SessionError> {
+    let paths: Vec<_> = paths.iter().collect();
+    let result = Mutex::new(Ok(()));
+    let sync_all = &|paths: &[&PathBuf]| {
+        for path in paths {
+            if let Err(error) = sync_path(path) {
+                *result.lock() = Err(SessionError::io("sync", path, error));
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for chunk in paths.chunks(paths.len().div_ceil(SYNC_THREADS).max(1)) {
+            scope.spawn(move || sync_all(chunk));
+        }
+    });
+    result.into_inner()
+}
+
+fn sync_path(path: &Path) -> io::Result<()> {
+    let synced = match path.is_dir() {
+        true => files::sync_dir(path),
+        false => {
+            let file = File::options().append(true).open(path);
+            file.and_then(|file| file.sync_data())
+        }
+    };
+    match synced {
+        // The session was deleted or archived since: its file was synced before.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        synced => synced,
+    }
+}

@@ -1,0 +1,229 @@
+//! A loss of power after which session files lack what only the log has, and the bounds and errors of the log.
+
+use super::*;
+
+const LOG: &str = ".sync-log";
+
+impl Place {
+    fn log_file(&self) -> PathBuf {
+        self.state.join("agents").join(LOG)
+    }
+
+    fn always(&self) -> ServerConfig {
+        ServerConfig {
+            fsync: Fsync::Always,
+            ..self.config()
+        }
+    }
+
+    /// Appends entries to `s` and `t`, and returns the log that a crash would leave.
+    async fn crashed_log(&self) -> Vec<u8> {
+        let sessions = self.try_open(&self.always()).unwrap();
+        for id in ["one", "two", "three"] {
+            append_entry(&sessions, "alpha", "s", id).await;
+            append_entry(&sessions, "beta", "t", id).await;
+        }
+        let log = fs::read(self.log_file()).unwrap();
+        drop(sessions);
+        assert!(!self.log_file().exists(), "a clean stop leaves no log");
+        log
+    }
+}
+
+#[tokio::test]
+async fn start_completes_the_files() {
+    let damages: [fn(&Place, &[u8]); 6] = [
+        |_, _| {},
+        |place, _| fs::remove_dir_all(place.state.join("agents/alpha")).unwrap(),
+        |place, _| place.write("alpha", "s", b""),
+        |place, whole| place.write("alpha", "s", &whole[..whole.len() - 7]),
+        |place, whole| place.write("alpha", "s", &vec![0; whole.len()]),
+        |place, whole| place.write("alpha", "s", &[&whole[..9], &[0; 4096]].concat()),
+    ];
+    for (case, damage) in damages.into_iter().enumerate() {
+        let place = Place::new();
+        let log = place.crashed_log().await;
+        let whole = place.bytes("alpha", "s");
+        damage(&place, &whole);
+        fs::write(place.log_file(), log).unwrap();
+        let sessions = place.open();
+        for (agent, session) in [("alpha", "s"), ("beta", "t")] {
+            let found = ids(&sessions, agent, session);
+            assert_eq!(found, ["one", "two", "three"], "case {case}");
+        }
+        assert_eq!(place.logged().len(), usize::from(case > 0), "case {case}");
+        assert!(!place.log_file().exists());
+        append_entry(&sessions, "alpha", "s", "four").await;
+        assert_eq!(ids(&sessions, "alpha", "s").len(), 4);
+    }
+}
+
+#[tokio::test]
+async fn log_cut_at_any_byte_restores_what_it_has() {
+    let place = Place::new();
+    let log = place.crashed_log().await;
+    let all = ["one", "two", "three"];
+    let mut most = 0;
+    for cut in (0..=log.len()).step_by(13).chain([log.len()]) {
+        let _ = fs::remove_dir_all(place.state.join("agents/alpha"));
+        // Bytes that did not reach the disk are missing or zero.
+        let tail = if cut % 2 == 0 { 0 } else { log.len() - cut };
+        let torn = [&log[..cut], &vec![0; tail]].concat();
+        fs::write(place.log_file(), torn).unwrap();
+        let sessions = place.open();
+        let found = match sessions.get("alpha", "s") {
+            Ok(_) => ids(&sessions, "alpha", "s"),
+            Err(error) => {
+                assert_eq!(error.code(), ErrorCode::SessionNotFound);
+                Vec::new()
+            }
+        };
+        assert!(all.starts_with(&found.iter().map(String::as_str).collect::<Vec<_>>()));
+        assert!(found.len() >= most, "cut at {cut}: {found:?}");
+        most = found.len();
+    }
+    assert_eq!(most, 3);
+}
+
+#[tokio::test]
+async fn file_that_another_program_changed_stays() {
+    let place = Place::new();
+    let log = place.crashed_log().await;
+    let edited = place.text("alpha", "s").replace("\"one\"", "\"edited\"");
+    place.write("alpha", "s", edited.as_bytes());
+    fs::write(place.log_file(), log).unwrap();
+    let sessions = place.open();
+    assert_eq!(ids(&sessions, "alpha", "s"), ["edited", "two", "three"]);
+    let logged = place.logged();
+    assert!(
+        logged.len() == 1 && logged[0].contains("another program changed"),
+        "{logged:?}"
+    );
+}
+
+#[tokio::test]
+async fn removed_sessions_do_not_come_back() {
+    let place = Place::new();
+    let sessions = place.try_open(&place.always()).unwrap();
+    for session in ["deleted", "archived", "again"] {
+        append_entry(&sessions, "alpha", session, "one").await;
+    }
+    sessions.0.store.sync_log.schedule_emptying();
+    sessions.delete("alpha", "deleted").unwrap();
+    sessions.delete("alpha", "again").unwrap();
+    append_entry(&sessions, "alpha", "again", "two").await;
+    place.advance(Duration::from_secs(60));
+    append_entry(&sessions, "alpha", "again", "three").await;
+    let old = Duration::from_secs(60);
+    assert_eq!(sessions.archive("alpha", old).unwrap(), ["archived"]);
+    let log = fs::read(place.log_file()).unwrap();
+    drop(sessions);
+    fs::remove_file(place.file("alpha", "again")).unwrap();
+    fs::write(place.log_file(), log).unwrap();
+    let sessions = place.open();
+    assert_eq!(ids(&sessions, "alpha", "again"), ["two", "three"]);
+    assert!(!place.file("alpha", "deleted").exists());
+    assert!(!place.file("alpha", "archived").exists());
+}
+
+#[tokio::test]
+async fn deleted_content_leaves_the_log() {
+    let place = Place::new();
+    let sessions = place.try_open(&place.always()).unwrap();
+    append_entry(&sessions, "alpha", "s", "secret").await;
+    sessions.delete("alpha", "s").unwrap();
+    let has_secret =
+        || fs::read(place.log_file()).is_ok_and(|log| log.windows(6).any(|it| it == b"secret"));
+    while has_secret() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn conversations_at_full_speed_do_not_grow_the_log() {
+    for fsync in [Fsync::Interval, Fsync::Always] {
+        let place = Place::new();
+        let config = ServerConfig {
+            fsync,
+            ..place.config()
+        };
+        let sessions = place.try_open(&config).unwrap();
+        let mut largest = 0;
+        for round in 0..20 {
+            let appends = (0..50).map(|number| {
+                let entry = entry(&format!("s{round}-{number}"), "one", &"x".repeat(200));
+                sessions.append("alpha", &entry)
+            });
+            for append in appends.collect::<Vec<_>>() {
+                append.await.unwrap();
+            }
+            // The log of a full batch more.
+            largest = largest.max(fs::metadata(place.log_file()).map_or(0, |log| log.len()));
+        }
+        assert!(largest < 200 * 500, "{largest}");
+        assert_eq!(sessions.count("alpha"), 1000);
+        sessions.close().unwrap();
+        let names = fs::read_dir(place.state.join("agents")).unwrap();
+        assert_eq!(names.count(), 2, "`.lock` and `alpha`");
+    }
+}
+
+#[tokio::test]
+async fn start_that_cannot_complete_a_file_names_it_and_keeps_the_log() {
+    let place = Place::new();
+    let log = place.crashed_log().await;
+    let file = place.file("alpha", "s");
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
+    fs::write(place.log_file(), &log).unwrap();
+    let refused = place.try_open(&place.config()).map(drop).unwrap_err();
+    assert_eq!(refused.code(), ErrorCode::AgentError);
+    let message = refused.to_string();
+    assert!(message.contains(file.to_str().unwrap()), "{message}");
+    assert_eq!(fs::read(place.log_file()).unwrap(), log);
+    fs::remove_dir(&file).unwrap();
+    assert_eq!(ids(&place.open(), "alpha", "s").len(), 3);
+}
+
+#[tokio::test]
+async fn log_that_cannot_be_written_refuses_entries() {
+    let place = Place::new();
+    let sessions = place.try_open(&place.always()).unwrap();
+    fs::create_dir(place.log_file()).unwrap();
+    let refused = sessions.append("alpha", &entry("s", "one", "")).await;
+    let message = refused.unwrap_err().to_string();
+    assert!(message.contains(LOG), "{message}");
+    assert_eq!(place.text("alpha", "s"), "");
+    fs::remove_dir(place.log_file()).unwrap();
+    append_entry(&sessions, "alpha", "s", "two").await;
+    assert_eq!(ids(&sessions, "alpha", "s"), ["two"]);
+}
+
+#[tokio::test]
+async fn second_process_leaves_the_log() {
+    let place = Place::new();
+    let sessions = place.try_open(&place.always()).unwrap();
+    append_entry(&sessions, "alpha", "s", "one").await;
+    let log = fs::read(place.log_file()).unwrap();
+    assert_eq!(
+        code(place.try_open(&place.always())),
+        ErrorCode::SessionLocked
+    );
+    drop(place.read_only());
+    assert_eq!(fs::read(place.log_file()).unwrap(), log);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = fs::metadata(place.log_file()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+}
+
+#[tokio::test]
+async fn fsync_never_has_no_log() {
+    let place = Place::new();
+    let sessions = place.open();
+    append_entry(&sessions, "alpha", "s", "one").await;
+    sessions.commit("alpha", "s").await.unwrap();
+    assert!(!place.log_file().exists());
+}
