@@ -71,15 +71,17 @@ async fn api_key_cookie_is_sent_beside_other_cookies() {
     assert_all_have(&seen, "cookie", &cookies);
 }
 
-/// Returns the settings of a credential that a shell script prints.
+/// Returns the settings of a credential that a shell script prints. Not the script but its run contains the key.
 fn command(script: &str) -> Value {
+    let key = "$(echo emases/7f3a+opens== | sed s/emases/sesame/)";
+    let script = script.replace(KEY, key);
     json!({"type": "command", "command": ["/bin/sh", "-c", script]})
 }
 
 #[tokio::test]
 async fn every_request_has_the_token_of_the_command() {
     let seen = called(
-        json!({"auth": command(&format!("echo '{KEY}'"))}),
+        json!({"auth": command(&format!("echo \"{KEY}\""))}),
         &[KEY, "sesame"],
     )
     .await;
@@ -110,7 +112,7 @@ async fn every_request_is_signed_for_aws() {
 #[tokio::test]
 async fn failing_command_opens_no_connection_and_shows_no_secret() {
     let peer = Echo::start().await;
-    let script = format!("echo 'cannot use token={KEY}' >&2; exit 1");
+    let script = format!("echo \"cannot use token={KEY}\" >&2; exit 1");
     let settings = json!({"baseUrl": peer.origin, "auth": command(&script)});
     let mut recorded = RecordedTool::with_target(&settings);
     let request = crate::credentials::tool_fixture::send_request();
@@ -197,7 +199,7 @@ async fn credentials_are_not_sent_to_other_origins() {
         json!({"type": "apiKey", "in": "header", "name": "x-key", "value": KEY}),
         json!({"type": "apiKey", "in": "query", "name": "key", "value": KEY}),
         json!({"type": "apiKey", "in": "cookie", "name": "key", "value": KEY}),
-        command(&format!("echo '{KEY}'")),
+        command(&format!("echo \"{KEY}\"")),
         json!({"type": "awsSigV4", "region": "eu-west-1", "accessKeyId": "AKIDEXAMPLE", "secretAccessKey": KEY}),
     ] {
         let other = Echo::start().await;

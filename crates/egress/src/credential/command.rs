@@ -37,7 +37,7 @@ const MAX_QUOTED_CHARS: usize = 160;
 /// The variables that every program gets.
 const VARIABLES: [&str; 2] = ["PATH", "HOME"];
 
-/// What plugins of Kubernetes clients require: the version of the answer, and that nobody can answer questions.
+/// What plugins of Kubernetes clients require: the version of the answer, and that no person can answer questions.
 const EXEC_INFO: &str = r#"{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","spec":{"interactive":false}}"#;
 
 const UNKNOWN_FORM: &str = "it printed JSON without a credential in a known form; print `access_token`, an ExecCredential, or the token alone in one line";

@@ -1,4 +1,4 @@
-//! Credentials that somebody issues for a limited time: the current one, and those to redact.
+//! Credentials that a server or a program issues for a limited time: the current one, and those to redact.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
