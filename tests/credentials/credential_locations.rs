@@ -73,7 +73,7 @@ async fn api_key_cookie_is_sent_beside_other_cookies() {
 
 /// Returns the settings of a credential that a shell script prints. Not the script but its run contains the key.
 fn command(script: &str) -> Value {
-    let key = "$(echo emases/7f3a+opens== | sed s/emases/sesame/)";
+    let key = "$(printf ses%s ame/7f3a+opens==)";
     let script = script.replace(KEY, key);
     json!({"type": "command", "command": ["/bin/sh", "-c", script]})
 }
