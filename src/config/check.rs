@@ -12,8 +12,8 @@ use secrecy::ExposeSecret as _;
 use url::Url;
 
 use super::{
-    Auth, Config, ConfigError, Gateway, KeyPlace, Secret, TargetConfig, card_url, gateway_url,
-    normal_url,
+    Auth, Config, ConfigError, Gateway, KeyPlace, Program, Secret, TargetConfig, card_url,
+    gateway_url, normal_url,
 };
 
 /// Checks and tidies a configuration that fits the schema.
@@ -310,6 +310,31 @@ fn check_credential(target: &TargetConfig, place: &str) -> Result<(), ConfigErro
                 return Err(invalid(&format!("scopes/{i}"), reason.into()));
             }
         }
+        Auth::Command { program } => {
+            check_program(program).map_err(|reason| invalid("command", reason))?
+        }
+        Auth::AwsSigV4 {
+            access_key_id,
+            secret_access_key,
+            session_token,
+            program,
+            ..
+        } => {
+            let keys = [access_key_id, secret_access_key, session_token];
+            let fields = ["accessKeyId", "secretAccessKey", "sessionToken"];
+            for (secret, field) in keys.into_iter().zip(fields) {
+                if let Some(secret) = secret {
+                    check_header_value(secret, "key").map_err(|reason| invalid(field, reason))?;
+                }
+            }
+            let any = keys.iter().any(|key| key.is_some());
+            let both = access_key_id.is_some() && secret_access_key.is_some();
+            if any != both || any != program.command.is_empty() {
+                let reason = "keys of AWS are either `accessKeyId` and `secretAccessKey`, with `sessionToken` for temporary ones, or `command`, a program that prints them";
+                return Err(invalid("type", reason.into()));
+            }
+            check_program(program).map_err(|reason| invalid("command", reason))?;
+        }
         Auth::MutualTls { .. } => {
             let written = [
                 Some(&target.base_url),
@@ -324,11 +349,21 @@ fn check_credential(target: &TargetConfig, place: &str) -> Result<(), ConfigErro
         }
     }
     match auth {
-        Auth::Bearer { .. } | Auth::Basic { .. } | Auth::OAuth2 { .. } => {
-            check_duplicate_header(target, &AUTHORIZATION, place)
-        }
+        Auth::Bearer { .. }
+        | Auth::Basic { .. }
+        | Auth::OAuth2 { .. }
+        | Auth::Command { .. }
+        | Auth::AwsSigV4 { .. } => check_duplicate_header(target, &AUTHORIZATION, place),
         _ => Ok(()),
     }
+}
+
+/// Checks that the system can start a program with these arguments.
+fn check_program(program: &Program) -> Result<(), String> {
+    if program.command.iter().any(|text| text.contains('\0')) {
+        return Err("a program and its arguments cannot contain the character NUL".into());
+    }
+    Ok(())
 }
 
 /// Refuses a header that `auth` sets as well: one of the two would be lost.

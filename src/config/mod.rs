@@ -382,6 +382,54 @@ pub enum Auth {
         /// Its private key (PEM).
         key_file: PathBuf,
     },
+    /// A bearer token that a program prints.
+    #[serde(rename = "command")]
+    Command {
+        /// The program.
+        #[serde(flatten)]
+        program: Program,
+    },
+    /// A signature of each request (AWS Signature Version 4).
+    #[serde(rename = "awsSigV4")]
+    AwsSigV4 {
+        /// The region.
+        region: String,
+        /// The service.
+        #[serde(default = "agent_core")]
+        service: String,
+        /// The id of the key.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        access_key_id: Option<Secret>,
+        /// The key.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        secret_access_key: Option<Secret>,
+        /// The token of a temporary key.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        session_token: Option<Secret>,
+        /// The program that prints keys instead.
+        #[serde(flatten)]
+        program: Program,
+    },
+}
+
+/// The service of AWS that runs agents.
+fn agent_core() -> String {
+    "bedrock-agentcore".to_owned()
+}
+
+settings! {
+    /// A program that prints a credential.
+    #[derive(Debug, Clone, Deserialize, Serialize)]
+    pub struct Program {
+        /// The program and its arguments; empty for none.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub command: Vec<String>,
+        /// The names of the environment variables that it gets.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub env: Vec<String>,
+        /// The limit of its time.
+        pub timeout_ms: u64 = 30_000,
+    }
 }
 
 /// How an OAuth 2 client authenticates (RFC 6749 §2.3.1).

@@ -128,6 +128,14 @@ fn oauth2(token_url: &str, scopes: &[&str]) -> Value {
     auth(client)
 }
 
+/// Returns a target with `awsSigV4` and these fields.
+fn aws(fields: Value) -> Value {
+    let mut all = json!({"type": "awsSigV4", "region": "us-east-1"});
+    let fields = fields.as_object().unwrap().clone();
+    all.as_object_mut().unwrap().extend(fields);
+    auth(all)
+}
+
 #[test]
 fn invalid_credentials_are_reported_with_their_place() {
     let basic = |name: &str, password: &str| {
@@ -161,6 +169,52 @@ fn invalid_credentials_are_reported_with_their_place() {
         (header("Host", "x"), "headers/Host"),
         (header("x", "a\r\nb"), "headers/x"),
         (with_target(two), "headers/Authorization"),
+        (auth(json!({"type": "command"})), "auth"),
+        (
+            auth(json!({"type": "command", "command": "get-token --now"})),
+            "auth/command",
+        ),
+        (
+            auth(json!({"type": "command", "command": []})),
+            "auth/command",
+        ),
+        (
+            auth(json!({"type": "command", "command": ["a\u{0}"]})),
+            "auth/command",
+        ),
+        (
+            auth(json!({"type": "command", "command": ["a"], "timeoutMs": 99})),
+            "auth/timeoutMs",
+        ),
+        (
+            auth(json!({"type": "command", "command": ["a"], "env": ["A=B"]})),
+            "auth/env/0",
+        ),
+        (aws(json!({})), "auth/type"),
+        (aws(json!({"accessKeyId": "a"})), "auth/type"),
+        (aws(json!({"secretAccessKey": "a"})), "auth/type"),
+        (
+            aws(json!({"command": ["a"], "sessionToken": "a"})),
+            "auth/type",
+        ),
+        (
+            aws(json!({"command": ["a"], "accessKeyId": "a", "secretAccessKey": "b"})),
+            "auth/type",
+        ),
+        (
+            aws(json!({"accessKeyId": "a\n", "secretAccessKey": "b"})),
+            "auth/accessKeyId",
+        ),
+        (
+            aws(json!({"region": "us/east", "command": ["a"]})),
+            "auth/region",
+        ),
+        (
+            with_target(
+                json!({"auth": {"type": "command", "command": ["a"]}, "headers": {"Authorization": "x"}}),
+            ),
+            "headers/Authorization",
+        ),
     ] {
         assert_eq!(refused(&config), format!("/targets/0/{place}"), "{config}");
     }
@@ -173,6 +227,13 @@ fn valid_credentials_are_accepted() {
         key("header", "X-Key", "k y"),
         key("query", "any name", "any\nkey"),
         key("cookie", "a", "b=c"),
+        auth(
+            json!({"type": "command", "command": ["vault", "read"], "env": ["VAULT_ADDR"], "timeoutMs": 5000}),
+        ),
+        aws(
+            json!({"accessKeyId": "a", "secretAccessKey": "b", "sessionToken": {"source": "env", "id": "C"}}),
+        ),
+        aws(json!({"service": "execute-api", "command": ["aws-vault", "export"]})),
         oauth2("https://as.example/token", &["a:b", "c/d"]),
         oauth2("http://127.0.0.1:1/token", &[]),
         oauth2("http://localhost/token", &[]),
@@ -239,6 +300,7 @@ fn debug_and_json_omit_secrets() {
             target("b", json!({"auth": {"type": "basic", "username": "b", "password": "hunter2"}})),
             target("c", json!({"auth": {"type": "apiKey", "in": "query", "name": "c", "value": "hunter2"}})),
             target("d", json!({"auth": {"type": "oauth2", "tokenUrl": "https://d.example/", "clientId": "d", "clientSecret": "hunter2"}})),
+            target("e", json!({"auth": {"type": "awsSigV4", "region": "r", "accessKeyId": "hunter2", "secretAccessKey": "hunter2", "sessionToken": "hunter2"}})),
         ]
     });
     let config = Config::parse(&config.to_string()).unwrap();

@@ -220,9 +220,9 @@ reasons! {
     AuthRequired of Kind::AuthRequired | Kind::Gateway(ErrorCode::AuthRequired) = "auth_required", Peer, HandlerError, false,
         "Ask the operator to check the credential in targets[].auth for this target: the agent requires one, or another one."
         gateway "Ask the operator to set gateway.token to the gateway's shared token.";
-    /// The authorization server of the target's credential issued no access token.
+    /// The authorization server, or the command, of the target's credential gave no credential.
     TokenUnavailable of Kind::Net(NetFault::TokenUnavailable) = "token_unavailable", Peer, HandlerError, false,
-        "If the server named in the message was unreachable, call again later; else ask the operator to correct targets[].auth."
+        "If the server named in the message was unreachable, call again later; else ask the operator to correct targets[].auth, or to sign in again where a command gives the credential."
         repeats true;
     /// The proxy requires credentials, or others.
     ProxyAuthRequired of Kind::Net(NetFault::ProxyAuth) = "proxy_auth_required", Peer, HandlerError, false,

@@ -6,14 +6,21 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
+use base::environment::SystemEnvironment;
 use base::jws::KeySet;
-use egress::credential::{ClientAuth, Credential, CredentialPlace, OAuth2, Trust, TrustError};
+use egress::credential::{
+    AwsKeySource, AwsKeys, AwsSigV4, ClientAuth, CommandCredential, Credential, CredentialPlace,
+    OAuth2, Trust, TrustError,
+};
 use http::HeaderName;
 use peer::CardKeys;
 use secrecy::SecretString;
 
-use crate::config::{self, Auth, ConfigError, Gateway, KeyPlace, Secret, TargetConfig, normal_url};
+use crate::config::{
+    self, Auth, ConfigError, Gateway, KeyPlace, Program, Secret, TargetConfig, normal_url,
+};
 
 /// The reason that a credential is missing.
 pub(super) enum CredentialError {
@@ -63,8 +70,34 @@ pub(super) fn credential(auth: &Auth) -> Result<Option<Credential>, CredentialEr
             let client = client.with_client_auth(client_auth);
             Credential::OAuth2(Box::new(client.with_audience(audience.clone())))
         }
+        Auth::Command { program } => Credential::Command(Box::new(command(program))),
+        Auth::AwsSigV4 {
+            region,
+            service,
+            access_key_id,
+            secret_access_key,
+            session_token,
+            program,
+        } => Credential::AwsSigV4(Box::new(AwsSigV4 {
+            region: region.clone(),
+            service: service.clone(),
+            keys: match (access_key_id, secret_access_key) {
+                (Some(id), Some(key)) => AwsKeySource::Settings(AwsKeys {
+                    access_key_id: resolved(id)?,
+                    secret_access_key: resolved(key)?,
+                    session_token: session_token.as_ref().map(resolved).transpose()?,
+                }),
+                _ => AwsKeySource::Command(Box::new(command(program))),
+            },
+            clock: Arc::new(SystemEnvironment),
+        })),
         Auth::MutualTls { .. } => return Ok(None),
     }))
+}
+
+fn command<T>(program: &Program) -> CommandCredential<T> {
+    let timeout = Duration::from_millis(program.timeout_ms);
+    CommandCredential::new(program.command.clone(), program.env.clone(), timeout)
 }
 
 fn resolved(secret: &Secret) -> Result<SecretString, CredentialError> {

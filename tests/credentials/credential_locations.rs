@@ -71,6 +71,65 @@ async fn api_key_cookie_is_sent_beside_other_cookies() {
     assert_all_have(&seen, "cookie", &cookies);
 }
 
+/// Returns the settings of a credential that a shell script prints. Not the script but its run contains the key.
+fn command(script: &str) -> Value {
+    let key = "$(printf ses%s ame/7f3a+opens==)";
+    let script = script.replace(KEY, key);
+    json!({"type": "command", "command": ["/bin/sh", "-c", script]})
+}
+
+#[tokio::test]
+async fn every_request_has_the_token_of_the_command() {
+    let seen = called(
+        json!({"auth": command(&format!("echo \"{KEY}\""))}),
+        &[KEY, "sesame"],
+    )
+    .await;
+    assert_all_have(&seen, "authorization", &format!("Bearer {KEY}"));
+}
+
+#[tokio::test]
+async fn every_request_is_signed_for_aws() {
+    let auth = json!({"type": "awsSigV4", "region": "eu-west-1", "accessKeyId": "AKIDEXAMPLE",
+        "secretAccessKey": KEY, "sessionToken": "session-token-8c"});
+    let seen = called(
+        json!({"auth": auth}),
+        &[KEY, "sesame", "session-token-8c", "AKIDEXAMPLE"],
+    )
+    .await;
+    assert_all_have(&seen, "x-amz-security-token", "session-token-8c");
+    for request in seen {
+        let header = &request.headers["authorization"];
+        let scope = "/eu-west-1/bedrock-agentcore/aws4_request, SignedHeaders=";
+        assert!(
+            header.starts_with("AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/")
+                && header.contains(scope),
+            "{header}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn failing_command_opens_no_connection_and_shows_no_secret() {
+    let peer = Echo::start().await;
+    let script = format!("echo \"cannot use token={KEY}\" >&2; exit 1");
+    let settings = json!({"baseUrl": peer.origin, "auth": command(&script)});
+    let mut recorded = RecordedTool::with_target(&settings);
+    let request = crate::credentials::tool_fixture::send_request();
+    let envelope = recorded.call(&request).await;
+    assert_eq!(
+        envelope["error"]["reason"], "token_unavailable",
+        "{envelope}"
+    );
+    let message = envelope["error"]["message"].as_str().unwrap();
+    assert!(
+        message.contains("the command `sh` gave no credential: it failed with exit status: 1"),
+        "{message}"
+    );
+    recorded.assert_omits(&[KEY, "sesame"]);
+    assert!(peer.seen().is_empty());
+}
+
 #[tokio::test]
 async fn target_headers_precede_default_headers() {
     let peer = Echo::start().await;
@@ -140,6 +199,8 @@ async fn credentials_are_not_sent_to_other_origins() {
         json!({"type": "apiKey", "in": "header", "name": "x-key", "value": KEY}),
         json!({"type": "apiKey", "in": "query", "name": "key", "value": KEY}),
         json!({"type": "apiKey", "in": "cookie", "name": "key", "value": KEY}),
+        command(&format!("echo \"{KEY}\"")),
+        json!({"type": "awsSigV4", "region": "eu-west-1", "accessKeyId": "AKIDEXAMPLE", "secretAccessKey": KEY}),
     ] {
         let other = Echo::start().await;
         let peer = Echo::over(None, Some(&other.origin)).await;
@@ -200,6 +261,7 @@ async fn unresolved_secret_opens_no_connection() {
         json!({"type": "basic", "username": "desk", "password": reference}),
         json!({"type": "apiKey", "in": "query", "name": "key", "value": reference}),
         json!({"type": "oauth2", "tokenUrl": "https://as.example/token", "clientId": "desk", "clientSecret": reference}),
+        json!({"type": "awsSigV4", "region": "eu-west-1", "accessKeyId": "AKIDEXAMPLE", "secretAccessKey": reference}),
     ] {
         let peer = Echo::start().await;
         let mut recorded =

@@ -271,6 +271,10 @@ mod tests {
                 "clientSecret",
                 r#"{"type":"oauth2","tokenUrl":"https://a.example","clientId":"a","clientSecret":REF}"#,
             ),
+            (
+                "secretAccessKey",
+                r#"{"type":"awsSigV4","region":"eu-west-1","accessKeyId":REF,"secretAccessKey":REF,"sessionToken":REF}"#,
+            ),
         ] {
             let auth = auth.replace("REF", r#"{"source":"env","id":"DESK_TOKEN"}"#);
             let config = format!(

@@ -257,11 +257,14 @@ fn file_secret(id: &str, provider: &Value) -> Option<String> {
 }
 
 /// The settings that may hold a secret, or a reference to one, as JSON Pointers; `*` stands for any name or index.
-const SECRET_PLACES: [&str; 7] = [
+const SECRET_PLACES: [&str; 10] = [
     "/targets/*/auth/token",
     "/targets/*/auth/password",
     "/targets/*/auth/value",
     "/targets/*/auth/clientSecret",
+    "/targets/*/auth/accessKeyId",
+    "/targets/*/auth/secretAccessKey",
+    "/targets/*/auth/sessionToken",
     "/targets/*/headers/*",
     "/defaults/serviceParameters/*",
     "/gateway/token",

@@ -1,15 +1,17 @@
 //! Adds credentials to requests.
 //!
-//! If a peer refuses an OAuth 2 access token with 401, the request is sent once more with a new token: a peer that does
-//! not accept its caller has not acted. No other request is repeated here.
+//! If a peer refuses an issued credential with 401 (an OAuth 2 access token, or what a program printed), the request is
+//! sent once more with a new one: a peer that does not accept its caller has not acted. No other request is repeated here.
 
 use std::sync::Arc;
 
 use http::header::{AUTHORIZATION, COOKIE};
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use secrecy::ExposeSecret as _;
 
-use crate::credential::{Credential, CredentialPlace, OAuth2, Token, basic, sensitive};
+use crate::credential::{
+    AwsKeySource, AwsKeys, Credential, CredentialPlace, Issued, Tokens, basic, sensitive,
+};
 
 use super::oauth2;
 use super::{HttpClient, NetError, Request, Response};
@@ -39,7 +41,27 @@ pub async fn exchange(
         endpoint,
     } = authorization;
     match &*credential {
-        Credential::OAuth2(client) => exchange_with_token(net, client, &endpoint, request).await,
+        Credential::OAuth2(client) => {
+            let fetch = || oauth2::obtain(net, client, &endpoint);
+            exchange_issued(net, &client.tokens, fetch, add_bearer, request).await
+        }
+        Credential::Command(command) => {
+            let fetch = || command.fetch_bearer();
+            exchange_issued(net, &command.tokens, fetch, add_bearer, request).await
+        }
+        Credential::AwsSigV4(aws) => {
+            let sign = |request: &mut Request, keys: &AwsKeys| aws.sign(keys, request);
+            match &aws.keys {
+                AwsKeySource::Settings(keys) => {
+                    sign(&mut request, keys)?;
+                    net.exchange(request).await
+                }
+                AwsKeySource::Command(command) => {
+                    let fetch = || command.fetch_keys();
+                    exchange_issued(net, &command.tokens, fetch, sign, request).await
+                }
+            }
+        }
         other => {
             apply(other, &mut request)?;
             net.exchange(request).await
@@ -47,30 +69,39 @@ pub async fn exchange(
     }
 }
 
-async fn exchange_with_token(
+/// Sends `request` with the credential from `tokens`, which `add` adds, and after a 401 once more with a new one.
+async fn exchange_issued<T, F>(
     net: &dyn HttpClient,
-    client: &OAuth2,
-    endpoint: &TokenEndpoint,
+    tokens: &Tokens<T>,
+    fetch: impl Fn() -> F,
+    add: impl Fn(&mut Request, &T) -> Result<(), NetError>,
     request: Request,
-) -> Result<Response, NetError> {
-    let token = oauth2::token(net, client, endpoint).await?;
-    let response = net.exchange(carrying(&request, &token)).await?;
+) -> Result<Response, NetError>
+where
+    T: Clone + PartialEq,
+    F: Future<Output = Result<Issued<T>, NetError>>,
+{
+    let token = tokens.get(fetch()).await?;
+    let mut first = request.clone();
+    add(&mut first, &token.value)?;
+    let response = net.exchange(first).await?;
     if response.status != StatusCode::UNAUTHORIZED {
         return Ok(response);
     }
-    client.tokens.discard(&token);
-    let fresh = oauth2::token(net, client, endpoint).await?;
-    if fresh.header == token.header {
+    tokens.discard(&token);
+    let fresh = tokens.get(fetch()).await?;
+    if fresh.value == token.value {
         return Ok(response);
     }
     drop(response);
-    net.exchange(carrying(&request, &fresh)).await
+    let mut second = request;
+    add(&mut second, &fresh.value)?;
+    net.exchange(second).await
 }
 
-fn carrying(request: &Request, token: &Token) -> Request {
-    let mut request = request.clone();
-    request.headers.insert(AUTHORIZATION, token.header.clone());
-    request
+fn add_bearer(request: &mut Request, header: &HeaderValue) -> Result<(), NetError> {
+    request.headers.insert(AUTHORIZATION, header.clone());
+    Ok(())
 }
 
 /// Adds a static credential to the request.
@@ -102,8 +133,8 @@ fn apply(credential: &Credential, request: &mut Request) -> Result<(), NetError>
                 CredentialPlace::Cookie(name) => add_cookie(headers, format!("{name}={key}"))?,
             }
         }
-        // The token must be fetched first.
-        Credential::OAuth2(_) => {}
+        // These must be fetched or computed first.
+        Credential::OAuth2(_) | Credential::Command(_) | Credential::AwsSigV4(_) => {}
     }
     Ok(())
 }

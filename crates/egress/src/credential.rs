@@ -1,22 +1,29 @@
 //! Credentials, and the TLS trust and client certificate of connections.
 //!
-//! Data only: `auth.rs` adds a credential to a request, `tls.rs` secures a connection.
+//! `auth.rs` adds a credential to a request, `tls.rs` secures a connection.
 
+mod aws;
+mod command;
 mod oauth2;
+mod tokens;
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+pub use aws::{AwsKeySource, AwsKeys, AwsSigV4};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+pub use command::CommandCredential;
 use http::{HeaderName, HeaderValue};
-pub use oauth2::{ClientAuth, OAuth2, Token, TokenError, Tokens};
+pub use oauth2::{ClientAuth, OAuth2};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use rustls::{CertificateError, RootCertStore};
 use secrecy::{ExposeSecret as _, SecretString};
+pub use tokens::Tokens;
+pub(crate) use tokens::{Issued, other_token_type, seconds};
 
 use crate::{NetError, NetFault, Sent};
 
@@ -40,6 +47,10 @@ pub enum Credential {
     },
     /// A bearer token from an authorization server (RFC 6749 §4.4).
     OAuth2(Box<OAuth2>),
+    /// A bearer token that a program prints.
+    Command(Box<CommandCredential>),
+    /// A signature of each request.
+    AwsSigV4(Box<AwsSigV4>),
 }
 
 /// The place of an API key in a request.
@@ -62,9 +73,11 @@ impl Credential {
                 CredentialPlace::Cookie(_) => Some(http::header::COOKIE),
                 CredentialPlace::Query(_) => None,
             },
-            Self::Bearer(_) | Self::Basic { .. } | Self::OAuth2(_) => {
-                Some(http::header::AUTHORIZATION)
-            }
+            Self::Bearer(_)
+            | Self::Basic { .. }
+            | Self::OAuth2(_)
+            | Self::Command(_)
+            | Self::AwsSigV4(_) => Some(http::header::AUTHORIZATION),
         }
     }
 
@@ -77,13 +90,23 @@ impl Credential {
             }
             Self::ApiKey { key, .. } => vec![key.clone()],
             Self::OAuth2(client) => client.secrets(),
+            Self::Command(_) => Vec::new(),
+            Self::AwsSigV4(aws) => match &aws.keys {
+                AwsKeySource::Settings(keys) => keys.secrets(),
+                AwsKeySource::Command(_) => Vec::new(),
+            },
         }
     }
 
-    /// Returns the access tokens that were issued for it, the newest last.
+    /// Returns the access tokens or keys that were issued for it, the newest last.
     pub fn issued(&self) -> Option<Arc<[SecretString]>> {
         match self {
             Self::OAuth2(client) => Some(client.tokens.issued()),
+            Self::Command(command) => Some(command.tokens.issued()),
+            Self::AwsSigV4(aws) => match &aws.keys {
+                AwsKeySource::Settings(_) => None,
+                AwsKeySource::Command(command) => Some(command.tokens.issued()),
+            },
             _ => None,
         }
     }
@@ -119,6 +142,8 @@ impl Hash for Credential {
             }
             Self::ApiKey { place, key } => (place, key.expose_secret()).hash(state),
             Self::OAuth2(client) => client.hash(state),
+            Self::Command(command) => command.hash(state),
+            Self::AwsSigV4(aws) => aws.hash(state),
         }
     }
 }
@@ -130,6 +155,8 @@ impl fmt::Debug for Credential {
             Self::Basic { .. } => "Basic",
             Self::ApiKey { .. } => "ApiKey",
             Self::OAuth2(_) => "OAuth2",
+            Self::Command(_) => "Command",
+            Self::AwsSigV4(_) => "AwsSigV4",
         })
     }
 }
@@ -305,8 +332,24 @@ mod tests {
                 secret(),
                 vec!["s3cret".into()],
             ))),
+            Credential::Command(Box::new(CommandCredential::new(
+                vec!["s3cret".into()],
+                vec!["s3cret".into()],
+                std::time::Duration::from_secs(1),
+            ))),
+            Credential::AwsSigV4(Box::new(AwsSigV4 {
+                region: "s3cret".into(),
+                service: "s3cret".into(),
+                keys: AwsKeySource::Settings(AwsKeys {
+                    access_key_id: secret(),
+                    secret_access_key: secret(),
+                    session_token: Some(secret()),
+                }),
+                clock: Arc::new(base::environment::SystemEnvironment),
+            })),
         ];
-        assert_eq!(format!("{all:?}"), "[Bearer, Basic, ApiKey, OAuth2]");
+        let kinds = "[Bearer, Basic, ApiKey, OAuth2, Command, AwsSigV4]";
+        assert_eq!(format!("{all:?}"), kinds);
     }
 }
 

@@ -18,7 +18,7 @@ pub enum NetFault {
     Tls,
     /// The request's [`AddressPolicy`](super::AddressPolicy) forbids the host's address.
     AddressRefused,
-    /// The authorization server issued no access token.
+    /// The authorization server, or the command of a credential, gave none.
     TokenUnavailable,
     /// The proxy requires credentials, or others.
     ProxyAuth,

@@ -4,18 +4,16 @@
 //! (§2.3.1), or in the body (`client_secret_post`), if the operator chose that.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use secrecy::{ExposeSecret as _, SecretString};
+use secrecy::ExposeSecret as _;
 use serde::Deserialize;
 use serde_json::Value;
-use tokio::time::Instant;
 
-use crate::credential::{ClientAuth, OAuth2, Token, TokenError, Trust, sensitive};
+use crate::credential::{ClientAuth, Issued, OAuth2, Trust, other_token_type, seconds, sensitive};
 use base::json::{self, Limits};
 use base::redact::Secrets;
 use base::text::first_chars;
@@ -32,18 +30,6 @@ const TOKEN_TIMEOUT: Duration = Duration::from_secs(15);
 /// The maximum size of a token response, in bytes.
 const ANSWER_BYTES: usize = 64 * 1024;
 
-/// The lifetime of a token whose server names none.
-const DEFAULT_LIFETIME: Duration = Duration::from_secs(300);
-
-/// How long before its expiry a token is replaced; at most a fifth of its lifetime. A request takes time to arrive.
-const REFRESH_MARGIN: Duration = Duration::from_secs(30);
-
-/// The minimum of this margin: servers count in whole seconds.
-const MIN_REFRESH_MARGIN: Duration = Duration::from_secs(1);
-
-/// The maximum lifetime of a token, even if its server declares a longer one.
-const MAX_LIFETIME: Duration = Duration::from_hours(24);
-
 /// The maximum length of the server's text in an error, in characters.
 const MAX_QUOTED_CHARS: usize = 200;
 
@@ -56,88 +42,31 @@ pub struct TokenEndpoint {
     pub trust: Option<Arc<Trust>>,
 }
 
-/// Returns a valid token: the current one, or a new one. One token request runs at a time, and waiting callers share
-/// its result, so that a failing server does not receive one request per caller.
+/// Requests a new token.
 ///
 /// # Errors
 /// [`NetFault::TokenUnavailable`] if the server issues no token, [`NetFault::AddressRefused`] if the policy forbids its
 /// address.
-pub(super) async fn token(
+pub(super) async fn obtain(
     net: &dyn HttpClient,
     client: &OAuth2,
     endpoint: &TokenEndpoint,
-) -> Result<Token, NetError> {
-    let tokens = &client.tokens;
-    if let Some(token) = tokens.current(Instant::now()) {
-        return Ok(token);
-    }
-    let before = tokens.ended.load(Ordering::Acquire);
-    let mut failed = tokens.refresh.lock().await;
-    // Another call may have fetched a token meanwhile, or failed.
-    if let Some(token) = tokens.current(Instant::now()) {
-        return Ok(token);
-    }
-    let waited = tokens.ended.load(Ordering::Acquire) != before;
-    if let Some(reason) = failed.as_ref().filter(|_| waited) {
-        return Err(unavailable_error(reason));
-    }
-    let outcome = obtain(net, client, endpoint).await;
-    *failed = outcome.as_ref().err().map(|error| TokenError {
-        address_refused: error.fault() == NetFault::AddressRefused,
-        reason: error.to_string(),
-    });
-    tokens.ended.fetch_add(1, Ordering::Release);
-    outcome
-}
-
-fn unavailable_error(failed: &TokenError) -> NetError {
-    let fault = if failed.address_refused {
-        NetFault::AddressRefused
-    } else {
-        NetFault::TokenUnavailable
-    };
-    NetError::new(fault, Sent::No, &failed.reason)
-}
-
-/// Requests a new token and stores it.
-async fn obtain(
-    net: &dyn HttpClient,
-    client: &OAuth2,
-    endpoint: &TokenEndpoint,
-) -> Result<Token, NetError> {
-    let requested_at = Instant::now();
+) -> Result<Issued, NetError> {
     let answer = tokio::time::timeout(TOKEN_TIMEOUT, request_token(net, client, endpoint)).await;
-    let issued = answer.unwrap_or_else(|_| {
+    answer.unwrap_or_else(|_| {
         let seconds = TOKEN_TIMEOUT.as_secs();
         Err(unavailable(
             client,
             format_args!("no answer within {seconds} seconds"),
         ))
-    })?;
-    let lifetime = issued
-        .lifetime
-        .map_or(DEFAULT_LIFETIME, |lifetime| lifetime.min(MAX_LIFETIME));
-    let margin = (lifetime / 5).clamp(MIN_REFRESH_MARGIN, REFRESH_MARGIN);
-    let token = Token {
-        header: sensitive(format!("Bearer {}", issued.secret.expose_secret()))
-            .map_err(|_| unavailable(client, "an HTTP header cannot contain its token"))?,
-        renew_at: requested_at + lifetime.saturating_sub(margin),
-    };
-    client.tokens.keep(token.clone(), issued.secret);
-    Ok(token)
-}
-
-/// A token as the server issued it.
-struct IssuedToken {
-    secret: SecretString,
-    lifetime: Option<Duration>,
+    })
 }
 
 async fn request_token(
     net: &dyn HttpClient,
     client: &OAuth2,
     endpoint: &TokenEndpoint,
-) -> Result<IssuedToken, NetError> {
+) -> Result<Issued, NetError> {
     let request = request(client, endpoint)?;
     let to_error = |error: NetError| match error.fault() {
         NetFault::AddressRefused => NetError::new(
@@ -193,7 +122,7 @@ fn request(client: &OAuth2, endpoint: &TokenEndpoint) -> Result<Request, NetErro
 }
 
 /// Reads a token (RFC 6749 §5.1) or an error (§5.2), which some servers send with a status of success.
-fn read(client: &OAuth2, response: &Response, body: &[u8]) -> Result<IssuedToken, NetError> {
+fn read(client: &OAuth2, response: &Response, body: &[u8]) -> Result<Issued, NetError> {
     #[derive(Deserialize)]
     struct TokenResponse {
         access_token: Option<String>,
@@ -216,12 +145,7 @@ fn read(client: &OAuth2, response: &Response, body: &[u8]) -> Result<IssuedToken
             None => unavailable(client, "its answer has no `access_token`"),
         });
     };
-    // Servers write many words for a bearer token, and the words of other kinds are these.
-    if let Some(kind) = answer.token_type.as_deref().map(str::trim)
-        && ["dpop", "mac"]
-            .iter()
-            .any(|other| kind.eq_ignore_ascii_case(other))
-    {
+    if let Some(kind) = answer.token_type.as_deref().and_then(other_token_type) {
         let message =
             format!("it issues tokens of the type `{kind}`; only bearer tokens are supported");
         return Err(unavailable(client, message));
@@ -229,18 +153,8 @@ fn read(client: &OAuth2, response: &Response, body: &[u8]) -> Result<IssuedToken
     if token.is_empty() {
         return Err(unavailable(client, "its token is empty"));
     }
-    // Some servers write the number as a string.
-    let seconds = answer
-        .expires_in
-        .and_then(|n| n.as_f64().or_else(|| n.as_str()?.trim().parse().ok()));
-    Ok(IssuedToken {
-        secret: token.into(),
-        lifetime: seconds.map(|n| {
-            Duration::try_from_secs_f64(n.max(0.0))
-                .unwrap_or(MAX_LIFETIME)
-                .min(MAX_LIFETIME)
-        }),
-    })
+    Issued::bearer(token.into(), answer.expires_in.as_ref().and_then(seconds))
+        .map_err(|_| unavailable(client, "an HTTP header cannot contain its token"))
 }
 
 fn refused(client: &OAuth2, status: StatusCode, body: &[u8]) -> NetError {

@@ -114,6 +114,7 @@ fn credentials_distinguish_target_keys() {
         json!({"auth": {"type": "oauth2", "tokenUrl": "https://as.example/", "clientId": id,
             "clientSecret": "s", "scopes": scopes}})
     };
+    let aws = |id: &str, region: &str| json!({"auth": {"type": "awsSigV4", "region": region, "accessKeyId": id, "secretAccessKey": "s"}});
     let all = [
         json!({}),
         json!({"auth": {"type": "bearer", "token": "s"}}),
@@ -127,6 +128,13 @@ fn credentials_distinguish_target_keys() {
         client("a", &json!([])),
         client("b", &json!([])),
         client("a", &json!(["work"])),
+        json!({"auth": {"type": "command", "command": ["a"]}}),
+        json!({"auth": {"type": "command", "command": ["a", "b"]}}),
+        json!({"auth": {"type": "command", "command": ["a"], "env": ["A"]}}),
+        aws("id", "r"),
+        aws("other", "r"),
+        aws("id", "s"),
+        json!({"auth": {"type": "awsSigV4", "region": "r", "command": ["a"]}}),
         json!({"headers": {"x": "s"}}),
         json!({"tls": {"caFile": ca}}),
     ];

@@ -5,6 +5,7 @@ use serde_json::json;
 use super::super::testing::{Next, Scripted, request};
 use super::*;
 use crate::NetFault;
+use crate::credential::OAuth2;
 
 fn authorization(credential: Credential) -> Authorization {
     Authorization {

@@ -1,6 +1,8 @@
 #![allow(clippy::unwrap_used)]
 use serde_json::json;
 
+use http::HeaderValue;
+
 use super::super::testing::{Next, Scripted};
 use super::*;
 
@@ -29,7 +31,16 @@ fn token_response(token: &str, more: Value) -> Next {
     Next::json(200, &body)
 }
 
-async fn ask_once(next: Next) -> Result<Token, NetError> {
+async fn token(
+    net: &dyn HttpClient,
+    client: &OAuth2,
+    endpoint: &TokenEndpoint,
+) -> Result<HeaderValue, NetError> {
+    let token = client.tokens.get(obtain(net, client, endpoint)).await?;
+    Ok(token.value)
+}
+
+async fn ask_once(next: Next) -> Result<HeaderValue, NetError> {
     token(&Scripted::new([next]), &client(), &endpoint()).await
 }
 
@@ -79,7 +90,7 @@ async fn token_response_is_read_tolerantly() {
             "\u{feff}{\"access_token\": \"one\", \"expires_in\": \" 60 \"}",
         ),
     ] {
-        assert_eq!(ask_once(next).await.unwrap().header, "Bearer one");
+        assert_eq!(ask_once(next).await.unwrap(), "Bearer one");
     }
 }
 
@@ -107,7 +118,7 @@ async fn token_is_renewed_before_it_expires() {
         assert_eq!(net.requests().len(), 1, "{lifetime}");
         tokio::time::advance(Duration::from_millis(200)).await;
         let second = token(&net, &client, &endpoint).await.unwrap();
-        assert_eq!(second.header, "Bearer two", "{lifetime}");
+        assert_eq!(second, "Bearer two", "{lifetime}");
     }
 }
 
@@ -117,7 +128,7 @@ async fn concurrent_calls_request_one_token() {
     let endpoint = endpoint();
     let call = || token(&net, &client, &endpoint);
     let (a, b) = tokio::join!(call(), call());
-    assert_eq!(a.unwrap().header, b.unwrap().header);
+    assert_eq!(a.unwrap(), b.unwrap());
     assert_eq!(net.requests().len(), 1);
 }
 
@@ -138,7 +149,7 @@ async fn failure_reaches_waiting_calls_only() {
         );
         assert_eq!(a, b);
         let later = token(&net, &client, &endpoint).await.unwrap();
-        assert_eq!(later.header, "Bearer one");
+        assert_eq!(later, "Bearer one");
     }
 }
 
@@ -150,7 +161,7 @@ async fn canceled_token_request_frees_the_next_caller() {
     let first = token(&net, &client, &endpoint);
     assert!(futures_util::poll!(std::pin::pin!(first)).is_pending());
     let second = token(&net, &client, &endpoint).await.unwrap();
-    assert_eq!(second.header, "Bearer one");
+    assert_eq!(second, "Bearer one");
 }
 
 #[tokio::test]
@@ -168,7 +179,7 @@ async fn canceled_token_request_passes_to_the_waiting_caller() {
         "the second call waits for the first"
     );
     drop(first);
-    assert_eq!(second.await.unwrap().header, "Bearer one");
+    assert_eq!(second.await.unwrap(), "Bearer one");
     assert_eq!(net.requests().len(), 2);
 }
 

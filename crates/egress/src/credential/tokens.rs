@@ -1,0 +1,212 @@
+//! Credentials that a server or a program issues for a limited time: the current one, and those to redact.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use http::HeaderValue;
+use parking_lot::Mutex;
+use secrecy::{ExposeSecret as _, SecretString};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::sensitive;
+use crate::NetError;
+
+/// The number of recent credentials to redact: a peer may repeat one that it received earlier.
+const RECENT: usize = 8;
+
+/// The lifetime of a credential whose issuer names none.
+const DEFAULT_LIFETIME: Duration = Duration::from_secs(300);
+
+/// How long before its expiry a credential is replaced; at most a fifth of its lifetime. A request takes time to arrive.
+const REFRESH_MARGIN: Duration = Duration::from_secs(30);
+
+/// The minimum of this margin: servers count in whole seconds.
+const MIN_REFRESH_MARGIN: Duration = Duration::from_secs(1);
+
+/// The maximum lifetime of a credential, even if its issuer declares a longer one.
+const MAX_LIFETIME: Duration = Duration::from_hours(24);
+
+/// The credentials from one issuer. `T` is what requests need: the value of `Authorization`, or keys.
+pub struct Tokens<T = HeaderValue> {
+    current: Mutex<Option<Token<T>>>,
+    issued: Mutex<Arc<[SecretString]>>,
+    /// The lock of the call that fetches a credential, so that only one attempt runs at a time. Contains the error of the
+    /// last one.
+    refresh: tokio::sync::Mutex<Option<NetError>>,
+    /// The number of finished attempts.
+    ended: AtomicU64,
+}
+
+/// A credential as it was issued.
+pub(crate) struct Issued<T = HeaderValue> {
+    pub(crate) value: T,
+    /// The texts to redact.
+    pub(crate) secrets: Vec<SecretString>,
+    pub(crate) lifetime: Option<Duration>,
+}
+
+/// A current credential.
+#[derive(Clone)]
+pub(crate) struct Token<T> {
+    pub(crate) value: T,
+    /// When to replace it.
+    renew_at: Instant,
+}
+
+impl Issued {
+    /// Returns a bearer token that is valid for this number of seconds.
+    ///
+    /// # Errors
+    /// A header cannot contain it.
+    pub(crate) fn bearer(token: SecretString, seconds: Option<f64>) -> Result<Self, NetError> {
+        Ok(Self {
+            value: sensitive(format!("Bearer {}", token.expose_secret()))?,
+            secrets: vec![token],
+            lifetime: seconds.map(|seconds| {
+                Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(MAX_LIFETIME)
+            }),
+        })
+    }
+}
+
+/// Reads a number of seconds, which some issuers write as a string.
+pub(crate) fn seconds(value: &Value) -> Option<f64> {
+    value
+        .as_f64()
+        .or_else(|| value.as_str()?.trim().parse().ok())
+}
+
+/// Returns the type of a token that is certainly no bearer token. Servers write many words for those, and the words of other
+/// types are these.
+pub(crate) fn other_token_type(kind: &str) -> Option<&str> {
+    let kind = kind.trim();
+    let mut others = ["dpop", "mac"].iter();
+    others
+        .any(|other| kind.eq_ignore_ascii_case(other))
+        .then_some(kind)
+}
+
+impl<T> Default for Tokens<T> {
+    fn default() -> Self {
+        Self {
+            current: Mutex::default(),
+            issued: Mutex::default(),
+            refresh: tokio::sync::Mutex::default(),
+            ended: AtomicU64::default(),
+        }
+    }
+}
+
+impl<T: Clone + PartialEq> Tokens<T> {
+    /// Returns a valid credential: the current one, or the one that `fetch` gets. One attempt runs at a time, and waiting
+    /// callers share its result, so that a failing issuer is not asked once per caller.
+    ///
+    /// # Errors
+    /// That of the attempt.
+    pub(crate) async fn get(
+        &self,
+        fetch: impl Future<Output = Result<Issued<T>, NetError>>,
+    ) -> Result<Token<T>, NetError> {
+        if let Some(token) = self.current(Instant::now()) {
+            return Ok(token);
+        }
+        let before = self.ended.load(Ordering::Acquire);
+        let mut failed = self.refresh.lock().await;
+        // Another call may have fetched one meanwhile, or failed.
+        if let Some(token) = self.current(Instant::now()) {
+            return Ok(token);
+        }
+        let waited = self.ended.load(Ordering::Acquire) != before;
+        if let Some(error) = failed.as_ref().filter(|_| waited) {
+            return Err(error.clone());
+        }
+        let requested_at = Instant::now();
+        let outcome = fetch.await.map(|issued| self.keep(issued, requested_at));
+        *failed = outcome.as_ref().err().cloned();
+        self.ended.fetch_add(1, Ordering::Release);
+        outcome
+    }
+
+    /// Returns the credential if it is valid at `now`.
+    fn current(&self, now: Instant) -> Option<Token<T>> {
+        let current = self.current.lock();
+        current
+            .as_ref()
+            .filter(|token| now < token.renew_at)
+            .cloned()
+    }
+
+    /// Stores a credential in place of the previous one.
+    fn keep(&self, new: Issued<T>, requested_at: Instant) -> Token<T> {
+        let lifetime = new
+            .lifetime
+            .map_or(DEFAULT_LIFETIME, |lifetime| lifetime.min(MAX_LIFETIME));
+        let margin = (lifetime / 5).clamp(MIN_REFRESH_MARGIN, REFRESH_MARGIN);
+        let token = Token {
+            value: new.value,
+            renew_at: requested_at + lifetime.saturating_sub(margin),
+        };
+        let mut issued = self.issued.lock();
+        let older = issued
+            .len()
+            .saturating_sub((RECENT - 1) * new.secrets.len());
+        *issued = issued[older..].iter().cloned().chain(new.secrets).collect();
+        *self.current.lock() = Some(token.clone());
+        token
+    }
+
+    /// Removes a refused credential, unless another one has replaced it.
+    pub(crate) fn discard(&self, token: &Token<T>) {
+        let mut current = self.current.lock();
+        if current
+            .as_ref()
+            .is_some_and(|current| current.value == token.value)
+        {
+            *current = None;
+        }
+    }
+}
+
+impl<T> Tokens<T> {
+    /// Returns the newest secrets, the newest last.
+    pub fn issued(&self) -> Arc<[SecretString]> {
+        Arc::clone(&self.issued.lock())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn token(text: &str) -> Issued<String> {
+        Issued {
+            value: text.to_owned(),
+            secrets: vec![text.to_owned().into()],
+            lifetime: Some(Duration::from_secs(2)),
+        }
+    }
+
+    #[test]
+    fn late_refusal_keeps_the_newer_token() {
+        let (tokens, now) = (Tokens::default(), Instant::now());
+        let first = tokens.keep(token("first"), now);
+        tokens.keep(token("second"), now);
+        tokens.discard(&first);
+        assert_eq!(tokens.current(now).unwrap().value, "second");
+    }
+
+    #[test]
+    fn token_is_used_until_it_expires() {
+        let (tokens, now) = (Tokens::default(), Instant::now());
+        for i in 0..20 {
+            tokens.keep(token(&format!("token {i}")), now);
+        }
+        assert!(tokens.current(now + Duration::from_secs(1)).is_none());
+        let issued = tokens.issued();
+        let newest = issued.last().unwrap().expose_secret();
+        assert_eq!((issued.len(), newest), (RECENT, "token 19"));
+    }
+}
