@@ -449,9 +449,13 @@ impl Redactor {
             false => self.secrets.ambiguous_from(&self.buffer),
         };
         let clean = self.release(until);
-        // The buffer contains few visible characters, but a peer may send any number of invisible ones between them.
+        // The buffer contains few visible characters, but a peer may send any number of invisible ones between them. A secret
+        // with white space may contain a run of any length.
         if self.marked == 0 && self.buffer.len() > MAX_HIDDEN_BYTES + 4 * self.secrets.longest() {
             self.buffer = visible(&self.buffer).into_owned();
+            if self.secrets.has_space {
+                self.buffer = joined_space(&self.buffer);
+            }
         }
         clean
     }

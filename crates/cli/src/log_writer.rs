@@ -68,7 +68,7 @@ impl<W: Write> LogWriter<W> {
             drop(state);
             let elapsed = written_at.map_or(BATCH_TIME, |at| at.elapsed());
             thread::sleep(BATCH_TIME.saturating_sub(elapsed));
-            // Nobody can learn that the log cannot be written.
+            // A log that cannot be written has no other place for this error.
             let _ = self.write_waiting();
         }
     }

@@ -112,7 +112,7 @@ impl Fixture {
         self.updates(request).await.0
     }
 
-    /// Makes a call that nobody cancels, and returns the result and the events of the updates.
+    /// Makes a call without cancelling it, and returns the result and the events of the updates.
     pub(super) async fn updates(&self, request: Value) -> (Value, Vec<Value>) {
         self.update_events(request, CancellationToken::new()).await
     }
