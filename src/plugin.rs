@@ -154,7 +154,7 @@ impl Plugin {
             let _ = give.send(envelope);
         });
         async move {
-            let envelope = take.await.unwrap_or_else(|_| panic_envelope());
+            let envelope = take.await.unwrap_or_else(|_| lost_result_envelope());
             abandoned.disarm();
             envelope
         }
@@ -362,8 +362,8 @@ impl Drop for ReplyGuard {
     }
 }
 
-/// Returns the envelope for a call whose `done` callback panicked.
-fn panic_envelope() -> String {
+/// Returns the envelope for a call whose result did not reach the host.
+pub(crate) fn lost_result_envelope() -> String {
     RemoteAgent::failure("", Reason::InternalFault, "the call's result was lost")
 }
 

@@ -26,68 +26,132 @@ use crate::{
 
 /// An operation that is measured at growing sizes.
 struct Operation {
+    name: &'static str,
     section: &'static str,
     /// The text before and after the size in the name of the case.
     case: [&'static str; 2],
     subject: &'static str,
     metric: &'static str,
-    /// Whether the metric counts operations a second.
-    is_rate: bool,
 }
 
-const fn cost(
+impl Operation {
+    /// Returns whether the metric counts operations a second.
+    fn is_rate(&self) -> bool {
+        self.metric.ends_with("/s")
+    }
+}
+
+const fn operation(
+    name: &'static str,
     section: &'static str,
     case: [&'static str; 2],
     subject: &'static str,
     metric: &'static str,
 ) -> Operation {
     Operation {
+        name,
         section,
         case,
         subject,
         metric,
-        is_rate: false,
     }
 }
 
-const fn rate(
-    section: &'static str,
-    case: [&'static str; 2],
+const fn growth(
+    name: &'static str,
+    suffix: &'static str,
     subject: &'static str,
     metric: &'static str,
 ) -> Operation {
-    Operation {
-        is_rate: true,
-        ..cost(section, case, subject, metric)
-    }
+    operation(name, "growth", ["", suffix], subject, metric)
 }
 
-const TARGETS: [&str; 2] = ["", " targets"];
-const STORED_TASKS: [&str; 2] = ["", " stored tasks"];
-const CLIENTS: [&str; 2] = ["", " clients"];
-
 const OPERATIONS: [Operation; 16] = [
-    cost("growth", TARGETS, "start the tool", "ms"),
-    cost("growth", TARGETS, "list_targets", "ms"),
-    cost("growth", TARGETS, "send", "ms"),
-    cost("growth", ["", " artifacts"], "follow a task", "ms"),
-    cost("stream", ["append, ", " events"], RUST_ABI, "ms"),
-    cost("handles", ["", ""], "resolve any", "ns"),
-    cost("growth", STORED_TASKS, "open the store", "ms"),
-    cost("growth", STORED_TASKS, "first page of 50", "ms"),
-    cost("growth", STORED_TASKS, "a client's page of 50", "ms"),
-    cost("growth", STORED_TASKS, "load a task", "ms"),
-    cost("growth", STORED_TASKS, "a new task", "ms"),
-    cost("growth", STORED_TASKS, "file", "MB"),
-    cost("growth", CLIENTS, "a message to serve", "CPU µs"),
-    cost("growth", CLIENTS, "start serve", "ms"),
-    rate(
+    growth(
+        "start the tool, by targets",
+        " targets",
+        "start the tool",
+        "ms",
+    ),
+    growth(
+        "`list_targets`, by targets",
+        " targets",
+        "list_targets",
+        "ms",
+    ),
+    growth("`send`, by targets", " targets", "send", "ms"),
+    growth(
+        "follow a task, by artifacts",
+        " artifacts",
+        "follow a task",
+        "ms",
+    ),
+    operation(
+        "follow a task, by events",
+        "stream",
+        ["append, ", " events"],
+        RUST_ABI,
+        "ms",
+    ),
+    operation(
+        "resolve a handle, by handles",
+        "handles",
+        ["", ""],
+        "resolve any",
+        "ns",
+    ),
+    growth(
+        "open the store, by tasks",
+        " stored tasks",
+        "open the store",
+        "ms",
+    ),
+    growth(
+        "a page of 50, by tasks",
+        " stored tasks",
+        "first page of 50",
+        "ms",
+    ),
+    growth(
+        "a page of one client, by tasks",
+        " stored tasks",
+        "a client's page of 50",
+        "ms",
+    ),
+    growth(
+        "load a task, by tasks",
+        " stored tasks",
+        "load a task",
+        "ms",
+    ),
+    growth(
+        "store a task, by tasks",
+        " stored tasks",
+        "a new task",
+        "ms",
+    ),
+    growth(
+        "files of the store, by tasks",
+        " stored tasks",
+        "file",
+        "MB",
+    ),
+    growth(
+        "a message to `serve`, by clients",
+        " clients",
+        "a message to serve",
+        "CPU µs",
+    ),
+    growth("start `serve`, by clients", " clients", "start serve", "ms"),
+    operation(
+        "a task of `serve`, by connections",
         "server",
         ["task, ", " clients"],
         server::MEMORY,
         "answers/s",
     ),
-    rate(
+    operation(
+        "a message of the gateway, by agents",
         "gateway",
         ["", " agents, 16 in flight"],
         GATEWAY,
@@ -309,7 +373,7 @@ async fn page(store: &Arc<dyn TaskStore>, owner: Option<&str>) -> f64 {
 
 /// An operation at growing sizes.
 struct Growth {
-    name: String,
+    name: &'static str,
     unit: &'static str,
     /// Size, and the median of its cost.
     costs: Vec<(f64, f64)>,
@@ -333,7 +397,7 @@ fn all(measured: &Measured) -> Vec<Growth> {
         let costs = section.cases().into_iter().filter_map(|case| {
             let size = case.strip_prefix(prefix)?.strip_suffix(suffix)?;
             let value = section.median(case, operation.subject, operation.metric)?;
-            let cost = if operation.is_rate {
+            let cost = if operation.is_rate() {
                 1e6 / value
             } else {
                 value
@@ -341,15 +405,9 @@ fn all(measured: &Measured) -> Vec<Growth> {
             Some((size.parse().ok()?, cost))
         });
         let costs: Vec<_> = costs.collect();
-        let what = operation.case.concat();
-        let what = if what.is_empty() {
-            "handles"
-        } else {
-            what.trim()
-        };
         (costs.len() > 1).then(|| Growth {
-            name: format!("{}, by {what}", operation.subject),
-            unit: if operation.is_rate {
+            name: operation.name,
+            unit: if operation.is_rate() {
                 "µs"
             } else {
                 operation.metric

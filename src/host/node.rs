@@ -436,7 +436,11 @@ impl Drop for CallPromise {
             return;
         };
         let settle = move |_, env: Env| {
-            resolve.borrow_back(&env)?.call(answer)?;
+            let resolve = resolve.borrow_back(&env)?;
+            // A text can be too long for JavaScript. An error here would be an uncaught exception of the host.
+            if resolve.call(answer).is_err() {
+                let _ = resolve.call(Either::A(plugin::lost_result_envelope()));
+            }
             Ok(())
         };
         self.queue.0.call_with_return_value((), NonBlocking, settle);

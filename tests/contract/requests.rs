@@ -290,7 +290,6 @@ async fn handle_that_contradicts_another_field_is_refused_unsent() {
                 request["parts"] = desk.value("parts");
             }
             merge(&mut request, fields.clone());
-            println!("{request}");
             let envelope = desk.plugin.call(&request).await;
             assert_has(
                 &envelope["error"],
