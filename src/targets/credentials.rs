@@ -70,7 +70,7 @@ pub(super) fn credential(auth: &Auth) -> Result<Option<Credential>, CredentialEr
             let client = client.with_client_auth(client_auth);
             Credential::OAuth2(Box::new(client.with_audience(audience.clone())))
         }
-        Auth::Command { program } => Credential::Command(Box::new(command(program))),
+        Auth::Command { program } => Credential::Command(Arc::new(command(program))),
         Auth::AwsSigV4 {
             region,
             service,
@@ -87,7 +87,7 @@ pub(super) fn credential(auth: &Auth) -> Result<Option<Credential>, CredentialEr
                     secret_access_key: resolved(key)?,
                     session_token: session_token.as_ref().map(resolved).transpose()?,
                 }),
-                _ => AwsKeySource::Command(Box::new(command(program))),
+                _ => AwsKeySource::Command(Arc::new(command(program))),
             },
             clock: Arc::new(SystemEnvironment),
         })),

@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use secrecy::ExposeSecret as _;
 
 use crate::credential::{
-    AwsKeySource, AwsKeys, Credential, CredentialPlace, Issued, Tokens, basic, sensitive,
+    AwsKeySource, AwsKeys, Credential, CredentialPlace, Token, Tokens, basic, sensitive,
 };
 
 use super::oauth2;
@@ -42,12 +42,12 @@ pub async fn exchange(
     } = authorization;
     match &*credential {
         Credential::OAuth2(client) => {
-            let fetch = || oauth2::obtain(net, client, &endpoint);
-            exchange_issued(net, &client.tokens, fetch, add_bearer, request).await
+            let get = || client.tokens.get(oauth2::obtain(net, client, &endpoint));
+            exchange_issued(net, &client.tokens, get, add_bearer, request).await
         }
         Credential::Command(command) => {
-            let fetch = || command.fetch_bearer();
-            exchange_issued(net, &command.tokens, fetch, add_bearer, request).await
+            let get = || command.get(|command| async move { command.fetch_bearer().await });
+            exchange_issued(net, &command.tokens, get, add_bearer, request).await
         }
         Credential::AwsSigV4(aws) => {
             let sign = |request: &mut Request, keys: &AwsKeys| aws.sign(keys, request);
@@ -57,8 +57,8 @@ pub async fn exchange(
                     net.exchange(request).await
                 }
                 AwsKeySource::Command(command) => {
-                    let fetch = || command.fetch_keys();
-                    exchange_issued(net, &command.tokens, fetch, sign, request).await
+                    let get = || command.get(|command| async move { command.fetch_keys().await });
+                    exchange_issued(net, &command.tokens, get, sign, request).await
                 }
             }
         }
@@ -69,19 +69,20 @@ pub async fn exchange(
     }
 }
 
-/// Sends `request` with the credential from `tokens`, which `add` adds, and after a 401 once more with a new one.
+/// Sends `request` with the credential that `get` gets from `tokens` and `add` adds, and after a 401 once more with a new
+/// one.
 async fn exchange_issued<T, F>(
     net: &dyn HttpClient,
     tokens: &Tokens<T>,
-    fetch: impl Fn() -> F,
+    get: impl Fn() -> F,
     add: impl Fn(&mut Request, &T) -> Result<(), NetError>,
     request: Request,
 ) -> Result<Response, NetError>
 where
     T: Clone + PartialEq,
-    F: Future<Output = Result<Issued<T>, NetError>>,
+    F: Future<Output = Result<Token<T>, NetError>>,
 {
-    let token = tokens.get(fetch()).await?;
+    let token = get().await?;
     let mut first = request.clone();
     add(&mut first, &token.value)?;
     let response = net.exchange(first).await?;
@@ -89,7 +90,7 @@ where
         return Ok(response);
     }
     tokens.discard(&token);
-    let fresh = tokens.get(fetch()).await?;
+    let fresh = get().await?;
     if fresh.value == token.value {
         return Ok(response);
     }

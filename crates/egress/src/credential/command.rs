@@ -22,7 +22,7 @@ use tokio::process::Command;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::tokens::{Issued, Tokens, other_token_type, seconds};
+use super::tokens::{Issued, Token, Tokens, other_token_type, seconds};
 use crate::{NetError, NetFault, Sent};
 
 /// The maximum size of what the program prints, in bytes.
@@ -33,6 +33,9 @@ const MAX_STDERR_BYTES: usize = 8 * 1024;
 
 /// The maximum length of the program's text in an error, in characters.
 const MAX_QUOTED_CHARS: usize = 160;
+
+/// The minimum time from the end of a run that failed, or that a refusal caused, to the next one.
+const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The variables that every program gets.
 const VARIABLES: [&str; 2] = ["PATH", "HOME"];
@@ -59,7 +62,7 @@ impl<T> CommandCredential<T> {
             env,
             timeout,
             clock: Arc::new(SystemEnvironment),
-            tokens: Tokens::default(),
+            tokens: Tokens::new(RETRY_INTERVAL),
         }
     }
 
@@ -165,6 +168,30 @@ impl<T> CommandCredential<T> {
             program.display()
         );
         NetError::new(NetFault::TokenUnavailable, Sent::No, message)
+    }
+}
+
+impl<T: Clone + Send + 'static> CommandCredential<T> {
+    /// Returns a valid credential: the current one, or the one that `fetch` gets. An attempt goes on without the caller: the
+    /// program may be about to store a refresh token that replaces the one it has used.
+    ///
+    /// # Errors
+    /// That of the attempt.
+    pub(crate) async fn get<F>(
+        self: &Arc<Self>,
+        fetch: impl FnOnce(Arc<Self>) -> F,
+    ) -> Result<Token<T>, NetError>
+    where
+        F: Future<Output = Result<Issued<T>, NetError>> + Send + 'static,
+    {
+        if let Some(token) = self.tokens.current(Instant::now()) {
+            return Ok(token);
+        }
+        let (credential, fetch) = (Arc::clone(self), fetch(Arc::clone(self)));
+        let attempt = tokio::spawn(async move { credential.tokens.get(fetch).await });
+        attempt
+            .await
+            .unwrap_or_else(|error| Err(self.unavailable(error)))
     }
 }
 

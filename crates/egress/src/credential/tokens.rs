@@ -33,10 +33,13 @@ pub struct Tokens<T = HeaderValue> {
     current: Mutex<Option<Token<T>>>,
     issued: Mutex<Arc<[SecretString]>>,
     /// The lock of the call that fetches a credential, so that only one attempt runs at a time. Contains the error of the
-    /// last one.
-    refresh: tokio::sync::Mutex<Option<NetError>>,
+    /// last one, and when it ended.
+    refresh: tokio::sync::Mutex<Option<(NetError, Instant)>>,
     /// The number of finished attempts.
     ended: AtomicU64,
+    /// The minimum time from the end of an attempt that failed, or that a refusal caused, to the next one. A peer that
+    /// refuses every credential otherwise causes an attempt with each call.
+    retry_interval: Duration,
 }
 
 /// A credential as it was issued.
@@ -51,8 +54,13 @@ pub(crate) struct Issued<T = HeaderValue> {
 #[derive(Clone)]
 pub(crate) struct Token<T> {
     pub(crate) value: T,
+    /// The number of the attempt that got it: an issuer may repeat its value.
+    attempt: u64,
     /// When to replace it.
     renew_at: Instant,
+    /// From when on its refusal replaces it earlier.
+    discard_from: Instant,
+    is_refused: bool,
 }
 
 impl Issued {
@@ -90,16 +98,24 @@ pub(crate) fn other_token_type(kind: &str) -> Option<&str> {
 
 impl<T> Default for Tokens<T> {
     fn default() -> Self {
+        Self::new(Duration::ZERO)
+    }
+}
+
+impl<T> Tokens<T> {
+    /// Creates a cache whose attempts after a failure or a refusal are at least `retry_interval` apart.
+    pub(super) fn new(retry_interval: Duration) -> Self {
         Self {
             current: Mutex::default(),
             issued: Mutex::default(),
             refresh: tokio::sync::Mutex::default(),
             ended: AtomicU64::default(),
+            retry_interval,
         }
     }
 }
 
-impl<T: Clone + PartialEq> Tokens<T> {
+impl<T: Clone> Tokens<T> {
     /// Returns a valid credential: the current one, or the one that `fetch` gets. One attempt runs at a time, and waiting
     /// callers share its result, so that a failing issuer is not asked once per caller.
     ///
@@ -119,22 +135,27 @@ impl<T: Clone + PartialEq> Tokens<T> {
             return Ok(token);
         }
         let waited = self.ended.load(Ordering::Acquire) != before;
-        if let Some(error) = failed.as_ref().filter(|_| waited) {
+        if let Some((error, at)) = &*failed
+            && (waited || at.elapsed() < self.retry_interval)
+        {
             return Err(error.clone());
         }
         let requested_at = Instant::now();
         let outcome = fetch.await.map(|issued| self.keep(issued, requested_at));
-        *failed = outcome.as_ref().err().cloned();
+        *failed = outcome
+            .as_ref()
+            .err()
+            .map(|error| (error.clone(), Instant::now()));
         self.ended.fetch_add(1, Ordering::Release);
         outcome
     }
 
     /// Returns the credential if it is valid at `now`.
-    fn current(&self, now: Instant) -> Option<Token<T>> {
+    pub(super) fn current(&self, now: Instant) -> Option<Token<T>> {
         let current = self.current.lock();
         current
             .as_ref()
-            .filter(|token| now < token.renew_at)
+            .filter(|token| !token.is_refused && now < token.renew_at)
             .cloned()
     }
 
@@ -144,27 +165,36 @@ impl<T: Clone + PartialEq> Tokens<T> {
             .lifetime
             .map_or(DEFAULT_LIFETIME, |lifetime| lifetime.min(MAX_LIFETIME));
         let margin = (lifetime / 5).clamp(MIN_REFRESH_MARGIN, REFRESH_MARGIN);
+        let mut current = self.current.lock();
+        let replaces_refused = current.as_ref().is_some_and(|token| token.is_refused);
+        let discard_after = match replaces_refused {
+            true => self.retry_interval,
+            false => Duration::ZERO,
+        };
         let token = Token {
             value: new.value,
+            attempt: self.ended.load(Ordering::Acquire),
             renew_at: requested_at + lifetime.saturating_sub(margin),
+            discard_from: Instant::now() + discard_after,
+            is_refused: false,
         };
+        *current = Some(token.clone());
         let mut issued = self.issued.lock();
         let older = issued
             .len()
             .saturating_sub((RECENT - 1) * new.secrets.len());
         *issued = issued[older..].iter().cloned().chain(new.secrets).collect();
-        *self.current.lock() = Some(token.clone());
         token
     }
 
-    /// Removes a refused credential, unless another one has replaced it.
+    /// Marks a refused credential, so that the next call replaces it, unless another one has replaced it, or it replaced a
+    /// refused one a short time ago.
     pub(crate) fn discard(&self, token: &Token<T>) {
-        let mut current = self.current.lock();
-        if current
-            .as_ref()
-            .is_some_and(|current| current.value == token.value)
+        if let Some(current) = &mut *self.current.lock()
+            && current.attempt == token.attempt
+            && current.discard_from <= Instant::now()
         {
-            *current = None;
+            current.is_refused = true;
         }
     }
 }
@@ -193,6 +223,7 @@ mod tests {
     fn late_refusal_keeps_the_newer_token() {
         let (tokens, now) = (Tokens::default(), Instant::now());
         let first = tokens.keep(token("first"), now);
+        tokens.ended.fetch_add(1, Ordering::Release);
         tokens.keep(token("second"), now);
         tokens.discard(&first);
         assert_eq!(tokens.current(now).unwrap().value, "second");

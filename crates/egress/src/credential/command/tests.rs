@@ -311,7 +311,7 @@ fn answers(statuses: &[u16]) -> Scripted {
 #[tokio::test]
 async fn simultaneous_requests_start_the_program_once() {
     let counter = Counter::new();
-    let credential = authorization(Credential::Command(Box::new(shell(&format!(
+    let credential = authorization(Credential::Command(Arc::new(shell(&format!(
         "sleep 0.2; {}",
         counter.script()
     )))));
@@ -331,7 +331,7 @@ async fn simultaneous_requests_start_the_program_once() {
 async fn simultaneous_requests_share_a_failure() {
     let counter = Counter::new();
     let script = format!("sleep 0.2; {}; exit 1", counter.script());
-    let credential = authorization(Credential::Command(Box::new(shell(&script))));
+    let credential = authorization(Credential::Command(Arc::new(shell(&script))));
     let net = answers(&[]);
     let send = || exchange(&net, credential.clone(), request("https://a.example/"));
     let (one, other) = tokio::join!(send(), send());
@@ -342,7 +342,7 @@ async fn simultaneous_requests_share_a_failure() {
 #[tokio::test]
 async fn refused_credential_is_fetched_again_once() {
     let counter = Counter::new();
-    let credential = authorization(Credential::Command(Box::new(shell(&counter.script()))));
+    let credential = authorization(Credential::Command(Arc::new(shell(&counter.script()))));
     let net = answers(&[401, 401, 403]);
     assert_eq!(send(&net, &credential).await, 401);
     assert_eq!(send(&net, &credential).await, 403);
@@ -354,8 +354,67 @@ async fn refused_credential_is_fetched_again_once() {
 }
 
 #[tokio::test]
+async fn refusals_run_the_program_at_most_once_in_an_interval() {
+    for printed in ["same", "token-$(wc -l < \"$0\" | tr -d ' ')"] {
+        let counter = Counter::new();
+        let mut command = shell("");
+        command.command = [
+            "/bin/sh",
+            "-c",
+            &format!("echo x >> \"$0\"; echo {printed}"),
+        ]
+        .map(str::to_owned)
+        .into();
+        command.command.push(counter.0.display().to_string());
+        let credential = authorization(Credential::Command(Arc::new(command)));
+        let net = answers(&[401; 40]);
+        let at_once = (0..10).map(|_| send(&net, &credential));
+        assert_eq!(futures_util::future::join_all(at_once).await, [401; 10]);
+        for _ in 0..3 {
+            assert_eq!(send(&net, &credential).await, 401);
+        }
+        assert_eq!(counter.runs(), 2, "{printed}");
+    }
+}
+
+#[tokio::test]
+async fn failing_program_is_not_run_by_each_call() {
+    let counter = Counter::new();
+    let script = format!("{}; exit 1", counter.script());
+    let credential = authorization(Credential::Command(Arc::new(shell(&script))));
+    let net = answers(&[]);
+    for _ in 0..3 {
+        let sent = exchange(&net, credential.clone(), request("https://a.example/"));
+        let fault = sent.await.err().map(|error| error.fault());
+        assert_eq!(fault, Some(NetFault::TokenUnavailable));
+    }
+    assert_eq!(counter.runs(), 1);
+}
+
+#[tokio::test]
+async fn program_of_a_canceled_call_runs_to_its_end() {
+    let counter = Counter::new();
+    let file = counter.0.display();
+    let script = format!("echo x >> {file}; sleep 0.3; echo token-$(wc -l < {file} | tr -d ' ')");
+    let credential = authorization(Credential::Command(Arc::new(shell(&script))));
+    let net = answers(&[200]);
+    let has_started = async {
+        while counter.runs() == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::select! {
+        _ = send(&net, &credential) => unreachable!("the program sleeps"),
+        () = has_started => {}
+    }
+    assert_eq!(send(&net, &credential).await, 200);
+    assert_eq!(net.headers("authorization"), ["Bearer token-1"]);
+    assert_eq!(counter.runs(), 1);
+}
+
+#[tokio::test]
 async fn same_credential_is_not_sent_twice() {
-    let credential = authorization(Credential::Command(Box::new(shell("echo same"))));
+    let credential = authorization(Credential::Command(Arc::new(shell("echo same"))));
     let net = answers(&[401]);
     assert_eq!(send(&net, &credential).await, 401);
     assert_eq!(net.headers("authorization"), ["Bearer same"]);
@@ -368,7 +427,7 @@ async fn credential_is_replaced_before_it_expires() {
         "{} | sed 's/.*/{{\"access_token\": \"&\", \"expires_in\": 1}}/'",
         counter.script()
     );
-    let credential = authorization(Credential::Command(Box::new(shell(&script))));
+    let credential = authorization(Credential::Command(Arc::new(shell(&script))));
     let net = answers(&[200, 200]);
     assert_eq!(
         (send(&net, &credential).await, send(&net, &credential).await),
@@ -387,7 +446,7 @@ async fn program_prints_keys_of_aws() {
         authorization(Credential::AwsSigV4(Box::new(AwsSigV4 {
             region: "us-east-1".into(),
             service: "bedrock-agentcore".into(),
-            keys: AwsKeySource::Command(Box::new(shell(&script))),
+            keys: AwsKeySource::Command(Arc::new(shell(&script))),
             clock: Arc::new(At(NOW)),
         })))
     };
