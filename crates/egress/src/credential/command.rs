@@ -2,14 +2,13 @@
 //!
 //! The program runs without a shell, in a process group of its own, with closed standard input and few environment variables.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::hash::{Hash, Hasher};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{env, fmt};
 
-use base::environment::{Clock, SystemEnvironment};
 use base::json::{self, Limits};
 use base::process::{self, Ended, Finished};
 use base::redact::{MARK, Secrets};
@@ -49,7 +48,6 @@ pub struct CommandCredential<T = HeaderValue> {
     command: Vec<String>,
     env: Vec<String>,
     timeout: Duration,
-    clock: Arc<dyn Clock>,
     pub(crate) tokens: Tokens<T>,
 }
 
@@ -61,7 +59,6 @@ impl<T> CommandCredential<T> {
             command,
             env,
             timeout,
-            clock: Arc::new(SystemEnvironment),
             tokens: Tokens::new(RETRY_INTERVAL),
         }
     }
@@ -70,7 +67,8 @@ impl<T> CommandCredential<T> {
     pub(super) async fn output(&self) -> Result<Vec<u8>, String> {
         let (program, arguments) = self.command.split_first().ok_or("it is not configured")?;
         let mut command = Command::new(program);
-        command.args(arguments).env_clear();
+        // The directory of this process may belong to others: a program and its modules must not come from there.
+        command.args(arguments).current_dir("/").env_clear();
         command.envs(VARIABLES.into_iter().filter_map(variable));
         command.envs(self.env.iter().filter_map(|name| variable(name)));
         command.env("KUBERNETES_EXEC_INFO", EXEC_INFO);
@@ -136,7 +134,7 @@ impl<T> CommandCredential<T> {
 
     /// Returns the seconds until `time`.
     fn until(&self, time: SystemTime) -> Result<f64, String> {
-        match time.duration_since(self.clock.system_time()) {
+        match time.duration_since(self.tokens.clock.system_time()) {
             Ok(left) if !left.is_zero() => Ok(left.as_secs_f64()),
             _ => Err("the credential that it printed has expired; sign in again".to_owned()),
         }
@@ -255,7 +253,19 @@ impl<T> Hash for CommandCredential<T> {
 }
 
 fn variable(name: &str) -> Option<(&str, OsString)> {
-    Some((name, env::var_os(name)?))
+    let value = env::var_os(name)?;
+    match name {
+        "PATH" => Some((name, absolute_paths(&value)?)),
+        _ => Some((name, value)),
+    }
+}
+
+/// Returns a list of directories without the relative ones; `None` if no other is left, since an empty list means the
+/// current directory.
+fn absolute_paths(list: &OsStr) -> Option<OsString> {
+    let absolute = env::split_paths(list).filter(|path| path.is_absolute());
+    let list = env::join_paths(absolute).ok()?;
+    (!list.is_empty()).then_some(list)
 }
 
 /// Reads a JSON object; `None` for a text that is no JSON. No error quotes the text.

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use base::environment::{Clock, SystemEnvironment};
 use http::HeaderValue;
 use parking_lot::Mutex;
 use secrecy::{ExposeSecret as _, SecretString};
@@ -40,6 +41,7 @@ pub struct Tokens<T = HeaderValue> {
     /// The minimum time from the end of an attempt that failed, or that a refusal caused, to the next one. A peer that
     /// refuses every credential otherwise causes an attempt with each call.
     retry_interval: Duration,
+    pub(super) clock: Arc<dyn Clock>,
 }
 
 /// A credential as it was issued.
@@ -58,6 +60,8 @@ pub(crate) struct Token<T> {
     attempt: u64,
     /// When to replace it.
     renew_at: Instant,
+    /// The same time of day, which may come earlier: a suspended machine stops the other clock.
+    renew_time: SystemTime,
     /// From when on its refusal replaces it earlier.
     discard_from: Instant,
     is_refused: bool,
@@ -111,6 +115,7 @@ impl<T> Tokens<T> {
             refresh: tokio::sync::Mutex::default(),
             ended: AtomicU64::default(),
             retry_interval,
+            clock: Arc::new(SystemEnvironment),
         }
     }
 }
@@ -140,7 +145,7 @@ impl<T: Clone> Tokens<T> {
         {
             return Err(error.clone());
         }
-        let requested_at = Instant::now();
+        let requested_at = (Instant::now(), self.clock.system_time());
         let outcome = fetch.await.map(|issued| self.keep(issued, requested_at));
         *failed = outcome
             .as_ref()
@@ -155,12 +160,20 @@ impl<T: Clone> Tokens<T> {
         let current = self.current.lock();
         current
             .as_ref()
-            .filter(|token| !token.is_refused && now < token.renew_at)
+            .filter(|token| {
+                !token.is_refused
+                    && now < token.renew_at
+                    && self.clock.system_time() < token.renew_time
+            })
             .cloned()
     }
 
     /// Stores a credential in place of the previous one.
-    fn keep(&self, new: Issued<T>, requested_at: Instant) -> Token<T> {
+    fn keep(
+        &self,
+        new: Issued<T>,
+        (requested_at, requested_time): (Instant, SystemTime),
+    ) -> Token<T> {
         let lifetime = new
             .lifetime
             .map_or(DEFAULT_LIFETIME, |lifetime| lifetime.min(MAX_LIFETIME));
@@ -175,6 +188,7 @@ impl<T: Clone> Tokens<T> {
             value: new.value,
             attempt: self.ended.load(Ordering::Acquire),
             renew_at: requested_at + lifetime.saturating_sub(margin),
+            renew_time: requested_time + lifetime.saturating_sub(margin),
             discard_from: Instant::now() + discard_after,
             is_refused: false,
         };
@@ -222,9 +236,9 @@ mod tests {
     #[test]
     fn late_refusal_keeps_the_newer_token() {
         let (tokens, now) = (Tokens::default(), Instant::now());
-        let first = tokens.keep(token("first"), now);
+        let first = tokens.keep(token("first"), (now, SystemTime::now()));
         tokens.ended.fetch_add(1, Ordering::Release);
-        tokens.keep(token("second"), now);
+        tokens.keep(token("second"), (now, SystemTime::now()));
         tokens.discard(&first);
         assert_eq!(tokens.current(now).unwrap().value, "second");
     }
@@ -233,7 +247,7 @@ mod tests {
     fn token_is_used_until_it_expires() {
         let (tokens, now) = (Tokens::default(), Instant::now());
         for i in 0..20 {
-            tokens.keep(token(&format!("token {i}")), now);
+            tokens.keep(token(&format!("token {i}")), (now, SystemTime::now()));
         }
         assert!(tokens.current(now + Duration::from_secs(1)).is_none());
         let issued = tokens.issued();

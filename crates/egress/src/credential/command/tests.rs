@@ -1,7 +1,8 @@
 #![allow(clippy::unwrap_used)]
 use std::fs;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use base::environment::Clock;
 use secrecy::ExposeSecret as _;
 use serde_json::json;
 
@@ -28,7 +29,7 @@ fn shell<T>(script: &str) -> CommandCredential<T> {
     let command = ["/bin/sh", "-c", script].map(str::to_owned);
     let mut credential =
         CommandCredential::new(command.into(), Vec::new(), Duration::from_secs(20));
-    credential.clock = Arc::new(At(NOW));
+    credential.tokens.clock = Arc::new(At(NOW));
     credential
 }
 
@@ -288,6 +289,20 @@ async fn standard_input_is_closed_and_arguments_are_no_shell_text() {
     );
 }
 
+#[tokio::test]
+async fn program_comes_from_absolute_directories_only() {
+    let output = shell::<HeaderValue>("pwd").output().await;
+    assert_eq!(output.unwrap(), b"/\n");
+    for (list, expected) in [
+        ("/bin:bin::./x:/usr/bin", Some("/bin:/usr/bin")),
+        (":.", None),
+        ("", None),
+    ] {
+        let kept = absolute_paths(OsStr::new(list));
+        assert_eq!(kept, expected.map(OsString::from), "{list}");
+    }
+}
+
 fn authorization(credential: Credential) -> Authorization {
     Authorization {
         credential: Arc::new(credential),
@@ -437,6 +452,59 @@ async fn credential_is_replaced_before_it_expires() {
         net.headers("authorization"),
         ["Bearer token-1", "Bearer token-2"]
     );
+}
+
+/// A clock that a test sets, in seconds after [`NOW`].
+struct SetClock(AtomicU64);
+
+impl Clock for SetClock {
+    fn now(&self) -> std::time::Instant {
+        std::time::Instant::now()
+    }
+
+    fn system_time(&self) -> SystemTime {
+        At(NOW).system_time() + Duration::from_secs(self.0.load(Ordering::Relaxed))
+    }
+}
+
+#[tokio::test]
+async fn token_expires_while_the_machine_is_suspended() {
+    let counter = Counter::new();
+    let script = format!(
+        "{} | sed 's/.*/{{\"access_token\": \"&\", \"expires_in\": 600}}/'",
+        counter.script()
+    );
+    let (mut command, clock) = (shell(&script), Arc::new(SetClock(AtomicU64::new(0))));
+    command.tokens.clock = Arc::clone(&clock) as Arc<dyn Clock>;
+    let credential = authorization(Credential::Command(Arc::new(command)));
+    let net = answers(&[200; 3]);
+    for (seconds, runs) in [(0, 1), (569, 1), (571, 2)] {
+        clock.0.store(seconds, Ordering::Relaxed);
+        assert_eq!(send(&net, &credential).await, 200);
+        assert_eq!(counter.runs(), runs, "{seconds}");
+    }
+}
+
+#[tokio::test]
+async fn refused_keys_of_aws_are_replaced() {
+    for status in [401, 403] {
+        let counter = Counter::new();
+        let keys = r#"{"AccessKeyId": "&", "SecretAccessKey": "wJalrXUtnFEMI"}"#;
+        let command = shell(&format!("{} | sed 's/.*/{keys}/'", counter.script()));
+        let credential = authorization(Credential::AwsSigV4(Box::new(AwsSigV4 {
+            region: "us-east-1".into(),
+            service: "bedrock-agentcore".into(),
+            keys: AwsKeySource::Command(Arc::new(command)),
+            clock: Arc::new(At(NOW)),
+        })));
+        let net = answers(&[status, 200, status]);
+        assert_eq!(send(&net, &credential).await, 200);
+        assert_eq!(send(&net, &credential).await, status);
+        assert_eq!(counter.runs(), 2);
+        let sent = net.headers("authorization").join("\n");
+        let uses = |id: &str| sent.matches(&format!("Credential={id}/")).count();
+        assert_eq!((uses("token-1"), uses("token-2")), (1, 2), "{sent}");
+    }
 }
 
 #[tokio::test]
