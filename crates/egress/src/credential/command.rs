@@ -103,7 +103,8 @@ impl<T> CommandCredential<T> {
         }
     }
 
-    /// Returns the first line of standard error, without words that may be secrets; `None` if it contains one that is known.
+    /// Returns the first line of standard error, without arguments of the program and words that may be secrets; `None` if it
+    /// contains a secret that is known.
     fn quoted(&self, finished: &Finished) -> Option<String> {
         if finished.err.len() >= MAX_STDERR_BYTES {
             return None;
@@ -122,6 +123,7 @@ impl<T> CommandCredential<T> {
         if known.redact(line) != line || words.any(|word| printed.contains(word)) {
             return None;
         }
+        let line = self.argument_texts().redact(line);
         let pieces = line.split_inclusive(is_separator).map(|piece| {
             let word = piece.trim_end_matches(is_separator);
             match may_be_secret(word) {
@@ -130,6 +132,18 @@ impl<T> CommandCredential<T> {
             }
         });
         Some(shortened(&pieces.collect::<String>(), MAX_QUOTED_CHARS))
+    }
+
+    /// Returns the arguments of the program and the values of settings in them (`--password=VALUE`): one may be a secret.
+    fn argument_texts(&self) -> Secrets {
+        let texts = self.command.iter().skip(1).flat_map(|argument| {
+            let settings = argument.split_whitespace();
+            let values = settings.filter_map(|word| Some(word.split_once('=')?.1));
+            let parts = values.flat_map(|value| value.split(is_separator));
+            parts.chain([argument.as_str()])
+        });
+        let texts = texts.filter(|text| text.len() > 3);
+        Secrets::in_all_forms(texts.map(|text| text.to_owned().into()))
     }
 
     /// Returns the seconds until `time`.

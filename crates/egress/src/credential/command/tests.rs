@@ -249,6 +249,26 @@ async fn standard_error_is_one_line_without_secrets() {
 }
 
 #[tokio::test]
+async fn error_omits_the_arguments_of_the_program() {
+    for arguments in [
+        ["--password", "opensesame"],
+        ["--password=opensesame", "--user=desk"],
+        ["--login='desk:opensesame'", "--user=desk"],
+        ["--quiet", "printf x | PASSWORD=opensesame sign-in"],
+    ] {
+        let script = r#"echo "cannot use $(printf open; printf sesame)." >&2; exit 1"#;
+        let command = ["/bin/sh", "-c", script, "sh"].into_iter().chain(arguments);
+        let credential: CommandCredential = CommandCredential::new(
+            command.map(str::to_owned).collect(),
+            Vec::new(),
+            Duration::from_secs(20),
+        );
+        let error = credential.fetch_bearer().await.err().unwrap().to_string();
+        assert!(error.ends_with(": cannot use [redacted]."), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn program_gets_only_the_named_variables() {
     let script =
         "env | cut -d= -f1 | grep -v -x -e PWD -e SHLVL -e _ -e OLDPWD | sort | tr '\\n' ,";
