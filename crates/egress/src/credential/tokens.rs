@@ -14,8 +14,11 @@ use tokio::time::Instant;
 use super::sensitive;
 use crate::NetError;
 
-/// The number of recent credentials to redact: a peer may repeat one that it received earlier.
+/// The number of recent credentials to redact even if they have expired: a peer may repeat one that it received earlier.
 const RECENT: usize = 8;
+
+/// The maximum number of credentials to redact: a peer that refuses each one must not push the valid ones out.
+const MAX_REDACTED: usize = 64;
 
 /// The lifetime of a credential whose issuer names none.
 const DEFAULT_LIFETIME: Duration = Duration::from_secs(300);
@@ -32,7 +35,7 @@ const MAX_LIFETIME: Duration = Duration::from_hours(24);
 /// The credentials from one issuer. `T` is what requests need: the value of `Authorization`, or keys.
 pub struct Tokens<T = HeaderValue> {
     current: Mutex<Option<Token<T>>>,
-    issued: Mutex<Arc<[SecretString]>>,
+    issued: Mutex<IssuedTexts>,
     /// The lock of the call that fetches a credential, so that only one attempt runs at a time. Contains the error of the
     /// last one, and when it ended.
     refresh: tokio::sync::Mutex<Option<(NetError, Instant)>>,
@@ -65,6 +68,34 @@ pub(crate) struct Token<T> {
     /// From when on its refusal replaces it earlier.
     discard_from: Instant,
     is_refused: bool,
+}
+
+/// The texts to redact.
+#[derive(Default)]
+struct IssuedTexts {
+    /// Those of each credential, and when it expires if its issuer named a time, the newest last.
+    each: Vec<(Vec<SecretString>, Option<Instant>)>,
+    all: Arc<[SecretString]>,
+}
+
+impl IssuedTexts {
+    /// Adds those of a credential, and removes those of old ones.
+    fn add(&mut self, secrets: Vec<SecretString>, expires_at: Option<Instant>) {
+        fn texts(secrets: &[SecretString]) -> impl Iterator<Item = &str> {
+            secrets.iter().map(|secret| secret.expose_secret())
+        }
+        let now = Instant::now();
+        self.each
+            .retain(|(other, _)| !texts(other).eq(texts(&secrets)));
+        self.each.push((secrets, expires_at));
+        let mut newer = self.each.len();
+        self.each.retain(|(_, expires_at)| {
+            newer -= 1;
+            let is_valid = expires_at.is_none_or(|at| now < at);
+            newer < RECENT || is_valid && newer < MAX_REDACTED
+        });
+        self.all = self.each.iter().flat_map(|(s, _)| s).cloned().collect();
+    }
 }
 
 impl Issued {
@@ -193,11 +224,10 @@ impl<T: Clone> Tokens<T> {
             is_refused: false,
         };
         *current = Some(token.clone());
-        let mut issued = self.issued.lock();
-        let older = issued
-            .len()
-            .saturating_sub((RECENT - 1) * new.secrets.len());
-        *issued = issued[older..].iter().cloned().chain(new.secrets).collect();
+        let expires_at = new
+            .lifetime
+            .and_then(|lifetime| requested_at.checked_add(lifetime));
+        self.issued.lock().add(new.secrets, expires_at);
         token
     }
 
@@ -214,9 +244,9 @@ impl<T: Clone> Tokens<T> {
 }
 
 impl<T> Tokens<T> {
-    /// Returns the newest secrets, the newest last.
+    /// Returns the secrets to redact, the newest last.
     pub fn issued(&self) -> Arc<[SecretString]> {
-        Arc::clone(&self.issued.lock())
+        Arc::clone(&self.issued.lock().all)
     }
 }
 
@@ -246,12 +276,45 @@ mod tests {
     #[test]
     fn token_is_used_until_it_expires() {
         let (tokens, now) = (Tokens::default(), Instant::now());
-        for i in 0..20 {
-            tokens.keep(token(&format!("token {i}")), (now, SystemTime::now()));
-        }
+        tokens.keep(token("one"), (now, SystemTime::now()));
+        assert!(tokens.current(now).is_some());
         assert!(tokens.current(now + Duration::from_secs(1)).is_none());
+    }
+
+    /// Issues tokens of this lifetime, and returns the number of those to redact and whether the first is among them.
+    fn redacted(number: usize, lifetime: Option<Duration>) -> (usize, bool) {
+        let (tokens, now) = (Tokens::default(), Instant::now());
+        for i in 0..number {
+            let next = Issued {
+                lifetime,
+                ..token(&format!("token {i}"))
+            };
+            tokens.keep(next, (now, SystemTime::now()));
+        }
         let issued = tokens.issued();
         let newest = issued.last().unwrap().expose_secret();
-        assert_eq!((issued.len(), newest), (RECENT, "token 19"));
+        assert_eq!(newest, format!("token {}", number - 1));
+        let first = issued.iter().any(|text| text.expose_secret() == "token 0");
+        (issued.len(), first)
+    }
+
+    #[test]
+    fn valid_tokens_are_redacted_after_many_newer_ones() {
+        for valid in [Some(Duration::from_hours(1)), Some(Duration::MAX), None] {
+            assert_eq!(redacted(20, valid), (20, true));
+            assert_eq!(redacted(100, valid), (MAX_REDACTED, false));
+        }
+        assert_eq!(redacted(20, Some(Duration::ZERO)), (RECENT, false));
+    }
+
+    #[test]
+    fn repeated_token_pushes_no_other_out() {
+        let tokens = Tokens::default();
+        for text in ["one", "two", "two", "one"].into_iter().chain(["two"; 100]) {
+            tokens.keep(token(text), (Instant::now(), SystemTime::now()));
+        }
+        let issued = tokens.issued();
+        let issued: Vec<_> = issued.iter().map(|text| text.expose_secret()).collect();
+        assert_eq!(issued, ["one", "two"]);
     }
 }
