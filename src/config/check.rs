@@ -2,6 +2,7 @@
 //! credentials and headers that HTTP cannot carry, or that the transport sets.
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use egress::address::is_literal;
 use egress::address::{is_loopback, is_this_machine, literal_ip};
@@ -333,6 +334,14 @@ fn check_credential(target: &TargetConfig, place: &str) -> Result<(), ConfigErro
                 let reason = "keys of AWS are either `accessKeyId` and `secretAccessKey`, with `sessionToken` for temporary ones, or `command`, a program that prints them";
                 return Err(invalid("type", reason.into()));
             }
+            let without_program = [
+                ("env", !program.env.is_empty()),
+                ("timeoutMs", program.timeout_ms.is_some()),
+            ];
+            if any && let Some((field, _)) = without_program.iter().find(|(_, given)| *given) {
+                let reason = "this setting is for the program of `command`; keys in the settings do not use it";
+                return Err(invalid(field, reason.into()));
+            }
             check_program(program).map_err(|reason| invalid("command", reason))?;
         }
         Auth::MutualTls { .. } => {
@@ -358,8 +367,14 @@ fn check_credential(target: &TargetConfig, place: &str) -> Result<(), ConfigErro
     }
 }
 
-/// Checks that the system can start a program with these arguments.
+/// Checks that the system can start a program with these arguments, and the same one from every directory.
 fn check_program(program: &Program) -> Result<(), String> {
+    if let Some(path) = program.command.first().map(Path::new)
+        && !path.is_absolute()
+        && path.file_name() != Some(path.as_os_str())
+    {
+        return Err("name a program in PATH, or its full path; a relative path would start another program in another directory".into());
+    }
     if program.command.iter().any(|text| text.contains('\0')) {
         return Err("a program and its arguments cannot contain the character NUL".into());
     }

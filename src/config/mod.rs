@@ -4,6 +4,7 @@
 
 mod check;
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -418,8 +419,8 @@ fn agent_core() -> String {
 }
 
 settings! {
-    /// A program that prints a credential.
-    #[derive(Debug, Clone, Deserialize, Serialize)]
+    /// A program that prints a credential. `Debug` omits its arguments, which may contain secrets.
+    #[derive(Clone, Deserialize, Serialize)]
     pub struct Program {
         /// The program and its arguments; empty for none.
         #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -427,8 +428,17 @@ settings! {
         /// The names of the environment variables that it gets.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub env: Vec<String>,
-        /// The limit of its time.
-        pub timeout_ms: u64 = 30_000,
+        /// The limit of its time, in milliseconds.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub timeout_ms: Option<u64>,
+    }
+}
+
+impl fmt::Debug for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Program")
+            .field("program", &self.command.first())
+            .finish_non_exhaustive()
     }
 }
 

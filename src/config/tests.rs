@@ -183,6 +183,19 @@ fn invalid_credentials_are_reported_with_their_place() {
             "auth/command",
         ),
         (
+            auth(json!({"type": "command", "command": ["bin/get-token"]})),
+            "auth/command",
+        ),
+        (
+            auth(json!({"type": "command", "command": ["./get-token"]})),
+            "auth/command",
+        ),
+        (
+            auth(json!({"type": "command", "command": [".."]})),
+            "auth/command",
+        ),
+        (aws(json!({"command": ["../aws"]})), "auth/command"),
+        (
             auth(json!({"type": "command", "command": ["a"], "timeoutMs": 99})),
             "auth/timeoutMs",
         ),
@@ -200,6 +213,14 @@ fn invalid_credentials_are_reported_with_their_place() {
         (
             aws(json!({"command": ["a"], "accessKeyId": "a", "secretAccessKey": "b"})),
             "auth/type",
+        ),
+        (
+            aws(json!({"accessKeyId": "a", "secretAccessKey": "b", "env": ["C"]})),
+            "auth/env",
+        ),
+        (
+            aws(json!({"accessKeyId": "a", "secretAccessKey": "b", "timeoutMs": 30_000})),
+            "auth/timeoutMs",
         ),
         (
             aws(json!({"accessKeyId": "a\n", "secretAccessKey": "b"})),
@@ -233,6 +254,7 @@ fn valid_credentials_are_accepted() {
         aws(
             json!({"accessKeyId": "a", "secretAccessKey": "b", "sessionToken": {"source": "env", "id": "C"}}),
         ),
+        auth(json!({"type": "command", "command": ["/opt/bin/get-token", "--config", "a/b"]})),
         aws(json!({"service": "execute-api", "command": ["aws-vault", "export"]})),
         oauth2("https://as.example/token", &["a:b", "c/d"]),
         oauth2("http://127.0.0.1:1/token", &[]),
@@ -247,6 +269,19 @@ fn valid_credentials_are_accepted() {
     ] {
         let parsed = Config::parse(&config.to_string());
         assert!(parsed.is_ok(), "{config}: {}", parsed.unwrap_err());
+    }
+}
+
+#[test]
+fn debug_omits_the_arguments_of_a_program() {
+    let command = ["/opt/get-token", "--password", "opensesame"];
+    for auth in [
+        auth(json!({"type": "command", "command": command})),
+        aws(json!({"command": command})),
+    ] {
+        let printed = format!("{:?}", Config::parse(&auth.to_string()).unwrap());
+        assert!(printed.contains("/opt/get-token"), "{printed}");
+        assert!(!printed.contains("opensesame"), "{printed}");
     }
 }
 

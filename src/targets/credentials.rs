@@ -22,6 +22,9 @@ use crate::config::{
     self, Auth, ConfigError, Gateway, KeyPlace, Program, Secret, TargetConfig, normal_url,
 };
 
+/// The limit of the time of a program that prints a credential, if the settings name none.
+const DEFAULT_PROGRAM_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// The reason that a credential is missing.
 pub(super) enum CredentialError {
     /// The host has not resolved this secret reference.
@@ -70,7 +73,7 @@ pub(super) fn credential(auth: &Auth) -> Result<Option<Credential>, CredentialEr
             let client = client.with_client_auth(client_auth);
             Credential::OAuth2(Box::new(client.with_audience(audience.clone())))
         }
-        Auth::Command { program } => Credential::Command(Box::new(command(program))),
+        Auth::Command { program } => Credential::Command(Arc::new(command(program))),
         Auth::AwsSigV4 {
             region,
             service,
@@ -87,7 +90,7 @@ pub(super) fn credential(auth: &Auth) -> Result<Option<Credential>, CredentialEr
                     secret_access_key: resolved(key)?,
                     session_token: session_token.as_ref().map(resolved).transpose()?,
                 }),
-                _ => AwsKeySource::Command(Box::new(command(program))),
+                _ => AwsKeySource::Command(Arc::new(command(program))),
             },
             clock: Arc::new(SystemEnvironment),
         })),
@@ -96,7 +99,9 @@ pub(super) fn credential(auth: &Auth) -> Result<Option<Credential>, CredentialEr
 }
 
 fn command<T>(program: &Program) -> CommandCredential<T> {
-    let timeout = Duration::from_millis(program.timeout_ms);
+    let timeout = program
+        .timeout_ms
+        .map_or(DEFAULT_PROGRAM_TIMEOUT, Duration::from_millis);
     CommandCredential::new(program.command.clone(), program.env.clone(), timeout)
 }
 

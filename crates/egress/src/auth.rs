@@ -1,7 +1,7 @@
 //! Adds credentials to requests.
 //!
-//! If a peer refuses an issued credential with 401 (an OAuth 2 access token, or what a program printed), the request is
-//! sent once more with a new one: a peer that does not accept its caller has not acted. No other request is repeated here.
+//! If a peer refuses an issued credential with 401 (an OAuth 2 access token, or what a program printed) or, for keys of AWS,
+//! with 403, the request is sent once more with a new one: a peer that does not accept its caller has not acted. No other request is repeated here.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use secrecy::ExposeSecret as _;
 
 use crate::credential::{
-    AwsKeySource, AwsKeys, Credential, CredentialPlace, Issued, Tokens, basic, sensitive,
+    AwsKeySource, AwsKeys, Credential, CredentialPlace, Token, Tokens, basic, sensitive,
 };
 
 use super::oauth2;
@@ -42,12 +42,12 @@ pub async fn exchange(
     } = authorization;
     match &*credential {
         Credential::OAuth2(client) => {
-            let fetch = || oauth2::obtain(net, client, &endpoint);
-            exchange_issued(net, &client.tokens, fetch, add_bearer, request).await
+            let get = || client.tokens.get(oauth2::obtain(net, client, &endpoint));
+            exchange_issued(net, &client.tokens, get, add_bearer, is_401, request).await
         }
         Credential::Command(command) => {
-            let fetch = || command.fetch_bearer();
-            exchange_issued(net, &command.tokens, fetch, add_bearer, request).await
+            let get = || command.get(|command| async move { command.fetch_bearer().await });
+            exchange_issued(net, &command.tokens, get, add_bearer, is_401, request).await
         }
         Credential::AwsSigV4(aws) => {
             let sign = |request: &mut Request, keys: &AwsKeys| aws.sign(keys, request);
@@ -57,8 +57,10 @@ pub async fn exchange(
                     net.exchange(request).await
                 }
                 AwsKeySource::Command(command) => {
-                    let fetch = || command.fetch_keys();
-                    exchange_issued(net, &command.tokens, fetch, sign, request).await
+                    let get = || command.get(|command| async move { command.fetch_keys().await });
+                    // Services of AWS answer 403 to expired keys.
+                    let is_refusal = |status| is_401(status) || status == StatusCode::FORBIDDEN;
+                    exchange_issued(net, &command.tokens, get, sign, is_refusal, request).await
                 }
             }
         }
@@ -69,27 +71,29 @@ pub async fn exchange(
     }
 }
 
-/// Sends `request` with the credential from `tokens`, which `add` adds, and after a 401 once more with a new one.
+/// Sends `request` with the credential that `get` gets from `tokens` and `add` adds, and after a refusal once more with a
+/// new one.
 async fn exchange_issued<T, F>(
     net: &dyn HttpClient,
     tokens: &Tokens<T>,
-    fetch: impl Fn() -> F,
+    get: impl Fn() -> F,
     add: impl Fn(&mut Request, &T) -> Result<(), NetError>,
+    is_refusal: impl Fn(StatusCode) -> bool,
     request: Request,
 ) -> Result<Response, NetError>
 where
     T: Clone + PartialEq,
-    F: Future<Output = Result<Issued<T>, NetError>>,
+    F: Future<Output = Result<Token<T>, NetError>>,
 {
-    let token = tokens.get(fetch()).await?;
+    let token = get().await?;
     let mut first = request.clone();
     add(&mut first, &token.value)?;
     let response = net.exchange(first).await?;
-    if response.status != StatusCode::UNAUTHORIZED {
+    if !is_refusal(response.status) {
         return Ok(response);
     }
     tokens.discard(&token);
-    let fresh = tokens.get(fetch()).await?;
+    let fresh = get().await?;
     if fresh.value == token.value {
         return Ok(response);
     }
@@ -97,6 +101,10 @@ where
     let mut second = request;
     add(&mut second, &fresh.value)?;
     net.exchange(second).await
+}
+
+fn is_401(status: StatusCode) -> bool {
+    status == StatusCode::UNAUTHORIZED
 }
 
 fn add_bearer(request: &mut Request, header: &HeaderValue) -> Result<(), NetError> {

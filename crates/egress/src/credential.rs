@@ -23,7 +23,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{CertificateError, RootCertStore};
 use secrecy::{ExposeSecret as _, SecretString};
 pub use tokens::Tokens;
-pub(crate) use tokens::{Issued, other_token_type, seconds};
+pub(crate) use tokens::{Issued, Token, other_token_type, seconds};
 
 use crate::{NetError, NetFault, Sent};
 
@@ -48,7 +48,7 @@ pub enum Credential {
     /// A bearer token from an authorization server (RFC 6749 §4.4).
     OAuth2(Box<OAuth2>),
     /// A bearer token that a program prints.
-    Command(Box<CommandCredential>),
+    Command(Arc<CommandCredential>),
     /// A signature of each request.
     AwsSigV4(Box<AwsSigV4>),
 }
@@ -332,7 +332,7 @@ mod tests {
                 secret(),
                 vec!["s3cret".into()],
             ))),
-            Credential::Command(Box::new(CommandCredential::new(
+            Credential::Command(Arc::new(CommandCredential::new(
                 vec!["s3cret".into()],
                 vec!["s3cret".into()],
                 std::time::Duration::from_secs(1),

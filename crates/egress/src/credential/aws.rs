@@ -67,7 +67,7 @@ pub enum AwsKeySource {
     /// The operator's settings.
     Settings(AwsKeys),
     /// A program.
-    Command(Box<CommandCredential<AwsKeys>>),
+    Command(Arc<CommandCredential<AwsKeys>>),
 }
 
 /// Keys of AWS.

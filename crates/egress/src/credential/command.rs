@@ -2,14 +2,13 @@
 //!
 //! The program runs without a shell, in a process group of its own, with closed standard input and few environment variables.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::hash::{Hash, Hasher};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{env, fmt};
 
-use base::environment::{Clock, SystemEnvironment};
 use base::json::{self, Limits};
 use base::process::{self, Ended, Finished};
 use base::redact::{MARK, Secrets};
@@ -22,7 +21,7 @@ use tokio::process::Command;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::tokens::{Issued, Tokens, other_token_type, seconds};
+use super::tokens::{Issued, Token, Tokens, other_token_type, seconds};
 use crate::{NetError, NetFault, Sent};
 
 /// The maximum size of what the program prints, in bytes.
@@ -33,6 +32,9 @@ const MAX_STDERR_BYTES: usize = 8 * 1024;
 
 /// The maximum length of the program's text in an error, in characters.
 const MAX_QUOTED_CHARS: usize = 160;
+
+/// The minimum time from the end of a run that failed, or that a refusal caused, to the next one.
+const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The variables that every program gets.
 const VARIABLES: [&str; 2] = ["PATH", "HOME"];
@@ -46,7 +48,6 @@ pub struct CommandCredential<T = HeaderValue> {
     command: Vec<String>,
     env: Vec<String>,
     timeout: Duration,
-    clock: Arc<dyn Clock>,
     pub(crate) tokens: Tokens<T>,
 }
 
@@ -58,8 +59,7 @@ impl<T> CommandCredential<T> {
             command,
             env,
             timeout,
-            clock: Arc::new(SystemEnvironment),
-            tokens: Tokens::default(),
+            tokens: Tokens::new(RETRY_INTERVAL),
         }
     }
 
@@ -67,7 +67,8 @@ impl<T> CommandCredential<T> {
     pub(super) async fn output(&self) -> Result<Vec<u8>, String> {
         let (program, arguments) = self.command.split_first().ok_or("it is not configured")?;
         let mut command = Command::new(program);
-        command.args(arguments).env_clear();
+        // The directory of this process may belong to others: a program and its modules must not come from there.
+        command.args(arguments).current_dir("/").env_clear();
         command.envs(VARIABLES.into_iter().filter_map(variable));
         command.envs(self.env.iter().filter_map(|name| variable(name)));
         command.env("KUBERNETES_EXEC_INFO", EXEC_INFO);
@@ -102,7 +103,8 @@ impl<T> CommandCredential<T> {
         }
     }
 
-    /// Returns the first line of standard error, without words that may be secrets; `None` if it contains one that is known.
+    /// Returns the first line of standard error, without arguments of the program and words that may be secrets; `None` if it
+    /// contains a secret that is known.
     fn quoted(&self, finished: &Finished) -> Option<String> {
         if finished.err.len() >= MAX_STDERR_BYTES {
             return None;
@@ -121,6 +123,7 @@ impl<T> CommandCredential<T> {
         if known.redact(line) != line || words.any(|word| printed.contains(word)) {
             return None;
         }
+        let line = self.argument_texts().redact(line);
         let pieces = line.split_inclusive(is_separator).map(|piece| {
             let word = piece.trim_end_matches(is_separator);
             match may_be_secret(word) {
@@ -131,9 +134,21 @@ impl<T> CommandCredential<T> {
         Some(shortened(&pieces.collect::<String>(), MAX_QUOTED_CHARS))
     }
 
+    /// Returns the arguments of the program and the values of settings in them (`--password=VALUE`): one may be a secret.
+    fn argument_texts(&self) -> Secrets {
+        let texts = self.command.iter().skip(1).flat_map(|argument| {
+            let settings = argument.split_whitespace();
+            let values = settings.filter_map(|word| Some(word.split_once('=')?.1));
+            let parts = values.flat_map(|value| value.split(is_separator));
+            parts.chain([argument.as_str()])
+        });
+        let texts = texts.filter(|text| text.len() > 3);
+        Secrets::in_all_forms(texts.map(|text| text.to_owned().into()))
+    }
+
     /// Returns the seconds until `time`.
     fn until(&self, time: SystemTime) -> Result<f64, String> {
-        match time.duration_since(self.clock.system_time()) {
+        match time.duration_since(self.tokens.clock.system_time()) {
             Ok(left) if !left.is_zero() => Ok(left.as_secs_f64()),
             _ => Err("the credential that it printed has expired; sign in again".to_owned()),
         }
@@ -165,6 +180,30 @@ impl<T> CommandCredential<T> {
             program.display()
         );
         NetError::new(NetFault::TokenUnavailable, Sent::No, message)
+    }
+}
+
+impl<T: Clone + Send + 'static> CommandCredential<T> {
+    /// Returns a valid credential: the current one, or the one that `fetch` gets. An attempt goes on without the caller: the
+    /// program may be about to store a refresh token that replaces the one it has used.
+    ///
+    /// # Errors
+    /// That of the attempt.
+    pub(crate) async fn get<F>(
+        self: &Arc<Self>,
+        fetch: impl FnOnce(Arc<Self>) -> F,
+    ) -> Result<Token<T>, NetError>
+    where
+        F: Future<Output = Result<Issued<T>, NetError>> + Send + 'static,
+    {
+        if let Some(token) = self.tokens.current(Instant::now()) {
+            return Ok(token);
+        }
+        let (credential, fetch) = (Arc::clone(self), fetch(Arc::clone(self)));
+        let attempt = tokio::spawn(async move { credential.tokens.get(fetch).await });
+        attempt
+            .await
+            .unwrap_or_else(|error| Err(self.unavailable(error)))
     }
 }
 
@@ -228,7 +267,19 @@ impl<T> Hash for CommandCredential<T> {
 }
 
 fn variable(name: &str) -> Option<(&str, OsString)> {
-    Some((name, env::var_os(name)?))
+    let value = env::var_os(name)?;
+    match name {
+        "PATH" => Some((name, absolute_paths(&value)?)),
+        _ => Some((name, value)),
+    }
+}
+
+/// Returns a list of directories without the relative ones; `None` if no other is left, since an empty list means the
+/// current directory.
+fn absolute_paths(list: &OsStr) -> Option<OsString> {
+    let absolute = env::split_paths(list).filter(|path| path.is_absolute());
+    let list = env::join_paths(absolute).ok()?;
+    (!list.is_empty()).then_some(list)
 }
 
 /// Reads a JSON object; `None` for a text that is no JSON. No error quotes the text.

@@ -1,7 +1,8 @@
 #![allow(clippy::unwrap_used)]
 use std::fs;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use base::environment::Clock;
 use secrecy::ExposeSecret as _;
 use serde_json::json;
 
@@ -28,7 +29,7 @@ fn shell<T>(script: &str) -> CommandCredential<T> {
     let command = ["/bin/sh", "-c", script].map(str::to_owned);
     let mut credential =
         CommandCredential::new(command.into(), Vec::new(), Duration::from_secs(20));
-    credential.clock = Arc::new(At(NOW));
+    credential.tokens.clock = Arc::new(At(NOW));
     credential
 }
 
@@ -248,6 +249,26 @@ async fn standard_error_is_one_line_without_secrets() {
 }
 
 #[tokio::test]
+async fn error_omits_the_arguments_of_the_program() {
+    for arguments in [
+        ["--password", "opensesame"],
+        ["--password=opensesame", "--user=desk"],
+        ["--login='desk:opensesame'", "--user=desk"],
+        ["--quiet", "printf x | PASSWORD=opensesame sign-in"],
+    ] {
+        let script = r#"echo "cannot use $(printf open; printf sesame)." >&2; exit 1"#;
+        let command = ["/bin/sh", "-c", script, "sh"].into_iter().chain(arguments);
+        let credential: CommandCredential = CommandCredential::new(
+            command.map(str::to_owned).collect(),
+            Vec::new(),
+            Duration::from_secs(20),
+        );
+        let error = credential.fetch_bearer().await.err().unwrap().to_string();
+        assert!(error.ends_with(": cannot use [redacted]."), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn program_gets_only_the_named_variables() {
     let script =
         "env | cut -d= -f1 | grep -v -x -e PWD -e SHLVL -e _ -e OLDPWD | sort | tr '\\n' ,";
@@ -288,6 +309,20 @@ async fn standard_input_is_closed_and_arguments_are_no_shell_text() {
     );
 }
 
+#[tokio::test]
+async fn program_comes_from_absolute_directories_only() {
+    let output = shell::<HeaderValue>("pwd").output().await;
+    assert_eq!(output.unwrap(), b"/\n");
+    for (list, expected) in [
+        ("/bin:bin::./x:/usr/bin", Some("/bin:/usr/bin")),
+        (":.", None),
+        ("", None),
+    ] {
+        let kept = absolute_paths(OsStr::new(list));
+        assert_eq!(kept, expected.map(OsString::from), "{list}");
+    }
+}
+
 fn authorization(credential: Credential) -> Authorization {
     Authorization {
         credential: Arc::new(credential),
@@ -311,7 +346,7 @@ fn answers(statuses: &[u16]) -> Scripted {
 #[tokio::test]
 async fn simultaneous_requests_start_the_program_once() {
     let counter = Counter::new();
-    let credential = authorization(Credential::Command(Box::new(shell(&format!(
+    let credential = authorization(Credential::Command(Arc::new(shell(&format!(
         "sleep 0.2; {}",
         counter.script()
     )))));
@@ -331,7 +366,7 @@ async fn simultaneous_requests_start_the_program_once() {
 async fn simultaneous_requests_share_a_failure() {
     let counter = Counter::new();
     let script = format!("sleep 0.2; {}; exit 1", counter.script());
-    let credential = authorization(Credential::Command(Box::new(shell(&script))));
+    let credential = authorization(Credential::Command(Arc::new(shell(&script))));
     let net = answers(&[]);
     let send = || exchange(&net, credential.clone(), request("https://a.example/"));
     let (one, other) = tokio::join!(send(), send());
@@ -342,7 +377,7 @@ async fn simultaneous_requests_share_a_failure() {
 #[tokio::test]
 async fn refused_credential_is_fetched_again_once() {
     let counter = Counter::new();
-    let credential = authorization(Credential::Command(Box::new(shell(&counter.script()))));
+    let credential = authorization(Credential::Command(Arc::new(shell(&counter.script()))));
     let net = answers(&[401, 401, 403]);
     assert_eq!(send(&net, &credential).await, 401);
     assert_eq!(send(&net, &credential).await, 403);
@@ -354,8 +389,67 @@ async fn refused_credential_is_fetched_again_once() {
 }
 
 #[tokio::test]
+async fn refusals_run_the_program_at_most_once_in_an_interval() {
+    for printed in ["same", "token-$(wc -l < \"$0\" | tr -d ' ')"] {
+        let counter = Counter::new();
+        let mut command = shell("");
+        command.command = [
+            "/bin/sh",
+            "-c",
+            &format!("echo x >> \"$0\"; echo {printed}"),
+        ]
+        .map(str::to_owned)
+        .into();
+        command.command.push(counter.0.display().to_string());
+        let credential = authorization(Credential::Command(Arc::new(command)));
+        let net = answers(&[401; 40]);
+        let at_once = (0..10).map(|_| send(&net, &credential));
+        assert_eq!(futures_util::future::join_all(at_once).await, [401; 10]);
+        for _ in 0..3 {
+            assert_eq!(send(&net, &credential).await, 401);
+        }
+        assert_eq!(counter.runs(), 2, "{printed}");
+    }
+}
+
+#[tokio::test]
+async fn failing_program_is_not_run_by_each_call() {
+    let counter = Counter::new();
+    let script = format!("{}; exit 1", counter.script());
+    let credential = authorization(Credential::Command(Arc::new(shell(&script))));
+    let net = answers(&[]);
+    for _ in 0..3 {
+        let sent = exchange(&net, credential.clone(), request("https://a.example/"));
+        let fault = sent.await.err().map(|error| error.fault());
+        assert_eq!(fault, Some(NetFault::TokenUnavailable));
+    }
+    assert_eq!(counter.runs(), 1);
+}
+
+#[tokio::test]
+async fn program_of_a_canceled_call_runs_to_its_end() {
+    let counter = Counter::new();
+    let file = counter.0.display();
+    let script = format!("echo x >> {file}; sleep 0.3; echo token-$(wc -l < {file} | tr -d ' ')");
+    let credential = authorization(Credential::Command(Arc::new(shell(&script))));
+    let net = answers(&[200]);
+    let has_started = async {
+        while counter.runs() == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::select! {
+        _ = send(&net, &credential) => unreachable!("the program sleeps"),
+        () = has_started => {}
+    }
+    assert_eq!(send(&net, &credential).await, 200);
+    assert_eq!(net.headers("authorization"), ["Bearer token-1"]);
+    assert_eq!(counter.runs(), 1);
+}
+
+#[tokio::test]
 async fn same_credential_is_not_sent_twice() {
-    let credential = authorization(Credential::Command(Box::new(shell("echo same"))));
+    let credential = authorization(Credential::Command(Arc::new(shell("echo same"))));
     let net = answers(&[401]);
     assert_eq!(send(&net, &credential).await, 401);
     assert_eq!(net.headers("authorization"), ["Bearer same"]);
@@ -368,7 +462,7 @@ async fn credential_is_replaced_before_it_expires() {
         "{} | sed 's/.*/{{\"access_token\": \"&\", \"expires_in\": 1}}/'",
         counter.script()
     );
-    let credential = authorization(Credential::Command(Box::new(shell(&script))));
+    let credential = authorization(Credential::Command(Arc::new(shell(&script))));
     let net = answers(&[200, 200]);
     assert_eq!(
         (send(&net, &credential).await, send(&net, &credential).await),
@@ -380,6 +474,59 @@ async fn credential_is_replaced_before_it_expires() {
     );
 }
 
+/// A clock that a test sets, in seconds after [`NOW`].
+struct SetClock(AtomicU64);
+
+impl Clock for SetClock {
+    fn now(&self) -> std::time::Instant {
+        std::time::Instant::now()
+    }
+
+    fn system_time(&self) -> SystemTime {
+        At(NOW).system_time() + Duration::from_secs(self.0.load(Ordering::Relaxed))
+    }
+}
+
+#[tokio::test]
+async fn token_expires_while_the_machine_is_suspended() {
+    let counter = Counter::new();
+    let script = format!(
+        "{} | sed 's/.*/{{\"access_token\": \"&\", \"expires_in\": 600}}/'",
+        counter.script()
+    );
+    let (mut command, clock) = (shell(&script), Arc::new(SetClock(AtomicU64::new(0))));
+    command.tokens.clock = Arc::clone(&clock) as Arc<dyn Clock>;
+    let credential = authorization(Credential::Command(Arc::new(command)));
+    let net = answers(&[200; 3]);
+    for (seconds, runs) in [(0, 1), (569, 1), (571, 2)] {
+        clock.0.store(seconds, Ordering::Relaxed);
+        assert_eq!(send(&net, &credential).await, 200);
+        assert_eq!(counter.runs(), runs, "{seconds}");
+    }
+}
+
+#[tokio::test]
+async fn refused_keys_of_aws_are_replaced() {
+    for status in [401, 403] {
+        let counter = Counter::new();
+        let keys = r#"{"AccessKeyId": "&", "SecretAccessKey": "wJalrXUtnFEMI"}"#;
+        let command = shell(&format!("{} | sed 's/.*/{keys}/'", counter.script()));
+        let credential = authorization(Credential::AwsSigV4(Box::new(AwsSigV4 {
+            region: "us-east-1".into(),
+            service: "bedrock-agentcore".into(),
+            keys: AwsKeySource::Command(Arc::new(command)),
+            clock: Arc::new(At(NOW)),
+        })));
+        let net = answers(&[status, 200, status]);
+        assert_eq!(send(&net, &credential).await, 200);
+        assert_eq!(send(&net, &credential).await, status);
+        assert_eq!(counter.runs(), 2);
+        let sent = net.headers("authorization").join("\n");
+        let uses = |id: &str| sent.matches(&format!("Credential={id}/")).count();
+        assert_eq!((uses("token-1"), uses("token-2")), (1, 2), "{sent}");
+    }
+}
+
 #[tokio::test]
 async fn program_prints_keys_of_aws() {
     let keys = r#"{"Version": 1, "AccessKeyId": "AKIDEXAMPLE", "SecretAccessKey": "wJalrXUtnFEMI", "SessionToken": "session-s3cret", "Expiration": "2026-01-01T01:00:00+00:00"}"#;
@@ -387,7 +534,7 @@ async fn program_prints_keys_of_aws() {
         authorization(Credential::AwsSigV4(Box::new(AwsSigV4 {
             region: "us-east-1".into(),
             service: "bedrock-agentcore".into(),
-            keys: AwsKeySource::Command(Box::new(shell(&script))),
+            keys: AwsKeySource::Command(Arc::new(shell(&script))),
             clock: Arc::new(At(NOW)),
         })))
     };
