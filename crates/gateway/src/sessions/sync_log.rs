@@ -197,7 +197,6 @@ impl SyncLog {
         let _syncing = self.syncing.lock();
         let mut logs = self.logs.lock();
         logs.sync_scheduled = false;
-        // Emptying an old log syncs it.
         let log = logs.current.as_ref();
         let Some(log) = log.filter(|log| log.bytes > log.synced_bytes) else {
             return Ok(());
@@ -220,8 +219,8 @@ impl SyncLog {
     #[cfg(test)]
     pub(super) fn unsynced_bytes(&self) -> u64 {
         let logs = self.logs.lock();
-        let log = logs.current.as_ref();
-        log.map_or(0, |log| log.bytes - log.synced_bytes)
+        let both = [&logs.old, &logs.current].into_iter().flatten();
+        both.map(|log| log.bytes - log.synced_bytes).sum()
     }
 
     /// Returns whether the caller must call [`empty`](Self::empty) and then [`end_emptying`](Self::end_emptying).
@@ -243,27 +242,32 @@ impl SyncLog {
         let _emptying = self.emptying.lock();
         // After an error there is an old log already.
         self.empty_old()?;
+        self.begin_another()?;
+        self.empty_old()
+    }
+
+    /// Makes the log the old log. The lines of the next log continue its lines, so these are on disk before: in the log, or
+    /// else in the session files.
+    pub(super) fn begin_another(&self) -> Result<(), SessionError> {
         let mut logs = self.logs.lock();
-        let Some(log) = logs.current.take() else {
+        let Some(log) = &mut logs.current else {
             return Ok(());
         };
-        if let Err(error) = fs::rename(self.root.join(CURRENT), self.root.join(OLD)) {
-            logs.current = Some(log);
-            return Err(self.failed("rename", error));
+        if log.bytes > log.synced_bytes {
+            let synced = log.file.sync_data();
+            synced.or_else(|_| sync_paths(&log.paths))?;
+            log.synced_bytes = log.bytes;
         }
-        logs.old = Some(log);
-        drop(logs);
-        self.empty_old()
+        fs::rename(self.root.join(CURRENT), self.root.join(OLD))
+            .map_err(|error| self.failed("rename", error))?;
+        logs.old = logs.current.take();
+        Ok(())
     }
 
     fn empty_old(&self) -> Result<(), SessionError> {
         let Some(log) = self.logs.lock().old.clone() else {
             return Ok(());
         };
-        // Its last lines may wait for the sync of an interval.
-        log.file
-            .sync_data()
-            .map_err(|error| self.failed("sync", error))?;
         sync_paths(&log.paths)?;
         self.remove(OLD)?;
         self.logs.lock().old = None;

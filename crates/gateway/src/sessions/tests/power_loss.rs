@@ -227,3 +227,29 @@ async fn fsync_never_has_no_log() {
     sessions.commit("alpha", "s").await.unwrap();
     assert!(!place.log_file().exists());
 }
+
+#[tokio::test]
+async fn commit_syncs_the_earlier_lines_in_the_old_log() {
+    let place = Place::new();
+    let config = ServerConfig {
+        fsync: Fsync::Interval,
+        fsync_interval_ms: 3_600_000,
+        ..place.config()
+    };
+    let sessions = place.try_open(&config).unwrap();
+    append_entry(&sessions, "alpha", "s", "one").await;
+    let sync_log = &sessions.0.store.sync_log;
+    sync_log.begin_another().unwrap();
+    sessions.commit("alpha", "s").await.unwrap();
+    let old_file = place.state.join("agents/.sync-log.old");
+    let mut old = fs::read(&old_file).unwrap();
+    old.truncate(old.len() - sync_log.unsynced_bytes() as usize);
+    let log = fs::read(place.log_file()).unwrap();
+    let whole = place.bytes("alpha", "s");
+    drop(sessions);
+    place.write("alpha", "s", b"");
+    fs::write(old_file, old).unwrap();
+    fs::write(place.log_file(), log).unwrap();
+    drop(place.open());
+    assert_eq!(place.bytes("alpha", "s"), whole);
+}
