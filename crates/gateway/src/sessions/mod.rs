@@ -60,7 +60,7 @@ impl Sessions {
     /// Opens the sessions for writing, locks out other processes, and completes the files after a loss of power. Blocks.
     ///
     /// # Errors
-    /// 4003 if another process holds the lock, 3004 if a file cannot be completed.
+    /// 4003 if another process holds the lock, 3004 if the log cannot be read or removed.
     pub fn open(
         config: &ServerConfig,
         env: Arc<dyn Environment>,
@@ -68,7 +68,7 @@ impl Sessions {
     ) -> Result<Self, SessionError> {
         let lock = Some(ProcessLock::acquire(&config.state_dir.join(AGENTS))?);
         let store = Arc::new(Store::new(config, env, log));
-        store.sync_log.recover(&*store.log)?;
+        store.sync_log.recover()?;
         Ok(Self(Arc::new(Inner { store, lock })))
     }
 

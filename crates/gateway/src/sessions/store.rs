@@ -19,7 +19,7 @@ use base::files::{self, Fsync};
 use base::log::{Level, Log};
 
 use super::line::{Event, SessionMeta, millis};
-use super::sync_log::SyncLog;
+use super::sync_log::{self, SyncLog};
 use super::{ACTIVE, AGENTS, ARCHIVE, EXTENSION, SessionError, SessionKey, is_agent_name};
 
 /// The maximum number of sessions whose metadata stays in memory, at about 300 bytes each.
@@ -74,7 +74,7 @@ pub(super) struct Store {
 impl Store {
     pub(super) fn new(config: &ServerConfig, env: Arc<dyn Environment>, log: Arc<dyn Log>) -> Self {
         Self {
-            sync_log: SyncLog::new(config.state_dir.join(AGENTS)),
+            sync_log: SyncLog::new(config.state_dir.join(AGENTS), Arc::clone(&log)),
             root: config.state_dir.join(AGENTS),
             env,
             log,
@@ -252,6 +252,8 @@ impl Store {
         let failed = |error| SessionError::io("read", path, error);
         let length = match fs::metadata(path) {
             Err(error) if is_missing(&error) => return Ok(SessionMeta::default()),
+            // Opening a pipe would block.
+            Ok(found) if !found.is_file() => return Err(failed(sync_log::not_a_file())),
             found => found.map_err(failed)?.len(),
         };
         let cached = self.cache.lock().get(path).cloned();

@@ -22,6 +22,12 @@ use base::log::{Level, Log};
 const CURRENT: &str = ".sync-log";
 const OLD: &str = ".sync-log.old";
 
+/// The records of session files that could not be synced or completed. The next start completes these files.
+const FAILED: &str = ".sync-log.failed";
+/// The records of session files that another program changed. They are for the operator.
+const CHANGED: &str = ".sync-log.changed";
+const DRAFT: &str = ".sync-log.new";
+
 /// The size and the number of session files from which a log is full. They bound the time of a start after a crash.
 const FULL_BYTES: u64 = 16 << 20;
 const FULL_FILES: usize = if cfg!(test) { 64 } else { 4096 };
@@ -55,6 +61,7 @@ pub(super) struct Written<'a> {
 pub(super) struct SyncLog {
     /// The directory of all workspaces.
     root: PathBuf,
+    log: Arc<dyn Log>,
     logs: Mutex<Logs>,
     /// Held during a sync of the log, so that slow ones do not overlap.
     syncing: Mutex<()>,
@@ -87,9 +94,10 @@ impl OpenLog {
 }
 
 impl SyncLog {
-    pub(super) fn new(root: PathBuf) -> Self {
+    pub(super) fn new(root: PathBuf, log: Arc<dyn Log>) -> Self {
         Self {
             root,
+            log,
             logs: Mutex::default(),
             syncing: Mutex::default(),
             emptying: Mutex::default(),
@@ -173,8 +181,6 @@ impl SyncLog {
             return Ok(false);
         }
         drop(logs);
-        // The log no longer completes the file.
-        sync_path(path).map_err(|error| SessionError::io("sync", path, error))?;
         let (at, bytes) = (0, &[][..]);
         let record = Written {
             key,
@@ -255,7 +261,10 @@ impl SyncLog {
         };
         if log.bytes > log.synced_bytes {
             let synced = log.file.sync_data();
-            synced.or_else(|_| sync_paths(&log.paths))?;
+            synced.or_else(|error| match sync_paths(&log.paths).is_empty() {
+                true => Ok(()),
+                false => Err(self.failed("sync", error)),
+            })?;
             log.synced_bytes = log.bytes;
         }
         fs::rename(self.root.join(CURRENT), self.root.join(OLD))
@@ -268,7 +277,13 @@ impl SyncLog {
         let Some(log) = self.logs.lock().old.clone() else {
             return Ok(());
         };
-        sync_paths(&log.paths)?;
+        let failed = sync_paths(&log.paths);
+        if !failed.is_empty() {
+            self.report(&failed);
+            let old = self.read(OLD)?.unwrap_or_default();
+            let of_failed = |key: &SessionKey| has_failed(&failed, &key.path(&self.root, ACTIVE));
+            self.keep(FAILED, &select(&old, of_failed))?;
+        }
         self.remove(OLD)?;
         self.logs.lock().old = None;
         Ok(())
@@ -282,53 +297,132 @@ impl SyncLog {
             .map_err(|e| SessionError::io("remove", &path, e))
     }
 
-    /// Completes the session files from the logs of a process that did not close them, and removes the logs.
-    ///
-    /// # Errors
-    /// A file cannot be read, completed or synced. The logs remain for the next start.
-    pub(super) fn recover(&self, log: &dyn Log) -> Result<(), SessionError> {
-        let mut sessions = Sessions::new();
-        let mut found = false;
-        for name in [OLD, CURRENT] {
-            let path = self.root.join(name);
-            match fs::read(&path) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                bytes => {
-                    let bytes = bytes.map_err(|e| SessionError::io("read", &path, e))?;
-                    read_records(&bytes, &mut sessions);
-                    found = true;
-                }
+    /// Returns the content of a log, or `None` if it does not exist.
+    fn read(&self, name: &str) -> Result<Option<Vec<u8>>, SessionError> {
+        let path = self.root.join(name);
+        match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            bytes => bytes
+                .map(Some)
+                .map_err(|e| SessionError::io("read", &path, e)),
+        }
+    }
+
+    /// Adds records to a log that the process does not have open.
+    fn keep(&self, name: &str, records: &[u8]) -> Result<(), SessionError> {
+        let kept = self.read(name)?.unwrap_or_default();
+        self.replace(name, &[&kept, records].concat())
+    }
+
+    /// Replaces a log that the process does not have open. Removes an empty one.
+    fn replace(&self, name: &str, records: &[u8]) -> Result<(), SessionError> {
+        if records.is_empty() {
+            return self.remove(name);
+        }
+        let (path, draft) = (self.root.join(name), self.root.join(DRAFT));
+        let mut options = files::private_options();
+        let opened = options.write(true).create(true).truncate(true).open(&draft);
+        opened
+            .and_then(|mut file| file.write_all(records))
+            .and_then(|()| files::rename_durably(&draft, &path))
+            .map_err(|error| SessionError::io("write", &path, error))
+    }
+
+    /// Returns whether lines of the session wait for the next start.
+    pub(super) fn has_failed(&self, key: &SessionKey) -> Result<bool, SessionError> {
+        let failed = self.read(FAILED)?.unwrap_or_default();
+        Ok(!select(&failed, |other| other == key).is_empty())
+    }
+
+    /// Removes the lines of a session that were kept after an error.
+    pub(super) fn forget(&self, key: &SessionKey) -> Result<(), SessionError> {
+        for name in [FAILED, CHANGED] {
+            if let Some(kept) = self.read(name)? {
+                self.replace(name, &select(&kept, |other| other != key))?;
             }
         }
+        Ok(())
+    }
+
+    fn report(&self, failed: &Failed) {
+        for (path, error) in failed {
+            let message = format!(
+                "cannot store `{}`: {error}; its last entries are in `{}`, from which the next start completes it; repair the file, and restart the gateway",
+                path.display(),
+                self.root.join(FAILED).display()
+            );
+            self.log.log(Level::Error, &message);
+        }
+    }
+
+    /// Completes the session files from the logs of a process that did not close them, and removes the logs. Keeps the
+    /// records of files that it cannot complete.
+    ///
+    /// # Errors
+    /// A log cannot be read, written or removed. The logs remain for the next start.
+    pub(super) fn recover(&self) -> Result<(), SessionError> {
+        let mut sessions = Sessions::new();
+        let mut logs = Vec::new();
+        for name in [FAILED, OLD, CURRENT] {
+            if let Some(bytes) = self.read(name)? {
+                read_records(&bytes, &mut sessions);
+                logs.push(bytes);
+            }
+        }
+        if logs.is_empty() {
+            return Ok(());
+        }
+        let (mut failed, mut changed) = (Failed::new(), BTreeSet::new());
         let mut paths = BTreeSet::new();
         for (key, runs) in sessions {
             let path = key.path(&self.root, ACTIVE);
             let completed = complete(&path, &runs);
             let file = path.display();
-            match completed.map_err(|e| SessionError::io("complete", &path, e))? {
-                Completed::Whole => {}
-                Completed::Restored => log.log(
+            match completed {
+                Err(error) => {
+                    failed.insert(path, error);
+                    continue;
+                }
+                Ok(Completed::Whole) => {}
+                Ok(Completed::Restored) => self.log.log(
                     Level::Warn,
                     &format!(
                         "added acknowledged entries to `{file}`; the system had stopped before they were in it"
                     ),
                 ),
-                Completed::Changed => log.log(
-                    Level::Warn,
-                    &format!(
-                        "another program changed `{file}` since its last entries, which stay out of it; restore the file from a backup if it lacks any"
-                    ),
-                ),
+                Ok(Completed::Changed) => {
+                    let kept = self.root.join(CHANGED);
+                    let message = format!(
+                        "another program changed `{file}` since its last entries, which stay out of it; they are in `{}`; restore the file from a backup if it lacks any",
+                        kept.display()
+                    );
+                    self.log.log(Level::Warn, &message);
+                    changed.insert(key);
+                }
             }
             paths.extend(path.ancestors().take(4).map(Path::to_owned));
         }
-        if found {
-            sync_paths(&paths)?;
-            self.remove(OLD)?;
-            self.remove(CURRENT)?;
+        failed.extend(sync_paths(&paths));
+        self.report(&failed);
+        let select_all = |wanted: &dyn Fn(&SessionKey) -> bool| -> Vec<u8> {
+            logs.iter().flat_map(|log| select(log, wanted)).collect()
+        };
+        if !changed.is_empty() {
+            self.keep(CHANGED, &select_all(&|key| changed.contains(key)))?;
         }
-        Ok(())
+        let of_failed = |key: &SessionKey| has_failed(&failed, &key.path(&self.root, ACTIVE));
+        self.replace(FAILED, &select_all(&of_failed))?;
+        self.remove(OLD)?;
+        self.remove(CURRENT)
     }
+}
+
+/// The session files and directories that could not be synced or completed.
+type Failed = BTreeMap<PathBuf, io::Error>;
+
+/// Returns whether a session's file or one of its directories failed.
+fn has_failed(failed: &Failed, path: &Path) -> bool {
+    path.ancestors().any(|path| failed.contains_key(path))
 }
 
 fn record(records: &mut Vec<u8>, key: &SessionKey, at: u64, bytes: &[u8]) {
@@ -383,6 +477,18 @@ fn read_records(mut log: &[u8], sessions: &mut Sessions) {
     sessions.retain(|_, runs| runs.iter().any(|run| !run.bytes.is_empty()));
 }
 
+/// Returns the records of the wanted sessions.
+fn select(mut log: &[u8], wanted: impl Fn(&SessionKey) -> bool) -> Vec<u8> {
+    let mut records = Vec::new();
+    while let Some((key, _, _, rest)) = read_record(log) {
+        if wanted(&key) {
+            records.extend(&log[..log.len() - rest.len()]);
+        }
+        log = rest;
+    }
+    records
+}
+
 fn read_record(log: &[u8]) -> Option<(SessionKey, u64, &[u8], &[u8])> {
     let end = log.iter().position(|byte| *byte == b'\n')?;
     let head: Head<'_> = serde_json::from_slice(&log[..end]).ok()?;
@@ -407,6 +513,10 @@ fn complete(path: &Path, runs: &[Run]) -> io::Result<Completed> {
     let is_new = runs.first().is_some_and(|run| run.at == 0);
     if is_new {
         files::create_private_dir(path.parent().unwrap_or(path))?;
+    }
+    // Opening a pipe would block.
+    if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+        return Err(not_a_file());
     }
     let mut options = files::private_options();
     let options = options.read(true).write(true).create(is_new);
@@ -436,14 +546,14 @@ fn complete(path: &Path, runs: &[Run]) -> io::Result<Completed> {
     Ok(completed)
 }
 
-/// Syncs session files and directories.
-fn sync_paths(paths: &BTreeSet<PathBuf>) -> Result<(), SessionError> {
+/// Syncs session files and directories. Returns those that it cannot sync.
+fn sync_paths(paths: &BTreeSet<PathBuf>) -> Failed {
     let paths: Vec<_> = paths.iter().collect();
-    let result = Mutex::new(Ok(()));
+    let failed = Mutex::new(Failed::new());
     let sync_all = &|paths: &[&PathBuf]| {
         for path in paths {
             if let Err(error) = sync_path(path) {
-                *result.lock() = Err(SessionError::io("sync", path, error));
+                failed.lock().insert(path.to_path_buf(), error);
             }
         }
     };
@@ -452,20 +562,28 @@ fn sync_paths(paths: &BTreeSet<PathBuf>) -> Result<(), SessionError> {
             scope.spawn(move || sync_all(chunk));
         }
     });
-    result.into_inner()
+    failed.into_inner()
 }
 
-fn sync_path(path: &Path) -> io::Result<()> {
-    let synced = match path.is_dir() {
-        true => files::sync_dir(path),
-        false => {
+pub(super) fn sync_path(path: &Path) -> io::Result<()> {
+    let synced = match fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => files::sync_dir(path),
+        // Opening a pipe would block.
+        Ok(metadata) if !metadata.is_file() => Err(not_a_file()),
+        Ok(_) => {
             let file = File::options().append(true).open(path);
             file.and_then(|file| file.sync_data())
         }
+        Err(error) => Err(error),
     };
     match synced {
         // The session was deleted or archived since: its file was synced before.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         synced => synced,
     }
+}
+
+/// Returns the error of a pipe, directory or device in place of a session's file.
+pub(super) fn not_a_file() -> io::Error {
+    io::Error::other("it is not a regular file")
 }

@@ -9,6 +9,11 @@ impl Place {
         self.state.join("agents").join(LOG)
     }
 
+    /// The log of the files that could not be synced or completed.
+    fn kept(&self) -> PathBuf {
+        self.state.join("agents/.sync-log.failed")
+    }
+
     fn always(&self) -> ServerConfig {
         ServerConfig {
             fsync: Fsync::Always,
@@ -99,6 +104,10 @@ async fn file_that_another_program_changed_stays() {
         logged.len() == 1 && logged[0].contains("another program changed"),
         "{logged:?}"
     );
+    let kept = place.state.join("agents/.sync-log.changed");
+    assert!(fs::read_to_string(&kept).unwrap().contains("\"three\""));
+    sessions.delete("alpha", "s").unwrap();
+    assert!(!kept.exists());
 }
 
 #[tokio::test]
@@ -169,20 +178,71 @@ async fn conversations_at_full_speed_do_not_grow_the_log() {
 }
 
 #[tokio::test]
-async fn start_that_cannot_complete_a_file_names_it_and_keeps_the_log() {
+async fn start_that_cannot_complete_a_file_names_it_and_keeps_its_lines() {
+    let place = Place::new();
+    let log = place.crashed_log().await;
+    let file = place.file("alpha", "s");
+    for agent in ["alpha", "beta"] {
+        fs::remove_dir_all(place.state.join("agents").join(agent)).unwrap();
+    }
+    fs::create_dir_all(&file).unwrap();
+    fs::write(place.log_file(), &log).unwrap();
+    for _start in 0..2 {
+        let sessions = place.try_open(&place.always()).unwrap();
+        let message = place.logged().pop().unwrap();
+        assert!(message.contains(file.to_str().unwrap()), "{message}");
+        assert!(!place.log_file().exists());
+        append_entry(&sessions, "beta", "t", "more").await;
+        assert!(ids(&sessions, "beta", "t").starts_with(&["one".into(), "two".into()]));
+    }
+    fs::remove_dir(&file).unwrap();
+    let sessions = place.open();
+    assert_eq!(ids(&sessions, "alpha", "s"), ["one", "two", "three"]);
+    assert!(!place.kept().exists());
+}
+
+#[tokio::test]
+async fn deleted_session_that_could_not_be_completed_does_not_come_back() {
     let place = Place::new();
     let log = place.crashed_log().await;
     let file = place.file("alpha", "s");
     fs::remove_file(&file).unwrap();
     fs::create_dir(&file).unwrap();
     fs::write(place.log_file(), &log).unwrap();
-    let refused = place.try_open(&place.config()).map(drop).unwrap_err();
-    assert_eq!(refused.code(), ErrorCode::AgentError);
-    let message = refused.to_string();
-    assert!(message.contains(file.to_str().unwrap()), "{message}");
-    assert_eq!(fs::read(place.log_file()).unwrap(), log);
+    let sessions = place.open();
+    assert!(place.kept().exists());
     fs::remove_dir(&file).unwrap();
-    assert_eq!(ids(&place.open(), "alpha", "s").len(), 3);
+    assert_eq!(
+        code(sessions.delete("alpha", "s")),
+        ErrorCode::SessionNotFound
+    );
+    assert!(!place.kept().exists());
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn file_that_cannot_be_synced_stops_no_other_session() {
+    let place = Place::new();
+    let sessions = place.try_open(&place.always()).unwrap();
+    append_entry(&sessions, "alpha", "s", "one").await;
+    append_entry(&sessions, "beta", "t", "one").await;
+    let file = place.file("alpha", "s");
+    fs::remove_file(&file).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(&file).status();
+    assert!(made.unwrap().success());
+    sessions.0.store.sync_log.empty().unwrap();
+    let message = place.logged().pop().unwrap();
+    assert!(message.contains(file.to_str().unwrap()), "{message}");
+    let refused = sessions.append("alpha", &entry("s", "two", "")).await;
+    assert_eq!(code(refused), ErrorCode::AgentError);
+    append_entry(&sessions, "beta", "t", "two").await;
+    sessions.close().unwrap();
+    drop(sessions);
+    let sessions = place.open();
+    assert_eq!(ids(&sessions, "beta", "t"), ["one", "two"]);
+    drop(sessions);
+    fs::remove_file(&file).unwrap();
+    assert_eq!(ids(&place.open(), "alpha", "s"), ["one"]);
 }
 
 #[tokio::test]
