@@ -203,7 +203,7 @@ impl Sessions {
             }
             // The log no longer completes the file.
             sync_path(&from).map_err(|e| SessionError::io("sync", &from, e))?;
-            store.sync_log.release(&key, &from)?;
+            store.release(&key, &from)?;
             files::rename_durably(&from, &to).map_err(|e| SessionError::io("archive", &from, e))?;
             store.forget(&from);
             store.add_to_count(agent, -1);
@@ -223,15 +223,13 @@ impl Sessions {
         let _files = store.files.lock();
         let remove = |path: &Path| {
             store.forget(path);
-            if store.sync_log.release(&key, path)? {
-                // Its content leaves the log, too.
-                store.schedule_emptying();
-            }
+            store.release(&key, path)?;
             files::remove_durably(path).map_err(|e| SessionError::io("delete", path, e))
         };
-        store.sync_log.forget(&key)?;
         let active = remove(&store.path(&key))?;
         let archived = remove(&store.archive_path(&key))?;
+        // On a full disk, the removal makes room for what remains of these logs.
+        store.sync_log.forget(&key)?;
         store.add_to_count(agent, -isize::from(active));
         match active || archived {
             true => Ok(()),

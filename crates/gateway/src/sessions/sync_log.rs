@@ -76,6 +76,8 @@ struct Logs {
     /// Whether a sync of the log is scheduled.
     sync_scheduled: bool,
     emptying_scheduled: bool,
+    /// Whether the log has more to lose than at the beginning of that emptying.
+    empty_again: bool,
 }
 
 #[derive(Clone)]
@@ -229,13 +231,18 @@ impl SyncLog {
         both.map(|log| log.bytes - log.synced_bytes).sum()
     }
 
-    /// Returns whether the caller must call [`empty`](Self::empty) and then [`end_emptying`](Self::end_emptying).
+    /// Returns whether the caller must call [`empty`](Self::empty) until [`end_emptying`](Self::end_emptying) is true.
     pub(super) fn schedule_emptying(&self) -> bool {
-        !std::mem::replace(&mut self.logs.lock().emptying_scheduled, true)
+        let mut logs = self.logs.lock();
+        logs.empty_again = logs.emptying_scheduled;
+        !std::mem::replace(&mut logs.emptying_scheduled, true)
     }
 
-    pub(super) fn end_emptying(&self) {
-        self.logs.lock().emptying_scheduled = false;
+    /// Returns whether no other emptying was scheduled meanwhile.
+    pub(super) fn end_emptying(&self) -> bool {
+        let mut logs = self.logs.lock();
+        logs.emptying_scheduled = std::mem::take(&mut logs.empty_again);
+        !logs.emptying_scheduled
     }
 
     pub(super) fn is_full(&self, times: usize) -> bool {

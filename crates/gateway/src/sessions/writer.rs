@@ -278,22 +278,42 @@ impl Store {
         }
     }
 
+    /// Prepares a session's file for its removal: its lines must not come back, and leave the log.
+    pub(super) fn release(
+        self: &Arc<Self>,
+        key: &SessionKey,
+        path: &Path,
+    ) -> Result<(), SessionError> {
+        if self.sync_log.release(key, path)? {
+            self.schedule_emptying();
+        }
+        Ok(())
+    }
+
     /// Empties the log in another thread. Without a runtime, closing the sessions does so.
-    pub(super) fn schedule_emptying(self: &Arc<Self>) {
+    fn schedule_emptying(self: &Arc<Self>) {
         let Ok(runtime) = Handle::try_current() else {
             return;
         };
-        if self.sync_log.schedule_emptying() {
-            let store = Arc::clone(self);
-            runtime.spawn(async move {
+        if !self.sync_log.schedule_emptying() {
+            return;
+        }
+        // After this store is closed, the log may be that of another one.
+        let weak = Arc::downgrade(self);
+        runtime.spawn(async move {
+            while let Some(store) = weak.upgrade() {
                 let emptied = Arc::clone(&store);
                 let empty = move || emptied.logged(emptied.sync_log.empty());
-                if !matches!(tokio::task::spawn_blocking(empty).await, Ok(Ok(()))) {
-                    tokio::time::sleep(SYNC_RETRY).await;
+                match tokio::task::spawn_blocking(empty).await {
+                    Ok(Ok(())) if store.sync_log.end_emptying() => return,
+                    Ok(Ok(())) => {}
+                    _ => {
+                        drop(store);
+                        tokio::time::sleep(SYNC_RETRY).await;
+                    }
                 }
-                store.sync_log.end_emptying();
-            });
-        }
+            }
+        });
     }
 
     /// Logs an error.
