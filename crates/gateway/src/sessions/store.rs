@@ -69,6 +69,9 @@ pub(super) struct Store {
     /// workspaces.
     workspaces: Mutex<Option<Workspaces>>,
     pub(super) sync_log: SyncLog,
+    /// The session files that were synced by themselves, not by the log.
+    #[cfg(test)]
+    pub(super) synced_files: Mutex<Vec<PathBuf>>,
 }
 
 impl Store {
@@ -90,6 +93,8 @@ impl Store {
             cache: Mutex::new(LruCache::new(CACHED_SESSIONS)),
             open_files: Mutex::new(LruCache::new(MAX_OPEN_FILES)),
             workspaces: Mutex::default(),
+            #[cfg(test)]
+            synced_files: Mutex::default(),
         }
     }
 

@@ -195,6 +195,12 @@ impl Store {
             meta.record(line.event, line.time.min(self.now()));
         }
         let old_bytes = meta.line_bytes;
+        if !meta.is_safe && old_bytes > 0 && self.fsync != Fsync::Never {
+            // The log continues only what is on disk, but a process that was killed may have written the end of the file
+            // and not logged it, or had no log.
+            self.sync_session(&file, path).map_err(failed)?;
+        }
+        meta.is_safe = true;
         if let Err(error) = file.write_all(&bytes) {
             let _ = cut(&file, old_bytes);
             return Err(failed(error));
@@ -216,7 +222,8 @@ impl Store {
         };
         for one in written {
             let synced = match self.fsync == Fsync::Never && one.durable {
-                true => sync_session(&one.file, &one.path)
+                true => self
+                    .sync_session(&one.file, &one.path)
                     .map_err(|error| SessionError::io("sync", &one.path, error)),
                 false => logged.clone(),
             };
@@ -261,6 +268,15 @@ impl Store {
         self.keep_open(written.path.clone(), written.file);
         self.remember(written.path, written.meta);
         reply(written.lines, &Ok(()));
+    }
+
+    /// Syncs a file and its directories, which may be new: those of the sessions, of the workspace and of all workspaces.
+    fn sync_session(&self, file: &File, path: &Path) -> io::Result<()> {
+        #[cfg(test)]
+        self.synced_files.lock().push(path.to_owned());
+        file.sync_data()?;
+        let mut dirs = path.ancestors().skip(1).take(3);
+        dirs.try_for_each(files::sync_dir)
     }
 
     /// Schedules a sync of the log after the interval. Without a runtime, closing the sessions syncs the files.
@@ -333,13 +349,6 @@ impl Store {
 fn cut(file: &File, bytes: u64) -> io::Result<()> {
     file.set_len(bytes)?;
     file.sync_data()
-}
-
-/// Syncs a file and its directories, which may be new: those of the sessions, of the workspace and of all workspaces.
-fn sync_session(file: &File, path: &Path) -> io::Result<()> {
-    file.sync_data()?;
-    let mut dirs = path.ancestors().skip(1).take(3);
-    dirs.try_for_each(files::sync_dir)
 }
 
 fn reply(lines: Vec<PendingLine>, reply: &Reply) {

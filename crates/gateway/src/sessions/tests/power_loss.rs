@@ -348,3 +348,31 @@ async fn commit_syncs_the_earlier_lines_in_the_old_log() {
     drop(place.open());
     assert_eq!(place.bytes("alpha", "s"), whole);
 }
+
+#[tokio::test]
+async fn lines_that_no_log_has_are_synced_before_the_log_continues_them() {
+    for fsync in [Fsync::Interval, Fsync::Always] {
+        let place = Place::new();
+        append_entry(&place.open(), "alpha", "s", "unsynced").await;
+        let config = ServerConfig {
+            fsync,
+            ..place.config()
+        };
+        let sessions = place.try_open(&config).unwrap();
+        let file = place.file("alpha", "s");
+        for session in ["s", "new"] {
+            for id in ["one", "two"] {
+                append_entry(&sessions, "alpha", session, id).await;
+                sessions.0.store.sync_log.empty().unwrap();
+            }
+        }
+        let synced = || sessions.0.store.synced_files.lock().clone();
+        assert_eq!(synced(), [file.clone()], "once");
+        // Another program adds a line.
+        let mut other = File::options().append(true).open(&file).unwrap();
+        let line = line::serialize(&entry("s", "other", ""));
+        other.write_all(&line).unwrap();
+        append_entry(&sessions, "alpha", "s", "three").await;
+        assert_eq!(synced(), [file.clone(), file]);
+    }
+}
