@@ -397,6 +397,12 @@ impl SyncLog {
                         "added acknowledged entries to `{file}`; the system had stopped before they were in it"
                     ),
                 ),
+                Ok(Completed::Created) => self.log.log(
+                    Level::Warn,
+                    &format!(
+                        "restored `{file}` with its acknowledged entries; the system had stopped before they were in it; if you removed it, delete the session with `sessions delete`"
+                    ),
+                ),
                 Ok(Completed::Changed) => {
                     let kept = self.root.join(CHANGED);
                     let message = format!(
@@ -511,6 +517,8 @@ enum Completed {
     /// The file had all lines.
     Whole,
     Restored,
+    /// The file was missing.
+    Created,
     /// The file has other bytes than the writer wrote.
     Changed,
 }
@@ -525,6 +533,7 @@ fn complete(path: &Path, runs: &[Run]) -> io::Result<Completed> {
     if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
         return Err(not_a_file());
     }
+    let is_missing = !path.exists();
     let mut options = files::private_options();
     let options = options.read(true).write(true).create(is_new);
     let mut file = match options.truncate(false).open(path) {
@@ -548,7 +557,10 @@ fn complete(path: &Path, runs: &[Run]) -> io::Result<Completed> {
         }
         file.seek(SeekFrom::Start(run.at))?;
         file.write_all(&run.bytes)?;
-        completed = Completed::Restored;
+        completed = match is_missing {
+            true => Completed::Created,
+            false => Completed::Restored,
+        };
     }
     Ok(completed)
 }

@@ -71,7 +71,10 @@ async fn start_completes_the_files() {
             let found = ids(&sessions, agent, session);
             assert_eq!(found, ["one", "two", "three"], "case {case}");
         }
-        assert_eq!(place.logged().len(), usize::from(case > 0), "case {case}");
+        let logged = place.logged();
+        assert_eq!(logged.len(), usize::from(case > 0), "case {case}");
+        let names_command = logged.iter().any(|line| line.contains("`sessions delete`"));
+        assert_eq!(names_command, case == 1, "case {case}");
         assert!(!place.log_file().exists());
         append_entry(&sessions, "alpha", "s", "four").await;
         assert_eq!(ids(&sessions, "alpha", "s").len(), 4);
