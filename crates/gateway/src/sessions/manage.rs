@@ -198,7 +198,7 @@ impl Sessions {
             if !meta.exists || meta.damaged.is_some() || meta.idle(store.now()) < older {
                 continue;
             }
-            if store.sync_log.has_failed(&key)? {
+            if store.sync_log.is_kept(&key)? {
                 continue;
             }
             // The log no longer completes the file.

@@ -78,6 +78,8 @@ struct Logs {
     emptying_scheduled: bool,
     /// Whether the log has more to lose than at the beginning of that emptying.
     empty_again: bool,
+    /// The session files and directories that could not be synced or completed.
+    failed: BTreeSet<PathBuf>,
 }
 
 #[derive(Clone)]
@@ -332,11 +334,20 @@ impl SyncLog {
         opened
             .and_then(|mut file| file.write_all(records))
             .and_then(|()| files::rename_durably(&draft, &path))
-            .map_err(|error| SessionError::io("write", &path, error))
+            .map_err(|error| {
+                let _ = fs::remove_file(&draft);
+                SessionError::io("write", &path, error)
+            })
     }
 
-    /// Returns whether lines of the session wait for the next start.
-    pub(super) fn has_failed(&self, key: &SessionKey) -> Result<bool, SessionError> {
+    /// Returns whether a session's file lacks lines that the next start adds.
+    pub(super) fn is_incomplete(&self, path: &Path) -> bool {
+        let failed = &self.logs.lock().failed;
+        path.ancestors().any(|path| failed.contains(path))
+    }
+
+    /// Returns whether the next start looks for lines of the session in its file.
+    pub(super) fn is_kept(&self, key: &SessionKey) -> Result<bool, SessionError> {
         let failed = self.read(FAILED)?.unwrap_or_default();
         Ok(!select(&failed, |other| other == key).is_empty())
     }
@@ -348,10 +359,15 @@ impl SyncLog {
                 self.replace(name, &select(&kept, |other| other != key))?;
             }
         }
+        self.logs
+            .lock()
+            .failed
+            .remove(&key.path(&self.root, ACTIVE));
         Ok(())
     }
 
     fn report(&self, failed: &Failed) {
+        self.logs.lock().failed.extend(failed.keys().cloned());
         for (path, error) in failed {
             let message = format!(
                 "cannot store `{}`: {error}; its last entries are in `{}`, from which the next start completes it; repair the file, and restart the gateway",
@@ -368,12 +384,14 @@ impl SyncLog {
     /// # Errors
     /// A log cannot be read, written or removed. The logs remain for the next start.
     pub(super) fn recover(&self) -> Result<(), SessionError> {
+        let _ = fs::remove_file(self.root.join(DRAFT));
         let mut sessions = Sessions::new();
-        let mut logs = Vec::new();
+        let (mut logs, mut names) = (Vec::new(), Vec::new());
         for name in [FAILED, OLD, CURRENT] {
             if let Some(bytes) = self.read(name)? {
                 read_records(&bytes, &mut sessions);
                 logs.push(bytes);
+                names.push(name);
             }
         }
         if logs.is_empty() {
@@ -420,11 +438,21 @@ impl SyncLog {
         let select_all = |wanted: &dyn Fn(&SessionKey) -> bool| -> Vec<u8> {
             logs.iter().flat_map(|log| select(log, wanted)).collect()
         };
-        if !changed.is_empty() {
-            self.keep(CHANGED, &select_all(&|key| changed.contains(key)))?;
-        }
+        let kept = match changed.is_empty() {
+            true => Ok(()),
+            false => self.keep(CHANGED, &select_all(&|key| changed.contains(key))),
+        };
         let of_failed = |key: &SessionKey| has_failed(&failed, &key.path(&self.root, ACTIVE));
-        self.replace(FAILED, &select_all(&of_failed))?;
+        let kept = kept.and_then(|()| self.replace(FAILED, &select_all(&of_failed)));
+        match (kept, &names[..]) {
+            (Ok(()), _) => {}
+            // On a full disk, records of whole files stay with the others. Otherwise no session could be deleted.
+            (Err(_), [only]) => {
+                return files::rename_durably(&self.root.join(only), &self.root.join(FAILED))
+                    .map_err(|error| self.failed("rename", error));
+            }
+            (Err(error), _) => return Err(error),
+        }
         self.remove(OLD)?;
         self.remove(CURRENT)
     }

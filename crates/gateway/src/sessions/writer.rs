@@ -175,6 +175,10 @@ impl Store {
         lines: &[PendingLine],
     ) -> Result<(File, Vec<u8>, SessionMeta, u64), SessionError> {
         let failed = |error| SessionError::io("write", path, error);
+        if !meta.is_safe && self.sync_log.is_incomplete(path) {
+            let error = "it lacks entries that the next start adds; restart the gateway";
+            return Err(failed(io::Error::other(error)));
+        }
         let mut file = self.open_append(path)?;
         let torn = meta.file_bytes - meta.line_bytes;
         if torn > 0 {

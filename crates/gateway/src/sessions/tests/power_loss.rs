@@ -233,9 +233,39 @@ async fn start_that_cannot_complete_a_file_names_it_and_keeps_its_lines() {
         append_entry(&sessions, "beta", "t", "more").await;
         assert!(ids(&sessions, "beta", "t").starts_with(&["one".into(), "two".into()]));
     }
+    let sessions = place.open();
     fs::remove_dir(&file).unwrap();
+    // A line in place of the missing ones would keep them out of the file.
+    let refused = sessions.append("alpha", &entry("s", "early", "")).await;
+    assert_eq!(code(refused), ErrorCode::AgentError);
+    drop(sessions);
     let sessions = place.open();
     assert_eq!(ids(&sessions, "alpha", "s"), ["one", "two", "three"]);
+    assert!(!place.kept().exists());
+    append_entry(&sessions, "alpha", "s", "four").await;
+}
+
+#[tokio::test]
+async fn start_on_a_full_disk_serves_the_sessions_that_are_whole() {
+    let place = Place::new();
+    let log = place.crashed_log().await;
+    let file = place.file("alpha", "s");
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
+    fs::write(place.log_file(), &log).unwrap();
+    // No other log can be written.
+    let draft = place.state.join("agents/.sync-log.new");
+    fs::create_dir(&draft).unwrap();
+    let sessions = place.try_open(&place.always()).unwrap();
+    assert_eq!(ids(&sessions, "beta", "t").len(), 3);
+    append_entry(&sessions, "beta", "t", "four").await;
+    fs::remove_dir(&draft).unwrap();
+    fs::remove_dir(&file).unwrap();
+    sessions.delete("beta", "t").unwrap();
+    drop(sessions);
+    let sessions = place.open();
+    assert_eq!(ids(&sessions, "alpha", "s"), ["one", "two", "three"]);
+    assert!(!place.file("beta", "t").exists());
     assert!(!place.kept().exists());
 }
 
