@@ -49,6 +49,8 @@ pub(super) struct Store {
     pub(super) env: Arc<dyn Environment>,
     pub(super) log: Arc<dyn Log>,
     pub(super) fsync: Fsync,
+    /// Whether the sync log makes lines durable. Otherwise each session file is synced.
+    pub(super) uses_log: bool,
     pub(super) fsync_interval: Duration,
     /// The time to live of a session after its last line.
     ttl: Option<Duration>,
@@ -75,13 +77,25 @@ pub(super) struct Store {
 }
 
 impl Store {
-    pub(super) fn new(config: &ServerConfig, env: Arc<dyn Environment>, log: Arc<dyn Log>) -> Self {
+    /// Without a lock, another process may write at the same time, and the log is not used.
+    pub(super) fn new(
+        config: &ServerConfig,
+        is_locked: bool,
+        env: Arc<dyn Environment>,
+        log: Arc<dyn Log>,
+    ) -> Self {
+        let fsync = match config.fsync {
+            // Only the log syncs at an interval.
+            Fsync::Interval if !is_locked => Fsync::Always,
+            fsync => fsync,
+        };
         Self {
             sync_log: SyncLog::new(config.state_dir.join(AGENTS), Arc::clone(&log)),
             root: config.state_dir.join(AGENTS),
             env,
             log,
-            fsync: config.fsync,
+            fsync,
+            uses_log: is_locked && fsync != Fsync::Never,
             fsync_interval: Duration::from_millis(config.fsync_interval_ms),
             ttl: config.session_ttl_ms.map(Duration::from_millis),
             create_on_append: !config.strict,

@@ -199,7 +199,7 @@ impl Store {
             meta.record(line.event, line.time.min(self.now()));
         }
         let old_bytes = meta.line_bytes;
-        if !meta.is_safe && old_bytes > 0 && self.fsync != Fsync::Never {
+        if !meta.is_safe && old_bytes > 0 && self.uses_log {
             // The log continues only what is on disk, but a process that was killed may have written the end of the file
             // and not logged it, or had no log.
             self.sync_session(&file, path).map_err(failed)?;
@@ -220,12 +220,12 @@ impl Store {
         if written.is_empty() {
             return;
         }
-        let logged = match self.fsync {
-            Fsync::Never => Ok(()),
-            Fsync::Interval | Fsync::Always => self.log_lines(&written),
+        let logged = match self.uses_log {
+            true => self.log_lines(&written),
+            false => Ok(()),
         };
         for one in written {
-            let synced = match self.fsync == Fsync::Never && one.durable {
+            let synced = match !self.uses_log && one.durable {
                 true => self
                     .sync_session(&one.file, &one.path)
                     .map_err(|error| SessionError::io("sync", &one.path, error)),

@@ -409,3 +409,31 @@ async fn lines_that_no_log_has_are_synced_before_the_log_continues_them() {
         assert_eq!(synced(), [file.clone(), file]);
     }
 }
+
+/// On a file system without locks, two processes may write at the same time.
+#[tokio::test]
+async fn processes_without_locks_sync_the_files_and_have_no_log() {
+    for fsync in [Fsync::Interval, Fsync::Always] {
+        let place = Place::new();
+        let config = ServerConfig {
+            fsync,
+            ..place.config()
+        };
+        let open = |folder: &str| {
+            let lock = ProcessLock {
+                is_held: false,
+                ..ProcessLock::acquire(&place.state.join(folder)).unwrap()
+            };
+            let (env, log) = (place.clock.clone(), place.log.clone());
+            Sessions::open_with(lock, &config, env, log).unwrap()
+        };
+        let (one, two) = (open("one"), open("two"));
+        append_entry(&one, "alpha", "s", "one").await;
+        append_entry(&two, "alpha", "t", "one").await;
+        append_entry(&one, "alpha", "s", "two").await;
+        assert!(!place.log_file().exists());
+        let synced = |sessions: &Sessions| sessions.0.store.synced_files.lock().len();
+        assert_eq!((synced(&one), synced(&two)), (2, 1));
+        assert_eq!(ids(&two, "alpha", "s"), ["one", "two"]);
+    }
+}
