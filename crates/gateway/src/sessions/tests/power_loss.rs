@@ -400,7 +400,7 @@ async fn lines_that_no_log_has_are_synced_before_the_log_continues_them() {
             }
         }
         let synced = || sessions.0.store.synced_files.lock().clone();
-        assert_eq!(synced(), [file.clone()], "once");
+        assert_eq!(synced(), vec![file.clone()], "once");
         // Another program adds a line.
         let mut other = File::options().append(true).open(&file).unwrap();
         let line = line::serialize(&entry("s", "other", ""));
