@@ -203,7 +203,7 @@ impl Sessions {
             }
             // The log no longer completes the file.
             sync_path(&from).map_err(|e| SessionError::io("sync", &from, e))?;
-            store.release(&key, &from)?;
+            store.sync_log.release(&key, &from)?;
             files::rename_durably(&from, &to).map_err(|e| SessionError::io("archive", &from, e))?;
             store.forget(&from);
             store.add_to_count(agent, -1);
@@ -223,7 +223,10 @@ impl Sessions {
         let _files = store.files.lock();
         let remove = |path: &Path| {
             store.forget(path);
-            store.release(&key, path)?;
+            if store.sync_log.release(&key, path)? {
+                // Its content leaves the log, too.
+                store.schedule_emptying();
+            }
             files::remove_durably(path).map_err(|e| SessionError::io("delete", path, e))
         };
         let active = remove(&store.path(&key))?;

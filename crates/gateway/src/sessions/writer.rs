@@ -298,20 +298,8 @@ impl Store {
         }
     }
 
-    /// Prepares a session's file for its removal: its lines must not come back, and leave the log.
-    pub(super) fn release(
-        self: &Arc<Self>,
-        key: &SessionKey,
-        path: &Path,
-    ) -> Result<(), SessionError> {
-        if self.sync_log.release(key, path)? {
-            self.schedule_emptying();
-        }
-        Ok(())
-    }
-
     /// Empties the log in another thread. Without a runtime, closing the sessions does so.
-    fn schedule_emptying(self: &Arc<Self>) {
+    pub(super) fn schedule_emptying(self: &Arc<Self>) {
         let Ok(runtime) = Handle::try_current() else {
             return;
         };
