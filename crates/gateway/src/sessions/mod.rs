@@ -60,21 +60,31 @@ impl Sessions {
     /// Opens the sessions for writing, locks out other processes, and completes the files after a loss of power. Blocks.
     ///
     /// # Errors
-    /// 4003 if another process holds the lock, 3004 if a file cannot be completed.
+    /// 4003 if another process holds the lock, 3004 if the log cannot be read or removed.
     pub fn open(
         config: &ServerConfig,
         env: Arc<dyn Environment>,
         log: Arc<dyn Log>,
     ) -> Result<Self, SessionError> {
-        let lock = Some(ProcessLock::acquire(&config.state_dir.join(AGENTS))?);
-        let store = Arc::new(Store::new(config, env, log));
-        store.sync_log.recover(&*store.log)?;
+        let lock = ProcessLock::acquire(&config.state_dir.join(AGENTS))?;
+        Self::open_with(lock, config, env, log)
+    }
+
+    fn open_with(
+        lock: ProcessLock,
+        config: &ServerConfig,
+        env: Arc<dyn Environment>,
+        log: Arc<dyn Log>,
+    ) -> Result<Self, SessionError> {
+        let store = Arc::new(Store::new(config, lock.is_held, env, log));
+        store.sync_log.recover()?;
+        let lock = Some(lock);
         Ok(Self(Arc::new(Inner { store, lock })))
     }
 
     /// Opens the sessions for reading. Another process may write at the same time.
     pub fn read_only(config: &ServerConfig, env: Arc<dyn Environment>, log: Arc<dyn Log>) -> Self {
-        let store = Arc::new(Store::new(config, env, log));
+        let store = Arc::new(Store::new(config, false, env, log));
         Self(Arc::new(Inner { store, lock: None }))
     }
 
@@ -287,6 +297,8 @@ fn excerpt(name: &str) -> String {
 /// Locks out other processes until it is dropped. The operating system releases the lock when the process ends.
 struct ProcessLock {
     _file: File,
+    /// Whether the file system supports locks. Otherwise another process may write at the same time.
+    is_held: bool,
 }
 
 impl ProcessLock {
@@ -298,24 +310,25 @@ impl ProcessLock {
         let path = folder.join(".lock");
         let opened = files::open_private_append(&path);
         let mut file = opened.map_err(|e| SessionError::io("open", &path, e))?;
-        try_lock(&file, &path)?;
+        let is_held = try_lock(&file, &path)?;
         // The content of the file is only informative; ignore errors.
         let _ = file
             .set_len(0)
             .and_then(|()| write!(file, "{}", std::process::id()));
-        Ok(Self { _file: file })
+        let _file = file;
+        Ok(Self { _file, is_held })
     }
 }
 
-/// Locks a file until it is closed.
+/// Locks a file until it is closed. Returns `false` if its file system does not support locks.
 ///
 /// # Errors
 /// 4003 if another process holds the lock.
-fn try_lock(file: &File, path: &Path) -> Result<(), SessionError> {
+fn try_lock(file: &File, path: &Path) -> Result<bool, SessionError> {
     match file.try_lock() {
-        Ok(()) => Ok(()),
+        Ok(()) => Ok(true),
         // Some network file systems do not support locks. Continue without a lock.
-        Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
+        Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(false),
         Err(TryLockError::WouldBlock) => {
             let process = fs::read_to_string(path).ok();
             let process = process.and_then(|text| text.parse().ok());

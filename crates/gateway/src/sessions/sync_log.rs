@@ -4,10 +4,12 @@
 //! and to the log, and syncs only the log. A kill loses nothing of the session files. After a loss of power, the next start
 //! completes them from the log. A full log becomes the old log: another thread syncs its session files, and removes it.
 
+mod recovery;
+
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,6 +23,12 @@ use base::log::{Level, Log};
 /// The log and the old log, beside the workspaces. No workspace can have these names.
 const CURRENT: &str = ".sync-log";
 const OLD: &str = ".sync-log.old";
+
+/// The records of session files that could not be synced or completed. The next start completes these files.
+const FAILED: &str = ".sync-log.failed";
+/// The records of session files that another program changed. They are for the operator.
+const CHANGED: &str = ".sync-log.changed";
+const DRAFT: &str = ".sync-log.new";
 
 /// The size and the number of session files from which a log is full. They bound the time of a start after a crash.
 const FULL_BYTES: u64 = 16 << 20;
@@ -55,6 +63,7 @@ pub(super) struct Written<'a> {
 pub(super) struct SyncLog {
     /// The directory of all workspaces.
     root: PathBuf,
+    log: Arc<dyn Log>,
     logs: Mutex<Logs>,
     /// Held during a sync of the log, so that slow ones do not overlap.
     syncing: Mutex<()>,
@@ -69,6 +78,10 @@ struct Logs {
     /// Whether a sync of the log is scheduled.
     sync_scheduled: bool,
     emptying_scheduled: bool,
+    /// Whether the log has more to lose than at the beginning of that emptying.
+    empty_again: bool,
+    /// The session files and directories that could not be synced or completed.
+    failed: BTreeSet<PathBuf>,
 }
 
 #[derive(Clone)]
@@ -87,9 +100,10 @@ impl OpenLog {
 }
 
 impl SyncLog {
-    pub(super) fn new(root: PathBuf) -> Self {
+    pub(super) fn new(root: PathBuf, log: Arc<dyn Log>) -> Self {
         Self {
             root,
+            log,
             logs: Mutex::default(),
             syncing: Mutex::default(),
             emptying: Mutex::default(),
@@ -173,8 +187,6 @@ impl SyncLog {
             return Ok(false);
         }
         drop(logs);
-        // The log no longer completes the file.
-        sync_path(path).map_err(|error| SessionError::io("sync", path, error))?;
         let (at, bytes) = (0, &[][..]);
         let record = Written {
             key,
@@ -197,7 +209,6 @@ impl SyncLog {
         let _syncing = self.syncing.lock();
         let mut logs = self.logs.lock();
         logs.sync_scheduled = false;
-        // Emptying an old log syncs it.
         let log = logs.current.as_ref();
         let Some(log) = log.filter(|log| log.bytes > log.synced_bytes) else {
             return Ok(());
@@ -220,17 +231,22 @@ impl SyncLog {
     #[cfg(test)]
     pub(super) fn unsynced_bytes(&self) -> u64 {
         let logs = self.logs.lock();
-        let log = logs.current.as_ref();
-        log.map_or(0, |log| log.bytes - log.synced_bytes)
+        let both = [&logs.old, &logs.current].into_iter().flatten();
+        both.map(|log| log.bytes - log.synced_bytes).sum()
     }
 
-    /// Returns whether the caller must call [`empty`](Self::empty) and then [`end_emptying`](Self::end_emptying).
+    /// Returns whether the caller must call [`empty`](Self::empty) until [`end_emptying`](Self::end_emptying) is true.
     pub(super) fn schedule_emptying(&self) -> bool {
-        !std::mem::replace(&mut self.logs.lock().emptying_scheduled, true)
+        let mut logs = self.logs.lock();
+        logs.empty_again = logs.emptying_scheduled;
+        !std::mem::replace(&mut logs.emptying_scheduled, true)
     }
 
-    pub(super) fn end_emptying(&self) {
-        self.logs.lock().emptying_scheduled = false;
+    /// Returns whether no other emptying was scheduled meanwhile.
+    pub(super) fn end_emptying(&self) -> bool {
+        let mut logs = self.logs.lock();
+        logs.emptying_scheduled = std::mem::take(&mut logs.empty_again);
+        !logs.emptying_scheduled
     }
 
     pub(super) fn is_full(&self, times: usize) -> bool {
@@ -243,28 +259,42 @@ impl SyncLog {
         let _emptying = self.emptying.lock();
         // After an error there is an old log already.
         self.empty_old()?;
+        self.begin_another()?;
+        self.empty_old()
+    }
+
+    /// Makes the log the old log. The lines of the next log continue its lines, so these are on disk before: in the log, or
+    /// else in the session files.
+    pub(super) fn begin_another(&self) -> Result<(), SessionError> {
         let mut logs = self.logs.lock();
-        let Some(log) = logs.current.take() else {
+        let Some(log) = &mut logs.current else {
             return Ok(());
         };
-        if let Err(error) = fs::rename(self.root.join(CURRENT), self.root.join(OLD)) {
-            logs.current = Some(log);
-            return Err(self.failed("rename", error));
+        if log.bytes > log.synced_bytes {
+            let synced = log.file.sync_data();
+            synced.or_else(|error| match sync_paths(&log.paths).is_empty() {
+                true => Ok(()),
+                false => Err(self.failed("sync", error)),
+            })?;
+            log.synced_bytes = log.bytes;
         }
-        logs.old = Some(log);
-        drop(logs);
-        self.empty_old()
+        fs::rename(self.root.join(CURRENT), self.root.join(OLD))
+            .map_err(|error| self.failed("rename", error))?;
+        logs.old = logs.current.take();
+        Ok(())
     }
 
     fn empty_old(&self) -> Result<(), SessionError> {
         let Some(log) = self.logs.lock().old.clone() else {
             return Ok(());
         };
-        // Its last lines may wait for the sync of an interval.
-        log.file
-            .sync_data()
-            .map_err(|error| self.failed("sync", error))?;
-        sync_paths(&log.paths)?;
+        let failed = sync_paths(&log.paths);
+        if !failed.is_empty() {
+            self.report(&failed);
+            let old = self.read(OLD)?.unwrap_or_default();
+            let of_failed = |key: &SessionKey| has_failed(&failed, &key.path(&self.root, ACTIVE));
+            self.keep(FAILED, &select(&old, of_failed))?;
+        }
         self.remove(OLD)?;
         self.logs.lock().old = None;
         Ok(())
@@ -278,53 +308,85 @@ impl SyncLog {
             .map_err(|e| SessionError::io("remove", &path, e))
     }
 
-    /// Completes the session files from the logs of a process that did not close them, and removes the logs.
-    ///
-    /// # Errors
-    /// A file cannot be read, completed or synced. The logs remain for the next start.
-    pub(super) fn recover(&self, log: &dyn Log) -> Result<(), SessionError> {
-        let mut sessions = Sessions::new();
-        let mut found = false;
-        for name in [OLD, CURRENT] {
-            let path = self.root.join(name);
-            match fs::read(&path) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                bytes => {
-                    let bytes = bytes.map_err(|e| SessionError::io("read", &path, e))?;
-                    read_records(&bytes, &mut sessions);
-                    found = true;
-                }
+    /// Returns the content of a log, or `None` if it does not exist.
+    fn read(&self, name: &str) -> Result<Option<Vec<u8>>, SessionError> {
+        let path = self.root.join(name);
+        match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            bytes => bytes
+                .map(Some)
+                .map_err(|e| SessionError::io("read", &path, e)),
+        }
+    }
+
+    /// Adds records to a log that the process does not have open.
+    fn keep(&self, name: &str, records: &[u8]) -> Result<(), SessionError> {
+        let kept = self.read(name)?.unwrap_or_default();
+        self.replace(name, &[&kept, records].concat())
+    }
+
+    /// Replaces a log that the process does not have open. Removes an empty one.
+    fn replace(&self, name: &str, records: &[u8]) -> Result<(), SessionError> {
+        if records.is_empty() {
+            return self.remove(name);
+        }
+        let (path, draft) = (self.root.join(name), self.root.join(DRAFT));
+        let mut options = files::private_options();
+        let opened = options.write(true).create(true).truncate(true).open(&draft);
+        opened
+            .and_then(|mut file| file.write_all(records))
+            .and_then(|()| files::rename_durably(&draft, &path))
+            .map_err(|error| {
+                let _ = fs::remove_file(&draft);
+                SessionError::io("write", &path, error)
+            })
+    }
+
+    /// Returns whether a session's file lacks lines that the next start adds.
+    pub(super) fn is_incomplete(&self, path: &Path) -> bool {
+        let failed = &self.logs.lock().failed;
+        path.ancestors().any(|path| failed.contains(path))
+    }
+
+    /// Returns whether the next start looks for lines of the session in its file.
+    pub(super) fn is_kept(&self, key: &SessionKey) -> Result<bool, SessionError> {
+        let failed = self.read(FAILED)?.unwrap_or_default();
+        Ok(!select(&failed, |other| other == key).is_empty())
+    }
+
+    /// Removes the lines of a session that were kept after an error.
+    pub(super) fn forget(&self, key: &SessionKey) -> Result<(), SessionError> {
+        for name in [FAILED, CHANGED] {
+            if let Some(kept) = self.read(name)? {
+                self.replace(name, &select(&kept, |other| other != key))?;
             }
         }
-        let mut paths = BTreeSet::new();
-        for (key, runs) in sessions {
-            let path = key.path(&self.root, ACTIVE);
-            let completed = complete(&path, &runs);
-            let file = path.display();
-            match completed.map_err(|e| SessionError::io("complete", &path, e))? {
-                Completed::Whole => {}
-                Completed::Restored => log.log(
-                    Level::Warn,
-                    &format!(
-                        "added acknowledged entries to `{file}`; the system had stopped before they were in it"
-                    ),
-                ),
-                Completed::Changed => log.log(
-                    Level::Warn,
-                    &format!(
-                        "another program changed `{file}` since its last entries, which stay out of it; restore the file from a backup if it lacks any"
-                    ),
-                ),
-            }
-            paths.extend(path.ancestors().take(4).map(Path::to_owned));
-        }
-        if found {
-            sync_paths(&paths)?;
-            self.remove(OLD)?;
-            self.remove(CURRENT)?;
-        }
+        self.logs
+            .lock()
+            .failed
+            .remove(&key.path(&self.root, ACTIVE));
         Ok(())
     }
+
+    fn report(&self, failed: &Failed) {
+        self.logs.lock().failed.extend(failed.keys().cloned());
+        for (path, error) in failed {
+            let message = format!(
+                "cannot store `{}`: {error}; its last entries are in `{}`, from which the next start completes it; repair the file, and restart the gateway",
+                path.display(),
+                self.root.join(FAILED).display()
+            );
+            self.log.log(Level::Error, &message);
+        }
+    }
+}
+
+/// The session files and directories that could not be synced or completed.
+type Failed = BTreeMap<PathBuf, io::Error>;
+
+/// Returns whether a session's file or one of its directories failed.
+fn has_failed(failed: &Failed, path: &Path) -> bool {
+    path.ancestors().any(|path| failed.contains_key(path))
 }
 
 fn record(records: &mut Vec<u8>, key: &SessionKey, at: u64, bytes: &[u8]) {
@@ -340,45 +402,20 @@ fn record(records: &mut Vec<u8>, key: &SessionKey, at: u64, bytes: &[u8]) {
     records.extend(bytes);
 }
 
-/// Lines that follow each other in a session's file.
-struct Run {
-    at: u64,
-    bytes: Vec<u8>,
-}
-
-impl Run {
-    fn end(&self) -> u64 {
-        self.at + self.bytes.len() as u64
-    }
-}
-
-type Sessions = BTreeMap<SessionKey, Vec<Run>>;
-
-/// Reads the records of a log up to the first that is not complete: it was not synced, so it was not promised.
-fn read_records(mut log: &[u8], sessions: &mut Sessions) {
-    while let Some((key, at, bytes, rest)) = read_record(log) {
-        log = rest;
-        let runs = sessions.entry(key).or_default();
-        match runs.last_mut() {
-            Some(run) if run.end() == at => run.bytes.extend(bytes),
-            // Another program added to the file.
-            Some(run) if run.end() < at => runs.push(Run {
-                at,
-                bytes: bytes.to_vec(),
-            }),
-            // The file was moved, removed or replaced.
-            _ => {
-                runs.clear();
-                runs.push(Run {
-                    at,
-                    bytes: bytes.to_vec(),
-                });
-            }
+/// Returns the records of the wanted sessions.
+fn select(mut log: &[u8], wanted: impl Fn(&SessionKey) -> bool) -> Vec<u8> {
+    let mut records = Vec::new();
+    while let Some((key, _, _, rest)) = read_record(log) {
+        if wanted(&key) {
+            records.extend(&log[..log.len() - rest.len()]);
         }
+        log = rest;
     }
-    sessions.retain(|_, runs| runs.iter().any(|run| !run.bytes.is_empty()));
+    records
 }
 
+/// Returns the first record of a log, and what follows it. `None` if it is not complete: it was not synced, so it was not
+/// promised.
 fn read_record(log: &[u8]) -> Option<(SessionKey, u64, &[u8], &[u8])> {
     let end = log.iter().position(|byte| *byte == b'\n')?;
     let head: Head<'_> = serde_json::from_slice(&log[..end]).ok()?;
@@ -390,56 +427,14 @@ fn read_record(log: &[u8]) -> Option<(SessionKey, u64, &[u8], &[u8])> {
     is_valid.then_some((key, head.at, bytes, rest))
 }
 
-enum Completed {
-    /// The file had all lines.
-    Whole,
-    Restored,
-    /// The file has other bytes than the writer wrote.
-    Changed,
-}
-
-/// Writes what is missing of a session's file: its end, or zeros in place of lines.
-fn complete(path: &Path, runs: &[Run]) -> io::Result<Completed> {
-    let is_new = runs.first().is_some_and(|run| run.at == 0);
-    if is_new {
-        files::create_private_dir(path.parent().unwrap_or(path))?;
-    }
-    let mut options = files::private_options();
-    let options = options.read(true).write(true).create(is_new);
-    let mut file = match options.truncate(false).open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Completed::Changed),
-        file => file?,
-    };
-    let mut completed = Completed::Whole;
-    for run in runs {
-        let mut found = Vec::new();
-        file.seek(SeekFrom::Start(run.at))?;
-        (&file)
-            .take(run.bytes.len() as u64)
-            .read_to_end(&mut found)?;
-        if found == run.bytes {
-            continue;
-        }
-        let mut pairs = found.iter().zip(&run.bytes);
-        let is_ours = pairs.all(|(found, written)| found == written || *found == 0);
-        if !is_ours || file.metadata()?.len() < run.at {
-            return Ok(Completed::Changed);
-        }
-        file.seek(SeekFrom::Start(run.at))?;
-        file.write_all(&run.bytes)?;
-        completed = Completed::Restored;
-    }
-    Ok(completed)
-}
-
-/// Syncs session files and directories.
-fn sync_paths(paths: &BTreeSet<PathBuf>) -> Result<(), SessionError> {
+/// Syncs session files and directories. Returns those that it cannot sync.
+fn sync_paths(paths: &BTreeSet<PathBuf>) -> Failed {
     let paths: Vec<_> = paths.iter().collect();
-    let result = Mutex::new(Ok(()));
+    let failed = Mutex::new(Failed::new());
     let sync_all = &|paths: &[&PathBuf]| {
         for path in paths {
             if let Err(error) = sync_path(path) {
-                *result.lock() = Err(SessionError::io("sync", path, error));
+                failed.lock().insert(path.to_path_buf(), error);
             }
         }
     };
@@ -448,20 +443,28 @@ fn sync_paths(paths: &BTreeSet<PathBuf>) -> Result<(), SessionError> {
             scope.spawn(move || sync_all(chunk));
         }
     });
-    result.into_inner()
+    failed.into_inner()
 }
 
-fn sync_path(path: &Path) -> io::Result<()> {
-    let synced = match path.is_dir() {
-        true => files::sync_dir(path),
-        false => {
+pub(super) fn sync_path(path: &Path) -> io::Result<()> {
+    let synced = match fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => files::sync_dir(path),
+        // Opening a pipe would block.
+        Ok(metadata) if !metadata.is_file() => Err(not_a_file()),
+        Ok(_) => {
             let file = File::options().append(true).open(path);
             file.and_then(|file| file.sync_data())
         }
+        Err(error) => Err(error),
     };
     match synced {
         // The session was deleted or archived since: its file was synced before.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         synced => synced,
     }
+}
+
+/// Returns the error of a pipe, directory or device in place of a session's file.
+pub(super) fn not_a_file() -> io::Error {
+    io::Error::other("it is not a regular file")
 }

@@ -175,6 +175,10 @@ impl Store {
         lines: &[PendingLine],
     ) -> Result<(File, Vec<u8>, SessionMeta, u64), SessionError> {
         let failed = |error| SessionError::io("write", path, error);
+        if !meta.is_safe && self.sync_log.is_incomplete(path) {
+            let error = "it lacks entries that the next start adds; restart the gateway";
+            return Err(failed(io::Error::other(error)));
+        }
         let mut file = self.open_append(path)?;
         let torn = meta.file_bytes - meta.line_bytes;
         if torn > 0 {
@@ -195,6 +199,12 @@ impl Store {
             meta.record(line.event, line.time.min(self.now()));
         }
         let old_bytes = meta.line_bytes;
+        if !meta.is_safe && old_bytes > 0 && self.uses_log {
+            // The log continues only what is on disk, but a process that was killed may have written the end of the file
+            // and not logged it, or had no log.
+            self.sync_session(&file, path).map_err(failed)?;
+        }
+        meta.is_safe = true;
         if let Err(error) = file.write_all(&bytes) {
             let _ = cut(&file, old_bytes);
             return Err(failed(error));
@@ -210,13 +220,14 @@ impl Store {
         if written.is_empty() {
             return;
         }
-        let logged = match self.fsync {
-            Fsync::Never => Ok(()),
-            Fsync::Interval | Fsync::Always => self.log_lines(&written),
+        let logged = match self.uses_log {
+            true => self.log_lines(&written),
+            false => Ok(()),
         };
         for one in written {
-            let synced = match self.fsync == Fsync::Never && one.durable {
-                true => sync_session(&one.file, &one.path)
+            let synced = match !self.uses_log && one.durable {
+                true => self
+                    .sync_session(&one.file, &one.path)
                     .map_err(|error| SessionError::io("sync", &one.path, error)),
                 false => logged.clone(),
             };
@@ -263,6 +274,15 @@ impl Store {
         reply(written.lines, &Ok(()));
     }
 
+    /// Syncs a file and its directories, which may be new: those of the sessions, of the workspace and of all workspaces.
+    fn sync_session(&self, file: &File, path: &Path) -> io::Result<()> {
+        #[cfg(test)]
+        self.synced_files.lock().push(path.to_owned());
+        file.sync_data()?;
+        let mut dirs = path.ancestors().skip(1).take(3);
+        dirs.try_for_each(files::sync_dir)
+    }
+
     /// Schedules a sync of the log after the interval. Without a runtime, closing the sessions syncs the files.
     fn schedule_sync(self: &Arc<Self>) {
         let Ok(runtime) = Handle::try_current() else {
@@ -283,17 +303,25 @@ impl Store {
         let Ok(runtime) = Handle::try_current() else {
             return;
         };
-        if self.sync_log.schedule_emptying() {
-            let store = Arc::clone(self);
-            runtime.spawn(async move {
+        if !self.sync_log.schedule_emptying() {
+            return;
+        }
+        // After this store is closed, the log may be that of another one.
+        let weak = Arc::downgrade(self);
+        runtime.spawn(async move {
+            while let Some(store) = weak.upgrade() {
                 let emptied = Arc::clone(&store);
                 let empty = move || emptied.logged(emptied.sync_log.empty());
-                if !matches!(tokio::task::spawn_blocking(empty).await, Ok(Ok(()))) {
-                    tokio::time::sleep(SYNC_RETRY).await;
+                match tokio::task::spawn_blocking(empty).await {
+                    Ok(Ok(())) if store.sync_log.end_emptying() => return,
+                    Ok(Ok(())) => {}
+                    _ => {
+                        drop(store);
+                        tokio::time::sleep(SYNC_RETRY).await;
+                    }
                 }
-                store.sync_log.end_emptying();
-            });
-        }
+            }
+        });
     }
 
     /// Logs an error.
@@ -313,13 +341,6 @@ impl Store {
 fn cut(file: &File, bytes: u64) -> io::Result<()> {
     file.set_len(bytes)?;
     file.sync_data()
-}
-
-/// Syncs a file and its directories, which may be new: those of the sessions, of the workspace and of all workspaces.
-fn sync_session(file: &File, path: &Path) -> io::Result<()> {
-    file.sync_data()?;
-    let mut dirs = path.ancestors().skip(1).take(3);
-    dirs.try_for_each(files::sync_dir)
 }
 
 fn reply(lines: Vec<PendingLine>, reply: &Reply) {

@@ -9,6 +9,26 @@ impl Place {
         self.state.join("agents").join(LOG)
     }
 
+    /// The log of the files that could not be synced or completed.
+    fn kept(&self) -> PathBuf {
+        self.state.join("agents/.sync-log.failed")
+    }
+
+    async fn wait_until_logs_lack(&self, text: &str) {
+        let has_text = || {
+            let logs = fs::read_dir(self.state.join("agents")).unwrap();
+            let mut logs = logs.map(|log| fs::read(log.unwrap().path()).unwrap_or_default());
+            logs.any(|log| String::from_utf8_lossy(&log).contains(text))
+        };
+        let wait = async {
+            while has_text() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let waited = tokio::time::timeout(Duration::from_secs(20), wait).await;
+        waited.expect("the text leaves the logs");
+    }
+
     fn always(&self) -> ServerConfig {
         ServerConfig {
             fsync: Fsync::Always,
@@ -51,7 +71,10 @@ async fn start_completes_the_files() {
             let found = ids(&sessions, agent, session);
             assert_eq!(found, ["one", "two", "three"], "case {case}");
         }
-        assert_eq!(place.logged().len(), usize::from(case > 0), "case {case}");
+        let logged = place.logged();
+        assert_eq!(logged.len(), usize::from(case > 0), "case {case}");
+        let names_command = logged.iter().any(|line| line.contains("`sessions delete`"));
+        assert_eq!(names_command, case == 1, "case {case}");
         assert!(!place.log_file().exists());
         append_entry(&sessions, "alpha", "s", "four").await;
         assert_eq!(ids(&sessions, "alpha", "s").len(), 4);
@@ -99,6 +122,10 @@ async fn file_that_another_program_changed_stays() {
         logged.len() == 1 && logged[0].contains("another program changed"),
         "{logged:?}"
     );
+    let kept = place.state.join("agents/.sync-log.changed");
+    assert!(fs::read_to_string(&kept).unwrap().contains("\"three\""));
+    sessions.delete("alpha", "s").unwrap();
+    assert!(!kept.exists());
 }
 
 #[tokio::test]
@@ -127,15 +154,35 @@ async fn removed_sessions_do_not_come_back() {
 }
 
 #[tokio::test]
-async fn deleted_content_leaves_the_log() {
-    let place = Place::new();
-    let sessions = place.try_open(&place.always()).unwrap();
-    append_entry(&sessions, "alpha", "s", "secret").await;
-    sessions.delete("alpha", "s").unwrap();
-    let has_secret =
-        || fs::read(place.log_file()).is_ok_and(|log| log.windows(6).any(|it| it == b"secret"));
-    while has_secret() {
-        tokio::time::sleep(Duration::from_millis(1)).await;
+async fn deleted_content_leaves_the_logs() {
+    for case in ["active", "archived", "during an emptying", "after an error"] {
+        let place = Place::new();
+        let sessions = place.try_open(&place.always()).unwrap();
+        append_entry(&sessions, "alpha", "s", "secret").await;
+        let sync_log = &sessions.0.store.sync_log;
+        let obstacle = place.state.join("agents/.sync-log.old");
+        match case {
+            "archived" => drop(sessions.archive("alpha", Duration::ZERO).unwrap()),
+            "during an emptying" => assert!(sync_log.schedule_emptying()),
+            "after an error" => fs::create_dir(&obstacle).unwrap(),
+            _ => {}
+        }
+        sessions.delete("alpha", "s").unwrap();
+        match case {
+            "during an emptying" => {
+                // The task that it stands for ends like this.
+                assert!(!sync_log.end_emptying(), "the log must be emptied again");
+                sync_log.empty().unwrap();
+            }
+            "after an error" => {
+                while place.logged().is_empty() {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+                fs::remove_dir(&obstacle).unwrap();
+            }
+            _ => {}
+        }
+        place.wait_until_logs_lack("secret").await;
     }
 }
 
@@ -169,20 +216,101 @@ async fn conversations_at_full_speed_do_not_grow_the_log() {
 }
 
 #[tokio::test]
-async fn start_that_cannot_complete_a_file_names_it_and_keeps_the_log() {
+async fn start_that_cannot_complete_a_file_names_it_and_keeps_its_lines() {
+    let place = Place::new();
+    let log = place.crashed_log().await;
+    let file = place.file("alpha", "s");
+    for agent in ["alpha", "beta"] {
+        fs::remove_dir_all(place.state.join("agents").join(agent)).unwrap();
+    }
+    fs::create_dir_all(&file).unwrap();
+    fs::write(place.log_file(), &log).unwrap();
+    for _start in 0..2 {
+        let sessions = place.try_open(&place.always()).unwrap();
+        let message = place.logged().pop().unwrap();
+        assert!(message.contains(file.to_str().unwrap()), "{message}");
+        assert!(!place.log_file().exists());
+        append_entry(&sessions, "beta", "t", "more").await;
+        assert!(ids(&sessions, "beta", "t").starts_with(&["one".into(), "two".into()]));
+    }
+    let sessions = place.open();
+    fs::remove_dir(&file).unwrap();
+    // A line in place of the missing ones would keep them out of the file.
+    let refused = sessions.append("alpha", &entry("s", "early", "")).await;
+    assert_eq!(code(refused), ErrorCode::AgentError);
+    drop(sessions);
+    let sessions = place.open();
+    assert_eq!(ids(&sessions, "alpha", "s"), ["one", "two", "three"]);
+    assert!(!place.kept().exists());
+    append_entry(&sessions, "alpha", "s", "four").await;
+}
+
+#[tokio::test]
+async fn start_on_a_full_disk_serves_the_sessions_that_are_whole() {
     let place = Place::new();
     let log = place.crashed_log().await;
     let file = place.file("alpha", "s");
     fs::remove_file(&file).unwrap();
     fs::create_dir(&file).unwrap();
     fs::write(place.log_file(), &log).unwrap();
-    let refused = place.try_open(&place.config()).map(drop).unwrap_err();
-    assert_eq!(refused.code(), ErrorCode::AgentError);
-    let message = refused.to_string();
-    assert!(message.contains(file.to_str().unwrap()), "{message}");
-    assert_eq!(fs::read(place.log_file()).unwrap(), log);
+    // No other log can be written.
+    let draft = place.state.join("agents/.sync-log.new");
+    fs::create_dir(&draft).unwrap();
+    let sessions = place.try_open(&place.always()).unwrap();
+    assert_eq!(ids(&sessions, "beta", "t").len(), 3);
+    append_entry(&sessions, "beta", "t", "four").await;
+    fs::remove_dir(&draft).unwrap();
     fs::remove_dir(&file).unwrap();
-    assert_eq!(ids(&place.open(), "alpha", "s").len(), 3);
+    sessions.delete("beta", "t").unwrap();
+    drop(sessions);
+    let sessions = place.open();
+    assert_eq!(ids(&sessions, "alpha", "s"), ["one", "two", "three"]);
+    assert!(!place.file("beta", "t").exists());
+    assert!(!place.kept().exists());
+}
+
+#[tokio::test]
+async fn deleted_session_that_could_not_be_completed_does_not_come_back() {
+    let place = Place::new();
+    let log = place.crashed_log().await;
+    let file = place.file("alpha", "s");
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
+    fs::write(place.log_file(), &log).unwrap();
+    let sessions = place.open();
+    assert!(place.kept().exists());
+    fs::remove_dir(&file).unwrap();
+    assert_eq!(
+        code(sessions.delete("alpha", "s")),
+        ErrorCode::SessionNotFound
+    );
+    assert!(!place.kept().exists());
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn file_that_cannot_be_synced_stops_no_other_session() {
+    let place = Place::new();
+    let sessions = place.try_open(&place.always()).unwrap();
+    append_entry(&sessions, "alpha", "s", "one").await;
+    append_entry(&sessions, "beta", "t", "one").await;
+    let file = place.file("alpha", "s");
+    fs::remove_file(&file).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(&file).status();
+    assert!(made.unwrap().success());
+    sessions.0.store.sync_log.empty().unwrap();
+    let message = place.logged().pop().unwrap();
+    assert!(message.contains(file.to_str().unwrap()), "{message}");
+    let refused = sessions.append("alpha", &entry("s", "two", "")).await;
+    assert_eq!(code(refused), ErrorCode::AgentError);
+    append_entry(&sessions, "beta", "t", "two").await;
+    sessions.close().unwrap();
+    drop(sessions);
+    let sessions = place.open();
+    assert_eq!(ids(&sessions, "beta", "t"), ["one", "two"]);
+    drop(sessions);
+    fs::remove_file(&file).unwrap();
+    assert_eq!(ids(&place.open(), "alpha", "s"), ["one"]);
 }
 
 #[tokio::test]
@@ -226,4 +354,86 @@ async fn fsync_never_has_no_log() {
     append_entry(&sessions, "alpha", "s", "one").await;
     sessions.commit("alpha", "s").await.unwrap();
     assert!(!place.log_file().exists());
+}
+
+#[tokio::test]
+async fn commit_syncs_the_earlier_lines_in_the_old_log() {
+    let place = Place::new();
+    let config = ServerConfig {
+        fsync: Fsync::Interval,
+        fsync_interval_ms: 3_600_000,
+        ..place.config()
+    };
+    let sessions = place.try_open(&config).unwrap();
+    append_entry(&sessions, "alpha", "s", "one").await;
+    let sync_log = &sessions.0.store.sync_log;
+    sync_log.begin_another().unwrap();
+    sessions.commit("alpha", "s").await.unwrap();
+    let old_file = place.state.join("agents/.sync-log.old");
+    let mut old = fs::read(&old_file).unwrap();
+    old.truncate(old.len() - sync_log.unsynced_bytes() as usize);
+    let log = fs::read(place.log_file()).unwrap();
+    let whole = place.bytes("alpha", "s");
+    drop(sessions);
+    place.write("alpha", "s", b"");
+    fs::write(old_file, old).unwrap();
+    fs::write(place.log_file(), log).unwrap();
+    drop(place.open());
+    assert_eq!(place.bytes("alpha", "s"), whole);
+}
+
+#[tokio::test]
+async fn lines_that_no_log_has_are_synced_before_the_log_continues_them() {
+    for fsync in [Fsync::Interval, Fsync::Always] {
+        let place = Place::new();
+        append_entry(&place.open(), "alpha", "s", "unsynced").await;
+        let config = ServerConfig {
+            fsync,
+            ..place.config()
+        };
+        let sessions = place.try_open(&config).unwrap();
+        let file = place.file("alpha", "s");
+        for session in ["s", "new"] {
+            for id in ["one", "two"] {
+                append_entry(&sessions, "alpha", session, id).await;
+                sessions.0.store.sync_log.empty().unwrap();
+            }
+        }
+        let synced = || sessions.0.store.synced_files.lock().clone();
+        assert_eq!(synced(), vec![file.clone()], "once");
+        // Another program adds a line.
+        let mut other = File::options().append(true).open(&file).unwrap();
+        let line = line::serialize(&entry("s", "other", ""));
+        other.write_all(&line).unwrap();
+        append_entry(&sessions, "alpha", "s", "three").await;
+        assert_eq!(synced(), [file.clone(), file]);
+    }
+}
+
+/// On a file system without locks, two processes may write at the same time.
+#[tokio::test]
+async fn processes_without_locks_sync_the_files_and_have_no_log() {
+    for fsync in [Fsync::Interval, Fsync::Always] {
+        let place = Place::new();
+        let config = ServerConfig {
+            fsync,
+            ..place.config()
+        };
+        let open = |folder: &str| {
+            let lock = ProcessLock {
+                is_held: false,
+                ..ProcessLock::acquire(&place.state.join(folder)).unwrap()
+            };
+            let (env, log) = (place.clock.clone(), place.log.clone());
+            Sessions::open_with(lock, &config, env, log).unwrap()
+        };
+        let (one, two) = (open("one"), open("two"));
+        append_entry(&one, "alpha", "s", "one").await;
+        append_entry(&two, "alpha", "t", "one").await;
+        append_entry(&one, "alpha", "s", "two").await;
+        assert!(!place.log_file().exists());
+        let synced = |sessions: &Sessions| sessions.0.store.synced_files.lock().len();
+        assert_eq!((synced(&one), synced(&two)), (2, 1));
+        assert_eq!(ids(&two, "alpha", "s"), ["one", "two"]);
+    }
 }
