@@ -99,9 +99,14 @@ const PART_BYTES: usize = 256 << 10;
 pub struct TaskPage {
     service: Service,
     view: View,
-    /// Selects the rest of the page.
-    rest: Filter,
-    tasks: vec::IntoIter<ListedTask>,
+    /// The client whose tasks the page has; `None` for the operator.
+    owner: Option<String>,
+    /// The tasks of the page that are not read yet.
+    listed: vec::IntoIter<ListedTask>,
+    /// The tasks that are read, with the JSON of the finished ones.
+    part: vec::IntoIter<(Cursor, Option<Bytes>)>,
+    /// Where the next page begins.
+    after: Option<Cursor>,
     /// The first task, until [`next`](Self::next) writes it.
     first: Option<(Cursor, LoadedTask)>,
     /// The last written task.
@@ -128,18 +133,21 @@ impl TaskPage {
         filter: Filter,
         page_size: i32,
     ) -> Result<Self, A2aError> {
+        let listed = service.core.store.page(&filter).await;
+        let listed = listed.map_err(|error| to_a2a_error(error, ""))?;
         let mut page = Self {
             service,
             view,
-            rest: filter,
-            tasks: Vec::new().into_iter(),
+            owner: filter.owner,
+            listed: listed.tasks.into_iter(),
+            part: Vec::new().into_iter(),
+            after: listed.next,
             first: None,
             last: None,
             bytes: 0,
             page_size,
-            total: 0,
+            total: listed.total,
         };
-        page.read_part().await?;
         page.first = page.load().await?;
         Ok(page)
     }
@@ -169,9 +177,9 @@ impl TaskPage {
             if let Some(last) = &self.last
                 && bytes > self.service.core.settings.limits.page_bytes
             {
-                self.rest.after = Some(last.clone());
-                self.rest.page_size = 0;
-                self.tasks = Vec::new().into_iter();
+                self.after = Some(last.clone());
+                self.listed = Vec::new().into_iter();
+                self.part = Vec::new().into_iter();
                 return Ok(None);
             }
             self.bytes = bytes;
@@ -180,21 +188,35 @@ impl TaskPage {
         }
     }
 
-    /// Reads the tasks that follow, and the JSON of the finished ones.
+    /// Reads the JSON of the finished tasks that follow, up to [`PART_BYTES`] or of one task.
     async fn read_part(&mut self) -> Result<(), A2aError> {
-        let store = &self.service.core.store;
-        let part = store.page(&self.rest, PART_BYTES).await;
-        let part = part.map_err(|error| to_a2a_error(error, ""))?;
-        self.rest.page_size = self.rest.page_size.saturating_sub(part.tasks.len());
-        self.rest.after = part.next;
-        self.total = part.total;
-        self.tasks = part.tasks.into_iter();
+        let mut bytes = 0_usize;
+        let fits = |listed: &&ListedTask| {
+            let first = bytes == 0;
+            bytes = bytes.saturating_add(listed.bytes.unwrap_or_default());
+            first || bytes <= PART_BYTES
+        };
+        let count = self.listed.as_slice().iter().take_while(fits).count();
+        let part: Vec<ListedTask> = self.listed.by_ref().take(count).collect();
+        let finished = part.iter().filter(|listed| listed.bytes.is_some());
+        let finished: Vec<ListedTask> = finished.cloned().collect();
+        let mut bodies = Vec::new().into_iter();
+        if !finished.is_empty() {
+            let owner = self.owner.as_deref();
+            let read = self.service.core.store.bodies(owner, &finished).await;
+            bodies = read.map_err(|error| to_a2a_error(error, ""))?.into_iter();
+        }
+        let body = |listed: ListedTask| {
+            let json = listed.bytes.and_then(|_| bodies.next().flatten());
+            (listed.place, json)
+        };
+        self.part = part.into_iter().map(body).collect::<Vec<_>>().into_iter();
         Ok(())
     }
 
     async fn load(&mut self) -> Result<Option<(Cursor, LoadedTask)>, A2aError> {
         loop {
-            for ListedTask { place, json } in self.tasks.by_ref() {
+            for (place, json) in self.part.by_ref() {
                 let id = &place.task_id;
                 if self.service.show(id).is_err() {
                     continue;
@@ -203,15 +225,17 @@ impl TaskPage {
                     return Ok(Some((place, LoadedTask::Json(json))));
                 }
                 match self.service.core.store.load(id).await {
-                    Ok(Some(record)) => {
+                    Ok(Some(record))
+                        if self.owner.as_ref().is_none_or(|own| *own == record.owner) =>
+                    {
                         return Ok(Some((place, LoadedTask::Record(Box::new(record)))));
                     }
-                    Ok(None) => {}
+                    Ok(_) => {}
                     Err(StoreError::Damaged(cause)) => log_omitted(id, &cause),
                     Err(error) => return Err(to_a2a_error(error, id)),
                 }
             }
-            if self.rest.page_size == 0 || self.rest.after.is_none() {
+            if self.listed.len() == 0 {
                 return Ok(None);
             }
             self.read_part().await?;
@@ -221,8 +245,7 @@ impl TaskPage {
     /// Returns the token of the next page, which is empty on the last page. Valid once [`next`](Self::next) has
     /// returned `None`.
     pub fn next_page_token(&self) -> String {
-        self.rest
-            .after
+        self.after
             .as_ref()
             .map(Cursor::to_string)
             .unwrap_or_default()

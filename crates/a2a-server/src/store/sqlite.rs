@@ -19,6 +19,7 @@ use a2a::v1_0::TaskPushNotificationConfig;
 use async_trait::async_trait;
 use base::files::Fsync;
 use base::keyed_semaphore::KeyedSemaphore;
+use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use futures_util::FutureExt as _;
 use parking_lot::Mutex;
@@ -397,9 +398,20 @@ impl TaskStore for SqliteStore {
             .await
     }
 
-    async fn page(&self, filter: &Filter, bytes: usize) -> Result<Page<ListedTask>, StoreError> {
+    async fn page(&self, filter: &Filter) -> Result<Page<ListedTask>, StoreError> {
         let (total, filter) = (self.total(filter), filter.clone());
-        self.read(move |connection| queries::page_with_json(connection, &filter, total, bytes))
+        self.read(move |connection| queries::listed(connection, &filter, total))
+            .await
+    }
+
+    async fn bodies(
+        &self,
+        _owner: Option<&str>,
+        tasks: &[ListedTask],
+    ) -> Result<Vec<Option<Bytes>>, StoreError> {
+        let ids = tasks.iter().map(|listed| listed.place.task_id.clone());
+        let ids: Vec<String> = ids.collect();
+        self.read(move |connection| queries::bodies(connection, &ids))
             .await
     }
 

@@ -1,5 +1,8 @@
 //! Pages of lists.
 
+use std::sync::atomic::Ordering;
+
+use super::failing_store::FailingStore;
 use super::*;
 
 pub(super) fn all() -> ListTasksRequest {
@@ -208,4 +211,49 @@ async fn page_ends_before_byte_limit() {
         sizes.len() >= 3 && sizes.iter().all(|size| *size <= 2),
         "{sizes:?}"
     );
+}
+
+/// One request lists its tasks once, however large they are, and holds the JSON of a bounded part of them.
+#[tokio::test]
+async fn large_tasks_are_listed_once_and_read_in_parts() {
+    let store = FailingStore::new();
+    let harness = store.open().await;
+    let sizes = [
+        1,
+        1,
+        200 << 10,
+        200 << 10,
+        10,
+        1 << 20,
+        10,
+        90 << 10,
+        300 << 10,
+    ];
+    for (n, size) in (0..).zip(sizes) {
+        let mut made = record(&format!("t{n}"));
+        made.owner = alice().client;
+        made.changed_ms -= n;
+        made.task.status.state = TaskState::Completed;
+        made.task.status.timestamp = chrono::DateTime::from_timestamp_millis(1);
+        made.task.history = Some(vec![Message::new(
+            Role::Agent,
+            vec![Part::text("x".repeat(size))],
+        )]);
+        store.create(&made).await.unwrap();
+    }
+    let request = listing(|request| {
+        request.status_timestamp_after = chrono::DateTime::from_timestamp_millis(0);
+        request.history_length = Some(0);
+    });
+    let listed = list(&harness, request).await;
+    let expected: Vec<String> = (0..sizes.len()).map(|n| format!("t{n}")).collect();
+    assert_eq!(ids(&listed), expected);
+    assert_eq!(store.pages.load(Ordering::SeqCst), 1);
+    let parts = store.parts.lock();
+    assert!(parts.len() <= sizes.len(), "{parts:?}");
+    assert_eq!(parts.concat().len(), sizes.len(), "each task once");
+    for part in &*parts {
+        let bytes: usize = part.iter().sum();
+        assert!(part.len() == 1 || bytes <= 256 << 10, "{parts:?}");
+    }
 }
