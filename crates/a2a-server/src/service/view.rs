@@ -70,12 +70,9 @@ impl View {
 
     /// Returns the view of a task as JSON of `dialect`.
     fn json(self, task: LoadedTask, dialect: Dialect) -> Result<Vec<u8>, String> {
-        let record = match (task, dialect) {
-            (LoadedTask::Json(json), Dialect::V1_0) => {
-                return body::task_v1(&json, self.messages, self.artifacts);
-            }
-            (LoadedTask::Json(json), Dialect::V0_3(_)) => body::decode_record(&json)?,
-            (LoadedTask::Record(record), _) => *record,
+        let record = match task {
+            LoadedTask::Json(json) => return body::task_v1(&json, self.messages, self.artifacts),
+            LoadedTask::Record(record) => record,
         };
         let task = self.apply(record.task);
         let written = match dialect {
@@ -107,6 +104,9 @@ pub struct TaskPage {
     part: vec::IntoIter<(Cursor, Option<Bytes>)>,
     /// Where the next page begins.
     after: Option<Cursor>,
+    /// Whether the page sends JSON as the store has it. A2A 0.3 needs the decoded tasks: the store loads them, because it
+    /// bounds the number that are decoded at once.
+    sends_json: bool,
     /// The first task, until [`next`](Self::next) writes it.
     first: Option<(Cursor, LoadedTask)>,
     /// The last written task.
@@ -117,7 +117,7 @@ pub struct TaskPage {
 }
 
 enum LoadedTask {
-    /// The JSON of a finished task.
+    /// The JSON of a finished task, for A2A 1.0.
     Json(Bytes),
     Record(Box<TaskRecord>),
 }
@@ -142,6 +142,7 @@ impl TaskPage {
             listed: listed.tasks.into_iter(),
             part: Vec::new().into_iter(),
             after: listed.next,
+            sends_json: true,
             first: None,
             last: None,
             bytes: 0,
@@ -158,14 +159,21 @@ impl TaskPage {
     /// # Errors
     /// The store failed.
     pub async fn next(&mut self, dialect: Dialect) -> Result<Option<Vec<u8>>, A2aError> {
+        self.sends_json = matches!(dialect, Dialect::V1_0);
         loop {
             let loaded = match self.first.take() {
                 Some(first) => Some(first),
                 None => self.load().await?,
             };
-            let Some((place, task)) = loaded else {
+            let Some((place, mut task)) = loaded else {
                 return Ok(None);
             };
+            if matches!(task, LoadedTask::Json(_)) && !self.sends_json {
+                match self.record(&place.task_id).await? {
+                    Some(record) => task = record,
+                    None => continue,
+                }
+            }
             let written = match self.view.json(task, dialect) {
                 Ok(written) => written,
                 Err(cause) => {
@@ -198,7 +206,8 @@ impl TaskPage {
         };
         let count = self.listed.as_slice().iter().take_while(fits).count();
         let part: Vec<ListedTask> = self.listed.by_ref().take(count).collect();
-        let finished = part.iter().filter(|listed| listed.bytes.is_some());
+        let finished = part.iter();
+        let finished = finished.filter(|listed| listed.bytes.is_some() && self.sends_json);
         let finished: Vec<ListedTask> = finished.cloned().collect();
         let mut bodies = Vec::new().into_iter();
         if !finished.is_empty() {
@@ -216,7 +225,7 @@ impl TaskPage {
 
     async fn load(&mut self) -> Result<Option<(Cursor, LoadedTask)>, A2aError> {
         loop {
-            for (place, json) in self.part.by_ref() {
+            while let Some((place, json)) = self.part.next() {
                 let id = &place.task_id;
                 if self.service.show(id).is_err() {
                     continue;
@@ -224,21 +233,34 @@ impl TaskPage {
                 if let Some(json) = json {
                     return Ok(Some((place, LoadedTask::Json(json))));
                 }
-                match self.service.core.store.load(id).await {
-                    Ok(Some(record))
-                        if self.owner.as_ref().is_none_or(|own| *own == record.owner) =>
-                    {
-                        return Ok(Some((place, LoadedTask::Record(Box::new(record)))));
-                    }
-                    Ok(_) => {}
-                    Err(StoreError::Damaged(cause)) => log_omitted(id, &cause),
-                    Err(error) => return Err(to_a2a_error(error, id)),
+                if let Some(record) = self.record(id).await? {
+                    return Ok(Some((place, record)));
                 }
             }
             if self.listed.len() == 0 {
                 return Ok(None);
             }
             self.read_part().await?;
+        }
+    }
+
+    /// Loads a task; `None` if it is deleted, damaged or of another client.
+    async fn record(&self, id: &str) -> Result<Option<LoadedTask>, A2aError> {
+        match self.service.core.store.load(id).await {
+            Ok(record) => {
+                let own = |record: &TaskRecord| {
+                    let owner = self.owner.as_ref();
+                    owner.is_none_or(|owner| *owner == record.owner)
+                };
+                Ok(record
+                    .filter(own)
+                    .map(|record| LoadedTask::Record(Box::new(record))))
+            }
+            Err(StoreError::Damaged(cause)) => {
+                log_omitted(id, &cause);
+                Ok(None)
+            }
+            Err(error) => Err(to_a2a_error(error, id)),
         }
     }
 
