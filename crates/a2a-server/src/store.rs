@@ -351,20 +351,34 @@ impl Stored {
     }
 }
 
-impl Usage {
-    /// Adds `bytes` and `tasks` to the counts of a client. Negative values subtract.
-    fn add(&self, owner: &str, bytes: i64, tasks: i64) {
-        let mut counts = self.0.lock();
-        counts.all.add(bytes, tasks);
-        if let Some(own) = counts.by_owner.get_mut(owner) {
+impl Counts {
+    fn add(&mut self, owner: &str, bytes: i64, tasks: i64) {
+        self.all.add(bytes, tasks);
+        if let Some(own) = self.by_owner.get_mut(owner) {
             own.add(bytes, tasks);
             if *own == Stored::default() {
-                counts.by_owner.remove(owner);
+                self.by_owner.remove(owner);
             }
         } else {
             let mut own = Stored::default();
             own.add(bytes, tasks);
-            counts.by_owner.insert(owner.to_owned(), own);
+            self.by_owner.insert(owner.to_owned(), own);
+        }
+    }
+}
+
+impl Usage {
+    /// Adds `bytes` and `tasks` to the counts of a client. Negative values subtract.
+    fn add(&self, owner: &str, bytes: i64, tasks: i64) {
+        self.0.lock().add(owner, bytes, tasks);
+    }
+
+    /// Replaces all counts by the bytes and the number of each client's tasks.
+    fn replace(&self, owners: &[(String, i64, i64)]) {
+        let mut counts = self.0.lock();
+        *counts = Counts::default();
+        for (owner, bytes, tasks) in owners {
+            counts.add(owner, *bytes, *tasks);
         }
     }
 

@@ -499,7 +499,7 @@ pub(super) fn count(path: &Path, usage: Usage) -> Result<Counted, StoreError> {
 }
 
 /// Returns the bytes and the number of each client's tasks.
-fn owners(connection: &Connection) -> Result<Vec<(String, i64, i64)>, rusqlite::Error> {
+pub(super) fn owners(connection: &Connection) -> Result<Vec<(String, i64, i64)>, rusqlite::Error> {
     let mut select = connection
         .prepare("SELECT owner, sum(bytes), count(*) FROM tasks GROUP BY owner ORDER BY owner")?;
     let rows = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
