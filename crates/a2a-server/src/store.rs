@@ -68,20 +68,24 @@ pub trait TaskStore: Send + Sync + 'static {
     /// id, descending.
     async fn list(&self, filter: &Filter) -> Result<SummaryPage, StoreError>;
 
-    /// Returns the same page with the JSON of its finished tasks. The page ends early, at the task whose JSON exceeds
-    /// `max_bytes` together with the tasks before it, unless it is the first one. The default implementation returns
-    /// no JSON.
-    async fn page(
-        &self,
-        filter: &Filter,
-        _max_bytes: usize,
-    ) -> Result<Page<ListedTask>, StoreError> {
+    /// Returns the same page without the tasks themselves. The default implementation knows no sizes.
+    async fn page(&self, filter: &Filter) -> Result<Page<ListedTask>, StoreError> {
         let listed = self.list(filter).await?;
         Ok(Page {
-            tasks: listed.tasks.iter().map(ListedTask::unread).collect(),
+            tasks: listed.tasks.iter().map(ListedTask::unmeasured).collect(),
             next: listed.next,
             total: listed.total,
         })
+    }
+
+    /// Returns the JSON of tasks of a page that have a size. A task without JSON has changed meanwhile, is deleted, or
+    /// belongs to another client than `owner`. The default implementation returns no JSON.
+    async fn bodies(
+        &self,
+        _owner: Option<&str>,
+        tasks: &[ListedTask],
+    ) -> Result<Vec<Option<Bytes>>, StoreError> {
+        Ok(vec![None; tasks.len()])
     }
 
     /// Deletes a task with its push notification configurations and changes. Returns whether it existed.
@@ -191,12 +195,12 @@ pub struct Context {
 }
 
 /// A task of a page.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedTask {
     /// The position of the task.
     pub place: Cursor,
-    /// The JSON of the record, if the task is finished and the store has it in one piece.
-    pub json: Option<Bytes>,
+    /// The size of the record as JSON, if the store may have the finished task in one piece.
+    pub bytes: Option<usize>,
 }
 
 impl ListedTask {
@@ -204,10 +208,10 @@ impl ListedTask {
         self.place.clone()
     }
 
-    fn unread(task: &Summary) -> Self {
+    fn unmeasured(task: &Summary) -> Self {
         Self {
             place: Cursor::new(task),
-            json: None,
+            bytes: None,
         }
     }
 }
@@ -347,20 +351,34 @@ impl Stored {
     }
 }
 
-impl Usage {
-    /// Adds `bytes` and `tasks` to the counts of a client. Negative values subtract.
-    fn add(&self, owner: &str, bytes: i64, tasks: i64) {
-        let mut counts = self.0.lock();
-        counts.all.add(bytes, tasks);
-        if let Some(own) = counts.by_owner.get_mut(owner) {
+impl Counts {
+    fn add(&mut self, owner: &str, bytes: i64, tasks: i64) {
+        self.all.add(bytes, tasks);
+        if let Some(own) = self.by_owner.get_mut(owner) {
             own.add(bytes, tasks);
             if *own == Stored::default() {
-                counts.by_owner.remove(owner);
+                self.by_owner.remove(owner);
             }
         } else {
             let mut own = Stored::default();
             own.add(bytes, tasks);
-            counts.by_owner.insert(owner.to_owned(), own);
+            self.by_owner.insert(owner.to_owned(), own);
+        }
+    }
+}
+
+impl Usage {
+    /// Adds `bytes` and `tasks` to the counts of a client. Negative values subtract.
+    fn add(&self, owner: &str, bytes: i64, tasks: i64) {
+        self.0.lock().add(owner, bytes, tasks);
+    }
+
+    /// Replaces all counts by the bytes and the number of each client's tasks.
+    fn replace(&self, owners: &[(String, i64, i64)]) {
+        let mut counts = self.0.lock();
+        *counts = Counts::default();
+        for (owner, bytes, tasks) in owners {
+            counts.add(owner, *bytes, *tasks);
         }
     }
 

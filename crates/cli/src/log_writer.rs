@@ -7,12 +7,18 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::Context;
 
 /// How long after a write the next lines wait for more.
 const BATCH_TIME: Duration = Duration::from_millis(10);
 
 /// The size from which lines do not wait, in bytes. A reader that does not keep up then slows the server down, and no lines pile up.
 const MAX_BATCH_BYTES: usize = 64 << 10;
+
+/// The size from which lines are dropped that cannot be written, in bytes.
+const MAX_KEPT_BYTES: usize = 1 << 20;
 
 /// A log on `output`, from any thread.
 #[derive(Debug)]
@@ -76,13 +82,45 @@ impl<W: Write> LogWriter<W> {
     fn write_waiting(&self) -> io::Result<()> {
         // Locked before the lines are taken, so that batches keep their order.
         let mut output = self.output.lock();
-        let lines = {
+        let mut lines = {
             let mut state = self.state.lock();
             state.written_at = Some(Instant::now());
             std::mem::take(&mut state.lines)
         };
-        output.write_all(&lines)
+        let mut rest = lines.as_slice();
+        let outcome = write_rest(&mut *output, &mut rest);
+        if outcome.is_err() {
+            let written = lines.len() - rest.len();
+            lines.drain(..written);
+            self.keep(lines);
+        }
+        outcome
     }
+
+    /// Keeps what could not be written for the next write, which would otherwise continue a line that is written in part.
+    fn keep(&self, mut rest: Vec<u8>) {
+        let mut state = self.state.lock();
+        rest.append(&mut state.lines);
+        state.lines = rest;
+        let mut excess = state.lines.iter().skip(MAX_KEPT_BYTES);
+        if let Some(end) = excess.position(|byte| *byte == b'\n') {
+            state.lines.truncate(MAX_KEPT_BYTES + end + 1);
+        }
+        self.changed.notify_one();
+    }
+}
+
+/// Writes `rest`, and leaves in it what is not written after an error.
+fn write_rest(output: &mut impl Write, rest: &mut &[u8]) -> io::Result<()> {
+    while !rest.is_empty() {
+        match output.write(rest) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => *rest = rest.get(written..).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 impl<W: Write> Write for &LogWriter<W> {
@@ -99,7 +137,8 @@ impl<W: Write> Write for &LogWriter<W> {
             return Ok(line.len());
         }
         drop(state);
-        self.write_waiting()?;
+        // After a failure, the line waits for the next write.
+        let _ = self.write_waiting();
         Ok(line.len())
     }
 
@@ -116,9 +155,25 @@ impl<W: Write> Drop for LogGuard<W> {
     }
 }
 
+/// Writes the waiting lines after an error, because the process may not live until the next batch. It comes after the layer
+/// that writes the line of the error.
+#[derive(Debug)]
+pub(crate) struct WriteErrors<W>(pub(crate) Arc<LogWriter<W>>);
+
+impl<S: Subscriber, W: Write + Send + 'static> Layer<S> for WriteErrors<W> {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        if *event.metadata().level() == Level::ERROR {
+            let _ = self.0.write_waiting();
+        }
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use tracing_subscriber::fmt;
+    use tracing_subscriber::layer::SubscriberExt as _;
+
     use super::*;
 
     /// The writes so far.
@@ -164,5 +219,93 @@ mod tests {
         drop(guard);
         (&*log).write_all(b"c\n").unwrap();
         assert_eq!(writes.0.lock().concat(), "a\nb\nc\n");
+    }
+
+    /// An output that accepts `room` bytes, in pieces.
+    #[derive(Clone, Debug, Default)]
+    struct Pieces {
+        room: Arc<Mutex<usize>>,
+        failures: Arc<Mutex<usize>>,
+        written: Arc<Mutex<Vec<u8>>>,
+    }
+
+    impl Write for Pieces {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let mut room = self.room.lock();
+            let piece = bytes.len().min(7).min(*room);
+            if piece == 0 {
+                *self.failures.lock() += 1;
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            *room -= piece;
+            self.written.lock().extend_from_slice(&bytes[..piece]);
+            Ok(piece)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn failed_write_loses_no_line() {
+        let output = Pieces::default();
+        *output.room.lock() = 1_001;
+        let (log, guard) = LogWriter::start(output.clone());
+        let lines: Vec<String> = (0..1000).map(|line| format!("{line}\n")).collect();
+        for line in &lines {
+            (&*log).write_all(line.as_bytes()).unwrap();
+        }
+        while *output.failures.lock() == 0 {
+            thread::sleep(BATCH_TIME);
+        }
+        *output.room.lock() = usize::MAX;
+        // The thread tries again, without another line.
+        let end = Instant::now() + Duration::from_secs(10);
+        while output.written.lock().len() < lines.concat().len() && Instant::now() < end {
+            thread::sleep(BATCH_TIME);
+        }
+        let written = String::from_utf8(output.written.lock().clone()).unwrap();
+        assert_eq!(written, lines.concat());
+        drop(guard);
+    }
+
+    #[test]
+    fn output_without_room_keeps_whole_lines_and_bounded_memory() {
+        let output = Pieces::default();
+        *output.room.lock() = 10;
+        let (log, guard) = LogWriter::start(output.clone());
+        let line = format!("{}\n", "x".repeat(9_999));
+        for _ in 0..MAX_KEPT_BYTES / 5_000 {
+            (&*log).write_all(line.as_bytes()).unwrap();
+        }
+        let kept = log.state.lock().lines.len();
+        assert!(kept < MAX_KEPT_BYTES + 2 * line.len(), "{kept}");
+        *output.room.lock() = usize::MAX;
+        drop(guard);
+        let written = String::from_utf8(output.written.lock().clone()).unwrap();
+        assert!(written.lines().count() > 50);
+        assert!(written.split_inclusive('\n').all(|written| written == line));
+    }
+
+    #[test]
+    fn error_is_written_at_once_after_the_lines_before_it() {
+        let writes = Writes::default();
+        let (log, guard) = LogWriter::start(writes.clone());
+        let lines = fmt::layer().with_writer(Arc::clone(&log));
+        let subscriber = tracing_subscriber::registry().with(lines);
+        tracing::subscriber::with_default(subscriber.with(WriteErrors(log)), || {
+            for n in 0..100 {
+                tracing::info!("before {n}.");
+                tracing::error!("error {n}.");
+                let written = writes.0.lock().concat();
+                let places = ["before", "error"].map(|line| written.find(&format!("{line} {n}.")));
+                assert!(
+                    places[0].is_some() && places[0] < places[1],
+                    "{n}: {places:?}"
+                );
+            }
+        });
+        drop(guard);
     }
 }

@@ -4,7 +4,7 @@
 use std::{
     fmt::Display,
     io::{self, ErrorKind, Write},
-    sync::OnceLock,
+    sync::{Arc, OnceLock},
 };
 
 use clap::ValueEnum;
@@ -21,7 +21,7 @@ use tracing_subscriber::{
 
 use super::{
     exit::Failure,
-    log_writer::{LogGuard, LogWriter},
+    log_writer::{LogGuard, LogWriter, WriteErrors},
     text::{self, terminal_width, wrap},
 };
 
@@ -256,13 +256,20 @@ pub(crate) fn install_log(form: LogFormat, verbose: bool) -> LogGuard<io::Stderr
         .with_target("rmcp", LevelFilter::WARN);
     let registry = tracing_subscriber::registry().with(levels);
     let (log, guard) = LogWriter::start(io::stderr());
+    let errors = WriteErrors(Arc::clone(&log));
     let lines = fmt::layer().with_writer(log).with_target(false);
     let _ = match form {
         LogFormat::Human => {
             let people = console::Term::stderr().is_term();
-            registry.with(lines.with_ansi(people)).try_init()
+            registry
+                .with(lines.with_ansi(people))
+                .with(errors)
+                .try_init()
         }
-        LogFormat::Json => registry.with(lines.json().with_ansi(false)).try_init(),
+        LogFormat::Json => {
+            let lines = lines.json().with_ansi(false);
+            registry.with(lines).with(errors).try_init()
+        }
     };
     guard
 }

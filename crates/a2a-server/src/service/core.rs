@@ -147,7 +147,8 @@ impl Core {
         changes: &[TaskChange],
     ) -> Result<(), StoreError> {
         let ends = matches!(changes.last(), Some(TaskChange::Status(status)) if status.state.is_terminal());
-        if !ends || encoded_bytes(&record.task) > MAX_FINISHED_BYTES {
+        let size = || encoded_bytes(&record.task).saturating_add(encoded_bytes(&changes));
+        if !ends || size() > MAX_FINISHED_BYTES {
             let id = &record.task.id;
             return self.store.append(id, record.revision, at_ms, changes).await;
         }

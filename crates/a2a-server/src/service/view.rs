@@ -70,12 +70,9 @@ impl View {
 
     /// Returns the view of a task as JSON of `dialect`.
     fn json(self, task: LoadedTask, dialect: Dialect) -> Result<Vec<u8>, String> {
-        let record = match (task, dialect) {
-            (LoadedTask::Json(json), Dialect::V1_0) => {
-                return body::task_v1(&json, self.messages, self.artifacts);
-            }
-            (LoadedTask::Json(json), Dialect::V0_3(_)) => body::decode_record(&json)?,
-            (LoadedTask::Record(record), _) => *record,
+        let record = match task {
+            LoadedTask::Json(json) => return body::task_v1(&json, self.messages, self.artifacts),
+            LoadedTask::Record(record) => record,
         };
         let task = self.apply(record.task);
         let written = match dialect {
@@ -99,9 +96,17 @@ const PART_BYTES: usize = 256 << 10;
 pub struct TaskPage {
     service: Service,
     view: View,
-    /// Selects the rest of the page.
-    rest: Filter,
-    tasks: vec::IntoIter<ListedTask>,
+    /// The client whose tasks the page has; `None` for the operator.
+    owner: Option<String>,
+    /// The tasks of the page that are not read yet.
+    listed: vec::IntoIter<ListedTask>,
+    /// The tasks that are read, with the JSON of the finished ones.
+    part: vec::IntoIter<(Cursor, Option<Bytes>)>,
+    /// Where the next page begins.
+    after: Option<Cursor>,
+    /// Whether the page sends JSON as the store has it. A2A 0.3 needs the decoded tasks: the store loads them, because it
+    /// bounds the number that are decoded at once.
+    sends_json: bool,
     /// The first task, until [`next`](Self::next) writes it.
     first: Option<(Cursor, LoadedTask)>,
     /// The last written task.
@@ -112,7 +117,7 @@ pub struct TaskPage {
 }
 
 enum LoadedTask {
-    /// The JSON of a finished task.
+    /// The JSON of a finished task, for A2A 1.0.
     Json(Bytes),
     Record(Box<TaskRecord>),
 }
@@ -128,18 +133,22 @@ impl TaskPage {
         filter: Filter,
         page_size: i32,
     ) -> Result<Self, A2aError> {
+        let listed = service.core.store.page(&filter).await;
+        let listed = listed.map_err(|error| to_a2a_error(error, ""))?;
         let mut page = Self {
             service,
             view,
-            rest: filter,
-            tasks: Vec::new().into_iter(),
+            owner: filter.owner,
+            listed: listed.tasks.into_iter(),
+            part: Vec::new().into_iter(),
+            after: listed.next,
+            sends_json: true,
             first: None,
             last: None,
             bytes: 0,
             page_size,
-            total: 0,
+            total: listed.total,
         };
-        page.read_part().await?;
         page.first = page.load().await?;
         Ok(page)
     }
@@ -150,14 +159,21 @@ impl TaskPage {
     /// # Errors
     /// The store failed.
     pub async fn next(&mut self, dialect: Dialect) -> Result<Option<Vec<u8>>, A2aError> {
+        self.sends_json = matches!(dialect, Dialect::V1_0);
         loop {
             let loaded = match self.first.take() {
                 Some(first) => Some(first),
                 None => self.load().await?,
             };
-            let Some((place, task)) = loaded else {
+            let Some((place, mut task)) = loaded else {
                 return Ok(None);
             };
+            if matches!(task, LoadedTask::Json(_)) && !self.sends_json {
+                match self.record(&place.task_id).await? {
+                    Some(record) => task = record,
+                    None => continue,
+                }
+            }
             let written = match self.view.json(task, dialect) {
                 Ok(written) => written,
                 Err(cause) => {
@@ -169,9 +185,9 @@ impl TaskPage {
             if let Some(last) = &self.last
                 && bytes > self.service.core.settings.limits.page_bytes
             {
-                self.rest.after = Some(last.clone());
-                self.rest.page_size = 0;
-                self.tasks = Vec::new().into_iter();
+                self.after = Some(last.clone());
+                self.listed = Vec::new().into_iter();
+                self.part = Vec::new().into_iter();
                 return Ok(None);
             }
             self.bytes = bytes;
@@ -180,21 +196,36 @@ impl TaskPage {
         }
     }
 
-    /// Reads the tasks that follow, and the JSON of the finished ones.
+    /// Reads the JSON of the finished tasks that follow, up to [`PART_BYTES`] or of one task.
     async fn read_part(&mut self) -> Result<(), A2aError> {
-        let store = &self.service.core.store;
-        let part = store.page(&self.rest, PART_BYTES).await;
-        let part = part.map_err(|error| to_a2a_error(error, ""))?;
-        self.rest.page_size = self.rest.page_size.saturating_sub(part.tasks.len());
-        self.rest.after = part.next;
-        self.total = part.total;
-        self.tasks = part.tasks.into_iter();
+        let mut bytes = 0_usize;
+        let fits = |listed: &&ListedTask| {
+            let first = bytes == 0;
+            bytes = bytes.saturating_add(listed.bytes.unwrap_or_default());
+            first || bytes <= PART_BYTES
+        };
+        let count = self.listed.as_slice().iter().take_while(fits).count();
+        let part: Vec<ListedTask> = self.listed.by_ref().take(count).collect();
+        let finished = part.iter();
+        let finished = finished.filter(|listed| listed.bytes.is_some() && self.sends_json);
+        let finished: Vec<ListedTask> = finished.cloned().collect();
+        let mut bodies = Vec::new().into_iter();
+        if !finished.is_empty() {
+            let owner = self.owner.as_deref();
+            let read = self.service.core.store.bodies(owner, &finished).await;
+            bodies = read.map_err(|error| to_a2a_error(error, ""))?.into_iter();
+        }
+        let body = |listed: ListedTask| {
+            let json = listed.bytes.and_then(|_| bodies.next().flatten());
+            (listed.place, json)
+        };
+        self.part = part.into_iter().map(body).collect::<Vec<_>>().into_iter();
         Ok(())
     }
 
     async fn load(&mut self) -> Result<Option<(Cursor, LoadedTask)>, A2aError> {
         loop {
-            for ListedTask { place, json } in self.tasks.by_ref() {
+            while let Some((place, json)) = self.part.next() {
                 let id = &place.task_id;
                 if self.service.show(id).is_err() {
                     continue;
@@ -202,27 +233,41 @@ impl TaskPage {
                 if let Some(json) = json {
                     return Ok(Some((place, LoadedTask::Json(json))));
                 }
-                match self.service.core.store.load(id).await {
-                    Ok(Some(record)) => {
-                        return Ok(Some((place, LoadedTask::Record(Box::new(record)))));
-                    }
-                    Ok(None) => {}
-                    Err(StoreError::Damaged(cause)) => log_omitted(id, &cause),
-                    Err(error) => return Err(to_a2a_error(error, id)),
+                if let Some(record) = self.record(id).await? {
+                    return Ok(Some((place, record)));
                 }
             }
-            if self.rest.page_size == 0 || self.rest.after.is_none() {
+            if self.listed.len() == 0 {
                 return Ok(None);
             }
             self.read_part().await?;
         }
     }
 
+    /// Loads a task; `None` if it is deleted, damaged or of another client.
+    async fn record(&self, id: &str) -> Result<Option<LoadedTask>, A2aError> {
+        match self.service.core.store.load(id).await {
+            Ok(record) => {
+                let own = |record: &TaskRecord| {
+                    let owner = self.owner.as_ref();
+                    owner.is_none_or(|owner| *owner == record.owner)
+                };
+                Ok(record
+                    .filter(own)
+                    .map(|record| LoadedTask::Record(Box::new(record))))
+            }
+            Err(StoreError::Damaged(cause)) => {
+                log_omitted(id, &cause);
+                Ok(None)
+            }
+            Err(error) => Err(to_a2a_error(error, id)),
+        }
+    }
+
     /// Returns the token of the next page, which is empty on the last page. Valid once [`next`](Self::next) has
     /// returned `None`.
     pub fn next_page_token(&self) -> String {
-        self.rest
-            .after
+        self.after
             .as_ref()
             .map(Cursor::to_string)
             .unwrap_or_default()

@@ -56,6 +56,12 @@ impl StoredTask {
         self.base.len() + log.sum::<usize>() + pushes.sum::<usize>()
     }
 
+    /// Returns the JSON of a finished task.
+    fn whole(&self) -> Option<&Bytes> {
+        let is_whole = self.summary.is_terminal() && self.log.is_empty();
+        is_whole.then_some(&self.base)
+    }
+
     fn new(record: &TaskRecord) -> Result<Self, StoreError> {
         Ok(Self {
             summary: Summary::new(record),
@@ -266,12 +272,22 @@ impl TaskStore for MemoryStore {
         Ok(self.state.lock().page(filter, summary, Cursor::new))
     }
 
-    async fn page(&self, filter: &Filter, _: usize) -> Result<Page<ListedTask>, StoreError> {
+    async fn page(&self, filter: &Filter) -> Result<Page<ListedTask>, StoreError> {
         let listed = |task: &StoredTask| ListedTask {
-            json: (task.summary.is_terminal() && task.log.is_empty()).then(|| task.base.clone()),
-            ..ListedTask::unread(&task.summary)
+            bytes: task.whole().map(Bytes::len),
+            ..ListedTask::unmeasured(&task.summary)
         };
         Ok(self.state.lock().page(filter, listed, ListedTask::place))
+    }
+
+    async fn bodies(
+        &self,
+        _owner: Option<&str>,
+        tasks: &[ListedTask],
+    ) -> Result<Vec<Option<Bytes>>, StoreError> {
+        let state = self.state.lock();
+        let body = |listed: &ListedTask| state.tasks.get(&listed.place.task_id)?.whole().cloned();
+        Ok(tasks.iter().map(body).collect())
     }
 
     async fn delete(&self, task_id: &str) -> Result<bool, StoreError> {

@@ -17,17 +17,17 @@ use std::thread;
 
 use a2a::v1_0::TaskPushNotificationConfig;
 use async_trait::async_trait;
-use base::files::Fsync;
 use base::keyed_semaphore::KeyedSemaphore;
+use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use futures_util::FutureExt as _;
 use parking_lot::Mutex;
 use rusqlite::Connection;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::spawn_blocking;
 
 use self::database::{DirectoryLock, SqlError};
-pub use self::database::{Holder, holder};
+pub use self::database::{Holder, Options, holder};
 use self::queries::Counted;
 pub use self::salvage::{check, export};
 use self::tasks::{DeletedTask, FinishedTask, NewTask};
@@ -48,25 +48,6 @@ const IDLE_READERS: usize = 4;
 /// The number of tasks that one transaction deletes. A larger one would delay other writes.
 const DELETE_BATCH: usize = 50;
 
-/// Options to open a store in a directory.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// The directory, which the store creates if it is missing.
-    pub directory: PathBuf,
-    /// When the store writes changes to the disk.
-    pub fsync: Fsync,
-}
-
-impl Options {
-    /// Creates options for `directory` with the defaults for the rest.
-    pub fn new(directory: impl Into<PathBuf>) -> Self {
-        Self {
-            directory: directory.into(),
-            fsync: Fsync::Interval,
-        }
-    }
-}
-
 /// A store in SQLite. Clones share it.
 #[derive(Clone)]
 pub struct SqliteStore {
@@ -81,7 +62,7 @@ struct Shared {
     queues: KeyedSemaphore<String>,
     /// Complete once `counted` is `Some(Ok)`.
     usage: Usage,
-    counted: Counted,
+    counted: Mutex<Counted>,
     last_error: LastError,
     /// The ids of the tasks with push notification configurations.
     with_pushes: Arc<Mutex<HashSet<String>>>,
@@ -140,7 +121,7 @@ impl SqliteStore {
                 events: TaskEvents::default(),
                 queues: KeyedSemaphore::default(),
                 usage,
-                counted,
+                counted: Mutex::new(counted),
                 last_error,
                 with_pushes: Arc::new(Mutex::new(with_pushes)),
                 last_existing_key: Mutex::new(Some(last_existing_key)),
@@ -206,7 +187,7 @@ impl SqliteStore {
 
     /// Waits until the tasks of earlier processes are counted.
     async fn counted(&self) -> Result<(), StoreError> {
-        let mut counted = self.shared.counted.clone();
+        let mut counted = self.shared.counted.lock().clone();
         let counted = counted.wait_for(Option::is_some).await;
         counted.map_or_else(
             |_| Err(closed()),
@@ -214,12 +195,25 @@ impl SqliteStore {
         )
     }
 
+    /// Counts the tasks again if that failed. The writer counts, between the changes that count themselves.
+    async fn repeat_failed_count(&self) -> Result<(), StoreError> {
+        if !matches!(self.counted().now_or_never(), Some(Err(_))) {
+            return Ok(());
+        }
+        let usage = self.shared.usage.clone();
+        let work = |connection: &Connection| Ok(queries::owners(connection)?);
+        let after = move |owners: &Vec<_>| usage.replace(owners);
+        self.write(0, work, after).await?;
+        *self.shared.counted.lock() = watch::channel(Some(Ok(()))).1;
+        Ok(())
+    }
+
     /// Returns the number of tasks that match a filter, if it is counted.
     fn total(&self, filter: &Filter) -> Option<usize> {
         let all = filter.context_id.is_none() && filter.state.is_none();
         let known = all
             && filter.changed_after.is_none()
-            && matches!(*self.shared.counted.borrow(), Some(Ok(())));
+            && matches!(*self.shared.counted.lock().borrow(), Some(Ok(())));
         known.then(|| self.shared.usage.tasks(filter.owner.as_deref()))
     }
 
@@ -397,9 +391,20 @@ impl TaskStore for SqliteStore {
             .await
     }
 
-    async fn page(&self, filter: &Filter, bytes: usize) -> Result<Page<ListedTask>, StoreError> {
+    async fn page(&self, filter: &Filter) -> Result<Page<ListedTask>, StoreError> {
         let (total, filter) = (self.total(filter), filter.clone());
-        self.read(move |connection| queries::page_with_json(connection, &filter, total, bytes))
+        self.read(move |connection| queries::listed(connection, &filter, total))
+            .await
+    }
+
+    async fn bodies(
+        &self,
+        _owner: Option<&str>,
+        tasks: &[ListedTask],
+    ) -> Result<Vec<Option<Bytes>>, StoreError> {
+        let ids = tasks.iter().map(|listed| listed.place.task_id.clone());
+        let ids: Vec<String> = ids.collect();
+        self.read(move |connection| queries::bodies(connection, &ids))
             .await
     }
 
@@ -504,6 +509,7 @@ impl TaskStore for SqliteStore {
 
     async fn prune(&self, retention: &Retention, now: DateTime<Utc>) -> Result<usize, StoreError> {
         let (before_ms, count) = (retention.before_ms(now), retention.count);
+        self.repeat_failed_count().await?;
         self.counted().await?;
         let mut forgotten = 0;
         loop {
@@ -553,6 +559,7 @@ impl TaskStore for SqliteStore {
     }
 
     async fn ready(&self) -> Result<(), StoreError> {
+        self.repeat_failed_count().await?;
         if self.last_error().is_none() {
             return Ok(());
         }

@@ -3,13 +3,15 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use futures_util::stream::BoxStream;
 use tokio::sync::{Semaphore, broadcast};
 
 use super::*;
 use crate::store::{
-    Budget, Context, QueueTicket, Retention, StoreError, Summary, TaskSubscription,
+    Budget, Context, ListedTask, Page, QueueTicket, Retention, StoreError, Summary,
+    TaskSubscription,
 };
 use crate::task_record::TaskChange;
 
@@ -19,6 +21,10 @@ pub(super) struct FailingStore {
     pub(super) memory: MemoryStore,
     /// The number of appends so far.
     pub(super) appends: Arc<AtomicUsize>,
+    /// The number of pages so far.
+    pub(super) pages: Arc<AtomicUsize>,
+    /// The sizes of the tasks whose JSON each call of `bodies` has requested.
+    pub(super) parts: Arc<Mutex<Vec<Vec<usize>>>>,
     /// The number of further appends that fail.
     pub(super) failing: Arc<AtomicUsize>,
     /// The errors of `load`, by task id.
@@ -42,6 +48,8 @@ impl FailingStore {
         Self {
             memory: MemoryStore::new(),
             appends: Arc::default(),
+            pages: Arc::default(),
+            parts: Arc::default(),
             failing: Arc::default(),
             unread: Arc::default(),
             no_pushes: false,
@@ -129,6 +137,21 @@ impl TaskStore for FailingStore {
 
     async fn list(&self, filter: &Filter) -> Result<crate::store::SummaryPage, StoreError> {
         self.memory.list(filter).await
+    }
+
+    async fn page(&self, filter: &Filter) -> Result<Page<ListedTask>, StoreError> {
+        self.pages.fetch_add(1, Ordering::SeqCst);
+        self.memory.page(filter).await
+    }
+
+    async fn bodies(
+        &self,
+        owner: Option<&str>,
+        tasks: &[ListedTask],
+    ) -> Result<Vec<Option<Bytes>>, StoreError> {
+        let sizes = tasks.iter().filter_map(|listed| listed.bytes);
+        self.parts.lock().push(sizes.collect());
+        self.memory.bodies(owner, tasks).await
     }
 
     async fn delete(&self, task_id: &str) -> Result<bool, StoreError> {

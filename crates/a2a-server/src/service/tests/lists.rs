@@ -1,6 +1,10 @@
 //! Pages of lists.
 
+use std::sync::atomic::Ordering;
+
+use super::failing_store::FailingStore;
 use super::*;
+use crate::store::StoreError;
 
 pub(super) fn all() -> ListTasksRequest {
     ListTasksRequest {
@@ -208,4 +212,78 @@ async fn page_ends_before_byte_limit() {
         sizes.len() >= 3 && sizes.iter().all(|size| *size <= 2),
         "{sizes:?}"
     );
+}
+
+/// Creates finished tasks with messages of these sizes, the first one last.
+async fn create_finished(store: &FailingStore, sizes: &[usize]) {
+    for (n, size) in (0..).zip(sizes) {
+        let mut made = record(&format!("t{n}"));
+        made.owner = alice().client;
+        made.changed_ms -= n;
+        made.task.status.state = TaskState::Completed;
+        made.task.status.timestamp = chrono::DateTime::from_timestamp_millis(1);
+        let text = vec![Part::text("x".repeat(*size))];
+        made.task.history = Some(vec![Message::new(Role::Agent, text)]);
+        store.create(&made).await.unwrap();
+    }
+}
+
+/// One request lists its tasks once, however large they are, and holds the JSON of a bounded part of them.
+#[tokio::test]
+async fn large_tasks_are_listed_once_and_read_in_parts() {
+    let store = FailingStore::new();
+    let harness = store.open().await;
+    let sizes = [
+        1,
+        1,
+        200 << 10,
+        200 << 10,
+        10,
+        1 << 20,
+        10,
+        90 << 10,
+        300 << 10,
+    ];
+    create_finished(&store, &sizes).await;
+    let request = listing(|request| {
+        request.status_timestamp_after = chrono::DateTime::from_timestamp_millis(0);
+        request.history_length = Some(0);
+    });
+    let listed = list(&harness, request).await;
+    let expected: Vec<String> = (0..sizes.len()).map(|n| format!("t{n}")).collect();
+    assert_eq!(ids(&listed), expected);
+    assert_eq!(store.pages.load(Ordering::SeqCst), 1);
+    let parts = store.parts.lock();
+    assert!(parts.len() <= sizes.len(), "{parts:?}");
+    assert_eq!(parts.concat().len(), sizes.len(), "each task once");
+    for part in &*parts {
+        let bytes: usize = part.iter().sum();
+        assert!(part.len() == 1 || bytes <= 256 << 10, "{parts:?}");
+    }
+}
+
+/// The store bounds how many tasks are decoded at once, so that no list decodes a task by itself.
+#[tokio::test]
+async fn decoded_tasks_of_a_list_come_from_loads() {
+    let store = FailingStore::new();
+    let harness = store.open().await;
+    let sizes = [1, 300 << 10, 1, 1];
+    create_finished(&store, &sizes).await;
+    let damage = |id: &str| {
+        let error = StoreError::Damaged("no decoded task".to_owned());
+        store.unread.lock().insert(id.to_owned(), error);
+    };
+    let count = async |dialect| {
+        let mut page = harness.service.list(&alice(), all()).await.unwrap();
+        let mut count = 0;
+        while page.next(dialect).await.unwrap().is_some() {
+            count += 1;
+        }
+        count
+    };
+    for loaded in (0..=sizes.len()).rev() {
+        assert_eq!(count(Dialect::V1_0).await, sizes.len());
+        assert_eq!(count(Dialect::V0_3(a2a::V03Dialect::Rpc)).await, loaded);
+        damage(&format!("t{}", sizes.len() - loaded));
+    }
 }

@@ -1,6 +1,8 @@
 //! The size limits of tasks.
 
 use super::*;
+use crate::store;
+use crate::task_record::TaskChange;
 
 fn small_artifact_limit() -> Settings {
     let mut settings = Settings::default();
@@ -150,4 +152,37 @@ async fn run_without_room_fails_its_task() {
     let task = harness.ended(&second).await;
     assert_eq!(task.status.state, TaskState::Failed);
     assert_eq!(reason(&task), Some(NO_ROOM));
+}
+
+/// What the last write of a task may copy is bounded by the task that results, whichever part of it is large.
+#[tokio::test(start_paused = true)]
+async fn large_task_ends_without_a_copy_of_it() {
+    let harness = harness().await;
+    let change = |text: &str| TaskChange::Artifact {
+        artifact: store::tests::artifact("a", text),
+        append: false,
+        last_chunk: true,
+    };
+    let large = change(&"x".repeat(2 << 20));
+    let small = change("x");
+    for (id, stored, last, copied) in [
+        ("t1", &small, &small, true),
+        ("t2", &large, &small, false),
+        ("t3", &small, &large, false),
+    ] {
+        let mut task = record(id);
+        harness.store.create(&task).await.unwrap();
+        let core = &harness.service.core;
+        let stored = std::slice::from_ref(stored);
+        core.append(&task, 1, stored).await.unwrap();
+        task.apply(stored[0].clone(), 1);
+        let mut end = task.task.status.clone();
+        end.state = TaskState::Completed;
+        let last = [last.clone(), TaskChange::Status(end)];
+        core.append(&task, 2, &last).await.unwrap();
+        let page = harness.store.page(&store::tests::all()).await;
+        let listed = page.unwrap().tasks;
+        let listed = listed.iter().find(|listed| listed.place.task_id == id);
+        assert_eq!(listed.unwrap().bytes.is_some(), copied, "{id}");
+    }
 }

@@ -10,13 +10,14 @@ use a2a::v1_0::{TaskPushNotificationConfig, TaskState};
 use async_trait::async_trait;
 use base::json;
 use base::json::Limits;
+use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use futures_util::stream::BoxStream;
 use futures_util::{StreamExt, stream};
 use redis::{Cmd, FromRedisValue};
 use serde::{Deserialize, Serialize};
 
-use super::tasks::{JsonRow, Row, Text, listed_task, place, summary, with_sum};
+use super::tasks::{JSON_FIELDS, JsonRow, Row, Text, place, summary, whole, with_sum};
 use super::{Inner, RedisStore, pubsub, queue};
 use crate::store::{
     Budget, Context, Cursor, Filter, ListedTask, Page, Phase, QueueTicket, Retention, StoreError,
@@ -127,15 +128,52 @@ impl TaskStore for RedisStore {
         Ok(Page::new(tasks, more, total, Cursor::new))
     }
 
-    async fn page(&self, filter: &Filter, bytes: usize) -> Result<Page<ListedTask>, StoreError> {
-        if let Some(page) = self.page_with_json(filter, bytes).await? {
-            return Ok(page);
+    async fn page(&self, filter: &Filter) -> Result<Page<ListedTask>, StoreError> {
+        let (total, more, found) = self.rows::<(Text, i64)>(filter, true).await?;
+        let places: Vec<Cursor> = found.into_iter().map(place).collect();
+        let sizes = self.sizes(places.iter()).await;
+        // A task without a record is none: the script for summaries omits it, and deletes it from the index.
+        if let Some(sizes) = sizes.filter(|sizes| !sizes.contains(&0)) {
+            let tasks = places
+                .into_iter()
+                .zip(sizes)
+                .map(|(place, size)| ListedTask {
+                    place,
+                    bytes: Some(size),
+                });
+            return Ok(Page::new(tasks.collect(), more, total, ListedTask::place));
         }
         let (total, more, found) = self.rows::<Row>(filter, false).await?;
         let tasks = found
             .into_iter()
-            .map(|row| ListedTask::unread(&summary(row)));
+            .map(|row| ListedTask::unmeasured(&summary(row)));
         Ok(Page::new(tasks.collect(), more, total, ListedTask::place))
+    }
+
+    /// A script would need five times the time of Redis for the records.
+    async fn bodies(
+        &self,
+        owner: Option<&str>,
+        tasks: &[ListedTask],
+    ) -> Result<Vec<Option<Bytes>>, StoreError> {
+        let places = tasks.iter().map(|listed| &listed.place);
+        // A record may have grown since it was listed, and the caller has no room for it then.
+        let sizes = self.sizes(places.clone()).await.unwrap_or_default();
+        if !tasks
+            .iter()
+            .map(|listed| listed.bytes)
+            .eq(sizes.into_iter().map(Some))
+        {
+            return Ok(vec![None; tasks.len()]);
+        }
+        let rows = self.of_each::<JsonRow>(places.clone(), "HMGET", &JSON_FIELDS);
+        let Some(rows) = rows.await else {
+            return Ok(vec![None; tasks.len()]);
+        };
+        let bodies = places.zip(rows);
+        Ok(bodies
+            .map(|(place, row)| whole(&place.task_id, owner, row))
+            .collect())
     }
 
     async fn delete(&self, task_id: &str) -> Result<bool, StoreError> {
@@ -401,59 +439,21 @@ impl RedisStore {
         self.inner.outcome(task_id, phase, &reply)
     }
 
-    /// Returns a page with the records of finished tasks; `None` if a task cannot be read. A script would need five times
-    /// the time of Redis for the records.
-    async fn page_with_json(
-        &self,
-        filter: &Filter,
-        max_bytes: usize,
-    ) -> Result<Option<Page<ListedTask>>, StoreError> {
-        let (total, mut more, found) = self.rows::<(Text, i64)>(filter, true).await?;
-        let mut places: Vec<Cursor> = found.into_iter().map(place).collect();
-        let Some(sizes) = self.of_each::<usize>(&places, "HSTRLEN", &["base"]).await else {
-            return Ok(None);
-        };
-        let mut bytes = 0;
-        let mut fits = |size: &usize| {
-            bytes += size;
-            bytes <= max_bytes
-        };
-        let fitting = sizes.iter().take_while(|size| fits(size)).count();
-        if fitting < places.len() {
-            more = true;
-            places.truncate(fitting);
-        }
-        let fields = [
-            "owner",
-            "settled",
-            "revision",
-            "base_revision",
-            "sum",
-            "base",
-        ];
-        let rows = self.of_each::<JsonRow>(&places, "HMGET", &fields).await;
-        let Some(rows) = rows.filter(|rows| !rows.is_empty()) else {
-            return Ok(None);
-        };
-        let mut tasks = Vec::with_capacity(rows.len());
-        for (place, row) in places.into_iter().zip(rows) {
-            let Some(owner) = &row.0 else {
-                return Ok(None);
-            };
-            if filter.owner.as_ref().is_none_or(|own| *own == owner.0) {
-                tasks.push(listed_task(place, row));
-            }
-        }
-        Ok(Some(Page::new(tasks, more, total, ListedTask::place)))
+    /// Returns the size of each task's record; `None` if one cannot be read.
+    async fn sizes(&self, places: impl ExactSizeIterator<Item = &Cursor>) -> Option<Vec<usize>> {
+        self.of_each(places, "HSTRLEN", &["base"]).await
     }
 
     /// Returns the answers of a command for each task; `None` if one fails.
     async fn of_each<T: FromRedisValue>(
         &self,
-        places: &[Cursor],
+        places: impl ExactSizeIterator<Item = &Cursor>,
         command: &str,
         fields: &[&str],
     ) -> Option<Vec<T>> {
+        if places.len() == 0 {
+            return Some(Vec::new());
+        }
         let mut pipeline = redis::Pipeline::with_capacity(places.len());
         for place in places {
             let key = format!("{}task:{}", self.inner.prefix, place.task_id);

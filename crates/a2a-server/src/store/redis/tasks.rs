@@ -6,10 +6,11 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use redis::{FromRedisValue, ParsingError};
 
 use super::Inner;
-use crate::store::{Cursor, ListedTask, Phase, StoreError, Summary, body, parse_state};
+use crate::store::{Cursor, Phase, StoreError, Summary, body, parse_state};
 use crate::task_record::{TaskChange, TaskRecord};
 
 impl Inner {
@@ -203,22 +204,32 @@ pub(super) fn place((Text(task_id), changed_ms): (Text, i64)) -> Cursor {
 
 type Field = Option<Text>;
 
-/// Fields of a task: owner, settled, revision, base_revision, sum and base.
+/// The fields [`JSON_FIELDS`] of a task.
 pub(super) type JsonRow = (Field, Field, Field, Field, Field, Option<Vec<u8>>);
 
-/// Returns a task of a page. Its record counts only with its checksum, because another program, or an earlier version of
-/// this one, may have written it.
-pub(super) fn listed_task(place: Cursor, row: JsonRow) -> ListedTask {
-    let json = match row {
+/// The names of the fields of a [`JsonRow`].
+pub(super) const JSON_FIELDS: [&str; 6] = [
+    "owner",
+    "settled",
+    "revision",
+    "base_revision",
+    "sum",
+    "base",
+];
+
+/// Returns the record of a finished task. It counts only with its checksum, because another program, or an earlier version
+/// of this one, may have written it; and only for its owner, because another program may have added it to a list.
+pub(super) fn whole(task_id: &str, only: Option<&str>, row: JsonRow) -> Option<Bytes> {
+    match row {
         (Some(owner), Some(_), Some(revision), Some(from), Some(sum), Some(json))
-            if revision.0 == from.0
-                && sum.0 == checksum(&place.task_id, &owner.0, &revision.0, &json) =>
+            if only.is_none_or(|only| only == owner.0)
+                && revision.0 == from.0
+                && sum.0 == checksum(task_id, &owner.0, &revision.0, &json) =>
         {
             Some(json.into())
         }
         _ => None,
-    };
-    ListedTask { place, json }
+    }
 }
 
 /// Returns a record as JSON, and its checksum.

@@ -78,6 +78,25 @@ pub(super) fn no_thread(error: &io::Error) -> StoreError {
     StoreError::Failed(format!("cannot start the store's thread: {error}"))
 }
 
+/// Options to open a store in a directory.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The directory, which the store creates if it is missing.
+    pub directory: PathBuf,
+    /// When the store writes changes to the disk.
+    pub fsync: Fsync,
+}
+
+impl Options {
+    /// Creates options for `directory` with the defaults for the rest.
+    pub fn new(directory: impl Into<PathBuf>) -> Self {
+        Self {
+            directory: directory.into(),
+            fsync: Fsync::Interval,
+        }
+    }
+}
+
 /// Returns the path of the database in `directory`.
 pub(super) fn path(directory: &Path) -> PathBuf {
     directory.join(FILE_NAME)

@@ -207,37 +207,32 @@ pub(super) fn page(
     total: Option<usize>,
 ) -> Result<SummaryPage, SqlError> {
     let transaction = connection.unchecked_transaction()?;
-    let each = |row: &rusqlite::Row<'_>| summary(row).map(Some);
-    select(&transaction, filter, total, SUMMARY, each, Cursor::new)
+    select(&transaction, filter, total, SUMMARY, summary, Cursor::new)
 }
 
-/// Returns the same page with the records in the rows of tasks, up to `max_bytes`.
-pub(super) fn page_with_json(
+/// Returns the same page with the sizes of the records in the rows of tasks.
+pub(super) fn listed(
     connection: &Connection,
     filter: &Filter,
     total: Option<usize>,
-    max_bytes: usize,
 ) -> Result<Page<ListedTask>, SqlError> {
     let transaction = connection.unchecked_transaction()?;
-    // Rows are sorted without their bodies.
-    let mut find = transaction.prepare_cached("SELECT sum, body FROM tasks WHERE key = ?1")?;
-    let mut bytes = 0;
+    // Rows are sorted without their sizes.
+    let mut size = transaction.prepare_cached("SELECT length(body) FROM tasks WHERE key = ?1")?;
     let each = |row: &rusqlite::Row<'_>| {
-        let json = find.query_row([row.get::<_, i64>(0)?], |found| {
-            let body = found.get_ref(1)?.as_blob_or_null()?;
-            let sum: Option<u32> = found.get(0)?;
-            let intact = body.filter(|body| sum == Some(crc32fast::hash(body)));
-            Ok(intact.map(Bytes::copy_from_slice))
+        let bytes = size.query_row([row.get::<_, i64>(0)?], |found| {
+            found.get::<_, Option<i64>>(0)
         });
         // The load of the task reports a damage.
-        let json = json.unwrap_or_default();
-        let first = bytes == 0;
-        bytes += json.as_ref().map_or(0, Bytes::len);
+        let bytes = bytes.unwrap_or_default();
         let place = Cursor {
             changed_ms: row.get(1)?,
             task_id: row.get(2)?,
         };
-        Ok((first || bytes <= max_bytes).then_some(ListedTask { place, json }))
+        Ok(ListedTask {
+            place,
+            bytes: bytes.and_then(|bytes| usize::try_from(bytes).ok()),
+        })
     };
     let columns = "key, changed_ms, id";
     select(
@@ -250,13 +245,32 @@ pub(super) fn page_with_json(
     )
 }
 
-/// Returns what `each` makes of the rows of a page, which ends early where that is `None`.
+/// Returns the records in the rows of tasks.
+pub(super) fn bodies(
+    connection: &Connection,
+    ids: &[String],
+) -> Result<Vec<Option<Bytes>>, SqlError> {
+    let mut find = connection.prepare_cached("SELECT sum, body FROM tasks WHERE id = ?1")?;
+    let body = |id| {
+        let json = find.query_row([id], |found| {
+            let body = found.get_ref(1)?.as_blob_or_null()?;
+            let sum: Option<u32> = found.get(0)?;
+            let intact = body.filter(|body| sum == Some(crc32fast::hash(body)));
+            Ok(intact.map(Bytes::copy_from_slice))
+        });
+        // The load of the task reports a damage.
+        json.unwrap_or_default()
+    };
+    Ok(ids.iter().map(body).collect())
+}
+
+/// Returns what `each` makes of the rows of a page.
 fn select<T>(
     transaction: &Connection,
     filter: &Filter,
     total: Option<usize>,
     columns: &str,
-    mut each: impl FnMut(&rusqlite::Row<'_>) -> Result<Option<T>, rusqlite::Error>,
+    mut each: impl FnMut(&rusqlite::Row<'_>) -> Result<T, rusqlite::Error>,
     place: impl FnOnce(&T) -> Cursor,
 ) -> Result<Page<T>, SqlError> {
     let (mut clauses, mut values) = conditions(filter);
@@ -284,13 +298,11 @@ fn select<T>(
     let mut rows = select.query(params_from_iter(&values))?;
     let (mut tasks, mut more) = (Vec::new(), false);
     while let Some(row) = rows.next()? {
-        match each(row)?.filter(|_| tasks.len() < filter.page_size) {
-            Some(task) => tasks.push(task),
-            None => {
-                more = true;
-                break;
-            }
+        if tasks.len() == filter.page_size {
+            more = true;
+            break;
         }
+        tasks.push(each(row)?);
     }
     // A known total may be older than the transaction.
     let total = total.max(tasks.len() + usize::from(more));
@@ -487,7 +499,7 @@ pub(super) fn count(path: &Path, usage: Usage) -> Result<Counted, StoreError> {
 }
 
 /// Returns the bytes and the number of each client's tasks.
-fn owners(connection: &Connection) -> Result<Vec<(String, i64, i64)>, rusqlite::Error> {
+pub(super) fn owners(connection: &Connection) -> Result<Vec<(String, i64, i64)>, rusqlite::Error> {
     let mut select = connection
         .prepare("SELECT owner, sum(bytes), count(*) FROM tasks GROUP BY owner ORDER BY owner")?;
     let rows = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;

@@ -203,18 +203,19 @@ pub(super) fn compact(
     at_ms: i64,
     json: &[u8],
 ) -> Result<i64, SqlError> {
-    let found: Option<(i64, i64, i64)> = connection
+    let found: Option<(i64, i64, i64, i64)> = connection
         .prepare_cached(
-            "SELECT key, phase, bytes FROM tasks JOIN log ON task = key AND log.revision = ?2 WHERE id = ?1",
+            "SELECT key, phase, tasks.revision, bytes FROM tasks JOIN log ON task = key AND log.revision = ?2 WHERE id = ?1",
         )?
         .query_row(params![id, number(revision)], |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
         })
         .optional()?;
-    let Some((key, phase, before)) = found else {
+    let Some((key, phase, last, before)) = found else {
         return Ok(0);
     };
-    if phase == Phase::Terminal as i64 {
+    // The task may have ended since `json` was loaded; then the log has changes that `json` lacks.
+    if phase == Phase::Terminal as i64 && last == number(revision) {
         delete_log(connection, key)?;
         let bytes: i64 = connection
             .prepare_cached(&format!("UPDATE tasks SET {IN_ROW}"))?

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use a2a::v1_0::TaskState;
+use bytes::Bytes;
 
 use super::{SharedStore, all, append, artifact, create, ids, load, set_final_state, test_time};
 use crate::store::{Budget, Cursor, Filter, Retention, Summary, SummaryPage, body};
@@ -61,36 +62,49 @@ pub(crate) async fn page_has_json_of_finished_tasks(store: SharedStore) {
             ..all()
         };
         let listed = store.list(&filter).await.unwrap();
-        let page = store.page(&filter, 1 << 20).await.unwrap();
+        let page = store.page(&filter).await.unwrap();
         assert_eq!((page.total, page.next), (2, None));
         let places: Vec<Cursor> = page.tasks.iter().map(|task| task.place.clone()).collect();
         let expected: Vec<Cursor> = listed.tasks.iter().map(Cursor::new).collect();
         assert_eq!(places, expected);
-        let json = page.tasks[0].json.as_ref().unwrap();
+        let bodies = store.bodies(Some("ann"), &page.tasks).await.unwrap();
+        let json = bodies[0].as_ref().unwrap();
+        assert_eq!(Some(json.len()), page.tasks[0].bytes);
         assert_eq!(body::decode_record(json).as_ref(), Ok(&done));
-        assert_eq!(page.tasks[1].json, None);
+        assert_eq!(bodies[1], None);
     }
     assert_eq!(load(&store, "done").await, Some(done));
 }
 
-/// Every task is on one of the pages, however few bytes each may have.
-pub(crate) async fn page_ends_at_its_bytes(store: SharedStore) {
-    for n in 0..5 {
+/// A page is complete however large or few its tasks are, and a task that is deleted after it has no JSON.
+pub(crate) async fn page_lists_tasks_of_any_size(store: SharedStore) {
+    let page = store.page(&all()).await.unwrap();
+    assert_eq!((page.tasks.len(), page.total), (0, 0));
+    let sizes = [1, 1 << 20, 1];
+    for (n, size) in (0..).zip(sizes) {
         let mut made = create(&store, &format!("t{n}"), "ann", "c", n).await;
+        let change = TaskChange::Artifact {
+            artifact: artifact("a", &"x".repeat(size)),
+            append: false,
+            last_chunk: true,
+        };
+        append(&store, &mut made, change, n).await;
         set_final_state(&store, &mut made, TaskState::Completed, n).await;
     }
-    let mut filter = all();
-    let mut read = Vec::new();
-    loop {
-        let page = store.page(&filter, 1).await.unwrap();
-        assert_eq!(page.total, 5);
-        read.extend(page.tasks.into_iter().map(|task| task.place.task_id));
-        filter.after = page.next;
-        if filter.after.is_none() {
-            break;
-        }
+    let page = store.page(&all()).await.unwrap();
+    assert_eq!((page.next, page.total), (None, 3));
+    for (listed, size) in page.tasks.iter().zip(sizes) {
+        assert!(
+            listed
+                .bytes
+                .is_some_and(|bytes| (size..size + 1000).contains(&bytes))
+        );
     }
-    assert_eq!(read, ["t4", "t3", "t2", "t1", "t0"]);
+    let bodies = store.bodies(None, &page.tasks).await.unwrap();
+    let sizes = bodies.iter().map(|json| json.as_ref().map(Bytes::len));
+    assert!(sizes.eq(page.tasks.iter().map(|listed| listed.bytes)));
+    assert_eq!(store.delete("t2").await, Ok(true));
+    assert_eq!(store.bodies(None, &page.tasks[..1]).await, Ok(vec![None]));
 }
 
 pub(crate) async fn filter_selects_owner(store: SharedStore) {
