@@ -440,7 +440,11 @@ fn sync_paths(paths: &BTreeSet<PathBuf>) -> Failed {
     };
     std::thread::scope(|scope| {
         for chunk in paths.chunks(paths.len().div_ceil(SYNC_THREADS).max(1)) {
-            scope.spawn(move || sync_all(chunk));
+            let thread = std::thread::Builder::new();
+            // A system without another thread syncs in this one.
+            if thread.spawn_scoped(scope, move || sync_all(chunk)).is_err() {
+                sync_all(chunk);
+            }
         }
     });
     failed.into_inner()

@@ -311,10 +311,13 @@ impl Store {
         runtime.spawn(async move {
             while let Some(store) = weak.upgrade() {
                 let emptied = Arc::clone(&store);
-                let empty = move || emptied.logged(emptied.sync_log.empty());
+                let empty = move || {
+                    emptied.logged(emptied.sync_log.empty())?;
+                    Ok::<_, SessionError>(emptied.sync_log.end_emptying())
+                };
                 match tokio::task::spawn_blocking(empty).await {
-                    Ok(Ok(())) if store.sync_log.end_emptying() => return,
-                    Ok(Ok(())) => {}
+                    Ok(Ok(true)) => return,
+                    Ok(Ok(false)) => {}
                     _ => {
                         drop(store);
                         tokio::time::sleep(SYNC_RETRY).await;
