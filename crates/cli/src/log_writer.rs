@@ -17,6 +17,9 @@ const BATCH_TIME: Duration = Duration::from_millis(10);
 /// The size from which lines do not wait, in bytes. A reader that does not keep up then slows the server down, and no lines pile up.
 const MAX_BATCH_BYTES: usize = 64 << 10;
 
+/// The maximum time from a failed write to the next.
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(1);
+
 /// The size from which lines are dropped that cannot be written, in bytes.
 const MAX_KEPT_BYTES: usize = 1 << 20;
 
@@ -62,6 +65,7 @@ impl<W: Write + Send + 'static> LogWriter<W> {
 
 impl<W: Write> LogWriter<W> {
     fn write_batches(&self) {
+        let mut delay = BATCH_TIME;
         loop {
             let mut state = self.state.lock();
             while state.lines.is_empty() && !state.is_closed {
@@ -72,10 +76,13 @@ impl<W: Write> LogWriter<W> {
             }
             let written_at = state.written_at;
             drop(state);
-            let elapsed = written_at.map_or(BATCH_TIME, |at| at.elapsed());
-            thread::sleep(BATCH_TIME.saturating_sub(elapsed));
-            // A log that cannot be written has no other place for this error.
-            let _ = self.write_waiting();
+            let elapsed = written_at.map_or(delay, |at| at.elapsed());
+            thread::sleep(delay.saturating_sub(elapsed));
+            // A log that cannot be written has no other place for the error.
+            delay = match self.write_waiting() {
+                Ok(()) => BATCH_TIME,
+                Err(_) => MAX_RETRY_DELAY.min(delay * 2),
+            };
         }
     }
 

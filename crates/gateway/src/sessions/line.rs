@@ -204,8 +204,6 @@ impl Iterator for Reader {
 #[derive(Debug, Clone, Default)]
 pub(super) struct SessionMeta {
     pub(super) file_bytes: u64,
-    /// Whether the complete lines are on disk or in the log. Not known of a file that was only read.
-    pub(super) is_safe: bool,
     /// The length of the complete lines, in bytes.
     pub(super) line_bytes: u64,
     /// Whether the last line is complete except for its line end.

@@ -8,7 +8,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::line::{Event, Reader, Scanner};
 use super::store::for_each_name;
-use super::sync_log::sync_path;
 use super::{
     ACTIVE, ARCHIVE, EXTENSION, Entry, SessionError, SessionKey, Sessions, file_stem,
     is_agent_name, line,
@@ -182,7 +181,7 @@ impl Sessions {
     }
 
     /// Archives the sessions whose last entry is at least this old, and returns their ids. Further operations on them fail
-    /// with 4002. Does not archive damaged sessions, nor those that lack entries until the next start.
+    /// with 4002. Does not archive damaged sessions.
     ///
     /// # Errors
     /// 3004 if a file cannot be renamed.
@@ -198,12 +197,6 @@ impl Sessions {
             if !meta.exists || meta.damaged.is_some() || meta.idle(store.now()) < older {
                 continue;
             }
-            if store.sync_log.is_kept(&key)? {
-                continue;
-            }
-            // The log no longer completes the file.
-            sync_path(&from).map_err(|e| SessionError::io("sync", &from, e))?;
-            store.sync_log.release(&key, &from)?;
             files::rename_durably(&from, &to).map_err(|e| SessionError::io("archive", &from, e))?;
             store.forget(&from);
             store.add_to_count(agent, -1);
@@ -223,16 +216,10 @@ impl Sessions {
         let _files = store.files.lock();
         let remove = |path: &Path| {
             store.forget(path);
-            if store.sync_log.release(&key, path)? {
-                // Its content leaves the log, too.
-                store.schedule_emptying();
-            }
             files::remove_durably(path).map_err(|e| SessionError::io("delete", path, e))
         };
         let active = remove(&store.path(&key))?;
         let archived = remove(&store.archive_path(&key))?;
-        // On a full disk, the removal makes room for what remains of these logs.
-        store.sync_log.forget(&key)?;
         store.add_to_count(agent, -isize::from(active));
         match active || archived {
             true => Ok(()),

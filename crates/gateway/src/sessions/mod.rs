@@ -7,7 +7,6 @@
 mod line;
 mod manage;
 mod store;
-mod sync_log;
 mod writer;
 
 use std::fs::{File, TryLockError};
@@ -57,34 +56,23 @@ struct Inner {
 }
 
 impl Sessions {
-    /// Opens the sessions for writing, locks out other processes, and completes the files after a loss of power. Blocks.
+    /// Opens the sessions for writing and locks out other processes. Blocks.
     ///
     /// # Errors
-    /// 4003 if another process holds the lock, 3004 if the log cannot be read or removed.
+    /// 4003 if another process holds the lock.
     pub fn open(
         config: &ServerConfig,
         env: Arc<dyn Environment>,
         log: Arc<dyn Log>,
     ) -> Result<Self, SessionError> {
-        let lock = ProcessLock::acquire(&config.state_dir.join(AGENTS))?;
-        Self::open_with(lock, config, env, log)
-    }
-
-    fn open_with(
-        lock: ProcessLock,
-        config: &ServerConfig,
-        env: Arc<dyn Environment>,
-        log: Arc<dyn Log>,
-    ) -> Result<Self, SessionError> {
-        let store = Arc::new(Store::new(config, lock.is_held, env, log));
-        store.sync_log.recover()?;
-        let lock = Some(lock);
+        let lock = Some(ProcessLock::acquire(&config.state_dir.join(AGENTS))?);
+        let store = Arc::new(Store::new(config, env, log));
         Ok(Self(Arc::new(Inner { store, lock })))
     }
 
     /// Opens the sessions for reading. Another process may write at the same time.
     pub fn read_only(config: &ServerConfig, env: Arc<dyn Environment>, log: Arc<dyn Log>) -> Self {
-        let store = Arc::new(Store::new(config, false, env, log));
+        let store = Arc::new(Store::new(config, env, log));
         Self(Arc::new(Inner { store, lock: None }))
     }
 
@@ -297,38 +285,34 @@ fn excerpt(name: &str) -> String {
 /// Locks out other processes until it is dropped. The operating system releases the lock when the process ends.
 struct ProcessLock {
     _file: File,
-    /// Whether the file system supports locks. Otherwise another process may write at the same time.
-    is_held: bool,
 }
 
 impl ProcessLock {
     /// Acquires the lock of the directory `folder`. Creates the directory if necessary.
     fn acquire(folder: &Path) -> Result<Self, SessionError> {
-        files::create_private_dir_durably(folder)
-            .map_err(|e| SessionError::io("create", folder, e))?;
+        files::create_private_dir(folder).map_err(|e| SessionError::io("create", folder, e))?;
         // No workspace can have this name.
         let path = folder.join(".lock");
         let opened = files::open_private_append(&path);
         let mut file = opened.map_err(|e| SessionError::io("open", &path, e))?;
-        let is_held = try_lock(&file, &path)?;
+        try_lock(&file, &path)?;
         // The content of the file is only informative; ignore errors.
         let _ = file
             .set_len(0)
             .and_then(|()| write!(file, "{}", std::process::id()));
-        let _file = file;
-        Ok(Self { _file, is_held })
+        Ok(Self { _file: file })
     }
 }
 
-/// Locks a file until it is closed. Returns `false` if its file system does not support locks.
+/// Locks a file until it is closed.
 ///
 /// # Errors
 /// 4003 if another process holds the lock.
-fn try_lock(file: &File, path: &Path) -> Result<bool, SessionError> {
+fn try_lock(file: &File, path: &Path) -> Result<(), SessionError> {
     match file.try_lock() {
-        Ok(()) => Ok(true),
+        Ok(()) => Ok(()),
         // Some network file systems do not support locks. Continue without a lock.
-        Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(false),
+        Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
         Err(TryLockError::WouldBlock) => {
             let process = fs::read_to_string(path).ok();
             let process = process.and_then(|text| text.parse().ok());

@@ -1,6 +1,6 @@
 //! The session files of one process, metadata of the sessions in use, the lines to write, and what each identity may add.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,6 @@ use base::files::{self, Fsync};
 use base::log::{Level, Log};
 
 use super::line::{Event, SessionMeta, millis};
-use super::sync_log::{self, SyncLog};
 use super::{ACTIVE, AGENTS, ARCHIVE, EXTENSION, SessionError, SessionKey, is_agent_name};
 
 /// The maximum number of sessions whose metadata stays in memory, at about 300 bytes each.
@@ -49,8 +48,6 @@ pub(super) struct Store {
     pub(super) env: Arc<dyn Environment>,
     pub(super) log: Arc<dyn Log>,
     pub(super) fsync: Fsync,
-    /// Whether the sync log makes lines durable. Otherwise each session file is synced.
-    pub(super) uses_log: bool,
     pub(super) fsync_interval: Duration,
     /// The time to live of a session after its last line.
     ttl: Option<Duration>,
@@ -70,32 +67,19 @@ pub(super) struct Store {
     /// `None` until the first use reads the root: the lock of the state directory keeps other processes from creating
     /// workspaces.
     workspaces: Mutex<Option<Workspaces>>,
-    pub(super) sync_log: SyncLog,
-    /// The session files that were synced by themselves, not by the log.
-    #[cfg(test)]
-    pub(super) synced_files: Mutex<Vec<PathBuf>>,
+    /// The paths that wait for the next sync of [`Fsync::Interval`].
+    pub(super) unsynced: Mutex<BTreeSet<PathBuf>>,
+    /// Held during the syncs, which may take longer than the interval: one thread syncs, at most one waits.
+    pub(super) syncing: Mutex<()>,
 }
 
 impl Store {
-    /// Without a lock, another process may write at the same time, and the log is not used.
-    pub(super) fn new(
-        config: &ServerConfig,
-        is_locked: bool,
-        env: Arc<dyn Environment>,
-        log: Arc<dyn Log>,
-    ) -> Self {
-        let fsync = match config.fsync {
-            // Only the log syncs at an interval.
-            Fsync::Interval if !is_locked => Fsync::Always,
-            fsync => fsync,
-        };
+    pub(super) fn new(config: &ServerConfig, env: Arc<dyn Environment>, log: Arc<dyn Log>) -> Self {
         Self {
-            sync_log: SyncLog::new(config.state_dir.join(AGENTS), Arc::clone(&log)),
             root: config.state_dir.join(AGENTS),
             env,
             log,
-            fsync,
-            uses_log: is_locked && fsync != Fsync::Never,
+            fsync: config.fsync,
             fsync_interval: Duration::from_millis(config.fsync_interval_ms),
             ttl: config.session_ttl_ms.map(Duration::from_millis),
             create_on_append: !config.strict,
@@ -107,8 +91,8 @@ impl Store {
             cache: Mutex::new(LruCache::new(CACHED_SESSIONS)),
             open_files: Mutex::new(LruCache::new(MAX_OPEN_FILES)),
             workspaces: Mutex::default(),
-            #[cfg(test)]
-            synced_files: Mutex::default(),
+            unsynced: Mutex::default(),
+            syncing: Mutex::default(),
         }
     }
 
@@ -271,8 +255,6 @@ impl Store {
         let failed = |error| SessionError::io("read", path, error);
         let length = match fs::metadata(path) {
             Err(error) if is_missing(&error) => return Ok(SessionMeta::default()),
-            // Opening a pipe would block.
-            Ok(found) if !found.is_file() => return Err(failed(sync_log::not_a_file())),
             found => found.map_err(failed)?.len(),
         };
         let cached = self.cache.lock().get(path).cloned();

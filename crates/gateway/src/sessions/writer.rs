@@ -1,21 +1,19 @@
 //! The write queue.
 //!
-//! One writer at a time takes all lines of the queue. Lines of one session that arrive together share one write, and lines
-//! of all sessions one sync.
+//! One writer at a time takes all lines of the queue. Lines of one session that arrive together share one write and one
+//! sync; several sessions are synced in parallel.
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::line::{Event, SessionMeta};
 use super::store::{FILE_BYTES, PendingLine, Reply, Store};
-use super::sync_log::Written;
 use super::{SessionError, SessionKey, line};
 use base::files::{self, Fsync};
 use base::log::Level;
@@ -23,20 +21,21 @@ use base::log::Level;
 /// The maximum number of sessions in one batch.
 const MAX_BATCH: usize = 64;
 
-/// The time from a failed sync of session files to the next.
-const SYNC_RETRY: Duration = Duration::from_secs(1);
+/// The number of threads that sync files. Parallel syncs are faster on most disks.
+const SYNC_THREADS: usize = 8;
 
-/// Lines of one session that are written but not acknowledged.
-struct WrittenLines {
+/// Lines of one session that are written but not synced.
+struct UnsyncedLines {
     file: File,
     path: PathBuf,
-    bytes: Vec<u8>,
     /// The metadata of the file including the lines.
     meta: SessionMeta,
     /// The length of the file before the lines.
     old_bytes: u64,
+    is_new: bool,
     /// Whether the lines must be synced before the replies.
     durable: bool,
+    synced: Result<(), Arc<io::Error>>,
     lines: Vec<PendingLine>,
 }
 
@@ -131,7 +130,7 @@ impl Store {
     }
 
     /// Writes the lines of one session. Replies with an error to the lines that it refuses.
-    fn write_group(&self, key: &SessionKey, group: Vec<PendingLine>) -> Option<WrittenLines> {
+    fn write_group(&self, key: &SessionKey, group: Vec<PendingLine>) -> Option<UnsyncedLines> {
         let path = self.path(key);
         let existing = self.meta(&path, &key.session);
         let mut accepted = Vec::with_capacity(group.len());
@@ -147,15 +146,16 @@ impl Store {
         }
         let meta = existing.ok().filter(|_| !accepted.is_empty())?;
         match self.append(&path, meta, &accepted) {
-            Ok((file, bytes, meta, old_bytes)) => {
+            Ok((file, meta, old_bytes)) => {
                 let commits = |line: &PendingLine| line.event == Some(Event::Committed);
-                Some(WrittenLines {
+                Some(UnsyncedLines {
                     file,
                     path,
-                    bytes,
                     meta,
                     old_bytes,
+                    is_new: old_bytes == 0,
                     durable: self.fsync == Fsync::Always || accepted.iter().any(commits),
+                    synced: Ok(()),
                     lines: accepted,
                 })
             }
@@ -167,22 +167,18 @@ impl Store {
         }
     }
 
-    /// Appends the lines of one session to its file. Returns the file, the bytes, its metadata and its previous length.
+    /// Appends the lines of one session to its file. Returns the file, its metadata and its previous length.
     fn append(
         &self,
         path: &Path,
         mut meta: SessionMeta,
         lines: &[PendingLine],
-    ) -> Result<(File, Vec<u8>, SessionMeta, u64), SessionError> {
+    ) -> Result<(File, SessionMeta, u64), SessionError> {
         let failed = |error| SessionError::io("write", path, error);
-        if !meta.is_safe && self.sync_log.is_incomplete(path) {
-            let error = "it lacks entries that the next start adds; restart the gateway";
-            return Err(failed(io::Error::other(error)));
-        }
         let mut file = self.open_append(path)?;
         let torn = meta.file_bytes - meta.line_bytes;
         if torn > 0 {
-            cut(&file, meta.line_bytes).map_err(failed)?;
+            file.set_len(meta.line_bytes).map_err(failed)?;
             let message = format!(
                 "cut an unfinished line of {torn} bytes off `{}`; its writer stopped before it acknowledged the entry",
                 path.display()
@@ -199,151 +195,119 @@ impl Store {
             meta.record(line.event, line.time.min(self.now()));
         }
         let old_bytes = meta.line_bytes;
-        if !meta.is_safe && old_bytes > 0 && self.uses_log {
-            // The log continues only what is on disk, but a process that was killed may have written the end of the file
-            // and not logged it, or had no log.
-            self.sync_session(&file, path).map_err(failed)?;
-        }
-        meta.is_safe = true;
         if let Err(error) = file.write_all(&bytes) {
-            let _ = cut(&file, old_bytes);
+            let _ = file.set_len(old_bytes);
             return Err(failed(error));
         }
         meta.unended = false;
         meta.line_bytes += bytes.len() as u64;
         meta.file_bytes = meta.line_bytes;
-        Ok((file, bytes, meta, old_bytes))
+        Ok((file, meta, old_bytes))
     }
 
-    /// Makes the lines as durable as they must be, and sends the replies.
-    fn finish(self: &Arc<Self>, written: Vec<WrittenLines>) {
-        if written.is_empty() {
-            return;
-        }
-        let logged = match self.uses_log {
-            true => self.log_lines(&written),
-            false => Ok(()),
-        };
-        for one in written {
-            let synced = match !self.uses_log && one.durable {
-                true => self
-                    .sync_session(&one.file, &one.path)
-                    .map_err(|error| SessionError::io("sync", &one.path, error)),
-                false => logged.clone(),
-            };
-            self.acknowledge(one, synced);
-        }
-    }
-
-    fn log_lines(self: &Arc<Self>, written: &[WrittenLines]) -> Result<(), SessionError> {
-        let durable = written.iter().any(|one| one.durable);
-        let lines = written.iter().filter_map(|one| {
-            Some(Written {
-                key: &one.lines.first()?.key,
-                path: &one.path,
-                at: one.old_bytes,
-                bytes: &one.bytes,
-            })
+    /// Syncs the lines that must be durable, and sends the replies.
+    fn finish(self: &Arc<Self>, mut written: Vec<UnsyncedLines>) {
+        let chunk = written.len().div_ceil(SYNC_THREADS).max(1);
+        let parallel = self.fsync == Fsync::Always && written.len() > 1;
+        std::thread::scope(|scope| {
+            for chunk in written.chunks_mut(chunk) {
+                let mut sync = move || {
+                    for one in chunk.iter_mut().filter(|one| one.durable) {
+                        one.synced = one.file.sync_data().map_err(Arc::new);
+                    }
+                };
+                // Without `fsync: always`, only commits need a sync, and they are rare.
+                match parallel {
+                    true => drop(scope.spawn(sync)),
+                    false => sync(),
+                }
+            }
         });
-        let lines: Vec<_> = lines.collect();
-        self.sync_log.append(&lines, durable)?;
-        if !durable {
-            self.schedule_sync();
+        let mut dirs = HashMap::new();
+        for mut one in written {
+            if one.durable && (one.is_new || self.fsync != Fsync::Always) {
+                // The directories of the sessions, of the workspace and of all workspaces may be new.
+                for dir in one.path.ancestors().skip(1).take(3) {
+                    let sync = || files::sync_dir(dir).map_err(Arc::new);
+                    let synced = dirs.entry(dir.to_owned()).or_insert_with(sync).clone();
+                    one.synced = one.synced.and(synced);
+                }
+            }
+            self.acknowledge(one);
         }
-        if self.sync_log.is_full(1) {
-            self.schedule_emptying();
-        }
-        Ok(())
     }
 
-    fn acknowledge(&self, written: WrittenLines, synced: Result<(), SessionError>) {
-        if let Err(error) = synced {
+    fn acknowledge(self: &Arc<Self>, written: UnsyncedLines) {
+        let path = written.path;
+        if let Err(error) = written.synced {
             // Remove refused lines. If this fails too, the next scan accepts the complete ones.
-            let _ = cut(&written.file, written.old_bytes);
+            let _ = written.file.set_len(written.old_bytes);
+            let error = SessionError::Io("sync", path, error);
             self.log.log(Level::Error, &error.to_string());
             return reply(written.lines, &Err(error));
         }
-        if let Some(line) = written.lines.first().filter(|_| written.old_bytes == 0) {
+        if let Some(line) = written.lines.first().filter(|_| written.is_new) {
             self.add_to_count(&line.key.agent, 1);
             if !line.identity.is_empty() {
                 self.quota.add(&line.identity, FILE_BYTES, self.now());
             }
         }
-        self.keep_open(written.path.clone(), written.file);
-        self.remember(written.path, written.meta);
+        if written.durable {
+            self.unsynced.lock().remove(&path);
+        } else if self.fsync == Fsync::Interval {
+            self.schedule_sync(&path);
+        }
+        self.keep_open(path.clone(), written.file);
+        self.remember(path, written.meta);
         reply(written.lines, &Ok(()));
     }
 
-    /// Syncs a file and its directories, which may be new: those of the sessions, of the workspace and of all workspaces.
-    fn sync_session(&self, file: &File, path: &Path) -> io::Result<()> {
-        #[cfg(test)]
-        self.synced_files.lock().push(path.to_owned());
-        file.sync_data()?;
-        let mut dirs = path.ancestors().skip(1).take(3);
-        dirs.try_for_each(files::sync_dir)
-    }
-
-    /// Schedules a sync of the log after the interval. Without a runtime, closing the sessions syncs the files.
-    fn schedule_sync(self: &Arc<Self>) {
-        let Ok(runtime) = Handle::try_current() else {
+    /// Schedules a sync of a file and its directories after the interval.
+    fn schedule_sync(self: &Arc<Self>, path: &Path) {
+        let mut unsynced = self.unsynced.lock();
+        let scheduled = !unsynced.is_empty();
+        unsynced.extend(path.ancestors().take(4).map(Path::to_owned));
+        // Without a runtime, closing the sessions syncs them.
+        let Some(runtime) = Handle::try_current().ok().filter(|_| !scheduled) else {
             return;
         };
-        if self.sync_log.schedule_sync() {
-            let store = Arc::clone(self);
-            runtime.spawn(async move {
-                tokio::time::sleep(store.fsync_interval).await;
-                let sync = move || store.logged(store.sync_log.sync());
-                let _ = tokio::task::spawn_blocking(sync).await;
-            });
-        }
-    }
-
-    /// Empties the log in another thread. Without a runtime, closing the sessions does so.
-    pub(super) fn schedule_emptying(self: &Arc<Self>) {
-        let Ok(runtime) = Handle::try_current() else {
-            return;
-        };
-        if !self.sync_log.schedule_emptying() {
-            return;
-        }
-        // After this store is closed, the log may be that of another one.
-        let weak = Arc::downgrade(self);
+        let store = Arc::clone(self);
         runtime.spawn(async move {
-            while let Some(store) = weak.upgrade() {
-                let emptied = Arc::clone(&store);
-                let empty = move || {
-                    emptied.logged(emptied.sync_log.empty())?;
-                    Ok::<_, SessionError>(emptied.sync_log.end_emptying())
-                };
-                match tokio::task::spawn_blocking(empty).await {
-                    Ok(Ok(true)) => return,
-                    Ok(Ok(false)) => {}
-                    _ => {
-                        drop(store);
-                        tokio::time::sleep(SYNC_RETRY).await;
-                    }
-                }
-            }
+            tokio::time::sleep(store.fsync_interval).await;
+            let _ = tokio::task::spawn_blocking(move || store.sync()).await;
         });
     }
 
-    /// Logs an error.
-    fn logged(&self, result: Result<(), SessionError>) -> Result<(), SessionError> {
-        result.inspect_err(|error| self.log.log(Level::Error, &error.to_string()))
+    /// Syncs the unsynced files, and logs errors.
+    fn sync(&self) -> Result<(), SessionError> {
+        let mut result = Ok(());
+        let _syncing = self.syncing.lock();
+        // No message waits for the syncs: the guard of the set ends here.
+        let unsynced = std::mem::take(&mut *self.unsynced.lock());
+        for path in unsynced {
+            let synced = match path.is_dir() {
+                true => files::sync_dir(&path),
+                false => match files::private_options().append(true).open(&path) {
+                    // The session was deleted or archived since; archiving syncs it.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                    file => file.and_then(|file| file.sync_data()),
+                },
+            };
+            if let Err(error) = synced {
+                let error = SessionError::io("sync", &path, error);
+                self.log.log(Level::Error, &error.to_string());
+                result = Err(error);
+            }
+        }
+        result
     }
 
     /// Writes the queue, syncs the files and closes them.
     pub(super) fn flush(self: &Arc<Self>) -> Result<(), SessionError> {
         self.run_writer();
         self.close_files();
-        self.logged(self.sync_log.empty())
+        self.sync()
     }
-}
-
-/// Shortens a file on disk too, where the log must not meet the bytes that follow.
-fn cut(file: &File, bytes: u64) -> io::Result<()> {
-    file.set_len(bytes)?;
-    file.sync_data()
 }
 
 fn reply(lines: Vec<PendingLine>, reply: &Reply) {

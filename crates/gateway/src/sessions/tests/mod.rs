@@ -4,7 +4,6 @@ mod crashes;
 mod damage;
 mod manage;
 mod names;
-mod power_loss;
 mod storing;
 
 use std::fs;

@@ -125,13 +125,42 @@ async fn interval_fsync_syncs_within_the_interval() {
     };
     let sessions = place.try_open(&config).unwrap();
     append_entry(&sessions, "alpha", "s", "one").await;
-    let sync_log = &sessions.0.store.sync_log;
-    assert!(sync_log.unsynced_bytes() > 0);
+    let unsynced = &sessions.0.store.unsynced;
+    assert!(unsynced.lock().contains(&place.file("alpha", "s")));
     tokio::time::sleep(Duration::from_millis(60)).await;
     // Another thread syncs.
-    while sync_log.unsynced_bytes() > 0 {
+    while !unsynced.lock().is_empty() {
         tokio::task::yield_now().await;
     }
+}
+
+/// Opening a pipe without a reader blocks, like the sync of a slow disk.
+#[cfg(unix)]
+#[tokio::test]
+async fn entries_do_not_wait_for_the_syncs_of_others() {
+    let place = Place::new();
+    let config = ServerConfig {
+        fsync: Fsync::Interval,
+        fsync_interval_ms: 1,
+        ..place.config()
+    };
+    let sessions = place.try_open(&config).unwrap();
+    append_entry(&sessions, "alpha", "fast", "one").await;
+    let pipe = place.file("alpha", "slow");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let unsynced = &sessions.0.store.unsynced;
+    unsynced.lock().insert(pipe.clone());
+    let appended = async {
+        // Another thread syncs.
+        while unsynced.try_lock().is_none_or(|paths| !paths.is_empty()) {
+            tokio::task::yield_now().await;
+        }
+        append_entry(&sessions, "alpha", "fast", "two").await;
+    };
+    let appended = tokio::time::timeout(Duration::from_secs(20), appended).await;
+    drop(std::fs::File::open(&pipe).unwrap());
+    appended.unwrap();
 }
 
 #[tokio::test]
