@@ -23,6 +23,9 @@ const MAX_REDACTED: usize = 64;
 /// The lifetime of a credential whose issuer names none.
 const DEFAULT_LIFETIME: Duration = Duration::from_secs(300);
 
+/// How long such a credential may be valid after that, so that it stays redacted.
+const MAX_UNNAMED_LIFETIME: Duration = Duration::from_hours(1);
+
 /// How long before its expiry a credential is replaced; at most a fifth of its lifetime. A request takes time to arrive.
 const REFRESH_MARGIN: Duration = Duration::from_secs(30);
 
@@ -224,9 +227,8 @@ impl<T: Clone> Tokens<T> {
             is_refused: false,
         };
         *current = Some(token.clone());
-        let expires_at = new
-            .lifetime
-            .and_then(|lifetime| requested_at.checked_add(lifetime));
+        let lifetime = new.lifetime.unwrap_or(MAX_UNNAMED_LIFETIME);
+        let expires_at = requested_at.checked_add(lifetime);
         self.issued.lock().add(new.secrets, expires_at);
         token
     }
