@@ -2,6 +2,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
+use std::ops::Deref;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -105,6 +106,26 @@ pub fn open_private_append(path: &Path) -> io::Result<File> {
         }
     }
     Ok(file)
+}
+
+/// A file whose lock ends when it is dropped.
+///
+/// Closing the file would not do: a child process that is being started shares its lock until the child runs its program.
+#[derive(Debug)]
+pub struct LockedFile(pub File);
+
+impl Deref for LockedFile {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        &self.0
+    }
+}
+
+impl Drop for LockedFile {
+    fn drop(&mut self) {
+        let _ = self.0.unlock();
+    }
 }
 
 /// Replaces a file atomically. A new file is readable only by its owner; an existing one keeps its permissions.

@@ -22,7 +22,7 @@ use store::Store;
 
 use crate::config::ServerConfig;
 use base::environment::Environment;
-use base::files;
+use base::files::{self, LockedFile};
 use base::log::Log;
 use base::text::first_chars;
 use collective::ErrorCode;
@@ -284,7 +284,7 @@ fn excerpt(name: &str) -> String {
 
 /// Locks out other processes until it is dropped. The operating system releases the lock when the process ends.
 struct ProcessLock {
-    _file: File,
+    _file: LockedFile,
 }
 
 impl ProcessLock {
@@ -300,11 +300,13 @@ impl ProcessLock {
         let _ = file
             .set_len(0)
             .and_then(|()| write!(file, "{}", std::process::id()));
-        Ok(Self { _file: file })
+        Ok(Self {
+            _file: LockedFile(file),
+        })
     }
 }
 
-/// Locks a file until it is closed.
+/// Locks a file.
 ///
 /// # Errors
 /// 4003 if another process holds the lock.

@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use crate::config::ServerConfig;
 use crate::shares::share;
 use base::environment::Environment;
-use base::files::{self, Fsync};
+use base::files::{self, Fsync, LockedFile};
 use base::log::{Level, Log};
 
 use super::line::{Event, SessionMeta, millis};
@@ -63,7 +63,7 @@ pub(super) struct Store {
     /// Metadata by path. An entry is current if its length equals that of the file.
     cache: Mutex<LruCache<PathBuf, SessionMeta>>,
     /// Files that stay open and locked between appends.
-    open_files: Mutex<LruCache<PathBuf, File>>,
+    open_files: Mutex<LruCache<PathBuf, LockedFile>>,
     /// `None` until the first use reads the root: the lock of the state directory keeps other processes from creating
     /// workspaces.
     workspaces: Mutex<Option<Workspaces>>,
@@ -293,7 +293,7 @@ impl Store {
     ///
     /// # Errors
     /// The file cannot be opened, or another process holds the lock.
-    pub(super) fn open_append(&self, path: &Path) -> Result<File, SessionError> {
+    pub(super) fn open_append(&self, path: &Path) -> Result<LockedFile, SessionError> {
         let open = self.open_files.lock().pop(path);
         if let Some(file) = open.filter(|file| is_at(file, path)) {
             return Ok(file);
@@ -306,7 +306,7 @@ impl Store {
         }
         let file = file.map_err(failed)?;
         super::try_lock(&file, path)?;
-        Ok(file)
+        Ok(LockedFile(file))
     }
 
     /// Closes the files, which releases their locks.
@@ -315,7 +315,7 @@ impl Store {
     }
 
     /// Keeps a file open for the next append.
-    pub(super) fn keep_open(&self, path: PathBuf, file: File) {
+    pub(super) fn keep_open(&self, path: PathBuf, file: LockedFile) {
         self.open_files.lock().put(path, file);
     }
 }

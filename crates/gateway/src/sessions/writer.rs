@@ -4,7 +4,6 @@
 //! sync; several sessions are synced in parallel.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +14,7 @@ use tokio::sync::oneshot;
 use super::line::{Event, SessionMeta};
 use super::store::{FILE_BYTES, PendingLine, Reply, Store};
 use super::{SessionError, SessionKey, line};
-use base::files::{self, Fsync};
+use base::files::{self, Fsync, LockedFile};
 use base::log::Level;
 
 /// The maximum number of sessions in one batch.
@@ -26,7 +25,7 @@ const SYNC_THREADS: usize = 8;
 
 /// Lines of one session that are written but not synced.
 struct UnsyncedLines {
-    file: File,
+    file: LockedFile,
     path: PathBuf,
     /// The metadata of the file including the lines.
     meta: SessionMeta,
@@ -173,9 +172,9 @@ impl Store {
         path: &Path,
         mut meta: SessionMeta,
         lines: &[PendingLine],
-    ) -> Result<(File, SessionMeta, u64), SessionError> {
+    ) -> Result<(LockedFile, SessionMeta, u64), SessionError> {
         let failed = |error| SessionError::io("write", path, error);
-        let mut file = self.open_append(path)?;
+        let file = self.open_append(path)?;
         let torn = meta.file_bytes - meta.line_bytes;
         if torn > 0 {
             file.set_len(meta.line_bytes).map_err(failed)?;
@@ -195,7 +194,7 @@ impl Store {
             meta.record(line.event, line.time.min(self.now()));
         }
         let old_bytes = meta.line_bytes;
-        if let Err(error) = file.write_all(&bytes) {
+        if let Err(error) = (&*file).write_all(&bytes) {
             let _ = file.set_len(old_bytes);
             return Err(failed(error));
         }

@@ -7,8 +7,7 @@ use std::io::{Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use base::files;
-use base::files::Fsync;
+use base::files::{self, Fsync, LockedFile};
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use serde::{Deserialize, Serialize};
@@ -241,7 +240,7 @@ pub struct Holder {
 /// An exclusive lock on a directory. The operating system releases it when the process ends.
 #[derive(Debug)]
 pub(super) struct DirectoryLock {
-    file: File,
+    file: LockedFile,
     holder: Holder,
 }
 
@@ -262,7 +261,10 @@ impl DirectoryLock {
             since: now,
             url: None,
         };
-        let mut lock = Self { file, holder };
+        let mut lock = Self {
+            file: LockedFile(file),
+            holder,
+        };
         lock.publish_address();
         Ok(lock)
     }
@@ -282,9 +284,10 @@ impl DirectoryLock {
 
     fn write(&mut self) -> io::Result<()> {
         let text = serde_json::to_vec(&self.holder)?;
-        self.file.set_len(0)?;
-        self.file.rewind()?;
-        self.file.write_all(&text)
+        let mut file = &*self.file;
+        file.set_len(0)?;
+        file.rewind()?;
+        file.write_all(&text)
     }
 }
 

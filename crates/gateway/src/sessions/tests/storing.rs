@@ -408,3 +408,20 @@ async fn open_files_are_bounded_and_closed_at_the_end() {
     sessions.close().unwrap();
     assert_eq!(open(), 0);
 }
+
+#[tokio::test]
+async fn closed_sessions_are_unlocked_while_a_child_process_shares_their_files() {
+    let place = Place::new();
+    let sessions = place.open();
+    append_entry(&sessions, "alpha", "s", "one").await;
+    // A child process shares the files between its creation and the start of its program, like these descriptors.
+    let inner = &sessions.0;
+    let directory = inner.lock.as_ref().unwrap()._file.try_clone().unwrap();
+    let path = place.file("alpha", "s");
+    let file = inner.store.open_append(&path).unwrap();
+    let shared = (directory, file.try_clone().unwrap());
+    inner.store.keep_open(path, file);
+    drop(sessions);
+    append_entry(&place.open(), "alpha", "s", "two").await;
+    drop(shared);
+}
