@@ -20,8 +20,7 @@ use crate::executor::{Agent, Executor};
 use crate::metrics::Metrics;
 use crate::push::PushSender;
 use crate::store::{Cursor, Filter, TaskStore};
-use a2a::Version;
-use a2a::{A2aError, ErrorReason};
+use a2a::{A2aError, Dialect, ErrorReason, Version};
 use base::environment::Environment;
 
 mod active_task;
@@ -190,7 +189,7 @@ impl Service {
         Ok(view.apply(record.task))
     }
 
-    /// Lists the client's tasks (A2A 1.0 §3.1.4). The page loads each task only when the HTTP layer writes it.
+    /// Lists the client's tasks in `dialect` (A2A 1.0 §3.1.4). The page loads each task only when the HTTP layer writes it.
     ///
     /// # Errors
     /// A parameter is out of range, or the store failed.
@@ -198,6 +197,7 @@ impl Service {
         &self,
         caller: &CallContext,
         request: ListTasksRequest,
+        dialect: Dialect,
     ) -> Result<TaskPage, A2aError> {
         let view = self
             .view(request.history_length)?
@@ -213,7 +213,7 @@ impl Service {
             page_size: page(page_size)?,
             after: cursor(request.page_token.as_deref())?,
         };
-        TaskPage::open(self.clone(), view, filter, page_size).await
+        TaskPage::open(self.clone(), view, filter, page_size, dialect).await
     }
 
     /// Cancels a task (A2A 1.0 §3.1.5) and returns the canceled task.

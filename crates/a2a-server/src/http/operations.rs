@@ -106,7 +106,9 @@ pub(crate) async fn execute(
             task_id,
             history_length,
         } => Answer::Task(service.get(caller, &task_id, history_length).await?),
-        Call::List(request) => Answer::Tasks(Box::new(service.list(caller, request).await?)),
+        Call::List(request) => {
+            Answer::Tasks(Box::new(service.list(caller, request, dialect).await?))
+        }
         Call::Cancel(task_id) => Answer::Task(service.cancel(caller, &task_id).await?),
         Call::Subscribe(task_id) => Answer::Updates(service.subscribe(caller, &task_id).await?),
         Call::CreatePush(config) => Answer::Push(service.create_push(caller, config).await?),
@@ -203,7 +205,6 @@ enum Next {
 /// server closes the connection, so that the client detects the incomplete page.
 pub(crate) fn page_response(
     page: TaskPage,
-    dialect: Dialect,
     binding: Binding,
     media_type: &'static str,
 ) -> Response {
@@ -216,7 +217,7 @@ pub(crate) fn page_response(
                     text = head(&binding);
                     Next::Task(true)
                 }
-                Next::Task(first) => match page.next(dialect).await {
+                Next::Task(first) => match page.next().await {
                     Ok(Some(task)) => {
                         if !first {
                             text.push(b',');
@@ -225,7 +226,7 @@ pub(crate) fn page_response(
                         Next::Task(false)
                     }
                     Ok(None) => {
-                        text.extend(tail(&page, dialect, &binding));
+                        text.extend(tail(&page, &binding));
                         Next::End
                     }
                     Err(error) => Next::Failure(error),
@@ -262,9 +263,9 @@ fn head(binding: &Binding) -> Vec<u8> {
 
 /// Returns the JSON after the tasks. 0.3 lists tasks only over HTTP+JSON and does not define the response, so it has
 /// the format of 0.3's list of push notification configurations.
-fn tail(page: &TaskPage, dialect: Dialect, binding: &Binding) -> Vec<u8> {
+fn tail(page: &TaskPage, binding: &Binding) -> Vec<u8> {
     let mut fields = Map::from_iter([("nextPageToken".to_owned(), page.next_page_token().into())]);
-    if matches!(dialect, Dialect::V1_0) {
+    if matches!(page.dialect(), Dialect::V1_0) {
         fields.insert("pageSize".to_owned(), page.page_size().into());
         fields.insert("totalSize".to_owned(), page.total_size().into());
     }

@@ -57,7 +57,7 @@ pub(crate) async fn serve(
                 sse::response(updates, dialect, Binding::Rest, app.keep_alive)
             }
             Answer::Tasks(page) => {
-                operations::page_response(*page, dialect, Binding::Rest, media_type(&parts, needed))
+                operations::page_response(*page, Binding::Rest, media_type(&parts, needed))
             }
             // `google.protobuf.Empty`, written as an object for clients that expect JSON.
             Answer::Deleted => json(media_type(&parts, needed), &Map::new()),

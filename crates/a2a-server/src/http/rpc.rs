@@ -54,7 +54,7 @@ pub(crate) async fn serve(app: &App, parts: Parts, body: Body, agent: Option<Str
             sse::response(updates, dialect, Binding::Rpc(id), app.keep_alive)
         }
         Ok((Answer::Tasks(page), dialect)) => {
-            operations::page_response(*page, dialect, Binding::Rpc(id), JSON)
+            operations::page_response(*page, Binding::Rpc(id), JSON)
         }
         Ok((answer, dialect)) => json(JSON, &Success::new(&id, &DialectAnswer(&answer, dialect))),
         Err(failure) => {

@@ -320,7 +320,7 @@ fn message(response: SendMessageResponse) -> Message {
 /// Loads a whole page.
 async fn whole_page(mut page: TaskPage) -> Result<ListTasksResponse, A2aError> {
     let mut tasks = Vec::new();
-    while let Some(json) = page.next(Dialect::V1_0).await? {
+    while let Some(json) = page.next().await? {
         tasks.push(serde_json::from_slice(&json).unwrap());
     }
     Ok(ListTasksResponse {

@@ -104,9 +104,7 @@ pub struct TaskPage {
     part: vec::IntoIter<(Cursor, Option<Bytes>)>,
     /// Where the next page begins.
     after: Option<Cursor>,
-    /// Whether the page sends JSON as the store has it. A2A 0.3 needs the decoded tasks: the store loads them, because it
-    /// bounds the number that are decoded at once.
-    sends_json: bool,
+    dialect: Dialect,
     /// The first task, until [`next`](Self::next) writes it.
     first: Option<(Cursor, LoadedTask)>,
     /// The last written task.
@@ -132,6 +130,7 @@ impl TaskPage {
         view: View,
         filter: Filter,
         page_size: i32,
+        dialect: Dialect,
     ) -> Result<Self, A2aError> {
         let listed = service.core.store.page(&filter).await;
         let listed = listed.map_err(|error| to_a2a_error(error, ""))?;
@@ -142,7 +141,7 @@ impl TaskPage {
             listed: listed.tasks.into_iter(),
             part: Vec::new().into_iter(),
             after: listed.next,
-            sends_json: true,
+            dialect,
             first: None,
             last: None,
             bytes: 0,
@@ -153,28 +152,21 @@ impl TaskPage {
         Ok(page)
     }
 
-    /// Returns the next task as JSON of `dialect`; `None` at the end of the page. Skips tasks that have been deleted,
+    /// Returns the next task as JSON of the page's dialect; `None` at the end of the page. Skips tasks that have been deleted,
     /// damaged, or replaced by a message.
     ///
     /// # Errors
     /// The store failed.
-    pub async fn next(&mut self, dialect: Dialect) -> Result<Option<Vec<u8>>, A2aError> {
-        self.sends_json = matches!(dialect, Dialect::V1_0);
+    pub async fn next(&mut self) -> Result<Option<Vec<u8>>, A2aError> {
         loop {
             let loaded = match self.first.take() {
                 Some(first) => Some(first),
                 None => self.load().await?,
             };
-            let Some((place, mut task)) = loaded else {
+            let Some((place, task)) = loaded else {
                 return Ok(None);
             };
-            if matches!(task, LoadedTask::Json(_)) && !self.sends_json {
-                match self.record(&place.task_id).await? {
-                    Some(record) => task = record,
-                    None => continue,
-                }
-            }
-            let written = match self.view.json(task, dialect) {
+            let written = match self.view.json(task, self.dialect) {
                 Ok(written) => written,
                 Err(cause) => {
                     log_omitted(&place.task_id, &cause);
@@ -206,8 +198,10 @@ impl TaskPage {
         };
         let count = self.listed.as_slice().iter().take_while(fits).count();
         let part: Vec<ListedTask> = self.listed.by_ref().take(count).collect();
+        // A2A 0.3 needs the decoded tasks: the store loads them, because it bounds the number that are decoded at once.
+        let sends_json = matches!(self.dialect, Dialect::V1_0);
         let finished = part.iter();
-        let finished = finished.filter(|listed| listed.bytes.is_some() && self.sends_json);
+        let finished = finished.filter(|listed| listed.bytes.is_some() && sends_json);
         let finished: Vec<ListedTask> = finished.cloned().collect();
         let mut bodies = Vec::new().into_iter();
         if !finished.is_empty() {
@@ -271,6 +265,11 @@ impl TaskPage {
             .as_ref()
             .map(Cursor::to_string)
             .unwrap_or_default()
+    }
+
+    /// Returns the dialect of the tasks.
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
     }
 
     /// Returns the requested page size.

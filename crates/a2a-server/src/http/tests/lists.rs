@@ -39,9 +39,12 @@ async fn list_of_failing_store_is_503_or_breaks_off() {
         agent: None,
     };
     let request = serde_json::from_value(Value::Object(serde_json::Map::new())).unwrap();
-    let page = server.service.list(&caller, request).await.unwrap();
-    let response =
-        operations::page_response(page, Dialect::V1_0, Binding::Rest, "application/json");
+    let page = server
+        .service
+        .list(&caller, request, Dialect::V1_0)
+        .await
+        .unwrap();
+    let response = operations::page_response(page, Binding::Rest, "application/json");
     let mut response = response.into_body().into_data_stream();
     response.next().await.unwrap().unwrap();
     let other = rusqlite::Connection::open(store.path()).unwrap();

@@ -131,7 +131,11 @@ async fn unsupported_output_modes_are_rejected() {
     assert_eq!(error.reason, ErrorReason::ContentTypeNotSupported);
     let field = "configuration.acceptedOutputModes";
     assert_eq!(error.field.as_deref(), Some(field));
-    let listed = harness.service.list(&alice(), lists::all()).await.unwrap();
+    let listed = harness
+        .service
+        .list(&alice(), lists::all(), Dialect::V1_0)
+        .await
+        .unwrap();
     assert_eq!(listed.total_size(), 0);
 }
 

@@ -45,7 +45,11 @@ async fn client_lists_own_tasks() {
     let hers = harness.send_immediate(text_message("hers")).await;
     let his = harness.send_immediate_as(&bob(), text_message("his")).await;
     for (caller, own) in [(alice(), hers), (bob(), his)] {
-        let listed = harness.service.list(&caller, lists::all()).await.unwrap();
+        let listed = harness
+            .service
+            .list(&caller, lists::all(), Dialect::V1_0)
+            .await
+            .unwrap();
         let listed = whole_page(listed).await.unwrap();
         let ids: Vec<String> = listed.tasks.into_iter().map(|task| task.id).collect();
         assert_eq!(ids, [own.id]);

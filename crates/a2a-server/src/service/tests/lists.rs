@@ -31,7 +31,11 @@ fn ids(listed: &ListTasksResponse) -> Vec<&str> {
 }
 
 async fn list(harness: &TestService, request: ListTasksRequest) -> ListTasksResponse {
-    let page = harness.service.list(&alice(), request).await.unwrap();
+    let page = harness
+        .service
+        .list(&alice(), request, Dialect::V1_0)
+        .await
+        .unwrap();
     whole_page(page).await.unwrap()
 }
 
@@ -89,7 +93,11 @@ async fn page_size_is_1_to_100_and_50_by_default() {
     }
     for size in [i32::MIN, -1, 0, 101, i32::MAX] {
         let request = listing(|request| request.page_size = Some(size));
-        let error = harness.service.list(&alice(), request).await.unwrap_err();
+        let error = harness
+            .service
+            .list(&alice(), request, Dialect::V1_0)
+            .await
+            .unwrap_err();
         assert_eq!(error.reason, ErrorReason::InvalidParams);
         assert_eq!(error.field.as_deref(), Some("pageSize"));
     }
@@ -100,7 +108,11 @@ async fn unknown_page_token_is_rejected() {
     let harness = harness().await;
     for token in ["x", "12", "a.b"] {
         let request = listing(|request| request.page_token = Some(token.to_owned()));
-        let error = harness.service.list(&alice(), request).await.unwrap_err();
+        let error = harness
+            .service
+            .list(&alice(), request, Dialect::V1_0)
+            .await
+            .unwrap_err();
         assert_eq!(error.reason, ErrorReason::InvalidParams);
         assert_eq!(error.field.as_deref(), Some("pageToken"));
     }
@@ -274,9 +286,13 @@ async fn decoded_tasks_of_a_list_come_from_loads() {
         store.unread.lock().insert(id.to_owned(), error);
     };
     let count = async |dialect| {
-        let mut page = harness.service.list(&alice(), all()).await.unwrap();
+        let mut page = harness
+            .service
+            .list(&alice(), all(), dialect)
+            .await
+            .unwrap();
         let mut count = 0;
-        while page.next(dialect).await.unwrap().is_some() {
+        while page.next().await.unwrap().is_some() {
             count += 1;
         }
         count

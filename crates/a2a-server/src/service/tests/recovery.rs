@@ -98,7 +98,11 @@ async fn old_tasks_are_pruned_periodically() {
         sent.push(id);
     }
     tokio::time::sleep(120 * SECOND).await;
-    let page = harness.service.list(&alice(), lists::all()).await.unwrap();
+    let page = harness
+        .service
+        .list(&alice(), lists::all(), Dialect::V1_0)
+        .await
+        .unwrap();
     assert_eq!(page.total_size(), 1);
 }
 

@@ -91,7 +91,11 @@ async fn full_client_is_rejected_and_others_are_not() {
     assert_eq!(error.reason, ErrorReason::ResourceExhausted);
     assert!(error.retry_after_s.is_some());
     harness.send_immediate_as(&bob(), large()).await;
-    let listed = harness.service.list(&alice(), lists::all()).await.unwrap();
+    let listed = harness
+        .service
+        .list(&alice(), lists::all(), Dialect::V1_0)
+        .await
+        .unwrap();
     assert_eq!(listed.total_size(), 1);
 }
 

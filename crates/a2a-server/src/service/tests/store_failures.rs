@@ -40,7 +40,11 @@ async fn panic_fails_one_message_and_its_retry_runs() {
         harness.run().await.done();
         let task = task(retry.await.unwrap().unwrap());
         assert_eq!(task.status.state, TaskState::Completed);
-        let listed = harness.service.list(&alice(), lists::all()).await.unwrap();
+        let listed = harness
+            .service
+            .list(&alice(), lists::all(), Dialect::V1_0)
+            .await
+            .unwrap();
         assert_eq!(whole_page(listed).await.unwrap().tasks.len(), 1);
     }
 }
@@ -167,7 +171,12 @@ async fn list_skips_damaged_tasks() {
         store.create(&made).await.unwrap();
     }
     let fails = |id: &str, error| store.unread.lock().insert(id.to_owned(), error);
-    let list = async || harness.service.list(&alice(), lists::all()).await;
+    let list = async || {
+        harness
+            .service
+            .list(&alice(), lists::all(), Dialect::V1_0)
+            .await
+    };
     fails("t2", StoreError::Damaged("secret place: torn".to_owned()));
     let listed = whole_page(list().await.unwrap()).await.unwrap();
     let ids: Vec<&str> = listed.tasks.iter().map(|task| task.id.as_str()).collect();
@@ -257,7 +266,11 @@ async fn message_without_queue_slot_leaves_no_task() {
     let harness = store.open().await;
     let refusal = harness.refusal(text_message("hello")).await;
     assert_eq!(refusal.reason, ErrorReason::Unavailable);
-    let listed = harness.service.list(&alice(), lists::all()).await.unwrap();
+    let listed = harness
+        .service
+        .list(&alice(), lists::all(), Dialect::V1_0)
+        .await
+        .unwrap();
     assert_eq!(listed.total_size(), 0);
     assert_eq!(harness.service.active_task_count(), 0);
 }
