@@ -125,8 +125,10 @@ impl MemoryStore {
         changes: &[TaskChange],
         finished: Option<&TaskRecord>,
     ) -> Result<(), StoreError> {
-        let encoded = changes.iter().map(body::encode);
-        let encoded = encoded.collect::<Result<Vec<_>, _>>()?;
+        // The JSON of a finished task replaces its log.
+        let logged = if finished.is_some() { &[] } else { changes };
+        let logged = logged.iter().map(body::encode);
+        let logged = logged.collect::<Result<Vec<_>, _>>()?;
         let finished = finished.map(body::encode).transpose()?;
         let mut state = self.state.lock();
         let task = state.tasks.get_mut(task_id).ok_or(StoreError::NotFound)?;
@@ -136,20 +138,26 @@ impl MemoryStore {
         if task.revision != revision {
             return Err(StoreError::Conflict);
         }
-        for (change, json) in changes.iter().zip(encoded) {
-            self.usage.add(&task.summary.owner, length(json.len()), 0);
-            task.log.push((at_ms, json.into()));
+        for change in changes {
             task.revision += 1;
             task.summary.apply(change, at_ms);
             // Publish under the lock, so that subscribers receive the changes in order.
             self.events.publish(task_id, task.revision, change);
         }
-        if let Some(whole) = finished {
-            let before = task.bytes();
-            (task.base, task.log) = (whole.into(), Vec::new());
-            let more = length(task.bytes()) - length(before);
-            self.usage.add(&task.summary.owner, more, 0);
-        }
+        let more = match finished {
+            Some(whole) => {
+                let before = task.bytes();
+                (task.base, task.log) = (whole.into(), Vec::new());
+                length(task.bytes()) - length(before)
+            }
+            None => {
+                let bytes = logged.iter().map(Vec::len).sum();
+                let logged = logged.into_iter().map(|json| (at_ms, json.into()));
+                task.log.extend(logged);
+                length(bytes)
+            }
+        };
+        self.usage.add(&task.summary.owner, more, 0);
         Ok(())
     }
 }
