@@ -22,6 +22,10 @@ use crate::task_record::{NOT_STARTED, TaskChange, TaskRecord, is_interrupted};
 /// The maximum time between two deletions of old tasks.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(60);
 
+/// The minimum time between two deletions of old tasks. Each looks through the terminal tasks, so one for each task that ends
+/// would cost more than the task.
+const PRUNE_PAUSE: Duration = Duration::from_millis(100);
+
 /// The maximum number of unanswered tasks that one query returns.
 const UNANSWERED_BATCH: usize = 100;
 
@@ -204,6 +208,7 @@ impl Core {
                 Ok(tasks) => tracing::debug!(tasks, "pruned old tasks"),
                 Err(error) => tracing::warn!(%error, "cannot prune old tasks"),
             }
+            tokio::time::sleep(PRUNE_PAUSE).await;
             tokio::select! {
                 () = tokio::time::sleep(PRUNE_INTERVAL) => {}
                 () = self.prune.notified() => {}
