@@ -9,7 +9,7 @@ import process from "node:process";
 
 import { readSmall, replaceFile } from "./state-files.js";
 import { line } from "./text.js";
-/** @import {CallRequest, Caller, Envelope, FollowHost, FollowedRecord} from "./types.d.ts" */
+/** @import {CallAsker, CallRequest, Caller, Envelope, FollowHost, FollowedRecord} from "./types.d.ts" */
 
 const FOLDER = ["remote-agent", "followed"];
 const CLAIMED = /^(.+\.json)\.(\d+)\.waking$/;
@@ -27,6 +27,7 @@ const MAX_TIME_MS = 8.64e15;
 /** The maximum length of the text for a woken session, in characters. */
 const TEXT_CHARS = 4000;
 
+const INTERRUPTED = new Set(["input-required", "auth-required"]);
 const TERMINAL_OR_INTERRUPTED = new Set(["completed", "failed", "rejected", "canceled", "input-required", "auth-required"]);
 
 /** Returns the directory of the followed tasks below a state directory. */
@@ -45,7 +46,8 @@ export class Followers {
 
   /**
    * `host` has these functions:
-   * `ask(request, caller)`, `render(envelope, maxChars)`, `wake(record, text)`, `warn(line)`, `now()`, `later(ms, run)`.
+   * `ask(request, caller, askPerson)`, `render(envelope, maxChars)`, `wake(record, text)`, `warn(line)`, `now()`,
+   * `later(ms, run)`, and, where a person can be asked, `asker(caller)` and `isStopping()`.
    *
    * `ask` resolves to the envelope as JSON. `later` schedules `run` and returns a function that cancels it. `settings` are
    * those of `notify`, and `byDefault`: whether a target has `notify`.
@@ -143,21 +145,45 @@ export class Followers {
       this.#followed.delete(record.key);
       return;
     }
-    const request = { action: "status", continuation: { target: record.continuation.target, task: record.continuation.task } };
     let envelope;
     try {
-      envelope = JSON.parse(await this.#host.ask(request, record.caller));
+      envelope = await this.#request("status", record);
+      const asker = INTERRUPTED.has(stateOf(envelope)) && isCurrent() ? this.#host.asker?.(record.caller) : undefined;
+      // Other than `status`, `watch` lets a person answer.
+      if (asker) envelope = await this.#request("watch", record, asker);
     } catch (error) {
       this.#host.warn(`the task "${taskOf(record)}" cannot be followed: ${line(error?.message ?? error)}`);
     }
     if (!isCurrent() || envelope?.error?.reason === "shutting_down") return;
-    const state = envelope?.summary?.continuation?.task?.status;
-    record.state = state ?? record.state;
+    const state = stateOf(envelope);
+    record.state = state || record.state;
     const failed = !envelope || (envelope.ok === false && envelope.error.retryable);
     const over = TERMINAL_OR_INTERRUPTED.has(state) || (envelope?.ok === false && !failed);
     const tooOld = this.#host.now() - record.since >= this.#settings.maxAgeMs;
+    const outcome = outcomeOf(envelope);
+    // A question stays open until a person answers it. After a stop, the next gateway asks again.
+    const isOpen = outcome === "timeout" || outcome === "busy" || this.#host.isStopping?.();
+    if (INTERRUPTED.has(state) && isOpen && !tooOld) return this.#pollLater(followed, outcome === "busy" ? PAUSE_MS.longest : PAUSE_MS.first);
     if (over || (tooOld && envelope)) return this.#wake(followed, envelope, over);
     this.#pollLater(followed, Math.min(pause * (failed ? 2 : 1.5), failed ? PAUSE_MS.failing : PAUSE_MS.longest));
+  }
+
+  /**
+   * @param {string} action
+   * @param {FollowedRecord} record
+   * @param {CallAsker} [asker]
+   * @returns {Promise<Envelope>}
+   */
+  async #request(action, { continuation: { target, task }, caller }, asker) {
+    let isOpen = false;
+    try {
+      /** @type {Envelope} */
+      const envelope = JSON.parse(await this.#host.ask({ action, continuation: { target, task } }, caller, asker?.ask));
+      isOpen = outcomeOf(envelope) === "timeout";
+      return envelope;
+    } finally {
+      asker?.end(isOpen);
+    }
   }
 
   #wake(followed, envelope, over) {
@@ -225,6 +251,10 @@ function described({ continuation, caller, since, state }) {
     state,
   };
 }
+
+/** Returns what became of the question to a person: `busy` if another call asks. */
+const outcomeOf = (/** @type {Envelope | undefined} */ envelope) => envelope?.summary?.person?.outcome;
+const stateOf = (/** @type {Envelope | undefined} */ envelope) => envelope?.summary?.continuation?.task?.status ?? "";
 
 /** Returns the id of a task for a line of the log. The agent chose it. */
 function taskOf(record) {

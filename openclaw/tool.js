@@ -34,7 +34,7 @@ const OUTPUT_SCHEMA = {
  * @param {Pick<Lease, "agent" | "definition" | "CancelToken"> & Partial<Lease>} lease
  * @param {Record<string, any>} context
  */
-export function createTool({ agent, definition, followers, number = 0, tasks, CancelToken }, context = {}) {
+export function createTool({ agent, definition, followers, number = 0, people, tasks, CancelToken }, context = {}) {
   const { agentId, sessionKey, stateDir, oneShotCliRun, workspaceDir, mediaRoots, traceparent } = context;
   const caller = { agent_id: agentId, session_key: sessionKey, state_dir: stateDir };
   const parameters = workspaceDir ? withPaths(definition.parameters) : definition.parameters;
@@ -51,14 +51,17 @@ export function createTool({ agent, definition, followers, number = 0, tasks, Ca
       if (signal?.aborted) cancel();
       else signal?.addEventListener("abort", cancel, { once: true });
       let release;
+      const asker = sessionKey && !oneShotCliRun ? people?.forCall({ sessionKey, agentId }) : undefined;
+      let isFollowed = false;
       try {
         if (workspaceDir) request = await attach(request, { workspaceDir, mediaRoots });
         if (tasks) request = tasks.resumed(request, number);
         if (sessionKey && !oneShotCliRun) release = followers?.reserve(request ?? {});
         const host = JSON.stringify({ ...caller, traceparent: traceparent && (await traceparent().catch(() => undefined)), can_notify: release !== undefined, update_interval_ms: UPDATE_INTERVAL_MS });
         const deliver = onUpdate ? (update) => onUpdate(toolResult(agent, update)) : null;
-        const [text, ...pieces] = await agent.executeRendered(JSON.stringify(request ?? null), host, token, deliver);
+        const [text, ...pieces] = await agent.executeRendered(JSON.stringify(request ?? null), host, token, deliver, asker?.ask);
         const details = await assemble(pieces);
+        isFollowed = details.summary?.notify === true;
         tasks?.observe(details, number);
         followers?.observe(details, caller);
         const files = workspaceDir ? await save(details, workspaceDir) : NO_FILES;
@@ -68,6 +71,7 @@ export function createTool({ agent, definition, followers, number = 0, tasks, Ca
         if (error instanceof FileError) return toolResult(agent, invalidRequest(request, error));
         throw error;
       } finally {
+        asker?.end(isFollowed);
         release?.();
         signal?.removeEventListener("abort", cancel);
       }

@@ -31,6 +31,37 @@ test("the request and its caller reach the library as JSON", async () => {
   assert.equal(onUpdate, null);
 });
 
+/** People that note what calls do with them. */
+function people() {
+  const seen = { asked: [], ended: [] };
+  const forCall = ({ sessionKey }) => ({ ask: async (question) => (seen.asked.push([question, sessionKey]), "{}"), end: (isFollowed) => seen.ended.push(isFollowed) });
+  return { ...seen, forCall };
+}
+
+test("a call can ask the people of its session, until it ends", async () => {
+  for (const notify of [true, undefined]) {
+    const of = people();
+    const answer = JSON.stringify({ ok: true, action: "send", summary: { notify } });
+    const execute = async (...call) => (assert.deepEqual(of.ended, []), await call[4]("which region?"), answer);
+    await createTool({ ...lease(execute), people: of }, { sessionKey: "agent:main:x" }).execute("call_1", { action: "send" });
+    assert.deepEqual([of.asked, of.ended], [[["which region?", "agent:main:x"]], [notify === true]]);
+  }
+});
+
+test("a call that fails, too, withdraws its question", async () => {
+  const of = people();
+  const tool = createTool({ ...lease(() => Promise.reject(new Error("broken"))), people: of }, { sessionKey: "agent:main:x" });
+  await assert.rejects(tool.execute("call_1", { action: "send" }), /broken/);
+  assert.deepEqual(of.ended, [false]);
+});
+
+test("a call without a session, or of a single run, asks no person", async () => {
+  for (const context of [{}, { sessionKey: "agent:main:x", oneShotCliRun: true }]) {
+    const execute = async (...call) => (assert.equal(call[4], undefined), envelope);
+    await createTool({ ...lease(execute), people: people() }, context).execute("call_1", { action: "send" });
+  }
+});
+
 test("the trace of the run goes with the caller", async () => {
   const callers = [];
   const traceparent = async () => "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
