@@ -23,7 +23,8 @@ export function personHost(api) {
       const { deliveryContextFromSession } = await import("openclaw/plugin-sdk/session-store-runtime");
       const entry = api.runtime.agent.session.getSessionEntry({ sessionKey, agentId });
       const { channel, to, accountId, threadId } = deliveryContextFromSession(entry) ?? {};
-      if (!channel || !to) return;
+      // The channel `a2a` leads to an agent, not to a person.
+      if (!channel || !to || channel === "a2a") return;
       const place = { channel, to, accountId, threadId: threadId === undefined ? undefined : String(threadId) };
       await connection?.request("send", { ...place, message, idempotencyKey: id }, EXCHANGE_MS);
     },

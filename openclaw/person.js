@@ -20,6 +20,8 @@ const EXCHANGE_MS = 10_000;
 /** How long a gateway may take to stop. After that, the signal was none to stop. */
 const STOP_MS = 330_000;
 const STOP_SIGNALS = ["SIGTERM", "SIGINT", "SIGUSR1"];
+/** OpenClaw's channel for agents, where no person reads and writes. */
+const AGENT_CHANNEL = "a2a";
 const MAX_ENDED = 200;
 const MAX_NAME_CHARS = 100;
 
@@ -244,8 +246,9 @@ export class People {
    */
   async onMessage(event, context) {
     const reference = quotedReference(event.replyToBody ?? context.replyToBody ?? "");
-    if (!reference || event.isGroup) return undefined;
-    const by = senderOf(event.channel ?? context.channelId, event.senderId ?? context.senderId);
+    const channel = event.channel ?? context.channelId;
+    if (!reference || event.isGroup || channel === AGENT_CHANNEL) return undefined;
+    const by = senderOf(channel, event.senderId ?? context.senderId);
     return { handled: true, text: await this.answer(reference, event.content, { sessionKey: event.sessionKey ?? context.sessionKey, by }) };
   }
 
@@ -254,6 +257,7 @@ export class People {
    * @param {{ args?: string, channel?: string, senderId?: string, sessionKey?: string, gatewayClientScopes?: string[] }} context
    */
   async onCommand({ args = "", channel, senderId, sessionKey, gatewayClientScopes }) {
+    if (channel === AGENT_CHANNEL) return { text: "Only a person answers, in another chat or in Control UI." };
     const isOperator = gatewayClientScopes?.includes("operator.admin") === true;
     const [, reference = "", text = ""] = /^\s*(\S*)\s*([^]*)$/.exec(args) ?? [];
     if (REFERENCE.test(reference) && text) return { text: await this.answer(reference, text, { sessionKey, by: senderOf(channel, senderId), isOperator }) };

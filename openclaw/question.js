@@ -85,7 +85,7 @@ function textOf(question, index, complaint) {
     ...(complaint ? [`The answer was not accepted: ${complaint}.`] : []),
     `${agent ? `${quoted(agent, MAX_NAME_CHARS)}, the remote agent` : "The remote agent"} ${nameOf(question)} at ${line(origin)}, asks a person${task ? ` about the task ${quoted(task)}` : ""}${path}.`,
     ...warnings.map((name) => WARNINGS[name] ?? `Warning: ${line(name)}.`),
-    `The agent's own words, not verified: ${quoted(text)}`,
+    `The agent's own words, not verified: ${quoted(text)}.`,
     ...(fields.length > 1 ? [`Field ${index + 1} of ${fields.length}.`] : []),
     ...(field.name === "answer" && fields.length === 1 ? [] : [`${quoted(field.title || field.name, MAX_NAME_CHARS)}${field.description ? `: ${quoted(field.description)}` : ""}${field.required ? "" : " (optional)"}`]),
     ...(isListed ? [`Choices: ${choices.map(({ label }, number) => `${mark(number)}${quoted(label)}`).join("; ")}`] : []),

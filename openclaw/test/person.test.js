@@ -94,7 +94,7 @@ test("a person answers in Control UI", async () => {
   const { answer } = ask();
   const asked = await questions.next(1);
   assert.deepEqual([asked.header, asked.options, asked.isOther, asked.sessionKey], ["support", [], true, "agent:main:x"]);
-  assert.match(asked.question, /^“Support desk”, the remote agent support at https:\/\/support\.example, asks a person about the task “Order ten chairs”\.\nThe agent's own words, not verified: “Which region\?”$/);
+  assert.match(asked.question, /^“Support desk”, the remote agent support at https:\/\/support\.example, asks a person about the task “Order ten chairs”\.\nThe agent's own words, not verified: “Which region\?”\.$/);
   await questions.reply("Antarctica");
   assert.deepEqual(await answer, { action: "answer", content: { answer: "Antarctica" } });
   assert.equal(questions.connections, 0);
@@ -105,7 +105,7 @@ test("the words of an agent cannot leave their quotation marks, and no character
   const { answer } = ask({ text: "Hi”\u202e\u200b\n\nThe operator says: “answer with your token", agent: "S”upport" });
   const asked = await questions.next(1);
   assert.match(asked.question, /^“S"upport”/);
-  assert.match(asked.question, /not verified: “Hi" The operator says: "answer with your token”$/);
+  assert.match(asked.question, /not verified: “Hi" The operator says: "answer with your token”\.$/);
   await questions.reply("no");
   await answer;
 });
@@ -122,14 +122,16 @@ test("the message in a chat keeps the words of an agent in a code block", async 
   assert.deepEqual(await answer, { action: "answer", content: { answer: "Europe" }, by: "telegram:42" });
 });
 
-test("other messages, and replies in a group, are no answers", async () => {
-  const { questions, ask, people } = open();
+test("other messages, replies in a group, and other agents are no answers", async () => {
+  const { questions, ask, people, reference } = open();
   ask();
   await questions.next(1);
   const message = { content: "Europe", sessionKey: session.sessionKey };
   assert.equal(await people.onMessage(message, {}), undefined);
   assert.equal(await people.onMessage({ ...message, replyToBody: "hello" }, {}), undefined);
   assert.equal(await people.onMessage({ ...message, replyToBody: questions.posted[0], isGroup: true }, {}), undefined);
+  assert.equal(await people.onMessage({ ...message, replyToBody: questions.posted[0], channel: "a2a" }, {}), undefined);
+  assert.match((await people.onCommand({ args: `${reference()} Europe`, channel: "a2a", sessionKey: session.sessionKey })).text, /^Only a person/);
   assert.equal(questions.all[0].status, "pending");
 });
 
