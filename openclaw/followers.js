@@ -156,7 +156,6 @@ export class Followers {
     }
     if (!isCurrent() || envelope?.error?.reason === "shutting_down") return;
     const state = stateOf(envelope);
-    record.state = state || record.state;
     const failed = !envelope || (envelope.ok === false && envelope.error.retryable);
     const over = TERMINAL_OR_INTERRUPTED.has(state) || (envelope?.ok === false && !failed);
     const tooOld = this.#host.now() - record.since >= this.#settings.maxAgeMs;
@@ -174,11 +173,13 @@ export class Followers {
    * @param {CallAsker} [asker]
    * @returns {Promise<Envelope>}
    */
-  async #request(action, { continuation: { target, task }, caller }, asker) {
+  async #request(action, record, asker) {
+    const { target, task } = record.continuation;
     let isOpen = false;
     try {
       /** @type {Envelope} */
-      const envelope = JSON.parse(await this.#host.ask({ action, continuation: { target, task } }, caller, asker?.ask));
+      const envelope = JSON.parse(await this.#host.ask({ action, continuation: { target, task } }, record.caller, asker?.ask));
+      record.state = stateOf(envelope) || record.state;
       isOpen = outcomeOf(envelope) === "timeout";
       return envelope;
     } finally {
