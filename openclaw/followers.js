@@ -102,25 +102,29 @@ export class Followers {
   }
 
   /**
-   * Handles a result that a session has received: starts to follow its task, or stops because the task has ended.
+   * Handles a result that a session has received: starts to follow its task, or stops because the task has ended. Returns
+   * whether it follows the task. A task whose question to a person `isOpen` waits for more than the session.
    * @param {Envelope} envelope
    * @param {Caller} caller
    */
-  observe(envelope, caller) {
+  observe(envelope, caller, isOpen = false) {
     const continuation = envelope.ok === true ? envelope.summary?.continuation : undefined;
-    if (!this.#folder || !continuation?.task) return;
+    if (!this.#folder || !continuation?.task) return false;
     const { target, task } = continuation;
     const key = keyOf({ target, task }, caller);
-    if (envelope.summary?.notify) {
+    if (envelope.summary?.notify || isOpen) {
       this.#forget(key);
       this.#follow({ key, continuation, caller, since: this.#host.now(), state: task.status }, false);
-    } else if (TERMINAL_OR_INTERRUPTED.has(task.status ?? "") || envelope.action === "cancel") {
-      this.#forget(key);
+      return true;
     }
+    const isAsking = this.#followed.get(key)?.asker !== undefined && INTERRUPTED.has(task.status ?? "");
+    if ((TERMINAL_OR_INTERRUPTED.has(task.status ?? "") && !isAsking) || envelope.action === "cancel") this.#forget(key);
+    return this.#followed.has(key);
   }
 
   #follow(record, saved) {
 /** @param {FollowedRecord} record */
+    /** @type {{ record: FollowedRecord, saved: boolean, cancel(): void, asker?: CallAsker }} */
     const followed = { record, saved: saved || this.#save(record), cancel() {} };
     this.#followed.set(record.key, followed);
     this.#pollLater(followed, PAUSE_MS.first);
@@ -128,6 +132,7 @@ export class Followers {
 
   #forget(key) {
     this.#followed.get(key)?.cancel();
+    this.#followed.get(key)?.asker?.end(false);
     this.#followed.delete(key);
     rmSync(this.#file(key), { force: true });
   }
@@ -145,24 +150,24 @@ export class Followers {
       this.#followed.delete(record.key);
       return;
     }
-    let envelope;
+    let envelope, asker;
     try {
       envelope = await this.#request("status", record);
-      const asker = INTERRUPTED.has(stateOf(envelope)) && isCurrent() ? this.#host.asker?.(record.caller) : undefined;
+      asker = INTERRUPTED.has(stateOf(envelope)) && isCurrent() ? this.#host.asker?.(record.caller) : undefined;
       // Other than `status`, `watch` lets a person answer.
-      if (asker) envelope = await this.#request("watch", record, asker);
+      if (asker) envelope = await this.#request("watch", record, (followed.asker = asker));
     } catch (error) {
       this.#host.warn(`the task "${taskOf(record)}" cannot be followed: ${line(error?.message ?? error)}`);
     }
+    followed.asker = undefined;
     if (!isCurrent() || envelope?.error?.reason === "shutting_down") return;
     const state = stateOf(envelope);
     const failed = !envelope || (envelope.ok === false && envelope.error.retryable);
     const over = TERMINAL_OR_INTERRUPTED.has(state) || (envelope?.ok === false && !failed);
     const tooOld = this.#host.now() - record.since >= this.#settings.maxAgeMs;
-    const outcome = outcomeOf(envelope);
-    // A question stays open until a person answers it. After a stop, the next gateway asks again.
-    const isOpen = outcome === "timeout" || outcome === "busy" || this.#host.isStopping?.();
-    if (INTERRUPTED.has(state) && isOpen && !tooOld) return this.#pollLater(followed, outcome === "busy" ? PAUSE_MS.longest : PAUSE_MS.first);
+    // Another call may ask. After a stop, the next gateway asks again.
+    const isBusy = envelope?.summary?.person?.outcome === "busy" || this.#host.isStopping?.();
+    if (INTERRUPTED.has(state) && (isBusy || asker?.isOpen) && !tooOld) return this.#pollLater(followed, isBusy ? PAUSE_MS.longest : PAUSE_MS.first);
     if (over || (tooOld && envelope)) return this.#wake(followed, envelope, over);
     this.#pollLater(followed, Math.min(pause * (failed ? 2 : 1.5), failed ? PAUSE_MS.failing : PAUSE_MS.longest));
   }
@@ -175,15 +180,13 @@ export class Followers {
    */
   async #request(action, record, asker) {
     const { target, task } = record.continuation;
-    let isOpen = false;
     try {
       /** @type {Envelope} */
       const envelope = JSON.parse(await this.#host.ask({ action, continuation: { target, task } }, record.caller, asker?.ask));
       record.state = stateOf(envelope) || record.state;
-      isOpen = outcomeOf(envelope) === "timeout";
       return envelope;
     } finally {
-      asker?.end(isOpen);
+      asker?.end(asker.isOpen);
     }
   }
 
@@ -253,8 +256,6 @@ function described({ continuation, caller, since, state }) {
   };
 }
 
-/** Returns what became of the question to a person: `busy` if another call asks. */
-const outcomeOf = (/** @type {Envelope | undefined} */ envelope) => envelope?.summary?.person?.outcome;
 const stateOf = (/** @type {Envelope | undefined} */ envelope) => envelope?.summary?.continuation?.task?.status ?? "";
 
 /** Returns the id of a task for a line of the log. The agent chose it. */

@@ -12,9 +12,11 @@ import { line } from "./text.js";
 /** The longest time that OpenClaw keeps a question open. Then it is asked again. */
 const MAX_OPEN_MS = 900_000;
 /** How long a question stays open for the next call that asks it: a call asks again, and a follower goes on after a call. */
-const LINGER_MS = 5000;
+const LINGER_MS = 15_000;
 /** How much a call may overlap the one that it follows: each has its own clock. */
 const OVERLAP_MS = 1000;
+/** How long an agent may take to go on after an answer. Until then only the call that has the answer may ask the same again. */
+const SETTLE_MS = 10_000;
 /** How long a connection waits for the gateway's own answer. */
 const EXCHANGE_MS = 10_000;
 /** How long a gateway may take to stop. After that, the signal was none to stop. */
@@ -35,7 +37,6 @@ const ENDED = {
   answer: "was answered already",
   model: "was left to the agent of the chat",
   decline: "was declined",
-  timeout: "is not open any more",
   unreachable: "is not open any more",
 };
 const WITHDRAWN = "is not open any more: its time is over, or the task went on without an answer";
@@ -43,7 +44,7 @@ const WITHDRAWN = "is not open any more: its time is over, or the task went on w
 /**
  * A question that is open. `id` is OpenClaw's question about the field `index`; `heardUntil` is when the call that waits for the
  * answer ends, and 0 without such a call.
- * @typedef {{ question: Question, reference: string, sessionKey: string, agentId?: string, connection?: GatewayConnection, id?: string, index: number, isWithdrawn: boolean, outcome: Promise<Answer>, call?: AbortSignal, heardUntil: number, linger?: NodeJS.Timeout }} Asked
+ * @typedef {{ question: Question, reference: string, sessionKey: string, agentId?: string, connection?: GatewayConnection, id?: string, index: number, isWithdrawn: boolean, outcome: Promise<Answer>, call?: AbortSignal, listener?: object, heardUntil: number, linger?: NodeJS.Timeout }} Asked
  */
 
 /** The questions of one process. */
@@ -52,7 +53,7 @@ export class People {
   #host;
   /** @type {Map<string, Asked>} */
   #asked = new Map();
-  /** How the latest questions ended, for answers that come too late. @type {Map<string, string>} */
+  /** How the latest questions ended. @type {Map<string, { how: string, isAnswered: boolean, call?: AbortSignal, at: number }>} */
   #ended = new Map();
   #count = 0;
   /** @type {NodeJS.Timeout | undefined} */
@@ -93,15 +94,23 @@ export class People {
    */
   forCall(session) {
     const call = new AbortController();
-    return {
-      ask: async (json) => JSON.stringify(await this.#ask(JSON.parse(json), session, call.signal)),
+    /** @type {CallAsker} */
+    const asker = {
+      isOpen: false,
+      ask: async (json) => {
+        const question = JSON.parse(json);
+        const answer = await this.#ask(question, session, call.signal);
+        asker.isOpen = answer.action === "timeout" && question.may_pass_to_model !== true;
+        return JSON.stringify(answer);
+      },
       end: (isFollowed) => call.abort({ isFollowed }),
     };
+    return asker;
   }
 
   /**
-   * Asks a person, unless another call asks the same question. When `signal` aborts, the question is withdrawn; if another call
-   * follows, it stays open for a moment.
+   * Asks a person, unless another call asks the same question. When `signal` aborts, the question is withdrawn, or stays open
+   * for a moment if another call follows.
    * @param {Question} question
    * @param {{ sessionKey: string, agentId?: string }} session
    * @param {AbortSignal} signal
@@ -111,20 +120,28 @@ export class People {
     const host = this.#host;
     if (!host || this.isStopping || signal.aborted) return UNREACHABLE;
     const reference = createHash("sha256").update(question.id).digest("hex").slice(0, 6);
+    const ended = this.#ended.get(reference);
+    if (ended?.isAnswered && ended.call !== signal && Date.now() - ended.at < SETTLE_MS) return TIMEOUT;
     const known = this.#asked.get(reference);
     if (known && (known.sessionKey !== sessionKey || known.heardUntil > Date.now() + OVERLAP_MS)) return UNREACHABLE;
     const asked = known ?? this.#start(host, { question, reference, sessionKey, agentId, index: 0, isWithdrawn: false, heardUntil: 0, outcome: Promise.resolve(UNREACHABLE) });
     clearTimeout(asked.linger);
+    const listener = (asked.listener = {});
     asked.call = signal;
     asked.heardUntil = Date.now() + question.timeout_ms;
     const answer = await outcomeWithin(asked.outcome, question.timeout_ms, signal);
     // The next call waits for the answer already.
-    if (asked.call !== signal) return TIMEOUT;
+    if (asked.listener !== listener) return TIMEOUT;
     asked.heardUntil = 0;
-    if (answer) this.#drop(asked);
-    else if (signal.aborted && !signal.reason.isFollowed) this.#withdraw(asked);
-    else asked.linger = setTimeout(() => this.#withdraw(asked), LINGER_MS).unref();
-    return answer ?? TIMEOUT;
+    if (answer) {
+      this.#drop(asked);
+      return answer;
+    }
+    asked.linger = setTimeout(() => this.#withdraw(asked), LINGER_MS).unref();
+    const end = () => void (asked.listener === listener && !signal.reason.isFollowed && this.#withdraw(asked));
+    if (signal.aborted) end();
+    else signal.addEventListener("abort", end, { once: true });
+    return TIMEOUT;
   }
 
   /** @param {Asked} asked */
@@ -138,7 +155,7 @@ export class People {
     };
     asked.outcome = host.outside(run).catch(failed).then((answer) => {
       asked.connection?.stop();
-      if (!asked.isWithdrawn) this.#remember(asked, ENDED[answer.action]);
+      if (!asked.isWithdrawn) this.#remember(asked, ENDED[answer.action], answer.action !== "unreachable");
       return answer;
     });
     return asked;
@@ -206,9 +223,10 @@ export class People {
     if (this.#asked.get(asked.reference) === asked) this.#asked.delete(asked.reference);
   }
 
-  #remember({ reference }, how) {
+  /** @param {Asked} asked */
+  #remember({ reference, call }, how, isAnswered = false) {
     this.#ended.delete(reference);
-    this.#ended.set(reference, how);
+    this.#ended.set(reference, { how, isAnswered, call, at: Date.now() });
     if (this.#ended.size > MAX_ENDED) this.#ended.delete(/** @type {string} */ (this.#ended.keys().next().value));
   }
 
@@ -222,7 +240,7 @@ export class People {
   async answer(reference, text, { sessionKey, by, isOperator }) {
     const [name] = reference.split("-");
     const asked = this.#asked.get(name);
-    if (!asked?.connection || !asked.id || !(isOperator || asked.sessionKey === sessionKey)) return `The question ${reference} ${(!asked && this.#ended.get(name)) || "is not open here"}. Your answer was not sent.`;
+    if (!asked?.connection || !asked.id || !(isOperator || asked.sessionKey === sessionKey)) return `The question ${reference} ${(!asked && this.#ended.get(name)?.how) || "is not open here"}. Your answer was not sent.`;
     const late = `The question ${reference} was answered already. Your answer was not sent.`;
     if (fieldReference(asked) !== reference) return late;
     const read = readAnswer(asked.question, asked.index, text);

@@ -58,12 +58,15 @@ export function createTool({ agent, definition, followers, number = 0, people, t
         if (tasks) request = tasks.resumed(request, number);
         if (sessionKey && !oneShotCliRun) release = followers?.reserve(request ?? {});
         const host = JSON.stringify({ ...caller, traceparent: traceparent && (await traceparent().catch(() => undefined)), can_notify: release !== undefined, update_interval_ms: UPDATE_INTERVAL_MS });
-        const deliver = onUpdate ? (update) => onUpdate(toolResult(agent, update)) : null;
-        const [text, ...pieces] = await agent.executeRendered(JSON.stringify(request ?? null), host, token, deliver, asker?.ask);
+        let latest = "{}";
+        const deliver = onUpdate ? (update) => onUpdate(toolResult(agent, (latest = update))) : null;
+        // The gateway follows the task from its question on, so that it asks again if it is killed meanwhile.
+        const ask = asker && ((question) => (release && followers?.observe(JSON.parse(latest), caller, true), asker.ask(question)));
+        const [text, ...pieces] = await agent.executeRendered(JSON.stringify(request ?? null), host, token, deliver, ask);
         const details = await assemble(pieces);
-        isFollowed = details.summary?.notify === true;
         tasks?.observe(details, number);
-        followers?.observe(details, caller);
+        // The gateway goes on asking where it was to follow the task.
+        isFollowed = followers?.observe(details, caller, asker?.isOpen && release !== undefined) === true;
         const files = workspaceDir ? await save(details, workspaceDir) : NO_FILES;
         const shown = files.saved.length > 0 ? agent.render(JSON.stringify(withoutSaved(details, files))) : text;
         return { content: [{ type: "text", text: shown }, ...describe(files)], details };

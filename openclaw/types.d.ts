@@ -208,6 +208,8 @@ export interface Answer {
 
 /** What a call needs to ask a person. */
 export interface CallAsker {
+  /** Whether the last question is still open when the call ends: no person answered it in time, and the model may not. */
+  isOpen: boolean;
   ask(question: string): Promise<string>;
   /** Ends the call. Its question stays open for a moment if another call follows the task. */
   end(isFollowed: boolean): void;

@@ -81,7 +81,7 @@ function withPeople(outcomes, stateDir) {
   };
   const one = gateway(outcomes.flatMap((outcome) => [envelope("status", "input-required"), waiting(outcome)]), stateDir);
   const ended = [];
-  one.host.asker = (who) => ({ ask: async () => who.session_key, end: (isFollowed) => ended.push(isFollowed) });
+  one.host.asker = () => ({ isOpen: outcomes[ended.length] === "timeout", ask: async () => "{}", end: (isFollowed) => ended.push(isFollowed) });
   return { ...one, ended };
 }
 
@@ -90,10 +90,35 @@ test("a question that a person has not answered yet wakes no session, and stays 
   followers.open(stateDir);
   followers.observe(started, caller);
   for (let i = 0; i < 2; i += 1) await pass();
-  assert.deepEqual([seen.woken.length, files().length, ended, seen.pauses], [0, 1, [true, false], [1000, 1000]]);
+  assert.deepEqual([seen.woken.length, files().length, ended], [0, 1, [true, false]]);
   await pass();
-  assert.deepEqual([seen.woken.length, files(), ended], [1, [], [true, false, false]]);
+  assert.deepEqual([seen.woken.length, files(), ended, seen.pauses], [1, [], [true, false, false], [1000, 1000, 15_000]]);
   assert.deepEqual(seen.asked.map(({ request }) => request.action), ["status", "watch", "status", "watch", "status", "watch"]);
+});
+
+test("a look at a task does not end the question of its follower, and its cancellation does", async () => {
+  const { followers, host, pass, stateDir, files } = gateway([envelope("status", "input-required")]);
+  const [asking, answered] = [Promise.withResolvers(), Promise.withResolvers()];
+  const ended = [];
+  const { ask } = host;
+  host.asker = () => ({ isOpen: false, ask: async () => "{}", end: (isFollowed) => ended.push(isFollowed) });
+  host.ask = async (request, who, askPerson) => (askPerson && (asking.resolve(), await answered.promise), ask(request, who));
+  followers.open(stateDir);
+  followers.observe(started, caller);
+  const passed = pass();
+  await asking.promise;
+  assert.deepEqual([followers.observe(envelope("status", "input-required"), caller), ended, files().length], [true, [], 1]);
+  assert.deepEqual([followers.observe(envelope("cancel", "canceled"), caller), ended, files()], [false, [false], []]);
+  answered.resolve();
+  await passed;
+});
+
+test("a question that stays open at the end of a call is followed", async () => {
+  const { followers, stateDir, files } = gateway([envelope("status", "working")]);
+  followers.open(stateDir);
+  assert.equal(followers.observe(envelope("send", "input-required"), caller), false);
+  assert.equal(followers.observe(envelope("send", "input-required"), caller, true), true);
+  assert.equal(files().length, 1);
 });
 
 test("a person of the session is asked while the task waits, and the session is woken when it ends", async () => {

@@ -247,7 +247,7 @@ test("an answer after the time of a question is not sent", async () => {
   await questions.next(1);
   mock.timers.tick(60_000);
   assert.deepEqual(await answer, { action: "timeout" });
-  mock.timers.tick(5000);
+  mock.timers.tick(15_000);
   assert.equal(questions.all[0].status, "cancelled");
   assert.match(await people.answer(reference(), "late", here), /is not open any more.*Your answer was not sent/);
 });
@@ -259,10 +259,54 @@ test("the next call that asks the same question gets the answer to the open one"
   await questions.next(1);
   mock.timers.tick(60_000);
   await first.answer;
+  assert.equal(first.call.isOpen, true);
   first.end(true);
   const second = ask();
   await questions.reply("Antarctica");
   assert.deepEqual(await second.answer, { action: "answer", content: { answer: "Antarctica" } });
+  assert.equal(questions.all.length, 1);
+});
+
+test("a question that only the call knows is withdrawn with it, and one that the model may answer is not open", async () => {
+  mock.timers.enable({ apis: ["setTimeout", "Date"] });
+  const { questions, ask } = open();
+  const { call, end, answer } = ask({ may_pass_to_model: true });
+  await questions.next(1);
+  mock.timers.tick(60_000);
+  assert.deepEqual([await answer, call.isOpen, questions.all[0].status], [{ action: "timeout" }, false, "pending"]);
+  end(false);
+  assert.equal(questions.all[0].status, "cancelled");
+});
+
+test("right after an answer only the call that has it asks the same again", async () => {
+  mock.timers.enable({ apis: ["setTimeout", "Date"] });
+  const { questions, ask } = open();
+  const { call, answer } = ask();
+  await questions.next(1);
+  await questions.reply("Antarctica");
+  await answer;
+  assert.deepEqual([await ask().answer, questions.all.length], [{ action: "timeout" }, 1]);
+  const again = call.ask(JSON.stringify(question()));
+  await questions.next(2);
+  await questions.reply("Europe");
+  assert.equal(JSON.parse(await again).content.answer, "Europe");
+  mock.timers.tick(10_000);
+  ask();
+  await questions.next(3);
+});
+
+test("a call that asks again keeps its question open", async () => {
+  mock.timers.enable({ apis: ["setTimeout", "Date"] });
+  const { questions, ask } = open();
+  const { call, answer } = ask();
+  await questions.next(1);
+  mock.timers.tick(59_500);
+  const again = call.ask(JSON.stringify(question()));
+  mock.timers.tick(500);
+  assert.deepEqual(await answer, { action: "timeout" });
+  mock.timers.tick(30_000);
+  await questions.reply("Antarctica");
+  assert.equal(JSON.parse(await again).action, "answer");
   assert.equal(questions.all.length, 1);
 });
 

@@ -38,13 +38,16 @@ function people() {
   return { ...seen, forCall };
 }
 
-test("a call can ask the people of its session, until it ends", async () => {
-  for (const notify of [true, undefined]) {
+test("the gateway follows a task from its question on, and the end of the call keeps an open question", async () => {
+  for (const isOpen of [true, false]) {
     const of = people();
-    const answer = JSON.stringify({ ok: true, action: "send", summary: { notify } });
-    const execute = async (...call) => (assert.deepEqual(of.ended, []), await call[4]("which region?"), answer);
-    await createTool({ ...lease(execute), people: of }, { sessionKey: "agent:main:x" }).execute("call_1", { action: "send" });
-    assert.deepEqual([of.asked, of.ended], [[["which region?", "agent:main:x"]], [notify === true]]);
+    const observed = [];
+    const followers = { reserve: () => () => {}, observe: (seen, _caller, goesOn) => (observed.push([seen.phase, goesOn]), goesOn) };
+    const execute = async (_request, _caller, _token, onUpdate, ask) => (onUpdate('{"phase":"update"}'), assert.deepEqual(of.ended, []), await ask("which region?"), envelope);
+    const asking = { forCall: (session) => ({ ...of.forCall(session), isOpen }) };
+    await createTool({ ...lease(execute), followers, people: asking }, { sessionKey: "agent:main:x" }).execute("call_1", { action: "send" }, undefined, () => {});
+    assert.deepEqual([of.asked, of.ended], [[["which region?", "agent:main:x"]], [isOpen]]);
+    assert.deepEqual(observed, [["update", true], [undefined, isOpen]]);
   }
 });
 

@@ -185,18 +185,25 @@ fn command_answers_a_question(fixture: &NotifyFixture) {
     assert_eq!(fixture.peer.answers(text), 1);
 }
 
+/// Asks about a task after its turn, and about another one in a call.
 fn killed_gateway_asks_again_once(fixture: &NotifyFixture) {
-    let text = "later ask about the desks";
-    delegate_and_ask(fixture, "agent:main:desks", text);
-    wait_for_question(fixture, text);
+    let (later, now) = ("later ask about the desks", "ask about the stools");
+    delegate_and_ask(fixture, "agent:main:desks", later);
+    fixture.with_socket(|socket| socket.start("agent:main:stools", &format!("CALL {}", send(now))));
+    for text in [later, now] {
+        wait_for_question(fixture, text);
+    }
     fixture.restart(Gateway::kill);
-    let question = wait_for_question(fixture, text);
+    let questions = [later, now].map(|text| wait_for_question(fixture, text));
     let listed = fixture.with_socket(|socket| socket.request("question.list", json!({})));
-    assert_eq!(listed["questions"].as_array().unwrap().len(), 1, "{listed}");
-    resolve(fixture, &question, Some("Bergen"));
-    fixture.peer.call("Bergen");
-    wait_for_completion(fixture, "Bergen");
-    assert_eq!(fixture.peer.answers(text), 1);
+    assert_eq!(listed["questions"].as_array().unwrap().len(), 2, "{listed}");
+    for (question, answer) in questions.iter().zip(["Bergen", "Molde"]) {
+        resolve(fixture, question, Some(answer));
+        wait_for_completion(fixture, answer);
+    }
+    for text in [later, now] {
+        assert_eq!(fixture.peer.answers(text), 1);
+    }
 }
 
 /// OpenClaw waits five minutes for an open question when it stops.
