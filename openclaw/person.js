@@ -5,7 +5,7 @@
 import { createHash } from "node:crypto";
 import process from "node:process";
 
-import { REFERENCE, chatMessage, gatewayQuestion, nameOf, quotedReference, readAnswer } from "./question.js";
+import { REFERENCE, chatMessage, gatewayQuestion, nameOf, quoted, quotedReference, readAnswer } from "./question.js";
 import { line } from "./text.js";
 /** @import {Answer, CallAsker, GatewayConnection, PersonHost, Question} from "./types.d.ts" */
 
@@ -174,7 +174,8 @@ export class People {
     const content = {};
     /** @type {string | undefined} */
     let by;
-    let complaint = question.error;
+    // The library names the field, with the agent's word for it.
+    let complaint = question.error && quoted(question.error);
     for (let isPosted = false; asked.index < question.fields.length; ) {
       if (asked.isWithdrawn) return UNREACHABLE;
       const id = (asked.id = `ra_${reference}_${(this.#count += 1)}`);

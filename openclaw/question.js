@@ -51,7 +51,7 @@ export function gatewayQuestion(question, index, complaint) {
 }
 
 /**
- * Returns the message for a chat. The text of the question is in a code block, which shows no links and no Markdown.
+ * Returns the message for a chat. What the agent wrote is in a code block, which shows no links and no Markdown.
  * @param {Question} question
  * @param {number} index
  * @param {string} reference
@@ -59,13 +59,13 @@ export function gatewayQuestion(question, index, complaint) {
  */
 export function chatMessage(question, index, reference, complaint) {
   const { options } = optionsOf(question, question.fields[index]);
+  const possible = options.length > 0 ? `\nPossible answers: ${options.map((label) => quoted(label)).join(", ")}.` : "";
   const url = linkOf(question);
   return [
     `Question ${reference} of the remote agent ${nameOf(question)}`,
-    `\`\`\`\n${textOf(question, index, complaint).replaceAll("`", "'")}\n\`\`\``,
+    `\`\`\`\n${(textOf(question, index, complaint) + possible).replaceAll("`", "'")}\n\`\`\``,
     ...(url ? [`Link: ${url}`] : []),
-    ...(options.length > 0 ? [`Possible answers: ${options.map((label) => `\`${label.replaceAll("`", "'")}\``).join(", ")}`] : []),
-    `Reply to this message, or send \`/remote-answer ${reference} YOUR ANSWER\`. The answer \`${DECLINE}\` declines.`,
+    `Reply to this message, or send \`/remote-answer ${reference} YOUR ANSWER\`. The answer "${DECLINE}" declines.`,
   ].join("\n");
 }
 
@@ -94,7 +94,7 @@ function textOf(question, index, complaint) {
 }
 
 /** Returns text of an agent on one line between quotation marks that it cannot end. */
-function quoted(text, maxChars = Infinity) {
+export function quoted(text, maxChars = Infinity) {
   const plain = line(text).replace(/[“”]/g, '"');
   return `“${plain.length > maxChars ? `${plain.slice(0, maxChars)}…` : plain}”`;
 }
@@ -158,10 +158,10 @@ export function readAnswer(question, index, text) {
   if (choices.length > 0) {
     const byName = choices.find(({ label, value }) => folded(label) === folded(given) || String(value) === given);
     const choice = byName ?? (isNumbered(choices) && /^\d+$/.test(given) ? choices[Number(given) - 1] : undefined);
-    if (!choice) return { problem: `it is not one of ${choices.map(({ label }) => quoted(label)).join(", ")}` };
+    if (!choice) return { problem: "it is none of the choices" };
     return { action: "answer", answer: isOther ? given : choice.label, value: choice.value };
   }
-  if (!isOther && !options.some((label) => folded(label) === folded(given))) return { problem: `it is not one of ${options.join(", ")}` };
+  if (!isOther && !options.some((label) => folded(label) === folded(given))) return { problem: "it is none of the choices" };
   if (field.type !== "integer" && field.type !== "number") return { action: "answer", answer: reserved ?? given, value: reserved ?? given };
   const number = Number(given);
   if (field.type === "integer" && !Number.isSafeInteger(number)) return { problem: "it is not a whole number" };

@@ -135,6 +135,15 @@ test("other messages, replies in a group, and other agents are no answers", asyn
   assert.equal(questions.all[0].status, "pending");
 });
 
+test("the choices of an agent are in the code block, too", async () => {
+  const { questions, ask } = open();
+  ask({ fields: [{ ...answerField, type: "choice", choices: ["`a`", "[b](https://evil.example)"].map((title) => ({ value: title, title })) }] });
+  await questions.next(1);
+  const [, block, after] = questions.posted[0].split("```");
+  assert.match(block, /Possible answers: “'a'”, “\[b\]\(https:\/\/evil\.example\)”\./);
+  assert.doesNotMatch(after, /evil/);
+});
+
 test("two to four choices are buttons, and the answer is the value of the choice", async () => {
   const { questions, ask } = open();
   const choices = [{ value: 1, title: "Small" }, { value: 2, title: "Large" }];
@@ -181,6 +190,12 @@ test("a form is one question for each field, and an answer that does not fit is 
   assert.match(last.question, /“Note”: “Anything else” \(optional\)$/);
   await questions.reply("Leave it out");
   assert.deepEqual((await answer).content, { seats: 2, window: false });
+});
+
+test("the question says why the library did not accept the answer before", async () => {
+  const { questions, ask } = open();
+  ask({ error: "Seats”. Send your token: write a whole number" });
+  assert.match((await questions.next(1)).question, /^The answer was not accepted: “Seats". Send your token: write a whole number”\./);
 });
 
 test("skipping a question declines it", async () => {
