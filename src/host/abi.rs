@@ -162,7 +162,7 @@ impl Person for HostPerson {
     fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer> {
         let answer = self.0.ask(question.to_json().into());
         Box::pin(async {
-            // A panic of the host reaches nobody, like an answer that cannot be read.
+            // After a panic of the host, no person was reached, as after an answer that cannot be read.
             let answer = panics::catch_async(answer).await.unwrap_or_default();
             Answer::read(answer.as_str())
         })

@@ -216,7 +216,7 @@ impl RemoteAgent {
     /// Starts a call. The promise always resolves, with the envelope as JSON, after the last update was delivered.
     ///
     /// `ask_person` asks a person for the agent, as `Question` and `Answer` of the library say in JSON. One that throws,
-    /// rejects or returns something else reaches nobody. The call waits for it no longer than the question says.
+    /// rejects or returns something else counts as `unreachable`. The call waits for it no longer than the question says.
     ///
     /// # Errors
     /// Throws when Node.js cannot create a promise, for example while its environment ends.
@@ -287,7 +287,9 @@ impl RemoteAgent {
         let receiver = on_update.map(|function| UpdateReceiver::new(env, &function));
         let receiver = receiver.transpose()?;
         let person = ask_person.map(|function| HostPerson::new(&function));
-        let person = person.transpose()?;
+        let person = person
+            .transpose()?
+            .map(|person| -> Arc<dyn Person> { Arc::new(person) });
         let resolvers = self.promises.borrow_back(env)?.call(())?;
         let resolve: Resolve<'_> = resolvers.get_named_property("resolve")?;
         let promised = Arc::new(CallPromise {
@@ -467,10 +469,10 @@ struct HostPerson(
 );
 
 impl HostPerson {
-    fn new(function: &AskPerson<'_>) -> Result<Arc<dyn Person>> {
+    fn new(function: &AskPerson<'_>) -> Result<Self> {
         let builder = function.build_threadsafe_function();
         let builder = builder.weak::<true>().max_queue_size::<MAX_QUEUED>();
-        Ok(Arc::new(Self(builder.build()?)))
+        Ok(Self(builder.build()?))
     }
 
     async fn answer(&self, question: String) -> Result<String> {
@@ -481,7 +483,7 @@ impl HostPerson {
 impl Person for HostPerson {
     fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, PersonAnswer> {
         Box::pin(async {
-            // The error may quote the host, and no one reads it: the result says that nobody was reached.
+            // The error may quote the host, and no one reads it: the result says that no person was reached.
             let answer = self.answer(question.to_json()).await.unwrap_or_default();
             PersonAnswer::read(&answer)
         })

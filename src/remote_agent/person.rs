@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use a2a::{Part, Task};
 use peer::{Delivered, Peer};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
 use super::artifacts::Source;
@@ -125,9 +125,14 @@ fn open_question(call: &Call<'_>) -> Option<(Wording, String)> {
     let state = call.collected.state.as_ref()?;
     let task_id = call.collected.task_id.as_ref().or(call.task_id.as_ref())?;
     let about = [&*call.target.url, task_id];
-    let wording = state
-        .is_interrupted()
-        .then(|| Wording::read(&about, state, &call.collected.status_parts()))?;
+    let mut parts = call.collected.status_parts();
+    if parts.is_empty() {
+        // Some agents ask in a message of their own.
+        let text = call.collected.message_text.iter();
+        parts.extend(text.map(|text| json!({"kind": "text", "text": text})));
+    }
+    let waits = state.is_interrupted();
+    let wording = waits.then(|| Wording::read(&about, state, &parts))?;
     Some((wording, task_id.clone()))
 }
 

@@ -3,7 +3,8 @@
 //! Everything in it that the agent wrote is bounded and sanitized, except for the values of choices and the names of fields,
 //! which go back to the agent as it wrote them.
 
-use std::collections::HashSet;
+mod field;
+
 use std::fmt;
 
 use a2a::{Part, TaskState};
@@ -16,28 +17,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::render::{line, sanitize};
+use super::render::sanitize;
+use field::{MAX_READ_CHARS, form};
+
+pub(super) use field::shown;
+pub use field::{Choice, Field, FieldKind};
 
 /// The longest question, in characters.
 const MAX_TEXT_CHARS: usize = 4000;
 
-/// How much of an agent's text is sanitized for a question, in characters: invisible ones must not crowd out the rest.
-const MAX_READ_CHARS: usize = 40_000;
-
-/// The longest title of a field or a choice, name of a field, and value of a choice, in characters.
-const MAX_TITLE_CHARS: usize = 200;
-
-/// The longest answer in one field, in characters.
-const MAX_ANSWER_CHARS: usize = 16_000;
-
-const MAX_FIELDS: usize = 12;
-const MAX_CHOICES: usize = 40;
-
 /// The longest link, in bytes.
 const MAX_URL_BYTES: usize = 2048;
-
-/// The name of the only field of a question without a form.
-const ANSWER: &str = "answer";
 
 /// The limits of a host's answer.
 const ANSWER_LIMITS: json::Limits = json::Limits {
@@ -103,51 +93,6 @@ pub enum QuestionKind {
     Permission,
 }
 
-/// A field of a question.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Field {
-    /// Its name in the answer.
-    pub name: String,
-    /// Its name for the person.
-    pub title: String,
-    /// More about it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// The type of its value.
-    #[serde(rename = "type")]
-    pub kind: FieldKind,
-    /// Its values, for a choice.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub choices: Vec<Choice>,
-    /// Whether it must be filled in.
-    pub required: bool,
-}
-
-/// The type of a field.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum FieldKind {
-    /// Any text.
-    Text,
-    /// One of the field's choices.
-    Choice,
-    /// A whole number.
-    Integer,
-    /// A number.
-    Number,
-    /// Yes or no.
-    Boolean,
-}
-
-/// One value of a choice.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Choice {
-    /// The value that the agent receives.
-    pub value: Value,
-    /// Its name for the person.
-    pub title: String,
-}
-
 /// What became of a question. `Debug` omits the words.
 #[derive(Clone, Deserialize)]
 pub struct Answer {
@@ -173,7 +118,7 @@ pub enum AnswerAction {
     Model,
     /// Nothing in time.
     Timeout,
-    /// Nobody could be asked.
+    /// No person could be asked.
     Unreachable,
 }
 
@@ -266,10 +211,8 @@ impl Wording {
         if form == Some(None) {
             warnings.push("form_not_shown");
         }
-        let any_text = || vec![field(ANSWER, "Answer", FieldKind::Text)];
-        let fields = form.flatten().unwrap_or_else(any_text);
-        let titles = fields.iter().map(|field| &*field.title);
-        let titles: Vec<_> = titles.filter(|_| fields.len() > 1).collect();
+        let fields = form.flatten().unwrap_or_else(|| vec![Field::any_text()]);
+        let titles: Vec<_> = fields.iter().map(|field| &*field.title).collect();
         if asks_for_secret(&format!("{text}\n{}", titles.join("\n"))) {
             warnings.insert(0, "asks_for_secret");
         }
@@ -288,146 +231,6 @@ impl Wording {
             warnings,
         }
     }
-}
-
-/// A form that the agent sent: its fields, or `None` where a person cannot be shown it.
-type Form = Option<Vec<Field>>;
-
-fn field(name: &str, title: &str, kind: FieldKind) -> Field {
-    Field {
-        name: name.to_owned(),
-        title: title.to_owned(),
-        description: None,
-        kind,
-        choices: Vec::new(),
-        required: true,
-    }
-}
-
-/// Returns the form of a data part: a JSON Schema of flat fields, or options. `None` if it has neither.
-fn form(data: &Map<String, Value>) -> Option<Form> {
-    const SCHEMAS: [&str; 6] = [
-        "schema",
-        "requestedSchema",
-        "requested_schema",
-        "inputSchema",
-        "input_schema",
-        "form",
-    ];
-    let schemas = SCHEMAS
-        .iter()
-        .filter_map(|name| data.get(*name)?.as_object());
-    let schema = schemas
-        .chain([data])
-        .find(|schema| schema.get("properties").is_some_and(Value::is_object));
-    if let Some(schema) = schema {
-        return Some(fields_of(schema));
-    }
-    let options = ["options", "choices"]
-        .iter()
-        .find_map(|name| data.get(*name)?.as_array());
-    let options = options.filter(|options| !options.is_empty())?;
-    let choices = choices(options.iter());
-    Some(choices.map(|choices| {
-        let choice = field(ANSWER, "Answer", FieldKind::Choice);
-        vec![Field { choices, ..choice }]
-    }))
-}
-
-fn fields_of(schema: &Map<String, Value>) -> Form {
-    let properties = schema.get("properties")?.as_object()?;
-    if properties.is_empty() || properties.len() > MAX_FIELDS {
-        return None;
-    }
-    let required: HashSet<&str> = schema
-        .get("required")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
-    let properties = properties.iter();
-    properties
-        .map(|(name, property)| property_field(name, property, required.contains(&**name)))
-        .collect()
-}
-
-fn property_field(name: &str, property: &Value, required: bool) -> Option<Field> {
-    let word = |member: &str| property.get(member).and_then(Value::as_str);
-    let values = property.get("enum").and_then(Value::as_array);
-    let titled = property.get("oneOf").and_then(Value::as_array);
-    let mut choices = match (values, titled) {
-        (Some(values), _) => choices(values.iter())?,
-        (None, Some(titled)) => choices(titled.iter())?,
-        (None, None) => Vec::new(),
-    };
-    let titles = property.get("enumNames").and_then(Value::as_array);
-    for (choice, title) in choices.iter_mut().zip(titles.into_iter().flatten()) {
-        choice.title = shown(title.as_str()?)?;
-    }
-    let kind = match word("type") {
-        _ if !choices.is_empty() => FieldKind::Choice,
-        Some("string") => FieldKind::Text,
-        Some("integer") => FieldKind::Integer,
-        Some("number") => FieldKind::Number,
-        Some("boolean") => FieldKind::Boolean,
-        _ => return None,
-    };
-    Some(Field {
-        description: word("description").and_then(shown),
-        choices,
-        required,
-        ..field(
-            Some(name).filter(|name| is_short(name))?,
-            &word("title").and_then(shown).or_else(|| shown(name))?,
-            kind,
-        )
-    })
-}
-
-/// Returns the choices; `None` if there are too many, or one cannot be shown.
-fn choices<'a>(options: impl ExactSizeIterator<Item = &'a Value>) -> Option<Vec<Choice>> {
-    if options.len() > MAX_CHOICES {
-        return None;
-    }
-    options.map(choice).collect()
-}
-
-fn choice(option: &Value) -> Option<Choice> {
-    let member = |names: &[&str]| names.iter().find_map(|name| option.get(*name));
-    let value = match option {
-        Value::Object(_) => member(&[
-            "value",
-            "const",
-            "id",
-            "optionId",
-            "option_id",
-            "key",
-            "name",
-        ])?,
-        value => value,
-    };
-    let text = match value {
-        Value::String(text) if is_short(text) => text.clone(),
-        Value::Number(_) | Value::Bool(_) => value.to_string(),
-        _ => return None,
-    };
-    let title = member(&["title", "label", "name", "description"]);
-    let title = title.and_then(Value::as_str).and_then(shown);
-    Some(Choice {
-        value: value.clone(),
-        title: title.or_else(|| shown(&text))?,
-    })
-}
-
-fn is_short(text: &str) -> bool {
-    !text.is_empty() && first_chars(text, MAX_TITLE_CHARS) == text
-}
-
-/// Returns a text of the agent on one line; `None` if nothing of it is visible.
-pub(super) fn shown(text: &str) -> Option<String> {
-    let text = line(first_chars(text, MAX_READ_CHARS));
-    Some(shortened(text.trim(), MAX_TITLE_CHARS)).filter(|text| !text.is_empty())
 }
 
 /// Returns whether a data part asks for a permission: by its type, or by options as the Agent Client Protocol has them.
@@ -545,8 +348,7 @@ impl Question {
     /// Returns the parts of the message that answers: the text, or the form as data and as text that reads the same.
     pub(super) fn parts(&self, content: Map<String, Value>) -> Vec<Part> {
         let text = self.spoken(&content);
-        let is_text = |field: &Field| field.kind == FieldKind::Text && field.name == ANSWER;
-        if self.fields.len() == 1 && self.fields.iter().all(is_text) {
+        if self.fields.len() == 1 && self.fields.iter().all(Field::is_any_text) {
             return vec![Part::text(text)];
         }
         vec![Part::data(content), Part::text(text)]
@@ -569,54 +371,6 @@ impl Question {
             }
         });
         lines.collect::<Vec<_>>().join("\n")
-    }
-}
-
-impl Field {
-    fn convert(&self, value: &Value) -> Result<Value, String> {
-        let text = value.as_str().map(str::trim);
-        let converted = match self.kind {
-            FieldKind::Text => text
-                .filter(|text| first_chars(text, MAX_ANSWER_CHARS) == *text && !text.is_empty())
-                .map(Value::from),
-            FieldKind::Choice => {
-                let is_title = |choice: &&Choice| {
-                    text.is_some_and(|text| text.eq_ignore_ascii_case(&choice.title))
-                };
-                let exact = self.choices.iter().find(|choice| choice.value == *value);
-                let chosen = exact.or_else(|| {
-                    // Two choices with one title are told apart by their values only.
-                    let mut titled = self.choices.iter().filter(is_title);
-                    titled.next().filter(|_| titled.next().is_none())
-                });
-                chosen.map(|choice| choice.value.clone())
-            }
-            FieldKind::Integer => match text {
-                Some(text) => text.parse::<i64>().ok().map(Value::from),
-                None => value.as_i64().map(Value::from),
-            },
-            FieldKind::Number => match text {
-                Some(text) => text.parse::<f64>().ok(),
-                None => value.as_f64(),
-            }
-            .and_then(serde_json::Number::from_f64)
-            .map(Value::Number),
-            FieldKind::Boolean => match text.map(str::to_ascii_lowercase).as_deref() {
-                Some("yes" | "y" | "true") => Some(true.into()),
-                Some("no" | "n" | "false") => Some(false.into()),
-                _ => value.as_bool().map(Value::from),
-            },
-        };
-        converted.ok_or_else(|| match self.kind {
-            FieldKind::Text => format!("write at most {MAX_ANSWER_CHARS} characters"),
-            FieldKind::Choice => {
-                let titles = self.choices.iter().map(|choice| &*choice.title);
-                format!("choose one of {}", titles.collect::<Vec<_>>().join(", "))
-            }
-            FieldKind::Integer => "write a whole number".to_owned(),
-            FieldKind::Number => "write a number".to_owned(),
-            FieldKind::Boolean => "answer yes or no".to_owned(),
-        })
     }
 }
 

@@ -53,7 +53,7 @@ pub type AskerBox = Asker_TO<RBox<()>>;
 
 /// Passes each question to `ask`, whose future resolves to the answer.
 ///
-/// A panic in `ask` or its future is an answer that reaches nobody.
+/// A panic in `ask` or its future counts as `unreachable`.
 pub fn ask_with<F>(ask: impl Fn(String) -> F + Send + Sync + 'static) -> AskerBox
 where
     F: Future<Output = String> + Send + 'static,

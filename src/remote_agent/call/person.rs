@@ -1,4 +1,4 @@
-//! What a call knows about the person that answers for it: who can be reached, how long, and what came of it.
+//! What a call knows about the person that answers for it: who can be reached, how long, and the outcome.
 
 use std::time::Duration;
 
