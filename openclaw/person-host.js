@@ -5,6 +5,7 @@ import process from "node:process";
 import { withOwnGateway } from "./config.js";
 /** @import {Api, GatewayConnection, PersonHost} from "./types.d.ts" */
 
+/** To ask, and to post in the chat of a session. */
 const SCOPES = ["operator.questions", "operator.write"];
 const EXCHANGE_MS = 10_000;
 
@@ -42,8 +43,15 @@ async function connect(config) {
   const { token, password } = resolveGatewayAuth({ authConfig: config.gateway?.auth, env: process.env });
   const { promise, resolve, reject } = Promise.withResolvers();
   const client = new GatewayClient({
-    ...{ url, token, password, role: "operator", scopes: SCOPES },
-    ...{ clientName: "gateway-client", mode: "backend", clientDisplayName: "remote-agent", platform: process.platform },
+    url,
+    token,
+    password,
+    role: "operator",
+    scopes: SCOPES,
+    clientName: "gateway-client",
+    mode: "backend",
+    clientDisplayName: "remote-agent",
+    platform: process.platform,
     onHelloOk: () => resolve(undefined),
     onConnectError: reject,
     onClose: (code, reason) => reject(new Error(`the gateway closed the connection (${code}): ${reason}`)),
