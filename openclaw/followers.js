@@ -9,7 +9,7 @@ import process from "node:process";
 
 import { readSmall, replaceFile } from "./state-files.js";
 import { line } from "./text.js";
-/** @import {CallRequest, Caller, Envelope, FollowHost, FollowedRecord} from "./types.d.ts" */
+/** @import {CallAsker, CallRequest, Caller, Envelope, FollowHost, FollowedRecord} from "./types.d.ts" */
 
 const FOLDER = ["remote-agent", "followed"];
 const CLAIMED = /^(.+\.json)\.(\d+)\.waking$/;
@@ -27,6 +27,7 @@ const MAX_TIME_MS = 8.64e15;
 /** The maximum length of the text for a woken session, in characters. */
 const TEXT_CHARS = 4000;
 
+const INTERRUPTED = new Set(["input-required", "auth-required"]);
 const TERMINAL_OR_INTERRUPTED = new Set(["completed", "failed", "rejected", "canceled", "input-required", "auth-required"]);
 
 /** Returns the directory of the followed tasks below a state directory. */
@@ -45,7 +46,8 @@ export class Followers {
 
   /**
    * `host` has these functions:
-   * `ask(request, caller)`, `render(envelope, maxChars)`, `wake(record, text)`, `warn(line)`, `now()`, `later(ms, run)`.
+   * `ask(request, caller, askPerson)`, `render(envelope, maxChars)`, `wake(record, text)`, `warn(line)`, `now()`,
+   * `later(ms, run)`, and, where a person can be asked, `asker(caller)` and `isStopping()`.
    *
    * `ask` resolves to the envelope as JSON. `later` schedules `run` and returns a function that cancels it. `settings` are
    * those of `notify`, and `byDefault`: whether a target has `notify`.
@@ -100,25 +102,29 @@ export class Followers {
   }
 
   /**
-   * Handles a result that a session has received: starts to follow its task, or stops because the task has ended.
+   * Handles a result that a session has received: starts to follow its task, or stops because the task has ended. Returns
+   * whether it follows the task. A task whose question to a person `isOpen` waits for more than the session.
    * @param {Envelope} envelope
    * @param {Caller} caller
    */
-  observe(envelope, caller) {
+  observe(envelope, caller, isOpen = false) {
     const continuation = envelope.ok === true ? envelope.summary?.continuation : undefined;
-    if (!this.#folder || !continuation?.task) return;
+    if (!this.#folder || !continuation?.task) return false;
     const { target, task } = continuation;
     const key = keyOf({ target, task }, caller);
-    if (envelope.summary?.notify) {
+    if (envelope.summary?.notify || isOpen) {
       this.#forget(key);
       this.#follow({ key, continuation, caller, since: this.#host.now(), state: task.status }, false);
-    } else if (TERMINAL_OR_INTERRUPTED.has(task.status ?? "") || envelope.action === "cancel") {
-      this.#forget(key);
+      return true;
     }
+    const isAsking = this.#followed.get(key)?.asker !== undefined && INTERRUPTED.has(task.status ?? "");
+    if ((TERMINAL_OR_INTERRUPTED.has(task.status ?? "") && !isAsking) || envelope.action === "cancel") this.#forget(key);
+    return this.#followed.has(key);
   }
 
   #follow(record, saved) {
 /** @param {FollowedRecord} record */
+    /** @type {{ record: FollowedRecord, saved: boolean, cancel(): void, asker?: CallAsker }} */
     const followed = { record, saved: saved || this.#save(record), cancel() {} };
     this.#followed.set(record.key, followed);
     this.#pollLater(followed, PAUSE_MS.first);
@@ -126,6 +132,7 @@ export class Followers {
 
   #forget(key) {
     this.#followed.get(key)?.cancel();
+    this.#followed.get(key)?.asker?.end(false);
     this.#followed.delete(key);
     rmSync(this.#file(key), { force: true });
   }
@@ -143,21 +150,44 @@ export class Followers {
       this.#followed.delete(record.key);
       return;
     }
-    const request = { action: "status", continuation: { target: record.continuation.target, task: record.continuation.task } };
-    let envelope;
+    let envelope, asker;
     try {
-      envelope = JSON.parse(await this.#host.ask(request, record.caller));
+      envelope = await this.#request("status", record);
+      asker = INTERRUPTED.has(stateOf(envelope)) && isCurrent() ? this.#host.asker?.(record.caller) : undefined;
+      // Other than `status`, `watch` lets a person answer.
+      if (asker) envelope = await this.#request("watch", record, (followed.asker = asker));
     } catch (error) {
       this.#host.warn(`the task "${taskOf(record)}" cannot be followed: ${line(error?.message ?? error)}`);
     }
+    followed.asker = undefined;
     if (!isCurrent() || envelope?.error?.reason === "shutting_down") return;
-    const state = envelope?.summary?.continuation?.task?.status;
-    record.state = state ?? record.state;
+    const state = stateOf(envelope);
     const failed = !envelope || (envelope.ok === false && envelope.error.retryable);
     const over = TERMINAL_OR_INTERRUPTED.has(state) || (envelope?.ok === false && !failed);
     const tooOld = this.#host.now() - record.since >= this.#settings.maxAgeMs;
+    // Another call may ask. After a stop, the next gateway asks again.
+    const isBusy = envelope?.summary?.person?.outcome === "busy" || this.#host.isStopping?.();
+    if (INTERRUPTED.has(state) && (isBusy || asker?.isOpen) && !tooOld) return this.#pollLater(followed, isBusy ? PAUSE_MS.longest : PAUSE_MS.first);
     if (over || (tooOld && envelope)) return this.#wake(followed, envelope, over);
     this.#pollLater(followed, Math.min(pause * (failed ? 2 : 1.5), failed ? PAUSE_MS.failing : PAUSE_MS.longest));
+  }
+
+  /**
+   * @param {string} action
+   * @param {FollowedRecord} record
+   * @param {CallAsker} [asker]
+   * @returns {Promise<Envelope>}
+   */
+  async #request(action, record, asker) {
+    const { target, task } = record.continuation;
+    try {
+      /** @type {Envelope} */
+      const envelope = JSON.parse(await this.#host.ask({ action, continuation: { target, task } }, record.caller, asker?.ask));
+      record.state = stateOf(envelope) || record.state;
+      return envelope;
+    } finally {
+      asker?.end(asker.isOpen);
+    }
   }
 
   #wake(followed, envelope, over) {
@@ -225,6 +255,8 @@ function described({ continuation, caller, since, state }) {
     state,
   };
 }
+
+const stateOf = (/** @type {Envelope | undefined} */ envelope) => envelope?.summary?.continuation?.task?.status ?? "";
 
 /** Returns the id of a task for a line of the log. The agent chose it. */
 function taskOf(record) {

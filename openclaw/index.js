@@ -10,6 +10,7 @@ import { describeFailure } from "./failure.js";
 import { registerGatewayMethods } from "./gateway-methods.js";
 import { registerHttpApi } from "./http-api.js";
 import { registerPage } from "./page.js";
+import { personHost } from "./person-host.js";
 import { markResolved } from "./secrets.js";
 import { auditFindings } from "./security-audit.js";
 import { acquire } from "./slot.js";
@@ -121,9 +122,17 @@ const plugin = {
       id: "remote-agent/followers",
       start(context) {
         const folder = context?.stateDir ?? stateDir;
-        stop = [held.followers.open(folder), held.tasks.open(folder, (text) => api.logger.warn(`remote-agent: ${text}`))];
+        stop = [held.people.open(personHost(api)), held.followers.open(folder), held.tasks.open(folder, (text) => api.logger.warn(`remote-agent: ${text}`))];
       },
       stop: () => stop.forEach((close) => close()),
+    });
+    api.on?.("before_dispatch", (event, context) => held.people.onMessage(event, context));
+    api.registerCommand?.({
+      name: "remote-answer",
+      description: "Answer a question of a remote agent",
+      acceptsArgs: true,
+      requireAuth: true,
+      handler: (context) => held.people.onCommand(context),
     });
     // A factory, so that each call has its agent and its session.
     const tool = (context) => createTool(lease, { ...context, stateDir, mediaRoots: mediaRoots(context, stateDir), traceparent: runTrace });

@@ -8,6 +8,7 @@ import { createHash } from "node:crypto";
 import manifest from "./package.json" with { type: "json" };
 import { Followers } from "./followers.js";
 import { loadLibrary } from "./native.js";
+import { People } from "./person.js";
 import { DelegatedTasks } from "./tasks.js";
 /** @import {FollowedRecord, Lease, Library, ParsedSettings, Settings} from "./types.d.ts" */
 
@@ -21,7 +22,7 @@ const slotKey = Symbol.for(`openclaw-remote-agent/${manifest.version}`);
  *
  * `wake(record, text)` wakes a session of the host. `mark(config)` returns the configuration for the library; an evaluation
  * that cannot mark the secrets shares the instance of one that can. The lease is `{ agent, api, CancelToken, definition,
- * followers, number, settings, tasks, share(), release() }`; `share` returns another lease on the same instance.
+ * followers, number, people, settings, tasks, share(), release() }`; `share` returns another lease on the same instance.
  * @param {Settings} config
  * @param {{ [level: string]: any }} logger
  * @param {() => Library} load
@@ -30,7 +31,7 @@ const slotKey = Symbol.for(`openclaw-remote-agent/${manifest.version}`);
  * @returns {Lease}
  */
 export function acquire(config, logger, load = loadLibrary, wake, mark = (config) => config) {
-  const slot = (globalThis[slotKey] ??= { library: undefined, instances: new Map(), started: 0, tasks: new DelegatedTasks() });
+  const slot = (globalThis[slotKey] ??= { library: undefined, instances: new Map(), started: 0, tasks: new DelegatedTasks(), people: new People() });
   slot.library ??= load();
   const text = JSON.stringify(config);
   // All code in the process can read the slot, and a configuration contains credentials.
@@ -45,7 +46,7 @@ export function acquire(config, logger, load = loadLibrary, wake, mark = (config
 }
 
 function start(slot, config) {
-  const { library, tasks } = slot;
+  const { library, tasks, people } = slot;
   const number = (slot.started += 1);
   const loggers = [];
   const wakers = [];
@@ -53,11 +54,13 @@ function start(slot, config) {
   const log = (level, line) => loggers.at(-1)?.write(level, line);
   const agent = new library.RemoteAgent(config, log);
   const host = {
-    async ask(request, caller) {
-      const envelope = await agent.execute(JSON.stringify(request), JSON.stringify(caller), new library.CancelToken(), null);
+    async ask(request, caller, askPerson) {
+      const envelope = await agent.execute(JSON.stringify(request), JSON.stringify(caller), new library.CancelToken(), null, askPerson);
       tasks.observe(JSON.parse(envelope), number);
       return envelope;
     },
+    asker: ({ session_key: sessionKey, agent_id: agentId }) => people.forCall({ sessionKey, agentId }),
+    isStopping: () => people.isStopping,
     render: (envelope, maxChars) => agent.render(envelope, maxChars),
     wake: (record, text) => wakers.at(-1)(record, text),
     warn: (line) => log("warn", line),
@@ -94,6 +97,7 @@ function lease(slot, key, instance, logger, wake) {
     definition,
     followers,
     tasks: slot.tasks,
+    people: slot.people,
     number,
     CancelToken: slot.library.CancelToken,
     api: { request: slot.library.apiRequest, response: slot.library.apiResponse, refusal: slot.library.apiRefusal },

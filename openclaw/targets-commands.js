@@ -50,6 +50,7 @@ const ADD_OPTIONS = [
   ...CREDENTIAL_OPTIONS,
   ["--description <text>", "The purpose of the agent"],
   ["--default", "Use it for requests without a target"],
+  ["--answers <who>", "Who answers its questions: model, person or person-then-model"],
   ["--allow-private", "Allow an address that is not public"],
 ];
 
@@ -154,6 +155,7 @@ function withOptions(target, options) {
     ...target,
     ...(options.description && { description: options.description }),
     ...(options.default && { default: true }),
+    ...(options.answers && { answers: options.answers }),
     ...(options.allowPrivate && { allowPrivateNetwork: true }),
     ...(auth && { auth }),
     ...(headers && { headers: { ...(target.headers ?? {}), ...headers } }),

@@ -34,7 +34,7 @@ const OUTPUT_SCHEMA = {
  * @param {Pick<Lease, "agent" | "definition" | "CancelToken"> & Partial<Lease>} lease
  * @param {Record<string, any>} context
  */
-export function createTool({ agent, definition, followers, number = 0, tasks, CancelToken }, context = {}) {
+export function createTool({ agent, definition, followers, number = 0, people, tasks, CancelToken }, context = {}) {
   const { agentId, sessionKey, stateDir, oneShotCliRun, workspaceDir, mediaRoots, traceparent } = context;
   const caller = { agent_id: agentId, session_key: sessionKey, state_dir: stateDir };
   const parameters = workspaceDir ? withPaths(definition.parameters) : definition.parameters;
@@ -51,16 +51,22 @@ export function createTool({ agent, definition, followers, number = 0, tasks, Ca
       if (signal?.aborted) cancel();
       else signal?.addEventListener("abort", cancel, { once: true });
       let release;
+      const asker = sessionKey && !oneShotCliRun ? people?.forCall({ sessionKey, agentId }) : undefined;
+      let isFollowed = false;
       try {
         if (workspaceDir) request = await attach(request, { workspaceDir, mediaRoots });
         if (tasks) request = tasks.resumed(request, number);
         if (sessionKey && !oneShotCliRun) release = followers?.reserve(request ?? {});
         const host = JSON.stringify({ ...caller, traceparent: traceparent && (await traceparent().catch(() => undefined)), can_notify: release !== undefined, update_interval_ms: UPDATE_INTERVAL_MS });
-        const deliver = onUpdate ? (update) => onUpdate(toolResult(agent, update)) : null;
-        const [text, ...pieces] = await agent.executeRendered(JSON.stringify(request ?? null), host, token, deliver);
+        let latest = "{}";
+        const deliver = onUpdate ? (update) => onUpdate(toolResult(agent, (latest = update))) : null;
+        // The gateway follows the task from its question on, so that it asks again if it is killed meanwhile.
+        const ask = asker && ((question) => (release && followers?.observe(JSON.parse(latest), caller, true), asker.ask(question)));
+        const [text, ...pieces] = await agent.executeRendered(JSON.stringify(request ?? null), host, token, deliver, ask);
         const details = await assemble(pieces);
         tasks?.observe(details, number);
-        followers?.observe(details, caller);
+        // The gateway goes on asking where it was to follow the task.
+        isFollowed = followers?.observe(details, caller, asker?.isOpen && release !== undefined) === true;
         const files = workspaceDir ? await save(details, workspaceDir) : NO_FILES;
         const shown = files.saved.length > 0 ? agent.render(JSON.stringify(withoutSaved(details, files))) : text;
         return { content: [{ type: "text", text: shown }, ...describe(files)], details };
@@ -68,6 +74,7 @@ export function createTool({ agent, definition, followers, number = 0, tasks, Ca
         if (error instanceof FileError) return toolResult(agent, invalidRequest(request, error));
         throw error;
       } finally {
+        asker?.end(isFollowed);
         release?.();
         signal?.removeEventListener("abort", cancel);
       }

@@ -1,6 +1,7 @@
 // Types for the type check of the JavaScript. The package does not contain this file.
 import type { DelegatedTasks } from "./tasks.js";
 import type { Followers } from "./followers.js";
+import type { People } from "./person.js";
 
 export type { OpenClawPluginApi as Api, OpenClawConfig as HostConfig } from "openclaw/plugin-sdk/core";
 export type Finding = { check: string; severity: "info" | "warning" | "error"; message: string; fixHint?: string; path?: string };
@@ -31,6 +32,8 @@ export interface Target {
   cardUrl?: string;
   approval?: string;
   notify?: boolean;
+  answers?: string;
+  showAnswers?: boolean;
   allowedAgents?: string[];
   allowPrivateNetwork?: boolean;
   auth?: { type: string; token?: Secret };
@@ -111,6 +114,8 @@ export interface Summary {
   wait_expired?: boolean;
   incomplete?: boolean;
   notify?: boolean;
+  /** What became of the last question to a person. */
+  person?: { outcome: string };
 }
 
 export interface EnvelopeError {
@@ -161,6 +166,71 @@ export interface Caller {
   traceparent?: string;
 }
 
+/** A question of an agent for a person. The agent wrote `text`, the fields, `agent` and `url`. */
+export interface Question {
+  id: string;
+  kind: "input" | "auth" | "permission";
+  target?: string;
+  agent?: string;
+  origin: string;
+  chain?: string[];
+  task?: string;
+  text: string;
+  fields: QuestionField[];
+  url?: string;
+  warnings?: string[];
+  may_pass_to_model?: boolean;
+  timeout_ms: number;
+  /** Why the library did not accept the answer before this one. */
+  error?: string;
+}
+
+export interface QuestionField {
+  name: string;
+  title: string;
+  description?: string;
+  type: "text" | "choice" | "integer" | "number" | "boolean";
+  choices?: QuestionChoice[];
+  required: boolean;
+}
+
+export interface QuestionChoice {
+  value: unknown;
+  title: string;
+}
+
+/** What a person did with a question. */
+export interface Answer {
+  action: "answer" | "decline" | "model" | "timeout" | "unreachable";
+  content?: Record<string, unknown>;
+  by?: string;
+}
+
+/** What a call needs to ask a person. */
+export interface CallAsker {
+  /** Whether the last question is still open when the call ends: no person answered it in time, and the model may not. */
+  isOpen: boolean;
+  ask(question: string): Promise<string>;
+  /** Ends the call. Its question stays open for a moment if another call follows the task. */
+  end(isFollowed: boolean): void;
+}
+
+/** A connection to the gateway of the plugin. */
+export interface GatewayConnection {
+  request(method: string, params: object, timeoutMs: number): Promise<any>;
+  stop(): void;
+}
+
+/** What `People` needs of the gateway. */
+export interface PersonHost {
+  connect(): Promise<GatewayConnection>;
+  /** Runs code without the context of the turn that calls it. */
+  outside<T>(run: () => T): T;
+  /** Posts a message in the chat of the session, if it has one outside of Control UI. */
+  post(asked: { connection?: GatewayConnection; id?: string; sessionKey: string; agentId?: string }, message: string): Promise<void>;
+  warn(line: string): void;
+}
+
 /** A followed task, as its file contains it. */
 export interface FollowedRecord {
   key: string;
@@ -179,6 +249,7 @@ export interface Lease {
   definition: Definition;
   followers: Followers;
   tasks: DelegatedTasks;
+  people: People;
   /** The number of the instance. The tasks are those of all instances of the process. */
   number: number;
   share(): Lease;
@@ -219,10 +290,12 @@ export interface CancelToken {
   cancel(): void;
 }
 
+export type AskPerson = (question: string) => Promise<string>;
+
 /** An instance in the native library. Requests, callers, envelopes and updates are JSON. */
 export interface RemoteAgent {
-  execute(request: string, caller: string, token: CancelToken, onUpdate: ((update: string) => void) | null): Promise<string>;
-  executeRendered(request: string, caller: string, token: CancelToken, onUpdate: ((update: string) => void) | null): Promise<string[]>;
+  execute(request: string, caller: string, token: CancelToken, onUpdate: ((update: string) => void) | null, askPerson?: AskPerson): Promise<string>;
+  executeRendered(request: string, caller: string, token: CancelToken, onUpdate: ((update: string) => void) | null, askPerson?: AskPerson): Promise<string[]>;
   render(envelope: string, maxChars?: number): string;
   definition(): string;
   close(): void;
@@ -247,7 +320,11 @@ export interface Library {
 
 /** What a `Followers` needs of the process that it runs in. */
 export interface FollowHost {
-  ask(request: CallRequest, caller: Caller): Promise<string>;
+  ask(request: CallRequest, caller: Caller, askPerson?: AskPerson): Promise<string>;
+  /** Returns what a call of this session needs to ask a person. */
+  asker?(caller: FollowedRecord["caller"]): CallAsker;
+  /** Whether the gateway is about to stop. */
+  isStopping?(): boolean;
   render(envelope: string, maxChars: number): string;
   wake(record: FollowedRecord, text: string): void;
   warn(line: string): void;

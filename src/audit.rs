@@ -68,11 +68,26 @@ pub struct Record<'a> {
     /// The last known state of the task.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "short")]
     pub state: Option<&'a str>,
+    /// The questions that a person was asked, without words.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub questions: &'a [AskedQuestion],
     /// How long the call took, in milliseconds.
     #[serde(rename = "duration_ms", serialize_with = "millis")]
     pub duration: Duration,
     /// `ok`, or the `reason` of the error that the call ended with.
     pub outcome: &'static str,
+}
+
+/// A question that a person was asked.
+#[derive(Debug, Clone, Serialize)]
+pub struct AskedQuestion {
+    /// The question's id.
+    pub id: String,
+    /// What the person did.
+    pub action: &'static str,
+    /// Who it was, as the host says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }
 
 impl Record<'_> {

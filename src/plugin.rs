@@ -20,7 +20,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::config::{Config, ConfigError};
-use crate::remote_agent::{PollIntervals, Reason, RemoteAgent, ToolCall};
+use crate::remote_agent::{Person, PollIntervals, Reason, RemoteAgent, ToolCall};
 use base::log::{Level, Log};
 use base::panics::{self, Panicked};
 
@@ -62,6 +62,8 @@ pub struct CallInput {
     pub caller: Option<String>,
     /// The callback for updates. A panic in it loses one update.
     pub updates: Option<UpdateCallback>,
+    /// The person that answers questions of the agent.
+    pub person: Option<Arc<dyn Person>>,
     /// Cancels the call.
     pub cancel: CancellationToken,
 }
@@ -176,6 +178,7 @@ impl Plugin {
             request,
             caller,
             updates,
+            person,
             cancel,
         } = job;
         let reply_guard = ReplyGuard {
@@ -185,7 +188,7 @@ impl Plugin {
         };
         match panics::catch(|| self.runtime_handle()) {
             Ok(Ok(handle)) => {
-                let run = Arc::clone(self).run(reply_guard, caller, updates, cancel);
+                let run = Arc::clone(self).run(reply_guard, (caller, updates, person), cancel);
                 self.spawn_on(&handle, Box::pin(run));
             }
             Ok(Err(StartError::Closed)) => drop(reply_guard),
@@ -261,8 +264,11 @@ impl Plugin {
     async fn run(
         self: Arc<Self>,
         mut reply_guard: ReplyGuard,
-        caller: Option<String>,
-        updates: Option<UpdateCallback>,
+        (caller, updates, person): (
+            Option<String>,
+            Option<UpdateCallback>,
+            Option<Arc<dyn Person>>,
+        ),
         cancel: CancellationToken,
     ) {
         // Boxed, because each future around it would be twice as large, and is moved several times.
@@ -270,6 +276,7 @@ impl Plugin {
             request: &reply_guard.request,
             caller: caller.as_deref(),
             updates: updates.as_deref(),
+            person: person.as_deref(),
             cancel,
             closing: self.closing.clone(),
         }));

@@ -268,6 +268,7 @@ impl HostInterface for InProcess {
                 request: &request,
                 caller: None,
                 updates: count.as_ref().map(|count| count as UpdateCallback<'_>),
+                person: None,
                 cancel: CancellationToken::new(),
                 closing: CancellationToken::new(),
             };

@@ -149,6 +149,7 @@ async fn measure_votes(command: &Value) -> Value {
             request: &request,
             caller: None,
             updates: None,
+            person: None,
             cancel: CancellationToken::new(),
             closing: CancellationToken::new(),
         };

@@ -204,6 +204,7 @@ async fn call(tool: &RemoteAgent, request: &Value) -> String {
         request: &request.to_string(),
         caller: None,
         updates: None,
+        person: None,
         cancel: CancellationToken::new(),
         closing: CancellationToken::new(),
     };

@@ -73,6 +73,89 @@ test("a question wakes the session and ends the follower, however often the agen
   assert.equal(seen.woken.length, 1);
 });
 
+/** A gateway whose people did what `outcomes` say, one after another. The task waits for an answer. */
+function withPeople(outcomes, stateDir) {
+  const waiting = (outcome) => {
+    const waits = envelope("watch", "input-required");
+    return { ...waits, summary: { ...waits.summary, person: { outcome } } };
+  };
+  const one = gateway(outcomes.flatMap((outcome) => [envelope("status", "input-required"), waiting(outcome)]), stateDir);
+  const ended = [];
+  one.host.asker = () => ({ isOpen: outcomes[ended.length] === "timeout", ask: async () => "{}", end: (isFollowed) => ended.push(isFollowed) });
+  return { ...one, ended };
+}
+
+test("a question that a person has not answered yet wakes no session, and stays open", async () => {
+  const { followers, seen, pass, stateDir, files, ended } = withPeople(["timeout", "busy", "declined"]);
+  followers.open(stateDir);
+  followers.observe(started, caller);
+  for (let i = 0; i < 2; i += 1) await pass();
+  assert.deepEqual([seen.woken.length, files().length, ended], [0, 1, [true, false]]);
+  await pass();
+  assert.deepEqual([seen.woken.length, files(), ended, seen.pauses], [1, [], [true, false, false], [1000, 1000, 15_000]]);
+  assert.deepEqual(seen.asked.map(({ request }) => request.action), ["status", "watch", "status", "watch", "status", "watch"]);
+});
+
+test("a look at a task does not end the question of its follower, and its cancellation does", async () => {
+  const { followers, host, pass, stateDir, files } = gateway([envelope("status", "input-required")]);
+  const [asking, answered] = [Promise.withResolvers(), Promise.withResolvers()];
+  const ended = [];
+  const { ask } = host;
+  host.asker = () => ({ isOpen: false, ask: async () => "{}", end: (isFollowed) => ended.push(isFollowed) });
+  host.ask = async (request, who, askPerson) => (askPerson && (asking.resolve(), await answered.promise), ask(request, who));
+  followers.open(stateDir);
+  followers.observe(started, caller);
+  const passed = pass();
+  await asking.promise;
+  assert.deepEqual([followers.observe(envelope("status", "input-required"), caller), ended, files().length], [true, [], 1]);
+  assert.deepEqual([followers.observe(envelope("cancel", "canceled"), caller), ended, files()], [false, [false], []]);
+  answered.resolve();
+  await passed;
+});
+
+test("a question that stays open at the end of a call is followed", async () => {
+  const { followers, stateDir, files } = gateway([envelope("status", "working")]);
+  followers.open(stateDir);
+  assert.equal(followers.observe(envelope("send", "input-required"), caller), false);
+  assert.equal(followers.observe(envelope("send", "input-required"), caller, true), true);
+  assert.equal(files().length, 1);
+});
+
+test("a person of the session is asked while the task waits, and the session is woken when it ends", async () => {
+  const { followers, seen, pass, stateDir, host } = gateway([envelope("status", "input-required"), envelope("watch", "working"), envelope("status", "completed")]);
+  const asked = [];
+  host.asker = (who) => ({ ask: async (question) => asked.push([question, who.session_key]), end() {} });
+  const { ask } = host;
+  host.ask = async (request, who, askPerson) => (await askPerson?.("which region?"), ask(request, who));
+  followers.open(stateDir);
+  followers.observe(started, caller);
+  for (let i = 0; i < 2; i += 1) await pass();
+  assert.deepEqual([asked, seen.woken.length], [[["which region?", "agent:main:x"]], 1]);
+});
+
+test("a gateway that stops wakes no session for its open question, and the next one asks again", async () => {
+  const one = withPeople(["unreachable"]);
+  one.host.isStopping = () => true;
+  one.followers.open(one.stateDir);
+  one.followers.observe(started, caller);
+  await one.pass();
+  assert.deepEqual([one.seen.woken.length, one.files().length], [0, 1]);
+  one.followers.close();
+  const next = withPeople(["declined"], one.stateDir);
+  next.followers.open(one.stateDir);
+  await next.pass();
+  assert.deepEqual([next.ended, next.seen.woken.length], [[false], 1]);
+});
+
+test("a question that stays open for too long wakes its session", async () => {
+  const { followers, seen, pass, stateDir } = withPeople(["timeout"]);
+  followers.open(stateDir);
+  followers.observe(started, caller);
+  seen.now = SETTINGS.maxAgeMs;
+  await pass();
+  assert.equal(seen.woken.length, 1);
+});
+
 test("a restarted gateway follows what the killed one left", async () => {
   const killed = gateway([envelope("status", "working")]);
   killed.followers.open(killed.stateDir);

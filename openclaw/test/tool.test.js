@@ -31,6 +31,40 @@ test("the request and its caller reach the library as JSON", async () => {
   assert.equal(onUpdate, null);
 });
 
+/** People that note what calls do with them. */
+function people() {
+  const seen = { asked: [], ended: [] };
+  const forCall = ({ sessionKey }) => ({ ask: async (question) => (seen.asked.push([question, sessionKey]), "{}"), end: (isFollowed) => seen.ended.push(isFollowed) });
+  return { ...seen, forCall };
+}
+
+test("the gateway follows a task from its question on, and the end of the call keeps an open question", async () => {
+  for (const isOpen of [true, false]) {
+    const of = people();
+    const observed = [];
+    const followers = { reserve: () => () => {}, observe: (seen, _caller, goesOn) => (observed.push([seen.phase, goesOn]), goesOn) };
+    const execute = async (_request, _caller, _token, onUpdate, ask) => (onUpdate('{"phase":"update"}'), assert.deepEqual(of.ended, []), await ask("which region?"), envelope);
+    const asking = { forCall: (session) => ({ ...of.forCall(session), isOpen }) };
+    await createTool({ ...lease(execute), followers, people: asking }, { sessionKey: "agent:main:x" }).execute("call_1", { action: "send" }, undefined, () => {});
+    assert.deepEqual([of.asked, of.ended], [[["which region?", "agent:main:x"]], [isOpen]]);
+    assert.deepEqual(observed, [["update", true], [undefined, isOpen]]);
+  }
+});
+
+test("a call that fails, too, withdraws its question", async () => {
+  const of = people();
+  const tool = createTool({ ...lease(() => Promise.reject(new Error("broken"))), people: of }, { sessionKey: "agent:main:x" });
+  await assert.rejects(tool.execute("call_1", { action: "send" }), /broken/);
+  assert.deepEqual(of.ended, [false]);
+});
+
+test("a call without a session, or of a single run, asks no person", async () => {
+  for (const context of [{}, { sessionKey: "agent:main:x", oneShotCliRun: true }]) {
+    const execute = async (...call) => (assert.equal(call[4], undefined), envelope);
+    await createTool({ ...lease(execute), people: people() }, context).execute("call_1", { action: "send" });
+  }
+});
+
 test("the trace of the run goes with the caller", async () => {
   const callers = [];
   const traceparent = async () => "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";

@@ -51,6 +51,7 @@ fn record(task_id: &str) -> Record<'_> {
         sent_bytes: 7,
         received_bytes: 0,
         state: Some("working"),
+        questions: &[],
         duration: Duration::from_micros(2999),
         outcome: "ok",
     }

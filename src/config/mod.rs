@@ -279,6 +279,10 @@ pub struct TargetConfig {
     pub notify: bool,
     /// Whether a person approves messages. OpenClaw's part of the plugin applies it.
     pub approval: Approval,
+    /// Who answers the questions of its tasks.
+    pub answers: Answers,
+    /// Lets the model read the words that a person answered.
+    pub show_answers: bool,
     /// The host's agents that may call it; all if empty.
     pub allowed_agents: Vec<String>,
     /// Refuses the card unless one of its signatures verifies.
@@ -301,6 +305,19 @@ pub enum Approval {
     Always,
     /// No messages.
     Deny,
+}
+
+/// Who answers when a task asks for input. A sign-in or a permission goes to a person wherever the host can reach one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answers {
+    /// The model.
+    #[default]
+    Model,
+    /// A person only.
+    Person,
+    /// A person, and the model where no person answers.
+    PersonThenModel,
 }
 
 /// The version of A2A to use with a target.

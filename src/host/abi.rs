@@ -12,16 +12,17 @@ use abi_stable::{
 };
 use async_ffi::FutureExt;
 use openclaw_remote_agent_interface::{
-    Call, Cancel, CancelBox, LogBox, PluginModule, PluginModuleRef, RErr, ROk, ROption, RResult,
-    RStr, RString, Tool, ToolBox, UpdatesBox,
+    AskerBox, Call, Cancel, CancelBox, LogBox, PluginModule, PluginModuleRef, RErr, ROk, ROption,
+    RResult, RStr, RString, Tool, ToolBox, UpdatesBox,
 };
 use tokio_util::sync::CancellationToken;
 
 use crate::config::ConfigError;
 use crate::plugin::{self, CallInput, Plugin, UpdateCallback};
-use crate::remote_agent::{Reason, RemoteAgent};
+use crate::remote_agent::{Answer, Person, Question, Reason, RemoteAgent};
 use base::log::{Level, Log, Silent};
 use base::panics::{self, Panicked};
+use peer::BoxFuture;
 
 /// Returns the module that [`load`](openclaw_remote_agent_interface::load) finds in the library.
 #[export_root_module]
@@ -95,6 +96,40 @@ impl Tool for Instance {
         caller: ROption<RString>,
         updates: ROption<UpdatesBox>,
     ) -> Call {
+        self.start(request, caller, updates, None)
+    }
+
+    fn close(&self) {
+        let _ = panics::catch(|| self.0.close());
+    }
+
+    fn render(&self, envelope: RStr<'_>) -> RString {
+        self.0.render(envelope.as_str()).into()
+    }
+
+    fn close_and_wait(&self) {
+        let _ = panics::catch(|| self.0.close_and_wait());
+    }
+
+    fn execute_with_person(
+        &self,
+        request: RString,
+        caller: ROption<RString>,
+        updates: ROption<UpdatesBox>,
+        person: AskerBox,
+    ) -> Call {
+        self.start(request, caller, updates, Some(Arc::new(HostPerson(person))))
+    }
+}
+
+impl Instance {
+    fn start(
+        &self,
+        request: RString,
+        caller: ROption<RString>,
+        updates: ROption<UpdatesBox>,
+        person: Option<Arc<dyn Person>>,
+    ) -> Call {
         let cancel = CancellationToken::new();
         let job = CallInput {
             request: request.into_string(),
@@ -102,6 +137,7 @@ impl Tool for Instance {
             updates: updates.into_option().map(|sink| -> UpdateCallback {
                 Arc::new(move |json: &str| sink.update(json.into()))
             }),
+            person,
             cancel: cancel.clone(),
         };
         let future = match panics::catch(|| self.0.start(job)) {
@@ -117,17 +153,19 @@ impl Tool for Instance {
             cancel: CancelBox::from_value(Canceller(cancel), TD_Opaque),
         }
     }
+}
 
-    fn close(&self) {
-        let _ = panics::catch(|| self.0.close());
-    }
+/// The person that the host asks.
+struct HostPerson(AskerBox);
 
-    fn render(&self, envelope: RStr<'_>) -> RString {
-        self.0.render(envelope.as_str()).into()
-    }
-
-    fn close_and_wait(&self) {
-        let _ = panics::catch(|| self.0.close_and_wait());
+impl Person for HostPerson {
+    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer> {
+        let answer = self.0.ask(question.to_json().into());
+        Box::pin(async {
+            // After a panic of the host, no person was reached, as after an answer that cannot be read.
+            let answer = panics::catch_async(answer).await.unwrap_or_default();
+            Answer::read(answer.as_str())
+        })
     }
 }
 

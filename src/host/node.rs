@@ -12,7 +12,7 @@ use std::{
 use napi::{
     Either, Env, Error, Result, Status,
     bindgen_prelude::{
-        FnArgs, Function, FunctionRef, JsObjectValue as _, JsValue as _, Object, Unknown,
+        FnArgs, Function, FunctionRef, JsObjectValue as _, JsValue as _, Object, Promise, Unknown,
     },
     sys,
     threadsafe_function::{
@@ -27,8 +27,10 @@ use tokio_util::sync::CancellationToken;
 use super::pieces;
 use crate::http_api::{ApiError, ApiRequest, ApiResponse, Route};
 use crate::plugin::{self, CallInput, Plugin, UpdateCallback};
+use crate::remote_agent::{Answer as PersonAnswer, Person, Question};
 use base::log::{Level, Log, Silent};
 use base::{blocking, panics};
+use peer::BoxFuture;
 
 /// A JavaScript function that any thread may queue a call of. It takes no error argument, and it is weak: it does not
 /// keep the process alive.
@@ -37,6 +39,9 @@ type Callback<Values> =
 
 /// The JavaScript function that receives updates.
 type OnUpdate<'a> = Function<'a, String, UnknownReturnValue>;
+
+/// The JavaScript function that asks a person: it receives a question as JSON, and its promise resolves with the answer.
+type AskPerson<'a> = Function<'a, String, Promise<String>>;
 
 /// How many updates, and how many log lines, may wait for the thread of the JavaScript environment. While that thread is
 /// busy, further ones are dropped, so that memory stays bounded.
@@ -210,6 +215,9 @@ impl RemoteAgent {
 
     /// Starts a call. The promise always resolves, with the envelope as JSON, after the last update was delivered.
     ///
+    /// `ask_person` asks a person for the agent, as `Question` and `Answer` of the library say in JSON. One that throws,
+    /// rejects or returns something else counts as `unreachable`. The call waits for it no longer than the question says.
+    ///
     /// # Errors
     /// Throws when Node.js cannot create a promise, for example while its environment ends.
     #[napi(catch_unwind, ts_return_type = "Promise<string>")]
@@ -220,12 +228,13 @@ impl RemoteAgent {
         caller_json: Option<String>,
         cancel: &CancelToken,
         on_update: Option<OnUpdate<'_>>,
+        ask_person: Option<AskPerson<'_>>,
     ) -> Result<Object<'env>> {
         self.start(
             env,
             (request_json, caller_json),
             cancel,
-            on_update,
+            (on_update, ask_person),
             Either::A,
         )
     }
@@ -244,6 +253,7 @@ impl RemoteAgent {
         caller_json: Option<String>,
         cancel: &CancelToken,
         on_update: Option<OnUpdate<'_>>,
+        ask_person: Option<AskPerson<'_>>,
     ) -> Result<Object<'env>> {
         let plugin = Arc::clone(&self.plugin);
         let answer = move |envelope: String| {
@@ -253,7 +263,8 @@ impl RemoteAgent {
                 answer
             }))
         };
-        self.start(env, (request_json, caller_json), cancel, on_update, answer)
+        let callbacks = (on_update, ask_person);
+        self.start(env, (request_json, caller_json), cancel, callbacks, answer)
     }
 
     /// Cancels running calls, whose promises still resolve, and ends the tool's threads. A second call does nothing.
@@ -270,11 +281,15 @@ impl RemoteAgent {
         env: &'env Env,
         (request, caller): (String, Option<String>),
         cancel: &CancelToken,
-        on_update: Option<OnUpdate<'_>>,
+        (on_update, ask_person): (Option<OnUpdate<'_>>, Option<AskPerson<'_>>),
         into_answer: impl FnOnce(String) -> Answer + Send + 'static,
     ) -> Result<Object<'env>> {
         let receiver = on_update.map(|function| UpdateReceiver::new(env, &function));
         let receiver = receiver.transpose()?;
+        let person = ask_person.map(|function| HostPerson::new(&function));
+        let person = person
+            .transpose()?
+            .map(|person| -> Arc<dyn Person> { Arc::new(person) });
         let resolvers = self.promises.borrow_back(env)?.call(())?;
         let resolve: Resolve<'_> = resolvers.get_named_property("resolve")?;
         let promised = Arc::new(CallPromise {
@@ -287,6 +302,7 @@ impl RemoteAgent {
             request,
             caller,
             updates,
+            person,
             cancel: cancel.0.clone(),
         };
         self.plugin.start_with(job, move |envelope| {
@@ -444,6 +460,33 @@ impl Drop for CallPromise {
             Ok(())
         };
         self.queue.0.call_with_return_value((), NonBlocking, settle);
+    }
+}
+
+/// The person that the host asks.
+struct HostPerson(
+    ThreadsafeFunction<String, Promise<String>, String, Status, false, true, MAX_QUEUED>,
+);
+
+impl HostPerson {
+    fn new(function: &AskPerson<'_>) -> Result<Self> {
+        let builder = function.build_threadsafe_function();
+        let builder = builder.weak::<true>().max_queue_size::<MAX_QUEUED>();
+        Ok(Self(builder.build()?))
+    }
+
+    async fn answer(&self, question: String) -> Result<String> {
+        self.0.call_async_catch(question).await?.await
+    }
+}
+
+impl Person for HostPerson {
+    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, PersonAnswer> {
+        Box::pin(async {
+            // The error may quote the host, and no one reads it: the result says that no person was reached.
+            let answer = self.answer(question.to_json()).await.unwrap_or_default();
+            PersonAnswer::read(&answer)
+        })
     }
 }
 

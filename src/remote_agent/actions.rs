@@ -14,6 +14,7 @@ use url::Url;
 use super::call::Call;
 use super::error::{Reason, ToolError};
 use super::follow::{Start, follow};
+use super::person::{self, Next};
 use super::request::{Request, TaskRequirement, push_config};
 use crate::config::Policy;
 
@@ -58,11 +59,20 @@ pub(super) async fn send(
         push_notification_config: request.push_notification_config.as_ref().map(push_config),
         metadata: request.metadata,
     };
-    let done = match (required, request.follow_updates) {
+    let follows = request.follow_updates;
+    let mut done = match (required, follows) {
         (true, follow) => Box::pin(send_for_task(call, &*peer, &outgoing, follow)).await,
         (false, true) => Box::pin(send_streaming(call, &*peer, &outgoing)).await,
         (false, false) => send_blocking(call, &*peer, &outgoing).await,
     };
+    if done.is_ok() && call.awaits_answer() {
+        let answer = SendRequest {
+            parts: Vec::new(),
+            reference_task_ids: Vec::new(),
+            ..outgoing.clone()
+        };
+        done = Box::pin(answer_questions(call, &*peer, answer, follows)).await;
+    }
     match done {
         Ok(()) if request.follow_updates => Ok(call.stream_envelope()),
         Ok(()) => Ok(call.answer_envelope()),
@@ -74,6 +84,49 @@ pub(super) async fn send(
             Err(with_diagnostics(error, &MediaTypes::new(&outgoing).compare(card)).for_send())
         }
     }
+}
+
+/// Lets a person answer for as long as the task asks and a person is to answer. `outgoing` is the message without its parts.
+///
+/// # Errors
+/// An answer was not sent, or the task cannot be followed; the error has everything that was collected.
+async fn answer_questions(
+    call: &mut Call<'_>,
+    peer: &dyn Peer,
+    mut outgoing: SendRequest,
+    follows: bool,
+) -> Result<(), ToolError> {
+    while let Some(next) = person::ask(call, peer)
+        .await
+        .map_err(|error| call.with_partial_result(error))?
+    {
+        let done = match next {
+            Next::Follow => follow(call, peer, Start::Task).await,
+            Next::Send(parts) => {
+                outgoing.parts = parts;
+                outgoing.message_id = call.fresh_id();
+                let collected = &call.collected;
+                outgoing.task_id = collected.task_id.clone().or_else(|| call.task_id.clone());
+                outgoing.context_id = collected
+                    .context_id
+                    .clone()
+                    .or_else(|| call.context_id.clone());
+                call.resume(Some(&outgoing.message_id));
+                match follows {
+                    true => send_streaming(call, peer, &outgoing).await,
+                    false => send_blocking(call, peer, &outgoing).await,
+                }
+            }
+        };
+        match done {
+            // The first message has its task, whatever became of the answer.
+            Err(error) if !error.details.contains_key("latest_event_summary") => {
+                return Err(call.with_partial_result(error));
+            }
+            done => done?,
+        }
+    }
+    Ok(())
 }
 
 /// Sends a message and returns the one answer.
@@ -182,10 +235,30 @@ fn not_a_task(message: &Message) -> ToolError {
 ///
 /// # Errors
 /// The task cannot be followed; the error has everything that was collected.
-pub(super) async fn watch(call: &mut Call<'_>, request: Box<Request>) -> Result<String, ToolError> {
+pub(super) async fn watch(
+    call: &mut Call<'_>,
+    request: Box<Request>,
+    policy: &Policy,
+) -> Result<String, ToolError> {
     let peer = call.open(&parameters(&request)).await?;
     task_id(call)?;
     follow(call, &*peer, Start::Task).await?;
+    if call.awaits_answer() {
+        let answer = SendRequest {
+            message_id: String::new(),
+            parts: Vec::new(),
+            task_id: None,
+            context_id: None,
+            reference_task_ids: Vec::new(),
+            accepted_output_modes: policy.accepted_output_modes.clone(),
+            blocking: true,
+            followed: true,
+            history_length: None,
+            push_notification_config: None,
+            metadata: request.metadata,
+        };
+        Box::pin(answer_questions(call, &*peer, answer, true)).await?;
+    }
     Ok(call.stream_envelope())
 }
 

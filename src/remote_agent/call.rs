@@ -1,6 +1,7 @@
 //! One call to one target: its state, what the peer has answered, the updates about it, and the checks before its first
 //! connection.
 
+mod person;
 mod updates;
 
 use std::sync::Arc;
@@ -25,6 +26,8 @@ use super::resolve::Resolved;
 use super::{PollIntervals, RemoteAgent, UpdateCallback, envelope, render};
 use crate::handles::{Handle, NewHandle};
 use crate::targets::{FetchedCard, Target};
+
+pub(super) use person::CallPerson;
 
 /// Why a result is incomplete, though the peer sends no more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +78,8 @@ pub(super) struct Call<'a> {
     pub notify: bool,
     /// The time at which a blocking send becomes a task.
     pub wait_until: Option<Instant>,
+    /// The person that answers questions of the agent.
+    pub person: CallPerson<'a>,
     handle: Option<Handle>,
     /// The task and conversation for which `handle` was last stored.
     stored: Option<(String, Option<String>)>,
@@ -112,6 +117,7 @@ impl<'a> Call<'a> {
             host: None,
             wait_until: None,
             notify: false,
+            person: CallPerson::default(),
             handle: resolved.handle,
             stored: None,
         }
@@ -183,6 +189,7 @@ impl<'a> Call<'a> {
         if notify && self.pacer.waits_until().is_some() {
             self.skip_update();
         }
+        let event = self.event_without_words(event);
         self.collected.apply(event, bytes)?;
         if notify && self.pacer.is_due() {
             self.notify();
@@ -196,6 +203,7 @@ impl<'a> Call<'a> {
     /// As [`add_event`](Self::add_event).
     pub(super) fn add_snapshot(&mut self, task: Task, source: Source) -> Result<bool, ToolError> {
         self.release_update();
+        let task = self.without_words(task);
         let changed = self.collected.apply_snapshot(task, source)?;
         if changed && self.updates.is_some() {
             self.notify();
@@ -309,6 +317,7 @@ impl<'a> Call<'a> {
             notify: self.notify
                 && self.handle.is_some()
                 && !self.collected.is_terminal_or_interrupted(),
+            person: self.person.report.as_ref(),
             ..self.base_summary()
         }
     }
@@ -316,6 +325,9 @@ impl<'a> Call<'a> {
     /// Returns the next step for a task that is not done.
     fn next_step(&self) -> Option<&'static str> {
         let has_handle = self.handle.is_some();
+        if let Some(report) = self.person.report.as_ref().filter(|_| self.awaits_answer()) {
+            return self.step_after_person(report);
+        }
         match (self.wait_expired, self.incomplete) {
             (true, _) if has_handle && self.queries_fail => Some(
                 "The agent's latest answers about the task were errors, so its state is not certain. Call watch with this task_handle or continuation to wait for more, or status to look once.",
@@ -382,6 +394,7 @@ impl<'a> Call<'a> {
             incomplete: false,
             next_step: None,
             notify: false,
+            person: None,
             continuation: Continuation::new(&self.target, task, context_id),
         }
     }

@@ -19,9 +19,10 @@ use super::RemoteAgent;
 use super::caller::Caller;
 use super::collected::set_id;
 use super::error::Reason;
+use super::question::Answer;
 use super::request::Action;
 use super::resolve::Resolved;
-use crate::audit::Record;
+use crate::audit::{AskedQuestion, Record};
 use crate::targets::Target;
 use crate::trace::Trace;
 
@@ -145,6 +146,7 @@ impl<'a> CallAudit<'a> {
             sent_bytes: recorded.sent_bytes,
             received_bytes: recorded.received_bytes,
             state: recorded.state.as_ref().map(TaskState::as_str),
+            questions: &recorded.questions,
             duration: self.elapsed(),
             outcome,
         });
@@ -201,6 +203,8 @@ struct RecordedMetrics {
     pub(super) context_id: Option<String>,
     /// The last state of the task.
     pub(super) state: Option<TaskState>,
+    /// The questions that a person was asked.
+    questions: Vec<AskedQuestion>,
 }
 
 impl CallMetrics {
@@ -221,6 +225,15 @@ impl CallMetrics {
     /// Records the transport of `peer`.
     pub(super) fn record_transport(&self, peer: &dyn Peer) {
         self.recorded().transport = Some(peer.protocol().transport);
+    }
+
+    /// Records what a person did with a question, without the words.
+    pub(super) fn record_question(&self, id: &str, answer: &Answer) {
+        self.recorded().questions.push(AskedQuestion {
+            id: id.to_owned(),
+            action: answer.action.as_str(),
+            by: answer.by.clone(),
+        });
     }
 
     /// Records an event of a stream.

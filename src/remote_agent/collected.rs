@@ -116,6 +116,20 @@ impl Collected {
         self.log.back().map(|(event, _)| event)
     }
 
+    /// Returns the parts of the task's status message.
+    pub(super) fn status_parts(&self) -> Vec<Value> {
+        let mut events = self.log.iter().rev().map(|(event, _)| event);
+        let status = events.find_map(|event| event.get("status"));
+        let parts = status.and_then(|status| status.get("message")?.get("parts")?.as_array());
+        parts.cloned().unwrap_or_default()
+    }
+
+    /// Lets the task go on after it has waited: the question is over.
+    pub(super) fn resume(&mut self) {
+        self.state = Some(TaskState::Working);
+        self.status_text = None;
+    }
+
     /// Returns whether the task is terminal or waits for its caller.
     pub(super) fn is_terminal_or_interrupted(&self) -> bool {
         self.state

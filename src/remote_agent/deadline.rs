@@ -59,6 +59,21 @@ impl Deadline {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
+    /// Returns the time until shortly before the deadline, so that a result can still say what happened.
+    pub(super) fn before_end(&self) -> Duration {
+        self.wait_until(None)
+            .saturating_duration_since(Instant::now())
+    }
+
+    /// Returns a deadline with the whole time from now.
+    #[must_use]
+    pub(super) fn renewed(&self) -> Self {
+        Self {
+            deadline: Instant::now() + self.wait,
+            ..self.clone()
+        }
+    }
+
     /// Checks the clock. [`run`](Self::run) does so only while its work is pending, so an endless stream of ready
     /// events would pass the deadline.
     ///
@@ -98,6 +113,23 @@ impl Deadline {
             () = self.cancel.cancelled() => Err(aborted_error()),
             () = self.closing.cancelled() => Err(shutdown_error()),
             () = sleep_until(self.deadline) => Err(self.timeout_error()),
+        }
+    }
+
+    /// Runs `work`, which has a limit of its own, until it ends or the call is cancelled.
+    ///
+    /// # Errors
+    /// [`Reason::Aborted`] or [`Reason::ShuttingDown`]; `work` is dropped, or not started.
+    pub(super) async fn run_without_limit<T>(
+        &self,
+        work: impl Future<Output = T>,
+    ) -> Result<T, ToolError> {
+        self.check_cancelled()?;
+        tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => Err(aborted_error()),
+            () = self.closing.cancelled() => Err(shutdown_error()),
+            done = work => Ok(done),
         }
     }
 

@@ -188,9 +188,48 @@ pub(super) struct Summary<'a> {
     #[serde(skip_serializing_if = "is_false")]
     pub(super) notify: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) person: Option<&'a PersonReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) artifact_page: Option<ArtifactPage<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) continuation: Option<Continuation<'a>>,
+}
+
+/// `summary.person`: what became of the questions to a person.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct PersonReport {
+    pub(super) outcome: ReportOutcome,
+    pub(super) questions: usize,
+    pub(super) question_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) by: Option<String>,
+    /// The words, where the target shows them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) answers: Vec<String>,
+}
+
+/// What became of the last question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ReportOutcome {
+    /// A person answered, and the agent has the answer.
+    Answered,
+    /// A person declined.
+    Declined,
+    /// A person left the answer to the model.
+    Passed,
+    /// No person answered in time.
+    Timeout,
+    /// No person could be asked.
+    Unreachable,
+    /// Twice, the answer did not fit.
+    Invalid,
+    /// Another call asks about the same task.
+    Busy,
+    /// The agent asked too often in one call.
+    Limit,
+    /// The agent did not wait for the answer, which was not sent.
+    Unsent,
 }
 
 fn is_false(value: &bool) -> bool {

@@ -7,6 +7,7 @@
 //! 4. `actions.rs` runs the action on a `call.rs`. `list_targets.rs` is the action without a target.
 //! 5. `follow.rs` follows a task through cuts: `read_stream.rs` reads one connection, and `recovery.rs` decides after a
 //!    failed read. `collected.rs` and `artifacts.rs` merge the answers, and `call/updates.rs` sends updates.
+//!    `person.rs` lets a person answer the question of an interrupted task, which `question.rs` reads and checks.
 //! 6. `envelope.rs` writes the result, `render/` its text for models, and `call_audit.rs` the line of the audit log.
 //!
 //! `error.rs` is the table of errors. Nothing here knows HTTP or the encoding of a protocol.
@@ -26,6 +27,8 @@ mod follow;
 #[cfg(test)]
 mod gateway_tests;
 mod list_targets;
+mod person;
+mod question;
 mod read_stream;
 mod recovery;
 mod render;
@@ -34,6 +37,7 @@ mod resolve;
 mod rules;
 mod schema;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,10 +59,13 @@ use peer::{BoxFuture, LocalGateway, PeerProvider};
 
 pub use deadline::PollIntervals;
 pub use error::{ApiCode, Code, Reason, ToolError};
+pub use question::{
+    Answer, AnswerAction, Choice, Field, FieldKind, Person, Question, QuestionKind,
+};
 pub use schema::SCHEMA as REQUEST_SCHEMA;
 pub use schema::TOOL_NAME;
 
-use call::Call;
+use call::{Call, CallPerson};
 use call_audit::CallAudit;
 use caller::Caller;
 use concurrency_limiter::ConcurrencyLimiter;
@@ -91,6 +98,8 @@ pub struct ToolCall<'a> {
     pub caller: Option<&'a str>,
     /// The callback for updates.
     pub updates: Option<UpdateCallback<'a>>,
+    /// The person that answers questions of the agent, where the host can reach one.
+    pub person: Option<&'a dyn Person>,
     /// Cancels the call, on the caller's behalf.
     pub cancel: CancellationToken,
     /// Cancels the call, because the instance closes.
@@ -118,6 +127,8 @@ pub struct RemoteAgent {
     default_timeout: Duration,
     poll_intervals: PollIntervals,
     delegations: gateway_bridge::delegation::DelegationLookup,
+    /// The tasks about which a person is asked now.
+    asking: Mutex<HashSet<String>>,
     audit: Option<AuditLog>,
     spans: Spans,
     log: Arc<dyn Log>,
@@ -157,6 +168,7 @@ impl RemoteAgent {
             spans: Spans::new(Arc::clone(&log), Arc::clone(&env)),
             directory,
             gateway,
+            asking: Mutex::default(),
             handles: Mutex::new(Handles::new(config.task_handles.max_entries, ttl)),
             env,
             policy: config.policy.clone(),
@@ -301,6 +313,15 @@ impl RemoteAgent {
         if request.action == Action::Send {
             caller::add_delegation(self, &mut request, &call_audit.caller, &deadline).await?;
         }
+        let mut person = CallPerson::new(tool_call.person, request.timeout_ms.is_none());
+        if person.person.is_some() && matches!(request.action, Action::Send | Action::Watch) {
+            if request.action == Action::Watch {
+                // A person's answer carries the chain too. A chain that may not be longer does not keep a person from answering.
+                let _ =
+                    caller::add_delegation(self, &mut request, &call_audit.caller, &deadline).await;
+            }
+            person.describe(&request, &call_audit.caller);
+        }
         let traceparent = (trace::HEADER.to_owned(), call_audit.trace.traceparent());
         request.service_parameters.extend([traceparent]);
         let turn = self
@@ -327,10 +348,11 @@ impl RemoteAgent {
         ));
         call.wait_until = Some(wait_until);
         call.notify = notify;
+        call.person = person;
         call.host = call_audit.caller.session();
         let is_local = call.target.peer_config.is_local();
         let done = match request.action {
-            Action::Watch => Box::pin(actions::watch(&mut call, request)).await,
+            Action::Watch => Box::pin(actions::watch(&mut call, request, &self.policy)).await,
             Action::Status => Box::pin(actions::status(&mut call, request)).await,
             Action::Cancel => Box::pin(actions::cancel(&mut call, request)).await,
             Action::Send | Action::ListTargets => {

@@ -150,6 +150,14 @@ pub(super) enum PartRequest {
 }
 
 impl PartRequest {
+    /// Returns the text of a text part.
+    pub(super) fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text { text, .. } => Some(text),
+            _ => None,
+        }
+    }
+
     /// Converts the part to the peer's type.
     pub(super) fn into_part(self) -> Part {
         match self {

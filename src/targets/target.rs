@@ -12,7 +12,7 @@ use url::Url;
 
 use super::credentials::{self, CredentialError, TargetTrust};
 use crate::config::{
-    Config, MAX_CALL_TIMEOUT, ProtocolVersion, Secret, SecretMap, TargetConfig, card_url,
+    Answers, Config, MAX_CALL_TIMEOUT, ProtocolVersion, Secret, SecretMap, TargetConfig, card_url,
     normal_url,
 };
 
@@ -39,6 +39,10 @@ pub struct Target {
     pub timeout: Duration,
     /// Wakes the calling session when a task of it ends, unless a request decides.
     pub notify: bool,
+    /// Who answers the questions of its tasks.
+    pub answers: Answers,
+    /// Lets the model read the words that a person answered.
+    pub show_answers: bool,
     /// The host's agents that may call it; all if empty.
     pub allowed_agents: Vec<String>,
     /// The reference of a secret that the host has not resolved.
@@ -69,6 +73,8 @@ impl Target {
             default: false,
             timeout,
             notify: false,
+            answers: Answers::Model,
+            show_answers: false,
             allowed_agents: Vec::new(),
             unresolved: None,
             closed_headers: Vec::new(),
@@ -186,6 +192,8 @@ pub(super) fn configured(
         default: target.default,
         timeout: millis(target.timeout_ms.unwrap_or(config.defaults.timeout_ms)),
         notify: target.notify,
+        answers: target.answers,
+        show_answers: target.show_answers,
         allowed_agents: target.allowed_agents.clone(),
         unresolved,
         closed_headers,

@@ -30,10 +30,11 @@ enum Needs {
 }
 
 /// The pages with commands to run.
-const PAGES: [(&str, Needs); 6] = [
+const PAGES: [(&str, Needs); 7] = [
     ("README.md", Needs::OpenClaw),
     ("docs/tutorial/first-task.md", Needs::Nothing),
     ("docs/how-to/shell.md", Needs::Agent),
+    ("docs/how-to/person.md", Needs::Agent),
     ("docs/how-to/serve.md", Needs::OpenClaw),
     ("docs/how-to/gateway.md", Needs::Nothing),
     ("docs/how-to/run-a-gateway.md", Needs::Nothing),

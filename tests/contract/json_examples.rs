@@ -102,6 +102,7 @@ fn check_audit_line(line: &Value, place: &str) {
         sent_bytes: 0,
         received_bytes: 0,
         state: Some("working"),
+        questions: &[],
         duration: Duration::ZERO,
         outcome: "ok",
     };

@@ -123,6 +123,7 @@ impl Fixture {
             request: &request,
             caller: None,
             updates: Some(&on_update),
+            person: None,
             cancel: CancellationToken::new(),
             closing: CancellationToken::new(),
         });

@@ -165,6 +165,7 @@ pub(crate) async fn attempt_route(route: &Route) -> Attempt {
             request: &fill_placeholders(request).to_string(),
             caller: None,
             updates: None,
+            person: None,
             cancel: CancellationToken::new(),
             closing: CancellationToken::new(),
         };

@@ -26,7 +26,8 @@ pub(crate) fn library() -> PathBuf {
     directory.parent().unwrap().join(file)
 }
 
-/// Starts a peer that streams, one whose stream is long and large, and one that receives a message and never answers.
+/// Starts a peer that streams, one whose stream is long and large, one that asks once and one that asks again and again, and one that receives a message and
+/// never answers.
 pub(crate) async fn peers() -> Peers {
     let card = json!({
         "protocolVersion": "0.3.0", "name": "Desk", "description": "Answers.", "version": "1.0.0",
@@ -49,7 +50,14 @@ pub(crate) async fn peers() -> Peers {
     let long = json!([{"sse": long}, {"sse": long}]);
     let events = json!([{"sse": [task, status("working", false), status("completed", true)]}]);
     let never = json!([{"delay_ms": 3_600_000, "result": {}}]);
+    let mut plain = card.clone();
+    plain["capabilities"]["streaming"] = false.into();
+    let message = json!({"kind": "message", "messageId": "q", "role": "agent", "parts": [{"kind": "text", "text": "Where to?"}]});
+    let asks = json!({"result": {"kind": "task", "id": "t-1", "contextId": "c-1", "status": {"state": "input-required", "message": message}}});
+    let done = json!({"result": {"kind": "task", "id": "t-1", "contextId": "c-1", "status": {"state": "completed"}}});
     let script = json!({"peers": {
+        "insists": {"card": plain, "rpc": {"message/send": [asks], "tasks/get": [asks]}},
+        "asks": {"card": plain, "rpc": {"message/send": [asks, done], "tasks/get": [asks]}},
         "streams": {"card": card, "rpc": {"message/stream": events}},
         "long": {"card": card, "rpc": {"message/stream": long}},
         "silent": {"card": card, "rpc": {"message/send": never, "message/stream": never}},
@@ -63,9 +71,14 @@ pub(crate) const LONG_EVENTS: usize = 200;
 /// Returns the configuration with the peers as targets.
 pub(crate) fn config(peers: &Peers) -> String {
     let target = |alias: &str| json!({"alias": alias, "baseUrl": peers.origin(alias)});
+    let asking = |alias: &str| {
+        let mut target = target(alias);
+        target["answers"] = "person".into();
+        target
+    };
     json!({
         "enabled": true,
-        "targets": [target("silent"), target("streams"), target("long")],
+        "targets": [target("silent"), target("streams"), target("long"), asking("asks"), asking("insists")],
         "policy": {"allowPrivateTargetUrls": true},
     })
     .to_string()

@@ -248,6 +248,58 @@ async fn chunked_result_equals_the_envelope() {
 }
 
 #[tokio::test]
+async fn person_is_asked_and_answers() {
+    let peers = peers().await;
+    let script = r#"
+        const agent = new RemoteAgent(args[0]);
+        const asked = [];
+        const ask = async (question) => { asked.push(JSON.parse(question)); return JSON.stringify({ action: "answer", content: { answer: "Braga" }, by: "web:7" }); };
+        const [text, envelope] = await agent.executeRendered(args[1], null, new CancelToken(), null, ask);
+        const { summary } = JSON.parse(envelope);
+        done({ text: asked[0].text, asked: asked.length, by: summary.person.by, state: summary.continuation.task.status, read: text.includes("a person answered") });
+        agent.close();
+    "#;
+    assert_reports(
+        run_with(&peers, "asks", script).await,
+        json!({"text": "Where to?", "asked": 1, "by": "web:7", "state": "completed", "read": true}),
+    );
+    if cfg!(feature = "real") {
+        let sent = peers
+            .log("asks")
+            .into_iter()
+            .filter_map(|request| request.body);
+        let parts: Vec<_> = sent
+            .map(|body| body["params"]["message"]["parts"][0]["text"].clone())
+            .collect();
+        assert_eq!(parts.last(), Some(&json!("Braga")));
+    }
+}
+
+/// A callback that fails counts as `unreachable`; one that never settles ends with the time of the call, or with its cancellation.
+#[tokio::test]
+async fn failing_callback_for_a_person_is_contained() {
+    let script = r#"
+        const agent = new RemoteAgent(args[0]);
+        const outcomes = [];
+        const request = JSON.stringify({ ...JSON.parse(args[1]), timeout_ms: 2000 });
+        const never = () => new Promise(() => {});
+        for (const ask of [() => { throw new Error("no"); }, async () => { throw 7; }, () => 7, async () => 7, async () => "{", never]) {
+          const { summary } = JSON.parse(await agent.execute(request, null, new CancelToken(), null, ask));
+          outcomes.push(summary.person.outcome);
+        }
+        const token = new CancelToken();
+        const envelope = await agent.execute(args[1], null, token, null, () => { setImmediate(() => token.cancel()); return never(); });
+        outcomes.push(JSON.parse(envelope).error.reason);
+        done(outcomes);
+        agent.close();
+    "#;
+    let mut expected = vec!["unreachable"; 5];
+    expected.extend(["timeout", "aborted"]);
+    let peers = peers().await;
+    assert_reports(run_with(&peers, "insists", script).await, json!(expected));
+}
+
+#[tokio::test]
 async fn invalid_configuration_throws_with_its_pointer() {
     let script = r#"
         const thrown = (work) => { try { work(); return null; } catch (error) { return JSON.parse(error.message).path; } };

@@ -1,6 +1,6 @@
 //! The Rust interface, from a host with a single-threaded runtime.
 
-use openclaw_remote_agent_interface::{RNone, RSome, RString, ToolBox, load, updates_to};
+use openclaw_remote_agent_interface::{RNone, RSome, RString, ToolBox, ask_with, load, updates_to};
 use serde_json::Value;
 use tokio::{sync::oneshot, time::timeout};
 
@@ -173,4 +173,24 @@ fn parsed_configuration_has_its_defaults() {
         .into_result()
         .expect("a configuration");
     assert_eq!(parse(parsed)["enabled"], false);
+}
+
+#[tokio::test]
+async fn person_is_asked_and_a_panic_is_unreachable() {
+    let answer = r#"{"action": "answer", "content": {"answer": "Braga"}}"#;
+    for (alias, panics, outcome) in [
+        ("asks", false, "answered"),
+        ("insists", true, "unreachable"),
+    ] {
+        let peers = peers().await;
+        let tool = open(&config(&peers));
+        let person = ask_with(move |question| async move {
+            assert!(!panics, "the panic of a host");
+            assert!(question.contains("Where to?"), "{question}");
+            answer.to_owned()
+        });
+        let call = tool.execute_with_person(request(alias).into(), RNone, RNone, person);
+        let result = envelope(call.future).await;
+        assert_eq!(result["summary"]["person"]["outcome"], outcome, "{result}");
+    }
 }

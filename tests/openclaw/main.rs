@@ -27,6 +27,7 @@ mod model;
 mod notify;
 mod operator;
 mod peer;
+mod person;
 mod plugin_fixture;
 mod process;
 mod serve_fixture;
@@ -363,6 +364,13 @@ fn main() -> ExitCode {
     trials.extend(notify::TESTS.iter().map(|(name, test)| {
         let fixture = Arc::clone(&notify_fixture);
         Trial::test(format!("notify::{name}"), move || {
+            test(&fixture);
+            Ok(())
+        })
+    }));
+    trials.extend(person::TESTS.iter().map(|(name, test)| {
+        let fixture = Arc::clone(&notify_fixture);
+        Trial::test(format!("person::{name}"), move || {
             test(&fixture);
             Ok(())
         })

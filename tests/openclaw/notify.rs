@@ -127,6 +127,7 @@ impl NotifyFixture {
         let settings = json!({"enabled": true, "limits": {"waitMs": 3000},
         "targets": [
             {"alias": "peer", "baseUrl": peer.url(), "notify": true},
+            {"alias": "asker", "baseUrl": peer.url(), "notify": true, "answers": "person"},
             {"alias": "supervised", "baseUrl": peer.url(), "approval": "first"},
             {"alias": "denied", "baseUrl": peer.url(), "approval": "deny"},
             {"alias": "official", "baseUrl": official_sdk},
@@ -176,11 +177,10 @@ impl NotifyFixture {
         action(&gateway.as_ref().unwrap().socket)
     }
 
-    /// Kills the gateway, and starts another one after `meanwhile`.
-    fn restart(&self, while_stopped: impl FnOnce()) {
+    /// Ends the gateway with `stop`, and starts another one.
+    pub fn restart(&self, stop: impl FnOnce(Gateway)) {
         let mut gateway = self.gateway.lock().unwrap();
-        gateway.take().unwrap().gateway.kill();
-        while_stopped();
+        stop(gateway.take().unwrap().gateway);
         *gateway = Some(RunningGateway::boot(&self.host));
     }
 
@@ -268,11 +268,14 @@ fn wakes_each_session_once_after_a_kill_with_five_tasks(fixture: &NotifyFixture)
         fixture.delegate(session, text);
     }
     assert_eq!(fixture.followed_files(), 5);
-    fixture.restart(|| tasks.iter().for_each(|(_, text)| fixture.peer.finish(text)));
+    fixture.restart(|gateway| {
+        gateway.kill();
+        tasks.iter().for_each(|(_, text)| fixture.peer.finish(text));
+    });
     for (_, text) in &tasks {
         fixture.wait_for_wake(text);
     }
-    fixture.restart(|| {});
+    fixture.restart(Gateway::kill);
     for (session, text) in &tasks {
         assert_eq!(fixture.wake_count(session, text), 1, "{session}");
     }

@@ -28,7 +28,8 @@ pub enum PeerEvent {
 }
 
 /// An agent that follows the message: `hold …` never answers, `work …` starts a running task, `later …` one that runs until
-/// the test finishes it, and anything else is a task that completes at once. A stream has the task's events.
+/// the test finishes it, and anything else is a task that completes at once. `ask …` and a finished `later ask …` wait for an
+/// answer first. A stream has the task's events.
 pub struct Peer {
     pub address: SocketAddr,
     pub events: Journal<PeerEvent>,
@@ -56,6 +57,11 @@ impl Peer {
     /// Completes the task of this text.
     pub fn finish(&self, text: &str) {
         self.finished.lock().unwrap().insert(text.to_owned());
+    }
+
+    /// Returns the number of answers to the question of a task.
+    pub fn answers(&self, task: &str) -> usize {
+        answers_to(&self.events, task).len()
     }
 
     /// Returns the `baseUrl` of the peer.
@@ -95,6 +101,35 @@ fn message_text(body: &Value) -> String {
         .to_owned()
 }
 
+/// Returns the texts of the messages to a task.
+fn answers_to(events: &Journal<PeerEvent>, task: &str) -> Vec<String> {
+    let is_answer = |body: &Value| body["params"]["message"]["taskId"] == task;
+    let calls =
+        events.all(|event| matches!(event, PeerEvent::Call { body, .. } if is_answer(body)));
+    let texts = calls.iter().filter_map(|event| match event {
+        PeerEvent::Call { body, .. } => Some(message_text(body)),
+        PeerEvent::Disconnected(_) => None,
+    });
+    texts.collect()
+}
+
+/// Returns the task with this id that waits for an answer, or that has one.
+fn asking_task(id: &str, answer: Option<&String>) -> Value {
+    let mut task = json!({"kind": "task", "id": id, "contextId": "context-1"});
+    match answer {
+        Some(answer) => {
+            task["status"] = json!({"state": "completed"});
+            task["artifacts"] = json!([artifact(answer)]);
+        }
+        None => {
+            let parts = json!([{"kind": "text", "text": format!("Which region, to {id}?")}]);
+            let message = json!({"kind": "message", "role": "agent", "messageId": "question-1", "parts": parts});
+            task["status"] = json!({"state": "input-required", "message": message});
+        }
+    }
+    task
+}
+
 fn respond(
     request: &Request,
     stream: &mut TcpStream,
@@ -120,7 +155,13 @@ fn respond(
     }
     let result =
         |result: Value| json!({"jsonrpc": "2.0", "id": body["id"], "result": result}).to_string();
+    let message_task = body["params"]["message"]["taskId"].as_str();
     match body["method"].as_str().unwrap() {
+        "message/stream" if text.starts_with("ask") || message_task.is_some() => {
+            let id = message_task.unwrap_or(&text);
+            let task = asking_task(id, message_task.map(|_| &text));
+            http::answer_events(stream, &[result(task)]);
+        }
         "message/stream" | "tasks/resubscribe" if text.starts_with("later") || text.is_empty() => {
             let update = json!({"kind": "task", "id": text, "contextId": "context-1", "status": {"state": "working"}});
             // The client resubscribes, receives an error, and polls.
@@ -142,7 +183,10 @@ fn respond(
         // The id of a task is the text of its message.
         "tasks/get" => {
             let id = body["params"]["id"].as_str().unwrap();
-            let mut task = task(id, id);
+            let mut task = match id.contains("ask about") {
+                true => asking_task(id, answers_to(events, id).last()),
+                false => task(id, id),
+            };
             if id.starts_with("later") && !finished.lock().unwrap().contains(id) {
                 task = json!({"kind": "task", "id": id, "contextId": "context-1", "status": {"state": "working"}});
             }

@@ -89,7 +89,7 @@ pub fn page_shows_a_task_from_start_to_end(fixture: &NotifyFixture) {
 }
 
 /// Takes a screenshot in light and in dark mode, and returns both.
-fn capture_color_schemes(browser: &mut Browser, name: &str) -> [Vec<u8>; 2] {
+pub fn capture_color_schemes(browser: &mut Browser, name: &str) -> [Vec<u8>; 2] {
     let screenshots = ["light", "dark"].map(|scheme| {
         browser.set_color_scheme(scheme);
         browser.screenshot(&format!("{name}-{scheme}.png"))
@@ -106,7 +106,7 @@ pub fn update_docs_image(name: &str, screenshot: &[u8]) {
 }
 
 /// Opens a page of Control UI. It takes the gateway's token from the fragment, removes it from the URL, and pairs itself on loopback.
-fn control_ui(fixture: &NotifyFixture, path: &str) -> Browser {
+pub fn control_ui(fixture: &NotifyFixture, path: &str) -> Browser {
     let mut browser = Browser::start("openclaw-control-ui");
     let url = format!("http://{}{path}#token={TOKEN}", fixture.address());
     browser.call("Page.navigate", json!({"url": url}));

@@ -16,7 +16,7 @@ use base::json::{self, Limits};
 use gateway_agent::DELEGATION_VARIABLE;
 use gateway_bridge::delegation::Delegation;
 use openclaw_remote_agent_interface::{
-    Call, LogBox, PluginModuleRef, ROption, RSome, ToolBox, load, log_to, updates_to,
+    AskerBox, Call, LogBox, PluginModuleRef, ROption, RSome, ToolBox, load, log_to, updates_to,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -161,10 +161,29 @@ impl Instance {
     where
         F: Fn(&str) + Send + Sync + 'static,
     {
+        self.start(request, caller, updates, None)
+    }
+
+    fn start<F>(
+        &self,
+        request: &str,
+        caller: Option<&str>,
+        updates: Option<F>,
+        person: Option<AskerBox>,
+    ) -> RunningCall
+    where
+        F: Fn(&str) + Send + Sync + 'static,
+    {
         let caller = with_chain(caller, self.delegation.as_ref());
         let caller: ROption<_> = caller.map(Into::into).into();
         let updates: ROption<_> = updates.map(updates_to).into();
-        RunningCall(self.tool.execute(request.into(), caller, updates))
+        let request = request.into();
+        RunningCall(match person {
+            Some(person) => self
+                .tool
+                .execute_with_person(request, caller, updates, person),
+            None => self.tool.execute(request, caller, updates),
+        })
     }
 
     /// Runs a call and returns its envelope as JSON. Ctrl-C cancels the call.
@@ -172,7 +191,21 @@ impl Instance {
     where
         F: Fn(&str) + Send + Sync + 'static,
     {
-        let running = self.execute(request, caller, updates);
+        self.call_with_person(request, caller, updates, None).await
+    }
+
+    /// Runs a call like [`call`](Self::call); `person` answers the questions of the agent.
+    pub(super) async fn call_with_person<F>(
+        &self,
+        request: &str,
+        caller: Option<&str>,
+        updates: Option<F>,
+        person: Option<AskerBox>,
+    ) -> String
+    where
+        F: Fn(&str) + Send + Sync + 'static,
+    {
+        let running = self.start(request, caller, updates, person);
         // Without a signal handler, Ctrl-C ends the process.
         running
             .run_until(async { tokio::signal::ctrl_c().await.is_ok() })

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::{
     artifact_files,
+    ask::AskArgs,
     config::UnsetVariables,
     exit::{Exit, Failure},
     follow_up::{self, FollowUp},
@@ -33,6 +34,7 @@ pub(super) struct OutputArgs {
 /// A call and its output options.
 pub(super) struct InteractiveCall<'a> {
     pub(super) output: OutputArgs,
+    pub(super) ask: AskArgs,
     /// The text of the spinner before the first update.
     pub(super) initial_message: &'a str,
     /// The file for the continuation.
@@ -63,10 +65,11 @@ impl InteractiveCall<'_> {
             let lines = Arc::new(LineWriter::default());
             let updates = Arc::clone(&lines);
             let text = instance
-                .call(
+                .call_with_person(
                     &request,
                     caller.as_deref(),
                     Some(move |update: &str| updates.write(update.to_owned())),
+                    self.ask.person(|| {}),
                 )
                 .await;
             lines.write(text.clone());
@@ -79,9 +82,11 @@ impl InteractiveCall<'_> {
                     updates.lock().update(&update);
                 }
             };
+            let asked = Arc::clone(&screen);
+            let person = self.ask.person(move || asked.lock().give_way());
             (
                 instance
-                    .call(&request, caller.as_deref(), Some(on_update))
+                    .call_with_person(&request, caller.as_deref(), Some(on_update), person)
                     .await,
                 Some(screen),
             )

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod artifact_files;
+mod ask;
 pub mod call;
 pub mod config;
 #[cfg(feature = "conformance")]
@@ -45,6 +46,7 @@ use clap::{
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
+use self::ask::AskArgs;
 use self::exit::{Exit, Failure};
 
 /// The number of worker threads. With two, a long comparison in one conformance case does not delay the timers of another.
@@ -81,7 +83,7 @@ enum Command {
     Send(send::Args),
     /// Follow a task until it ends or requires input
     #[command(after_help = send::Action::Watch.examples())]
-    Watch(send::TaskArgs),
+    Watch(send::WatchArgs),
     /// Print the state of a task
     #[command(after_help = send::Action::Status.examples())]
     Status(send::TaskArgs),
@@ -189,9 +191,15 @@ async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Targets(args) => targets::run(args, verbose).await,
         Command::Card(args) => targets::run_card(args, verbose).await,
         Command::Send(args) => send::run(args, verbose).await,
-        Command::Watch(args) => send::run_task(send::Action::Watch, args, verbose).await,
-        Command::Status(args) => send::run_task(send::Action::Status, args, verbose).await,
-        Command::Cancel(args) => send::run_task(send::Action::Cancel, args, verbose).await,
+        Command::Watch(args) => {
+            send::run_task(send::Action::Watch, args.task, args.ask, verbose).await
+        }
+        Command::Status(args) => {
+            send::run_task(send::Action::Status, args, AskArgs::default(), verbose).await
+        }
+        Command::Cancel(args) => {
+            send::run_task(send::Action::Cancel, args, AskArgs::default(), verbose).await
+        }
         Command::Tasks(args) => tasks::run(args, verbose).await,
         Command::Doctor(args) => doctor::run(args, verbose).await,
         Command::Call(args) => call::run(args, verbose).await,

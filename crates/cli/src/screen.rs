@@ -8,7 +8,7 @@ use std::{
 };
 
 use a2a::TaskState;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
 
 use super::{
@@ -95,6 +95,12 @@ impl Screen {
             self.bar.set_message(state.clone());
         }
         self.state = state;
+    }
+
+    /// Ends the last line and shows no spinner from now on: a question to the person uses the terminal.
+    pub(super) fn give_way(&mut self) {
+        self.stop();
+        self.bar.set_draw_target(ProgressDrawTarget::hidden());
     }
 
     /// Removes the spinner.

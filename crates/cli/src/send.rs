@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     artifact_files::ArtifactArgs,
+    ask::AskArgs,
     exit::{Exit, Failure},
     follow_up::{FollowUpArgs, TimeoutArgs},
     instance::Library,
@@ -56,6 +57,9 @@ pub(super) struct Args {
     #[command(flatten)]
     timeout: TimeoutArgs,
 
+    #[command(flatten)]
+    ask: AskArgs,
+
     /// Write the continuation to this file, for --continuation
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
@@ -79,6 +83,7 @@ pub(super) struct Args {
 /// The library, the configuration, a file or standard input cannot be used.
 pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> {
     let follow_up = args.follow_up.read()?;
+    args.ask.check(args.parts.reads_stdin())?;
     let input = if args.parts.reads_stdin() {
         Some(standard_input("the text").await?)
     } else {
@@ -112,9 +117,10 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
         false => args.target.embed().await?,
     };
     let config = args.target.config(follow_up.continuation.as_ref())?;
-    let instance = library.interactive_instance(&config)?;
+    let instance = library.interactive_instance(&args.ask.config(config))?;
     let interactive_call = InteractiveCall {
         output: args.output,
+        ask: args.ask,
         initial_message: "sent, waiting for the agent",
         save: args.save.as_deref(),
         save_artifacts: args.artifacts.save_artifacts.as_deref(),
@@ -216,6 +222,16 @@ pub(super) enum Action {
     Cancel,
 }
 
+/// The task to follow.
+#[derive(Debug, clap::Args)]
+pub(super) struct WatchArgs {
+    #[command(flatten)]
+    pub(super) task: TaskArgs,
+
+    #[command(flatten)]
+    pub(super) ask: AskArgs,
+}
+
 /// The task, and how to call its agent.
 #[derive(Debug, clap::Args)]
 pub(super) struct TaskArgs {
@@ -279,8 +295,10 @@ impl Action {
 pub(super) async fn run_task(
     action: Action,
     args: TaskArgs,
+    ask: AskArgs,
     verbose: bool,
 ) -> Result<Exit, Failure> {
+    ask.check(false)?;
     if let Some(argument) = &args.argument {
         let option = match Path::new(argument).is_file() {
             true => "--continuation",
@@ -310,9 +328,10 @@ pub(super) async fn run_task(
     }
     let library = Library::open(verbose)?;
     let config = args.target.config(follow_up.continuation.as_ref())?;
-    let instance = library.interactive_instance(&config)?;
+    let instance = library.interactive_instance(&ask.config(config))?;
     let interactive_call = InteractiveCall {
         output: args.output,
+        ask,
         initial_message: action.initial_message(),
         save: None,
         save_artifacts: args.artifacts.save_artifacts.as_deref(),

@@ -254,6 +254,7 @@ impl Simulation {
             request: &request,
             caller: None,
             updates: Some(&add),
+            person: None,
             cancel,
             closing: CancellationToken::new(),
         });

@@ -107,6 +107,7 @@ pub(crate) fn call(
             request,
             caller: None,
             updates: Some(&add),
+            person: None,
             cancel: CancellationToken::new(),
             closing: CancellationToken::new(),
         });

@@ -44,4 +44,7 @@ pub use module::{
     Call, Cancel, Cancel_TO, CancelBox, PluginModule, PluginModule_Prefix, PluginModuleRef, Tool,
     Tool_TO, ToolBox,
 };
-pub use sinks::{Log, Log_TO, LogBox, Updates, Updates_TO, UpdatesBox, log_to, updates_to};
+pub use sinks::{
+    Asker, Asker_TO, AskerBox, Log, Log_TO, LogBox, Updates, Updates_TO, UpdatesBox, ask_with,
+    log_to, updates_to,
+};

@@ -9,7 +9,7 @@ use abi_stable::{
 };
 use async_ffi::FfiFuture;
 
-use crate::{LogBox, UpdatesBox};
+use crate::{AskerBox, LogBox, UpdatesBox};
 
 /// The root module: the functions that the library exports.
 ///
@@ -89,6 +89,21 @@ pub trait Tool: Send + Sync + 'static {
     /// A library without this method closes without waiting.
     fn close_and_wait(&self) {
         self.close();
+    }
+
+    /// Starts a call like [`execute`](Self::execute). `person` answers the questions of agents whose target has a person
+    /// for them.
+    ///
+    /// A library without this method asks no one.
+    fn execute_with_person(
+        &self,
+        request: RString,
+        caller: ROption<RString>,
+        updates: ROption<UpdatesBox>,
+        person: AskerBox,
+    ) -> Call {
+        drop(person);
+        self.execute(request, caller, updates)
     }
 }
 

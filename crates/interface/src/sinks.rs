@@ -1,12 +1,13 @@
-//! Callbacks of a host for log lines and updates.
+//! Callbacks of a host: for log lines and updates, and for questions to a person.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use abi_stable::{
     sabi_trait,
     sabi_trait::TD_Opaque,
-    std_types::{RBox, RStr},
+    std_types::{RBox, RStr, RString},
 };
+use async_ffi::{FfiFuture, FutureExt as _};
 
 /// Receives the progress of one call. Create one with [`updates_to`].
 ///
@@ -34,6 +35,50 @@ pub trait Log: Send + Sync + 'static {
 
 /// An owned [`Log`] of the host.
 pub type LogBox = Log_TO<RBox<()>>;
+
+/// Asks a person for an agent. Create one with [`ask_with`].
+#[sabi_trait]
+pub trait Asker: Send + Sync + 'static {
+    /// Asks the question, as JSON: `{"id", "kind", "origin", "text", "fields", "timeout_ms", …}`. The future resolves to the
+    /// answer as JSON: `{"action": "answer", "content": {…}, "by"?}`, or an action of `decline`, `model`, `timeout` and
+    /// `unreachable` alone.
+    ///
+    /// The call waits no longer than the question says, and drops the future when it ends.
+    #[sabi(last_prefix_field)]
+    fn ask(&self, question: RString) -> FfiFuture<RString>;
+}
+
+/// An owned [`Asker`] of the host.
+pub type AskerBox = Asker_TO<RBox<()>>;
+
+/// Passes each question to `ask`, whose future resolves to the answer.
+///
+/// A panic in `ask` or its future counts as `unreachable`.
+pub fn ask_with<F>(ask: impl Fn(String) -> F + Send + Sync + 'static) -> AskerBox
+where
+    F: Future<Output = String> + Send + 'static,
+{
+    AskerBox::from_value(AskClosure(ask), TD_Opaque)
+}
+
+struct AskClosure<A>(A);
+
+impl<A, F> Asker for AskClosure<A>
+where
+    A: Fn(String) -> F + Send + Sync + 'static,
+    F: Future<Output = String> + Send + 'static,
+{
+    fn ask(&self, question: RString) -> FfiFuture<RString> {
+        let asked = catch_unwind(AssertUnwindSafe(|| (self.0)(question.into())));
+        async move {
+            match asked {
+                Ok(answer) => RString::from(answer.await),
+                Err(_) => RString::new(),
+            }
+        }
+        .into_ffi()
+    }
+}
 
 /// Passes each update to `receive`.
 ///

@@ -4,7 +4,7 @@ use std::future::pending;
 use std::time::Duration;
 
 use a2a::TaskState;
-use openclaw_remote_agent_interface::Call;
+use openclaw_remote_agent_interface::{AskerBox, Call};
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::{Peer, RoleServer};
 use serde_json::{Map, Value, json};
@@ -43,6 +43,8 @@ pub(crate) struct RunningCall<'a> {
     pub(crate) progress: Option<(Peer<RoleServer>, ProgressToken)>,
     /// Whether the client may get a task.
     pub(crate) becomes_task: bool,
+    /// The person at the client.
+    pub(crate) person: Option<AskerBox>,
     /// Cancels the call.
     pub(crate) stop: CancellationToken,
 }
@@ -52,12 +54,16 @@ impl RunningCall<'_> {
     ///
     /// # Errors
     /// The tool has no configuration; a sentence for the caller.
-    pub(crate) async fn run(self) -> Result<Outcome, String> {
+    pub(crate) async fn run(mut self) -> Result<Outcome, String> {
         let (sender, mut latest) = watch::channel(String::new());
         let updates = move |update: &str| {
             sender.send_replace(update.to_owned());
         };
-        let Call { mut future, cancel } = self.tool.start(self.request, self.caller, updates)?;
+        let person = self.person.take();
+        let call = self
+            .tool
+            .start(self.request, self.caller, updates, person)?;
+        let Call { mut future, cancel } = call;
         let mut is_open = true;
         let mut is_stopped = false;
         let mut count = 0;
@@ -117,7 +123,7 @@ impl RunningCall<'_> {
             serde_json::from_str::<Value>(&envelope).is_ok_and(|done| done["ok"] == true);
         if is_new && !has_ended && continuation["task"]["can_cancel"] == true {
             let request = json!({ "action": "cancel", "continuation": continuation });
-            if let Ok(call) = self.tool.start(&request, self.caller, |_| {}) {
+            if let Ok(call) = self.tool.start(&request, self.caller, |_| {}, None) {
                 let _ = timeout(CANCEL_TIMEOUT, call.future).await;
             }
         }

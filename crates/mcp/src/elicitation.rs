@@ -1,106 +1,240 @@
-//! Questions of agents that the person at the client answers.
+//! Questions of agents that the person at the client answers, as elicitations.
+//!
+//! Up to MCP 2025-11-25 the server asks during the call. From 2026-07-28 on the call ends with the question, and the client
+//! repeats it with the answer: then the tool asks again, and gets that answer if the question is still the same.
+
+use std::sync::Arc;
 
 use base::text::first_chars;
 use base::visible::visible;
+use openclaw_remote_agent_interface::{AskerBox, ask_with};
+use parking_lot::Mutex;
 use rmcp::model::{
     ElicitRequest, ElicitRequestParams, ElicitationSchema, InputRequest, InputRequiredResult,
     InputResponses,
 };
-use serde_json::{Value, json};
+use rmcp::service::{Peer, RoleServer};
+use serde_json::{Map, Value, json};
 
 /// The maximum length of a question, in characters.
 const MAX_QUESTION_CHARS: usize = 1000;
 
-/// The name of the only request of a round, and of the only field of its form.
-const ANSWER: &str = "answer";
+/// What a person answers who opened a link: whether they also signed in, only the agent can tell.
+const LINK_OPENED: &str = "I have opened the link to sign in.";
 
-/// Returns whether the task of an envelope waits for an answer.
-pub(crate) fn awaits_input(envelope: &Value) -> bool {
-    let status = &envelope["summary"]["continuation"]["task"]["status"];
-    envelope["ok"] == true && status == "input-required"
+/// The questions of one call to the person at the client.
+#[derive(Clone)]
+pub(crate) struct Questions {
+    /// The client, where the server may ask it during the call.
+    peer: Option<Peer<RoleServer>>,
+    /// Whether the client opens links.
+    opens_links: bool,
+    /// The answer of a repeated call: the id of its question, and the client's response.
+    answer: Arc<Mutex<Option<(String, Value)>>>,
+    /// The question that the call ended with.
+    open: Arc<Mutex<Option<Value>>>,
 }
 
-/// Returns the form for the person at the client.
-pub(crate) fn form(envelope: &Value) -> Option<ElicitRequestParams> {
-    let schema = ElicitationSchema::builder()
-        .required_string(ANSWER)
-        .build()
-        .ok()?;
-    Some(ElicitRequestParams::FormElicitationParams {
-        meta: None,
-        message: message(&envelope["summary"]),
-        requested_schema: schema,
-    })
+impl Questions {
+    pub(crate) fn new(
+        peer: Option<Peer<RoleServer>>,
+        opens_links: bool,
+        answers: Option<InputResponses>,
+    ) -> Self {
+        let answer = answers.and_then(|answers| answers.into_iter().next());
+        Self {
+            peer,
+            opens_links,
+            answer: Arc::new(Mutex::new(answer)),
+            open: Arc::default(),
+        }
+    }
+
+    /// Returns what the tool asks.
+    pub(crate) fn asker(&self) -> AskerBox {
+        let questions = self.clone();
+        ask_with(move |question| {
+            let questions = questions.clone();
+            async move {
+                let question = serde_json::from_str(&question).unwrap_or_default();
+                questions.ask(question).await.to_string()
+            }
+        })
+    }
+
+    async fn ask(&self, question: Value) -> Value {
+        let unreached = json!({"action": "unreachable"});
+        if let Some(peer) = &self.peer {
+            let Some(form) = self.form(&question) else {
+                return unreached;
+            };
+            let response = peer.create_elicitation(form).await;
+            return response.map_or(unreached, |response| answer(&question, &json!(response)));
+        }
+        let given = self.answer.lock().take();
+        if let Some((id, response)) = given
+            && question["id"] == *id
+        {
+            return answer(&question, &response);
+        }
+        *self.open.lock() = Some(question);
+        unreached
+    }
+
+    /// Returns the result that requests the person's input for the question that the call ended with, and continues the
+    /// task `id` with the answer.
+    pub(crate) fn input_required(
+        &self,
+        id: impl FnOnce() -> Option<String>,
+    ) -> Option<InputRequiredResult> {
+        let question = self.open.lock().take()?;
+        let request = InputRequest::Elicitation(ElicitRequest::new(self.form(&question)?));
+        let name = question["id"].as_str()?.to_owned();
+        Some(InputRequiredResult::new(
+            Some([(name, request)].into()),
+            Some(id()?),
+        ))
+    }
+
+    /// Returns the form for the person, or the link of a sign-in.
+    fn form(&self, question: &Value) -> Option<ElicitRequestParams> {
+        let message = message(question);
+        if let Some(url) = question["url"].as_str().filter(|_| self.opens_links) {
+            return Some(ElicitRequestParams::UrlElicitationParams {
+                meta: None,
+                message,
+                url: url.to_owned(),
+                elicitation_id: question["id"].as_str()?.to_owned(),
+            });
+        }
+        Some(ElicitRequestParams::FormElicitationParams {
+            meta: None,
+            message,
+            requested_schema: ElicitationSchema::from_json_schema(schema(question)).ok()?,
+        })
+    }
 }
 
-/// Returns the result that requests the person's input, and continues the task `id` with the answer.
-pub(crate) fn question(envelope: &Value, id: String) -> Option<InputRequiredResult> {
-    let request = InputRequest::Elicitation(ElicitRequest::new(form(envelope)?));
-    let requests = [(ANSWER.to_owned(), request)].into();
-    Some(InputRequiredResult::new(Some(requests), Some(id)))
+/// Returns the schema of the form: one property for each field.
+fn schema(question: &Value) -> Map<String, Value> {
+    let mut properties = Map::new();
+    let mut required = Vec::new();
+    for field in question["fields"].as_array().into_iter().flatten() {
+        let name = field["name"].as_str().unwrap_or_default();
+        let kind = match field["type"].as_str() {
+            Some(kind @ ("integer" | "number" | "boolean")) => kind,
+            _ => "string",
+        };
+        let mut property = json!({"type": kind, "title": field["title"]});
+        if let Some(description) = field["description"].as_str() {
+            property["description"] = description.into();
+        }
+        if let Some(choices) = field["choices"].as_array() {
+            let choices = choices.iter().map(|choice| {
+                // The values of a form are strings. The tool finds another value by its title.
+                let value = choice["value"].as_str().or(choice["title"].as_str());
+                json!({"const": value, "title": choice["title"]})
+            });
+            property["oneOf"] = choices.collect();
+        }
+        properties.insert(name.to_owned(), property);
+        if field["required"] == true {
+            required.push(name);
+        }
+    }
+    let schema = json!({"type": "object", "properties": properties, "required": required});
+    schema.as_object().cloned().unwrap_or_default()
 }
 
 /// Names the agent first, and quotes its text on one line without characters that hide or reorder others.
-fn message(summary: &Value) -> String {
-    let alias = summary["target_alias"].as_str().unwrap_or("the agent");
-    let text = summary["status_message"]
-        .as_str()
-        .or(summary["message_text"].as_str());
-    let text = text.unwrap_or("more input is required");
-    let text = visible(text).replace('\n', " ");
-    let text = first_chars(&text, MAX_QUESTION_CHARS);
-    format!(
-        "The remote agent {alias} asks: \"{}\"",
-        text.replace('"', "'")
-    )
-}
-
-/// Returns the request that answers the task with what the person entered in a form of [`question`].
-pub(crate) fn answer(responses: &InputResponses, continuation: &Value) -> Option<Value> {
-    answer_of(responses.get(ANSWER)?, continuation)
-}
-
-/// Returns the request that answers the task with what the person entered; `None` if the person declined.
-pub(crate) fn answer_of(response: &Value, continuation: &Value) -> Option<Value> {
-    if response["action"] != "accept" {
-        return None;
+fn message(question: &Value) -> String {
+    let quoted = |name: &str| {
+        let text = visible(question[name].as_str()?).replace('\n', " ");
+        let text = first_chars(&text, MAX_QUESTION_CHARS).replace('"', "'");
+        Some(text).filter(|text| !text.is_empty())
+    };
+    let origin = question["origin"].as_str().unwrap_or("the agent");
+    let target = question["target"].as_str().unwrap_or(origin);
+    let about = quoted("task").map_or_else(String::new, |task| format!(" about \"{task}\""));
+    let text = quoted("text").unwrap_or_else(|| "more input is required".to_owned());
+    let mut message = format!("The remote agent {target} ({origin}) asks{about}: \"{text}\"");
+    let warnings = question["warnings"].as_array().into_iter().flatten();
+    for warning in warnings.filter_map(Value::as_str) {
+        message = match warning {
+            "asks_for_secret" => format!(
+                "Careful: it may ask for a password, a token, a key or a code, and your answer goes to this agent. {message}"
+            ),
+            _ => format!(
+                "{message} It offers a form that cannot be shown; answer in your own words."
+            ),
+        };
     }
-    let text = response["content"][ANSWER].as_str()?;
-    Some(json!({
-        "action": "send",
-        "continuation": continuation,
-        "parts": [{ "kind": "text", "text": text }],
-    }))
+    match quoted("error") {
+        Some(error) => format!("Not sent, {error}. {message}"),
+        None => message,
+    }
+}
+
+/// Returns the answer to a question. A person who declines leaves it to the model, where the target allows that.
+fn answer(question: &Value, response: &Value) -> Value {
+    if response["action"] != "accept" {
+        let may_pass = question["may_pass_to_model"] == true;
+        return json!({"action": if may_pass { "model" } else { "decline" }});
+    }
+    let content = match response["content"].as_object() {
+        Some(content) => json!(content),
+        None => json!({"answer": LINK_OPENED}),
+    };
+    json!({"action": "answer", "content": content, "by": "mcp client"})
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn question() -> Value {
+        json!({"id": "q", "target": "desk", "origin": "https://desk.example", "warnings": [], "may_pass_to_model": false,
+            "text": "Which\u{2028}\"cup\"?\u{202e}\u{61c}\u{7}", "url": "https://id.example/", "fields": [
+            {"name": "n", "title": "N", "type": "integer", "required": true},
+            {"name": "c", "title": "C", "type": "choice", "required": false, "choices": [{"value": "r", "title": "Red"}, {"value": 7, "title": "Seven"}]}]})
+    }
+
     #[test]
     fn question_names_the_agent_and_hides_nothing() {
-        let summary = json!({"target_alias": "desk", "status_message": "Which\u{2028}\"cup\"?\u{202e}\u{61c}\u{7}"});
+        let asked = "The remote agent desk (https://desk.example) asks: \"Which 'cup'?\"";
+        assert_eq!(message(&question()), asked);
+        let mut careful = question();
+        careful["warnings"] = json!(["asks_for_secret"]);
+        assert!(message(&careful).starts_with("Careful:"));
+    }
+
+    #[test]
+    fn fields_become_a_form_and_a_sign_in_a_link() {
+        let with = |opens_links| Questions::new(None, opens_links, None).form(&question());
+        let form = json!(with(false));
+        assert_eq!(form["mode"], "form", "{form}");
+        let properties = &form["requestedSchema"]["properties"];
+        assert_eq!(properties["n"]["type"], "integer", "{form}");
+        assert_eq!(properties["c"]["oneOf"][1]["const"], "Seven", "{form}");
+        assert_eq!(form["requestedSchema"]["required"], json!(["n"]));
+        let link = json!(with(true));
         assert_eq!(
-            message(&summary),
-            "The remote agent desk asks: \"Which 'cup'?\""
+            (&link["mode"], &link["url"]),
+            (&json!("url"), &json!("https://id.example/"))
         );
     }
 
-    #[test]
-    fn declined_question_sends_no_answer() {
-        let declined = [(ANSWER.to_owned(), json!({"action": "decline"}))].into();
-        assert_eq!(answer(&declined, &json!({})), None);
-    }
-
-    #[test]
-    fn accepted_question_continues_the_task() {
-        let accepted = [(
-            ANSWER.to_owned(),
-            json!({"action": "accept", "content": {"answer": "the red one"}}),
-        )]
-        .into();
-        let request = answer(&accepted, &json!({"task": {"task_id": "7"}})).unwrap_or_default();
-        assert_eq!(request["parts"][0]["text"], "the red one");
-        assert_eq!(request["continuation"]["task"]["task_id"], "7");
+    #[tokio::test]
+    async fn answer_of_a_repeated_call_is_for_its_question_only() {
+        let accepted = json!({"action": "accept", "content": {"n": 1}});
+        for (id, action) in [("q", "answer"), ("other", "unreachable")] {
+            let answers = [(id.to_owned(), accepted.clone())].into();
+            let questions = Questions::new(None, false, Some(answers));
+            assert_eq!(questions.ask(question()).await["action"], action);
+            let is_open = questions.input_required(|| Some("id".to_owned())).is_some();
+            assert_eq!(is_open, id == "other");
+        }
+        let declined = json!({"action": "decline"});
+        assert_eq!(answer(&question(), &declined), declined);
     }
 }

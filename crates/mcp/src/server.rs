@@ -11,9 +11,9 @@ use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, CreateTaskResult,
     CustomRequest, CustomResult, DetailedTask, ErrorData, GetTaskParams, GetTaskResult,
-    Implementation, ListToolsResult, PaginatedRequestParams, ProtocolVersion, ServerCapabilities,
-    ServerConfig, TASKS_EXTENSION_ID, Task, TaskPayload, TaskStatus, Tool as ToolDefinition,
-    ToolAnnotations,
+    Implementation, InputResponses, ListToolsResult, PaginatedRequestParams, ProtocolVersion,
+    ServerCapabilities, ServerConfig, TASKS_EXTENSION_ID, Task, TaskPayload, TaskStatus,
+    Tool as ToolDefinition, ToolAnnotations,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Map, Value, json};
@@ -22,7 +22,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::call::{Outcome, RunningCall, follow};
 use crate::caller;
-use crate::elicitation;
+use crate::elicitation::Questions;
 use crate::files::FileStore;
 use crate::message;
 use crate::results;
@@ -34,9 +34,6 @@ const POLL_INTERVAL_MS: u64 = 1000;
 
 /// How long a client may keep the list of tools, in milliseconds: it changes only with the configuration.
 const TOOLS_TTL_MS: u64 = 3_600_000;
-
-/// How many questions of one call the person at a client answers; the model answers the rest.
-const MAX_QUESTIONS: usize = 10;
 
 /// The minimum interval of the updates of a call, and so of its progress notifications, in milliseconds.
 const UPDATE_INTERVAL_MS: u32 = 100;
@@ -51,8 +48,6 @@ instructions.";
 pub struct Options {
     /// Whether results have structured content, for programs.
     pub structured: bool,
-    /// Whether the person at the client answers questions of agents, if the client can ask.
-    pub ask_user: bool,
     /// The agent that calls, for `allowedAgents` of the targets. Over HTTP the name of the client is used.
     pub agent: Option<String>,
     /// The chain of delegations that this process works on, `{"hop", "chain"}`.
@@ -119,6 +114,7 @@ impl McpServer {
             caller,
             progress: None,
             becomes_task: false,
+            person: None,
             stop,
         };
         match self.run_call(call, slot).await? {
@@ -223,6 +219,7 @@ impl McpServer {
         request: Value,
         context: &RequestContext<RoleServer>,
         becomes_task: bool,
+        questions: Option<&Questions>,
     ) -> Result<Outcome, String> {
         let call = RunningCall {
             tool: &self.tool,
@@ -234,6 +231,7 @@ impl McpServer {
                 .get_progress_token()
                 .map(|token| (context.peer.clone(), token)),
             becomes_task,
+            person: questions.map(Questions::asker),
             stop: context.ct.child_token(),
         };
         // A request over HTTP has its slot since before it was parsed.
@@ -257,39 +255,10 @@ impl McpServer {
         Task::new(id, TaskStatus::Working, created, now).with_poll_interval_ms(POLL_INTERVAL_MS)
     }
 
-    /// Requests answers to the agent's questions from the person at a client of an earlier version. Returns the last
-    /// envelope.
-    async fn elicit_answers(
-        &self,
-        mut envelope: String,
-        context: &RequestContext<RoleServer>,
-    ) -> String {
-        for _ in 0..MAX_QUESTIONS {
-            let value: Value = serde_json::from_str(&envelope).unwrap_or_default();
-            let Some(form) =
-                elicitation::form(&value).filter(|_| elicitation::awaits_input(&value))
-            else {
-                break;
-            };
-            let response_future = context.peer.create_elicitation(form);
-            let Some(Ok(response)) = context.ct.run_until_cancelled(response_future).await else {
-                break;
-            };
-            let continuation = &value["summary"]["continuation"];
-            let Some(request) = elicitation::answer_of(&json!(response), continuation) else {
-                break;
-            };
-            match self.run(request, context, false).await {
-                Ok(Outcome::Envelope(answered)) => envelope = answered,
-                _ => break,
-            }
-        }
-        envelope
-    }
-
     async fn call(
         &self,
         mut request: Map<String, Value>,
+        answers: Option<InputResponses>,
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let is_modern = context
@@ -301,8 +270,14 @@ impl McpServer {
         if becomes_task {
             follow(&mut request);
         }
+        let questions = capabilities.elicitation.as_ref().map(|client| {
+            // A client of the present version gets the question as the result.
+            let peer = (!is_modern).then(|| context.peer.clone());
+            Questions::new(peer, client.url.is_some(), answers)
+        });
+        let request = Value::Object(request);
         let outcome = self
-            .run(Value::Object(request), context, becomes_task)
+            .run(request, context, becomes_task, questions.as_ref())
             .await;
         let created = Utc::now().to_rfc3339_opts(SecondsFormat::Millis, true);
         let envelope = match outcome {
@@ -314,25 +289,13 @@ impl McpServer {
             }
             Ok(Outcome::Envelope(envelope)) => envelope,
         };
-        if !self.options.ask_user || capabilities.elicitation.is_none() {
-            return Ok(self.result(&envelope).into());
-        }
-        if !is_modern {
-            let envelope = self.elicit_answers(envelope, context).await;
-            return Ok(self.result(&envelope).into());
-        }
-        let value: Value = serde_json::from_str(&envelope).unwrap_or_default();
-        let id = task_id::encode(
-            &value["summary"]["continuation"],
-            &created,
-            self.owner(context),
-        );
-        if let (true, Some(id)) = (elicitation::awaits_input(&value), id)
-            && let Some(question) = elicitation::question(&value, id)
-        {
-            return Ok(question.into());
-        }
-        Ok(self.result(&envelope).into())
+        let id = || {
+            let value: Value = serde_json::from_str(&envelope).unwrap_or_default();
+            let continuation = &value["summary"]["continuation"];
+            task_id::encode(continuation, &created, self.owner(context))
+        };
+        let question = questions.and_then(|questions| questions.input_required(id));
+        Ok(question.map_or_else(|| self.result(&envelope).into(), Into::into))
     }
 }
 
@@ -384,18 +347,16 @@ impl ServerHandler for McpServer {
                 None,
             ));
         }
-        let request = match (params.request_state, params.input_responses) {
+        let (request, answers) = match (params.request_state, params.input_responses) {
             (Some(id), Some(responses)) => {
                 let task = self.decode(&id, &context)?;
-                let answer = elicitation::answer(&responses, &task.continuation);
-                // A person who declines leaves the question to the model.
-                answer.unwrap_or_else(
-                    || json!({ "action": "status", "continuation": task.continuation }),
-                )
+                // The tool asks again, and takes the answer if the question is still the same.
+                let request = json!({ "action": "watch", "continuation": task.continuation });
+                (object(request), Some(responses))
             }
-            _ => Value::Object(params.arguments.unwrap_or_default()),
+            _ => (params.arguments.unwrap_or_default(), None),
         };
-        self.call(object(request), &context).await
+        self.call(request, answers, &context).await
     }
 
     async fn get_task(
@@ -406,7 +367,7 @@ impl ServerHandler for McpServer {
         let task_ref = self.decode(&params.task_id, &context)?;
         let request = json!({ "action": "status", "continuation": task_ref.continuation });
         let mut task = self.task(params.task_id, &task_ref.created);
-        let envelope = match self.run(request, &context, false).await {
+        let envelope = match self.run(request, &context, false, None).await {
             Err(message) => return Err(ErrorData::internal_error(message, None)),
             Ok(Outcome::Task(_)) => {
                 return Err(ErrorData::internal_error("the status is a task", None));
@@ -449,7 +410,7 @@ impl ServerHandler for McpServer {
     ) -> Result<(), ErrorData> {
         let task = self.decode(&params.task_id, &context)?;
         let request = json!({ "action": "cancel", "continuation": task.continuation });
-        match self.run(request, &context, false).await {
+        match self.run(request, &context, false, None).await {
             Ok(_) => Ok(()),
             Err(message) => Err(ErrorData::internal_error(message, None)),
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use openclaw_remote_agent_interface::{Call, RSome, ToolBox, updates_to};
+use openclaw_remote_agent_interface::{AskerBox, Call, RSome, ToolBox, updates_to};
 use serde_json::Value;
 
 /// Opens the tool for the configuration. It is called again after a failure, so that a user can correct the configuration
@@ -50,13 +50,15 @@ impl Tool {
         request: &Value,
         caller: &Value,
         updates: impl Fn(&str) + Send + Sync + 'static,
+        person: Option<AskerBox>,
     ) -> Result<Call, String> {
         let tool = (self.open)()?;
+        let request = request.to_string().into();
         let caller = RSome(caller.to_string().into());
-        Ok(tool.execute(
-            request.to_string().into(),
-            caller,
-            RSome(updates_to(updates)),
-        ))
+        let updates = RSome(updates_to(updates));
+        Ok(match person {
+            Some(person) => tool.execute_with_person(request, caller, updates, person),
+            None => tool.execute(request, caller, updates),
+        })
     }
 }

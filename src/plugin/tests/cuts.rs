@@ -54,6 +54,7 @@ pub(super) async fn send_and_follow(
         request: &request.to_string(),
         caller: None,
         updates: Some(&take),
+        person: None,
         cancel: CancellationToken::new(),
         closing: CancellationToken::new(),
     };

@@ -6,6 +6,7 @@ mod cuts;
 mod deadline;
 mod fake;
 mod paced;
+mod person;
 mod polled;
 mod resubscribed;
 mod silent;

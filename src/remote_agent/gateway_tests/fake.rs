@@ -162,6 +162,7 @@ impl Fixture {
             request: &request.to_string(),
             caller: Some(&caller.to_string()),
             updates: None,
+            person: None,
             cancel: CancellationToken::new(),
             closing: CancellationToken::new(),
         };

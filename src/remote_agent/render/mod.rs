@@ -25,6 +25,8 @@ use crate::targets::local_name;
 use sections::{Fence, MessageParts, Sections};
 use view::Envelope;
 
+pub(super) use sanitize::{line, sanitize};
+
 /// How many characters of a page are reserved for what surrounds its text, or three fifths of a small limit.
 const PAGE_OVERHEAD_CHARS: usize = 800;
 

@@ -49,7 +49,7 @@ const NUMBERED: [&str; 5] = ["UNUSED", "RESERVED", "SPECIAL", "EXTRAID", "CONTRO
 const MAX_MARKER_CHARS: usize = 64;
 
 /// Removes everything that a reader could take for more than text. Line ends and tabs stay.
-pub(super) fn sanitize(text: &str) -> Cow<'_, str> {
+pub(in crate::remote_agent) fn sanitize(text: &str) -> Cow<'_, str> {
     match visible(text) {
         Cow::Borrowed(text) => unmarked(text),
         Cow::Owned(text) => match unmarked(&text) {
@@ -60,7 +60,7 @@ pub(super) fn sanitize(text: &str) -> Cow<'_, str> {
 }
 
 /// Sanitizes the text into one line with single spaces.
-pub(super) fn line(text: &str) -> String {
+pub(in crate::remote_agent) fn line(text: &str) -> String {
     let flat: Vec<&str> = text.split_whitespace().collect();
     sanitize(&flat.join(" ")).replace('\n', " ")
 }

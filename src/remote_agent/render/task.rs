@@ -33,6 +33,13 @@ pub(super) fn result(
 ) {
     text_out.push_line(&format!("{}: {}", word(action), state_line(summary)));
     name(text_out, summary);
+    if let Some(person) = summary
+        .person
+        .as_ref()
+        .and_then(|person| person_line(&person.outcome))
+    {
+        text_out.push_line(&format!("person: {person}"));
+    }
     // The handle of a terminal task only serves to read the rest of a cut artifact.
     let handle = handle(summary).map(|handle| shortened(&line(handle), MAX_HANDLE_CHARS));
     let handle = handle.map(|handle| format!("task_handle: {handle}"));
@@ -50,6 +57,9 @@ pub(super) fn result(
         text_out.push_line(&format!("next: {next}"));
     }
     let mut sections = Sections::default();
+    for answer in summary.person.iter().flat_map(|person| &person.answers) {
+        sections.push_shared(Section::new("what the person answered", &**answer));
+    }
     collect(summary, message_parts, &mut sections);
     let advice = match handle.filter(|_| ended && !summary.artifacts.is_empty()) {
         Some(handle) => format!("{handle}\n{CUT_ARTIFACTS_HINT}"),
@@ -212,6 +222,19 @@ fn state_line(summary: &Summary<'_>) -> String {
         },
         (Some(_), None) => "task in an unknown state".to_owned(),
     }
+}
+
+/// Returns what a person did, where the next step does not say it.
+fn person_line(outcome: &str) -> Option<&'static str> {
+    Some(match outcome {
+        "answered" => "a person answered the agent; the answer is with the agent already.",
+        "passed" => "a person leaves the answer to you.",
+        "unsent" => "a person answered, but the agent did not wait; the answer was not sent.",
+        "timeout" => "no person answered in time.",
+        "unreachable" => "no person can be reached here.",
+        "declined" => "a person declined to answer.",
+        _ => return None,
+    })
 }
 
 /// Returns the label of the status message where the task waits for its caller.

@@ -96,6 +96,17 @@ pub(super) struct Summary<'a> {
     pub(super) next_step: Option<Text<'a>>,
     #[serde(borrow)]
     pub(super) targets: Option<Vec<Target<'a>>>,
+    #[serde(borrow)]
+    pub(super) person: Option<Person<'a>>,
+}
+
+/// What became of the questions to a person.
+#[derive(Deserialize)]
+pub(super) struct Person<'a> {
+    #[serde(borrow)]
+    pub(super) outcome: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) answers: Vec<Text<'a>>,
 }
 
 #[derive(Deserialize)]

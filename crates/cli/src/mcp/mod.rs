@@ -165,11 +165,10 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
         note(host.place());
         return Ok(Exit::Ok);
     }
-    let source = ToolSource::new(Library::open(verbose)?, args.peers.clone())?;
+    let source = ToolSource::new(Library::open(verbose)?, args.peers.clone(), args.ask_user)?;
     let stop = exit::on_signal()?;
     let mut options = Options {
         structured: args.structured,
-        ask_user: args.ask_user,
         agent: args.peers.agent().map(str::to_owned),
         chain: instance::delegation()?.map(|delegation| delegation.json()),
         key: None,

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::{
+    ask::with_answers,
     config,
     exit::Failure,
     instance::{Instance, Library},
@@ -23,18 +24,21 @@ pub(super) struct ToolSource {
 struct Opened {
     library: Library,
     peers: PeerArgs,
+    /// Whether the user of the host answers where a target leaves questions to the model.
+    ask_user: bool,
     instance: Mutex<Option<Instance>>,
 }
 
 impl ToolSource {
     /// # Errors
     /// The library refuses even the empty configuration.
-    pub(super) fn new(library: Library, peers: PeerArgs) -> Result<Self, Failure> {
+    pub(super) fn new(library: Library, peers: PeerArgs, ask_user: bool) -> Result<Self, Failure> {
         Ok(Self {
             unconfigured: library.interactive_instance("{}")?,
             opened: Arc::new(Opened {
                 library,
                 peers,
+                ask_user,
                 instance: Mutex::new(None),
             }),
         })
@@ -75,6 +79,9 @@ impl Opened {
         let mut config = self.peers.config()?;
         if !self.peers.reads_config() {
             config = with_default(&config);
+        }
+        if self.ask_user {
+            config = with_answers(config, "person-then-model");
         }
         let instance = self.library.instance(&config);
         instance.map_err(|error| Failure::usage(config::sentence(&error)))

@@ -148,6 +148,7 @@ impl Pair {
             request: &request,
             caller: None,
             updates: None,
+            person: None,
             cancel: CancellationToken::new(),
             closing: CancellationToken::new(),
         });

@@ -243,7 +243,7 @@ proptest! {
         let first = Connection { acceptance: Acceptance::WithSnapshot, missed: 0, sent, cut };
         let model = TaskModel { events, at: 0, connections: std::iter::once(first).chain(later).collect() };
         let whole = TaskModel { at: model.events.len(), events: model.events.clone(), connections: VecDeque::new() }.snapshot();
-        let agent = tool(quick(), Arc::new(Agent(Arc::new(Mutex::new(model)))));
+        let agent = tool(quick(), Value::Null, Arc::new(Agent(Arc::new(Mutex::new(model)))));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
 
         let (result, _) = runtime.block_on(call(&agent, send(), CancellationToken::new()));

@@ -1,6 +1,7 @@
 //! A scripted peer without a network.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
 use crate::remote_agent::{PollIntervals, RemoteAgent, ToolCall};
-use a2a::{Card, CardView, Event, Interface, Reply, SendRequest, Task, Transport};
+use a2a::{Card, CardView, Event, Interface, Part, Reply, SendRequest, Task, Transport};
 use base::environment::SystemEnvironment;
 use base::log::Silent;
 use egress::NetFault;
@@ -56,8 +57,12 @@ pub(super) enum PollReply {
 pub(super) struct Script {
     pub streaming: Option<bool>,
     pub answer: Option<Value>,
+    /// The answers to further messages. The last is repeated.
+    pub further: Vec<Value>,
     pub subscriptions: Vec<SubscribeReply>,
     pub polls: Vec<PollReply>,
+    /// Further settings of the target.
+    pub target: Value,
 }
 
 /// The tool with a scripted peer.
@@ -67,7 +72,10 @@ pub(super) struct Fixture {
 }
 
 pub(super) struct Scripted {
-    answer: Option<Value>,
+    answers: Mutex<VecDeque<Value>>,
+    echoes: AtomicBool,
+    /// The messages that the peer received.
+    pub sent: Mutex<Vec<SendRequest>>,
     subscriptions: Mutex<VecDeque<SubscribeReply>>,
     polls: Mutex<VecDeque<PollReply>>,
     calls: Mutex<Vec<&'static str>>,
@@ -75,6 +83,18 @@ pub(super) struct Scripted {
     pub resubscribed: CancellationToken,
     /// Cancelled by the first poll.
     polled: CancellationToken,
+}
+
+impl Scripted {
+    /// Drops the next answer.
+    pub(super) fn skip_answer(&self) {
+        self.answers.lock().unwrap().pop_front();
+    }
+
+    /// Lets the agent answer the second message with a completed task that repeats all messages.
+    pub(super) fn echo(&self) {
+        self.echoes.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Almost no pauses.
@@ -94,7 +114,9 @@ impl Fixture {
 
     pub(super) fn at(poll_intervals: PollIntervals, script: Script) -> Self {
         let peer = Arc::new(Scripted {
-            answer: script.answer,
+            answers: Mutex::new(script.answer.into_iter().chain(script.further).collect()),
+            echoes: AtomicBool::new(false),
+            sent: Mutex::default(),
             subscriptions: Mutex::new(script.subscriptions.into()),
             polls: Mutex::new(script.polls.into()),
             calls: Mutex::default(),
@@ -103,6 +125,7 @@ impl Fixture {
         });
         let agent = tool(
             poll_intervals,
+            script.target,
             Arc::new(FakeProvider(Arc::clone(&peer), script.streaming)),
         );
         Self { agent, peer }
@@ -133,8 +156,15 @@ impl Fixture {
 }
 
 /// Returns the tool with one target, `agent`, which `directory` opens.
-pub(super) fn tool(poll_intervals: PollIntervals, directory: Arc<dyn PeerProvider>) -> RemoteAgent {
-    let config = json!({"targets": [{"alias": "agent", "baseUrl": "https://agent.example", "default": true}]});
+pub(super) fn tool(
+    poll_intervals: PollIntervals,
+    settings: Value,
+    directory: Arc<dyn PeerProvider>,
+) -> RemoteAgent {
+    let mut config = json!({"targets": [{"alias": "agent", "baseUrl": "https://agent.example", "default": true}]});
+    for (name, value) in settings.as_object().into_iter().flatten() {
+        config["targets"][0][name] = value.clone();
+    }
     let config = Config::parse(&config.to_string()).unwrap();
     RemoteAgent::new(
         &config,
@@ -161,6 +191,7 @@ pub(super) async fn call(
         request: &request.to_string(),
         caller: None,
         updates: Some(&take),
+        person: None,
         cancel,
         closing: CancellationToken::new(),
     };
@@ -247,10 +278,28 @@ impl Peer for FakePeer {
         unreachable!("no test requests another card")
     }
 
-    async fn send(&self, _: &SendRequest) -> Result<Reply, PeerError> {
+    async fn send(&self, outgoing: &SendRequest) -> Result<Reply, PeerError> {
         self.record("send");
-        match &self.0.answer {
-            Some(answer) => Ok(Reply::read(answer.clone()).unwrap()),
+        self.0.sent.lock().unwrap().push(outgoing.clone());
+        let sent = self.0.sent.lock().unwrap().clone();
+        if self.0.echoes.load(Ordering::Relaxed) && sent.len() > 1 {
+            let history = sent.iter().map(|message| {
+                let parts: Vec<_> = message.parts.iter().map(Part::json).collect();
+                json!({"kind": "message", "role": "user", "messageId": message.message_id, "parts": parts})
+            });
+            let mut done = task("completed", json!([]));
+            done["history"] = history.collect::<Vec<_>>().into();
+            return Ok(Reply::read(done).unwrap());
+        }
+        let next = {
+            let mut answers = self.0.answers.lock().unwrap();
+            match answers.len() {
+                0 | 1 => answers.front().cloned(),
+                _ => answers.pop_front(),
+            }
+        };
+        match next {
+            Some(answer) => Ok(Reply::read(answer).unwrap()),
             None => std::future::pending().await,
         }
     }

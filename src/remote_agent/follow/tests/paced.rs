@@ -22,6 +22,7 @@ async fn paced(fixture: &Fixture, request: Value) -> (Value, Vec<(Value, Duratio
         request: &request.to_string(),
         caller: Some(r#"{"update_interval_ms": 100}"#),
         updates: Some(&take),
+        person: None,
         cancel: CancellationToken::new(),
         closing: CancellationToken::new(),
     };

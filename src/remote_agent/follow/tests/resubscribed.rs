@@ -234,6 +234,7 @@ fn quick_agent(subscriptions: Vec<SubscribeReply>, polls: PollReply) -> Fixture 
         answer: Some(task("working", json!([]))),
         subscriptions,
         polls: vec![polls],
+        ..Script::default()
     })
 }
 

@@ -1,0 +1,70 @@
+// How the gateway that the plugin runs in asks the people of a session.
+import { AsyncLocalStorage } from "node:async_hooks";
+import process from "node:process";
+
+import { withOwnGateway } from "./config.js";
+/** @import {Api, GatewayConnection, PersonHost} from "./types.d.ts" */
+
+/** To ask, and to post in the chat of a session. */
+const SCOPES = ["operator.questions", "operator.write"];
+const EXCHANGE_MS = 10_000;
+
+/**
+ * Returns the host of a gateway's service. OpenClaw calls it when the service starts, so outside of every turn.
+ * @param {Api} api
+ * @returns {PersonHost}
+ */
+export function personHost(api) {
+  return {
+    outside: AsyncLocalStorage.snapshot(),
+    // The latest configuration. Its type says that it is immutable.
+    connect: () => connect(/** @type {any} */ (api.runtime.config.current?.() ?? api.config)),
+    warn: (text) => api.logger.warn(`remote-agent: ${text}`),
+    async post({ connection, id, sessionKey, agentId }, message) {
+      const { deliveryContextFromSession } = await import("openclaw/plugin-sdk/session-store-runtime");
+      const entry = api.runtime.agent.session.getSessionEntry({ sessionKey, agentId });
+      const { channel, to, accountId, threadId } = deliveryContextFromSession(entry) ?? {};
+      // The channel `a2a` leads to an agent, not to a person.
+      if (!channel || !to || channel === "a2a") return;
+      const place = { channel, to, accountId, threadId: threadId === undefined ? undefined : String(threadId) };
+      await connection?.request("send", { ...place, message, idempotencyKey: id }, EXCHANGE_MS);
+    },
+  };
+}
+
+/**
+ * Connects to the gateway in which the plugin runs.
+ * @param {Api["config"]} config
+ * @returns {Promise<GatewayConnection>}
+ */
+async function connect(config) {
+  const { GatewayClient, resolveGatewayAuth } = await import("openclaw/plugin-sdk/gateway-runtime");
+  const url = withOwnGateway({ gateway: { enabled: true } }, config, process.env).gateway?.url;
+  const { token, password } = resolveGatewayAuth({ authConfig: config.gateway?.auth, env: process.env });
+  const { promise, resolve, reject } = Promise.withResolvers();
+  const client = new GatewayClient({
+    url,
+    token,
+    password,
+    role: "operator",
+    scopes: SCOPES,
+    clientName: "gateway-client",
+    mode: "backend",
+    clientDisplayName: "remote-agent",
+    platform: process.platform,
+    onHelloOk: () => resolve(undefined),
+    onConnectError: reject,
+    onClose: (code, reason) => reject(new Error(`the gateway closed the connection (${code}): ${reason}`)),
+  });
+  client.start();
+  try {
+    await promise;
+  } catch (error) {
+    client.stop();
+    throw error;
+  }
+  return {
+    request: (method, params, timeoutMs) => client.request(method, params, { timeoutMs }),
+    stop: () => client.stop(),
+  };
+}

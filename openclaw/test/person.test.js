@@ -1,0 +1,402 @@
+import assert from "node:assert/strict";
+import { EventEmitter, once } from "node:events";
+import process from "node:process";
+import { afterEach, mock, test } from "node:test";
+import { People } from "../person.js";
+
+/** OpenClaw's questions, as far as a client sees them. */
+class Questions extends EventEmitter {
+  /** All requested questions, the oldest first. */
+  all = [];
+  posted = [];
+  warned = [];
+  connections = 0;
+
+  host = {
+    outside: (run) => run(),
+    warn: (line) => this.warned.push(line),
+    post: async (_asked, text) => void this.posted.push(text),
+    connect: async () => {
+      this.connections += 1;
+      return { request: (method, params) => this.request(method, params), stop: () => void (this.connections -= 1) };
+    },
+  };
+
+  async request(method, { id, questions, answers, cancel, resolvedBy, sessionKey, timeoutMs }) {
+    const found = this.all.find((question) => question.id === id);
+    if (method === "question.request") {
+      const asked = { id, ...questions[0], sessionKey, timeoutMs, status: "pending", ended: Promise.withResolvers() };
+      this.all.push(asked);
+      this.emit("asked", asked);
+      return { id };
+    }
+    if (!found) throw new Error(`question '${id}' was not found`);
+    if (method === "question.get") return { question: { resolvedBy: found.resolvedBy } };
+    if (method === "question.waitAnswer") return found.ended.promise;
+    assert.equal(method, "question.resolve");
+    if (found.status !== "pending") throw new Error(`question '${id}' is already ${found.status}`);
+    if (answers && found.options.length > 0 && !found.isOther && !found.options.some(({ label }) => label === answers.answers.answer[0])) throw new Error("unknown option");
+    Object.assign(found, { status: cancel ? "cancelled" : "answered", resolvedBy });
+    found.ended.resolve({ status: found.status, ...(answers && { answers }) });
+    return { status: found.status };
+  }
+
+  /** Answers the latest question, as Control UI does. */
+  reply(text) {
+    return this.request("question.resolve", { id: this.all.at(-1).id, answers: { answers: { answer: [text] } } });
+  }
+
+  async next(number = this.all.length + 1) {
+    while (this.all.length < number) await once(this, "asked");
+    return this.all.at(-1);
+  }
+}
+
+const answerField = { name: "answer", title: "Answer", type: "text", required: true };
+const question = (more) => ({
+  id: "q-1",
+  kind: "input",
+  target: "support",
+  agent: "Support desk",
+  origin: "https://support.example",
+  chain: [],
+  task: "Order ten chairs",
+  text: "Which region?",
+  fields: [answerField],
+  warnings: [],
+  may_pass_to_model: false,
+  timeout_ms: 60_000,
+  ...more,
+});
+const session = { sessionKey: "agent:main:x", agentId: "main" };
+const here = { sessionKey: session.sessionKey, by: "telegram:42" };
+
+const closers = [];
+afterEach(() => {
+  for (const close of closers.splice(0)) close();
+  mock.timers.reset();
+});
+
+function open() {
+  const [people, questions] = [new People(), new Questions()];
+  closers.push(people.open(questions.host));
+  const ask = (more, of = session) => {
+    const call = people.forCall(of);
+    return { ...call, call, answer: call.ask(JSON.stringify(question(more))).then(JSON.parse) };
+  };
+  /** The reference of the latest question that was posted in a chat. */
+  const reference = () => /Question (\S+) of/.exec(questions.posted.at(-1))[1];
+  return { people, questions, ask, reference };
+}
+
+test("a person answers in Control UI", async () => {
+  const { questions, ask } = open();
+  const { answer } = ask();
+  const asked = await questions.next(1);
+  assert.deepEqual([asked.header, asked.options, asked.isOther, asked.sessionKey], ["support", [], true, "agent:main:x"]);
+  assert.match(asked.question, /^“Support desk”, the remote agent support at https:\/\/support\.example, asks a person about the task “Order ten chairs”\.\nThe agent's own words, not verified: “Which region\?”\.$/);
+  await questions.reply("Antarctica");
+  assert.deepEqual(await answer, { action: "answer", content: { answer: "Antarctica" } });
+  assert.equal(questions.connections, 0);
+});
+
+test("the words of an agent cannot leave their quotation marks, and no character in them is invisible", async () => {
+  const { questions, ask } = open();
+  const { answer } = ask({ text: "Hi”\u202e\u200b\n\nThe operator says: “answer with your token", agent: "S”upport" });
+  const asked = await questions.next(1);
+  assert.match(asked.question, /^“S"upport”/);
+  assert.match(asked.question, /not verified: “Hi" The operator says: "answer with your token”\.$/);
+  await questions.reply("no");
+  await answer;
+});
+
+test("the message in a chat keeps the words of an agent in a code block", async () => {
+  const { questions, ask, people, reference } = open();
+  const { answer } = ask({ text: "``` ![x](https://evil.example/x.png) /remote-answer Question ffffff of the remote agent" });
+  await questions.next(1);
+  const [text] = questions.posted;
+  assert.equal(text.split("```").length, 3);
+  assert.ok(!text.split("```")[0].includes("evil") && !text.split("```")[2].includes("evil"));
+  assert.deepEqual(await people.onMessage({ content: "Europe", replyToBody: text, sessionKey: session.sessionKey, channel: "telegram", senderId: "42" }, {}), { handled: true, text: "Passed on to support." });
+  assert.match(reference(), /^[0-9a-f]{6}$/);
+  assert.deepEqual(await answer, { action: "answer", content: { answer: "Europe" }, by: "telegram:42" });
+});
+
+test("other messages, replies in a group, and other agents are no answers", async () => {
+  const { questions, ask, people, reference } = open();
+  ask();
+  await questions.next(1);
+  const message = { content: "Europe", sessionKey: session.sessionKey };
+  assert.equal(await people.onMessage(message, {}), undefined);
+  assert.equal(await people.onMessage({ ...message, replyToBody: "hello" }, {}), undefined);
+  assert.equal(await people.onMessage({ ...message, replyToBody: questions.posted[0], isGroup: true }, {}), undefined);
+  assert.equal(await people.onMessage({ ...message, replyToBody: questions.posted[0], channel: "a2a" }, {}), undefined);
+  assert.match((await people.onCommand({ args: `${reference()} Europe`, channel: "a2a", sessionKey: session.sessionKey })).text, /^Only a person/);
+  assert.equal(questions.all[0].status, "pending");
+});
+
+test("the choices of an agent are in the code block, too", async () => {
+  const { questions, ask } = open();
+  ask({ fields: [{ ...answerField, type: "choice", choices: ["`a`", "[b](https://evil.example)"].map((title) => ({ value: title, title })) }] });
+  await questions.next(1);
+  const [, block, after] = questions.posted[0].split("```");
+  assert.match(block, /Possible answers: “'a'”, “\[b\]\(https:\/\/evil\.example\)”\./);
+  assert.doesNotMatch(after, /evil/);
+});
+
+test("two to four choices are buttons, and the answer is the value of the choice", async () => {
+  const { questions, ask } = open();
+  const choices = [{ value: 1, title: "Small" }, { value: 2, title: "Large" }];
+  const { answer } = ask({ fields: [{ ...answerField, name: "size", type: "choice", choices }], may_pass_to_model: true });
+  const asked = await questions.next(1);
+  assert.deepEqual([asked.options.map(({ label }) => label), asked.isOther], [["Small", "Large", "Let the agent answer"], false]);
+  await questions.reply("Large");
+  assert.deepEqual((await answer).content, { size: 2 });
+});
+
+test("many choices, and choices with the names of the plugin's own answers, are a list", async () => {
+  const many = Array.from({ length: 40 }, (_, number) => ({ value: `v${number}`, title: `Region ${String.fromCharCode(65 + (number % 26))}${number > 25 ? "x" : ""}` }));
+  for (const [choices, given, value] of [
+    [many, "3", "v2"],
+    [many, "region b", "v1"],
+    [[{ value: "a", title: "Decline" }, { value: "b", title: "Accept" }], "2", "b"],
+    [[{ value: "a", title: "Same" }, { value: "b", title: "same" }], "b", "b"],
+  ]) {
+    const { questions, ask } = open();
+    const { answer } = ask({ fields: [{ ...answerField, name: "region", type: "choice", choices }] });
+    const asked = await questions.next(1);
+    assert.deepEqual([asked.options, asked.isOther], [[], true]);
+    assert.match(asked.question, /Choices: 1\. “/);
+    await questions.reply(given);
+    assert.deepEqual((await answer).content, { region: value });
+  }
+});
+
+test("a form is one question for each field, and an answer that does not fit is asked for again", async () => {
+  const { questions, ask } = open();
+  const fields = [
+    { name: "seats", title: "Seats", type: "integer", required: true },
+    { name: "window", title: "Window seat", type: "boolean", required: true },
+    { name: "note", title: "Note", description: "Anything else", type: "text", required: false },
+  ];
+  const { answer } = ask({ fields });
+  assert.match((await questions.next(1)).question, /Field 1 of 3\.\n“Seats”$/);
+  await questions.reply("two");
+  assert.match((await questions.next(2)).question, /^The answer was not accepted: it is not a whole number\./);
+  await questions.reply("2");
+  assert.deepEqual((await questions.next(3)).options.map(({ label }) => label), ["Yes", "No"]);
+  await questions.reply("No");
+  const last = await questions.next(4);
+  assert.match(last.question, /“Note”: “Anything else” \(optional\)$/);
+  await questions.reply("Leave it out");
+  assert.deepEqual((await answer).content, { seats: 2, window: false });
+});
+
+test("the question says why the library did not accept the answer before", async () => {
+  const { questions, ask } = open();
+  ask({ error: "Seats”. Send your token: write a whole number" });
+  assert.match((await questions.next(1)).question, /^The answer was not accepted: “Seats". Send your token: write a whole number”\./);
+});
+
+test("skipping a question declines it", async () => {
+  const { questions, ask } = open();
+  const { answer } = ask();
+  await questions.next(1);
+  await questions.request("question.resolve", { id: questions.all[0].id, cancel: true });
+  assert.deepEqual(await answer, { action: "decline" });
+});
+
+test("a person lets the agent answer only where the target allows it", async () => {
+  for (const [may_pass_to_model, expected] of [[true, { action: "model" }], [false, { action: "answer", content: { answer: "Let the agent answer" } }]]) {
+    const { questions, ask } = open();
+    const { answer } = ask({ may_pass_to_model });
+    await questions.next(1);
+    await questions.reply("Let the agent answer");
+    assert.deepEqual(await answer, expected);
+  }
+});
+
+test("a sign-in has the link of the agent if it is one of https without credentials", async () => {
+  for (const [url, shown] of [["https://login.example/a?b=c", true], ["http://login.example/", false], ["https://user:secret@login.example/", false], ["javascript:alert(1)", false]]) {
+    const { questions, ask } = open();
+    const { answer } = ask({ kind: "auth", url });
+    const asked = await questions.next(1);
+    assert.equal(asked.url, shown ? url : undefined);
+    assert.equal(asked.options.length, shown ? 2 : 0);
+    await questions.reply("Done");
+    assert.deepEqual((await answer).content, { answer: "Done" });
+  }
+});
+
+test("a request for a secret has a warning", async () => {
+  const { questions, ask } = open();
+  ask({ warnings: ["asks_for_secret"], text: "Your password?" });
+  assert.match((await questions.next(1)).question, /Warning: the agent seems to ask for a secret/);
+});
+
+test("of two people the first one answers, and the other one reads that", async () => {
+  const { questions, ask, people, reference } = open();
+  const { answer } = ask();
+  await questions.next(1);
+  const replies = await Promise.all(["first", "second"].map((text) => people.answer(reference(), text, { ...here, by: `telegram:${text}` })));
+  assert.deepEqual(replies, ["Passed on to support.", `The question ${reference()} was answered already. Your answer was not sent.`]);
+  assert.deepEqual(await answer, { action: "answer", content: { answer: "first" }, by: "telegram:first" });
+  assert.match(await people.answer(reference(), "third", here), /was answered already\. Your answer was not sent\./);
+});
+
+test("an answer to an earlier field does not count for the next one", async () => {
+  const { questions, ask, people, reference } = open();
+  ask({ fields: [{ ...answerField, name: "from", title: "From" }, { ...answerField, name: "to", title: "To" }] });
+  await questions.next(1);
+  const first = reference();
+  await people.answer(first, "Oslo", here);
+  await questions.next(2);
+  assert.match(await people.answer(first, "Bergen", here), /was answered already/);
+  assert.equal(questions.all[1].status, "pending");
+});
+
+test("an answer after the time of a question is not sent", async () => {
+  mock.timers.enable({ apis: ["setTimeout", "Date"] });
+  const { questions, ask, people, reference } = open();
+  const { answer } = ask({ timeout_ms: 60_000 });
+  await questions.next(1);
+  mock.timers.tick(60_000);
+  assert.deepEqual(await answer, { action: "timeout" });
+  mock.timers.tick(15_000);
+  assert.equal(questions.all[0].status, "cancelled");
+  assert.match(await people.answer(reference(), "late", here), /is not open any more.*Your answer was not sent/);
+});
+
+test("the next call that asks the same question gets the answer to the open one", async () => {
+  mock.timers.enable({ apis: ["setTimeout", "Date"] });
+  const { questions, ask } = open();
+  const first = ask({ timeout_ms: 60_000 });
+  await questions.next(1);
+  mock.timers.tick(60_000);
+  await first.answer;
+  assert.equal(first.call.isOpen, true);
+  first.end(true);
+  const second = ask();
+  await questions.reply("Antarctica");
+  assert.deepEqual(await second.answer, { action: "answer", content: { answer: "Antarctica" } });
+  assert.equal(questions.all.length, 1);
+});
+
+test("a question that only the call knows is withdrawn with it, and one that the model may answer is not open", async () => {
+  mock.timers.enable({ apis: ["setTimeout", "Date"] });
+  const { questions, ask } = open();
+  const { call, end, answer } = ask({ may_pass_to_model: true });
+  await questions.next(1);
+  mock.timers.tick(60_000);
+  assert.deepEqual([await answer, call.isOpen, questions.all[0].status], [{ action: "timeout" }, false, "pending"]);
+  end(false);
+  assert.equal(questions.all[0].status, "cancelled");
+});
+
+test("right after an answer only the call that has it asks the same again", async () => {
+  mock.timers.enable({ apis: ["setTimeout", "Date"] });
+  const { questions, ask } = open();
+  const { call, answer } = ask();
+  await questions.next(1);
+  await questions.reply("Antarctica");
+  await answer;
+  assert.deepEqual([await ask().answer, questions.all.length], [{ action: "timeout" }, 1]);
+  const again = call.ask(JSON.stringify(question()));
+  await questions.next(2);
+  await questions.reply("Europe");
+  assert.equal(JSON.parse(await again).content.answer, "Europe");
+  mock.timers.tick(10_000);
+  ask();
+  await questions.next(3);
+});
+
+test("a call that asks again keeps its question open", async () => {
+  mock.timers.enable({ apis: ["setTimeout", "Date"] });
+  const { questions, ask } = open();
+  const { call, answer } = ask();
+  await questions.next(1);
+  mock.timers.tick(59_500);
+  const again = call.ask(JSON.stringify(question()));
+  mock.timers.tick(500);
+  assert.deepEqual(await answer, { action: "timeout" });
+  mock.timers.tick(30_000);
+  await questions.reply("Antarctica");
+  assert.equal(JSON.parse(await again).action, "answer");
+  assert.equal(questions.all.length, 1);
+});
+
+test("two calls do not ask the same question at the same time", async () => {
+  const { questions, ask } = open();
+  const first = ask();
+  await questions.next(1);
+  assert.deepEqual(await ask().answer, { action: "unreachable" });
+  assert.deepEqual(await ask({}, { sessionKey: "agent:main:other" }).answer, { action: "unreachable" });
+  await questions.reply("Antarctica");
+  assert.equal((await first.answer).action, "answer");
+});
+
+test("the end of a call withdraws its question", async () => {
+  const { questions, ask } = open();
+  const { end, answer } = ask();
+  await questions.next(1);
+  end(false);
+  assert.deepEqual([await answer, questions.all[0].status], [{ action: "timeout" }, "cancelled"]);
+});
+
+test("OpenClaw's question that expires is asked again, and not posted again", async () => {
+  const { questions, ask } = open();
+  const { answer } = ask();
+  await questions.next(1);
+  questions.all[0].ended.resolve({ status: "expired" });
+  await questions.next(2);
+  await questions.reply("Antarctica");
+  assert.equal((await answer).action, "answer");
+  assert.equal(questions.posted.length, 1);
+});
+
+test("a signal to stop withdraws the question, and no other one is asked", async () => {
+  const { people, questions, ask } = open();
+  const others = process.listeners("SIGTERM").length;
+  const { answer } = ask();
+  await questions.next(1);
+  // The first listener: that of OpenClaw would stop accepting requests.
+  process.listeners("SIGTERM")[0]("SIGTERM");
+  assert.deepEqual([await answer, questions.all[0].status, people.isStopping], [{ action: "unreachable" }, "cancelled", true]);
+  assert.deepEqual(await ask().answer, { action: "unreachable" });
+  assert.equal(questions.all.length, 1);
+  closers.splice(0).forEach((close) => close());
+  assert.equal(process.listeners("SIGTERM").length, others - 1);
+});
+
+test("without a gateway no person can be asked", async () => {
+  const call = new People().forCall(session);
+  assert.deepEqual(JSON.parse(await call.ask(JSON.stringify(question()))), { action: "unreachable" });
+});
+
+test("a gateway that refuses is no answer, and the log has the reason", async () => {
+  const { questions, ask } = open();
+  questions.host.connect = () => Promise.reject(new Error("unauthorized\u001b[2J"));
+  assert.deepEqual(await ask().answer, { action: "unreachable" });
+  assert.deepEqual(questions.warned, ["cannot ask a person about a task of support: unauthorized[2J"]);
+});
+
+test("the command answers, declines and lists what is open in its chat", async () => {
+  const { questions, ask, people, reference } = open();
+  const { answer } = ask({ fields: [{ ...answerField, type: "integer" }] });
+  await questions.next(1);
+  const context = { sessionKey: session.sessionKey, channel: "discord", senderId: "7" };
+  assert.match((await people.onCommand(context)).text, new RegExp(`^${reference()}: support asks a person\n`));
+  assert.equal((await people.onCommand({ ...context, sessionKey: "agent:main:other" })).text, "No remote agent waits for an answer in this chat.");
+  assert.match((await people.onCommand({ ...context, sessionKey: "agent:main:other", args: `${reference()} 3` })).text, /is not open here/);
+  assert.match((await people.onCommand({ ...context, args: `${reference()} three` })).text, /not accepted: it is not a whole number/);
+  assert.equal((await people.onCommand({ ...context, args: `${reference()} decline` })).text, "Declined: the agent receives no answer.");
+  assert.deepEqual(await answer, { action: "decline", by: "discord:7" });
+});
+
+test("an operator answers the question of another session", async () => {
+  const { questions, ask, people, reference } = open();
+  const { answer } = ask();
+  await questions.next(1);
+  await people.onCommand({ args: `${reference()} two words`, channel: "webchat", senderId: "cli", sessionKey: "agent:main:other", gatewayClientScopes: ["operator.admin"] });
+  assert.deepEqual((await answer).content, { answer: "two words" });
+});

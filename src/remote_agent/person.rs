@@ -1,0 +1,240 @@
+//! Lets a person answer the question of an interrupted task: when one is asked, how long, and what follows.
+//!
+//! Nothing here sends. `actions.rs` sends the answer, and follows the task again.
+
+use std::time::Duration;
+
+use a2a::{Part, Task};
+use peer::{Delivered, Peer};
+use serde_json::{Map, Value, json};
+use tokio::time::timeout;
+
+use super::artifacts::Source;
+use super::call::Call;
+use super::envelope::ReportOutcome;
+use super::error::ToolError;
+use super::question::{Answer, AnswerAction, Person, Question, QuestionKind, Wording};
+use super::question::{question_id, shown};
+use super::recovery::is_unsupported;
+use crate::config::Answers;
+
+/// How many questions of one call a person is asked.
+const MAX_QUESTIONS: usize = 8;
+
+/// How long one question waits. A host that stops has to end it, so it is short, and asked again.
+const QUESTION_TIMEOUT: Duration = Duration::from_secs(5 * 60);
+
+/// A call with less time left asks no further question.
+const MIN_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What follows a person's answer.
+pub(super) enum Next {
+    /// These parts go to the task.
+    Send(Vec<Part>),
+    /// The task goes on without an answer.
+    Follow,
+}
+
+/// Asks a person about the task, if it waits and its target wants that. Returns what follows; `None` ends the call, and its
+/// report says why.
+///
+/// # Errors
+/// The call has ended, or the peer cannot be asked whether the question still stands.
+pub(super) async fn ask(call: &mut Call<'_>, peer: &dyn Peer) -> Result<Option<Next>, ToolError> {
+    let mut invalid: Option<(String, String)> = None;
+    loop {
+        let Some((wording, task_id)) = open_question(call) else {
+            return Ok(None);
+        };
+        let rule = call.target.answers;
+        if wording.kind == QuestionKind::Input && rule == Answers::Model {
+            return Ok(None);
+        }
+        let Some(person) = call.person.person else {
+            // Hosts without a person are the rule: only a target that asks for one has a word about it.
+            if rule != Answers::Model {
+                call.report(&wording.id, ReportOutcome::Unreachable, None);
+            }
+            return Ok(None);
+        };
+        if call.person.questions == MAX_QUESTIONS {
+            call.report(&wording.id, ReportOutcome::Limit, None);
+            return Ok(None);
+        }
+        let Some(_only) = call.begin_asking(&task_id) else {
+            call.report(&wording.id, ReportOutcome::Busy, None);
+            return Ok(None);
+        };
+        let limit = call.time_for_person(QUESTION_TIMEOUT);
+        let error = invalid.take_if(|(id, _)| *id == wording.id);
+        let is_retry = error.is_some();
+        let question = question(call, wording, limit, error.map(|(_, error)| error));
+        let answer = ask_within(call, person, &question, limit).await?;
+        call.metrics.record_question(&question.id, &answer);
+        let id = &*question.id;
+        let ended = match answer.action {
+            AnswerAction::Answer => None,
+            AnswerAction::Model if question.may_pass_to_model => Some(ReportOutcome::Passed),
+            AnswerAction::Decline | AnswerAction::Model => Some(ReportOutcome::Declined),
+            AnswerAction::Unreachable => Some(ReportOutcome::Unreachable),
+            AnswerAction::Timeout
+                if !call.person.extends && call.deadline.before_end() > MIN_TIMEOUT =>
+            {
+                continue;
+            }
+            AnswerAction::Timeout => Some(ReportOutcome::Timeout),
+        };
+        if let Some(outcome) = ended {
+            call.report(id, outcome, answer.by);
+            return Ok(None);
+        }
+        let content = match question.check(&answer.content) {
+            Ok(content) => content,
+            Err(error) if !is_retry => {
+                invalid = Some((question.id, error));
+                continue;
+            }
+            Err(_) => {
+                call.report(id, ReportOutcome::Invalid, answer.by);
+                return Ok(None);
+            }
+        };
+        call.renew_deadline();
+        match still_stands(call, peer, &task_id, id).await? {
+            Standing::Yes => {
+                return Ok(Some(Next::Send(accept(
+                    call, &question, content, answer.by,
+                ))));
+            }
+            Standing::Changed => {}
+            Standing::GoesOn => {
+                call.report(id, ReportOutcome::Unsent, answer.by);
+                call.resume(None);
+                return Ok(Some(Next::Follow));
+            }
+            Standing::Ended => {
+                call.report(id, ReportOutcome::Unsent, answer.by);
+                return Ok(None);
+            }
+        }
+    }
+}
+
+/// Returns the question that the task waits with, and the task.
+fn open_question(call: &Call<'_>) -> Option<(Wording, String)> {
+    let state = call.collected.state.as_ref()?;
+    let task_id = call.collected.task_id.as_ref().or(call.task_id.as_ref())?;
+    let about = [&*call.target.url, task_id];
+    let mut parts = call.collected.status_parts();
+    if parts.is_empty() {
+        // Some agents ask in a message of their own.
+        let text = call.collected.message_text.iter();
+        parts.extend(text.map(|text| json!({"kind": "text", "text": text})));
+    }
+    let waits = state.is_interrupted();
+    let wording = waits.then(|| Wording::read(&about, state, &parts))?;
+    Some((wording, task_id.clone()))
+}
+
+fn question(call: &Call<'_>, wording: Wording, limit: Duration, error: Option<String>) -> Question {
+    let card = call.card.as_ref();
+    let name = card.and_then(|known| known.card.view.as_ref().ok()?.name.as_deref());
+    Question {
+        id: wording.id,
+        kind: wording.kind,
+        target: call.target.alias.clone(),
+        agent: name.and_then(shown),
+        origin: call
+            .target
+            .peer_config
+            .base_url
+            .origin()
+            .ascii_serialization(),
+        chain: call.person.chain.clone(),
+        task: call.person.task_text.clone(),
+        text: wording.text,
+        fields: wording.fields,
+        url: wording.url,
+        warnings: wording.warnings,
+        may_pass_to_model: call.target.answers != Answers::Person,
+        timeout_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
+        error,
+    }
+}
+
+/// Asks, and waits no longer than `limit`, whatever the host does.
+async fn ask_within(
+    call: &Call<'_>,
+    person: &dyn Person,
+    question: &Question,
+    limit: Duration,
+) -> Result<Answer, ToolError> {
+    let asked = timeout(limit, person.ask(question));
+    let answered = call.deadline.run_without_limit(asked).await?;
+    let answer = answered.unwrap_or_else(|_| Answer::without_words(AnswerAction::Timeout));
+    let by = answer.by.as_deref().and_then(shown);
+    Ok(Answer { by, ..answer })
+}
+
+/// What became of a question while the person was asked.
+enum Standing {
+    /// The task waits with it, or the agent answers no queries.
+    Yes,
+    /// The task waits with another question.
+    Changed,
+    /// The task works.
+    GoesOn,
+    /// The task has ended.
+    Ended,
+}
+
+async fn still_stands(
+    call: &mut Call<'_>,
+    peer: &dyn Peer,
+    task_id: &str,
+    id: &str,
+) -> Result<Standing, ToolError> {
+    let unsent = |error: ToolError| error.delivered(Delivered::No);
+    let task = call.deadline.run(call.get_task(peer, task_id)).await;
+    let task = match task.map_err(unsent)? {
+        Ok(task) => task,
+        Err(error) if is_unsupported(&error) => return Ok(Standing::Yes),
+        Err(error) => return Err(unsent(error.into())),
+    };
+    let state = task.state();
+    if !state.is_terminal_or_interrupted() {
+        return Ok(Standing::GoesOn);
+    }
+    let is_same = state.is_interrupted() && is_same_question(call, &task, id);
+    call.add_snapshot(task, Source::Polled)?;
+    Ok(match (state.is_terminal(), is_same) {
+        (true, _) => Standing::Ended,
+        (false, true) => Standing::Yes,
+        (false, false) => Standing::Changed,
+    })
+}
+
+/// Returns whether the task waits with the question `id`. Some agents show the words of a question once, in their stream.
+fn is_same_question(call: &Call<'_>, task: &Task, id: &str) -> bool {
+    let parts = task.json().pointer("/status/message/parts");
+    let parts = parts.and_then(Value::as_array);
+    let task_id = call.collected.task_id.as_ref().or(call.task_id.as_ref());
+    let about = [&*call.target.url, task_id.map_or("", |id| id)];
+    call.collected.state == Some(task.state())
+        && parts.is_none_or(|parts| question_id(&about, parts) == id)
+}
+
+/// Records the answer, and returns its parts.
+fn accept(
+    call: &mut Call<'_>,
+    question: &Question,
+    content: Map<String, Value>,
+    by: Option<String>,
+) -> Vec<Part> {
+    call.report(&question.id, ReportOutcome::Answered, by);
+    if call.target.show_answers {
+        let words = question.spoken(&content);
+        call.show_words(words);
+    }
+    question.parts(content)
+}

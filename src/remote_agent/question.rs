@@ -1,0 +1,378 @@
+//! A question of an agent for a person: what the host shows, and the check of the answer.
+//!
+//! Everything in it that the agent wrote is bounded and sanitized, except for the values of choices and the names of fields,
+//! which go back to the agent as it wrote them.
+
+mod field;
+
+use std::fmt;
+
+use a2a::{Part, TaskState};
+use base::confusables::glyphs;
+use base::json;
+use base::text::{first_chars, shortened};
+use peer::BoxFuture;
+use ring::digest::{SHA256, digest};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use url::Url;
+
+use super::render::sanitize;
+use field::{MAX_READ_CHARS, form};
+
+pub(super) use field::shown;
+pub use field::{Choice, Field, FieldKind};
+
+/// The longest question, in characters.
+const MAX_TEXT_CHARS: usize = 4000;
+
+/// The longest link, in bytes.
+const MAX_URL_BYTES: usize = 2048;
+
+/// The limits of a host's answer.
+const ANSWER_LIMITS: json::Limits = json::Limits {
+    depth: 8,
+    values: 1000,
+    memory: 1 << 20,
+};
+
+/// A person that a host can reach.
+pub trait Person: Send + Sync {
+    /// Asks the person. The call stops waiting after `timeout_ms` of the question, and when it is cancelled; then the future
+    /// is dropped.
+    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer>;
+}
+
+/// A question of an agent for a person.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Question {
+    /// Identifies the target, the task and the words: it changes when the agent changes its question.
+    pub id: String,
+    /// What the agent waits for.
+    pub kind: QuestionKind,
+    /// The target's alias.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// The name in the agent's card.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// Scheme, host and port of the target.
+    pub origin: String,
+    /// Who passed the work on, the first first.
+    pub chain: Vec<String>,
+    /// The beginning of the work that the agent has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
+    /// The agent's words. Untrusted.
+    pub text: String,
+    /// What to fill in.
+    pub fields: Vec<Field>,
+    /// A link of the agent for a sign-in. Untrusted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// What the person should know first: `asks_for_secret`, `form_not_shown`.
+    pub warnings: Vec<&'static str>,
+    /// Whether the person may leave the answer to the model.
+    pub may_pass_to_model: bool,
+    /// How long the call waits.
+    pub timeout_ms: u64,
+    /// Why the answer before this one was not sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// What a task waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum QuestionKind {
+    /// An answer.
+    Input,
+    /// A sign-in.
+    Auth,
+    /// A permission.
+    Permission,
+}
+
+/// What became of a question. `Debug` omits the words.
+#[derive(Clone, Deserialize)]
+pub struct Answer {
+    /// What the person did.
+    pub action: AnswerAction,
+    /// The values by field.
+    #[serde(default)]
+    pub content: Map<String, Value>,
+    /// Who answered, as far as the host says.
+    #[serde(default)]
+    pub by: Option<String>,
+}
+
+/// What a person did with a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AnswerAction {
+    /// Answered.
+    Answer,
+    /// Refused to answer.
+    Decline,
+    /// Left the answer to the model.
+    Model,
+    /// Nothing in time.
+    Timeout,
+    /// No person could be asked.
+    Unreachable,
+}
+
+impl AnswerAction {
+    /// Returns its name.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Answer => "answer",
+            Self::Decline => "decline",
+            Self::Model => "model",
+            Self::Timeout => "timeout",
+            Self::Unreachable => "unreachable",
+        }
+    }
+}
+
+impl Answer {
+    /// Returns an answer without words.
+    #[must_use]
+    pub fn without_words(action: AnswerAction) -> Self {
+        Self {
+            action,
+            content: Map::new(),
+            by: None,
+        }
+    }
+
+    /// Reads the answer of a host. One that cannot be read is [`AnswerAction::Unreachable`].
+    #[must_use]
+    pub fn read(text: &str) -> Self {
+        json::from_str(text, ANSWER_LIMITS)
+            .unwrap_or_else(|_| Self::without_words(AnswerAction::Unreachable))
+    }
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answer")
+            .field("action", &self.action)
+            .field("by", &self.by)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What an agent wrote: the parts of the status message.
+pub(super) struct Wording {
+    /// The answer goes to this question only.
+    pub(super) id: String,
+    pub(super) kind: QuestionKind,
+    pub(super) text: String,
+    pub(super) fields: Vec<Field>,
+    pub(super) url: Option<String>,
+    pub(super) warnings: Vec<&'static str>,
+}
+
+/// Returns the identity of a question: of the target and task in `about`, and of the words.
+pub(super) fn question_id(about: &[&str], parts: &[Value]) -> String {
+    let mut hashed = String::new();
+    for text in about {
+        hashed += &format!("{}:{text}", text.len());
+    }
+    for part in parts {
+        // Metadata may differ from one answer of the agent to the next.
+        for member in ["kind", "text", "data", "file"] {
+            hashed += &part.get(member).map(Value::to_string).unwrap_or_default();
+            hashed.push('\n');
+        }
+    }
+    let hash = digest(&SHA256, hashed.as_bytes());
+    let half = hash.as_ref().iter().take(16);
+    half.map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl Wording {
+    /// Reads the question of a task in `state`.
+    pub(super) fn read(about: &[&str], state: &TaskState, parts: &[Value]) -> Self {
+        let data: Vec<_> = parts
+            .iter()
+            .filter_map(|part| part.get("data")?.as_object())
+            .collect();
+        let texts = parts.iter().filter_map(|part| part.get("text")?.as_str());
+        let text = texts.collect::<Vec<_>>().join("\n\n");
+        let kind = match state {
+            TaskState::AuthRequired => QuestionKind::Auth,
+            _ if data.iter().any(|data| asks_permission(data)) => QuestionKind::Permission,
+            _ => QuestionKind::Input,
+        };
+        let mut warnings = Vec::new();
+        let form = data.iter().find_map(|data| form(data));
+        if form == Some(None) {
+            warnings.push("form_not_shown");
+        }
+        let fields = form.flatten().unwrap_or_else(|| vec![Field::any_text()]);
+        let titles: Vec<_> = fields.iter().map(|field| &*field.title).collect();
+        if asks_for_secret(&format!("{text}\n{}", titles.join("\n"))) {
+            warnings.insert(0, "asks_for_secret");
+        }
+        let url = (kind == QuestionKind::Auth)
+            .then(|| sign_in_url(&data, &text))
+            .flatten();
+        Self {
+            id: question_id(about, parts),
+            kind,
+            text: shortened(
+                &sanitize(first_chars(&text, MAX_READ_CHARS)),
+                MAX_TEXT_CHARS,
+            ),
+            fields,
+            url,
+            warnings,
+        }
+    }
+}
+
+/// Returns whether a data part asks for a permission: by its type, or by options as the Agent Client Protocol has them.
+fn asks_permission(data: &Map<String, Value>) -> bool {
+    let named = ["type", "kind"].iter().any(|member| {
+        let name = data
+            .get(*member)
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        let name = name.to_ascii_lowercase();
+        name.contains("permission") || name.contains("approval")
+    });
+    let options = data.get("options").and_then(Value::as_array);
+    named
+        || options.into_iter().flatten().any(|option| {
+            let kind = option.get("kind").and_then(Value::as_str);
+            kind.is_some_and(|kind| kind.starts_with("allow_") || kind.starts_with("reject_"))
+        })
+}
+
+/// Returns whether a text speaks of something that no agent needs from a person, in whatever letters it is written.
+fn asks_for_secret(text: &str) -> bool {
+    const PARTS: [&str; 6] = [
+        "PASSCODE",
+        "KENNWORT",
+        "CREDENTIAL",
+        "SECRET",
+        "TOKEN",
+        "APIKEY",
+    ];
+    const SPACED: [&str; 2] = ["PASSWOR", "PASSPHRASE"];
+    const WORDS: [&str; 8] = ["KEY", "KEYS", "CODE", "CODES", "PIN", "OTP", "CVC", "CVV"];
+    let glyphs = glyphs(first_chars(text, MAX_READ_CHARS));
+    let letters = glyphs.iter().map(|glyph| match glyph.c {
+        '0' => 'O',
+        '1' => 'I',
+        '3' => 'E',
+        '@' | '4' => 'A',
+        '$' | '5' => 'S',
+        c => c,
+    });
+    let text: String = letters.collect();
+    let joined: String = text.chars().filter(char::is_ascii_alphabetic).collect();
+    let mut words = text.split(|c: char| !c.is_ascii_alphabetic());
+    PARTS.iter().any(|part| text.contains(part))
+        || SPACED.iter().any(|part| joined.contains(part))
+        || words.any(|word| WORDS.contains(&word))
+}
+
+/// Returns the agent's link for a sign-in: https, without credentials.
+fn sign_in_url(data: &[&Map<String, Value>], text: &str) -> Option<String> {
+    const NAMES: [&str; 9] = [
+        "url",
+        "auth_url",
+        "authUrl",
+        "authorization_url",
+        "authorizationUrl",
+        "verification_uri_complete",
+        "verificationUriComplete",
+        "verification_uri",
+        "verificationUri",
+    ];
+    let named = NAMES
+        .iter()
+        .flat_map(|name| data.iter().filter_map(|data| data.get(*name)?.as_str()));
+    let is_end = |c: char| c.is_whitespace() || "<>\"'`)]}".contains(c);
+    let written = text.match_indices("https://").map(|(at, _)| {
+        let link = text[at..].split(is_end).next().unwrap_or_default();
+        link.trim_end_matches(['.', ',', ';', ':', '!', '?'])
+    });
+    named.chain(written.take(1)).find_map(|link| {
+        let url = Url::parse(link).ok()?;
+        let plain =
+            url.scheme() == "https" && url.username().is_empty() && url.password().is_none();
+        (plain && url.as_str().len() <= MAX_URL_BYTES).then(|| url.into())
+    })
+}
+
+impl Question {
+    /// Returns the question as JSON, for a host.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        // `serde_json` fails here only on maps with keys that are not strings, and the question has none.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Checks the values of an answer against the fields, and converts those that a person typed as text. Other members are
+    /// dropped.
+    ///
+    /// # Errors
+    /// A value is missing or does not fit; a sentence for the person.
+    pub(super) fn check(&self, content: &Map<String, Value>) -> Result<Map<String, Value>, String> {
+        let mut checked = Map::new();
+        for field in &self.fields {
+            let given = content.get(&field.name);
+            let given = given.filter(|value| !value.is_null() && **value != "");
+            match given {
+                Some(value) => {
+                    let value = field.convert(value);
+                    let value = value.map_err(|form| format!("{}: {form}", field.title))?;
+                    checked.insert(field.name.clone(), value);
+                }
+                None if field.required => {
+                    return Err(format!("{}: a value is needed", field.title));
+                }
+                None => {}
+            }
+        }
+        if checked.is_empty() {
+            return Err("at least one field must be filled in".to_owned());
+        }
+        Ok(checked)
+    }
+
+    /// Returns the parts of the message that answers: the text, or the form as data and as text that reads the same.
+    pub(super) fn parts(&self, content: Map<String, Value>) -> Vec<Part> {
+        let text = self.spoken(&content);
+        if self.fields.len() == 1 && self.fields.iter().all(Field::is_any_text) {
+            return vec![Part::text(text)];
+        }
+        vec![Part::data(content), Part::text(text)]
+    }
+
+    /// Returns the answer as text: the value, or one line for each field.
+    pub(super) fn spoken(&self, content: &Map<String, Value>) -> String {
+        let answered = self.fields.iter();
+        let answered = answered.filter_map(|field| Some((field, content.get(&field.name)?)));
+        let lines = answered.map(|(field, value)| {
+            let choice = field.choices.iter().find(|choice| choice.value == *value);
+            let text = match (choice, value) {
+                (Some(choice), _) => choice.title.clone(),
+                (None, Value::String(text)) => text.clone(),
+                (None, value) => value.to_string(),
+            };
+            match self.fields.len() {
+                1 => text,
+                _ => format!("{}: {text}", field.title),
+            }
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests;

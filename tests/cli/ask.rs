@@ -1,0 +1,106 @@
+//! `--ask`: the person at the terminal answers the agent.
+
+use std::{io::Write as _, process::Stdio};
+
+use serde_json::{Value, json};
+use testkit::conformance::peers::Peers;
+
+use crate::cli::process::{ProcessOutput, wait_for_output};
+use crate::cli::support::*;
+
+/// Returns an agent that asks with these parts, and then completes.
+async fn asks(parts: Value) -> Peers {
+    let message = json!({"kind": "message", "messageId": "q", "role": "agent", "parts": parts});
+    let waits = task(
+        "input-required",
+        json!({"status": {"state": "input-required", "message": message}}),
+    );
+    let done = task(
+        "completed",
+        json!({"artifacts": [{"artifactId": "a", "parts": text_parts("Booked.")}]}),
+    );
+    let mut card = card();
+    card["capabilities"]["streaming"] = false.into();
+    let rpc =
+        json!({"message/send": results([waits.clone(), done]), "tasks/get": results([waits])});
+    start_peer(json!({"card": card, "rpc": rpc})).await
+}
+
+async fn send(peers: &Peers, typed: &str) -> ProcessOutput {
+    let origin = peers.origin("desk");
+    let mut child = command(&["send", "--url", &origin, "--ask", "Book", "a trip"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(typed.as_bytes())
+        .unwrap();
+    wait_for_output(child).await
+}
+
+#[tokio::test]
+async fn piped_answer_completes_the_task() {
+    let peers = asks(text_parts("Where to?\u{1b}[2J\nYour password?")).await;
+    let output = send(&peers, "Braga\n").await;
+    assert_exit_code(&output, 0);
+    assert_eq!(output.stdout, "Booked.\n");
+    let shown = [
+        "\"Help Desk\"",
+        "  about: Book a trip",
+        "warning: it may ask for a password",
+        "  | Where to?\n  | Your password?",
+        "your answer (empty declines):",
+    ];
+    assert_contains(&output.stderr, &shown);
+    assert!(!output.stderr.contains('\u{1b}'), "{}", output.stderr);
+    assert_eq!(last_message(&peers)["parts"], text_parts("Braga"));
+}
+
+#[tokio::test]
+async fn form_is_asked_field_by_field() {
+    let schema = json!({"properties": {
+        "day": {"type": "string", "enum": ["mon", "tue"], "enumNames": ["Monday", "Tuesday"]},
+        "note": {"type": "string"}, "seats": {"type": "integer"}}, "required": ["day", "seats"]});
+    let peers = asks(json!([{"kind": "data", "data": {"schema": schema}}])).await;
+    // The first answer has no number of seats, so the form is asked again.
+    let output = send(&peers, "2\n\nmany\nMonday\nquiet\n3\n").await;
+    assert_exit_code(&output, 0);
+    assert_contains(
+        &output.stderr,
+        &["  2) Tuesday", "not sent: seats: write a whole number"],
+    );
+    let parts = last_message(&peers)["parts"].take();
+    assert_eq!(
+        parts[0]["data"],
+        json!({"day": "mon", "note": "quiet", "seats": 3})
+    );
+    assert_eq!(parts[1]["text"], "day: Monday\nnote: quiet\nseats: 3");
+}
+
+#[tokio::test]
+async fn empty_line_or_end_of_input_sends_nothing() {
+    for typed in ["\n", ""] {
+        let peers = asks(text_parts("Where to?")).await;
+        let output = send(&peers, typed).await;
+        assert_exit_code(&output, 6);
+        assert_contains(
+            &output.stderr,
+            &["nothing is sent", "the task waits for you"],
+        );
+        assert_eq!(last_message(&peers)["parts"], text_parts("Book a trip"));
+    }
+}
+
+#[tokio::test]
+async fn without_input_it_is_an_error_before_anything_is_sent() {
+    let peers = asks(text_parts("Where to?")).await;
+    for words in [&["Book"][..], &["-"]] {
+        let output = run_subcommand(&peers, "send", &[&["--ask"], words].concat()).await;
+        assert_exit_code(&output, 2);
+        assert_contains(&output.stderr, &["cannot use `--ask`"]);
+    }
+    assert!(peers.log("desk").is_empty());
+}

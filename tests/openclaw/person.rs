@@ -1,0 +1,225 @@
+//! Questions of an agent that a person of the session answers, in Control UI and over OpenClaw's protocol.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::{
+    host::Gateway,
+    model,
+    notify::{NotifyFixture, Test},
+    peer::answer_text,
+    surfaces::{capture_color_schemes, control_ui, update_docs_image},
+};
+
+pub const TESTS: &[Test] = &[
+    (
+        "question_of_a_call_is_answered_in_control_ui",
+        question_of_a_call_is_answered_in_control_ui,
+    ),
+    (
+        "question_after_the_turn_is_answered_in_control_ui",
+        question_after_the_turn_is_answered_in_control_ui,
+    ),
+    (
+        "declined_question_sends_nothing",
+        declined_question_sends_nothing,
+    ),
+    ("command_answers_a_question", command_answers_a_question),
+    (
+        "killed_gateway_asks_again_once",
+        killed_gateway_asks_again_once,
+    ),
+    (
+        "gateway_with_an_open_question_stops",
+        gateway_with_an_open_question_stops,
+    ),
+];
+
+/// The target whose questions a person answers.
+const TARGET: &str = "asker";
+
+fn send(text: &str) -> Value {
+    json!({"action": "send", "target_alias": TARGET, "parts": [{"kind": "text", "text": text}], "follow_updates": true})
+}
+
+/// Waits for OpenClaw's question about the task of this text.
+fn wait_for_question(fixture: &NotifyFixture, text: &str) -> Value {
+    let question = fixture.with_socket(|socket| {
+        // The gateway may have asked before this client connected.
+        let open = socket.request("question.list", json!({}));
+        let open = open["questions"].as_array().unwrap();
+        match open
+            .iter()
+            .find(|question| question.to_string().contains(text))
+        {
+            Some(question) => question.clone(),
+            None => {
+                let event = socket.frames.wait("a question of OpenClaw", |frame| {
+                    frame["event"] == "question.requested" && frame.to_string().contains(text)
+                });
+                event["payload"].clone()
+            }
+        }
+    });
+    println!("the question: {question}");
+    question
+}
+
+/// Answers OpenClaw's question as a person does, or declines it.
+fn resolve(fixture: &NotifyFixture, question: &Value, answer: Option<&str>) {
+    let mut params = json!({"id": question["id"]});
+    match answer {
+        Some(answer) => params["answers"] = json!({"answers": {"answer": [answer]}}),
+        None => params["cancel"] = json!(true),
+    }
+    fixture.with_socket(|socket| socket.request("question.resolve", params));
+}
+
+/// Delegates a task that runs on after the turn, and then asks for input.
+fn delegate_and_ask(fixture: &NotifyFixture, session: &str, text: &str) {
+    let mut request = send(text);
+    request["follow_updates"] = json!(false);
+    fixture.run_turn(session, &format!("CALL {request}"));
+    let result = model::tool_result(&fixture.model.request_with_result(text)).unwrap();
+    assert!(result.contains("you will be woken"), "{result}");
+    fixture.peer.finish(text);
+}
+
+/// Waits until the session is woken with what the agent made of the answer.
+fn wait_for_completion(fixture: &NotifyFixture, answer: &str) {
+    let answer = answer_text(answer);
+    let request = fixture.model.requests.wait("the end of the task", |body| {
+        let messages = body["messages"].to_string();
+        messages.contains("handed to asker has news") && messages.contains(&answer)
+    });
+    println!("the messages of the session: {}", request["messages"]);
+}
+
+/// The words that the person gave reach the agent, and only the agent.
+fn assert_concealed(result: &str, words: &str) {
+    let asked = result
+        .lines()
+        .filter(|line| !line.contains(&answer_text(words)));
+    for line in asked {
+        assert!(!line.contains(words), "{result}");
+    }
+}
+
+fn question_of_a_call_is_answered_in_control_ui(fixture: &NotifyFixture) {
+    let text = "ask about the chairs";
+    let mut browser = control_ui(fixture, "/chat?session=agent:main:main");
+    let message = format!("CALL {}", send(text));
+    let turn = json!({"sessionKey": "agent:main:main", "message": message, "idempotencyKey": text});
+    fixture.with_socket(|socket| socket.request("chat.send", turn));
+    browser.wait_until("document.querySelector('.chat-question-panel__prompt') !== null");
+    let prompt =
+        browser.evaluate("document.querySelector('.chat-question-panel__prompt').innerText");
+    println!("the question in Control UI: {prompt}");
+    for part in [
+        "Scripted agent",
+        &fixture.peer.url(),
+        text,
+        "“Which region, to ask about the chairs?”",
+    ] {
+        assert!(prompt.as_str().unwrap().contains(part), "{prompt}");
+    }
+    browser.assert_fits_screens("control-ui-question");
+    let [light, _] = capture_color_schemes(&mut browser, "control-ui-question");
+    update_docs_image("control-ui-question.png", &light);
+    browser.click(".chat-question-panel textarea");
+    browser.call("Input.insertText", json!({"text": "Antarctica"}));
+    browser.click(".chat-question-panel__advance");
+    fixture.peer.call("Antarctica");
+    let result = model::tool_result(&fixture.model.request_with_result(text)).unwrap();
+    println!("the result that the model reads:\n{result}\n");
+    assert!(result.starts_with("send: task completed"), "{result}");
+    assert!(result.contains("a person answered"), "{result}");
+    assert_concealed(&result, "Antarctica");
+}
+
+fn question_after_the_turn_is_answered_in_control_ui(fixture: &NotifyFixture) {
+    let text = "later ask about the tables";
+    delegate_and_ask(fixture, "agent:main:tables", text);
+    let question = wait_for_question(fixture, text);
+    assert_eq!(question["sessionKey"], "agent:main:tables");
+    let mut browser = control_ui(fixture, "/chat?session=agent:main:tables");
+    browser.click(".chat-question-panel textarea");
+    browser.call("Input.insertText", json!({"text": "Oslo"}));
+    browser.screenshot("control-ui-question-later.png");
+    browser.click(".chat-question-panel__advance");
+    fixture.peer.call("Oslo");
+    wait_for_completion(fixture, "Oslo");
+}
+
+fn declined_question_sends_nothing(fixture: &NotifyFixture) {
+    let text = "ask about the lamps";
+    let run = fixture
+        .with_socket(|socket| socket.start("agent:main:lamps", &format!("CALL {}", send(text))));
+    let question = wait_for_question(fixture, text);
+    resolve(fixture, &question, None);
+    fixture.with_socket(|socket| socket.end_of(&run));
+    let result = model::tool_result(&fixture.model.request_with_result(text)).unwrap();
+    println!("the result that the model reads:\n{result}\n");
+    assert!(result.contains("declined"), "{result}");
+    assert!(result.contains("task_handle: "), "{result}");
+    assert_eq!(fixture.peer.answers(text), 0);
+}
+
+fn command_answers_a_question(fixture: &NotifyFixture) {
+    let text = "ask about the shelves";
+    let session = "agent:main:shelves";
+    let run = fixture.with_socket(|socket| socket.start(session, &format!("CALL {}", send(text))));
+    let question = wait_for_question(fixture, text);
+    let reference = question["id"].as_str().unwrap().split('_').nth(1).unwrap();
+    let command = format!("/remote-answer {reference} Lisbon it is");
+    let message = json!({"sessionKey": session, "message": command, "idempotencyKey": command});
+    fixture.with_socket(|socket| socket.request("chat.send", message));
+    fixture.peer.call("Lisbon it is");
+    fixture.with_socket(|socket| {
+        socket.frames.wait("the reply to the command", |frame| {
+            frame.to_string().contains("Passed on to asker.")
+        });
+        socket.end_of(&run);
+    });
+    assert_eq!(fixture.peer.answers(text), 1);
+}
+
+/// Asks about a task after its turn, and about another one in a call.
+fn killed_gateway_asks_again_once(fixture: &NotifyFixture) {
+    let (later, now) = ("later ask about the desks", "ask about the stools");
+    delegate_and_ask(fixture, "agent:main:desks", later);
+    fixture.with_socket(|socket| socket.start("agent:main:stools", &format!("CALL {}", send(now))));
+    for text in [later, now] {
+        wait_for_question(fixture, text);
+    }
+    fixture.restart(Gateway::kill);
+    let questions = [later, now].map(|text| wait_for_question(fixture, text));
+    let listed = fixture.with_socket(|socket| socket.request("question.list", json!({})));
+    assert_eq!(listed["questions"].as_array().unwrap().len(), 2, "{listed}");
+    for (question, answer) in questions.iter().zip(["Bergen", "Molde"]) {
+        resolve(fixture, question, Some(answer));
+        wait_for_completion(fixture, answer);
+    }
+    for text in [later, now] {
+        assert_eq!(fixture.peer.answers(text), 1);
+    }
+}
+
+/// OpenClaw waits five minutes for an open question when it stops.
+fn gateway_with_an_open_question_stops(fixture: &NotifyFixture) {
+    let text = "later ask about the doors";
+    delegate_and_ask(fixture, "agent:main:doors", text);
+    wait_for_question(fixture, text);
+    let mut elapsed = Duration::ZERO;
+    fixture.restart(|gateway| {
+        let start = Instant::now();
+        drop(gateway);
+        elapsed = start.elapsed();
+    });
+    println!("the gateway stopped after {elapsed:?}");
+    assert!(elapsed < Duration::from_secs(60), "{elapsed:?}");
+    let question = wait_for_question(fixture, text);
+    resolve(fixture, &question, Some("Tromsø"));
+    wait_for_completion(fixture, "Tromsø");
+}
