@@ -430,6 +430,7 @@ export type Transport = "JSONRPC" | "HTTP+JSON" | "GRPC" | "GATEWAY";
  * The used version of A2A, or the dialect of the local gateway.
  */
 export type ProtocolVersion = "0.3" | "1.0" | "a2a-v1" | "openclaw/4" | "heretek-js";
+export type Count = number;
 /**
  * The data for a request that continues. Pass it back unchanged.
  */
@@ -1070,6 +1071,7 @@ export interface Summary {
    */
   notify?: true;
   artifact_page?: ArtifactPage;
+  usage?: Usage;
   continuation?: Continuation;
 }
 /**
@@ -1111,6 +1113,37 @@ export interface ArtifactPage {
    * The next artifact, if there is one.
    */
   next_artifact_id?: string;
+}
+/**
+ * What the agent reports that the task used so far. Nothing checks its numbers.
+ */
+export interface Usage {
+  /**
+   * The numbers of tokens.
+   */
+  tokens?: {
+    input?: Count;
+    output?: Count;
+    cache_read?: Count;
+    cache_write?: Count;
+    total?: Count;
+  };
+  /**
+   * The cost in millionths of a US dollar.
+   */
+  usd_micros?: number;
+  /**
+   * The currency of a cost that is not in US dollars. It is not converted.
+   */
+  unknown_currency?: string;
+  /**
+   * The time that the work took, in milliseconds.
+   */
+  duration_ms?: number;
+  /**
+   * Whether the agent calls its numbers an estimate.
+   */
+  estimated: boolean;
 }
 /**
  * The local gateway, if it is configured and the caller may use it.

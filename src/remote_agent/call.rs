@@ -309,6 +309,7 @@ impl<'a> Call<'a> {
             notify: self.notify
                 && self.handle.is_some()
                 && !self.collected.is_terminal_or_interrupted(),
+            usage: self.metrics.usage(),
             ..self.base_summary()
         }
     }
@@ -382,6 +383,7 @@ impl<'a> Call<'a> {
             incomplete: false,
             next_step: None,
             notify: false,
+            usage: None,
             continuation: Continuation::new(&self.target, task, context_id),
         }
     }

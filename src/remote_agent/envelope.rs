@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use a2a::Artifact;
+use a2a::{Artifact, Usage};
 
 use super::artifacts::ArtifactPage;
 use super::error::{Reason, ToolError};
@@ -189,6 +189,8 @@ pub(super) struct Summary<'a> {
     pub(super) notify: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) artifact_page: Option<ArtifactPage<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) usage: Option<Usage>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) continuation: Option<Continuation<'a>>,
 }

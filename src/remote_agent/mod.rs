@@ -299,7 +299,9 @@ impl RemoteAgent {
         let deadline = Deadline::new(timeout, tool_call.cancel.clone(), tool_call.closing.clone());
         let metrics = call_audit.set_resolved(&resolved);
         if request.action == Action::Send {
-            caller::add_delegation(self, &mut request, &call_audit.caller, &deadline).await?;
+            let caller = &call_audit.caller;
+            call_audit.chain =
+                caller::add_delegation(self, &mut request, caller, &deadline).await?;
         }
         let traceparent = (trace::HEADER.to_owned(), call_audit.trace.traceparent());
         request.service_parameters.extend([traceparent]);

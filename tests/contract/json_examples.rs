@@ -93,6 +93,7 @@ fn check_audit_line(line: &Value, place: &str) {
         agent: Some("a"),
         operator: Some("o"),
         session: Some("s"),
+        chain: Some("c"),
         action: "send",
         target: Some("t"),
         origin: Some("o"),
@@ -102,6 +103,7 @@ fn check_audit_line(line: &Value, place: &str) {
         sent_bytes: 0,
         received_bytes: 0,
         state: Some("working"),
+        usage: Some(&a2a::Usage::default()),
         duration: Duration::ZERO,
         outcome: "ok",
     };
