@@ -59,7 +59,7 @@ export function createTool({ agent, definition, followers, number = 0, tasks, Ca
         const deliver = onUpdate ? (update) => onUpdate(toolResult(agent, update)) : null;
         const [text, ...pieces] = await agent.executeRendered(JSON.stringify(request ?? null), host, token, deliver);
         const details = await assemble(pieces);
-        tasks?.observe(details, number);
+        tasks?.observe(details, number, sessionKey);
         followers?.observe(details, caller);
         const files = workspaceDir ? await save(details, workspaceDir) : NO_FILES;
         const shown = files.saved.length > 0 ? agent.render(JSON.stringify(withoutSaved(details, files))) : text;
