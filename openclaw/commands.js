@@ -12,6 +12,7 @@ import { FAILED, OK, exitOf, printError } from "./report.js";
 import { registerTargetCommands } from "./targets-commands.js";
 import { table, wrapped } from "./table.js";
 import { lastWord, selected, withAgentTasks } from "./tasks.js";
+import { sumsBy, usageText } from "./usage.js";
 import { age, line, note, print, safe } from "./text.js";
 /** @import {Api, HostConfig} from "./types.d.ts" */
 
@@ -95,9 +96,15 @@ async function tasks(context) {
   for (const { target_alias: alias, tasks_error: problem } of targets) if (problem) note(problem.reason === "rpc_error" ? `${line(alias)} has no list of tasks` : `${line(alias)} does not list its tasks: ${line(problem.message)}`);
   if (unreachable && all.length === 0) throw new CommandError(`no agent lists tasks, and ${noGateway(unreachable)}`, exitOf("unreachable"));
   if (unreachable) note(`${noGateway(unreachable)}. These are the tasks that the agents list:`);
-  if (context.options.json) print(JSON.stringify({ tasks: all }));
+  const usage = { targets: sumsBy(all, (task) => task.target), sessions: sumsBy(all, (task) => task.session) };
+  const isReported = Object.keys(usage.targets).length > 0;
+  if (context.options.json) print(JSON.stringify({ tasks: all, ...(isReported && { usage }) }));
   else if (all.length === 0) note("no such task is on record, and no agent lists one");
-  else print(table([["TARGET", "TASK", "STATE", "AGE", "CHANGED", "NOTIFY", "LAST WORD"], ...all.map((task) => [task.target, task.taskId, task.state, age(task.ageMs), age(task.updatedMs), task.notify ? "yes" : "-", truncated(task.lastWord)])]));
+  else {
+    const used = (text) => (isReported ? [text] : []);
+    print(table([["TARGET", "TASK", "STATE", "AGE", "CHANGED", "NOTIFY", ...used("USED"), "LAST WORD"], ...all.map((task) => [task.target, task.taskId, task.state, age(task.ageMs), age(task.updatedMs), task.notify ? "yes" : "-", ...used(usageText(task.usage)), truncated(task.lastWord)])]));
+    for (const [kind, sums] of Object.entries({ agent: usage.targets, session: usage.sessions })) for (const [name, sum] of Object.entries(sums)) note(`used by ${kind} ${line(name)}: ${usageText(sum)}`);
+  }
   return OK;
 }
 

@@ -1,6 +1,7 @@
 // A tab of Control UI with the targets and the delegated tasks. The page has no script; it reloads itself.
 
 import { age } from "./text.js";
+import { sumsBy, usageText } from "./usage.js";
 /** @import {Api} from "./types.d.ts" */
 
 const PATH = "/remote_agent/page";
@@ -73,10 +74,13 @@ export function registerPage(api, { targets, tasks }, scopes = callerScopes) {
 /** Returns the HTML of the page, with all texts escaped. */
 export function page(targets, tasks) {
   const targetRows = targets.map(({ alias, url, description, default: isDefault }) => [cell(isDefault ? `${alias} (default)` : alias), cell(url), cell(description)]);
-  const taskRows = tasks.map(({ target, taskId, state, ageMs, lastWord, notify }) => [
+  const sums = Object.entries(sumsBy(tasks, (task) => task.target));
+  const used = (html) => (sums.length > 0 ? [html] : []);
+  const taskRows = tasks.map(({ target, taskId, state, ageMs, lastWord, notify, usage }) => [
     cell(target),
     `<td><span class="state ${/^[a-z-]+$/.test(state ?? "") ? state : ""}">${escaped(state || "unknown")}</span>${notify ? ' <span class="dim">wakes the session</span>' : ""}</td>`,
     `<td class="age" data-label="Age">${escaped(age(ageMs))}</td>`,
+    ...used(cell(usageText(usage), "Used")),
     cell(lastWord, "Last words"),
     `<td data-label="Task">${escaped(taskId)}${ENDED.has(state ?? "") ? "" : cancelCommand(target, taskId)}</td>`,
   ]);
@@ -85,7 +89,7 @@ export function page(targets, tasks) {
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><meta http-equiv="refresh" content="${RELOAD_SECONDS}"><title>Remote agents</title><style>${STYLE}</style></head>
 <body>
 <section><h1>Tasks</h1>
-${table(["Target", "State", "Age", "Last words", "Task, and how to cancel it"], taskRows, "No task of this gateway is on record.")}
+${table(["Target", "State", "Age", ...used("Used"), "Last words", "Task, and how to cancel it"], taskRows, "No task of this gateway is on record.")}${sums.map(([name, sum]) => `\n<p>Used by ${escaped(name)}: ${escaped(usageText(sum))}</p>`).join("")}
 </section>
 <section><h1>Targets</h1>
 ${table(["Alias", "URL", "Description"], targetRows, "No target is configured. Add one with: openclaw remote-agent add URL")}

@@ -3,7 +3,8 @@
 import { join } from "node:path";
 
 import { readSmall, replaceFile } from "./state-files.js";
-/** @import {CallRequest, Continuation, Envelope, Route, Summary} from "./types.d.ts" */
+import { usageOf } from "./usage.js";
+/** @import {CallRequest, Continuation, Envelope, Route, Summary, Usage} from "./types.d.ts" */
 
 /** The maximum number of tasks whose handles stay valid, and of those that are listed and stored. */
 const MAX_TASKS = 1000;
@@ -20,7 +21,7 @@ const REFERENCES = ["continuation", "task_id", "context_id", "target_url"];
 
 /**
  * A delegated task. A stored task of an earlier gateway has no continuation.
- * @typedef {{ target: string, taskId: string, state?: string, action?: string, since: number, updated: number, lastWord?: string, handles?: Map<string, number>, continuation?: Continuation }} DelegatedTask
+ * @typedef {{ target: string, taskId: string, state?: string, action?: string, since: number, updated: number, lastWord?: string, session?: string, usage?: Usage, handles?: Map<string, number>, continuation?: Continuation }} DelegatedTask
  */
 
 /**
@@ -58,11 +59,12 @@ export class DelegatedTasks {
   }
 
   /**
-   * Records the task of `envelope`, a result of the instance with this number.
+   * Records the task of `envelope`, a result of the instance with this number for this session.
    * @param {Envelope} envelope
    * @param {number} [instance]
+   * @param {string} [session]
    */
-  observe({ ok, action, summary, error }, instance = 0) {
+  observe({ ok, action, summary, error }, instance = 0, session = undefined) {
     const latest = ok ? summary : error?.details?.latest_event_summary;
     const continuation = latest?.continuation;
     const { target, task } = continuation ?? {};
@@ -70,12 +72,12 @@ export class DelegatedTasks {
     const name = target.target_alias ?? target.target_url ?? "";
     const key = keyOf({ target: name, taskId: task.task_id });
     const now = this.#now();
-    const { since = now, handles = new Map() } = this.#tasks.get(key) ?? {};
+    const { since = now, handles = new Map(), session: first = session, usage: before } = this.#tasks.get(key) ?? {};
     if (task.task_handle) handles.set(task.task_handle, instance);
     if (handles.size > MAX_HANDLES) handles.delete(handles.keys().next().value);
     const isSmall = JSON.stringify(continuation).length <= MAX_ROUTE_CHARS;
     this.#tasks.delete(key);
-    this.#tasks.set(key, { target: name, taskId: task.task_id, state: task.status, action, since, updated: now, lastWord: lastWord(latest ?? {}), handles, continuation: isSmall ? continuation : undefined });
+    this.#tasks.set(key, { target: name, taskId: task.task_id, state: task.status, action, since, updated: now, lastWord: lastWord(latest ?? {}), session: first, usage: usageOf(latest?.usage) ?? before, handles, continuation: isSmall ? continuation : undefined });
     if (this.#tasks.size > MAX_TASKS) this.#tasks.delete(/** @type {string} */ (this.#tasks.keys().next().value));
     if (this.#file) this.#saving ??= setTimeout(() => this.#save(), SAVE_DELAY_MS).unref();
   }
@@ -142,7 +144,7 @@ export class DelegatedTasks {
       if (error.code !== "ENOENT") this.#warn(`the tasks of an earlier gateway cannot be read from "${this.#file}": ${error instanceof SyntaxError ? "it is not JSON" : error.message}`);
       return tasks;
     }
-    for (const { target, taskId, state, action, since, updated, lastWord } of Array.isArray(stored) ? stored.filter(isTask) : []) tasks.set(keyOf({ target, taskId }), { target, taskId, state, action, since, updated, lastWord });
+    for (const { target, taskId, state, action, since, updated, lastWord, session, usage } of Array.isArray(stored) ? stored.filter(isTask) : []) tasks.set(keyOf({ target, taskId }), { target, taskId, state, action, since, updated, lastWord, session, usage: usageOf(usage) });
     return tasks;
   }
 
@@ -167,8 +169,8 @@ export const keyOf = (/** @type {{ target?: string, taskId: string }} */ { targe
 
 /** Returns whether a stored value has the fields of a task. */
 function isTask(value) {
-  const { target, taskId, since, updated, state, action, lastWord } = value ?? {};
-  return [target, taskId].every((text) => typeof text === "string") && [since, updated].every(Number.isFinite) && [state, action, lastWord].every((text) => text === undefined || typeof text === "string");
+  const { target, taskId, since, updated, state, action, lastWord, session } = value ?? {};
+  return [target, taskId].every((text) => typeof text === "string") && [since, updated].every(Number.isFinite) && [state, action, lastWord, session].every((text) => text === undefined || typeof text === "string");
 }
 
 /** Merges `tasks` with the tasks in `targets`, which agents listed. A state from an agent's list takes precedence. */

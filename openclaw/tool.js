@@ -64,7 +64,7 @@ export function createTool({ agent, definition, followers, number = 0, people, t
         const ask = asker && ((question) => (release && followers?.observe(JSON.parse(latest), caller, true), asker.ask(question)));
         const [text, ...pieces] = await agent.executeRendered(JSON.stringify(request ?? null), host, token, deliver, ask);
         const details = await assemble(pieces);
-        tasks?.observe(details, number);
+        tasks?.observe(details, number, sessionKey);
         // The gateway goes on asking where it was to follow the task.
         isFollowed = followers?.observe(details, caller, asker?.isOpen && release !== undefined) === true;
         const files = workspaceDir ? await save(details, workspaceDir) : NO_FILES;

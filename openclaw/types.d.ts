@@ -116,6 +116,16 @@ export interface Summary {
   notify?: boolean;
   /** What became of the last question to a person. */
   person?: { outcome: string };
+  usage?: Usage;
+}
+
+/** What an agent reports that a task used. */
+export interface Usage {
+  tokens?: { input?: number; output?: number; cache_read?: number; cache_write?: number; total?: number };
+  usd_micros?: number;
+  unknown_currency?: string;
+  duration_ms?: number;
+  estimated: boolean;
 }
 
 export interface EnvelopeError {

@@ -348,6 +348,8 @@ export type Error = {
     | "target_not_allowed"
     | "agent_not_allowed"
     | "delegation_too_deep"
+    | "budget_exceeded"
+    | "budget_unusable"
     | "ambiguous_target"
     | "credential_unresolved"
     | "unknown_handle"
@@ -430,6 +432,7 @@ export type Transport = "JSONRPC" | "HTTP+JSON" | "GRPC" | "GATEWAY";
  * The used version of A2A, or the dialect of the local gateway.
  */
 export type ProtocolVersion = "0.3" | "1.0" | "a2a-v1" | "openclaw/4" | "heretek-js";
+export type Count = number;
 /**
  * The data for a request that continues. Pass it back unchanged.
  */
@@ -886,6 +889,17 @@ export interface Details {
    */
   aliases?: [string, string, ...string[]];
   /**
+   * What the budget is for: the target, the chain of delegations, or all targets.
+   */
+  scope?: "target" | "chain" | "total";
+  unit?: "calls" | "seconds" | "tokens" | "usd";
+  limit?: number;
+  used?: number;
+  /**
+   * When the use starts from zero. A chain has no such time: it ends a day after its last message.
+   */
+  resets?: string;
+  /**
    * Whether the agent received the message of a `send`.
    */
   delivered?: "no" | "yes" | "unknown";
@@ -1070,6 +1084,8 @@ export interface Summary {
    */
   notify?: true;
   artifact_page?: ArtifactPage;
+  usage?: Usage;
+  budget_warning?: BudgetLevel;
   continuation?: Continuation;
 }
 /**
@@ -1111,6 +1127,53 @@ export interface ArtifactPage {
    * The next artifact, if there is one.
    */
   next_artifact_id?: string;
+}
+/**
+ * What the agent reports that the task used so far. Nothing checks its numbers.
+ */
+export interface Usage {
+  /**
+   * The numbers of tokens.
+   */
+  tokens?: {
+    input?: Count;
+    output?: Count;
+    cache_read?: Count;
+    cache_write?: Count;
+    total?: Count;
+  };
+  /**
+   * The cost in millionths of a US dollar.
+   */
+  usd_micros?: number;
+  /**
+   * The currency of a cost that is not in US dollars. It is not converted.
+   */
+  unknown_currency?: string;
+  /**
+   * The time that the work took, in milliseconds.
+   */
+  duration_ms?: number;
+  /**
+   * Whether the agent calls its numbers an estimate.
+   */
+  estimated: boolean;
+}
+/**
+ * A budget of which four fifths or more are used.
+ */
+export interface BudgetLevel {
+  /**
+   * What the budget is for: the target, the chain of delegations, or all targets.
+   */
+  scope: "target" | "chain" | "total";
+  unit: "calls" | "seconds" | "tokens" | "usd";
+  limit: number;
+  used: number;
+  /**
+   * UTC, ISO 8601 with milliseconds.
+   */
+  resets?: string;
 }
 /**
  * The local gateway, if it is configured and the caller may use it.

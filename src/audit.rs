@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use a2a::Usage;
 use base::audit::Lines;
 use base::audit::fields::{short, time};
 use base::log::Log;
@@ -44,6 +45,9 @@ pub struct Record<'a> {
     /// The host's session that called.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "short")]
     pub session: Option<&'a str>,
+    /// The chain of delegations that the message belongs to.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "short")]
+    pub chain: Option<&'a str>,
     /// `list_targets`, `send`, `watch`, `status` or `cancel`; `unknown` for any other action.
     pub action: &'static str,
     /// The target's alias.
@@ -71,6 +75,9 @@ pub struct Record<'a> {
     /// The questions that a person was asked, without words.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub questions: &'a [AskedQuestion],
+    /// What the agent reports that the task used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<&'a Usage>,
     /// How long the call took, in milliseconds.
     #[serde(rename = "duration_ms", serialize_with = "millis")]
     pub duration: Duration,

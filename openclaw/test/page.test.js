@@ -48,6 +48,13 @@ test("open task has the command that cancels it", () => {
   assert.ok(!html.includes("--task t-2"));
 });
 
+test("page shows what tasks used only where an agent reports it", () => {
+  const usage = { tokens: { total: 1200 }, usd_micros: 12_300, estimated: false };
+  const html = page([], [{ ...TASK, usage }, { ...TASK, taskId: "t-2", usage }, { ...TASK, taskId: "t-3" }]);
+  for (const text of ["<th scope=\"col\">Used</th>", "1200 tokens $0.0123", "Used by desk: 2400 tokens $0.0246"]) assert.ok(html.includes(text), text);
+  assert.ok(!page([], [TASK]).includes("Used"));
+});
+
 test("empty page names the next step", () => {
   const html = page([], []);
   assert.match(html, /No task of this gateway is on record/);

@@ -100,6 +100,21 @@ test("gateway shows the tasks of the gateway before it", () => {
   );
 });
 
+test("usage of a task is that of its latest report, and is stored with its session", () => {
+  const usage = (/** @type {number} */ total) => ({ usage: { tokens: { total }, estimated: false } });
+  const stateDir = mkdtempSync(join(tmpdir(), "tasks-"));
+  const tasks = new DelegatedTasks();
+  const close = tasks.open(stateDir, assert.fail);
+  tasks.observe(result("t-1", "working", usage(3)), 0, "agent:main:x");
+  tasks.observe(result("t-1", "working", usage(9)), 0, "agent:main:other");
+  tasks.observe(result("t-1", "completed"));
+  close();
+  const later = new DelegatedTasks();
+  later.open(stateDir, assert.fail);
+  const [{ session, usage: known }] = later.list();
+  assert.deepEqual([session, known?.tokens], ["agent:main:x", { total: 9 }]);
+});
+
 test("stored tasks have no place and no handle, and only their owner reads them", () => {
   const stateDir = stored(withHandle(result("t-1", "working"), "rah_1"));
   assert.doesNotMatch(readFileSync(fileIn(stateDir), "utf8"), /rah_1|one\.example/);

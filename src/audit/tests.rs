@@ -42,6 +42,7 @@ fn record(task_id: &str) -> Record<'_> {
         agent: Some("main"),
         operator: None,
         session: None,
+        chain: None,
         action: "send",
         target: Some("desk"),
         origin: Some("https://desk.example"),
@@ -52,6 +53,7 @@ fn record(task_id: &str) -> Record<'_> {
         received_bytes: 0,
         state: Some("working"),
         questions: &[],
+        usage: None,
         duration: Duration::from_micros(2999),
         outcome: "ok",
     }

@@ -28,6 +28,24 @@ pub(super) async fn send(
     policy: &Policy,
     fresh_id: String,
 ) -> Result<String, ToolError> {
+    let follow = request.follow_updates;
+    Box::pin(call.reserve_budget(&mut request.metadata)).await?;
+    let done = deliver(call, request, policy, fresh_id).await;
+    Box::pin(call.settle_budget(done.as_ref().err())).await;
+    done?;
+    Ok(match follow {
+        true => call.stream_envelope(),
+        false => call.answer_envelope(),
+    })
+}
+
+/// Sends the message of `request`, and follows its task where the request wants that.
+async fn deliver(
+    call: &mut Call<'_>,
+    mut request: Box<Request>,
+    policy: &Policy,
+    fresh_id: String,
+) -> Result<(), ToolError> {
     let accepted = request
         .accepted_output_modes
         .take()
@@ -73,17 +91,11 @@ pub(super) async fn send(
         };
         done = Box::pin(answer_questions(call, &*peer, answer, follows)).await;
     }
-    match done {
-        Ok(()) if request.follow_updates => Ok(call.stream_envelope()),
-        Ok(()) => Ok(call.answer_envelope()),
-        Err(error) => {
-            let card = call
-                .card
-                .as_ref()
-                .and_then(|known| known.card.view.as_ref().ok());
-            Err(with_diagnostics(error, &MediaTypes::new(&outgoing).compare(card)).for_send())
-        }
-    }
+    done.map_err(|error| {
+        let known = call.card.as_ref();
+        let card = known.and_then(|known| known.card.view.as_ref().ok());
+        with_diagnostics(error, &MediaTypes::new(&outgoing).compare(card)).for_send()
+    })
 }
 
 /// Lets a person answer for as long as the task asks and a person is to answer. `outgoing` is the message without its parts.
@@ -96,10 +108,14 @@ async fn answer_questions(
     mut outgoing: SendRequest,
     follows: bool,
 ) -> Result<(), ToolError> {
-    while let Some(next) = person::ask(call, peer)
-        .await
-        .map_err(|error| call.with_partial_result(error))?
-    {
+    loop {
+        let asked = call.now();
+        let next = person::ask(call, peer).await;
+        // The budget counts the time of agents.
+        call.pause_budget(asked);
+        let Some(next) = next.map_err(|error| call.with_partial_result(error))? else {
+            return Ok(());
+        };
         let done = match next {
             Next::Follow => follow(call, peer, Start::Task).await,
             Next::Send(parts) => {
@@ -111,6 +127,8 @@ async fn answer_questions(
                     .context_id
                     .clone()
                     .or_else(|| call.context_id.clone());
+                let reserved = Box::pin(call.reserve_budget(&mut outgoing.metadata)).await;
+                reserved.map_err(|error| call.with_partial_result(error))?;
                 call.resume(Some(&outgoing.message_id));
                 match follows {
                     true => send_streaming(call, peer, &outgoing).await,
@@ -126,7 +144,6 @@ async fn answer_questions(
             done => done?,
         }
     }
-    Ok(())
 }
 
 /// Sends a message and returns the one answer.
@@ -242,8 +259,8 @@ pub(super) async fn watch(
 ) -> Result<String, ToolError> {
     let peer = call.open(&parameters(&request)).await?;
     task_id(call)?;
-    follow(call, &*peer, Start::Task).await?;
-    if call.awaits_answer() {
+    let mut done = follow(call, &*peer, Start::Task).await;
+    if done.is_ok() && call.awaits_answer() {
         let answer = SendRequest {
             message_id: String::new(),
             parts: Vec::new(),
@@ -257,8 +274,10 @@ pub(super) async fn watch(
             push_notification_config: None,
             metadata: request.metadata,
         };
-        Box::pin(answer_questions(call, &*peer, answer, true)).await?;
+        done = Box::pin(answer_questions(call, &*peer, answer, true)).await;
     }
+    Box::pin(call.settle_budget(done.as_ref().err())).await;
+    done?;
     Ok(call.stream_envelope())
 }
 
@@ -282,6 +301,7 @@ pub(super) async fn status(
         .run(call.metrics.get_task(&*peer, &task_id, history))
         .await??;
     call.add_answer(Reply::Task(task).into(), false)?;
+    Box::pin(call.settle_budget(None)).await;
     match &request.artifact_id {
         Some(artifact_id) => call.page_envelope(artifact_id, request.offset.unwrap_or(0)),
         None => Ok(call.answer_envelope()),
@@ -303,6 +323,7 @@ pub(super) async fn cancel(
         .run(call.metrics.cancel(&*peer, &task_id))
         .await??;
     call.add_answer(Reply::Task(task).into(), false)?;
+    Box::pin(call.settle_budget(None)).await;
     Ok(call.answer_envelope())
 }
 

@@ -1,6 +1,7 @@
 //! One call to one target: its state, what the peer has answered, the updates about it, and the checks before its first
 //! connection.
 
+mod budget;
 mod person;
 mod updates;
 
@@ -9,7 +10,9 @@ use std::time::Duration;
 
 use a2a::{Artifact, Event, ShapeError, Task, TaskState, Transport};
 use base::blocking;
+use base::budget::Level;
 use base::redact::Secrets;
+pub(super) use budget::Account;
 use peer::{CallOptions, Delivered, HostSession, Peer, PeerError, PeerErrorKind, Transports};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -80,6 +83,10 @@ pub(super) struct Call<'a> {
     pub wait_until: Option<Instant>,
     /// The person that answers questions of the agent.
     pub person: CallPerson<'a>,
+    /// The call's part in the record of budgets, until it ends.
+    pub account: Option<Account>,
+    /// A budget that is nearly used up.
+    pub budget_warning: Option<Level>,
     handle: Option<Handle>,
     /// The task and conversation for which `handle` was last stored.
     stored: Option<(String, Option<String>)>,
@@ -118,6 +125,8 @@ impl<'a> Call<'a> {
             wait_until: None,
             notify: false,
             person: CallPerson::default(),
+            account: None,
+            budget_warning: None,
             handle: resolved.handle,
             stored: None,
         }
@@ -318,6 +327,8 @@ impl<'a> Call<'a> {
                 && self.handle.is_some()
                 && !self.collected.is_terminal_or_interrupted(),
             person: self.person.report.as_ref(),
+            usage: self.metrics.usage(),
+            budget_warning: self.budget_warning.as_ref(),
             ..self.base_summary()
         }
     }
@@ -395,6 +406,8 @@ impl<'a> Call<'a> {
             next_step: None,
             notify: false,
             person: None,
+            usage: None,
+            budget_warning: None,
             continuation: Continuation::new(&self.target, task, context_id),
         }
     }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use a2a::{Event, Reply, SendRequest, Task, TaskState, Transport};
+use a2a::{Event, Reply, SendRequest, Task, TaskState, Transport, Usage};
 use base::json::encoded_bytes;
 use parking_lot::{Mutex, MutexGuard};
 use peer::{EventStream, Peer, PeerConfig, PeerError};
@@ -37,6 +37,8 @@ pub(super) struct CallAudit<'a> {
     time: SystemTime,
     began: Instant,
     action: &'static str,
+    /// The chain of delegations that the call's message belongs to.
+    pub(super) chain: Option<String>,
     span: Span,
     target: Option<Arc<Target>>,
     subject: Subject,
@@ -73,6 +75,7 @@ impl<'a> CallAudit<'a> {
             trace,
             closing,
             action: "unknown",
+            chain: None,
             span,
             target: None,
             subject: Subject::default(),
@@ -134,6 +137,7 @@ impl<'a> CallAudit<'a> {
             agent: self.caller.agent_id.as_deref(),
             operator: self.caller.operator.as_deref(),
             session: self.caller.session_key.as_deref(),
+            chain: self.chain.as_deref(),
             action: self.action,
             target: target.and_then(|target| target.alias.as_deref()),
             origin: origin.as_deref(),
@@ -147,6 +151,7 @@ impl<'a> CallAudit<'a> {
             received_bytes: recorded.received_bytes,
             state: recorded.state.as_ref().map(TaskState::as_str),
             questions: &recorded.questions,
+            usage: Some(&recorded.usage).filter(|usage| !usage.is_empty()),
             duration: self.elapsed(),
             outcome,
         });
@@ -205,6 +210,8 @@ struct RecordedMetrics {
     pub(super) state: Option<TaskState>,
     /// The questions that a person was asked.
     questions: Vec<AskedQuestion>,
+    /// What the peer reports that the work used.
+    usage: Usage,
 }
 
 impl CallMetrics {
@@ -238,9 +245,17 @@ impl CallMetrics {
 
     /// Records an event of a stream.
     pub(super) fn record_event(&self, event: &Event, bytes: usize) {
+        let mut recorded = self.recorded();
+        recorded.usage.add(event.json());
         if self.is_counting {
-            self.recorded().apply_event(event, bytes as u64);
+            recorded.apply_event(event, bytes as u64);
         }
+    }
+
+    /// Returns what the peer reports that the work used, if it reports anything.
+    pub(super) fn usage(&self) -> Option<Usage> {
+        let recorded = self.recorded();
+        (!recorded.usage.is_empty()).then(|| recorded.usage.clone())
     }
 
     fn record_message(&self, outgoing: &SendRequest) {
@@ -253,17 +268,20 @@ impl CallMetrics {
     fn record_reply(&self, reply: &Reply) {
         match reply {
             Reply::Task(task) => self.record_task(task),
-            Reply::Message(message) if self.is_counting => {
-                let bytes = length(message.json());
-                let mut recorded = self.recorded();
-                recorded.received_bytes += bytes;
-                recorded.set_ids(message.task_id(), message.context_id());
+            Reply::Message(message) => {
+                self.recorded().usage.add(message.json());
+                if self.is_counting {
+                    let bytes = length(message.json());
+                    let mut recorded = self.recorded();
+                    recorded.received_bytes += bytes;
+                    recorded.set_ids(message.task_id(), message.context_id());
+                }
             }
-            Reply::Message(_) => {}
         }
     }
 
     fn record_task(&self, task: &Task) {
+        self.recorded().usage.add(task.json());
         if self.is_counting {
             let bytes = length(task.json());
             let mut recorded = self.recorded();

@@ -115,7 +115,7 @@ impl Caller {
 }
 
 /// Writes the position of this message in the chain of delegations into the metadata of `request`: after the message
-/// that the caller works on, which the host names in the call or records in its state directory.
+/// that the caller works on, which the host names in the call or records in its state directory. Returns the chain's id.
 ///
 /// # Errors
 /// The chain has reached the limit of the policy, or the call ends first.
@@ -124,7 +124,7 @@ pub(super) async fn add_delegation(
     request: &mut Request,
     caller: &Caller,
     deadline: &Deadline,
-) -> Result<(), ToolError> {
+) -> Result<Option<String>, ToolError> {
     let unsent = |error: ToolError| error.delivered(Delivered::No).for_send();
     deadline.check_cancelled().map_err(unsent)?;
     let incoming = match &caller.chain {
@@ -153,7 +153,7 @@ pub(super) async fn add_delegation(
     }
     let metadata = request.metadata.get_or_insert_default();
     metadata.insert(METADATA_KEY.to_owned(), next.json());
-    Ok(())
+    Ok(next.chain)
 }
 
 /// Returns the message that the caller works on, as the host recorded it for the session.

@@ -3,7 +3,8 @@
 //! 1. `schema.rs` and `rules.rs` validate the request, and `request.rs` types it.
 //! 2. `resolve.rs` finds its target, task and conversation. `admission.rs` refuses a target that the caller (`caller.rs`)
 //!    may not use.
-//! 3. `concurrency_limiter.rs` lets the call wait for its turn, and `deadline.rs` ends it.
+//! 3. `concurrency_limiter.rs` lets the call wait for its turn, `deadline.rs` ends it, and `call/budget.rs` refuses a message that
+//!    no budget covers.
 //! 4. `actions.rs` runs the action on a `call.rs`. `list_targets.rs` is the action without a target.
 //! 5. `follow.rs` follows a task through cuts: `read_stream.rs` reads one connection, and `recovery.rs` decides after a
 //!    failed read. `collected.rs` and `artifacts.rs` merge the answers, and `call/updates.rs` sends updates.
@@ -51,6 +52,7 @@ use crate::config::{Config, ConfigError, Limits, MAX_CALL_TIMEOUT, Policy, ToolS
 use crate::handles::{Handle, Handles, NewHandle};
 use crate::targets::{Callbacks, CardCache, Catalog, Target};
 use crate::trace::{self, Spans};
+use base::budget::Budgets;
 use base::environment::Environment;
 use base::json;
 use base::log::{Level, Log};
@@ -65,7 +67,7 @@ pub use question::{
 pub use schema::SCHEMA as REQUEST_SCHEMA;
 pub use schema::TOOL_NAME;
 
-use call::{Call, CallPerson};
+use call::{Account, Call, CallPerson};
 use call_audit::CallAudit;
 use caller::Caller;
 use concurrency_limiter::ConcurrencyLimiter;
@@ -122,6 +124,7 @@ pub struct RemoteAgent {
     handles: Mutex<Handles<Target>>,
     env: Arc<dyn Environment>,
     policy: Policy,
+    budgets: Budgets,
     limits: Limits,
     concurrency_limiter: ConcurrencyLimiter,
     default_timeout: Duration,
@@ -172,6 +175,7 @@ impl RemoteAgent {
             handles: Mutex::new(Handles::new(config.task_handles.max_entries, ttl)),
             env,
             policy: config.policy.clone(),
+            budgets: config.budget.clone(),
             limits: config.limits.clone(),
             concurrency_limiter: ConcurrencyLimiter::new(&config.limits),
             default_timeout: Duration::from_millis(config.defaults.timeout_ms)
@@ -311,7 +315,9 @@ impl RemoteAgent {
         let deadline = Deadline::new(timeout, tool_call.cancel.clone(), tool_call.closing.clone());
         let metrics = call_audit.set_resolved(&resolved);
         if request.action == Action::Send {
-            caller::add_delegation(self, &mut request, &call_audit.caller, &deadline).await?;
+            let caller = &call_audit.caller;
+            call_audit.chain =
+                caller::add_delegation(self, &mut request, caller, &deadline).await?;
         }
         let mut person = CallPerson::new(tool_call.person, request.timeout_ms.is_none());
         if person.person.is_some() && matches!(request.action, Action::Send | Action::Watch) {
@@ -350,6 +356,8 @@ impl RemoteAgent {
         call.notify = notify;
         call.person = person;
         call.host = call_audit.caller.session();
+        let chain = call_audit.chain.as_deref();
+        call.account = Account::open(self, &call.target, &call_audit.caller, chain);
         let is_local = call.target.peer_config.is_local();
         let done = match request.action {
             Action::Watch => Box::pin(actions::watch(&mut call, request, &self.policy)).await,

@@ -12,8 +12,8 @@ use url::Url;
 
 use super::credentials::{self, CredentialError, TargetTrust};
 use crate::config::{
-    Answers, Config, MAX_CALL_TIMEOUT, ProtocolVersion, Secret, SecretMap, TargetConfig, card_url,
-    normal_url,
+    Answers, Config, MAX_CALL_TIMEOUT, ProtocolVersion, Secret, SecretMap, TargetBudget,
+    TargetConfig, card_url, normal_url,
 };
 
 /// A peer that can be called.
@@ -45,6 +45,8 @@ pub struct Target {
     pub show_answers: bool,
     /// The host's agents that may call it; all if empty.
     pub allowed_agents: Vec<String>,
+    /// Its own budget for a day.
+    pub budget: Option<TargetBudget>,
     /// The reference of a secret that the host has not resolved.
     pub unresolved: Option<String>,
     /// Headers that the operator set for this target; no request may set them.
@@ -76,6 +78,7 @@ impl Target {
             answers: Answers::Model,
             show_answers: false,
             allowed_agents: Vec::new(),
+            budget: None,
             unresolved: None,
             closed_headers: Vec::new(),
         }
@@ -195,6 +198,7 @@ pub(super) fn configured(
         answers: target.answers,
         show_answers: target.show_answers,
         allowed_agents: target.allowed_agents.clone(),
+        budget: target.budget.clone(),
         unresolved,
         closed_headers,
     })

@@ -57,6 +57,11 @@ async fn audit_line_has_caller_target_and_outcome() {
     let time = object.remove("time").unwrap();
     assert!(time.as_str().unwrap().ends_with('Z'), "{time}");
     assert!(object.remove("duration_ms").unwrap().is_u64());
+    assert_eq!(
+        object.remove("chain").unwrap().as_str().unwrap().len(),
+        32,
+        "{all:?}"
+    );
     let expected = json!({
         "trace_id": "0af7651916cd43dd8448eb211c80319c", "agent": "clerk", "session": "agent:clerk:x", "action": "send",
         "target": "main", "origin": peers.origin("main"), "transport": "JSONRPC", "sent_bytes": sent, "received_bytes": received, "outcome": "ok",

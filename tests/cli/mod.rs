@@ -2,6 +2,7 @@
 
 mod answers;
 mod ask;
+mod budget;
 mod demo;
 mod doctor;
 mod embedded;

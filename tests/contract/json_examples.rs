@@ -93,6 +93,7 @@ fn check_audit_line(line: &Value, place: &str) {
         agent: Some("a"),
         operator: Some("o"),
         session: Some("s"),
+        chain: Some("c"),
         action: "send",
         target: Some("t"),
         origin: Some("o"),
@@ -103,6 +104,7 @@ fn check_audit_line(line: &Value, place: &str) {
         received_bytes: 0,
         state: Some("working"),
         questions: &[],
+        usage: Some(&a2a::Usage::default()),
         duration: Duration::ZERO,
         outcome: "ok",
     };

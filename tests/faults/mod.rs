@@ -15,4 +15,5 @@ mod memory;
 mod optional_fields;
 mod signed_cards;
 mod updates;
+mod usage;
 mod v1_results;

@@ -5,6 +5,7 @@
 //! - [`Task`], [`Message`] and [`Event`] hold an agent's answer as JSON with the member names of A2A 0.3. They keep unknown
 //!   members. A [`Dialect`] parses them from the JSON of one version.
 //! - [`SendRequest`] is a client's request, and [`SendParams`] writes it in a dialect.
+//! - [`Usage`] is what an agent says that its work used.
 //! - With the feature `types`, `v1_0` has the values that a server stores, `v0_3` writes them as A2A 0.3, and `parse_request`
 //!   parses requests of both versions into them.
 //!
@@ -37,6 +38,7 @@ mod request;
 mod security;
 mod task;
 mod text;
+mod usage;
 #[cfg(feature = "types")]
 pub mod v0_3;
 
@@ -55,3 +57,4 @@ pub use request::{SendParams, SendRequest};
 pub use security::{Scheme, Security, SecurityScheme};
 pub use task::{Message, Part, Task, TaskState};
 pub use text::{text_at, texts_mut};
+pub use usage::{MAX_COUNT, Tokens, USAGE_KEY, Usage};

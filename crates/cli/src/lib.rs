@@ -8,6 +8,7 @@
 
 mod artifact_files;
 mod ask;
+mod budget;
 pub mod call;
 pub mod config;
 #[cfg(feature = "conformance")]
@@ -91,6 +92,7 @@ enum Command {
     #[command(after_help = send::Action::Cancel.examples())]
     Cancel(send::TaskArgs),
     Tasks(tasks::Args),
+    Budget(budget::Args),
     Doctor(doctor::Args),
     Call(call::Args),
     #[cfg(feature = "conformance")]
@@ -201,6 +203,7 @@ async fn run(cli: Cli) -> Result<Exit, Failure> {
             send::run_task(send::Action::Cancel, args, AskArgs::default(), verbose).await
         }
         Command::Tasks(args) => tasks::run(args, verbose).await,
+        Command::Budget(args) => budget::run(args, verbose).await,
         Command::Doctor(args) => doctor::run(args, verbose).await,
         Command::Call(args) => call::run(args, verbose).await,
         #[cfg(feature = "conformance")]

@@ -81,6 +81,7 @@ const FILES: &[(&str, &[u8])] = with_contents![
     "tasks.js",
     "text.js",
     "tool.js",
+    "usage.js",
 ];
 
 /// The modification time of files in npm tarballs: 1985-10-26T08:15:00Z, in seconds. Some file systems refuse zero.

@@ -1,16 +1,16 @@
 //! `remote-agent tasks`: lists the tasks that agents know, and those on the record of OpenClaw's gateway.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     fs,
     path::Path,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use a2a::TaskState;
+use a2a::{TaskState, USAGE_KEY, Usage};
 use base::text::first_chars;
 use openclaw_remote_agent::remote_agent::Reason;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{
     exit::{Exit, Failure},
@@ -94,6 +94,10 @@ struct Task {
     last_word: Option<String>,
     /// Whether it wakes a session of OpenClaw when it ends.
     notifies: bool,
+    /// The session that delegated it.
+    session: Option<String>,
+    /// What its agent reports that it used.
+    usage: Option<Usage>,
 }
 
 impl Task {
@@ -111,10 +115,14 @@ impl Task {
             let age = now.duration_since(since?).unwrap_or_default();
             u64::try_from(age.as_millis()).ok()
         };
-        json!({
+        let mut task = json!({
             "target": self.target, "taskId": self.id, "state": self.state, "ageMs": age(self.began),
             "updatedMs": age(self.changed), "notify": self.notifies, "lastWord": self.last_word,
-        })
+        });
+        if let Some(usage) = &self.usage {
+            task["usage"] = json!(usage);
+        }
+        task
     }
 }
 
@@ -268,9 +276,51 @@ fn delegated(file: &Path) -> Vec<Task> {
             changed: time(&record["updated"]),
             last_word: text("lastWord"),
             notifies: false,
+            session: text("session"),
+            usage: reported(&record["usage"]),
         })
     };
     records.iter().take(MAX_RECORDS).filter_map(task).collect()
+}
+
+/// Reads a usage that `openclaw/usage.js` wrote.
+fn reported(usage: &Value) -> Option<Usage> {
+    let metadata = Map::from_iter([(USAGE_KEY.to_owned(), usage.clone())]);
+    Some(Usage::in_metadata(&metadata)).filter(|usage| !usage.is_empty())
+}
+
+/// Returns the sums of the tasks with a usage, by name.
+fn sums<'a>(
+    tasks: &[&'a Task],
+    name: impl Fn(&'a Task) -> Option<&'a str>,
+) -> BTreeMap<&'a str, Usage> {
+    let mut sums = BTreeMap::<_, Usage>::new();
+    for task in tasks {
+        if let (Some(name), Some(usage)) = (name(task), &task.usage) {
+            sums.entry(name).or_default().add_other(usage);
+        }
+    }
+    sums
+}
+
+/// Formats a usage as `openclaw/usage.js` does.
+fn usage_text(usage: &Usage) -> String {
+    let mut parts = Vec::new();
+    if let Some(total) = usage.tokens.total {
+        parts.push(format!("{total} tokens"));
+    }
+    if let Some(micros) = usage.usd_micros {
+        // Tenths of a thousandth of a dollar.
+        let rounded = micros.saturating_add(50) / 100;
+        parts.push(format!("${}.{:04}", rounded / 10_000, rounded % 10_000));
+    }
+    match usage.unknown_currency.as_deref() {
+        Some("unknown") => parts.push("in an unknown currency".to_owned()),
+        Some(currency) => parts.push(format!("in {currency}")),
+        None => {}
+    }
+    let mark = if usage.estimated { "~" } else { "" };
+    format!("{mark}{}", parts.join(" "))
 }
 
 fn read_json(file: &Path, max_bytes: u64) -> Option<Value> {
@@ -310,41 +360,57 @@ fn record(file: &Path) -> Option<Task> {
 fn show(matching: &[&Task], args: &Args, now: SystemTime) {
     let lines = LineWriter::default();
     let shown = matching.iter().take(args.limit);
+    let targets = sums(matching, |task| Some(&task.target));
+    let sessions = sums(matching, |task| task.session.as_deref());
     if args.json {
         let tasks: Vec<Value> = shown.map(|task| task.json(now)).collect();
-        lines.write(json!({ "tasks": tasks }).to_string());
+        let mut listing = json!({ "tasks": tasks });
+        if !targets.is_empty() {
+            listing["usage"] = json!({ "targets": targets, "sessions": sessions });
+        }
+        lines.write(listing.to_string());
         return;
     }
     if matching.is_empty() {
         note("no matching tasks");
         return;
     }
-    let mut table = Table::new([
-        "TARGET",
-        "TASK",
-        "STATE",
-        "AGE",
-        "CHANGED",
-        "NOTIFY",
-        "LAST WORD",
-    ]);
+    let heads = ["TARGET", "TASK", "STATE", "AGE", "CHANGED", "NOTIFY"];
+    let mut table = match targets.is_empty() {
+        true => Table::new(heads.into_iter().chain(["LAST WORD"])),
+        false => Table::new(heads.into_iter().chain(["USED", "LAST WORD"])),
+    };
     let age = |since: Option<SystemTime>| {
         let age = since.map(|since| now.duration_since(since).unwrap_or_default());
         age.map_or_else(|| "-".to_owned(), text::age)
     };
     for task in shown {
         let word = text::line(task.last_word.as_deref().unwrap_or_default());
-        table.add_row([
+        let mut row = vec![
             text::line(&task.target),
             text::line(&task.id),
             text::line(task.state.as_deref().unwrap_or("-")),
             age(task.began),
             age(task.changed),
             if task.notifies { "yes" } else { "-" }.to_owned(),
-            first_chars(&word, MAX_TEXT_CHARS).to_owned(),
-        ]);
+        ];
+        if !targets.is_empty() {
+            let used = task.usage.as_ref();
+            row.push(used.map_or_else(|| "-".to_owned(), usage_text));
+        }
+        row.push(first_chars(&word, MAX_TEXT_CHARS).to_owned());
+        table.add_row(row);
     }
     lines.write(table.render());
+    for (kind, sums) in [("agent", targets), ("session", sessions)] {
+        for (name, sum) in sums {
+            note(format_args!(
+                "used by {kind} {}: {}",
+                text::line(name),
+                usage_text(&sum)
+            ));
+        }
+    }
     if matching.len() > args.limit {
         let more = matching.len() - args.limit;
         note(format_args!(
@@ -420,5 +486,29 @@ mod tests {
             (&json!(60_000), &json!(50_000))
         );
         assert_eq!(shown["lastWord"], "half");
+    }
+
+    #[test]
+    fn usage_is_summed_by_agent_and_session() {
+        let task = |target: &str, session: Option<&str>, usage: Value| Task {
+            target: target.to_owned(),
+            session: session.map(str::to_owned),
+            usage: reported(&usage),
+            ..Task::default()
+        };
+        let usage = json!({"tokens": {"total": 600}, "usd_micros": 6_150, "estimated": true});
+        let tasks = [
+            task("desk", Some("s"), usage.clone()),
+            task("desk", None, usage.clone()),
+            task("other", Some("s"), json!({"tokens": {"total": -1}})),
+        ];
+        let tasks: Vec<&Task> = tasks.iter().collect();
+        let by_target = sums(&tasks, |task| Some(&task.target));
+        assert_eq!(by_target.len(), 1);
+        assert_eq!(usage_text(&by_target["desk"]), "~1200 tokens $0.0123");
+        let by_session = sums(&tasks, |task| task.session.as_deref());
+        assert_eq!(usage_text(&by_session["s"]), "~600 tokens $0.0062");
+        assert_eq!(tasks[0].json(at(0))["usage"], usage);
+        assert_eq!(tasks[2].json(at(0)).get("usage"), None);
     }
 }

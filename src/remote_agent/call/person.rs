@@ -88,6 +88,11 @@ impl<'a> Call<'a> {
         self.tool.env.uuid().to_string()
     }
 
+    /// Returns the time.
+    pub(in crate::remote_agent) fn now(&self) -> std::time::Instant {
+        self.tool.env.now()
+    }
+
     /// Counts a question about the task; `None` while another call asks about it.
     pub(in crate::remote_agent) fn begin_asking(&mut self, task_id: &str) -> Option<Asking<'a>> {
         let key = format!("{} {task_id}", self.target.key);

@@ -53,9 +53,7 @@ pub(crate) async fn serve(app: &App, parts: Parts, body: Body, agent: Option<Str
             let updates = sse::until_revoked(updates, &parts);
             sse::response(updates, dialect, Binding::Rpc(id), app.keep_alive)
         }
-        Ok((Answer::Tasks(page), _)) => {
-            operations::page_response(*page, Binding::Rpc(id), JSON)
-        }
+        Ok((Answer::Tasks(page), _)) => operations::page_response(*page, Binding::Rpc(id), JSON),
         Ok((answer, dialect)) => json(JSON, &Success::new(&id, &DialectAnswer(&answer, dialect))),
         Err(failure) => {
             let response = error::rpc(&id, &failure);

@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use a2a::v1_0::{Part, PartContent};
+use a2a::{USAGE_KEY, Usage};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use gateway_bridge::openclaw::neutralize_image_paths;
 
@@ -92,6 +93,16 @@ pub(super) fn to_hash_map(map: &Map<String, Value>) -> HashMap<String, Value> {
     map.iter()
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect()
+}
+
+/// Converts the metadata of a task. Adds what it says that the task used in the form that clients know.
+pub(super) fn task_metadata(metadata: &Map<String, Value>) -> HashMap<String, Value> {
+    let mut all = to_hash_map(metadata);
+    let usage = Usage::in_metadata(metadata);
+    if !usage.is_empty() {
+        all.insert(USAGE_KEY.to_owned(), json!(usage));
+    }
+    all
 }
 
 /// Returns the parts of an agent's message.

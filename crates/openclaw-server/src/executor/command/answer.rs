@@ -78,7 +78,7 @@ pub(super) fn read_turn(
     };
     Ok(TurnOutput::Turn {
         outcome,
-        metadata: metadata.map(|all| ExecutionEvent::Metadata(parts::to_hash_map(all))),
+        metadata: metadata.map(|all| ExecutionEvent::Metadata(parts::task_metadata(all))),
     })
 }
 

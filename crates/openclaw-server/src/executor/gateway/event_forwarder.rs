@@ -46,7 +46,7 @@ impl EventForwarder {
             .as_object()
             .filter(|fields| !fields.is_empty())
         {
-            self.send(ExecutionEvent::Metadata(parts::to_hash_map(metadata)))
+            self.send(ExecutionEvent::Metadata(parts::task_metadata(metadata)))
                 .await;
         }
         self.forward_status(&state, &json["status"]["message"])
@@ -181,6 +181,8 @@ mod tests {
             unreachable!("{events:?}")
         };
         assert_eq!(parts["openclaw"]["usage"]["total"], 3);
+        let own = json!({"tokens": {"total": 3}, "estimated": false});
+        assert_eq!(parts[a2a::USAGE_KEY], own);
         assert_eq!(outcome, Some(Outcome::Completed(None)));
     }
 

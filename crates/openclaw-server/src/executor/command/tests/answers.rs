@@ -20,6 +20,8 @@ async fn both_answer_formats_are_parsed() {
             (&reported["usage"]["total"], &reported["durationMs"]),
             (&json!(15), &json!(12))
         );
+        let own = json!({"tokens": {"total": 15}, "duration_ms": 12, "estimated": false});
+        assert_eq!(all[a2a::USAGE_KEY], own, "{shape}");
     }
 }
 
