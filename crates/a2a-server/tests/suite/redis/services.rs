@@ -5,11 +5,11 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-use a2a::Version;
 use a2a::v1_0::{
     ListTasksRequest, Message, Part, Role, SendMessageRequest, SendMessageResponse, StreamResponse,
     Task, TaskState,
 };
+use a2a::{Dialect, Version};
 use a2a_server::executor::scripted::ScriptedExecutor;
 use a2a_server::push::{PushError, PushSender};
 use a2a_server::service::{ANONYMOUS_CLIENT, CallContext};
@@ -174,7 +174,10 @@ async fn any_server_returns_task_of_another() {
     let task = start_task(&one, "stream 40 10").await;
     assert_eq!(get(&other, &task.id).await.context_id, task.context_id);
     let everything: ListTasksRequest = serde_json::from_str("{}").unwrap();
-    let listed = other.list(&caller(), everything).await.unwrap();
+    let listed = other
+        .list(&caller(), everything, Dialect::V1_0)
+        .await
+        .unwrap();
     assert_eq!(listed.total_size(), 1);
     let updates = other.subscribe(&caller(), &task.id).await.unwrap();
     let received = collect_events(updates).await;
