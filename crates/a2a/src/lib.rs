@@ -52,6 +52,6 @@ pub use json::ShapeError;
 pub use operation::{Operation, Resource, path_segment};
 pub use protocol::{Dialect, NoVersion, Transport, V03Dialect, Version};
 pub use request::{SendParams, SendRequest};
-pub use security::{Scheme, Security, SecurityScheme};
+pub use security::{OAuthFlow, Scheme, Security, SecurityScheme};
 pub use task::{Message, Part, Task, TaskState};
 pub use text::{text_at, texts_mut};

@@ -171,6 +171,7 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
         structured: args.structured,
         ask_user: args.ask_user,
         agent: args.peers.agent().map(str::to_owned),
+        user: args.peers.user().map(str::to_owned),
         chain: instance::delegation()?.map(|delegation| delegation.json()),
         key: None,
         files: None,
