@@ -335,3 +335,138 @@ fn is_scope(text: &str) -> bool {
     text.chars()
         .all(|c| c.is_ascii_graphic() && !matches!(c, '"' | '\\'))
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::{Value, json};
+
+    use super::super::{Auth, Config};
+    use super::*;
+
+    fn parse(auth: &Value) -> Result<OAuth2, String> {
+        let mut auth = auth.clone();
+        auth["type"] = json!("oauth2");
+        let target = json!({"alias": "desk", "baseUrl": "https://desk.example", "auth": auth});
+        let config = json!({ "targets": [target] }).to_string();
+        let mut config = Config::parse(&config).map_err(|error| error.path)?;
+        match config.targets.remove(0).auth {
+            Some(Auth::OAuth2(settings)) => Ok(*settings),
+            _ => panic!("a client"),
+        }
+    }
+
+    const ISSUER: &str = "https://as.example";
+
+    #[test]
+    fn earlier_settings_keep_their_meaning() {
+        let settings = parse(&json!({"tokenUrl": ISSUER, "clientId": "a", "clientSecret": "b"}));
+        let printed = serde_json::to_string(&settings.unwrap()).unwrap();
+        assert_eq!(
+            printed,
+            r#"{"tokenUrl":"https://as.example","clientId":"a","clientSecret":"[redacted]","scopes":[],"clientAuth":"basic"}"#
+        );
+        for missing in ["tokenUrl", "clientId", "clientSecret"] {
+            let mut auth = json!({"tokenUrl": ISSUER, "clientId": "a", "clientSecret": "b"});
+            auth.as_object_mut().unwrap().remove(missing);
+            assert_eq!(parse(&auth).unwrap_err(), "/targets/0/auth", "{missing}");
+        }
+    }
+
+    #[test]
+    fn client_authentication_follows_from_the_secret() {
+        for (auth, expected) in [
+            (json!({"grant": "device_code"}), ClientAuth::None),
+            (
+                json!({"grant": "authorization_code", "clientSecret": "b", "clientAuth": "post"}),
+                ClientAuth::Post,
+            ),
+            (
+                json!({"grant": "authorization_code", "clientSecret": "b"}),
+                ClientAuth::Basic,
+            ),
+            (
+                json!({"clientAuth": "private_key_jwt", "clientKeyFile": "/k"}),
+                ClientAuth::PrivateKeyJwt,
+            ),
+            (
+                json!({"clientAuth": "tls", "certFile": "/c", "keyFile": "/k"}),
+                ClientAuth::Tls,
+            ),
+            (
+                json!({"grant": "token_exchange", "subjectTokenFile": "/t", "clientAuth": "none"}),
+                ClientAuth::None,
+            ),
+        ] {
+            let mut auth = auth;
+            auth["issuer"] = json!(ISSUER);
+            auth["clientId"] = json!("a");
+            let settings = parse(&auth).unwrap_or_else(|path| panic!("{path}: {auth}"));
+            assert_eq!(settings.client_auth, Some(expected), "{auth}");
+        }
+    }
+
+    #[test]
+    fn contradicting_settings_are_reported_with_their_place() {
+        let device = "device_code";
+        for (auth, field) in [
+            (
+                json!({"grant": device, "tokenUrl": ISSUER}),
+                "deviceAuthorizationUrl",
+            ),
+            (
+                json!({"grant": "authorization_code", "tokenUrl": ISSUER}),
+                "authorizationUrl",
+            ),
+            (
+                json!({"issuer": ISSUER, "grant": "token_exchange", "clientAuth": "none"}),
+                "subjectTokenFile",
+            ),
+            (
+                json!({"issuer": "http://as.example", "grant": device}),
+                "issuer",
+            ),
+            (
+                json!({"issuer": ISSUER, "grant": device, "authorizationUrl": ISSUER}),
+                "authorizationUrl",
+            ),
+            (
+                json!({"issuer": ISSUER, "grant": "authorization_code", "redirectUrl": "http://evil.example/"}),
+                "redirectUrl",
+            ),
+            (
+                json!({"issuer": ISSUER, "clientSecret": "b", "per": "user"}),
+                "per",
+            ),
+            (
+                json!({"issuer": ISSUER, "grant": device, "tokenParams": {"scope": "all"}}),
+                "tokenParams/scope",
+            ),
+            (
+                json!({"issuer": ISSUER, "grant": device, "resource": "api"}),
+                "resource",
+            ),
+            (
+                json!({"issuer": ISSUER, "grant": device, "clientAuth": "post"}),
+                "clientSecret",
+            ),
+            (
+                json!({"issuer": ISSUER, "grant": device, "clientSecret": "b", "clientAuth": "none"}),
+                "clientSecret",
+            ),
+            (
+                json!({"issuer": ISSUER, "clientAuth": "private_key_jwt"}),
+                "clientKeyFile",
+            ),
+            (
+                json!({"issuer": ISSUER, "clientAuth": "tls", "certFile": "/c"}),
+                "keyFile",
+            ),
+        ] {
+            let mut auth = auth;
+            auth["clientId"] = json!("a");
+            let path = parse(&auth).err();
+            assert_eq!(path, Some(format!("/targets/0/auth/{field}")), "{auth}");
+        }
+    }
+}

@@ -319,6 +319,9 @@ impl TokenResponse {
     }
 }
 
+/// The minimum length of a secret that errors redact: shorter texts occur in every sentence.
+const MIN_SECRET_BYTES: usize = 6;
+
 /// The parameters of requests that are secrets, which the server must not show in an error.
 const SECRET_PARAMETERS: [&str; 6] = [
     "refresh_token",
@@ -399,19 +402,23 @@ impl Answer<'_> {
                 .or_else(|| value.get("code")?.as_str())?;
             Some(self.redacted(text)).filter(|text| !text.trim().is_empty())
         };
+        // For comparisons only: a secret may be part of a known code.
+        let code = response.error.as_str().map(str::to_owned);
         let error = text(&response.error);
         let description = response.error_description.as_ref().and_then(text);
-        let reason = match (&error, description) {
+        let reason = match (error, description) {
             (Some(error), Some(description)) => Some(format!("{error} ({description})")),
-            (error, description) => error.clone().or(description),
+            (error, description) => error.or(description),
         };
-        (error, reason)
+        (code, reason)
     }
 
     /// Returns an excerpt of the server's text, without the secrets of the request.
     fn redacted(&self, text: &str) -> String {
         let sent = url::form_urlencoded::parse(&self.sent);
-        let sent = sent.filter(|(name, _)| SECRET_PARAMETERS.contains(&&**name));
+        let sent = sent.filter(|(name, value)| {
+            SECRET_PARAMETERS.contains(&&**name) && value.len() >= MIN_SECRET_BYTES
+        });
         let sent = sent.map(|(_, value)| value.into_owned().into());
         let secrets = Secrets::in_all_forms(self.client.secrets().into_iter().chain(sent));
         first_chars(&secrets.redact(text), MAX_QUOTED_CHARS).to_owned()
