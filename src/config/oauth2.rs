@@ -338,7 +338,7 @@ fn is_scope(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::panic)]
     use serde_json::{Value, json};
 
     use super::super::{Auth, Config};

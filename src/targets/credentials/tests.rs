@@ -1,4 +1,4 @@
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 use std::fs;
 
 use rcgen::{CertifiedKey, generate_simple_self_signed};

@@ -88,7 +88,7 @@ pub(super) fn access(
         &endpoints.device,
     ];
     let is_same = |own: &Url| own.origin() == url.origin();
-    let is_configured = configured.into_iter().flatten().any(|own| is_same(own));
+    let is_configured = configured.into_iter().flatten().any(is_same);
     AddressPolicy::for_url(url, endpoint.allow_private, is_configured)
 }
 

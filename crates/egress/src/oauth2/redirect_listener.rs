@@ -26,8 +26,12 @@ pub struct RedirectListener {
     url: Url,
     /// `None` if the redirect URL is not of this machine: then a person pastes the address.
     listener: Option<TcpListener>,
-    requests: (mpsc::Sender<(Url, Reply)>, mpsc::Receiver<(Url, Reply)>),
+    sender: mpsc::Sender<Returned>,
+    receiver: mpsc::Receiver<Returned>,
 }
+
+/// The address that a browser returned to, and its connection.
+type Returned = (Url, Reply);
 
 /// The answer to a browser. Without one, its connection is closed.
 pub(super) struct Reply(TcpStream);
@@ -57,10 +61,12 @@ impl RedirectListener {
             }
             (None, None) => return Err(io::Error::other("no address")),
         };
+        let (sender, receiver) = mpsc::channel(MAX_WAITING);
         Ok(Self {
             url,
             listener,
-            requests: mpsc::channel(MAX_WAITING),
+            sender,
+            receiver,
         })
     }
 
@@ -70,17 +76,16 @@ impl RedirectListener {
     }
 
     /// Returns the next request for the redirect URL. A request that does not arrive delays no other.
-    pub(super) async fn accept(&mut self) -> io::Result<(Url, Reply)> {
+    pub(super) async fn accept(&mut self) -> io::Result<Returned> {
         let Some(listener) = &self.listener else {
             return std::future::pending().await;
         };
-        let (sender, receiver) = &mut self.requests;
         loop {
             tokio::select! {
-                Some(request) = receiver.recv() => return Ok(request),
+                Some(request) = self.receiver.recv() => return Ok(request),
                 connection = listener.accept() => {
                     let (stream, _) = connection?;
-                    let (sender, url) = (sender.clone(), self.url.clone());
+                    let (sender, url) = (self.sender.clone(), self.url.clone());
                     tokio::spawn(async move {
                         if let Ok(Some(request)) = timeout(REQUEST_TIMEOUT, read(stream, &url)).await {
                             let _ = sender.try_send(request);
@@ -93,7 +98,7 @@ impl RedirectListener {
 }
 
 /// Reads the head of a request, and returns its URL if that is the redirect URL with a query.
-async fn read(mut stream: TcpStream, redirect: &Url) -> Option<(Url, Reply)> {
+async fn read(mut stream: TcpStream, redirect: &Url) -> Option<Returned> {
     let mut head = Vec::new();
     while !head.windows(4).any(|end| end == b"\r\n\r\n") {
         if head.len() > MAX_HEAD_BYTES || stream.read_buf(&mut head).await.ok()? == 0 {
