@@ -303,13 +303,13 @@ function parsedRecord(text) {
   const isTextOrMissing = (value) => value === undefined || value === null || isText(value);
   const isRecord =
     [target?.target_url, task?.task_id, caller?.session_key].every(isText) &&
-    [target.target_alias, task.task_handle, caller.agent_id, caller.state_dir, state].every(isTextOrMissing) &&
+    [target.target_alias, task.task_handle, caller.agent_id, caller.user, caller.state_dir, state].every(isTextOrMissing) &&
     caller.session_key !== "" &&
     Number.isFinite(since) &&
     Math.abs(since) <= MAX_TIME_MS;
   if (!isRecord) throw new Error("it is not a followed task");
-  const { agent_id, session_key, state_dir } = caller;
-  return { key: keyOf({ target, task }, caller), continuation: { target, task }, caller: { agent_id, session_key, state_dir }, since, state };
+  const { agent_id, user, session_key, state_dir } = caller;
+  return { key: keyOf({ target, task }, caller), continuation: { target, task }, caller: { agent_id, ...(user && { user }), session_key, state_dir }, since, state };
 }
 
 /** Restores the files of gateways that stopped before they woke the session. */

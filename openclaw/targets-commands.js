@@ -11,7 +11,7 @@ import { ANSWER_REASONS } from "./listing.js";
 import { missingVariable, newValue, repairFor, variablesOf } from "./repair.js";
 import { OK, TIMEOUT, exitOf, printError } from "./report.js";
 import { line, note, print, word } from "./text.js";
-/** @import {Api, CallRequest, Caller, Envelope, EnvelopeError, HostConfig, Target} from "./types.d.ts" */
+/** @import {Api, CallRequest, Caller, Envelope, EnvelopeError, HostConfig, OAuthFlow, Target} from "./types.d.ts" */
 
 /** @typedef {{ api: Api, host: HostConfig, options: Record<string, any>, args: string[] }} Context */
 /** @typedef {{ run(request: CallRequest, onUpdate?: null, more?: Caller): Promise<Envelope> }} Runner */
@@ -85,7 +85,8 @@ export async function add({ api, host, options }, given, surroundings = SURROUND
   if (before) note(`${line(url)} is already \`${line(before.alias)}\`${isChanged ? "; this changes it" : ""}`);
   for (const { alias } of known.filter((other) => other.alias !== target.alias && isSameAgent(other.baseUrl, url))) note(`\`${line(alias)}\` is at the same address; \`openclaw remote-agent remove ${word(alias)}\` removes it`);
 
-  const { name, problem } = await checkHere({ api, host }, target, surroundings);
+  const { name, problem, flows } = await checkHere({ api, host }, target, surroundings);
+  for (const flow of flows ?? []) proposeFlow(flow);
   if (problem) {
     printProblem(problem, target);
     if (!options.force) {
@@ -196,17 +197,37 @@ async function checkHere({ api, host }, target, { open }) {
  * credential of a message, and changes nothing at the agent.
  * @param {Runner} runner
  * @param {Target} target
- * @returns {Promise<{ name?: string, problem?: EnvelopeError }>}
+ * @returns {Promise<{ name?: string, problem?: EnvelopeError, flows?: OAuthFlow[] }>}
  */
 async function check(runner, { alias, allowedAgents }) {
   const caller = allowedAgents?.length ? { agent_id: allowedAgents[0] } : {};
   const listing = await runner.run({ action: "list_targets" }, null, caller);
   const seen = listing.summary?.targets?.find((target) => target.target_alias === alias);
   const name = seen?.target_name;
+  const flows = seen?.oauth_flows;
   const problem = listing.ok ? seen?.last_refresh_error : listing.error;
-  if (problem) return { name, problem };
+  if (problem) return { name, problem, flows };
   const status = await runner.run({ action: "status", target_alias: alias, task_id: CHECK_TASK, timeout_ms: CHECK_TIMEOUT_MS }, null, caller);
-  return status.ok || ANSWER_REASONS.has(status.error.reason ?? "") ? { name } : { name, problem: status.error };
+  return status.ok || ANSWER_REASONS.has(status.error.reason ?? "") ? { name, flows } : { name, problem: status.error, flows };
+}
+
+/** The grants of the flows of a card. Others are outdated. */
+const GRANTS = { authorizationCode: "authorization_code", clientCredentials: "client_credentials", deviceCode: "device_code" };
+
+/**
+ * Shows a flow of the card, and the setting for it. The plugin takes no address from a card: a person checks them.
+ * @param {OAuthFlow} flow
+ */
+function proposeFlow({ name, authorization_url, device_authorization_url, token_url, scopes }) {
+  const grant = GRANTS[name];
+  if (!grant) return;
+  const addresses = {
+    ...(grant === "authorization_code" && { authorizationUrl: authorization_url }),
+    ...(grant === "device_code" && { deviceAuthorizationUrl: device_authorization_url }),
+    tokenUrl: token_url,
+  };
+  const auth = { type: "oauth2", grant, ...addresses, clientId: "YOUR_CLIENT_ID", scopes };
+  note(`the card proposes OAuth 2 (${grant}). Check who runs these addresses before you set \`auth\` of the target: ${line(JSON.stringify(auth))}`);
 }
 
 /**

@@ -29,14 +29,14 @@ const OUTPUT_SCHEMA = {
 
 /**
  * Creates the tool for one context. The caller of each call contains `agentId`, `sessionKey` and `stateDir` of the context,
- * and the trace that `traceparent()` resolves to, if any. With a `workspaceDir`, parts may name files in it or in
+ * the sender of the message, and the trace that `traceparent()` resolves to, if any. With a `workspaceDir`, parts may name files in it or in
  * `mediaRoots`, and the tool saves files of results in it.
  * @param {Pick<Lease, "agent" | "definition" | "CancelToken"> & Partial<Lease>} lease
  * @param {Record<string, any>} context
  */
 export function createTool({ agent, definition, followers, number = 0, people, tasks, CancelToken }, context = {}) {
   const { agentId, sessionKey, stateDir, oneShotCliRun, workspaceDir, mediaRoots, traceparent } = context;
-  const caller = { agent_id: agentId, session_key: sessionKey, state_dir: stateDir };
+  const caller = { agent_id: agentId, user: senderOf(context), session_key: sessionKey, state_dir: stateDir };
   const parameters = workspaceDir ? withPaths(definition.parameters) : definition.parameters;
   return {
     ...definition,
@@ -80,6 +80,11 @@ export function createTool({ agent, definition, followers, number = 0, people, t
       }
     },
   };
+}
+
+/** Returns the sender of the message that the agent works on, with the channel, for targets where each person signs in. */
+function senderOf({ messageChannel, requesterSenderId }) {
+  return requesterSenderId && [messageChannel, requesterSenderId].filter(Boolean).join(":");
 }
 
 /**

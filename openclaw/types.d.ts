@@ -154,6 +154,7 @@ export interface ListedTarget {
   tasks?: { task_id: string; status: string; status_message?: string; updated_at?: string }[];
   tasks_error?: EnvelopeError;
   clock_skew_seconds?: number;
+  oauth_flows?: OAuthFlow[];
   /** The agents that may use the target, for an operator. */
   allowed_agents?: string[];
   /** The state of an agent of the local gateway. */
@@ -168,8 +169,18 @@ export interface ListedGateway {
 }
 
 /** The caller of a call, for the library. */
+/** A flow of an authorization server in a card: a proposal for the operator. */
+export interface OAuthFlow {
+  name: string;
+  authorization_url?: string;
+  device_authorization_url?: string;
+  token_url?: string;
+  scopes?: string[];
+}
+
 export interface Caller {
   agent_id?: string;
+  user?: string;
   operator?: string;
   session_key?: string;
   state_dir?: string;

@@ -11,6 +11,7 @@ pub mod host;
 pub mod http_api;
 pub mod plugin;
 pub mod remote_agent;
+pub mod sign_in;
 pub mod targets;
 pub mod trace;
 

@@ -24,7 +24,7 @@ use crate::remote_agent::{Person, PollIntervals, Reason, RemoteAgent, ToolCall};
 use base::log::{Level, Log};
 use base::panics::{self, Panicked};
 
-pub use assembly::{assemble, assemble_with_network};
+pub use assembly::{assemble, assemble_with_network, network};
 
 /// How long running calls may take to finish after the instance closed. They are cancelled, so they need far less.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);

@@ -106,6 +106,18 @@ test("add writes nothing if a check fails, and repeats the command", async (t) =
   }
 });
 
+test("add proposes the flows of the card and takes no address from it", async (t) => {
+  const flows = [
+    { name: "deviceCode", device_authorization_url: "https://login.example/device", token_url: "https://login.example/token", scopes: ["a"] },
+    { name: "password", token_url: "https://old.example/token" },
+  ];
+  const agent = { ...WORKING, list_targets: (alias) => ({ ok: true, summary: { targets: [{ target_alias: alias, target_name: "Desk", oauth_flows: flows }] } }) };
+  const { text, targets } = await run(t, add, [URL_], { agent });
+  assert.match(text, /the card proposes OAuth 2 \(device_code\).*"deviceAuthorizationUrl":"https:\/\/login.example\/device"/);
+  assert.doesNotMatch(text, /old.example/);
+  assert.deepEqual(targets, [known("support", { default: true })]);
+});
+
 test("add tells a refused credential from a missing one", async (t) => {
   const agent = withStatusError("auth_required");
   const refused = await run(t, add, [URL_], { options: { bearerEnv: "KEY" }, agent });

@@ -4,8 +4,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use egress::address::is_literal;
-use egress::address::{is_loopback, is_this_machine, literal_ip};
+use egress::address::{is_loopback, literal_ip};
 use gateway_bridge::DialectChoice;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue};
@@ -117,7 +116,11 @@ fn check_target(
     for (name, value) in target.headers.iter() {
         check_header(name, known_secret(value), &format!("{place}/headers"))?;
     }
-    check_credential(target, place)
+    check_credential(target, place)?;
+    if let Some(Auth::OAuth2(settings)) = &mut target.auth {
+        settings.client_auth = Some(settings.client_auth());
+    }
+    Ok(())
 }
 
 /// Refuses settings of card signatures that would have no effect.
@@ -309,17 +312,9 @@ fn check_credential(target: &TargetConfig, place: &str) -> Result<(), ConfigErro
             place: KeyPlace::Query,
             ..
         } => {}
-        Auth::OAuth2 {
-            token_url, scopes, ..
-        } => {
-            check_token_endpoint(token_url, target.allow_private_network)
-                .map_err(|reason| invalid("tokenUrl", reason))?;
-            if let Some(i) = scopes.iter().position(|scope| !is_scope(scope)) {
-                let reason =
-                    "a scope is one word without quotes and backslashes; list each by itself";
-                return Err(invalid(&format!("scopes/{i}"), reason.into()));
-            }
-        }
+        Auth::OAuth2(settings) => settings
+            .check(target.allow_private_network)
+            .map_err(|(field, reason)| invalid(&field, reason))?,
         Auth::Command { program } => {
             check_program(program).map_err(|reason| invalid("command", reason))?
         }
@@ -369,7 +364,7 @@ fn check_credential(target: &TargetConfig, place: &str) -> Result<(), ConfigErro
     match auth {
         Auth::Bearer { .. }
         | Auth::Basic { .. }
-        | Auth::OAuth2 { .. }
+        | Auth::OAuth2(_)
         | Auth::Command { .. }
         | Auth::AwsSigV4 { .. } => check_duplicate_header(target, &AUTHORIZATION, place),
         _ => Ok(()),
@@ -462,23 +457,6 @@ fn check_username(name: &str) -> Result<(), String> {
         return Err("a user name for `basic` has no colon and no control characters".into());
     }
     Ok(())
-}
-
-/// Checks that the connection to a token endpoint, which receives the client's secret, is encrypted or local.
-fn check_token_endpoint(text: &str, allow_private: bool) -> Result<(), String> {
-    let url = normal_url(text).map_err(|reason| format!("the token endpoint {reason}"))?;
-    // A name below `localhost` may resolve to another machine.
-    let is_local = is_literal(&url) && is_this_machine(&url);
-    if url.scheme() != "https" && !allow_private && !is_local {
-        return Err("the token endpoint must use https; http is allowed only on this machine, or with allowPrivateNetwork".into());
-    }
-    Ok(())
-}
-
-/// Returns whether a character is allowed in a scope (RFC 6749 §3.3).
-fn is_scope(text: &str) -> bool {
-    text.chars()
-        .all(|c| c.is_ascii_graphic() && !matches!(c, '"' | '\\'))
 }
 
 /// Headers that frame a request or that the transport sets.

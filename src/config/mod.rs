@@ -3,6 +3,7 @@
 //! `schema/config.schema.json` is the source; `check.rs` has the rules that a schema cannot express.
 
 mod check;
+mod oauth2;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -13,6 +14,7 @@ pub use base::config::{ConfigError, Secret, SecretMap, card_url, gateway_url, no
 use base::settings;
 use collective::TriadConfig;
 use gateway_bridge::DialectChoice;
+pub use oauth2::{ClientAuth, Grant, OAuth2, Per};
 use serde::{Deserialize, Serialize};
 
 pub const SCHEMA: &str = include_str!("../../schema/config.schema.json");
@@ -48,6 +50,9 @@ pub struct Config {
     pub audit: Audit,
     /// The budgets of a day, and the file of what was used.
     pub budget: Budgets,
+    /// The directory of the tokens of people who signed in; by default one of the user.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state_dir: Option<PathBuf>,
 }
 
 /// How much of the contract the tool's definition shows to a model. Requests may use all of it either way.
@@ -390,25 +395,9 @@ pub enum Auth {
         /// The key.
         value: Secret,
     },
-    /// A bearer token from an authorization server, by client credentials (RFC 6749 §4.4).
+    /// A bearer token from an authorization server (RFC 6749).
     #[serde(rename = "oauth2")]
-    OAuth2 {
-        /// The server's token endpoint.
-        token_url: String,
-        /// The client's id.
-        client_id: String,
-        /// The client's secret.
-        client_secret: Secret,
-        /// The scopes to request.
-        #[serde(default)]
-        scopes: Vec<String>,
-        /// How the client authenticates.
-        #[serde(default)]
-        client_auth: ClientAuth,
-        /// The audience to request.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        audience: Option<String>,
-    },
+    OAuth2(Box<OAuth2>),
     /// A client certificate.
     #[serde(rename = "mtls")]
     MutualTls {
@@ -474,17 +463,6 @@ impl fmt::Debug for Program {
             .field("program", &self.command.first())
             .finish_non_exhaustive()
     }
-}
-
-/// How an OAuth 2 client authenticates (RFC 6749 §2.3.1).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ClientAuth {
-    /// With HTTP Basic.
-    #[default]
-    Basic,
-    /// In the body of the token request.
-    Post,
 }
 
 /// The place of an API key in a request.

@@ -30,6 +30,16 @@ pub fn assemble(
     log: Arc<dyn Log>,
 ) -> Result<RemoteAgent, ConfigError> {
     let config = Config::parse(config_json)?;
+    let env = Arc::new(SystemEnvironment);
+    let http = network(&config)?.with_retries(retry_context(env.clone()));
+    assemble_with_network(&config, Arc::new(http), env, poll_intervals, log)
+}
+
+/// Returns the real network, with the proxies that the configuration allows.
+///
+/// # Errors
+/// A proxy of the environment is invalid.
+pub fn network(config: &Config) -> Result<ReqwestClient, ConfigError> {
     let mut http = ReqwestClient::new().map_err(|e| ConfigError::at("", e.to_string()))?;
     if config.policy.use_system_proxy {
         let settings = ProxySettings::read(|name| std::env::var(name).ok());
@@ -37,9 +47,7 @@ pub fn assemble(
             .map_err(|reason| ConfigError::at("/policy/useSystemProxy", reason))?;
         http = http.with_proxies(proxies);
     }
-    let env = Arc::new(SystemEnvironment);
-    let http = http.with_retries(retry_context(env.clone()));
-    assemble_with_network(&config, Arc::new(http), env, poll_intervals, log)
+    Ok(http)
 }
 
 /// Builds the tool for a configuration, with peers over `net`, times and ids from `env`, and polls at `poll_intervals`.

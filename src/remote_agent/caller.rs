@@ -24,6 +24,8 @@ pub(super) struct Caller {
     pub(super) agent_id: Option<String>,
     /// The operator of the host, who calls without an agent or in the name of one (`operator`).
     pub(super) operator: Option<String>,
+    /// The person for whom the agent works (`user`), whose sign-in a target may require.
+    pub(super) user: Option<String>,
     /// The host's session (`session_key`).
     pub(super) session_key: Option<String>,
     /// The message that the caller works on, if it was delegated (`chain`: `{"hop", "chain"?}`).
@@ -87,6 +89,7 @@ impl Caller {
         let caller = Self {
             agent_id: text("agent_id"),
             operator: text("operator"),
+            user: text("user").filter(|user| !user.is_empty()),
             session_key: text("session_key"),
             chain,
             state_dir: text("state_dir").map(PathBuf::from),

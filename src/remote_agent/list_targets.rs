@@ -5,7 +5,7 @@ mod local;
 
 use std::time::{Duration, SystemTime};
 
-use a2a::{CardView, Skill};
+use a2a::{CardView, OAuthFlow, Scheme, Skill};
 use futures_util::{StreamExt as _, future, stream};
 use local::AgentPresence;
 use peer::{CallOptions, PeerErrorKind};
@@ -17,7 +17,7 @@ use super::deadline::Deadline;
 use super::error::{Reason, ToolError};
 use super::request::Action;
 use super::{RemoteAgent, call, envelope};
-use crate::targets::{FetchedCard, Target};
+use crate::targets::{FetchedCard, Target, for_user};
 
 /// How long the listing waits for a card or for the local gateway.
 const CARD_WAIT: Duration = Duration::from_secs(10);
@@ -38,7 +38,10 @@ pub(super) async fn list_targets(
 ) -> Result<String, ToolError> {
     let deadline = deadline.with_limit(CARD_WAIT);
     let targets = tool.catalog.targets().iter();
-    let targets: Vec<_> = targets.filter(|target| may_see(target, caller)).collect();
+    let targets = targets.filter(|target| may_see(target, caller));
+    let targets: Vec<_> = targets
+        .map(|target| for_user(target, caller.user.as_deref()))
+        .collect();
     let cards: Vec<_> = targets
         .iter()
         .map(async |target| {
@@ -56,8 +59,12 @@ pub(super) async fn list_targets(
     let (cards, local) = future::join(cards, local::agents(tool, caller, &deadline)).await;
     let mut listing = Listing::default();
     for (target, (outcome, tasks)) in targets.iter().zip(cards) {
+        let flows = oauth_flows(&outcome, target, caller);
         listing.add(tool, target, outcome, None)?;
         if let Some(shown) = listing.summary.last_mut() {
+            if !flows.is_empty() {
+                shown["oauth_flows"] = json!(flows);
+            }
             tasks.merge_into(shown);
             add_allowed_agents(shown, target, caller);
         }
@@ -85,6 +92,30 @@ fn add_allowed_agents(shown: &mut Value, target: &Target, caller: &Caller) {
     if sees_all(caller) && !target.allowed_agents.is_empty() {
         shown["allowed_agents"] = json!(target.allowed_agents);
     }
+}
+
+/// Returns the flows of authorization servers in the card of a target without a credential, for an operator who may add one.
+/// The plugin itself uses no address of them.
+fn oauth_flows(
+    outcome: &Result<FetchedCard, ToolError>,
+    target: &Target,
+    caller: &Caller,
+) -> Vec<OAuthFlow> {
+    let (Ok(fetched), true, None) = (
+        outcome,
+        caller.operator.is_some(),
+        &target.peer_config.credential,
+    ) else {
+        return Vec::new();
+    };
+    let schemes = fetched.card.security.schemes.iter();
+    schemes
+        .filter_map(|named| match &named.scheme {
+            Scheme::OAuth2 { flows } => Some(flows.clone()),
+            _ => None,
+        })
+        .flatten()
+        .collect()
 }
 
 /// The targets in both forms of the result.

@@ -50,7 +50,7 @@ use tracing::instrument::WithSubscriber as _;
 use crate::audit::AuditLog;
 use crate::config::{Config, ConfigError, Limits, MAX_CALL_TIMEOUT, Policy, ToolSchema};
 use crate::handles::{Handle, Handles, NewHandle};
-use crate::targets::{Callbacks, CardCache, Catalog, Target};
+use crate::targets::{Callbacks, CardCache, Catalog, Target, for_user};
 use crate::trace::{self, Spans};
 use base::budget::Budgets;
 use base::environment::Environment;
@@ -95,7 +95,7 @@ pub type UpdateCallback<'a> = &'a (dyn Fn(&str) + Send + Sync);
 pub struct ToolCall<'a> {
     /// The request, as JSON.
     pub request: &'a str,
-    /// The caller as JSON (`{agent_id, operator, session_key, chain, state_dir, traceparent, can_notify, list_tasks, update_interval_ms}`, each
+    /// The caller as JSON (`{agent_id, operator, user, session_key, chain, state_dir, traceparent, can_notify, list_tasks, update_interval_ms}`, each
     /// optional), where the host reports one.
     pub caller: Option<&'a str>,
     /// The callback for updates.
@@ -296,9 +296,11 @@ impl RemoteAgent {
             ))
             .await;
         }
-        let resolved = admission::resolve(&request, &self.catalog, call_audit, |handle| {
+        let mut resolved = admission::resolve(&request, &self.catalog, call_audit, |handle| {
             self.handles.lock().resolve(handle, self.env.now())
         })?;
+        // A handle may be that of another person.
+        resolved.target = for_user(&resolved.target, call_audit.caller.user.as_deref());
         let errors = rules::target_rules(&request, &resolved.target);
         if !errors.is_empty() {
             let (errors, more) = validation::first(errors);

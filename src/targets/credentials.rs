@@ -11,8 +11,8 @@ use std::time::Duration;
 use base::environment::SystemEnvironment;
 use base::jws::KeySet;
 use egress::credential::{
-    AwsKeySource, AwsKeys, AwsSigV4, ClientAuth, CommandCredential, Credential, CredentialPlace,
-    OAuth2, Trust, TrustError,
+    AssertionKey, AwsKeySource, AwsKeys, AwsSigV4, ClientAuth, CommandCredential, Credential,
+    CredentialPlace, Endpoints, Grant, OAuth2, SignInFlow, TokenFile, Trust, TrustError,
 };
 use http::HeaderName;
 use peer::CardKeys;
@@ -33,8 +33,16 @@ pub(super) enum CredentialError {
     Use(String),
 }
 
-/// Returns the credential of a target; `None` for mTLS, whose certificate belongs to the connection.
-pub(super) fn credential(auth: &Auth) -> Result<Option<Credential>, CredentialError> {
+/// Returns the credential of a target; `None` without one, and for mTLS, whose certificate belongs to the connection. `dir` is
+/// the configured state directory.
+pub(super) fn credential(
+    target: &TargetConfig,
+    trusts: &TargetTrust,
+    dir: Option<&Path>,
+) -> Result<Option<Credential>, CredentialError> {
+    let Some(auth) = &target.auth else {
+        return Ok(None);
+    };
     Ok(Some(match auth {
         Auth::Bearer { token } => Credential::Bearer(resolved(token)?),
         Auth::Basic { username, password } => Credential::Basic {
@@ -52,26 +60,8 @@ pub(super) fn credential(auth: &Auth) -> Result<Option<Credential>, CredentialEr
                 KeyPlace::Cookie => CredentialPlace::Cookie(name.clone()),
             },
         },
-        Auth::OAuth2 {
-            token_url,
-            client_id,
-            client_secret,
-            scopes,
-            client_auth,
-            audience,
-        } => {
-            let client = OAuth2::new(
-                normal_url(token_url).map_err(CredentialError::Use)?,
-                client_id.clone(),
-                resolved(client_secret)?,
-                scopes.clone(),
-            );
-            let client_auth = match client_auth {
-                config::ClientAuth::Basic => ClientAuth::Basic,
-                config::ClientAuth::Post => ClientAuth::Post,
-            };
-            let client = client.with_client_auth(client_auth);
-            Credential::OAuth2(Box::new(client.with_audience(audience.clone())))
+        Auth::OAuth2(settings) => {
+            Credential::OAuth2(Arc::new(oauth2(settings, target, trusts, dir)?))
         }
         Auth::Command { program } => Credential::Command(Arc::new(command(program))),
         Auth::AwsSigV4 {
@@ -98,6 +88,118 @@ pub(super) fn credential(auth: &Auth) -> Result<Option<Credential>, CredentialEr
     }))
 }
 
+fn oauth2(
+    settings: &config::OAuth2,
+    target: &TargetConfig,
+    trusts: &TargetTrust,
+    dir: Option<&Path>,
+) -> Result<OAuth2, CredentialError> {
+    let url = |text: &Option<String>| {
+        let text = text.as_deref();
+        text.map(normal_url)
+            .transpose()
+            .map_err(CredentialError::Use)
+    };
+    let endpoints = Endpoints {
+        issuer: url(&settings.issuer)?,
+        token: url(&settings.token_url)?,
+        authorization: url(&settings.authorization_url)?,
+        device: url(&settings.device_authorization_url)?,
+        ..Endpoints::default()
+    };
+    let grant = match settings.grant {
+        config::Grant::ClientCredentials => Grant::ClientCredentials,
+        config::Grant::TokenExchange => Grant::TokenExchange {
+            subject: settings.subject_token_file.clone().unwrap_or_default(),
+            subject_type: settings
+                .subject_token_type
+                .clone()
+                .unwrap_or_else(|| JWT_TYPE.to_owned()),
+        },
+        config::Grant::DeviceCode => Grant::Person {
+            flow: SignInFlow::DeviceCode,
+            file: token_file(settings, target, dir)?,
+        },
+        config::Grant::AuthorizationCode => Grant::Person {
+            flow: SignInFlow::AuthorizationCode(url(&settings.redirect_url)?),
+            file: token_file(settings, target, dir)?,
+        },
+    };
+    let client_auth = match settings.client_auth {
+        None | Some(config::ClientAuth::Basic) => ClientAuth::Basic,
+        Some(config::ClientAuth::Post) => ClientAuth::Post,
+        Some(config::ClientAuth::None) => ClientAuth::None,
+        Some(config::ClientAuth::PrivateKeyJwt) => {
+            ClientAuth::PrivateKeyJwt(Arc::new(assertion_key(settings)?))
+        }
+        Some(config::ClientAuth::Tls) => {
+            let own = trusts.token.clone();
+            ClientAuth::Tls(own.ok_or_else(|| CredentialError::Use("no certificate".to_owned()))?)
+        }
+    };
+    let params = settings.token_params.iter();
+    Ok(OAuth2 {
+        client_secret: settings.client_secret.as_ref().map(resolved).transpose()?,
+        scopes: settings.scopes.clone(),
+        client_auth,
+        audience: settings.audience.clone(),
+        resource: settings.resource.clone(),
+        params: params
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect(),
+        ..OAuth2::at(endpoints, settings.client_id.clone(), grant)
+    })
+}
+
+/// The type of a token to exchange, if the settings name none (RFC 8693 §3).
+const JWT_TYPE: &str = "urn:ietf:params:oauth:token-type:jwt";
+
+fn assertion_key(settings: &config::OAuth2) -> Result<AssertionKey, CredentialError> {
+    let file = settings.client_key_file.as_deref().unwrap_or(Path::new(""));
+    let invalid = |reason: String| {
+        CredentialError::Use(format!(
+            "the file `{}` of clientKeyFile {reason}",
+            file.display()
+        ))
+    };
+    let pem = read_file(file).map_err(|error| invalid(format!("cannot be read: {error}")))?;
+    AssertionKey::parse(&pem, settings.client_key_id.clone())
+        .map_err(|reason| invalid(reason.to_owned()))
+}
+
+/// Returns the file of the token of the person who signs in to a target. A sign-in is for one server, client and agent: with
+/// other settings it does not apply, and its token reaches no other origin.
+fn token_file(
+    settings: &config::OAuth2,
+    target: &TargetConfig,
+    dir: Option<&Path>,
+) -> Result<TokenFile, CredentialError> {
+    let dir = match dir {
+        Some(dir) => base::config::resolved(dir, Path::new("")),
+        None => base::config::default_state_dir("plugin", |name| std::env::var_os(name)),
+    };
+    if dir.is_relative() {
+        let message =
+            "the tokens of people who sign in need a directory: set `stateDir` to an absolute path";
+        return Err(CredentialError::Use(message.to_owned()));
+    }
+    let scopes = settings.scopes.join(" ");
+    let identity = [
+        &settings.issuer,
+        &settings.token_url,
+        &settings.audience,
+        &settings.resource,
+        &target.card_url,
+        &target.endpoint,
+    ];
+    let identity = identity.map(|part| part.as_deref().unwrap_or_default());
+    let own = [target.base_url.as_str(), &settings.client_id, &scopes];
+    let identity = [&identity[..], &own].concat();
+    let per_user = settings.per == config::Per::User;
+    let (dir, alias) = (dir.join("tokens"), target.alias.clone());
+    Ok(TokenFile::new(dir, alias, &identity, per_user))
+}
+
 fn command<T>(program: &Program) -> CommandCredential<T> {
     let timeout = program
         .timeout_ms
@@ -119,12 +221,14 @@ pub(super) struct TargetTrust {
     pub(super) own: Option<Arc<Trust>>,
     /// For other origins.
     pub(super) elsewhere: Option<Arc<Trust>>,
+    /// For the authorization server, if the client authenticates there with a certificate.
+    pub(super) token: Option<Arc<Trust>>,
 }
 
 /// The certificates and keys of all targets. Targets that name the same files share the parsed files, and with them
-/// their connections.
+/// their connections. The flag: the certificate is for the authorization server.
 #[derive(Default)]
-pub(super) struct Files(HashMap<[Option<PathBuf>; 3], TargetTrust>);
+pub(super) struct Files(HashMap<([Option<PathBuf>; 3], bool), TargetTrust>);
 
 impl Files {
     /// Reads the files of the target at `place`.
@@ -142,23 +246,39 @@ impl Files {
                 cert_file,
                 key_file,
             }) => Some((cert_file.as_path(), key_file.as_path())),
+            Some(Auth::OAuth2(settings)) => {
+                let files = (settings.cert_file.as_deref(), settings.key_file.as_deref());
+                files.0.zip(files.1)
+            }
             _ => None,
         };
+        let for_server = own.is_some() && matches!(target.auth, Some(Auth::OAuth2(_)));
         if ca.is_none() && own.is_none() {
             return Ok(TargetTrust::default());
         }
         let names = [ca, own.map(|(cert, _)| cert), own.map(|(_, key)| key)];
         let names = names.map(|name| name.map(Path::to_owned));
+        let names = (names, for_server);
         if let Some(known) = self.0.get(&names) {
             return Ok(known.clone());
         }
-        let trust = trust(&names, [CA, CERT, KEY], place)?;
+        let trust = trust(&names.0, [CA, CERT, KEY], place)?;
         let elsewhere = match own {
             Some(_) => trust.anonymous().map(Arc::new),
             None => None,
         };
         let own = Arc::new(trust);
+        if for_server {
+            let trusts = TargetTrust {
+                own: elsewhere.clone(),
+                elsewhere,
+                token: Some(own),
+            };
+            self.0.insert(names, trusts.clone());
+            return Ok(trusts);
+        }
         let trusts = TargetTrust {
+            token: None,
             // Without a client certificate both are the same.
             elsewhere: elsewhere.or_else(|| own.certificate().is_none().then(|| Arc::clone(&own))),
             own: Some(own),

@@ -12,4 +12,4 @@ pub use cards::{CardCache, FetchedCard};
 pub use catalog::{Catalog, TargetError};
 pub use credentials::local_trust;
 pub use local::{Local, NAME_PATTERN, local_alias, local_name};
-pub use target::{Target, same_place};
+pub use target::{Target, for_user, same_place};

@@ -85,6 +85,18 @@ impl Target {
     }
 }
 
+/// Returns the target with the credential of `user`, if each person has one of their own. The identity stays: the agent is the
+/// same.
+pub fn for_user(target: &Arc<Target>, user: Option<&str>) -> Arc<Target> {
+    let credential = target.peer_config.credential.as_ref();
+    let Some(credential) = credential.and_then(|credential| credential.for_user(user)) else {
+        return Arc::clone(target);
+    };
+    let mut own = Target::clone(target);
+    own.peer_config.credential = Some(credential);
+    Arc::new(own)
+}
+
 /// Computes the identity of a target. Credentials enter as a hash; the key is never shown.
 pub(super) fn key(peer_config: &PeerConfig) -> Arc<str> {
     let mut credentials = DefaultHasher::new();
@@ -136,9 +148,9 @@ pub(super) fn configured(
         Some(url) => (CardLocation::Url(normal_url(url)?), url.clone()),
         None => (CardLocation::Path(card_path.clone()), card_path),
     };
-    let credential = target.auth.as_ref().map(credentials::credential);
-    let (credential, mut unresolved) = match credential.transpose() {
-        Ok(credential) => (credential.flatten().map(Arc::new), None),
+    let credential = credentials::credential(target, &trusts, config.state_dir.as_deref());
+    let (credential, mut unresolved) = match credential {
+        Ok(credential) => (credential.map(Arc::new), None),
         Err(CredentialError::Secret(reference)) => (None, Some(reference)),
         Err(CredentialError::Use(error)) => return Err(error),
     };

@@ -42,7 +42,7 @@ const PAGES: [(&str, Needs); 8] = [
 ];
 
 /// A text that identifies a block, and the test that runs its commands instead.
-const RUN_ELSEWHERE: [(&str, &str); 17] = [
+const RUN_ELSEWHERE: [(&str, &str); 19] = [
     ("cargo run -- demo", ".ci/run"),
     ("remote-agent install", "tests/openclaw/commands.rs"),
     ("openclaw remote-agent", "tests/openclaw/commands.rs"),
@@ -66,6 +66,8 @@ const RUN_ELSEWHERE: [(&str, &str); 17] = [
     ("/remote_agent/read -d", "tests/mcp/api.rs"),
     ("--print-config claude-code", "tests/mcp/host_config.rs"),
     ("--state-dir ~/mcp", "tests/mcp/http.rs"),
+    ("remote-agent sign-in", "tests/cli/sign_in.rs"),
+    ("remote-agent sign-out", "tests/cli/sign_in.rs"),
 ];
 
 /// Texts of pages with their replacements in the shell: the binary is on the `PATH`, and the scripted agent has its own

@@ -36,6 +36,28 @@ impl Server {
         format!("http://127.0.0.1:{}/token", self.port)
     }
 
+    /// Returns its issuer.
+    pub(crate) fn issuer(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// Opens an address in the browser of a person who consents, and returns the address at which it ends.
+    pub(crate) fn browse(&self, url: &str) -> String {
+        let url: String = url::form_urlencoded::byte_serialize(url.as_bytes()).collect();
+        self.control(&format!("browse?url={url}"))
+    }
+
+    /// Returns the number of refreshes that this client requested.
+    pub(crate) fn refreshes(&self, client: &str) -> usize {
+        let count = self.control(&format!("refreshes?client={client}"));
+        count.parse().unwrap()
+    }
+
+    /// Returns the private key of the client `signed`.
+    pub(crate) fn key(&self) -> String {
+        self.control("key")
+    }
+
     /// Returns the number of tokens that this client requested.
     pub(crate) fn token_requests(&self, client: &str) -> usize {
         self.control(&format!("count?client={client}"))

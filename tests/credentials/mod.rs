@@ -9,6 +9,8 @@ mod credential_locations;
 #[cfg(feature = "real")]
 mod oauth2;
 mod redaction;
+#[cfg(feature = "real")]
+mod sign_in;
 pub(crate) use crate::support::tool_fixture;
 mod recorded_tool;
 mod tls;

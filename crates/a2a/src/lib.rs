@@ -54,7 +54,7 @@ pub use json::ShapeError;
 pub use operation::{Operation, Resource, path_segment};
 pub use protocol::{Dialect, NoVersion, Transport, V03Dialect, Version};
 pub use request::{SendParams, SendRequest};
-pub use security::{Scheme, Security, SecurityScheme};
+pub use security::{OAuthFlow, Scheme, Security, SecurityScheme};
 pub use task::{Message, Part, Task, TaskState};
 pub use text::{text_at, texts_mut};
 pub use usage::{MAX_COUNT, Tokens, USAGE_KEY, Usage};

@@ -39,8 +39,8 @@ pub enum Scheme {
     Http(String),
     /// A token of an OAuth 2.0 authorization server.
     OAuth2 {
-        /// The flows that the card describes, by name.
-        flows: Vec<String>,
+        /// The flows that the card describes.
+        flows: Vec<OAuthFlow>,
     },
     /// A token of an OpenID provider.
     OpenIdConnect,
@@ -48,6 +48,25 @@ pub enum Scheme {
     MutualTls,
     /// An unknown scheme.
     Unknown,
+}
+
+/// A flow of an authorization server, as a card describes it. Only an operator may decide to use its addresses.
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
+pub struct OAuthFlow {
+    /// The name: `clientCredentials`, `authorizationCode`, `deviceCode`, …
+    pub name: String,
+    /// The authorization endpoint.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub authorization_url: Option<String>,
+    /// The device authorization endpoint.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_authorization_url: Option<String>,
+    /// The token endpoint.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_url: Option<String>,
+    /// The scopes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub scopes: Vec<String>,
 }
 
 /// The maximum number of alternatives in a sentence.
@@ -100,10 +119,11 @@ impl fmt::Display for Scheme {
             Self::Http(scheme) => write!(f, "HTTP authentication `{}`", scheme.escape_debug()),
             Self::OAuth2 { flows } if flows.is_empty() => f.write_str("an OAuth 2.0 token"),
             Self::OAuth2 { flows } => {
+                let names: Vec<&str> = flows.iter().map(|flow| flow.name.as_str()).collect();
                 write!(
                     f,
                     "an OAuth 2.0 token ({})",
-                    flows.join(", ").escape_debug()
+                    names.join(", ").escape_debug()
                 )
             }
             Self::OpenIdConnect => f.write_str("an OpenID Connect token"),
@@ -224,19 +244,33 @@ fn scheme(json: &Value) -> Scheme {
     }
 }
 
-fn flows(json: Option<&Value>) -> Vec<String> {
-    if let Some(name) = json
-        .and_then(|flows| flows.pointer("/flow/$case"))
-        .and_then(Value::as_str)
+fn flows(json: Option<&Value>) -> Vec<OAuthFlow> {
+    if let Some(case) = json.and_then(|flows| flows.get("flow"))
+        && let Some(name) = case.get("$case").and_then(Value::as_str)
     {
-        return vec![name.to_owned()];
+        return vec![flow(name, case.get("value").unwrap_or(&Value::Null))];
     }
     let named = json.and_then(Value::as_object).into_iter().flatten();
     named
         .filter(|(_, flow)| flow.is_object())
-        .map(|(name, _)| name.clone())
+        .map(|(name, described)| flow(name, described))
         .take(MAX_SCHEMES)
         .collect()
+}
+
+fn flow(name: &str, described: &Value) -> OAuthFlow {
+    let url = |name: &str| text(described.get(name)).filter(|url| !url.is_empty());
+    let scopes = described.get("scopes").and_then(Value::as_object);
+    OAuthFlow {
+        name: name.to_owned(),
+        authorization_url: url("authorizationUrl"),
+        device_authorization_url: url("deviceAuthorizationUrl"),
+        token_url: url("tokenUrl"),
+        scopes: scopes
+            .into_iter()
+            .flat_map(|scopes| scopes.keys().take(MAX_SCHEMES).cloned())
+            .collect(),
+    }
 }
 
 #[cfg(test)]
@@ -274,7 +308,7 @@ mod read_tests {
         let cased = json!({"securitySchemes": {
             "a": case("apiKeySecurityScheme", json!({"location": "header", "name": "X-API-Key"})),
             "b": case("httpAuthSecurityScheme", json!({"scheme": "Bearer", "bearerFormat": "", "description": ""})),
-            "c": case("oauth2SecurityScheme", json!({"flows": {"flow": {"$case": "clientCredentials", "value": {}}}})),
+            "c": case("oauth2SecurityScheme", json!({"flows": {"flow": {"$case": "clientCredentials", "value": {"tokenUrl": "https://t/", "scopes": {}}}}})),
             "d": case("openIdConnectSecurityScheme", json!({"openIdConnectUrl": "https://o/"})),
             "e": case("mtlsSecurityScheme", json!({})),
             "f": {"scheme": null}
@@ -286,7 +320,11 @@ mod read_tests {
             },
             Scheme::Http("bearer".into()),
             Scheme::OAuth2 {
-                flows: vec!["clientCredentials".into()],
+                flows: vec![OAuthFlow {
+                    name: "clientCredentials".into(),
+                    token_url: Some("https://t/".into()),
+                    ..OAuthFlow::default()
+                }],
             },
             Scheme::OpenIdConnect,
             Scheme::MutualTls,
@@ -295,6 +333,21 @@ mod read_tests {
         for card in [old, new, cased] {
             assert_eq!(schemes(card.clone()), expected, "{card}");
         }
+    }
+
+    #[test]
+    fn device_flow_has_its_addresses_and_scopes() {
+        let flow = json!({"deviceAuthorizationUrl": "https://d/", "tokenUrl": "https://t/", "scopes": {"a": "", "b": ""}});
+        let card = json!({"securitySchemes": {"c": {"oauth2SecurityScheme": {"flows": {"deviceCode": flow}}}}});
+        let expected = OAuthFlow {
+            name: "deviceCode".into(),
+            authorization_url: None,
+            device_authorization_url: Some("https://d/".into()),
+            token_url: Some("https://t/".into()),
+            scopes: vec!["a".into(), "b".into()],
+        };
+        let flows = vec![expected];
+        assert_eq!(schemes(card), [Scheme::OAuth2 { flows }]);
     }
 
     #[test]

@@ -76,7 +76,7 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["request", "caller", "config", "openclaw"])]
     jsonl: bool,
 
-    /// The caller: {"agent_id", "session_key", "chain": {"hop", "chain"}, "state_dir", "traceparent"}
+    /// The caller: {"agent_id", "user", "session_key", "chain": {"hop", "chain"}, "state_dir", "traceparent"}
     #[arg(long, value_name = "JSON")]
     caller: Option<String>,
 

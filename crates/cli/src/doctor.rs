@@ -13,6 +13,7 @@ use super::{
     instance::{self, Library},
     openclaw::{is_secret_place, visit},
     output::Findings,
+    sign_in,
     target::{NAME_AN_AGENT, PeerArgs},
     text::field,
 };
@@ -128,7 +129,16 @@ async fn check(
         let message = peers.unset_sentence(unset);
         findings.error("secrets", message, "");
     }
-    let caller = json!({"agent_id": peers.agent(), "list_tasks": true}).to_string();
+    for (state, command) in sign_in::states(&config, peers.user()) {
+        match command {
+            None => findings.ok("sign-in", state),
+            Some(command) => {
+                findings.error("sign-in", state, &format!("Sign in with `{command}`."));
+            }
+        }
+    }
+    let caller = json!({"agent_id": peers.agent(), "user": peers.user(), "list_tasks": true});
+    let caller = caller.to_string();
     let (_, listing) = instance.list_targets(Some(&caller)).await;
     let Some(targets) = listing["summary"]["targets"].as_array() else {
         let error = &listing["error"];

@@ -339,6 +339,7 @@ fn check_build(command: &Path, library: &Path, build_id: &str) -> Result<(), Fai
 #[expect(dead_code, reason = "read to be checked")]
 struct Caller {
     agent_id: Option<String>,
+    user: Option<String>,
     session_key: Option<String>,
     chain: Option<Chain>,
     state_dir: Option<String>,
@@ -361,7 +362,7 @@ pub(super) fn check_caller(json: &str) -> Result<(), String> {
     match json::from_str::<Caller>(json, Limits::NONE) {
         Ok(_) => Ok(()),
         Err(e) => Err(format!(
-            "the caller is not {{\"agent_id\", \"session_key\", \"chain\": {{\"hop\", \"chain\"}}, \"state_dir\", \"traceparent\"}}: {e}"
+            "the caller is not {{\"agent_id\", \"user\", \"session_key\", \"chain\": {{\"hop\", \"chain\"}}, \"state_dir\", \"traceparent\"}}: {e}"
         )),
     }
 }

@@ -1,8 +1,8 @@
 //! The command `remote-agent`: a host of the library for a shell, a script or CI.
 //!
 //! Each subcommand is a module with its arguments (`Args`) and a `run` function. [`instance`] locates the shared library
-//! and loads it through the Rust interface. The command links a copy of the library only for its types and never
-//! calls it.
+//! and loads it through the Rust interface. The command links a copy of the library for its types and for `sign_in`, and
+//! calls no tool of it.
 
 #![forbid(unsafe_code)]
 
@@ -33,6 +33,7 @@ pub mod package;
 mod screen;
 mod send;
 mod serve;
+mod sign_in;
 mod target;
 mod targets;
 mod tasks;
@@ -93,6 +94,8 @@ enum Command {
     Cancel(send::TaskArgs),
     Tasks(tasks::Args),
     Budget(budget::Args),
+    SignIn(sign_in::Args),
+    SignOut(sign_in::SignOutArgs),
     Doctor(doctor::Args),
     Call(call::Args),
     #[cfg(feature = "conformance")]
@@ -204,6 +207,8 @@ async fn run(cli: Cli) -> Result<Exit, Failure> {
         }
         Command::Tasks(args) => tasks::run(args, verbose).await,
         Command::Budget(args) => budget::run(args, verbose).await,
+        Command::SignIn(args) => sign_in::run(args).await,
+        Command::SignOut(args) => sign_in::sign_out(args).await,
         Command::Doctor(args) => doctor::run(args, verbose).await,
         Command::Call(args) => call::run(args, verbose).await,
         #[cfg(feature = "conformance")]

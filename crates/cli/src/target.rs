@@ -58,6 +58,10 @@ pub(super) struct PeerArgs {
     #[arg(long, value_name = "NAME", visible_alias = "as")]
     agent: Option<String>,
 
+    /// Call on behalf of this person; a target may require that each person signs in
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+
     /// The settings of the OpenClaw on this machine, for a command that names no agents.
     #[arg(skip)]
     discovered: OnceLock<Option<Loaded>>,
@@ -96,8 +100,16 @@ impl PeerArgs {
 
     /// Returns the `caller` with the calling agent, as JSON.
     pub(super) fn caller(&self) -> Option<String> {
-        let agent = self.agent.as_ref()?;
-        Some(json!({"agent_id": agent}).to_string())
+        let mut caller = serde_json::Map::new();
+        for (field, value) in [("agent_id", &self.agent), ("user", &self.user)] {
+            caller.extend(value.as_ref().map(|value| (field.to_owned(), json!(value))));
+        }
+        (!caller.is_empty()).then(|| Value::Object(caller).to_string())
+    }
+
+    /// Returns the name of the person on whose behalf the command calls.
+    pub(super) fn user(&self) -> Option<&str> {
+        self.user.as_deref()
     }
 
     /// Returns the name of the calling agent.
@@ -138,6 +150,9 @@ impl PeerArgs {
         }
         if let Some(agent) = &self.agent {
             arguments.extend(["--as".to_owned(), agent.clone()]);
+        }
+        if let Some(user) = &self.user {
+            arguments.extend(["--user".to_owned(), user.clone()]);
         }
         Ok(arguments)
     }
@@ -219,6 +234,7 @@ impl PeerArgs {
             ("--url", self.url.clone()),
             ("--transport", self.transport.clone()),
             ("--agent", self.agent.clone()),
+            ("--user", self.user.clone()),
         ];
         let local = self.local.options();
         let named: String = options

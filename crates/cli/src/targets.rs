@@ -10,6 +10,7 @@ use super::{
     instance::Library,
     interactive_call::print_call_error,
     output::{LineWriter, note},
+    sign_in,
     target::{NAME_AN_AGENT, PeerArgs},
     text::{self, Table, field, terminal_width, wrap},
 };
@@ -44,7 +45,8 @@ pub(super) struct Args {
 pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> {
     let library = Library::open(verbose)?;
     let _gateway = args.peers.embed().await?;
-    let instance = library.interactive_instance(&args.peers.config()?)?;
+    let config = args.peers.config()?;
+    let instance = library.interactive_instance(&config)?;
     let caller = args.peers.caller();
     let (text, envelope) = instance.list_targets(caller.as_deref()).await;
     let targets = envelope["summary"]["targets"].as_array().map(Vec::as_slice);
@@ -64,6 +66,9 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
         Some(targets) => {
             let gateway = &envelope["summary"]["gateway"];
             show(targets, gateway, &lines, &args.peers, missing);
+            for (state, _) in sign_in::states(&config, args.peers.user()) {
+                lines.write(state);
+            }
             for hidden in args.peers.restricted(targets) {
                 note(hidden);
             }

@@ -134,7 +134,9 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
     let library = Library::open(verbose)?;
     let _gateway = args.peers.embed().await?;
     let instance = library.interactive_instance(&args.peers.config()?)?;
-    let caller = json!({"agent_id": args.peers.agent(), "list_tasks": true}).to_string();
+    let peers = &args.peers;
+    let caller = json!({"agent_id": peers.agent(), "user": peers.user(), "list_tasks": true});
+    let caller = caller.to_string();
     let (_, envelope) = instance.list_targets(Some(&caller)).await;
     let Some(targets) = envelope["summary"]["targets"].as_array() else {
         let missing = instance.unset_variables();

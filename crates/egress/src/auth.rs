@@ -42,7 +42,7 @@ pub async fn exchange(
     } = authorization;
     match &*credential {
         Credential::OAuth2(client) => {
-            let get = || client.tokens.get(oauth2::obtain(net, client, &endpoint));
+            let get = || oauth2::get(net, client, &endpoint);
             exchange_issued(net, &client.tokens, get, add_bearer, is_401, request).await
         }
         Credential::Command(command) => {

@@ -2,26 +2,31 @@
 //!
 //! `auth.rs` adds a credential to a request, `tls.rs` secures a connection.
 
+mod assertion;
 mod aws;
 mod command;
 mod oauth2;
+mod token_file;
 mod tokens;
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+pub use assertion::AssertionKey;
+pub(crate) use assertion::random_text;
 pub use aws::{AwsKeySource, AwsKeys, AwsSigV4};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 pub use command::CommandCredential;
 use http::{HeaderName, HeaderValue};
-pub use oauth2::{ClientAuth, OAuth2};
+pub use oauth2::{ClientAuth, Endpoints, Grant, Metadata, OAuth2, SignInFlow, Users};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use rustls::{CertificateError, RootCertStore};
 use secrecy::{ExposeSecret as _, SecretString};
+pub use token_file::{StoredToken, TokenFile};
 pub use tokens::Tokens;
 pub(crate) use tokens::{Issued, Token, other_token_type, seconds};
 
@@ -45,8 +50,8 @@ pub enum Credential {
         /// The key.
         key: SecretString,
     },
-    /// A bearer token from an authorization server (RFC 6749 §4.4).
-    OAuth2(Box<OAuth2>),
+    /// A bearer token from an authorization server (RFC 6749).
+    OAuth2(Arc<OAuth2>),
     /// A bearer token that a program prints.
     Command(Arc<CommandCredential>),
     /// A signature of each request.
@@ -95,6 +100,14 @@ impl Credential {
                 AwsKeySource::Settings(keys) => keys.secrets(),
                 AwsKeySource::Command(_) => Vec::new(),
             },
+        }
+    }
+
+    /// Returns the credential of `user`, if each person has one of their own.
+    pub fn for_user(&self, user: Option<&str>) -> Option<Arc<Self>> {
+        match self {
+            Self::OAuth2(client) => client.for_user(user),
+            _ => None,
         }
     }
 
@@ -326,7 +339,7 @@ mod tests {
                 place: CredentialPlace::Query("s3cret".into()),
                 key: secret(),
             },
-            Credential::OAuth2(Box::new(OAuth2::new(
+            Credential::OAuth2(Arc::new(OAuth2::new(
                 url::Url::parse("https://s3cret.example/").unwrap(),
                 "s3cret".into(),
                 secret(),

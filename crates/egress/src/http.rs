@@ -47,10 +47,11 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// request on a connection that the server is closing fails, and the client cannot know whether it arrived.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// The real [`HttpClient`].
+/// The real [`HttpClient`]. Its clones share their connections.
+#[derive(Clone)]
 pub struct ReqwestClient {
     /// The clients by the address of their [`Trust`], which they keep alive; 0 stands for the system's trust.
-    clients: Mutex<HashMap<usize, Arc<TrustClients>>>,
+    clients: Arc<Mutex<HashMap<usize, Arc<TrustClients>>>>,
     lookup: Arc<dyn Lookup>,
     proxies: Proxies,
     retries: Option<RetryContext>,
@@ -108,7 +109,7 @@ impl ReqwestClient {
     /// None today; the first exchange reports what is unusable.
     pub fn new() -> Result<Self, NetError> {
         Ok(Self {
-            clients: Mutex::default(),
+            clients: Arc::default(),
             lookup: Arc::new(SystemLookup),
             proxies: Proxies::default(),
             retries: None,
@@ -304,6 +305,10 @@ impl HttpClient for ReqwestClient {
                 None => Ok(response),
             }
         })
+    }
+
+    fn detached(&self) -> Option<Arc<dyn HttpClient>> {
+        Some(Arc::new(self.clone()))
     }
 
     fn upgrade(&self, request: Request) -> BoxFuture<'_, Result<Upgrade, NetError>> {

@@ -76,6 +76,7 @@ pub use auth::Authorization;
 pub use error::{NetError, NetFault, Sent, status_text};
 pub use http::ReqwestClient;
 pub use http::{Duplex, Upgrade};
+pub use oauth2::sign_in;
 
 /// A boxed future that can move between threads.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -91,6 +92,11 @@ pub trait HttpClient: Send + Sync + 'static {
     /// There is no response: the host was not found, refused or not allowed, TLS failed, or the connection broke.
     /// A response with an error status is not an error.
     fn exchange(&self, request: Request) -> BoxFuture<'_, Result<Response, NetError>>;
+
+    /// Returns the same client for work that goes on after its caller has ended; `None` if such work ends with it.
+    fn detached(&self) -> Option<Arc<dyn HttpClient>> {
+        None
+    }
 
     /// Sends `request` once, in HTTP/1.1 on a separate connection, and returns the connection if the status is 101
     /// (RFC 9110 §7.8). The schemes `ws` and `wss` are allowed too.

@@ -1,8 +1,15 @@
-//! Access tokens by the client credentials grant (RFC 6749 §4.4).
+//! Access tokens from an authorization server (RFC 6749): by client credentials, by token exchange, or from a person's sign-in.
 //!
 //! The client authenticates with HTTP Basic (`client_secret_basic`), which every authorization server must support
-//! (§2.3.1), or in the body (`client_secret_post`), if the operator chose that.
+//! (§2.3.1), or in another way, if the operator chose that. `discovery.rs` finds endpoints, `person.rs` refreshes the stored
+//! token of a person, and `sign_in.rs` gets the first one.
 
+pub(crate) mod discovery;
+mod person;
+mod redirect_listener;
+pub mod sign_in;
+
+use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,17 +19,18 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use secrecy::ExposeSecret as _;
 use serde::Deserialize;
 use serde_json::Value;
+use tokio::time::Instant;
+use url::Url;
+use url::form_urlencoded::Serializer;
 
-use crate::credential::{ClientAuth, Issued, OAuth2, Trust, other_token_type, seconds, sensitive};
+use crate::credential::{
+    ClientAuth, Grant, Issued, OAuth2, Token, Trust, other_token_type, seconds, sensitive,
+};
 use base::json::{self, Limits};
 use base::redact::Secrets;
 use base::text::first_chars;
 
-use super::error::place;
-use super::{
-    AddressPolicy, HttpClient, NetError, NetFault, Request, Response, Sent, body, redirect,
-    status_text,
-};
+use super::{HttpClient, NetError, NetFault, Request, Response, Sent, body, redirect, status_text};
 
 /// The timeout of a token request: other calls may wait for the same token.
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(15);
@@ -42,17 +50,165 @@ pub struct TokenEndpoint {
     pub trust: Option<Arc<Trust>>,
 }
 
-/// Requests a new token.
+/// Returns a valid token: the current one, or a new one. A refresh goes on without the caller, because the server may have
+/// replaced the refresh token already.
 ///
 /// # Errors
 /// [`NetFault::TokenUnavailable`] if the server issues no token, [`NetFault::AddressRefused`] if the policy forbids its
 /// address.
-pub(super) async fn obtain(
+pub(super) async fn get(
+    net: &dyn HttpClient,
+    client: &Arc<OAuth2>,
+    endpoint: &TokenEndpoint,
+) -> Result<Token<HeaderValue>, NetError> {
+    if let Some(token) = client.tokens.current(Instant::now()) {
+        return Ok(token);
+    }
+    let detached = match &client.grant {
+        Grant::Person { .. } => net.detached(),
+        _ => None,
+    };
+    let Some(net) = detached else {
+        return client.tokens.get(obtain(net, client, endpoint)).await;
+    };
+    let (own, endpoint) = (Arc::clone(client), endpoint.clone());
+    let refresh = tokio::spawn(async move { own.tokens.get(obtain(&*net, &own, &endpoint)).await });
+    refresh
+        .await
+        .unwrap_or_else(|error| Err(unavailable(client, error)))
+}
+
+/// Gets a new token in the way of its grant.
+async fn obtain(
     net: &dyn HttpClient,
     client: &OAuth2,
     endpoint: &TokenEndpoint,
 ) -> Result<Issued, NetError> {
-    let answer = tokio::time::timeout(TOKEN_TIMEOUT, request_token(net, client, endpoint)).await;
+    let mut form = Form::default();
+    match &client.grant {
+        Grant::Person { file, .. } => return person::obtain(net, client, file, endpoint).await,
+        Grant::ClientCredentials => {
+            form.append_pair("grant_type", "client_credentials");
+        }
+        Grant::TokenExchange {
+            subject,
+            subject_type,
+        } => {
+            let token = fs::read_to_string(subject).map_err(|error| {
+                let file = subject.display();
+                unavailable(client, format_args!("cannot read `{file}`: {error}"))
+            })?;
+            form.append_pair("grant_type", TOKEN_EXCHANGE);
+            form.append_pair("subject_token", token.trim());
+            form.append_pair("subject_token_type", subject_type);
+        }
+    }
+    add_scopes(client, &mut form);
+    add_target(client, &mut form);
+    let answer = request_token(net, client, endpoint, form).await?;
+    answer.issued(client)
+}
+
+/// The grant type of RFC 8693.
+const TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
+
+/// The parameters of a request, encoded. Unlike the encoder of `url`, it can move between threads.
+#[derive(Default)]
+struct Form(String);
+
+impl Form {
+    fn append_pair(&mut self, name: &str, value: &str) {
+        let mut form = Serializer::new(std::mem::take(&mut self.0));
+        form.append_pair(name, value);
+        self.0 = form.finish();
+    }
+}
+
+/// Adds the scopes to a request.
+fn add_scopes(client: &OAuth2, form: &mut Form) {
+    if !client.scopes.is_empty() {
+        form.append_pair("scope", &client.scopes.join(" "));
+    }
+}
+
+/// Adds to a request what the token is for, and the operator's parameters.
+fn add_target(client: &OAuth2, form: &mut Form) {
+    if let Some(audience) = &client.audience {
+        form.append_pair("audience", audience);
+    }
+    if let Some(resource) = &client.resource {
+        form.append_pair("resource", resource);
+    }
+    for (name, value) in &client.params {
+        form.append_pair(name, value);
+    }
+}
+
+/// A request that the server refused, or that failed.
+struct TokenError {
+    error: NetError,
+    /// The error code (RFC 6749 §5.2), or else the status; `None` if the server gave no verdict.
+    code: Option<String>,
+}
+
+impl From<NetError> for TokenError {
+    fn from(error: NetError) -> Self {
+        Self { error, code: None }
+    }
+}
+
+impl From<TokenError> for NetError {
+    fn from(refused: TokenError) -> Self {
+        refused.error
+    }
+}
+
+/// Requests a token with the parameters in `form`.
+async fn request_token(
+    net: &dyn HttpClient,
+    client: &OAuth2,
+    endpoint: &TokenEndpoint,
+    form: Form,
+) -> Result<TokenResponse, TokenError> {
+    let url = discovery::token(net, client, endpoint).await?;
+    post(net, client, endpoint, &url, form).await?.token()
+}
+
+/// A response of the server, with what it may repeat of the request.
+struct Answer<'a> {
+    client: &'a OAuth2,
+    /// The form that was sent.
+    sent: Bytes,
+    status: StatusCode,
+    body: Bytes,
+}
+
+/// Sends a request to an endpoint of the server with the client's authentication.
+async fn post<'a>(
+    net: &dyn HttpClient,
+    client: &'a OAuth2,
+    endpoint: &TokenEndpoint,
+    url: &Url,
+    form: Form,
+) -> Result<Answer<'a>, NetError> {
+    let request = request(client, endpoint, url, form)?;
+    let sent = request.body.clone().unwrap_or_default();
+    let (response, body) = fetch(net, client, request).await?;
+    Ok(Answer {
+        client,
+        sent,
+        status: response.status,
+        body,
+    })
+}
+
+/// Sends a request within its timeout, and returns the response with its body.
+async fn fetch(
+    net: &dyn HttpClient,
+    client: &OAuth2,
+    request: Request,
+) -> Result<(Response, Bytes), NetError> {
+    let answer = tokio::time::timeout(TOKEN_TIMEOUT, exchange(net, client, request)).await;
     answer.unwrap_or_else(|_| {
         let seconds = TOKEN_TIMEOUT.as_secs();
         Err(unavailable(
@@ -62,12 +218,11 @@ pub(super) async fn obtain(
     })
 }
 
-async fn request_token(
+async fn exchange(
     net: &dyn HttpClient,
     client: &OAuth2,
-    endpoint: &TokenEndpoint,
-) -> Result<Issued, NetError> {
-    let request = request(client, endpoint)?;
+    request: Request,
+) -> Result<(Response, Bytes), NetError> {
     let to_error = |error: NetError| match error.fault() {
         NetFault::AddressRefused => NetError::new(
             NetFault::AddressRefused,
@@ -81,117 +236,192 @@ async fn request_token(
     let body = body::read_response(&mut response, ANSWER_BYTES)
         .await
         .map_err(to_error)?;
-    read(client, &response, &body)
+    Ok((response, body))
 }
 
-fn request(client: &OAuth2, endpoint: &TokenEndpoint) -> Result<Request, NetError> {
-    let access = AddressPolicy::for_url(&client.token_url, endpoint.allow_private, true)?;
-    let mut form = url::form_urlencoded::Serializer::new(String::new());
-    form.append_pair("grant_type", "client_credentials");
-    if !client.scopes.is_empty() {
-        form.append_pair("scope", &client.scopes.join(" "));
-    }
-    if let Some(audience) = &client.audience {
-        form.append_pair("audience", audience);
-    }
+fn request(
+    client: &OAuth2,
+    endpoint: &TokenEndpoint,
+    url: &Url,
+    mut form: Form,
+) -> Result<Request, NetError> {
+    let access = discovery::access(client, endpoint, url)?;
     let mut headers = HeaderMap::new();
-    match client.client_auth {
+    let mut trust = endpoint.trust.clone();
+    if !matches!(client.client_auth, ClientAuth::Basic) {
+        form.append_pair("client_id", &client.client_id);
+    }
+    match &client.client_auth {
         ClientAuth::Basic => {
             let pair = client.basic();
             let value = sensitive(format!("Basic {}", pair.expose_secret()))?;
             headers.insert(AUTHORIZATION, value);
         }
         ClientAuth::Post => {
-            form.append_pair("client_id", &client.client_id);
-            form.append_pair("client_secret", client.client_secret.expose_secret());
+            let secret = client.client_secret.as_ref();
+            form.append_pair(
+                "client_secret",
+                secret.map_or("", |secret| secret.expose_secret()),
+            );
         }
+        ClientAuth::None => {}
+        ClientAuth::PrivateKeyJwt(key) => {
+            let now = client.tokens.clock.system_time();
+            let assertion = key
+                .sign(&client.client_id, url.as_str(), now)
+                .ok_or_else(|| unavailable(client, "the system gives no random numbers"))?;
+            form.append_pair("client_assertion_type", JWT_BEARER);
+            form.append_pair("client_assertion", assertion.expose_secret());
+        }
+        ClientAuth::Tls(own) => trust = Some(Arc::clone(own)),
     }
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
     let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
     headers.insert(CONTENT_TYPE, kind);
     Ok(Request {
         method: Method::POST,
-        url: client.token_url.clone(),
+        url: url.clone(),
         headers,
-        body: Some(Bytes::from(form.finish())),
+        body: Some(Bytes::from(form.0)),
         access,
-        trust: endpoint.trust.clone(),
+        trust,
         repeatable: false,
         authorization: None,
     })
 }
 
-/// Reads a token (RFC 6749 §5.1) or an error (§5.2), which some servers send with a status of success.
-fn read(client: &OAuth2, response: &Response, body: &[u8]) -> Result<Issued, NetError> {
-    #[derive(Deserialize)]
-    struct TokenResponse {
-        access_token: Option<String>,
-        token_type: Option<String>,
-        expires_in: Option<Value>,
+/// The type of an assertion (RFC 7523 §2.2).
+const JWT_BEARER: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+
+/// A token response (RFC 6749 §5.1).
+#[derive(Deserialize)]
+struct TokenResponse {
+    access_token: Option<String>,
+    token_type: Option<String>,
+    expires_in: Option<Value>,
+    refresh_token: Option<String>,
+    scope: Option<String>,
+}
+
+impl TokenResponse {
+    /// Returns the lifetime of the token, if the server names one.
+    fn lifetime(&self) -> Option<Duration> {
+        let seconds = self.expires_in.as_ref().and_then(seconds);
+        let seconds = seconds.filter(|seconds| *seconds > 0.0)?;
+        Duration::try_from_secs_f64(seconds).ok()
     }
-    let status = response.status;
-    if !status.is_success() {
-        return Err(refused(client, status, body));
+
+    /// Returns the access token as a credential.
+    fn issued(self, client: &OAuth2) -> Result<Issued, NetError> {
+        let token = self.access_token.unwrap_or_default();
+        Issued::bearer(token.into(), self.expires_in.as_ref().and_then(seconds))
+            .map_err(|_| unavailable(client, "an HTTP header cannot contain its token"))
     }
-    let answer: TokenResponse = json::from_slice(body, Limits::NONE).map_err(|error| {
-        unavailable(
-            client,
-            format!("its answer is not a token response: {error}"),
-        )
-    })?;
-    let Some(token) = answer.access_token else {
-        return Err(match error_response(client, body) {
-            Some(reason) => unavailable(client, format_args!("it answered {reason}")),
-            None => unavailable(client, "its answer has no `access_token`"),
+}
+
+/// The minimum length of a secret that errors redact: shorter texts occur in every sentence.
+const MIN_SECRET_BYTES: usize = 6;
+
+/// The parameters of requests that are secrets, which the server must not show in an error.
+const SECRET_PARAMETERS: [&str; 6] = [
+    "refresh_token",
+    "code",
+    "code_verifier",
+    "device_code",
+    "subject_token",
+    "client_assertion",
+];
+
+impl Answer<'_> {
+    /// Reads a token (RFC 6749 §5.1) or an error (§5.2), which some servers send with a status of success.
+    fn token(&self) -> Result<TokenResponse, TokenError> {
+        let Self { client, .. } = self;
+        if !self.status.is_success() {
+            return Err(self.refused());
+        }
+        let answer: TokenResponse =
+            json::from_slice(&self.body, Limits::NONE).map_err(|error| {
+                unavailable(
+                    client,
+                    format!("its answer is not a token response: {error}"),
+                )
+            })?;
+        let Some(token) = &answer.access_token else {
+            let (code, reason) = self.error();
+            let error = match reason {
+                Some(reason) => unavailable(client, format_args!("it answered {reason}")),
+                None => unavailable(client, "its answer has no `access_token`"),
+            };
+            return Err(TokenError { error, code });
+        };
+        if let Some(kind) = answer.token_type.as_deref().and_then(other_token_type) {
+            let message =
+                format!("it issues tokens of the type `{kind}`; only bearer tokens are supported");
+            return Err(unavailable(client, message).into());
+        }
+        if token.is_empty() {
+            return Err(unavailable(client, "its token is empty").into());
+        }
+        Ok(answer)
+    }
+
+    /// Returns the error for a status that is no success.
+    fn refused(&self) -> TokenError {
+        let status_text = status_text(self.status);
+        if self.status.is_redirection() {
+            let message = format!(
+                "it answered {status_text}, and this redirect is not followed; set `tokenUrl` to the address that it leads to"
+            );
+            return unavailable(self.client, message).into();
+        }
+        let (code, reason) = self.error();
+        let reason = reason.map(|reason| format!(": {reason}"));
+        let reason = reason.unwrap_or_default();
+        let message = format_args!("it answered {status_text}{reason}");
+        let status = self.status.is_client_error().then_some(status_text.clone());
+        TokenError {
+            error: unavailable(self.client, message),
+            code: code.or(status),
+        }
+    }
+
+    /// Reads an error (RFC 6749 §5.2), if the body is one: its code, and a text for a message.
+    fn error(&self) -> (Option<String>, Option<String>) {
+        #[derive(Deserialize)]
+        struct ErrorResponse {
+            error: Value,
+            error_description: Option<Value>,
+        }
+        let Ok(response) = json::from_slice::<ErrorResponse>(&self.body, Limits::NONE) else {
+            return (None, None);
+        };
+        let text = |value: &Value| {
+            let text = value
+                .as_str()
+                .or_else(|| value.get("message")?.as_str())
+                .or_else(|| value.get("code")?.as_str())?;
+            Some(self.redacted(text)).filter(|text| !text.trim().is_empty())
+        };
+        // For comparisons only: a secret may be part of a known code.
+        let code = response.error.as_str().map(str::to_owned);
+        let error = text(&response.error);
+        let description = response.error_description.as_ref().and_then(text);
+        let reason = match (error, description) {
+            (Some(error), Some(description)) => Some(format!("{error} ({description})")),
+            (error, description) => error.or(description),
+        };
+        (code, reason)
+    }
+
+    /// Returns an excerpt of the server's text, without the secrets of the request.
+    fn redacted(&self, text: &str) -> String {
+        let sent = url::form_urlencoded::parse(&self.sent);
+        let sent = sent.filter(|(name, value)| {
+            SECRET_PARAMETERS.contains(&&**name) && value.len() >= MIN_SECRET_BYTES
         });
-    };
-    if let Some(kind) = answer.token_type.as_deref().and_then(other_token_type) {
-        let message =
-            format!("it issues tokens of the type `{kind}`; only bearer tokens are supported");
-        return Err(unavailable(client, message));
-    }
-    if token.is_empty() {
-        return Err(unavailable(client, "its token is empty"));
-    }
-    Issued::bearer(token.into(), answer.expires_in.as_ref().and_then(seconds))
-        .map_err(|_| unavailable(client, "an HTTP header cannot contain its token"))
-}
-
-fn refused(client: &OAuth2, status: StatusCode, body: &[u8]) -> NetError {
-    let status_text = status_text(status);
-    if status.is_redirection() {
-        let message = format!(
-            "it answered {status_text}, and this redirect is not followed; set `tokenUrl` to the address that it leads to"
-        );
-        return unavailable(client, message);
-    }
-    let reason = match error_response(client, body) {
-        Some(reason) => format!(": {reason}"),
-        None => String::new(),
-    };
-    unavailable(client, format_args!("it answered {status_text}{reason}"))
-}
-
-/// Reads an error (RFC 6749 §5.2), if the body is one.
-fn error_response(client: &OAuth2, body: &[u8]) -> Option<String> {
-    #[derive(Deserialize)]
-    struct ErrorResponse {
-        error: Value,
-        error_description: Option<Value>,
-    }
-    let response: ErrorResponse = json::from_slice(body, Limits::NONE).ok()?;
-    let text = |value: &Value| {
-        let text = value
-            .as_str()
-            .or_else(|| value.get("message")?.as_str())
-            .or_else(|| value.get("code")?.as_str())?;
-        Some(redacted(client, text)).filter(|text| !text.trim().is_empty())
-    };
-    let error = text(&response.error);
-    let description = response.error_description.as_ref().and_then(text);
-    match (error, description) {
-        (Some(error), Some(description)) => Some(format!("{error} ({description})")),
-        (error, description) => error.or(description),
+        let sent = sent.map(|(_, value)| value.into_owned().into());
+        let secrets = Secrets::in_all_forms(self.client.secrets().into_iter().chain(sent));
+        first_chars(&secrets.redact(text), MAX_QUOTED_CHARS).to_owned()
     }
 }
 
@@ -201,15 +431,9 @@ fn unavailable(client: &OAuth2, reason: impl std::fmt::Display) -> NetError {
         Sent::No,
         format!(
             "the authorization server `{}` issued no access token: {reason}",
-            place(&client.token_url)
+            discovery::server(client)
         ),
     )
-}
-
-/// Returns an excerpt of the server's text, without the secrets of the request.
-fn redacted(client: &OAuth2, text: &str) -> String {
-    let secrets = Secrets::in_all_forms(client.secrets());
-    first_chars(&secrets.redact(text), MAX_QUOTED_CHARS).to_owned()
 }
 
 #[cfg(test)]

@@ -154,7 +154,7 @@ async fn connect(
                 Vec::new(),
             );
             let authorization = Authorization {
-                credential: Arc::new(Credential::OAuth2(Box::new(oauth2))),
+                credential: Arc::new(Credential::OAuth2(Arc::new(oauth2))),
                 endpoint: TokenEndpoint {
                     allow_private: access == AddressPolicy::AnyAddress,
                     trust: None,

@@ -68,6 +68,10 @@ impl Scripted {
 }
 
 impl HttpClient for Scripted {
+    fn detached(&self) -> Option<Arc<dyn HttpClient>> {
+        Some(Arc::new(self.clone()))
+    }
+
     fn exchange(&self, request: Request) -> BoxFuture<'static, Result<Response, NetError>> {
         let mut state = self.0.lock().unwrap();
         state.requests.push((Instant::now(), request));

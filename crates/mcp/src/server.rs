@@ -50,6 +50,8 @@ pub struct Options {
     pub structured: bool,
     /// The agent that calls, for `allowedAgents` of the targets. Over HTTP the name of the client is used.
     pub agent: Option<String>,
+    /// The person for whom it calls, for targets where each person signs in. Over HTTP the name of the client is used.
+    pub user: Option<String>,
     /// The chain of delegations that this process works on, `{"hop", "chain"}`.
     pub chain: Option<Value>,
     /// The key that binds task ids to clients; needed where there are several.
@@ -192,6 +194,9 @@ impl McpServer {
         let mut caller = json!({"update_interval_ms": UPDATE_INTERVAL_MS});
         if let Some(agent) = client.or(self.options.agent.as_deref()) {
             caller["agent_id"] = agent.into();
+        }
+        if let Some(user) = client.or(self.options.user.as_deref()) {
+            caller["user"] = user.into();
         }
         if let Some(trace) = traceparent {
             caller["traceparent"] = trace.into();

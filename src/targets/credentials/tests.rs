@@ -1,4 +1,4 @@
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 use std::fs;
 
 use rcgen::{CertifiedKey, generate_simple_self_signed};
@@ -176,5 +176,87 @@ fn invalid_gateway_file_names_its_setting() {
     ] {
         let error = gateway_trust(tls).map(drop).unwrap_err();
         assert_eq!(error.path, format!("/gateway/tls/{place}"), "{error}");
+    }
+}
+
+#[test]
+fn certificate_for_the_authorization_server_reaches_no_agent() {
+    let folder = Folder::new();
+    let (cert, key) = written(&folder);
+    let auth = json!({"type": "oauth2", "issuer": "https://as.example", "clientId": "a", "clientAuth": "tls", "certFile": cert, "keyFile": key});
+    let catalog = catalog(&json!([
+        target("a", &json!({"auth": auth})),
+        target("b", &json!({"auth": mtls(&cert, &key)}))
+    ]))
+    .unwrap();
+    let config = &catalog.targets()[0].peer_config;
+    assert!(config.trust.is_none() && config.trust_elsewhere.is_none());
+    let Some(Credential::OAuth2(client)) = config.credential.as_deref() else {
+        panic!("a client");
+    };
+    let ClientAuth::Tls(trust) = &client.client_auth else {
+        panic!("a certificate");
+    };
+    assert!(trust.certificate().is_some());
+    let other = catalog.targets()[1].peer_config.trust.as_ref();
+    assert!(other.unwrap().certificate().is_some());
+}
+
+#[test]
+fn unusable_client_key_is_named_without_its_content() {
+    let folder = Folder::new();
+    let file = write(&folder, "key.pem", "s3cret");
+    let auth = json!({"type": "oauth2", "issuer": "https://as.example", "clientId": "a", "clientAuth": "private_key_jwt", "clientKeyFile": file});
+    let error = catalog(&json!([target("a", &json!({"auth": auth}))])).unwrap_err();
+    let message = error.to_json();
+    assert!(
+        message.contains("clientKeyFile holds no private key") && !message.contains("s3cret"),
+        "{message}"
+    );
+}
+
+#[test]
+fn stored_token_belongs_to_the_addresses_of_its_target() {
+    let folder = Folder::new();
+    let file = |base: &str, more: Value| {
+        let mut auth = json!({"type": "oauth2", "grant": "device_code", "issuer": "https://as.example", "clientId": "a"});
+        auth.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        let target = json!({"alias": "a", "baseUrl": base, "auth": auth});
+        let config = json!({"stateDir": folder.path(), "targets": [target]}).to_string();
+        let catalog = Catalog::new(&Config::parse(&config).unwrap()).unwrap();
+        match catalog.targets()[0].peer_config.credential.as_deref() {
+            Some(Credential::OAuth2(client)) => match &client.grant {
+                Grant::Person { file, .. } => file.clone(),
+                _ => panic!("a person"),
+            },
+            _ => panic!("a client"),
+        }
+    };
+    let hash = |file: &TokenFile| {
+        use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+        let mut hasher = DefaultHasher::new();
+        file.hash(&mut hasher);
+        hasher.finish()
+    };
+    let own = hash(&file("https://a.example", json!({})));
+    assert_eq!(
+        own,
+        hash(&file(
+            "https://a.example",
+            json!({"tokenParams": {"prompt": "consent"}})
+        ))
+    );
+    for other in [
+        file("https://evil.example", json!({})),
+        file(
+            "https://a.example",
+            json!({"issuer": "https://other.example"}),
+        ),
+        file("https://a.example", json!({"clientId": "b"})),
+        file("https://a.example", json!({"scopes": ["more"]})),
+    ] {
+        assert_ne!(own, hash(&other));
     }
 }

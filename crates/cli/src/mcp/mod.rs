@@ -170,6 +170,7 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     let mut options = Options {
         structured: args.structured,
         agent: args.peers.agent().map(str::to_owned),
+        user: args.peers.user().map(str::to_owned),
         chain: instance::delegation()?.map(|delegation| delegation.json()),
         key: None,
         files: None,

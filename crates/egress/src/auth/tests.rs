@@ -81,7 +81,7 @@ async fn no_credential_is_printed_with_a_request() {
 }
 
 fn oauth2() -> Credential {
-    Credential::OAuth2(Box::new(OAuth2::new(
+    Credential::OAuth2(Arc::new(OAuth2::new(
         "https://as.example/token".parse().unwrap(),
         "desk".into(),
         "client-secret".to_owned().into(),

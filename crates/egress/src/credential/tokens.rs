@@ -47,7 +47,7 @@ pub struct Tokens<T = HeaderValue> {
     /// The minimum time from the end of an attempt that failed, or that a refusal caused, to the next one. A peer that
     /// refuses every credential otherwise causes an attempt with each call.
     retry_interval: Duration,
-    pub(super) clock: Arc<dyn Clock>,
+    pub(crate) clock: Arc<dyn Clock>,
 }
 
 /// A credential as it was issued.
@@ -190,7 +190,7 @@ impl<T: Clone> Tokens<T> {
     }
 
     /// Returns the credential if it is valid at `now`.
-    pub(super) fn current(&self, now: Instant) -> Option<Token<T>> {
+    pub(crate) fn current(&self, now: Instant) -> Option<Token<T>> {
         let current = self.current.lock();
         current
             .as_ref()
@@ -200,6 +200,13 @@ impl<T: Clone> Tokens<T> {
                     && self.clock.system_time() < token.renew_time
             })
             .cloned()
+    }
+
+    /// Returns the value of the last credential if it was refused.
+    pub(crate) fn refused(&self) -> Option<T> {
+        let current = self.current.lock();
+        let refused = current.as_ref().filter(|token| token.is_refused);
+        refused.map(|token| token.value.clone())
     }
 
     /// Stores a credential in place of the previous one.

@@ -260,3 +260,59 @@ async fn forbidden_token_endpoint_is_reported() {
     let error = ask_once(Next::Fails(NetFault::AddressRefused)).await;
     assert_eq!(error.err().unwrap().fault(), NetFault::AddressRefused);
 }
+
+#[tokio::test]
+async fn client_without_a_secret_authenticates_in_its_own_way() {
+    let pem = rcgen::KeyPair::generate().unwrap().serialize_pem();
+    let key = crate::credential::AssertionKey::parse(pem.as_bytes(), None).unwrap();
+    let key = Arc::new(key);
+    for (client_auth, expected) in [
+        (ClientAuth::None, "&client_id=desk"),
+        (
+            ClientAuth::PrivateKeyJwt(key),
+            "&client_id=desk&client_assertion_type=urn%3Aietf%3Aparams%3Aoauth%3Aclient-assertion-type%3Ajwt-bearer&client_assertion=ey",
+        ),
+    ] {
+        let net = Scripted::new([token_response("one", json!({}))]);
+        let client = client().with_client_auth(client_auth);
+        token(&net, &client, &endpoint()).await.unwrap();
+        let (_, request) = net.requests().remove(0);
+        assert!(!request.headers.contains_key(AUTHORIZATION));
+        let body = request.body.unwrap();
+        let body = str::from_utf8(&body).unwrap();
+        assert!(
+            body.contains(expected) && !body.contains("client+secret"),
+            "{body}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn token_of_a_file_is_exchanged() {
+    let folder = testkit::folder::Folder::new();
+    let subject = folder.file("token");
+    let mut client = client();
+    client.grant = Grant::TokenExchange {
+        subject: subject.clone(),
+        subject_type: "urn:x".into(),
+    };
+    client.scopes.clear();
+    client.resource = Some("https://api.example/".into());
+    client.params = vec![("requested_token_type".into(), "urn:y".into())];
+    let missing = token(&Scripted::new([]), &client, &endpoint()).await;
+    assert!(missing.err().unwrap().to_string().contains("cannot read"));
+    fs::write(&subject, "s3cret-subject\n").unwrap();
+    let echo = json!({"error": "invalid_request", "error_description": "s3cret-subject?"});
+    let net = Scripted::new([
+        Next::json(400, &echo),
+        token_response("one", json!({"token_type": "N_A"})),
+    ]);
+    let error = token(&net, &client, &endpoint()).await.err().unwrap();
+    assert!(!error.to_string().contains("s3cret"), "{error}");
+    token(&net, &client, &endpoint()).await.unwrap();
+    let (_, request) = net.requests().remove(1);
+    assert_eq!(
+        request.body.unwrap(),
+        "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Atoken-exchange&subject_token=s3cret-subject&subject_token_type=urn%3Ax&resource=https%3A%2F%2Fapi.example%2F&requested_token_type=urn%3Ay"
+    );
+}

@@ -86,14 +86,16 @@ fn caller_has_the_delegations_of_the_process_over_every_interface() {
     let chain = json!({"hop": 9, "chain": "c"});
     let options = Options {
         agent: Some("main".to_owned()),
+        user: Some("anna".to_owned()),
         chain: Some(chain.clone()),
         ..Options::default()
     };
     let server = McpServer::new(server.tool, options);
     for (client, agent) in [(Some("ada"), "ada"), (None, "main")] {
         let caller = server.caller(client, Some("trace"));
+        let user = client.unwrap_or("anna");
         let expected = json!({
-            "update_interval_ms": UPDATE_INTERVAL_MS, "agent_id": agent, "traceparent": "trace", "chain": chain,
+            "user": user, "update_interval_ms": UPDATE_INTERVAL_MS, "agent_id": agent, "traceparent": "trace", "chain": chain,
         });
         assert_eq!(caller, expected);
     }

@@ -1,0 +1,194 @@
+//! `remote-agent sign-in` and `sign-out`: the sign-in of a person to a target.
+
+use std::{
+    io::stdin,
+    thread,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use egress::{
+    credential::StoredToken,
+    sign_in::{DeviceCode, Prompt},
+};
+use openclaw_remote_agent::sign_in::{self, SignIn, SignInError, SignInState};
+use tokio::sync::mpsc;
+
+use super::{
+    config,
+    exit::{Exit, Failure},
+    output::LineWriter,
+    target::PeerArgs,
+    text,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  remote-agent sign-in --config agents.json desk
+  remote-agent sign-in desk --user anna";
+
+const SIGN_OUT_EXAMPLES: &str = "\
+Examples:
+  remote-agent sign-out --config agents.json desk
+  remote-agent sign-out desk --user anna";
+
+/// Sign in to an agent with a code or a browser
+///
+/// The agent's `auth` has the type `oauth2` with the grant `device_code` or `authorization_code`. Calls renew the token.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// The alias of the agent [default: the only agent that needs a sign-in]
+    alias: Option<String>,
+
+    #[command(flatten)]
+    peers: PeerArgs,
+}
+
+/// Remove the stored sign-in of an agent
+#[derive(Debug, clap::Args)]
+#[command(after_help = SIGN_OUT_EXAMPLES)]
+pub(super) struct SignOutArgs {
+    /// The alias of the agent [default: the only agent that needs a sign-in]
+    alias: Option<String>,
+
+    #[command(flatten)]
+    peers: PeerArgs,
+}
+
+/// Signs in.
+///
+/// # Errors
+/// The target needs no sign-in, or the sign-in failed.
+pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
+    let sign_in = open(args.alias.as_deref(), &args.peers)?;
+    let (sender, pasted) = mpsc::channel(1);
+    let show = |prompt: Prompt<'_>| {
+        let lines = LineWriter::default();
+        match prompt {
+            Prompt::Device(code) => show_code(&lines, code),
+            Prompt::Browser(url) => {
+                lines.write(format!(
+                    "Open this address in a browser of this machine:\n  {url}\nWith a browser elsewhere, sign in there and paste the address of the page at which it ends:"
+                ));
+                thread::spawn(move || {
+                    for line in stdin().lines().map_while(Result::ok) {
+                        if !line.trim().is_empty() {
+                            let _ = sender.blocking_send(line);
+                            return;
+                        }
+                    }
+                });
+            }
+        }
+    };
+    let token = sign_in.run(show, pasted).await.map_err(|message| Failure {
+        message,
+        exit: Exit::Auth,
+    })?;
+    let state = described(&token, SystemTime::now());
+    LineWriter::default().write(format!("{}: {state}", text::line(sign_in.alias())));
+    Ok(Exit::Ok)
+}
+
+fn show_code(lines: &LineWriter, code: &DeviceCode) {
+    let minutes = code.expires_in.as_secs().div_ceil(60);
+    lines.write(format!(
+        "Open {} and enter the code {} within {minutes} min",
+        code.url,
+        text::line(&code.user_code)
+    ));
+    if let Some(url) = &code.complete_url {
+        lines.write(format!("or open {url}"));
+    }
+}
+
+/// Signs out.
+///
+/// # Errors
+/// The target needs no sign-in, or its token cannot be removed.
+pub(super) async fn sign_out(args: SignOutArgs) -> Result<Exit, Failure> {
+    let sign_in = open(args.alias.as_deref(), &args.peers)?;
+    let was_stored = sign_in.sign_out().await.map_err(Failure::new)?;
+    let state = match was_stored {
+        true => "signed out; the authorization server may accept the token until it expires",
+        false => "there was no sign-in",
+    };
+    LineWriter::default().write(format!("{}: {state}", text::line(sign_in.alias())));
+    Ok(Exit::Ok)
+}
+
+fn open(alias: Option<&str>, peers: &PeerArgs) -> Result<SignIn, Failure> {
+    let written = peers.config()?;
+    let (config, _) = config::resolve(&written, |name| std::env::var(name).ok())
+        .map_err(|error| Failure::usage(config::sentence(&error)))?;
+    SignIn::open(&config, alias, peers.user()).map_err(|error| {
+        Failure::usage(match error {
+            SignInError::Config(error) => config::sentence(&error.to_json()),
+            SignInError::Target(message) => message,
+        })
+    })
+}
+
+/// Returns the state of each agent of a configuration that needs a sign-in: its name with a sentence, and the command that
+/// signs in if it is needed.
+pub(super) fn states(config: &str, user: Option<&str>) -> Vec<(String, Option<String>)> {
+    let Ok((config, _)) = config::resolve(config, |name| std::env::var(name).ok()) else {
+        return Vec::new();
+    };
+    let now = SystemTime::now();
+    let sentence = |state: SignInState| {
+        let alias = text::line(&state.alias);
+        let (state, command) = match state.token {
+            Ok(Some(token)) => {
+                let is_valid =
+                    token.is_renewable() || token.expires_at.is_none_or(|at| unix(now) < at);
+                let command = (!is_valid).then_some(state.command);
+                (described(&token, now), command)
+            }
+            Ok(None) => ("not signed in".to_owned(), Some(state.command)),
+            Err(error) => (
+                format!("cannot read the sign-in: {error}"),
+                Some(state.command),
+            ),
+        };
+        (format!("{alias}: {state}"), command)
+    };
+    sign_in::states(&config, user)
+        .into_iter()
+        .map(sentence)
+        .collect()
+}
+
+/// Returns age, scopes and expiry of a token as a sentence.
+fn described(token: &StoredToken, now: SystemTime) -> String {
+    let now = unix(now);
+    let span = |seconds: u64| humantime::format_duration(rounded(seconds)).to_string();
+    let age = match now.saturating_sub(token.signed_in_at) {
+        0..60 => "signed in now".to_owned(),
+        age => format!("signed in {} ago", span(age)),
+    };
+    let scopes = token.scope.as_deref().filter(|scope| !scope.is_empty());
+    let scopes = scopes.map(|scope| format!(", scopes {}", text::line(scope)));
+    let expiry = match (token.expires_at, token.is_renewable()) {
+        (_, true) => ", renewed when needed".to_owned(),
+        (None, false) => String::new(),
+        (Some(at), false) if at <= now => ", expired".to_owned(),
+        (Some(at), false) => format!(", expires in {} and is not renewed", span(at - now)),
+    };
+    format!("{age}{}{expiry}", scopes.unwrap_or_default())
+}
+
+/// Returns a time without the units that are too small to matter.
+fn rounded(seconds: u64) -> Duration {
+    let unit = match seconds {
+        0..3600 => 60,
+        3600..86_400 => 3600,
+        _ => 86_400,
+    };
+    Duration::from_secs((seconds / unit).max(1) * unit)
+}
+
+fn unix(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}

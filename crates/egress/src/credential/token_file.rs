@@ -1,0 +1,264 @@
+//! The tokens of people who signed in, each in a file that only its owner may read.
+//!
+//! A process locks a file before it uses the refresh token in it: servers that rotate refresh tokens take a second use for a
+//! theft, and end the sign-in.
+
+use std::fs::{self, TryLockError};
+use std::hash::{Hash, Hasher};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use base::files::{self, LockedFile};
+use base::json::{self, Limits};
+use ring::digest::{SHA256, digest};
+use secrecy::SecretString;
+use serde::{Deserialize, Serialize};
+use tokio::time::{Instant, sleep};
+
+/// How long a process waits for another one that refreshes the same token.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The interval of attempts to lock a file.
+const LOCK_INTERVAL: Duration = Duration::from_millis(25);
+
+/// The file of the token of a target, or of one person at a target.
+#[derive(Clone)]
+pub struct TokenFile {
+    dir: PathBuf,
+    /// The target's name.
+    pub alias: String,
+    /// What the token is for: server, client, scopes and the target's addresses. With other settings it does not apply.
+    identity: String,
+    per_user: bool,
+    /// The person, if each has a token of their own.
+    pub user: Option<String>,
+}
+
+/// A stored token.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StoredToken {
+    /// The target's name.
+    pub alias: String,
+    /// The person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    pub(crate) access_token: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) refresh_token: Option<String>,
+    /// The granted scopes, as the server listed them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<String>,
+    /// When the person signed in, in seconds since 1970.
+    pub signed_in_at: u64,
+    /// When the token was issued, in seconds since 1970.
+    pub issued_at: u64,
+    /// When it expires, in seconds since 1970; `None` if the server named no lifetime.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<u64>,
+}
+
+impl StoredToken {
+    /// Returns whether the client can renew the token.
+    pub fn is_renewable(&self) -> bool {
+        self.refresh_token.is_some()
+    }
+
+    /// Returns the tokens, which no output may show.
+    pub fn secrets(&self) -> Vec<SecretString> {
+        let refresh = self.refresh_token.iter();
+        let tokens = std::iter::once(&self.access_token).chain(refresh);
+        tokens.map(|token| token.clone().into()).collect()
+    }
+}
+
+impl TokenFile {
+    /// Creates the file of a target below `dir`. `identity` is what its token is for.
+    pub fn new(dir: PathBuf, alias: String, identity: &[&str], per_user: bool) -> Self {
+        Self {
+            dir,
+            alias,
+            identity: serde_json::json!(identity).to_string(),
+            per_user,
+            user: None,
+        }
+    }
+
+    /// Returns whether each person has a token of their own.
+    pub fn is_per_user(&self) -> bool {
+        self.per_user
+    }
+
+    /// Returns the file of a person.
+    #[must_use]
+    pub fn for_user(&self, user: Option<&str>) -> Self {
+        Self {
+            user: user.map(str::to_owned),
+            ..self.clone()
+        }
+    }
+
+    /// Returns the command that signs in.
+    pub fn command(&self) -> String {
+        let quoted = |text: &str| {
+            let is_word = |c: char| c.is_ascii_alphanumeric() || "-_.:@".contains(c);
+            match !text.is_empty() && text.chars().all(is_word) {
+                true => text.to_owned(),
+                false => format!("'{}'", text.replace('\'', r"'\''")),
+            }
+        };
+        let user = self.user.as_deref();
+        let user = user.map(|user| format!(" --user {}", quoted(user)));
+        let alias = quoted(&self.alias);
+        format!("remote-agent sign-in {alias}{}", user.unwrap_or_default())
+    }
+
+    fn path(&self, extension: &str) -> PathBuf {
+        let key = serde_json::json!([self.alias, self.identity, self.user]).to_string();
+        let hash = digest(&SHA256, key.as_bytes());
+        let name: String = hash.as_ref()[..16]
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        self.dir.join(name).with_extension(extension)
+    }
+
+    /// Reads the token; `None` if there is none.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no token.
+    pub fn read(&self) -> io::Result<Option<StoredToken>> {
+        let bytes = match fs::read(self.path("json")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            bytes => bytes?,
+        };
+        let invalid = |_| io::Error::other("its content is damaged; sign in again");
+        json::from_slice(&bytes, Limits::NONE)
+            .map(Some)
+            .map_err(invalid)
+    }
+
+    /// Replaces the token. The caller has the lock.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write(&self, token: &StoredToken) -> io::Result<()> {
+        let path = self.path("json");
+        if path.exists() {
+            // A replacement keeps the permissions, which others may have widened.
+            drop(files::open_private_append(&path)?);
+        }
+        files::replace(&path, &serde_json::to_string(token)?)
+    }
+
+    /// Removes the token, and returns whether there was one. The caller has the lock.
+    ///
+    /// # Errors
+    /// The file cannot be removed.
+    pub fn remove(&self) -> io::Result<bool> {
+        files::remove_durably(&self.path("json"))
+    }
+
+    /// Locks the file for this process, until the lock is dropped.
+    ///
+    /// # Errors
+    /// The directory cannot be used, or another process keeps the lock for too long.
+    pub async fn lock(&self) -> io::Result<LockedFile> {
+        files::create_private_dir(&self.dir)?;
+        let file = files::open_private_append(&self.path("lock"))?;
+        let until = Instant::now() + LOCK_TIMEOUT;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(LockedFile(file)),
+                Err(TryLockError::Error(error)) => return Err(error),
+                Err(TryLockError::WouldBlock) if Instant::now() > until => {
+                    return Err(io::Error::other(
+                        "another process does not release its lock",
+                    ));
+                }
+                Err(TryLockError::WouldBlock) => sleep(LOCK_INTERVAL).await,
+            }
+        }
+    }
+
+    /// Returns the directory of the file.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+}
+
+impl Hash for TokenFile {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.path("json").hash(state);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use testkit::folder::Folder;
+
+    fn file(folder: &Folder, identity: &str) -> TokenFile {
+        TokenFile::new(folder.file("tokens"), "desk".into(), &[identity], true)
+    }
+
+    fn token(access: &str) -> StoredToken {
+        StoredToken {
+            alias: "desk".into(),
+            user: None,
+            access_token: access.into(),
+            refresh_token: None,
+            scope: None,
+            signed_in_at: 1,
+            issued_at: 1,
+            expires_at: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn token_belongs_to_its_person_and_settings() {
+        let folder = Folder::new();
+        let anna = file(&folder, "https://a.example").for_user(Some("anna"));
+        drop(anna.lock().await.unwrap());
+        anna.write(&token("one")).unwrap();
+        anna.write(&token("two")).unwrap();
+        assert_eq!(anna.read().unwrap().unwrap().access_token, "two");
+        for other in [
+            file(&folder, "https://a.example").for_user(Some("bob")),
+            file(&folder, "https://a.example"),
+            file(&folder, "https://evil.example").for_user(Some("anna")),
+        ] {
+            assert!(other.read().unwrap().is_none());
+        }
+        assert!(anna.remove().unwrap() && !anna.remove().unwrap());
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn only_the_owner_may_read_a_token() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = Folder::new();
+        let file = file(&folder, "");
+        drop(file.lock().await.unwrap());
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        file.write(&token("one")).unwrap();
+        let path = file.path("json");
+        assert_eq!((mode(file.dir()), mode(&path)), (0o700, 0o600));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        file.write(&token("two")).unwrap();
+        assert_eq!(mode(&path), 0o600);
+    }
+
+    #[test]
+    fn command_names_target_and_person() {
+        let folder = Folder::new();
+        let file = TokenFile::new(folder.file(""), "the desk".into(), &[], true);
+        let command = file.for_user(Some("anna@example.com")).command();
+        assert_eq!(
+            command,
+            "remote-agent sign-in 'the desk' --user anna@example.com"
+        );
+    }
+}

@@ -1,0 +1,317 @@
+//! The endpoints of an authorization server: those of the settings, then those of its metadata (RFC 8414, and OpenID Connect
+//! Discovery 1.0).
+
+use http::header::ACCEPT;
+use http::{HeaderMap, HeaderValue, Method};
+use serde::Deserialize;
+use url::Url;
+
+use base::json::{self, Limits};
+
+use super::{TokenEndpoint, fetch, unavailable};
+use crate::address::{is_literal, is_this_machine};
+use crate::credential::{ClientAuth, Metadata, OAuth2};
+use crate::error::place;
+use crate::{AddressPolicy, HttpClient, NetError, Request, status_text};
+
+/// Returns the token endpoint.
+pub(super) async fn token(
+    net: &dyn HttpClient,
+    client: &OAuth2,
+    endpoint: &TokenEndpoint,
+) -> Result<Url, NetError> {
+    if let Some(url) = &client.endpoints.token {
+        return Ok(url.clone());
+    }
+    let found = metadata(net, client, endpoint).await?.token.clone();
+    found.ok_or_else(|| missing(client, "token_endpoint", "tokenUrl"))
+}
+
+/// Returns the authorization endpoint.
+pub(super) async fn authorization(
+    net: &dyn HttpClient,
+    client: &OAuth2,
+    endpoint: &TokenEndpoint,
+) -> Result<Url, NetError> {
+    if let Some(url) = &client.endpoints.authorization {
+        return Ok(url.clone());
+    }
+    let found = metadata(net, client, endpoint).await?.authorization.clone();
+    found.ok_or_else(|| missing(client, "authorization_endpoint", "authorizationUrl"))
+}
+
+/// Returns the device authorization endpoint.
+pub(super) async fn device(
+    net: &dyn HttpClient,
+    client: &OAuth2,
+    endpoint: &TokenEndpoint,
+) -> Result<Url, NetError> {
+    if let Some(url) = &client.endpoints.device {
+        return Ok(url.clone());
+    }
+    let found = metadata(net, client, endpoint).await?.device.clone();
+    found.ok_or_else(|| {
+        missing(
+            client,
+            "device_authorization_endpoint",
+            "deviceAuthorizationUrl",
+        )
+    })
+}
+
+fn missing(client: &OAuth2, name: &str, setting: &str) -> NetError {
+    unavailable(
+        client,
+        format_args!("its metadata has no `{name}`; set `auth.{setting}`"),
+    )
+}
+
+/// Returns the server's origin, for messages.
+pub(super) fn server(client: &OAuth2) -> String {
+    let endpoints = &client.endpoints;
+    let url = endpoints.token.as_ref().or(endpoints.issuer.as_ref());
+    url.map_or_else(String::new, place)
+}
+
+/// Returns the addresses that a request to `url` may use. An address of this machine must be a configured one: metadata of a
+/// server elsewhere cannot name it.
+pub(super) fn access(
+    client: &OAuth2,
+    endpoint: &TokenEndpoint,
+    url: &Url,
+) -> Result<AddressPolicy, NetError> {
+    let endpoints = &client.endpoints;
+    let configured = [
+        &endpoints.issuer,
+        &endpoints.token,
+        &endpoints.authorization,
+        &endpoints.device,
+    ];
+    let is_same = |own: &Url| own.origin() == url.origin();
+    let is_configured = configured.into_iter().flatten().any(is_same);
+    AddressPolicy::for_url(url, endpoint.allow_private, is_configured)
+}
+
+/// Returns the metadata of the issuer, which the client keeps.
+async fn metadata<'a>(
+    net: &dyn HttpClient,
+    client: &'a OAuth2,
+    endpoint: &TokenEndpoint,
+) -> Result<&'a Metadata, NetError> {
+    let known = &client.endpoints.metadata;
+    known
+        .get_or_try_init(|| discover(net, client, endpoint))
+        .await
+}
+
+/// Reads the metadata at the places of both specifications.
+async fn discover(
+    net: &dyn HttpClient,
+    client: &OAuth2,
+    endpoint: &TokenEndpoint,
+) -> Result<Metadata, NetError> {
+    let Some(issuer) = &client.endpoints.issuer else {
+        return Ok(Metadata::default());
+    };
+    let mut answers = Vec::new();
+    for url in places(issuer) {
+        let request = Request {
+            method: Method::GET,
+            access: access(client, endpoint, &url)?,
+            url,
+            headers: HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("application/json"))]),
+            body: None,
+            trust: endpoint.trust.clone(),
+            repeatable: true,
+            authorization: None,
+        };
+        let path = request.url.path().to_owned();
+        let (response, body) = fetch(net, client, request).await?;
+        if response.status.is_success() {
+            return read(client, endpoint, issuer, &body);
+        }
+        answers.push(format!("{} at `{path}`", status_text(response.status)));
+    }
+    let message = format!(
+        "it has no metadata ({}); set `auth.tokenUrl` in place of `auth.issuer`",
+        answers.join(", ")
+    );
+    Err(unavailable(client, message))
+}
+
+/// Returns the places of the metadata: RFC 8414 §3.1 inserts its path before that of the issuer, OpenID Connect appends it.
+fn places(issuer: &Url) -> Vec<Url> {
+    let path = issuer.path().trim_end_matches('/');
+    let mut paths = vec![
+        format!("/.well-known/oauth-authorization-server{path}"),
+        format!("{path}/.well-known/openid-configuration"),
+        format!("/.well-known/openid-configuration{path}"),
+    ];
+    paths.dedup();
+    let at = |path: &String| {
+        let mut url = issuer.clone();
+        url.set_path(path);
+        url
+    };
+    paths.iter().map(at).collect()
+}
+
+fn read(
+    client: &OAuth2,
+    endpoint: &TokenEndpoint,
+    issuer: &Url,
+    body: &[u8],
+) -> Result<Metadata, NetError> {
+    #[derive(Deserialize, Default)]
+    #[serde(default)]
+    struct Aliases {
+        token_endpoint: Option<String>,
+        device_authorization_endpoint: Option<String>,
+    }
+    #[derive(Deserialize)]
+    struct Document {
+        issuer: String,
+        authorization_endpoint: Option<String>,
+        #[serde(flatten)]
+        endpoints: Aliases,
+        #[serde(default)]
+        mtls_endpoint_aliases: Aliases,
+    }
+    let document: Document = json::from_slice(body, Limits::NONE)
+        .map_err(|_| unavailable(client, "its metadata cannot be read"))?;
+    let named = document.issuer.trim_end_matches('/');
+    if named != issuer.as_str().trim_end_matches('/') {
+        let message = format!(
+            "its metadata is that of another issuer, `{}`; correct `auth.issuer`",
+            base::text::excerpt(named)
+        );
+        return Err(unavailable(client, message));
+    }
+    let url = |text: Option<String>| {
+        let Some(text) = text else {
+            return Ok(None);
+        };
+        let url = Url::parse(&text).ok().filter(|url| match url.scheme() {
+            "https" => true,
+            "http" => endpoint.allow_private || is_literal(url) && is_this_machine(url),
+            _ => false,
+        });
+        url.map(Some)
+            .ok_or_else(|| unavailable(client, "its metadata names an endpoint that is not https"))
+    };
+    let mut aliases = match client.client_auth {
+        ClientAuth::Tls(_) => document.mtls_endpoint_aliases,
+        _ => Aliases::default(),
+    };
+    let own = document.endpoints;
+    let device = aliases.device_authorization_endpoint.take();
+    Ok(Metadata {
+        token: url(aliases.token_endpoint.take().or(own.token_endpoint))?,
+        authorization: url(document.authorization_endpoint)?,
+        device: url(device.or(own.device_authorization_endpoint))?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::credential::{Endpoints, Grant};
+    use crate::testing::{Next, Scripted};
+    use serde_json::{Value, json};
+
+    async fn token_at(issuer: &str, next: impl IntoIterator<Item = Next>) -> (String, Vec<String>) {
+        let endpoints = Endpoints {
+            issuer: Some(issuer.parse().unwrap()),
+            ..Endpoints::default()
+        };
+        let client = OAuth2::at(endpoints, "desk".into(), Grant::ClientCredentials);
+        let endpoint = TokenEndpoint {
+            allow_private: false,
+            trust: None,
+        };
+        let net = Scripted::new(next);
+        let found = token(&net, &client, &endpoint).await;
+        let text = match &found {
+            Ok(url) => url.to_string(),
+            Err(error) => error.to_string(),
+        };
+        if found.is_ok() {
+            token(&net, &client, &endpoint).await.unwrap();
+        }
+        let requests = net.requests().into_iter();
+        (text, requests.map(|(_, one)| one.url.to_string()).collect())
+    }
+
+    fn document(issuer: &str, more: Value) -> Next {
+        let mut all = json!({"issuer": issuer, "token_endpoint": "https://as.example/token"});
+        all.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        Next::json(200, &all)
+    }
+
+    #[tokio::test]
+    async fn metadata_is_found_at_each_place_and_kept() {
+        let found = document("https://as.example/one", json!({}));
+        let next = [Next::status(404), Next::status(404), found];
+        let (url, requests) = token_at("https://as.example/one/", next).await;
+        assert_eq!(url, "https://as.example/token");
+        assert_eq!(
+            requests,
+            [
+                "https://as.example/.well-known/oauth-authorization-server/one",
+                "https://as.example/one/.well-known/openid-configuration",
+                "https://as.example/.well-known/openid-configuration/one",
+            ]
+        );
+    }
+
+    #[tokio::test]
+    async fn lying_or_missing_metadata_gives_no_endpoint() {
+        let issuer = "https://as.example";
+        let at = |url: &str| document(issuer, json!({"token_endpoint": url}));
+        for (next, expected) in [
+            (
+                vec![document("https://evil.example", json!({}))],
+                "another issuer, `https://evil.example`",
+            ),
+            (vec![at("http://as.example/token")], "not https"),
+            (vec![at("file:///etc/passwd")], "not https"),
+            (
+                vec![Next::json(200, &json!({"issuer": issuer}))],
+                "no `token_endpoint`",
+            ),
+            (
+                vec![Next::status(404), Next::status(404)],
+                "no metadata (404",
+            ),
+            (
+                vec![Next::Answer(200, None, "s3cret".into())],
+                "cannot be read",
+            ),
+        ] {
+            let (error, _) = token_at(issuer, next).await;
+            assert!(
+                error.contains(expected) && !error.contains("s3cret"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn metadata_cannot_lead_to_this_machine() {
+        let endpoints = Endpoints {
+            issuer: Some("https://as.example".parse().unwrap()),
+            ..Endpoints::default()
+        };
+        let client = OAuth2::at(endpoints, "desk".into(), Grant::ClientCredentials);
+        let endpoint = TokenEndpoint {
+            allow_private: false,
+            trust: None,
+        };
+        let url = |text: &str| Url::parse(text).unwrap();
+        assert!(access(&client, &endpoint, &url("http://127.0.0.1/token")).is_err());
+        assert!(access(&client, &endpoint, &url("https://other.example/token")).is_ok());
+    }
+}

@@ -1,0 +1,146 @@
+//! Waits on this machine for a browser that returns from an authorization server (RFC 8252 §7.3).
+
+use std::io;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use url::Url;
+
+use crate::address::is_this_machine;
+
+/// The maximum size of the head of a request, in bytes.
+const MAX_HEAD_BYTES: usize = 16 * 1024;
+
+/// How long a request may take to arrive, and its response to leave.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The number of requests that wait for an answer; further ones are closed.
+const MAX_WAITING: usize = 8;
+
+/// Receives the requests of browsers to the redirect URL.
+pub struct RedirectListener {
+    url: Url,
+    /// `None` if the redirect URL is not of this machine: then a person pastes the address.
+    listener: Option<TcpListener>,
+    sender: mpsc::Sender<Returned>,
+    receiver: mpsc::Receiver<Returned>,
+}
+
+/// The address that a browser returned to, and its connection.
+type Returned = (Url, Reply);
+
+/// The answer to a browser. Without one, its connection is closed.
+pub(super) struct Reply(TcpStream);
+
+impl RedirectListener {
+    /// Listens at `redirect`, or at any free port of this machine.
+    ///
+    /// # Errors
+    /// Another program listens there.
+    pub async fn bind(redirect: Option<&Url>) -> io::Result<Self> {
+        let listener = match redirect {
+            None => Some(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?),
+            Some(url) if url.scheme() == "http" && is_this_machine(url) => {
+                let port = url.port_or_known_default().unwrap_or(80);
+                let host = url.host_str().unwrap_or_default();
+                let host = host.trim_matches(['[', ']']);
+                Some(TcpListener::bind((host, port)).await?)
+            }
+            Some(_) => None,
+        };
+        let url = match (redirect, &listener) {
+            (Some(url), _) => url.clone(),
+            (None, Some(listener)) => {
+                let port = listener.local_addr()?.port();
+                Url::parse(&format!("http://127.0.0.1:{port}/callback"))
+                    .map_err(io::Error::other)?
+            }
+            (None, None) => return Err(io::Error::other("no address")),
+        };
+        let (sender, receiver) = mpsc::channel(MAX_WAITING);
+        Ok(Self {
+            url,
+            listener,
+            sender,
+            receiver,
+        })
+    }
+
+    /// Returns the redirect URL.
+    pub fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// Returns the next request for the redirect URL. A request that does not arrive delays no other.
+    pub(super) async fn accept(&mut self) -> io::Result<Returned> {
+        let Some(listener) = &self.listener else {
+            return std::future::pending().await;
+        };
+        loop {
+            tokio::select! {
+                Some(request) = self.receiver.recv() => return Ok(request),
+                connection = listener.accept() => {
+                    let (stream, _) = connection?;
+                    let (sender, url) = (self.sender.clone(), self.url.clone());
+                    tokio::spawn(async move {
+                        if let Ok(Some(request)) = timeout(REQUEST_TIMEOUT, read(stream, &url)).await {
+                            let _ = sender.try_send(request);
+                        }
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// Reads the head of a request, and returns its URL if that is the redirect URL with a query.
+async fn read(mut stream: TcpStream, redirect: &Url) -> Option<Returned> {
+    let mut head = Vec::new();
+    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
+        if head.len() > MAX_HEAD_BYTES || stream.read_buf(&mut head).await.ok()? == 0 {
+            return None;
+        }
+    }
+    let line = head.split(|byte| *byte == b'\r').next()?;
+    let mut words = str::from_utf8(line).ok()?.split(' ');
+    let target = match (words.next()?, words.next()?) {
+        ("GET", target) if target.starts_with('/') => target,
+        _ => return None,
+    };
+    // No browser is sent to another host by this text.
+    let (path, query) = target.split_once('?')?;
+    if path != redirect.path() {
+        return None;
+    }
+    let mut url = redirect.clone();
+    url.set_query(Some(query));
+    Some((url, Reply(stream)))
+}
+
+impl Reply {
+    /// Tells the person in the browser how the sign-in goes on.
+    pub(super) fn send(mut self, accepted: bool) {
+        let (status, text) = match accepted {
+            true => ("200 OK", "Signed in. Return to the terminal."),
+            false => (
+                "400 Bad Request",
+                "This is not the end of the sign-in that is waiting. Return to the terminal.",
+            ),
+        };
+        let response = format!(
+            "HTTP/1.1 {status}\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: {}\r\ncache-control: no-store\r\nreferrer-policy: no-referrer\r\nconnection: close\r\n\r\n{text}",
+            text.len()
+        );
+        tokio::spawn(async move {
+            let sent = async {
+                self.0.write_all(response.as_bytes()).await?;
+                self.0.shutdown().await
+            };
+            let _ = timeout(REQUEST_TIMEOUT, sent).await;
+        });
+    }
+}

@@ -1,0 +1,361 @@
+//! A person's sign-in: with a code on another device (RFC 8628), or in a browser that returns with a code (RFC 6749 §4.1, with
+//! PKCE, RFC 7636).
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::digest::{SHA256, digest};
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, timeout};
+use url::Url;
+
+use base::json::{self, Limits};
+use base::text::excerpt;
+
+use super::person::stored_token;
+use super::{
+    Form, TokenEndpoint, TokenError, TokenResponse, add_scopes, add_target, discovery, post,
+    request_token, unavailable,
+};
+use crate::credential::{
+    ClientAuth, Grant, OAuth2, SignInFlow, StoredToken, TokenFile, random_text, seconds,
+};
+use crate::{HttpClient, NetError, NetFault};
+
+pub use super::redirect_listener::RedirectListener;
+
+/// The grant type of RFC 8628.
+const DEVICE_CODE: &str = "urn:ietf:params:oauth:grant-type:device_code";
+
+/// The interval of polls if the server names none.
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How much longer the interval becomes when the server answers `slow_down`.
+const SLOW_DOWN: Duration = Duration::from_secs(5);
+
+/// The maximum interval of polls: a server cannot delay the answer to a finished sign-in further.
+const MAX_POLL_INTERVAL: Duration = Duration::from_secs(60);
+
+/// The maximum time for a sign-in.
+const MAX_SIGN_IN: Duration = Duration::from_secs(30 * 60);
+
+/// How long a browser may take to return.
+const BROWSER_TIMEOUT: Duration = Duration::from_secs(5 * 60);
+
+/// A code that the person enters at an address.
+pub struct DeviceCode {
+    /// The address.
+    pub url: Url,
+    /// The address with the code in it.
+    pub complete_url: Option<Url>,
+    /// The code.
+    pub user_code: String,
+    /// How long it is valid.
+    pub expires_in: Duration,
+}
+
+/// What the person has to do.
+pub enum Prompt<'a> {
+    /// Enter a code.
+    Device(&'a DeviceCode),
+    /// Open an address in a browser of this machine, or paste the address at which another browser ends.
+    Browser(&'a Url),
+}
+
+/// Signs a person in with the flow of `client`, and stores the token. `show` presents what the person has to do, and `pasted`
+/// has the address at which a browser ended, if the person pastes one.
+///
+/// # Errors
+/// The server, or the person, refuses; or the time is up.
+pub async fn sign_in(
+    net: &dyn HttpClient,
+    client: &OAuth2,
+    endpoint: &TokenEndpoint,
+    show: impl FnOnce(Prompt<'_>),
+    pasted: mpsc::Receiver<String>,
+) -> Result<StoredToken, NetError> {
+    let Grant::Person { flow, file } = &client.grant else {
+        return Err(unavailable(client, "this target needs no sign-in"));
+    };
+    let answer = match flow {
+        SignInFlow::DeviceCode => by_device(net, client, endpoint, show).await?,
+        SignInFlow::AuthorizationCode(redirect) => {
+            let redirect = redirect.as_ref();
+            by_browser(net, client, endpoint, redirect, show, pasted).await?
+        }
+    };
+    store(client, file, answer).await
+}
+
+async fn store(
+    client: &OAuth2,
+    file: &TokenFile,
+    answer: TokenResponse,
+) -> Result<StoredToken, NetError> {
+    let now = client.tokens.clock.system_time();
+    let token = stored_token(client, file, answer, None, now);
+    let stored = match file.lock().await {
+        Ok(_lock) => file.write(&token),
+        Err(error) => Err(error),
+    };
+    stored.map_err(|error| {
+        let dir = file.dir().display();
+        unavailable(
+            client,
+            format_args!("cannot store the token in `{dir}`: {error}"),
+        )
+    })?;
+    Ok(token)
+}
+
+/// The answer of the device authorization endpoint (RFC 8628 §3.2). Google writes `verification_url`.
+#[derive(Deserialize)]
+struct DeviceAnswer {
+    device_code: String,
+    user_code: String,
+    #[serde(alias = "verification_url")]
+    verification_uri: String,
+    verification_uri_complete: Option<String>,
+    expires_in: Option<Value>,
+    interval: Option<Value>,
+}
+
+async fn by_device(
+    net: &dyn HttpClient,
+    client: &OAuth2,
+    endpoint: &TokenEndpoint,
+    show: impl FnOnce(Prompt<'_>),
+) -> Result<TokenResponse, NetError> {
+    let url = discovery::device(net, client, endpoint).await?;
+    let mut form = Form::default();
+    add_scopes(client, &mut form);
+    add_target(client, &mut form);
+    if matches!(client.client_auth, ClientAuth::Basic) {
+        form.append_pair("client_id", &client.client_id);
+    }
+    let answer = post(net, client, endpoint, &url, form).await?;
+    if !answer.status.is_success() {
+        return Err(answer.refused().error);
+    }
+    let device: DeviceAnswer = json::from_slice(&answer.body, Limits::NONE)
+        .map_err(|_| unavailable(client, "its answer is no device code"))?;
+    let duration = |value: Option<&Value>| {
+        let seconds = value.and_then(seconds).filter(|seconds| *seconds > 0.0);
+        seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+    };
+    let expires_in = duration(device.expires_in.as_ref()).unwrap_or(MAX_SIGN_IN);
+    let code = DeviceCode {
+        url: web_address(&device.verification_uri)
+            .ok_or_else(|| unavailable(client, "its address for the code is not http or https"))?,
+        complete_url: device
+            .verification_uri_complete
+            .as_deref()
+            .and_then(web_address),
+        user_code: excerpt(&device.user_code),
+        expires_in: expires_in.min(MAX_SIGN_IN),
+    };
+    let until = Instant::now() + code.expires_in;
+    show(Prompt::Device(&code));
+    let interval = duration(device.interval.as_ref()).unwrap_or(POLL_INTERVAL);
+    poll(net, client, endpoint, &device.device_code, interval, until).await
+}
+
+/// Polls the token endpoint until the person has signed in (RFC 8628 §3.5).
+async fn poll(
+    net: &dyn HttpClient,
+    client: &OAuth2,
+    endpoint: &TokenEndpoint,
+    device_code: &str,
+    interval: Duration,
+    until: Instant,
+) -> Result<TokenResponse, NetError> {
+    let mut interval = interval.min(MAX_POLL_INTERVAL);
+    let slower = |interval: Duration, more: Duration| (interval + more).min(MAX_POLL_INTERVAL);
+    loop {
+        sleep(interval).await;
+        let mut form = Form::default();
+        form.append_pair("grant_type", DEVICE_CODE);
+        form.append_pair("device_code", device_code);
+        if matches!(client.client_auth, ClientAuth::Basic) {
+            form.append_pair("client_id", &client.client_id);
+        }
+        let TokenError { error, code } = match request_token(net, client, endpoint, form).await {
+            Ok(token) => return Ok(token),
+            Err(refused) => refused,
+        };
+        match code.as_deref() {
+            Some("authorization_pending") => {}
+            Some("slow_down") => interval = slower(interval, SLOW_DOWN),
+            Some("access_denied" | "authorization_declined") => {
+                return Err(unavailable(client, "the sign-in was declined"));
+            }
+            Some("expired_token") => return Err(expired(client)),
+            // The connection, or the server, failed, and the code is still valid.
+            None if error.fault() == NetFault::TokenUnavailable => {
+                interval = slower(interval, interval);
+            }
+            _ => return Err(error),
+        }
+        if Instant::now() >= until {
+            return Err(expired(client));
+        }
+    }
+}
+
+fn expired(client: &OAuth2) -> NetError {
+    unavailable(
+        client,
+        "the code expired before the sign-in was complete; start again",
+    )
+}
+
+/// Parses an address that a person may open.
+fn web_address(text: &str) -> Option<Url> {
+    let url = Url::parse(text).ok()?;
+    matches!(url.scheme(), "https" | "http").then_some(url)
+}
+
+async fn by_browser(
+    net: &dyn HttpClient,
+    client: &OAuth2,
+    endpoint: &TokenEndpoint,
+    redirect: Option<&Url>,
+    show: impl FnOnce(Prompt<'_>),
+    mut pasted: mpsc::Receiver<String>,
+) -> Result<TokenResponse, NetError> {
+    let failed = |error: std::io::Error| {
+        unavailable(
+            client,
+            format_args!("cannot wait for the browser: {error}; set another `auth.redirectUrl`"),
+        )
+    };
+    let mut listener = RedirectListener::bind(redirect).await.map_err(failed)?;
+    let authorization = discovery::authorization(net, client, endpoint).await?;
+    let request = CodeRequest::new(client, authorization, listener.url().clone())?;
+    show(Prompt::Browser(&request.url));
+    let mut can_paste = true;
+    let code = timeout(BROWSER_TIMEOUT, async {
+        loop {
+            tokio::select! {
+                returned = listener.accept() => {
+                    let (url, reply) = returned.map_err(failed)?;
+                    match request.code(client, &url) {
+                        Ok(code) => {
+                            reply.send(true);
+                            return Ok(code);
+                        }
+                        // Another program, or an earlier sign-in.
+                        Err(None) => reply.send(false),
+                        Err(Some(error)) => {
+                            reply.send(false);
+                            return Err(error);
+                        }
+                    }
+                }
+                line = pasted.recv(), if can_paste => match line {
+                    None => can_paste = false,
+                    Some(line) => {
+                        let url = Url::parse(line.trim());
+                        let url = url.map_err(|_| unavailable(client, "the pasted text is no address; paste the whole address of the page at which the browser ended"))?;
+                        return request.code(client, &url).map_err(|error| {
+                            error.unwrap_or_else(|| unavailable(client, "the pasted address is not that of this sign-in (`state` differs or is missing); start again"))
+                        });
+                    }
+                }
+            }
+        }
+    });
+    let code = code
+        .await
+        .unwrap_or_else(|_| Err(unavailable(client, "the browser did not return in time")))?;
+    let mut form = Form::default();
+    form.append_pair("grant_type", "authorization_code");
+    form.append_pair("code", code.expose_secret());
+    form.append_pair("redirect_uri", request.redirect.as_str());
+    form.append_pair("code_verifier", request.verifier.expose_secret());
+    add_target(client, &mut form);
+    Ok(request_token(net, client, endpoint, form).await?)
+}
+
+/// A request for an authorization code.
+struct CodeRequest {
+    url: Url,
+    redirect: Url,
+    state: SecretString,
+    verifier: SecretString,
+}
+
+impl CodeRequest {
+    fn new(client: &OAuth2, mut url: Url, redirect: Url) -> Result<Self, NetError> {
+        let random = || {
+            random_text().ok_or_else(|| unavailable(client, "the system gives no random numbers"))
+        };
+        let (state, verifier) = (random()?, random()?);
+        let challenge = URL_SAFE_NO_PAD.encode(digest(&SHA256, verifier.as_bytes()));
+        let mut form = Form::default();
+        form.append_pair("response_type", "code");
+        form.append_pair("client_id", &client.client_id);
+        form.append_pair("redirect_uri", redirect.as_str());
+        form.append_pair("state", &state);
+        form.append_pair("code_challenge", &challenge);
+        form.append_pair("code_challenge_method", "S256");
+        add_scopes(client, &mut form);
+        add_target(client, &mut form);
+        let own = url.query().map(|query| format!("{query}&"));
+        url.set_query(Some(&(own.unwrap_or_default() + &form.0)));
+        Ok(Self {
+            url,
+            redirect,
+            state: state.into(),
+            verifier: verifier.into(),
+        })
+    }
+
+    /// Returns the code in the address that a browser returned to.
+    ///
+    /// # Errors
+    /// `None` for an address of another sign-in, which changes nothing; else why there is no code.
+    fn code(&self, client: &OAuth2, url: &Url) -> Result<SecretString, Option<NetError>> {
+        let parameter = |name: &str| {
+            let mut values = url.query_pairs().filter(|(key, _)| key == name);
+            let first = values.next().map(|(_, value)| value.into_owned());
+            // A repeated parameter has no meaning (RFC 6749 §3.1).
+            first.filter(|_| values.next().is_none())
+        };
+        if parameter("state").as_deref() != Some(self.state.expose_secret()) {
+            return Err(None);
+        }
+        // RFC 9207: another server may have sent the browser here.
+        let issuer = client.endpoints.issuer.as_ref();
+        if let (Some(own), Some(named)) = (issuer, parameter("iss"))
+            && own.as_str().trim_end_matches('/') != named.trim_end_matches('/')
+        {
+            let message = format!(
+                "the browser returned from another issuer, `{}`",
+                excerpt(&named)
+            );
+            return Err(Some(unavailable(client, message)));
+        }
+        if let Some(code) = parameter("code").filter(|code| !code.is_empty()) {
+            return Ok(code.into());
+        }
+        let reason = match parameter("error").as_deref() {
+            Some("access_denied") => "the sign-in was declined".to_owned(),
+            Some(error) => {
+                let description = parameter("error_description");
+                let description = description.map(|text| format!(" ({})", excerpt(&text)));
+                let description = description.unwrap_or_default();
+                format!("it answered {}{description}", excerpt(error))
+            }
+            None => "the browser returned without a code".to_owned(),
+        };
+        Err(Some(unavailable(client, reason)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

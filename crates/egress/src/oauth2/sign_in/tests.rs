@@ -1,0 +1,331 @@
+#![allow(clippy::unwrap_used, clippy::panic)]
+use serde_json::json;
+use testkit::folder::Folder;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::*;
+use crate::credential::Endpoints;
+use crate::testing::{Next, Scripted};
+
+fn client(folder: &Folder, flow: SignInFlow) -> OAuth2 {
+    let url = |path: &str| Some(Url::parse(&format!("https://as.example{path}")).unwrap());
+    let endpoints = Endpoints {
+        issuer: url(""),
+        token: url("/token"),
+        authorization: url("/authorize?tenant=1"),
+        device: url("/device"),
+        ..Endpoints::default()
+    };
+    let file = TokenFile::new(folder.file("tokens"), "desk".into(), &[], false);
+    let client = OAuth2::at(endpoints, "cli".into(), Grant::Person { flow, file });
+    OAuth2 {
+        scopes: vec!["work".into(), "rest".into()],
+        client_auth: ClientAuth::None,
+        ..client
+    }
+}
+
+fn file(client: &OAuth2) -> &TokenFile {
+    match &client.grant {
+        Grant::Person { file, .. } => file,
+        _ => panic!("a person signs in"),
+    }
+}
+
+fn endpoint() -> TokenEndpoint {
+    TokenEndpoint {
+        allow_private: false,
+        trust: None,
+    }
+}
+
+fn nothing_pasted() -> mpsc::Receiver<String> {
+    mpsc::channel(1).1
+}
+
+fn device_answer() -> Next {
+    Next::json(
+        200,
+        &json!({"device_code": "s3cret-device", "user_code": "WDJB-MJHT", "verification_uri": "https://as.example/go",
+            "expires_in": 600, "interval": 5}),
+    )
+}
+
+fn refusal(code: &str) -> Next {
+    Next::json(400, &json!({"error": code}))
+}
+
+fn token() -> Next {
+    Next::json(
+        200,
+        &json!({"access_token": "one", "refresh_token": "r1", "expires_in": 3600, "scope": "work"}),
+    )
+}
+
+async fn by_code(next: impl IntoIterator<Item = Next>) -> (Result<StoredToken, String>, Vec<u64>) {
+    let folder = Folder::new();
+    let client = client(&folder, SignInFlow::DeviceCode);
+    let net = Scripted::new(next);
+    let began = Instant::now();
+    let signed_in = sign_in(&net, &client, &endpoint(), |_| (), nothing_pasted()).await;
+    if let Ok(token) = &signed_in {
+        let stored = file(&client).read().unwrap().unwrap();
+        assert_eq!(stored.access_token, token.access_token);
+    }
+    let times = net.requests().into_iter();
+    let times = times.map(|(at, _)| (at - began).as_secs()).collect();
+    (signed_in.map_err(|error| error.to_string()), times)
+}
+
+#[tokio::test(start_paused = true)]
+async fn device_code_is_polled_at_the_pace_of_the_server() {
+    let next = [
+        device_answer(),
+        refusal("authorization_pending"),
+        refusal("slow_down"),
+        refusal("authorization_pending"),
+        Next::Fails(NetFault::Unreachable),
+        Next::status(503),
+        token(),
+    ];
+    let (signed_in, times) = by_code(next).await;
+    let stored = signed_in.unwrap();
+    assert_eq!(stored.scope.as_deref(), Some("work"));
+    assert!(stored.is_renewable());
+    assert_eq!(times, [0, 5, 10, 20, 30, 50, 90]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn endless_slow_down_ends_when_the_code_expires() {
+    let answers = (0..60).map(|_| refusal("slow_down"));
+    let (signed_in, times) = by_code(std::iter::once(device_answer()).chain(answers)).await;
+    let error = signed_in.err().unwrap();
+    assert!(error.contains("expired before"), "{error}");
+    assert!((600..=660).contains(times.last().unwrap()), "{times:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn refused_device_sign_in_is_reported() {
+    let odd =
+        json!({"device_code": "d", "user_code": "u", "verification_uri": "javascript:alert(1)"});
+    let echo = json!({"error": "invalid_grant", "error_description": "s3cret-device is unknown"});
+    for (next, expected) in [
+        (
+            vec![device_answer(), refusal("access_denied")],
+            "was declined",
+        ),
+        (
+            vec![device_answer(), refusal("authorization_declined")],
+            "was declined",
+        ),
+        (
+            vec![device_answer(), refusal("expired_token")],
+            "expired before",
+        ),
+        (vec![device_answer(), Next::status(404)], "404"),
+        (
+            vec![device_answer(), Next::json(400, &echo)],
+            "[redacted] is unknown",
+        ),
+        (vec![refusal("invalid_client")], "invalid_client"),
+        (vec![Next::json(200, &json!({}))], "no device code"),
+        (vec![Next::json(200, &odd)], "not http or https"),
+    ] {
+        let error = by_code(next).await.0.err().unwrap();
+        assert!(
+            error.contains(expected) && !error.contains("s3cret"),
+            "{error}"
+        );
+    }
+}
+
+/// Opens `url` as a browser does, and returns the status line of the response.
+async fn open(url: &Url) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", url.port().unwrap()))
+        .await
+        .unwrap();
+    let query = url.query().map(|query| format!("?{query}"));
+    let head = format!(
+        "GET {}{} HTTP/1.1\r\nhost: localhost\r\n\r\n",
+        url.path(),
+        query.unwrap_or_default()
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await.unwrap();
+    response.lines().next().unwrap_or_default().to_owned()
+}
+
+/// A parameter of a URL.
+fn parameter(url: &Url, name: &str) -> String {
+    let mut pairs = url.query_pairs();
+    let found = pairs.find(|(key, _)| key == name);
+    found.unwrap().1.into_owned()
+}
+
+/// Returns the address to which the server sends the browser, with these parameters.
+fn returned(request: &Url, parameters: &[(&str, &str)]) -> Url {
+    let mut url = Url::parse(&parameter(request, "redirect_uri")).unwrap();
+    url.query_pairs_mut().extend_pairs(parameters);
+    url
+}
+
+/// Starts a sign-in by browser. Returns the address that is shown, and the result.
+async fn by_browser_with<F: Future<Output = ()>>(
+    next: impl IntoIterator<Item = Next>,
+    browser: impl FnOnce(Url) -> F,
+    pasted: mpsc::Receiver<String>,
+) -> (Result<StoredToken, String>, Vec<String>) {
+    let folder = Folder::new();
+    let client = client(&folder, SignInFlow::AuthorizationCode(None));
+    let net = Scripted::new(next);
+    let (sender, shown) = tokio::sync::oneshot::channel();
+    let show = |prompt: Prompt<'_>| match prompt {
+        Prompt::Browser(url) => sender.send(url.clone()).unwrap(),
+        Prompt::Device(_) => panic!("a browser"),
+    };
+    let endpoint = endpoint();
+    let signed_in = sign_in(&net, &client, &endpoint, show, pasted);
+    let (signed_in, ()) = tokio::join!(signed_in, async {
+        browser(shown.await.unwrap()).await;
+    });
+    let bodies = net.requests().into_iter();
+    let text = |body: bytes::Bytes| String::from_utf8(body.to_vec()).unwrap();
+    let bodies = bodies
+        .map(|(_, request)| text(request.body.unwrap()))
+        .collect();
+    (signed_in.map_err(|error| error.to_string()), bodies)
+}
+
+#[tokio::test]
+async fn browser_returns_with_a_code_for_the_verifier() {
+    let (url, shown) = tokio::sync::oneshot::channel();
+    let browser = async |request: Url| {
+        let state = parameter(&request, "state");
+        let back = returned(
+            &request,
+            &[
+                ("code", "c0de"),
+                ("state", &state),
+                ("iss", "https://as.example"),
+            ],
+        );
+        assert_eq!(open(&back).await, "HTTP/1.1 200 OK");
+        url.send(request).unwrap();
+    };
+    let (signed_in, bodies) = by_browser_with([token()], browser, nothing_pasted()).await;
+    signed_in.unwrap();
+    let request = shown.await.unwrap();
+    assert_eq!(parameter(&request, "tenant"), "1");
+    assert_eq!(parameter(&request, "scope"), "work rest");
+    assert_eq!(parameter(&request, "code_challenge_method"), "S256");
+    let form: Vec<(String, String)> = url::form_urlencoded::parse(bodies[0].as_bytes())
+        .into_owned()
+        .collect();
+    let sent = |name: &str| {
+        let found = form.iter().find(|(key, _)| key == name);
+        found.unwrap().1.clone()
+    };
+    assert_eq!(sent("code"), "c0de");
+    assert_eq!(sent("redirect_uri"), parameter(&request, "redirect_uri"));
+    let challenge = URL_SAFE_NO_PAD.encode(digest(&SHA256, sent("code_verifier").as_bytes()));
+    assert_eq!(challenge, parameter(&request, "code_challenge"));
+}
+
+#[tokio::test]
+async fn request_without_the_state_of_the_sign_in_changes_nothing() {
+    let browser = async |request: Url| {
+        let state = parameter(&request, "state");
+        let twice = [("code", "evil"), ("state", "x"), ("state", &*state)];
+        for forged in [
+            &[("code", "evil")][..],
+            &[("code", "evil"), ("state", "guess")],
+            &[("error", "access_denied"), ("state", "")],
+            &twice,
+        ] {
+            let status = open(&returned(&request, forged)).await;
+            assert_eq!(status, "HTTP/1.1 400 Bad Request");
+        }
+        let mut other = returned(&request, &[("code", "evil"), ("state", &state)]);
+        other.set_path("/favicon.ico");
+        assert_eq!(open(&other).await, "");
+        open(&returned(&request, &[("code", "good"), ("state", &state)])).await;
+    };
+    let (signed_in, bodies) = by_browser_with([token()], browser, nothing_pasted()).await;
+    signed_in.unwrap();
+    assert!(
+        bodies.len() == 1 && bodies[0].contains("code=good"),
+        "{bodies:?}"
+    );
+}
+
+#[tokio::test]
+async fn server_that_declines_or_is_another_issuer_is_reported() {
+    for (parameters, expected) in [
+        (&[("error", "access_denied")][..], "was declined"),
+        (
+            &[("error", "invalid_scope"), ("error_description", "no work")],
+            "invalid_scope (no work)",
+        ),
+        (
+            &[("code", "c"), ("iss", "https://evil.example")],
+            "another issuer, `https://evil.example`",
+        ),
+        (&[("code", "")], "without a code"),
+    ] {
+        let browser = async |request: Url| {
+            let state = parameter(&request, "state");
+            let mut url = returned(&request, parameters);
+            url.query_pairs_mut().append_pair("state", &state);
+            open(&url).await;
+        };
+        let (signed_in, bodies) = by_browser_with([], browser, nothing_pasted()).await;
+        let error = signed_in.err().unwrap();
+        assert!(error.contains(expected) && bodies.is_empty(), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn pasted_address_ends_the_sign_in() {
+    for (change, expected) in [
+        ("", None),
+        ("x", Some("`state` differs")),
+        ("not an address", Some("no address")),
+    ] {
+        let (sender, pasted) = mpsc::channel(1);
+        let browser = async |request: Url| {
+            let state = parameter(&request, "state") + change;
+            let url = returned(&request, &[("code", "c"), ("state", &state)]);
+            let text = if change.len() > 1 {
+                change.to_owned()
+            } else {
+                format!(" {url}\n")
+            };
+            sender.send(text).await.unwrap();
+        };
+        let next = expected.is_none().then(token);
+        let (signed_in, _) = by_browser_with(next, browser, pasted).await;
+        match expected {
+            None => assert_eq!(signed_in.unwrap().access_token, "one"),
+            Some(expected) => {
+                let error = signed_in.err().unwrap();
+                assert!(error.contains(expected), "{error}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn port_of_another_program_is_refused() {
+    let other = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = other.local_addr().unwrap().port();
+    let redirect = Url::parse(&format!("http://127.0.0.1:{port}/callback")).unwrap();
+    let folder = Folder::new();
+    let client = client(&folder, SignInFlow::AuthorizationCode(Some(redirect)));
+    let show = |_: Prompt<'_>| panic!("no browser may be opened");
+    let net = Scripted::new([]);
+    let refused = sign_in(&net, &client, &endpoint(), show, nothing_pasted()).await;
+    let error = refused.err().unwrap().to_string();
+    assert!(error.contains("cannot wait for the browser"), "{error}");
+}

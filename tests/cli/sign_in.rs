@@ -1,0 +1,123 @@
+//! Sign-in and sign-out, with an authorization server that a person uses at once.
+
+use serde_json::{Value, json};
+use testkit::conformance::peers::Peers;
+
+use crate::cli::support::*;
+
+const TOKENS: [&str; 2] = ["s3cret-access-token", "s3cret-refresh-token"];
+
+/// Starts an agent and its authorization server.
+async fn start(token: Value) -> Peers {
+    let device = json!({"device_code": "d", "user_code": "WDJB-MJHT", "interval": 0.01, "expires_in": 600,
+        "verification_uri": "{{origin}}/go", "verification_uri_complete": "{{origin}}/go?code=WDJB-MJHT"});
+    let routes = json!({"POST /device": {"json": device}, "POST /token": {"json": token}});
+    let desk = json!({"card": card(), "rpc": {"message/send": {"result": message("pong")}}});
+    let script = json!({"peers": {"desk": desk, "login": {"routes": routes}}});
+    Peers::start(&script).await.unwrap()
+}
+
+fn token() -> Value {
+    json!({"access_token": TOKENS[0], "refresh_token": TOKENS[1], "expires_in": 3600, "scope": "read write"})
+}
+
+/// Writes a configuration with a target for a sign-in, and `more` in its `auth`.
+fn config(test: &str, peers: &Peers, more: &Value) -> String {
+    let login = peers.origin("login");
+    let mut auth = json!({"type": "oauth2", "grant": "device_code", "clientId": "cli",
+        "tokenUrl": format!("{login}/token"), "deviceAuthorizationUrl": format!("{login}/device")});
+    let more = more.as_object().unwrap().clone();
+    auth.as_object_mut().unwrap().extend(more);
+    let target = json!({"alias": "desk", "baseUrl": peers.origin("desk"), "auth": auth});
+    config_file(
+        test,
+        &json!({"stateDir": scratch(&format!("{test}-state")), "targets": [target]}),
+    )
+}
+
+#[tokio::test]
+async fn person_signs_in_calls_and_signs_out() {
+    let peers = start(token()).await;
+    let config = config("sign-in", &peers, &json!({}));
+    let run_with = async |command: &str, more: &[&str]| {
+        let output = run(&[&[command, "--config", &config], more].concat()).await;
+        let shown = format!("{}{}", output.stdout, output.stderr);
+        assert!(!shown.contains("s3cret"), "{shown}");
+        output
+    };
+    let before = run_with("doctor", &[]).await;
+    assert_contains(
+        &before.stdout,
+        &["desk: not signed in", "`remote-agent sign-in desk`"],
+    );
+    let refused = run_with("send", &["hello"]).await;
+    assert_contains(
+        &refused.stderr,
+        &["sign in with `remote-agent sign-in desk`"],
+    );
+
+    let signed_in = run_with("sign-in", &["desk"]).await;
+    assert_exit_code(&signed_in, 0);
+    let login = peers.origin("login");
+    assert_contains(
+        &signed_in.stdout,
+        &[
+            &format!("Open {login}/go and enter the code WDJB-MJHT within 10 min"),
+            &format!("or open {login}/go?code=WDJB-MJHT"),
+            "desk: signed in now, scopes read write, renewed when needed",
+        ],
+    );
+    assert_exit_code(&run_with("send", &["hello"]).await, 0);
+    let sent = peers.log("desk").pop().unwrap();
+    assert_eq!(
+        sent.headers["authorization"],
+        format!("Bearer {}", TOKENS[0])
+    );
+    for command in ["doctor", "targets"] {
+        let output = run_with(command, &[]).await;
+        assert_contains(&output.stdout, &["desk: signed in now, scopes read write"]);
+        assert_exit_code(&output, 0);
+    }
+
+    let signed_out = run_with("sign-out", &[]).await;
+    assert_contains(&signed_out.stdout, &["desk: signed out"]);
+    let again = run_with("sign-out", &[]).await;
+    assert_contains(&again.stdout, &["desk: there was no sign-in"]);
+}
+
+#[tokio::test]
+async fn each_person_has_a_token_of_their_own() {
+    let peers = start(token()).await;
+    let config = config("sign-in-per-user", &peers, &json!({"per": "user"}));
+    let run_with = async |command: &str, more: &[&str]| {
+        run(&[&[command, "--config", &config], more].concat()).await
+    };
+    let nameless = run_with("sign-in", &[]).await;
+    assert_exit_code(&nameless, 2);
+    assert_contains(&nameless.stderr, &["`--user NAME`"]);
+    assert_exit_code(&run_with("sign-in", &["--user", "anna"]).await, 0);
+    assert_exit_code(&run_with("send", &["--user", "anna", "hello"]).await, 0);
+    let bob = run_with("send", &["--user", "bob", "hello"]).await;
+    assert_contains(&bob.stderr, &["`remote-agent sign-in desk --user bob`"]);
+    let nameless = run_with("send", &["hello"]).await;
+    assert_contains(&nameless.stderr, &["does not name the person"]);
+}
+
+#[tokio::test]
+async fn declined_sign_in_exits_with_4() {
+    let peers = start(json!({"error": "access_denied"})).await;
+    let config = config("sign-in-declined", &peers, &json!({}));
+    let output = run(&["sign-in", "--config", &config]).await;
+    assert_exit_code(&output, 4);
+    assert_contains(&output.stderr, &["the sign-in was declined"]);
+}
+
+#[tokio::test]
+async fn target_without_a_sign_in_is_refused() {
+    let peers = start_desk(json!({})).await;
+    let output = run_subcommand(&peers, "sign-in", &["target"]).await;
+    assert_exit_code(&output, 2);
+    assert_contains(&output.stderr, &["`target` needs no sign-in"]);
+    let output = run_subcommand(&peers, "sign-in", &["shop"]).await;
+    assert_contains(&output.stderr, &["no target is named `shop`"]);
+}
