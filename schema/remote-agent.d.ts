@@ -1069,6 +1069,7 @@ export interface Summary {
    * The host wakes the calling session once, when the task ends or asks.
    */
   notify?: true;
+  person?: Person;
   artifact_page?: ArtifactPage;
   continuation?: Continuation;
 }
@@ -1085,6 +1086,33 @@ export interface Artifact {
   parts: {}[];
   metadata?: unknown;
   extensions?: unknown;
+}
+/**
+ * What became of the agent's questions to a person, where the target has a person for them.
+ */
+export interface Person {
+  /**
+   * Of the last question: the agent has the answer; the person declined; the person left it to the model; no person answered in time; no person could be asked; the answer did not fit twice; another call asks about this task; the agent asked too often in one call; or the agent did not wait, and the answer was not sent.
+   */
+  outcome: "answered" | "declined" | "passed" | "timeout" | "unreachable" | "invalid" | "busy" | "limit" | "unsent";
+  /**
+   * How many questions the person was asked.
+   */
+  questions: number;
+  /**
+   * The id of the last question.
+   */
+  question_id: string;
+  /**
+   * Who answered, as far as the host says.
+   */
+  by?: string;
+  /**
+   * The person's words, where the target shows them.
+   *
+   * @minItems 1
+   */
+  answers?: [string, ...string[]];
 }
 /**
  * A page of an artifact's text, for a `status` with `artifact_id`: text parts joined, files and data as JSON on separate lines. Numbers count Unicode scalar values.

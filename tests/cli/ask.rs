@@ -28,7 +28,7 @@ async fn asks(parts: Value) -> Peers {
 
 async fn send(peers: &Peers, typed: &str) -> ProcessOutput {
     let origin = peers.origin("desk");
-    let mut child = command(&["send", "--url", &origin, "--ask", "Book", "a trip"])
+    let mut child = command(&["send", "--url", origin, "--ask", "Book", "a trip"])
         .stdin(Stdio::piped())
         .spawn()
         .unwrap();
@@ -103,4 +103,30 @@ async fn without_input_it_is_an_error_before_anything_is_sent() {
         assert_contains(&output.stderr, &["cannot use `--ask`"]);
     }
     assert!(peers.log("desk").is_empty());
+}
+
+#[tokio::test]
+async fn audit_log_has_the_question_and_not_the_words() {
+    let peers = asks(text_parts("Where to?")).await;
+    let log = scratch("ask-audit").join("audit.jsonl");
+    let target = json!({"alias": "desk", "baseUrl": peers.origin("desk"), "default": true});
+    let config = json!({"targets": [target], "audit": {"enabled": true, "path": log}});
+    let config = config_file("ask-audit-config", &config);
+    let mut child = command(&["watch", "--config", &config, "--task", "task-1", "--ask"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(b"Braga\n").unwrap();
+    drop(input);
+    // The next answer to a message asks again, and the input has ended.
+    assert_exit_code(&wait_for_output(child).await, 6);
+    let text = std::fs::read_to_string(log).unwrap();
+    let line: Value = serde_json::from_str(&text).unwrap();
+    let questions = line["questions"].as_array().unwrap();
+    let actions: Vec<_> = questions.iter().map(|asked| &asked["action"]).collect();
+    assert_eq!(actions, ["answer", "unreachable"], "{text}");
+    assert_eq!(questions[0]["by"], "terminal");
+    assert_eq!(questions[0]["id"].as_str().unwrap().len(), 32);
+    assert!(!text.contains("Braga") && !text.contains("Where"), "{text}");
 }

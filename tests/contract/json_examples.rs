@@ -10,7 +10,7 @@ use std::{
 
 use base::validation;
 use gateway_server::config::ServerConfig;
-use openclaw_remote_agent::audit::Record;
+use openclaw_remote_agent::audit::{AskedQuestion, Record};
 use openclaw_remote_agent::config;
 use openclaw_remote_agent::plugin::{CallInput, Plugin};
 use openclaw_remote_agent::remote_agent::REQUEST_SCHEMA;
@@ -87,6 +87,11 @@ fn check_config(config: &Value, place: &str, files: &Files) {
 
 /// The line has exactly the possible fields.
 fn check_audit_line(line: &Value, place: &str) {
+    let questions = [AskedQuestion {
+        id: "6b86b273ff34fce19d6b804eff5a3f57".to_owned(),
+        action: "answer",
+        by: Some("web:ada".to_owned()),
+    }];
     let record = Record {
         time: SystemTime::UNIX_EPOCH,
         trace_id: "0".repeat(32),
@@ -102,7 +107,7 @@ fn check_audit_line(line: &Value, place: &str) {
         sent_bytes: 0,
         received_bytes: 0,
         state: Some("working"),
-        questions: &[],
+        questions: &questions,
         duration: Duration::ZERO,
         outcome: "ok",
     };

@@ -20,6 +20,7 @@ mod mcp;
 mod openclaw;
 mod outcome;
 mod peer;
+mod person;
 mod scenarios;
 mod servers;
 mod table;
@@ -31,7 +32,7 @@ use testkit::support::{driver, generated, host, http, node, sdk, webhook};
 
 use outcome::Expected;
 use scenarios::{SCENARIOS, Scenario};
-use servers::Column;
+use servers::{Column, Vendor};
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
@@ -59,6 +60,16 @@ fn main() -> ExitCode {
                 Ok(())
             },
         ));
+        // OpenClaw's channel never asks.
+        if column.vendor != Vendor::OpenClaw {
+            trials.push(Trial::test(
+                format!("{column}: answered by a person"),
+                move || {
+                    person::check(&column.peer());
+                    Ok(())
+                },
+            ));
+        }
     }
     trials.extend(flavours::trials());
     let conclusion = libtest_mimic::run(&arguments, trials);

@@ -121,10 +121,9 @@ fn schema(question: &Value) -> Map<String, Value> {
     let mut required = Vec::new();
     for field in question["fields"].as_array().into_iter().flatten() {
         let name = field["name"].as_str().unwrap_or_default();
-        let kind = match field["type"].as_str() {
-            Some(kind @ ("integer" | "number" | "boolean")) => kind,
-            _ => "string",
-        };
+        let kind = field["type"].as_str();
+        let kind = kind.filter(|kind| matches!(*kind, "integer" | "number" | "boolean"));
+        let kind = kind.unwrap_or("string");
         let mut property = json!({"type": kind, "title": field["title"]});
         if let Some(description) = field["description"].as_str() {
             property["description"] = description.into();
