@@ -69,6 +69,11 @@ test("add of a known address changes that target, also below another spelling", 
   }
 });
 
+test("add sets who answers the questions of an agent", async (t) => {
+  const { targets } = await run(t, add, [URL_], { options: { answers: "person" }, entries: own(known("desk")) });
+  assert.deepEqual(targets, [known("desk", { answers: "person" })]);
+});
+
 test("add names the other targets at the address", async (t) => {
   const { text } = await run(t, add, [URL_], { options: { bearerEnv: "KEY" }, entries: own(known("a", { default: true }), known("b")) });
   assert.match(text, /`b` is at the same address; `openclaw remote-agent remove b` removes it/);
