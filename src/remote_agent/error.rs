@@ -177,7 +177,7 @@ reasons! {
         "Do this work yourself, or answer with what you have; do not delegate it further.";
     /// A budget of the operator does not suffice for another message.
     BudgetExceeded = "budget_exceeded", TargetResolution, HandlerError, false,
-        "Nothing was sent. Do this work yourself, or answer with what you have. The budget starts anew at details.resets; an operator can raise it with `remote-agent budget`.";
+        "Nothing was sent. Do this work yourself, or answer with what you have. An operator can raise the budget with `remote-agent budget`.";
     /// The record of what was used cannot be read or written, so no budget can be kept.
     BudgetUnusable = "budget_unusable", TargetResolution, HandlerError, false,
         "Nothing was sent. Tell the operator what the message says about the record of budgets.";

@@ -211,18 +211,16 @@ impl Ledger {
     pub fn levels(
         &self,
         mut scopes: Vec<Scope>,
-        chain: Option<&Budget>,
+        chain: &Budget,
         now: SystemTime,
     ) -> Result<Vec<(String, Level)>, BudgetError> {
         let mut record = self.read()?;
         record.roll(now);
-        if let Some(budget) = chain {
-            let names = record.scopes.keys().filter(|name| is_chain(name));
-            scopes.extend(names.map(|name| Scope {
-                name: name.clone(),
-                limits: budget.limits(),
-            }));
-        }
+        let chains = record.scopes.keys().filter(|name| is_chain(name));
+        scopes.extend(chains.map(|name| Scope {
+            name: name.clone(),
+            limits: chain.limits(),
+        }));
         let levels = scopes.iter().flat_map(|scope| {
             let entry = record.scopes.get(&scope.name).copied().unwrap_or_default();
             let limited = Unit::ALL

@@ -121,10 +121,9 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     // Each target has brought those that all of them share.
     scopes.sort_by_key(|scope| scope.name == "total");
     scopes.dedup_by(|a, b| a.name == b.name);
-    let chain = budgets.chain.as_ref();
     let levels = || {
         ledger
-            .levels(scopes.clone(), chain, now)
+            .levels(scopes.clone(), &budgets.chain, now)
             .map_err(|error| failure(error, &ledger))
     };
     let known = levels()?;

@@ -191,8 +191,12 @@ fn exceeded(level: Level, target: &str) -> ToolError {
         resets,
         scope,
     } = level;
+    let anew = resets
+        .as_ref()
+        .map(|at| format!("; it starts anew at {at}"));
     let message = format!(
-        "the budget {whose} does not suffice for another message: {used} of {limit} {unit} are used"
+        "the budget {whose} does not suffice for another message: {used} of {limit} {unit} are used{}",
+        anew.unwrap_or_default()
     );
     let error = ToolError::local(Reason::BudgetExceeded, message)
         .with("scope", scope)

@@ -99,6 +99,10 @@ impl Budget {
         [self.calls, seconds, self.tokens, self.usd.map(usd_micros)]
     }
 
+    fn is_limited(&self) -> bool {
+        self.limits().iter().any(Option::is_some)
+    }
+
     /// Returns the amounts; what is absent is zero.
     pub fn amounts(&self) -> Amounts {
         Amounts(self.limits().map(Option::unwrap_or_default))
@@ -123,35 +127,28 @@ pub struct Budgets {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
     /// The budget of each target without one of its own.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub target: Option<Budget>,
+    pub target: Budget,
     /// The budget of each chain of delegations.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub chain: Option<Budget>,
+    pub chain: Budget,
     /// The budget of all targets together.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub total: Option<Budget>,
+    pub total: Budget,
 }
 
 impl Budgets {
     /// Returns the scopes that a message counts in, the target's first; empty if nothing limits it.
     pub fn scopes(&self, target: &str, own: Option<&Budget>, chain: Option<&str>) -> Vec<Scope> {
-        let scope = |name: String, budget: Option<&Budget>| Scope {
-            limits: budget.map(Budget::limits).unwrap_or_default(),
+        let scope = |name: String, budget: &Budget| Scope {
+            limits: budget.limits(),
             name,
         };
-        let mut scopes = vec![scope(
-            format!("target {target}"),
-            own.or(self.target.as_ref()),
-        )];
-        if let (Some(chain), Some(budget)) = (chain, &self.chain) {
-            scopes.push(scope(format!("chain {chain}"), Some(budget)));
+        let own = own.unwrap_or(&self.target);
+        let mut scopes = vec![scope(format!("target {target}"), own)];
+        if let Some(chain) = chain.filter(|_| self.chain.is_limited()) {
+            scopes.push(scope(format!("chain {chain}"), &self.chain));
         }
-        scopes.push(scope("total".to_owned(), self.total.as_ref()));
+        scopes.push(scope("total".to_owned(), &self.total));
         // A late report about a task may be that of a chain.
-        let chains = self.chain.iter().flat_map(Budget::limits);
-        let limits = scopes.iter().flat_map(|scope| scope.limits);
-        match limits.chain(chains).any(|limit| limit.is_some()) {
+        match own.is_limited() || self.total.is_limited() || self.chain.is_limited() {
             true => scopes,
             false => Vec::new(),
         }

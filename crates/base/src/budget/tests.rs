@@ -387,9 +387,7 @@ fn levels_are_those_of_limits_and_of_chains_on_record() {
         .reserve(&budgets.scopes("desk", None, Some("c")), at(0))
         .unwrap();
     let scopes = budgets.scopes("desk", None, None);
-    let levels = ledger
-        .levels(scopes, budgets.chain.as_ref(), at(0))
-        .unwrap();
+    let levels = ledger.levels(scopes, &budgets.chain, at(0)).unwrap();
     let shown: Vec<_> = levels
         .iter()
         .map(|(name, level)| (&**name, level.unit, &level.limit, &level.used))
