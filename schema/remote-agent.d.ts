@@ -348,6 +348,8 @@ export type Error = {
     | "target_not_allowed"
     | "agent_not_allowed"
     | "delegation_too_deep"
+    | "budget_exceeded"
+    | "budget_unusable"
     | "ambiguous_target"
     | "credential_unresolved"
     | "unknown_handle"
@@ -887,6 +889,17 @@ export interface Details {
    */
   aliases?: [string, string, ...string[]];
   /**
+   * What the budget is for: the target, the chain of delegations, or all targets.
+   */
+  scope?: "target" | "chain" | "total";
+  unit?: "calls" | "seconds" | "tokens" | "usd";
+  limit?: number;
+  used?: number;
+  /**
+   * When the use starts from zero. A chain has no such time: it ends a day after its last message.
+   */
+  resets?: string;
+  /**
    * Whether the agent received the message of a `send`.
    */
   delivered?: "no" | "yes" | "unknown";
@@ -1072,6 +1085,7 @@ export interface Summary {
   notify?: true;
   artifact_page?: ArtifactPage;
   usage?: Usage;
+  budget_warning?: BudgetLevel;
   continuation?: Continuation;
 }
 /**
@@ -1144,6 +1158,22 @@ export interface Usage {
    * Whether the agent calls its numbers an estimate.
    */
   estimated: boolean;
+}
+/**
+ * A budget of which four fifths or more are used.
+ */
+export interface BudgetLevel {
+  /**
+   * What the budget is for: the target, the chain of delegations, or all targets.
+   */
+  scope: "target" | "chain" | "total";
+  unit: "calls" | "seconds" | "tokens" | "usd";
+  limit: number;
+  used: number;
+  /**
+   * UTC, ISO 8601 with milliseconds.
+   */
+  resets?: string;
 }
 /**
  * The local gateway, if it is configured and the caller may use it.

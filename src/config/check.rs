@@ -63,6 +63,15 @@ pub(super) fn check(mut config: Config) -> Result<Config, ConfigError> {
     }
     config.targets = targets;
     check_gateway(&config)?;
+    if config
+        .budget
+        .path
+        .as_ref()
+        .is_some_and(|path| path.is_relative())
+    {
+        let message = "the record of budgets is shared by processes, so its path must be absolute";
+        return Err(ConfigError::at("/budget/path", message));
+    }
     if config.audit.enabled && config.audit.path.is_none() {
         let message = "the audit log is enabled and needs a file";
         return Err(ConfigError::at("/audit/path", message));

@@ -8,6 +8,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use base::budget::{Budget, Budgets};
 pub use base::config::{ConfigError, Secret, SecretMap, card_url, gateway_url, normal_url};
 use base::settings;
 use collective::TriadConfig;
@@ -45,6 +46,8 @@ pub struct Config {
     pub gateway: Gateway,
     /// The audit log.
     pub audit: Audit,
+    /// The budgets of a day, and the file of what was used.
+    pub budget: Budgets,
 }
 
 /// How much of the contract the tool's definition shows to a model. Requests may use all of it either way.
@@ -281,11 +284,25 @@ pub struct TargetConfig {
     pub approval: Approval,
     /// The host's agents that may call it; all if empty.
     pub allowed_agents: Vec<String>,
+    /// Its budget for a day.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<TargetBudget>,
     /// Refuses the card unless one of its signatures verifies.
     pub require_signed_card: bool,
     /// A file with the keys that may sign the card: a JSON Web Key Set (RFC 7517 §5).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jwks_file: Option<PathBuf>,
+}
+
+/// The budget of a target for a day.
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TargetBudget {
+    /// Its limits.
+    #[serde(flatten)]
+    pub budget: Budget,
+    /// Tells the target in the metadata of each message what is left.
+    pub send_remainder: bool,
 }
 
 /// Whether a person approves the messages to a target.

@@ -27,6 +27,24 @@ pub(super) async fn send(
     policy: &Policy,
     fresh_id: String,
 ) -> Result<String, ToolError> {
+    let follow = request.follow_updates;
+    Box::pin(call.reserve_budget(&mut request)).await?;
+    let done = deliver(call, request, policy, fresh_id).await;
+    Box::pin(call.settle_budget(done.as_ref().err())).await;
+    done?;
+    Ok(match follow {
+        true => call.stream_envelope(),
+        false => call.answer_envelope(),
+    })
+}
+
+/// Sends the message of `request`, and follows its task where the request wants that.
+async fn deliver(
+    call: &mut Call<'_>,
+    mut request: Box<Request>,
+    policy: &Policy,
+    fresh_id: String,
+) -> Result<(), ToolError> {
     let accepted = request
         .accepted_output_modes
         .take()
@@ -63,17 +81,11 @@ pub(super) async fn send(
         (false, true) => Box::pin(send_streaming(call, &*peer, &outgoing)).await,
         (false, false) => send_blocking(call, &*peer, &outgoing).await,
     };
-    match done {
-        Ok(()) if request.follow_updates => Ok(call.stream_envelope()),
-        Ok(()) => Ok(call.answer_envelope()),
-        Err(error) => {
-            let card = call
-                .card
-                .as_ref()
-                .and_then(|known| known.card.view.as_ref().ok());
-            Err(with_diagnostics(error, &MediaTypes::new(&outgoing).compare(card)).for_send())
-        }
-    }
+    done.map_err(|error| {
+        let known = call.card.as_ref();
+        let card = known.and_then(|known| known.card.view.as_ref().ok());
+        with_diagnostics(error, &MediaTypes::new(&outgoing).compare(card)).for_send()
+    })
 }
 
 /// Sends a message and returns the one answer.
@@ -185,7 +197,9 @@ fn not_a_task(message: &Message) -> ToolError {
 pub(super) async fn watch(call: &mut Call<'_>, request: Box<Request>) -> Result<String, ToolError> {
     let peer = call.open(&parameters(&request)).await?;
     task_id(call)?;
-    follow(call, &*peer, Start::Task).await?;
+    let done = follow(call, &*peer, Start::Task).await;
+    Box::pin(call.settle_budget(done.as_ref().err())).await;
+    done?;
     Ok(call.stream_envelope())
 }
 
@@ -209,6 +223,7 @@ pub(super) async fn status(
         .run(call.metrics.get_task(&*peer, &task_id, history))
         .await??;
     call.add_answer(Reply::Task(task).into(), false)?;
+    Box::pin(call.settle_budget(None)).await;
     match &request.artifact_id {
         Some(artifact_id) => call.page_envelope(artifact_id, request.offset.unwrap_or(0)),
         None => Ok(call.answer_envelope()),
@@ -230,6 +245,7 @@ pub(super) async fn cancel(
         .run(call.metrics.cancel(&*peer, &task_id))
         .await??;
     call.add_answer(Reply::Task(task).into(), false)?;
+    Box::pin(call.settle_budget(None)).await;
     Ok(call.answer_envelope())
 }
 

@@ -1,6 +1,7 @@
 //! One call to one target: its state, what the peer has answered, the updates about it, and the checks before its first
 //! connection.
 
+mod budget;
 mod updates;
 
 use std::sync::Arc;
@@ -8,7 +9,9 @@ use std::time::Duration;
 
 use a2a::{Artifact, Event, ShapeError, Task, TaskState, Transport};
 use base::blocking;
+use base::budget::Level;
 use base::redact::Secrets;
+pub(super) use budget::Account;
 use peer::{CallOptions, Delivered, HostSession, Peer, PeerError, PeerErrorKind, Transports};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -75,6 +78,10 @@ pub(super) struct Call<'a> {
     pub notify: bool,
     /// The time at which a blocking send becomes a task.
     pub wait_until: Option<Instant>,
+    /// The call's part in the record of budgets, until it ends.
+    pub account: Option<Account>,
+    /// A budget that is nearly used up.
+    pub budget_warning: Option<Level>,
     handle: Option<Handle>,
     /// The task and conversation for which `handle` was last stored.
     stored: Option<(String, Option<String>)>,
@@ -112,6 +119,8 @@ impl<'a> Call<'a> {
             host: None,
             wait_until: None,
             notify: false,
+            account: None,
+            budget_warning: None,
             handle: resolved.handle,
             stored: None,
         }
@@ -310,6 +319,7 @@ impl<'a> Call<'a> {
                 && self.handle.is_some()
                 && !self.collected.is_terminal_or_interrupted(),
             usage: self.metrics.usage(),
+            budget_warning: self.budget_warning.as_ref(),
             ..self.base_summary()
         }
     }
@@ -384,6 +394,7 @@ impl<'a> Call<'a> {
             next_step: None,
             notify: false,
             usage: None,
+            budget_warning: None,
             continuation: Continuation::new(&self.target, task, context_id),
         }
     }

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use a2a::{Artifact, Usage};
+use base::budget::Level;
 
 use super::artifacts::ArtifactPage;
 use super::error::{Reason, ToolError};
@@ -191,6 +192,8 @@ pub(super) struct Summary<'a> {
     pub(super) artifact_page: Option<ArtifactPage<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) usage: Option<Usage>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) budget_warning: Option<&'a Level>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) continuation: Option<Continuation<'a>>,
 }

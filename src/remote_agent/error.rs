@@ -175,6 +175,12 @@ reasons! {
     /// The chain of delegations has reached the limit of the policy.
     DelegationTooDeep = "delegation_too_deep", TargetResolution, HandlerError, false,
         "Do this work yourself, or answer with what you have; do not delegate it further.";
+    /// A budget of the operator does not suffice for another message.
+    BudgetExceeded = "budget_exceeded", TargetResolution, HandlerError, false,
+        "Nothing was sent. Do this work yourself, or answer with what you have. An operator can raise the budget with `remote-agent budget`.";
+    /// The record of what was used cannot be read or written, so no budget can be kept.
+    BudgetUnusable = "budget_unusable", TargetResolution, HandlerError, false,
+        "Nothing was sent. Tell the operator what the message says about the record of budgets.";
     /// Several configured targets are at that address.
     AmbiguousTarget = "ambiguous_target", TargetResolution, InvalidInput, false,
         "Name the target with target_alias.";

@@ -3,7 +3,8 @@
 //! 1. `schema.rs` and `rules.rs` validate the request, and `request.rs` types it.
 //! 2. `resolve.rs` finds its target, task and conversation. `admission.rs` refuses a target that the caller (`caller.rs`)
 //!    may not use.
-//! 3. `concurrency_limiter.rs` lets the call wait for its turn, and `deadline.rs` ends it.
+//! 3. `concurrency_limiter.rs` lets the call wait for its turn, `deadline.rs` ends it, and `call/budget.rs` refuses a message that
+//!    no budget covers.
 //! 4. `actions.rs` runs the action on a `call.rs`. `list_targets.rs` is the action without a target.
 //! 5. `follow.rs` follows a task through cuts: `read_stream.rs` reads one connection, and `recovery.rs` decides after a
 //!    failed read. `collected.rs` and `artifacts.rs` merge the answers, and `call/updates.rs` sends updates.
@@ -47,6 +48,7 @@ use crate::config::{Config, ConfigError, Limits, MAX_CALL_TIMEOUT, Policy, ToolS
 use crate::handles::{Handle, Handles, NewHandle};
 use crate::targets::{Callbacks, CardCache, Catalog, Target};
 use crate::trace::{self, Spans};
+use base::budget::Budgets;
 use base::environment::Environment;
 use base::json;
 use base::log::{Level, Log};
@@ -58,7 +60,7 @@ pub use error::{ApiCode, Code, Reason, ToolError};
 pub use schema::SCHEMA as REQUEST_SCHEMA;
 pub use schema::TOOL_NAME;
 
-use call::Call;
+use call::{Account, Call};
 use call_audit::CallAudit;
 use caller::Caller;
 use concurrency_limiter::ConcurrencyLimiter;
@@ -113,6 +115,7 @@ pub struct RemoteAgent {
     handles: Mutex<Handles<Target>>,
     env: Arc<dyn Environment>,
     policy: Policy,
+    budgets: Budgets,
     limits: Limits,
     concurrency_limiter: ConcurrencyLimiter,
     default_timeout: Duration,
@@ -160,6 +163,7 @@ impl RemoteAgent {
             handles: Mutex::new(Handles::new(config.task_handles.max_entries, ttl)),
             env,
             policy: config.policy.clone(),
+            budgets: config.budget.clone(),
             limits: config.limits.clone(),
             concurrency_limiter: ConcurrencyLimiter::new(&config.limits),
             default_timeout: Duration::from_millis(config.defaults.timeout_ms)
@@ -330,6 +334,8 @@ impl RemoteAgent {
         call.wait_until = Some(wait_until);
         call.notify = notify;
         call.host = call_audit.caller.session();
+        let chain = call_audit.chain.as_deref();
+        call.account = Account::open(self, &call.target, &call_audit.caller, chain);
         let is_local = call.target.peer_config.is_local();
         let done = match request.action {
             Action::Watch => Box::pin(actions::watch(&mut call, request)).await,

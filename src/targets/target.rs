@@ -12,8 +12,8 @@ use url::Url;
 
 use super::credentials::{self, CredentialError, TargetTrust};
 use crate::config::{
-    Config, MAX_CALL_TIMEOUT, ProtocolVersion, Secret, SecretMap, TargetConfig, card_url,
-    normal_url,
+    Config, MAX_CALL_TIMEOUT, ProtocolVersion, Secret, SecretMap, TargetBudget, TargetConfig,
+    card_url, normal_url,
 };
 
 /// A peer that can be called.
@@ -41,6 +41,8 @@ pub struct Target {
     pub notify: bool,
     /// The host's agents that may call it; all if empty.
     pub allowed_agents: Vec<String>,
+    /// Its own budget for a day.
+    pub budget: Option<TargetBudget>,
     /// The reference of a secret that the host has not resolved.
     pub unresolved: Option<String>,
     /// Headers that the operator set for this target; no request may set them.
@@ -70,6 +72,7 @@ impl Target {
             timeout,
             notify: false,
             allowed_agents: Vec::new(),
+            budget: None,
             unresolved: None,
             closed_headers: Vec::new(),
         }
@@ -187,6 +190,7 @@ pub(super) fn configured(
         timeout: millis(target.timeout_ms.unwrap_or(config.defaults.timeout_ms)),
         notify: target.notify,
         allowed_agents: target.allowed_agents.clone(),
+        budget: target.budget.clone(),
         unresolved,
         closed_headers,
     })

@@ -2,6 +2,7 @@
 
 mod agents;
 mod audit;
+mod budget;
 mod delegation;
 pub(crate) use crate::support::in_process;
 pub(crate) use testkit::folder;

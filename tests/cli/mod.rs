@@ -1,6 +1,7 @@
 //! The command, for people and scripts.
 
 mod answers;
+mod budget;
 mod demo;
 mod doctor;
 mod embedded;

@@ -30,10 +30,11 @@ enum Needs {
 }
 
 /// The pages with commands to run.
-const PAGES: [(&str, Needs); 6] = [
+const PAGES: [(&str, Needs); 7] = [
     ("README.md", Needs::OpenClaw),
     ("docs/tutorial/first-task.md", Needs::Nothing),
     ("docs/how-to/shell.md", Needs::Agent),
+    ("docs/how-to/costs.md", Needs::Agent),
     ("docs/how-to/serve.md", Needs::OpenClaw),
     ("docs/how-to/gateway.md", Needs::Nothing),
     ("docs/how-to/run-a-gateway.md", Needs::Nothing),
@@ -68,9 +69,13 @@ const RUN_ELSEWHERE: [(&str, &str); 17] = [
 
 /// Texts of pages with their replacements in the shell: the binary is on the `PATH`, and the scripted agent has its own
 /// commands.
-const SUBSTITUTIONS: [(&str, &str); 3] = [
+const SUBSTITUTIONS: [(&str, &str); 4] = [
     ("cargo build --release", ":"),
     ("\"Write the report\"", "'ask Publish it?'"),
+    (
+        "\"Summarize incident 44.\"",
+        "'usage Summarize incident 44.'",
+    ),
     ("export PATH=$PWD/target/release:$PATH", ":"),
 ];
 

@@ -210,7 +210,7 @@ fn manifest_schema_matches_the_schema() {
 
 #[test]
 fn schema_defaults_match_the_code() {
-    let config = json!({"targets": [{"alias": "a", "baseUrl": "https://a.example", "auth": {"type": "bearer", "token": "x"}}]});
+    let config = json!({"targets": [{"alias": "a", "baseUrl": "https://a.example", "auth": {"type": "bearer", "token": "x"}, "budget": {}}]});
     let parsed: Value =
         serde_json::from_str(&plugin::parse_config(&config.to_string()).unwrap()).unwrap();
     let mut checked = 0;

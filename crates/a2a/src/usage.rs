@@ -83,13 +83,12 @@ impl Tokens {
         })
     }
 
-    /// Reads the counts of an object.
-    fn read(&mut self, counts: &Map<String, Value>) {
+    /// Reads the counts of an object, of an extension only those that say what they count.
+    fn read(&mut self, counts: &Map<String, Value>, is_extension: bool) {
         for (key, value) in counts {
-            if let Some(field) = name_of(key).and_then(|name| self.named(&name).map(|_| name))
-                && let Some(count) = count(value, 1.0)
-            {
-                self.set(&field, count);
+            let name = name_of(key).filter(|name| !is_extension || name.contains("token"));
+            if let (Some(name), Some(count)) = (name, count(value, 1.0)) {
+                self.set(&name, count);
             }
         }
     }
@@ -170,9 +169,11 @@ impl Usage {
                 (
                     "usage" | "usagemetadata" | "adkusagemetadata" | "incurred" | "openclaw",
                     Value::Object(report),
-                ) => usage.read(report, MAX_DEPTH),
+                ) => usage.read(report, MAX_DEPTH, false),
                 // The value of an extension.
-                (_, Value::Object(report)) if key.contains("://") => usage.read(report, MAX_DEPTH),
+                (_, Value::Object(report)) if key.contains("://") => {
+                    usage.read(report, MAX_DEPTH, true);
+                }
                 _ => usage.read_clear(&name, value),
             }
         }
@@ -193,7 +194,7 @@ impl Usage {
         };
         let mut counts = Tokens::default();
         if let Some(Value::Object(usage)) = data.get("usage") {
-            counts.read(usage);
+            counts.read(usage, false);
         }
         match counts.is_empty() {
             true => Self::default(),
@@ -236,14 +237,14 @@ impl Usage {
         self.estimated |= other.estimated;
     }
 
-    /// Reads an object that is a report.
-    fn read(&mut self, report: &Map<String, Value>, depth: usize) {
-        self.tokens.read(report);
+    /// Reads an object that is a report, or the value of an extension, which may be one.
+    fn read(&mut self, report: &Map<String, Value>, depth: usize, is_extension: bool) {
+        self.tokens.read(report, is_extension);
         let currency = report.get("currency");
         for (key, value) in report {
             let Some(name) = name_of(key) else { continue };
             match (&*name, value) {
-                ("tokens", Value::Object(counts)) => self.tokens.read(counts),
+                ("tokens", Value::Object(counts)) => self.tokens.read(counts, false),
                 ("tokens", counts) => {
                     if let Some(total) = count(counts, 1.0) {
                         self.tokens.set("total", total);
@@ -256,11 +257,11 @@ impl Usage {
                         .is_some_and(|source| source == "estimated");
                 }
                 ("cost", amount) => self.read_cost(Some(amount), currency),
-                ("unknowncurrency", named) => {
-                    self.unknown_currency = Some(currency_code(Some(named)))
+                ("unknowncurrency", Value::String(_)) => {
+                    self.unknown_currency = Some(currency_code(Some(value)));
                 }
                 ("usage" | "incurred", Value::Object(inner)) if depth > 0 => {
-                    self.read(inner, depth - 1);
+                    self.read(inner, depth - 1, false);
                 }
                 _ => {
                     self.read_clear(&name, value);

@@ -6,6 +6,7 @@
 //! - [`redact`]: removal of secrets from texts and JSON; [`confusables`] recognizes look-alike characters, [`visible`]
 //!   removes hidden ones.
 //! - [`backoff`]: delays between attempts; [`blocking`]: work that must not hold up other tasks.
+//! - [`budget`]: what calls have used on a day, and its limits, in a file.
 //! - [`keyed_budget`] and [`keyed_semaphore`]: shares of each client, target or queue.
 //! - [`json`]: JSON that other programs wrote, with limits.
 //! - [`text`]: texts for messages, cut and on one line.
@@ -28,6 +29,7 @@
 pub mod audit;
 pub mod backoff;
 pub mod blocking;
+pub mod budget;
 pub mod config;
 pub mod confusables;
 pub mod environment;

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod artifact_files;
+mod budget;
 pub mod call;
 pub mod config;
 #[cfg(feature = "conformance")]
@@ -89,6 +90,7 @@ enum Command {
     #[command(after_help = send::Action::Cancel.examples())]
     Cancel(send::TaskArgs),
     Tasks(tasks::Args),
+    Budget(budget::Args),
     Doctor(doctor::Args),
     Call(call::Args),
     #[cfg(feature = "conformance")]
@@ -193,6 +195,7 @@ async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Status(args) => send::run_task(send::Action::Status, args, verbose).await,
         Command::Cancel(args) => send::run_task(send::Action::Cancel, args, verbose).await,
         Command::Tasks(args) => tasks::run(args, verbose).await,
+        Command::Budget(args) => budget::run(args, verbose).await,
         Command::Doctor(args) => doctor::run(args, verbose).await,
         Command::Call(args) => call::run(args, verbose).await,
         #[cfg(feature = "conformance")]

@@ -172,6 +172,16 @@ pub(super) fn load(file: &Path) -> Result<Loaded, Failure> {
     if resolved["gateway"]["enabled"] == true && resolved["gateway"]["url"].is_null() {
         own_gateway(&mut resolved["gateway"], file, lookup);
     }
+    // The gateway's instance has its record there.
+    let target_budgets = resolved["targets"].as_array().into_iter().flatten();
+    let has_budgets = resolved["budget"].is_object()
+        || target_budgets
+            .clone()
+            .any(|target| target["budget"].is_object());
+    if has_budgets && resolved["budget"]["path"].is_null() {
+        let path = environment.file().with_file_name("remote-agent");
+        resolved["budget"]["path"] = json!(path.join("budget.json"));
+    }
     Ok(Loaded {
         written: written.to_string(),
         resolved: resolved.to_string(),

@@ -2,11 +2,12 @@
 //! for an open task.
 
 use a2a::TaskState;
+use base::budget::Unit;
 use base::text::first_chars;
 
 use super::sanitize::{line, quoted};
 use super::sections::{MessageParts, Section, Sections, artifact_text, length, shortened};
-use super::view::{Artifact, Failure, Page, Summary, Task};
+use super::view::{Artifact, BudgetWarning, Failure, Page, Summary, Task};
 use super::{ModelText, gateway_name, page_chars, word};
 
 /// The longest alias and address, in characters, so that the required lines fit the smallest limit.
@@ -46,6 +47,9 @@ pub(super) fn result(
     if summary.incomplete {
         text_out.push_line("incomplete: part of the agent's answer may be missing.");
     }
+    if let Some(warning) = summary.budget_warning.as_ref().and_then(budget_line) {
+        text_out.push_line(&warning);
+    }
     if let Some(next) = next(summary) {
         text_out.push_line(&format!("next: {next}"));
     }
@@ -57,6 +61,24 @@ pub(super) fn result(
         None => CUT_ARTIFACTS_HINT.to_owned(),
     };
     text_out.push_fenced(&sections, Some(&advice));
+}
+
+/// Returns the line about a budget that is nearly used up.
+fn budget_line(warning: &BudgetWarning<'_>) -> Option<String> {
+    let whose = match &*warning.scope {
+        "target" => "this agent",
+        "chain" => "this chain of delegations",
+        "total" => "all agents",
+        _ => return None,
+    };
+    let unit = Unit::ALL
+        .into_iter()
+        .map(Unit::name)
+        .find(|name| *name == &*warning.unit)?;
+    let BudgetWarning { used, limit, .. } = warning;
+    Some(format!(
+        "budget: {used} of {limit} {unit} for {whose} are used."
+    ))
 }
 
 /// Renders an update.

@@ -67,6 +67,17 @@ pub(super) struct Message<'a> {
     pub(super) parts: Vec<&'a RawValue>,
 }
 
+/// A budget that is nearly used up.
+#[derive(Deserialize)]
+pub(super) struct BudgetWarning<'a> {
+    #[serde(borrow)]
+    pub(super) scope: Text<'a>,
+    #[serde(borrow)]
+    pub(super) unit: Text<'a>,
+    pub(super) limit: f64,
+    pub(super) used: f64,
+}
+
 /// `summary` of any action.
 #[derive(Deserialize, Default)]
 #[serde(default)]
@@ -83,6 +94,8 @@ pub(super) struct Summary<'a> {
     pub(super) artifacts: Vec<Artifact<'a>>,
     #[serde(borrow)]
     pub(super) artifact_page: Option<Page<'a>>,
+    #[serde(borrow)]
+    pub(super) budget_warning: Option<BudgetWarning<'a>>,
     #[serde(borrow)]
     pub(super) continuation: Option<Continuation<'a>>,
     /// The wait expired before the task ended.

@@ -89,7 +89,11 @@ fn report_is_found_in_every_place() {
         json!({"kind": "artifact-update", "artifact": holder}),
         json!({"kind": "artifact-update", "artifact": data}),
     ] {
-        assert_eq!(added(&[event.clone()])["tokens"]["total"], 3, "{event}");
+        assert_eq!(
+            added(std::slice::from_ref(&event))["tokens"]["total"],
+            3,
+            "{event}"
+        );
     }
 }
 
@@ -99,10 +103,11 @@ fn other_data_is_no_report() {
         json!({"kind": "task", "metadata": {"cost": 7, "total": 9, "input": 3, "durationMs": 5, "openclaw-remote-agent/delegation": {"hop": 1}}}),
         json!({"kind": "message", "parts": [{"kind": "data", "data": {"cost": 7, "costUsd": 900, "usage": "daily"}}]}),
         json!({"kind": "task", "history": [{"metadata": {"usage": {"tokens": {"total": 3}}}}]}),
+        json!({"kind": "task", "metadata": {"https://x.example/citations/v1": {"total": 3, "input": 2}}}),
         json!({"kind": "task", "metadata": []}),
         json!("text"),
     ] {
-        assert_eq!(added(&[event.clone()]), Value::Null, "{event}");
+        assert_eq!(added(std::slice::from_ref(&event)), Value::Null, "{event}");
     }
 }
 

@@ -1,0 +1,474 @@
+//! Daily budgets: what calls have used, and whether another one may begin.
+//!
+//! An amount is reserved before a call and settled after it, in a file that processes share under a lock. If a process ends
+//! in between, the reservation counts. Days are those of UTC; a clock that is set back does not begin another day.
+//!
+//! Format of the file: `{"version": 1, "day": DAYS_SINCE_1970, "scopes": {NAME: {"used", "added", "touched"}}, "tasks": {NAME:
+//! {"reported", "estimated"}}}`, where amounts are lists in the order of [`Unit::ALL`]. A file of another form is an error, and
+//! never a fresh start: that would lift every limit.
+
+mod limits;
+
+use std::collections::BTreeMap;
+use std::fs::{self, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::files::{self, LockedFile};
+
+pub use limits::{Amounts, BY_URL, Budget, Budgets, Scope, Unit};
+
+const VERSION: u32 = 1;
+const SECONDS_OF_DAY: u64 = 86_400;
+const MAX_FILE_BYTES: u64 = 4 << 20;
+
+/// The longest wait for another process that holds the file.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
+const LOCK_INTERVAL: Duration = Duration::from_millis(10);
+
+/// How many chains and tasks are kept. The one that was used least recently is forgotten first.
+const MAX_ENTRIES: usize = 1000;
+
+/// The longest name of a task that is kept, in bytes. Peers choose the ids of tasks.
+const MAX_TASK_BYTES: usize = 512;
+
+/// A chain of delegations that rests for so long begins anew.
+const CHAIN_LIFETIME: u64 = SECONDS_OF_DAY;
+
+/// How much of a budget is used.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Level {
+    /// `target`, `chain` or `total`.
+    pub scope: String,
+    /// The name of the unit.
+    pub unit: &'static str,
+    /// In the unit of the setting.
+    pub limit: Value,
+    /// In the same unit.
+    pub used: Value,
+    /// When the use starts from zero (RFC 3339). A chain ends a day after its last message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resets: Option<String>,
+}
+
+/// Why no work may begin, or the record cannot be changed.
+#[derive(Debug)]
+pub enum BudgetError {
+    /// Another call does not fit.
+    Exceeded(Box<Level>),
+    /// The file cannot be used; a sentence without its path, which a model may read.
+    Unusable(String),
+}
+
+/// What a call was reserved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reservation {
+    /// What it was reserved.
+    pub amounts: Amounts,
+    /// What is left of each limited unit after it.
+    pub left: [Option<u64>; 4],
+}
+
+/// The end of a call.
+#[derive(Debug, Clone, Default)]
+pub struct Settlement {
+    /// What it was reserved; nothing for a call that only follows a task.
+    pub reserved: Amounts,
+    /// Whether the message did not leave.
+    pub unsent: bool,
+    /// The task, with its target.
+    pub task: Option<String>,
+    /// How long the call took, in milliseconds.
+    pub elapsed: u64,
+    /// The tokens that the task used so far, as its peer reports them.
+    pub tokens: Option<u64>,
+    /// The cost of the task so far, in millionths of a dollar, as its peer reports it.
+    pub usd_micros: Option<u64>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Record {
+    version: u32,
+    day: u64,
+    scopes: BTreeMap<String, Entry>,
+    tasks: BTreeMap<String, Charge>,
+}
+
+/// What a scope has used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    /// What was used and is reserved.
+    pub used: Amounts,
+    /// What the operator added to its limits.
+    pub added: Amounts,
+    /// When it was last used, in seconds since 1970.
+    touched: u64,
+}
+
+/// What a task was charged. Reports speak of the whole task, so the last one replaces the earlier ones and all estimates.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Charge {
+    reported: Amounts,
+    estimated: Amounts,
+    /// The scope of the chain of its last message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    chain: Option<String>,
+    touched: u64,
+}
+
+/// The file of what was used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ledger(PathBuf);
+
+impl Ledger {
+    /// Returns the file at `path`, without opening it.
+    pub fn new(path: PathBuf) -> Self {
+        Self(path)
+    }
+
+    /// Returns the path of the file.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Reserves one message in each scope, with as much of the other units as one has used on average.
+    ///
+    /// # Errors
+    /// The message does not fit into a scope, or the file cannot be used. Nothing is reserved.
+    pub fn reserve(&self, scopes: &[Scope], now: SystemTime) -> Result<Reservation, BudgetError> {
+        self.update(now, |record, seconds| {
+            let first = scopes
+                .first()
+                .and_then(|scope| record.scopes.get(&scope.name));
+            let used = first.map(|entry| entry.used).unwrap_or_default();
+            let calls = used.of(Unit::Calls).max(1);
+            let mut amounts = Amounts(used.0.map(|sum| sum / calls));
+            amounts.0[Unit::Calls as usize] = 1;
+            let mut left = [None; 4];
+            for scope in scopes {
+                let entry = record.scopes.get(&scope.name).copied().unwrap_or_default();
+                for unit in Unit::ALL {
+                    let Some(limit) = entry.limit(scope, unit) else {
+                        continue;
+                    };
+                    let used = entry.used.of(unit);
+                    let after = used.saturating_add(amounts.of(unit));
+                    if used >= limit || after > limit {
+                        let level = record.level(scope, unit, &entry);
+                        return Err(BudgetError::Exceeded(Box::new(level)));
+                    }
+                    let least = &mut left[unit as usize];
+                    *least = Some(least.unwrap_or(u64::MAX).min(limit - after));
+                }
+            }
+            for scope in scopes {
+                let entry = record.scopes.entry(scope.name.clone()).or_default();
+                entry.used = entry.used.plus(amounts);
+                entry.touched = seconds;
+            }
+            Ok(Reservation { amounts, left })
+        })
+    }
+
+    /// Replaces a reservation by what was used, or adds what is new about a task. Returns the fullest scope of which four
+    /// fifths are used.
+    ///
+    /// # Errors
+    /// The file cannot be used. The reservation stays.
+    pub fn settle(
+        &self,
+        scopes: &[Scope],
+        end: &Settlement,
+        now: SystemTime,
+    ) -> Result<Option<Level>, BudgetError> {
+        self.update(now, |record, seconds| {
+            let mut names: Vec<String> = scopes.iter().map(|scope| scope.name.clone()).collect();
+            let (less, more) = match end.unsent {
+                true => (end.reserved, Amounts::default()),
+                false => record.charge(end, &mut names, seconds),
+            };
+            for name in names {
+                let entry = record.scopes.entry(name).or_default();
+                entry.used = entry.used.plus(more).minus(less);
+                entry.touched = seconds;
+            }
+            Ok(record.fullest(scopes))
+        })
+    }
+
+    /// Returns every limit of `scopes`, and of the chains on record under their budget, with the name of its scope.
+    ///
+    /// # Errors
+    /// The file cannot be used.
+    pub fn levels(
+        &self,
+        mut scopes: Vec<Scope>,
+        chain: &Budget,
+        now: SystemTime,
+    ) -> Result<Vec<(String, Level)>, BudgetError> {
+        let mut record = self.read()?;
+        record.roll(now);
+        let chains = record.scopes.keys().filter(|name| is_chain(name));
+        scopes.extend(chains.map(|name| Scope {
+            name: name.clone(),
+            limits: chain.limits(),
+        }));
+        let levels = scopes.iter().flat_map(|scope| {
+            let entry = record.scopes.get(&scope.name).copied().unwrap_or_default();
+            let limited = Unit::ALL
+                .into_iter()
+                .filter(|unit| entry.limit(scope, *unit).is_some());
+            let levels =
+                limited.map(|unit| (scope.name.clone(), record.level(scope, unit, &entry)));
+            levels.collect::<Vec<_>>()
+        });
+        Ok(levels.collect())
+    }
+
+    /// Changes what a scope has used, and what is added to its limits.
+    ///
+    /// # Errors
+    /// The file cannot be used.
+    pub fn change(
+        &self,
+        scope: &str,
+        now: SystemTime,
+        change: impl FnOnce(&mut Entry),
+    ) -> Result<(), BudgetError> {
+        self.update(now, |record, seconds| {
+            let entry = record.scopes.entry(scope.to_owned()).or_default();
+            entry.touched = seconds;
+            change(entry);
+            Ok(())
+        })
+    }
+
+    /// Renames a damaged file, so that a new one begins. Returns its new path; `None` if the file is not damaged.
+    ///
+    /// # Errors
+    /// The file cannot be renamed.
+    pub fn repair(&self) -> Result<Option<PathBuf>, BudgetError> {
+        let _alone = self.lock()?;
+        if self.read().is_ok() {
+            return Ok(None);
+        }
+        let damaged = with_suffix(&self.0, ".damaged");
+        fs::rename(&self.0, &damaged).map_err(|error| Self::unusable(&error.to_string()))?;
+        Ok(Some(damaged))
+    }
+
+    fn update<T>(
+        &self,
+        now: SystemTime,
+        change: impl FnOnce(&mut Record, u64) -> Result<T, BudgetError>,
+    ) -> Result<T, BudgetError> {
+        let _alone = self.lock()?;
+        let mut record = self.read()?;
+        let seconds = record.roll(now);
+        let result = change(&mut record, seconds)?;
+        record.forget();
+        let written = serde_json::to_string(&record).map_err(io::Error::from);
+        written
+            .and_then(|text| files::replace(&self.0, &text))
+            .map_err(|error| Self::unusable(&error.to_string()))?;
+        Ok(result)
+    }
+
+    /// Waits until no other process changes the file.
+    fn lock(&self) -> Result<LockedFile, BudgetError> {
+        if self.0.is_relative() {
+            return Err(Self::unusable(
+                "its path is not absolute; set `budget.path`",
+            ));
+        }
+        let failed = |error: io::Error| Self::unusable(&error.to_string());
+        if let Some(folder) = self.0.parent() {
+            files::create_private_dir(folder).map_err(failed)?;
+        }
+        let mut options = files::private_options();
+        options.read(true).write(true).create(true);
+        let file = options
+            .open(with_suffix(&self.0, ".lock"))
+            .map_err(failed)?;
+        let began = Instant::now();
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(LockedFile(file)),
+                Err(TryLockError::WouldBlock) if began.elapsed() < LOCK_TIMEOUT => {
+                    thread::sleep(LOCK_INTERVAL);
+                }
+                Err(TryLockError::WouldBlock) => {
+                    return Err(Self::unusable("another process holds its lock"));
+                }
+                Err(TryLockError::Error(error)) => return Err(failed(error)),
+            }
+        }
+    }
+
+    fn read(&self) -> Result<Record, BudgetError> {
+        let bytes = match fs::metadata(&self.0) {
+            Ok(metadata) if metadata.len() > MAX_FILE_BYTES => {
+                return Err(Self::damaged("it is too large"));
+            }
+            Ok(_) => fs::read(&self.0),
+            Err(error) => Err(error),
+        };
+        let bytes = match bytes {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Record::new()),
+            Err(error) => return Err(Self::unusable(&error.to_string())),
+        };
+        let record: Record = serde_json::from_slice(&bytes).map_err(|error| {
+            let place = format!("line {} column {}", error.line(), error.column());
+            Self::damaged(&format!("it cannot be read from {place} on"))
+        })?;
+        match record.version {
+            VERSION => Ok(record),
+            other => Err(Self::damaged(&format!(
+                "it has the version {other}, not {VERSION}"
+            ))),
+        }
+    }
+
+    fn unusable(cause: &str) -> BudgetError {
+        BudgetError::Unusable(format!("the record of budgets cannot be used: {cause}"))
+    }
+
+    fn damaged(cause: &str) -> BudgetError {
+        BudgetError::Unusable(format!(
+            "the record of budgets is damaged: {cause}; `remote-agent budget --repair` puts it aside and begins a new one"
+        ))
+    }
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+impl Entry {
+    /// Returns the limit of a unit in this scope, with what was added.
+    pub fn limit(&self, scope: &Scope, unit: Unit) -> Option<u64> {
+        let limit = scope.limits[unit as usize]?;
+        Some(limit.saturating_add(self.added.of(unit)))
+    }
+}
+
+impl Record {
+    fn new() -> Self {
+        Self {
+            version: VERSION,
+            day: 0,
+            scopes: BTreeMap::new(),
+            tasks: BTreeMap::new(),
+        }
+    }
+
+    /// Begins a new day, if it is one, and returns the time in seconds since 1970.
+    fn roll(&mut self, now: SystemTime) -> u64 {
+        let seconds = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let today = seconds / SECONDS_OF_DAY;
+        if today > self.day {
+            self.day = today;
+            self.scopes.retain(|name, _| is_chain(name));
+        }
+        self.scopes.retain(|name, entry| {
+            !is_chain(name) || seconds.saturating_sub(entry.touched) <= CHAIN_LIFETIME
+        });
+        seconds
+    }
+
+    /// Forgets chains and tasks beyond the maximum.
+    fn forget(&mut self) {
+        let chains = self.scopes.iter().filter(|(name, _)| is_chain(name));
+        if let Some(oldest) = oldest(chains.map(|(name, entry)| (name, entry.touched))) {
+            self.scopes.remove(&oldest);
+        }
+        if let Some(oldest) = oldest(self.tasks.iter().map(|(name, task)| (name, task.touched))) {
+            self.tasks.remove(&oldest);
+        }
+    }
+
+    /// Returns what the end of a call takes from the use of the scopes with these names, and what it adds. Adds the chain of
+    /// the message that began the task to the names.
+    fn charge(
+        &mut self,
+        end: &Settlement,
+        names: &mut Vec<String>,
+        seconds: u64,
+    ) -> (Amounts, Amounts) {
+        let [tokens, usd] = [end.tokens, end.usd_micros].map(Option::unwrap_or_default);
+        let reported = Amounts([0, 0, tokens, usd]);
+        let [_, _, tokens, usd] = end.reserved.0;
+        let estimated = Amounts([end.reserved.of(Unit::Calls), end.elapsed, tokens, usd]);
+        // A longer name is not remembered: every report about its task counts.
+        let task = end.task.as_ref();
+        let Some(task) = task.filter(|task| task.len() <= MAX_TASK_BYTES) else {
+            return (end.reserved, reported.or(estimated));
+        };
+        let charge = self.tasks.entry(task.clone()).or_default();
+        let before = charge.reported.or(charge.estimated);
+        charge.reported = charge.reported.with(reported, u64::max);
+        charge.estimated = charge.estimated.plus(estimated);
+        charge.touched = seconds;
+        match names.iter().find(|name| is_chain(name)) {
+            Some(chain) => charge.chain = Some(chain.clone()),
+            None => names.extend(charge.chain.clone()),
+        }
+        let after = charge.reported.or(charge.estimated);
+        (end.reserved.plus(before), after)
+    }
+
+    /// Returns the fullest limit of which four fifths are used.
+    fn fullest(&self, scopes: &[Scope]) -> Option<Level> {
+        let levels = scopes.iter().flat_map(|scope| {
+            let entry = self.scopes.get(&scope.name).copied().unwrap_or_default();
+            Unit::ALL.into_iter().filter_map(move |unit| {
+                let limit = u128::from(entry.limit(scope, unit)?);
+                let used = u128::from(entry.used.of(unit));
+                let share = (used * 1000).checked_div(limit).unwrap_or(1000);
+                (share >= 800).then_some((share, scope, unit, entry))
+            })
+        });
+        let (_, scope, unit, entry) = levels.max_by_key(|(share, ..)| *share)?;
+        Some(self.level(scope, unit, &entry))
+    }
+
+    fn level(&self, scope: &Scope, unit: Unit, entry: &Entry) -> Level {
+        let resets = Duration::from_secs(self.day.saturating_add(1).saturating_mul(SECONDS_OF_DAY));
+        let resets = UNIX_EPOCH
+            .checked_add(resets)
+            .filter(|_| !is_chain(&scope.name));
+        let kind = scope.name.split(' ').next().unwrap_or_default();
+        Level {
+            scope: kind.to_owned(),
+            unit: unit.name(),
+            limit: unit.shown(entry.limit(scope, unit).unwrap_or_default()),
+            used: unit.shown(entry.used.of(unit)),
+            resets: resets.map(|at| humantime::format_rfc3339_millis(at).to_string()),
+        }
+    }
+}
+
+fn is_chain(name: &str) -> bool {
+    name.starts_with("chain ")
+}
+
+/// Returns the least recent name, if there are too many.
+fn oldest<'a>(names: impl Iterator<Item = (&'a String, u64)> + Clone) -> Option<String> {
+    let many = names.clone().nth(MAX_ENTRIES).is_some();
+    let oldest = names.min_by_key(|(_, touched)| *touched)?;
+    many.then(|| oldest.0.clone())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,165 @@
+//! What budgets limit, and their settings.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The name of all targets that the configuration does not name.
+pub const BY_URL: &str = "by URL";
+
+/// What a budget limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Messages.
+    Calls,
+    /// The time that calls take, counted in milliseconds.
+    Seconds,
+    /// Tokens of models.
+    Tokens,
+    /// Money, counted in millionths of a US dollar.
+    Usd,
+}
+
+impl Unit {
+    /// All units, in the order of the file.
+    pub const ALL: [Self; 4] = [Self::Calls, Self::Seconds, Self::Tokens, Self::Usd];
+
+    /// Returns the name of its setting.
+    pub fn name(self) -> &'static str {
+        ["calls", "seconds", "tokens", "usd"][self as usize]
+    }
+
+    /// Returns an amount in the unit of its setting.
+    #[expect(clippy::cast_precision_loss, reason = "for display")]
+    pub fn shown(self, amount: u64) -> Value {
+        match self {
+            Self::Calls | Self::Tokens => amount.into(),
+            Self::Seconds => (amount as f64 / 1e3).into(),
+            Self::Usd => (amount as f64 / 1e6).into(),
+        }
+    }
+}
+
+/// An amount of each unit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Amounts(pub [u64; 4]);
+
+impl Amounts {
+    /// Returns the amount of one unit.
+    pub fn of(self, unit: Unit) -> u64 {
+        self.0[unit as usize]
+    }
+
+    pub(super) fn with(self, other: Self, combine: impl Fn(u64, u64) -> u64) -> Self {
+        Self(std::array::from_fn(|i| combine(self.0[i], other.0[i])))
+    }
+
+    /// Returns the sum; it saturates.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        self.with(other, u64::saturating_add)
+    }
+
+    /// Returns the amounts that are not zero, and those of `other` for the rest.
+    pub(super) fn or(self, other: Self) -> Self {
+        self.with(other, |amount, other| match amount {
+            0 => other,
+            amount => amount,
+        })
+    }
+
+    pub(super) fn minus(self, other: Self) -> Self {
+        self.with(other, u64::saturating_sub)
+    }
+}
+
+/// The settings of a budget. What is absent is not limited.
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Budget {
+    /// Messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calls: Option<u64>,
+    /// Seconds that calls take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<u64>,
+    /// Tokens, as peers report them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// US dollars, as peers report them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usd: Option<f64>,
+}
+
+impl Budget {
+    /// Returns the limit of each unit.
+    pub fn limits(&self) -> [Option<u64>; 4] {
+        let seconds = self.seconds.map(|seconds| seconds.saturating_mul(1000));
+        [self.calls, seconds, self.tokens, self.usd.map(usd_micros)]
+    }
+
+    fn is_limited(&self) -> bool {
+        self.limits().iter().any(Option::is_some)
+    }
+
+    /// Returns the amounts; what is absent is zero.
+    pub fn amounts(&self) -> Amounts {
+        Amounts(self.limits().map(Option::unwrap_or_default))
+    }
+}
+
+/// Returns millionths of US dollars.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the conversion saturates"
+)]
+fn usd_micros(usd: f64) -> u64 {
+    (usd * 1e6).round() as u64
+}
+
+/// The budgets that are not those of one target.
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Budgets {
+    /// The file of what was used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathBuf>,
+    /// The budget of each target without one of its own.
+    pub target: Budget,
+    /// The budget of each chain of delegations.
+    pub chain: Budget,
+    /// The budget of all targets together.
+    pub total: Budget,
+}
+
+impl Budgets {
+    /// Returns the scopes that a message counts in, the target's first; empty if nothing limits it.
+    pub fn scopes(&self, target: &str, own: Option<&Budget>, chain: Option<&str>) -> Vec<Scope> {
+        let scope = |name: String, budget: &Budget| Scope {
+            limits: budget.limits(),
+            name,
+        };
+        let own = own.unwrap_or(&self.target);
+        let mut scopes = vec![scope(format!("target {target}"), own)];
+        if let Some(chain) = chain.filter(|_| self.chain.is_limited()) {
+            scopes.push(scope(format!("chain {chain}"), &self.chain));
+        }
+        scopes.push(scope("total".to_owned(), &self.total));
+        // A late report about a task may be that of a chain.
+        match own.is_limited() || self.total.is_limited() || self.chain.is_limited() {
+            true => scopes,
+            false => Vec::new(),
+        }
+    }
+}
+
+/// What a budget is for, and its limits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scope {
+    /// `target ALIAS`, `chain ID` or `total`.
+    pub name: String,
+    /// The limit of each unit.
+    pub limits: [Option<u64>; 4],
+}

@@ -1,0 +1,409 @@
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::*;
+
+const DAY: u64 = 20_000;
+
+/// Returns the time of so many seconds on the first day.
+fn at(seconds: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(DAY * SECONDS_OF_DAY + seconds)
+}
+
+struct Fixture(PathBuf, Ledger);
+
+impl Fixture {
+    fn new() -> Self {
+        let folder = std::env::temp_dir().join(format!("budget-{}", uuid::Uuid::new_v4()));
+        let ledger = Ledger::new(folder.join("state/budget.json"));
+        Self(folder, ledger)
+    }
+
+    fn write(&self, text: &str) {
+        fs::create_dir_all(self.1.path().parent().unwrap()).unwrap();
+        fs::write(self.1.path(), text).unwrap();
+    }
+}
+
+impl Drop for Fixture {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Returns the scopes of a message to `desk` in the chain `c`.
+fn scopes(budgets: Value) -> Vec<Scope> {
+    let budgets: Budgets = serde_json::from_value(budgets).unwrap();
+    budgets.scopes("desk", None, Some("c"))
+}
+
+fn used(ledger: &Ledger, scope: &str) -> [u64; 4] {
+    ledger.read().unwrap().scopes[scope].used.0
+}
+
+fn exceeded(outcome: Result<Reservation, BudgetError>) -> Level {
+    match outcome.unwrap_err() {
+        BudgetError::Exceeded(level) => *level,
+        BudgetError::Unusable(message) => panic!("{message}"),
+    }
+}
+
+fn unusable<T: std::fmt::Debug>(outcome: Result<T, BudgetError>) -> String {
+    match outcome.unwrap_err() {
+        BudgetError::Unusable(message) => message,
+        BudgetError::Exceeded(level) => panic!("{level:?}"),
+    }
+}
+
+/// Returns the end of a call that was reserved that much.
+fn end(reservation: &Reservation) -> Settlement {
+    Settlement {
+        reserved: reservation.amounts,
+        ..Settlement::default()
+    }
+}
+
+#[test]
+fn reservation_without_an_end_counts() {
+    let Fixture(_, ledger) = &Fixture::new();
+    let scopes = scopes(json!({"target": {"calls": 2}}));
+    ledger.reserve(&scopes, at(0)).unwrap();
+    // Another process with the same file.
+    let other = Ledger::new(ledger.path().to_owned());
+    assert_eq!(
+        other.reserve(&scopes, at(1)).unwrap().left,
+        [Some(0), None, None, None]
+    );
+    let level = exceeded(ledger.reserve(&scopes, at(2)));
+    assert_eq!(
+        json!(level),
+        json!({"scope": "target", "unit": "calls", "limit": 2, "used": 2, "resets": "2024-10-05T00:00:00.000Z"})
+    );
+}
+
+#[test]
+fn each_unit_and_scope_is_limited() {
+    for (budgets, scope, unit) in [
+        (json!({"target": {"tokens": 10}}), "target", "tokens"),
+        (json!({"chain": {"usd": 0.000_01}}), "chain", "usd"),
+        (json!({"total": {"seconds": 1}}), "total", "seconds"),
+        (
+            json!({"total": {"calls": 1}, "target": {"calls": 9}}),
+            "total",
+            "calls",
+        ),
+        (json!({"target": {"calls": 0}}), "target", "calls"),
+    ] {
+        let Fixture(_, ledger) = &Fixture::new();
+        let scopes = scopes(budgets.clone());
+        if let Ok(reservation) = ledger.reserve(&scopes, at(0)) {
+            let end = Settlement {
+                elapsed: 1000,
+                tokens: Some(10),
+                usd_micros: Some(10),
+                ..end(&reservation)
+            };
+            ledger.settle(&scopes, &end, at(1)).unwrap();
+        }
+        let level = exceeded(ledger.reserve(&scopes, at(2)));
+        assert_eq!((&*level.scope, level.unit), (scope, unit), "{budgets}");
+        assert_eq!(level.resets.is_none(), scope == "chain", "{budgets}");
+    }
+}
+
+#[test]
+fn message_that_did_not_leave_is_given_back() {
+    let Fixture(_, ledger) = &Fixture::new();
+    let scopes = scopes(json!({"target": {"calls": 1}}));
+    for second in 0..3 {
+        let reservation = ledger.reserve(&scopes, at(second)).unwrap();
+        let unsent = Settlement {
+            unsent: true,
+            ..end(&reservation)
+        };
+        ledger.settle(&scopes, &unsent, at(second)).unwrap();
+    }
+    assert_eq!(used(ledger, "target desk"), [0; 4]);
+}
+
+#[test]
+fn reports_of_one_task_count_once_and_replace_the_estimate() {
+    let Fixture(_, ledger) = &Fixture::new();
+    let scopes = scopes(json!({"target": {"tokens": 1000}}));
+    let first = ledger.reserve(&scopes, at(0)).unwrap();
+    let report = |tokens, reserved| Settlement {
+        reserved,
+        task: Some("desk t-1".to_owned()),
+        tokens,
+        ..Settlement::default()
+    };
+    ledger
+        .settle(&scopes, &report(Some(100), first.amounts), at(1))
+        .unwrap();
+    assert_eq!(used(ledger, "target desk"), [1, 0, 100, 0]);
+    // The next message is reserved the average, and nothing is reported about it before it is watched.
+    let second = ledger.reserve(&scopes, at(2)).unwrap();
+    assert_eq!(second.amounts.0, [1, 0, 100, 0]);
+    let waiting = Settlement {
+        task: Some("desk t-2".to_owned()),
+        ..end(&second)
+    };
+    ledger.settle(&scopes, &waiting, at(3)).unwrap();
+    assert_eq!(used(ledger, "target desk"), [2, 0, 200, 0]);
+    let watched = Settlement {
+        task: Some("desk t-2".to_owned()),
+        tokens: Some(30),
+        ..Settlement::default()
+    };
+    for _ in 0..3 {
+        ledger.settle(&scopes, &watched, at(4)).unwrap();
+        ledger
+            .settle(&scopes, &report(Some(100), Amounts::default()), at(4))
+            .unwrap();
+        // A lower report gives nothing back.
+        ledger
+            .settle(&scopes, &report(Some(1), Amounts::default()), at(4))
+            .unwrap();
+    }
+    assert_eq!(used(ledger, "target desk"), [2, 0, 130, 0]);
+}
+
+#[test]
+fn late_report_counts_in_the_chain_of_the_task() {
+    let Fixture(_, ledger) = &Fixture::new();
+    let budgets: Budgets = serde_json::from_value(json!({"chain": {"tokens": 50}})).unwrap();
+    let scopes = budgets.scopes("desk", None, Some("c"));
+    let reservation = ledger.reserve(&scopes, at(0)).unwrap();
+    let task = Some("desk t".to_owned());
+    let sent = Settlement {
+        task: task.clone(),
+        ..end(&reservation)
+    };
+    ledger.settle(&scopes, &sent, at(1)).unwrap();
+    let watched = Settlement {
+        task,
+        tokens: Some(50),
+        ..Settlement::default()
+    };
+    let without_chain = budgets.scopes("desk", None, None);
+    ledger.settle(&without_chain, &watched, at(2)).unwrap();
+    assert_eq!(used(ledger, "chain c"), [1, 0, 50, 0]);
+    exceeded(ledger.reserve(&scopes, at(3)));
+}
+
+#[test]
+fn four_fifths_are_a_warning() {
+    let Fixture(_, ledger) = &Fixture::new();
+    let scopes = scopes(json!({"target": {"calls": 5}, "total": {"calls": 100}}));
+    let mut warnings = Vec::new();
+    for second in 0..5 {
+        let reservation = ledger.reserve(&scopes, at(second)).unwrap();
+        let level = ledger
+            .settle(&scopes, &end(&reservation), at(second))
+            .unwrap();
+        warnings.push(level.map(|level| level.used));
+    }
+    assert_eq!(warnings, [None, None, None, Some(json!(4)), Some(json!(5))]);
+}
+
+#[test]
+fn next_day_starts_from_zero_and_a_clock_set_back_does_not() {
+    let Fixture(_, ledger) = &Fixture::new();
+    let scopes = scopes(json!({"target": {"calls": 1}}));
+    ledger.reserve(&scopes, at(SECONDS_OF_DAY)).unwrap();
+    exceeded(ledger.reserve(&scopes, at(0)));
+    exceeded(ledger.reserve(&scopes, UNIX_EPOCH));
+    ledger.reserve(&scopes, at(2 * SECONDS_OF_DAY)).unwrap();
+}
+
+#[test]
+fn chain_outlives_midnight_and_ends_a_day_after_its_last_message() {
+    let Fixture(_, ledger) = &Fixture::new();
+    let scopes = scopes(json!({"chain": {"calls": 1}}));
+    ledger.reserve(&scopes, at(SECONDS_OF_DAY - 1)).unwrap();
+    exceeded(ledger.reserve(&scopes, at(SECONDS_OF_DAY + 1)));
+    ledger.reserve(&scopes, at(2 * SECONDS_OF_DAY)).unwrap();
+}
+
+#[test]
+fn chains_and_tasks_are_bounded() {
+    let Fixture(_, ledger) = &Fixture::new();
+    let mut record = Record::new();
+    record.day = DAY;
+    for i in 0..MAX_ENTRIES as u64 {
+        let entry = Entry {
+            touched: DAY * SECONDS_OF_DAY + i,
+            ..Entry::default()
+        };
+        record.scopes.insert(format!("chain {i}"), entry);
+        record.tasks.insert(
+            i.to_string(),
+            Charge {
+                touched: i,
+                ..Charge::default()
+            },
+        );
+    }
+    files::create_private_dir(ledger.path().parent().unwrap()).unwrap();
+    fs::write(ledger.path(), json!(record).to_string()).unwrap();
+    let scopes = scopes(json!({"chain": {"calls": 1}}));
+    let reservation = ledger.reserve(&scopes, at(5000)).unwrap();
+    let end = Settlement {
+        task: Some("new".to_owned()),
+        ..end(&reservation)
+    };
+    ledger.settle(&scopes, &end, at(5000)).unwrap();
+    let record = ledger.read().unwrap();
+    let chains = record.scopes.keys().filter(|name| is_chain(name)).count();
+    assert_eq!((chains, record.tasks.len()), (MAX_ENTRIES, MAX_ENTRIES));
+    assert!(record.scopes.contains_key("chain c") && !record.scopes.contains_key("chain 0"));
+    assert!(record.tasks.contains_key("new") && !record.tasks.contains_key("0"));
+}
+
+#[test]
+fn long_ids_of_tasks_do_not_fill_the_file() {
+    let Fixture(_, ledger) = &Fixture::new();
+    let scopes = scopes(json!({"target": {"tokens": 100}}));
+    let end = Settlement {
+        task: Some("x".repeat(5 << 20)),
+        tokens: Some(7),
+        ..Settlement::default()
+    };
+    ledger.settle(&scopes, &end, at(0)).unwrap();
+    assert_eq!(used(ledger, "target desk"), [0, 0, 7, 0]);
+    assert!(fs::metadata(ledger.path()).unwrap().len() < 1000);
+}
+
+#[test]
+fn what_is_added_raises_the_limit_for_the_day() {
+    let Fixture(_, ledger) = &Fixture::new();
+    let scopes = scopes(json!({"target": {"calls": 1}}));
+    ledger.reserve(&scopes, at(0)).unwrap();
+    let more = Budget {
+        calls: Some(1),
+        ..Budget::default()
+    }
+    .amounts();
+    ledger
+        .change("target desk", at(1), |entry| {
+            entry.added = entry.added.plus(more)
+        })
+        .unwrap();
+    ledger.reserve(&scopes, at(2)).unwrap();
+    exceeded(ledger.reserve(&scopes, at(3)));
+    ledger
+        .change("target desk", at(4), |entry| {
+            entry.used = Amounts::default()
+        })
+        .unwrap();
+    ledger.reserve(&scopes, at(5)).unwrap();
+}
+
+#[test]
+fn damaged_file_lifts_no_limit_and_is_put_aside_on_request() {
+    let scopes = scopes(json!({"target": {"calls": 1}}));
+    for text in [
+        "",
+        "{",
+        "null",
+        "[]",
+        "{}",
+        r#"{"version": 2, "day": 0, "scopes": {}, "tasks": {}}"#,
+        r#"{"version": 1, "day": 0, "scopes": {"total": {"used": [-1, 0, 0, 0], "added": [0, 0, 0, 0], "touched": 0}}, "tasks": {}}"#,
+        r#"{"version": 1, "day": 0, "scopes": {}, "tasks": {}, "secret": "s3cret"}"#,
+    ] {
+        let fixture = Fixture::new();
+        let ledger = &fixture.1;
+        fixture.write(text);
+        let message = unusable(ledger.reserve(&scopes, at(0)));
+        assert!(
+            message.contains("budget --repair") && !message.contains("s3cret"),
+            "{message}"
+        );
+        assert_eq!(fs::read_to_string(ledger.path()).unwrap(), text);
+        let aside = ledger.repair().unwrap().unwrap();
+        assert_eq!(fs::read_to_string(aside).unwrap(), text);
+        ledger.reserve(&scopes, at(0)).unwrap();
+        assert_eq!(ledger.repair().unwrap(), None);
+        exceeded(ledger.reserve(&scopes, at(0)));
+    }
+}
+
+#[test]
+fn file_that_cannot_be_written_refuses() {
+    let fixture = Fixture::new();
+    fs::create_dir_all(&fixture.0).unwrap();
+    fs::write(fixture.0.join("state"), "").unwrap();
+    let message = unusable(
+        fixture
+            .1
+            .reserve(&scopes(json!({"total": {"calls": 9}})), at(0)),
+    );
+    assert!(message.contains("cannot be used"), "{message}");
+}
+
+#[cfg(unix)]
+#[test]
+fn only_the_owner_reads_the_file() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let Fixture(_, ledger) = &Fixture::new();
+    ledger
+        .reserve(&scopes(json!({"total": {"calls": 9}})), at(0))
+        .unwrap();
+    let mode = fs::metadata(ledger.path()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn calls_at_the_same_time_share_one_limit() {
+    let Fixture(_, ledger) = &Fixture::new();
+    let scopes = Arc::new(scopes(json!({"total": {"calls": 10}})));
+    let fits = |_| {
+        let (ledger, scopes) = (ledger.clone(), Arc::clone(&scopes));
+        thread::spawn(move || {
+            (0..5)
+                .filter(|_| ledger.reserve(&scopes, at(0)).is_ok())
+                .count()
+        })
+    };
+    let threads: Vec<_> = (0..4).map(fits).collect();
+    let passed: usize = threads
+        .into_iter()
+        .map(|thread| thread.join().unwrap())
+        .sum();
+    assert_eq!(passed, 10);
+}
+
+#[test]
+fn levels_are_those_of_limits_and_of_chains_on_record() {
+    let Fixture(_, ledger) = &Fixture::new();
+    let budgets: Budgets =
+        serde_json::from_value(json!({"target": {"calls": 9, "usd": 1.5}, "chain": {"calls": 3}}))
+            .unwrap();
+    ledger
+        .reserve(&budgets.scopes("desk", None, Some("c")), at(0))
+        .unwrap();
+    let scopes = budgets.scopes("desk", None, None);
+    let levels = ledger.levels(scopes, &budgets.chain, at(0)).unwrap();
+    let shown: Vec<_> = levels
+        .iter()
+        .map(|(name, level)| (&**name, level.unit, &level.limit, &level.used))
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            ("target desk", "calls", &json!(9), &json!(1)),
+            ("target desk", "usd", &json!(1.5), &json!(0.0)),
+            ("chain c", "calls", &json!(3), &json!(1)),
+        ]
+    );
+}
+
+#[test]
+fn no_budget_has_no_scope() {
+    assert!(scopes(json!({})).is_empty());
+    assert!(scopes(json!({"target": {}, "total": {}})).is_empty());
+}

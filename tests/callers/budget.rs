@@ -1,0 +1,205 @@
+//! Budgets: messages that are refused, and what is recorded.
+
+use std::fs;
+use std::path::Path;
+
+use openclaw_remote_agent::plugin::CallInput;
+use serde_json::{Value, json};
+use testkit::conformance::Peers;
+use tokio_util::sync::CancellationToken;
+
+use crate::callers::{
+    call,
+    folder::Folder,
+    received_calls, start_desk,
+    tool_fixture::{
+        NEVER_MS, ToolFixture, card, peers, reason, result, send_request, task, within_timeout,
+    },
+};
+use crate::contract::in_process::check_result;
+
+/// Returns an instance whose target `main` has this budget, with the settings `budget` and the record in `folder`.
+fn fixture(url: &str, own: Value, mut budget: Value, folder: &Folder) -> ToolFixture {
+    budget["path"] = json!(folder.path().join("budget.json"));
+    let target = json!({"alias": "main", "baseUrl": url, "default": true, "budget": own});
+    ToolFixture::new(&json!({"targets": [target], "budget": budget}))
+}
+
+fn desk_fixture(peers: &Peers, own: Value, folder: &Folder) -> ToolFixture {
+    fixture(peers.origin("main"), own, json!({}), folder)
+}
+
+/// Returns what the scope `target main` has used, in the order calls, milliseconds, tokens, micro-dollars.
+fn used(file: &Path) -> Value {
+    let record: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
+    record["scopes"]["target main"]["used"].clone()
+}
+
+/// Returns a peer that answers with a task that used that many tokens, and says later that it used more.
+async fn start_costly() -> Peers {
+    let used = |state: &str, tokens: u64| {
+        let mut task = task(state);
+        task["metadata"] = json!({"usage": {"total_tokens": tokens}});
+        result(task)
+    };
+    let rpc = json!({"message/send": used("working", 100), "tasks/get": used("completed", 700)});
+    peers(json!({"main": {"card": card(), "rpc": rpc}})).await
+}
+
+#[tokio::test]
+async fn message_beyond_a_budget_is_refused_unsent() {
+    let (peers, folder) = (start_desk().await, Folder::new());
+    let fixture = desk_fixture(&peers, json!({"calls": 1}), &folder);
+    assert_eq!(fixture.call(&send_request()).await["ok"], true);
+    let refused = fixture.call(&send_request()).await;
+    check_result(&refused);
+    let error = &refused["error"];
+    assert_eq!(
+        (reason(&refused), &error["retryable"]),
+        ("budget_exceeded", &json!(false))
+    );
+    let details = &error["details"];
+    let found = ["scope", "unit", "limit", "used", "delivered"].map(|name| details[name].clone());
+    assert_eq!(
+        json!(found),
+        json!(["target", "calls", 1, 1, "no"]),
+        "{refused}"
+    );
+    let resets = details["resets"].as_str().unwrap();
+    assert!(resets.ends_with("T00:00:00.000Z"), "{resets}");
+    assert_eq!(received_calls(&peers).len(), 1);
+}
+
+#[tokio::test]
+async fn message_that_did_not_leave_costs_nothing() {
+    let folder = Folder::new();
+    let fixture = fixture(
+        "http://127.0.0.1:1",
+        json!({"calls": 1}),
+        json!({}),
+        &folder,
+    );
+    for _ in 0..2 {
+        let failed = fixture.call(&send_request()).await;
+        assert_eq!(failed["error"]["details"]["delivered"], "no", "{failed}");
+        assert_ne!(reason(&failed), "budget_exceeded");
+    }
+    assert_eq!(used(&folder.path().join("budget.json"))[0], 0);
+}
+
+#[tokio::test]
+async fn late_report_of_a_task_counts_once() {
+    let (peers, folder) = (start_costly().await, Folder::new());
+    let fixture = desk_fixture(&peers, json!({"tokens": 500}), &folder);
+    let first = fixture.call(&send_request()).await;
+    assert_eq!(first["summary"]["usage"]["tokens"]["total"], 100, "{first}");
+    let status = json!({"action": "status", "target_alias": "main", "task_id": "t-1"});
+    for _ in 0..2 {
+        let envelope = fixture.call(&status).await;
+        check_result(&envelope);
+        let warning = &envelope["summary"]["budget_warning"];
+        assert_eq!(
+            (&warning["unit"], &warning["limit"], &warning["used"]),
+            (&json!("tokens"), &json!(500), &json!(700)),
+            "{envelope}"
+        );
+        assert_eq!(used(&folder.path().join("budget.json"))[2], 700);
+    }
+    let refused = fixture.call(&send_request()).await;
+    assert_eq!(refused["error"]["details"]["unit"], "tokens", "{refused}");
+}
+
+#[tokio::test]
+async fn model_reads_a_warning_from_four_fifths_on() {
+    let (peers, folder) = (start_desk().await, Folder::new());
+    let fixture = desk_fixture(&peers, json!({"calls": 2}), &folder);
+    for expected in [false, true] {
+        let envelope = fixture.call(&send_request()).await;
+        let text = fixture.plugin.render(&envelope.to_string());
+        let line = "budget: 2 of 2 calls for this agent are used.";
+        assert_eq!(text.contains(line), expected, "{text}");
+    }
+}
+
+#[tokio::test]
+async fn remainder_reaches_only_a_target_that_may_know_it() {
+    for opted_in in [false, true] {
+        let (peers, folder) = (start_desk().await, Folder::new());
+        let own = json!({"calls": 5, "usd": 1.5, "sendRemainder": opted_in});
+        let fixture = desk_fixture(&peers, own, &folder);
+        fixture.call(&send_request()).await;
+        let body = received_calls(&peers).pop().unwrap().body.unwrap();
+        let body = body.to_string();
+        assert_eq!(
+            body.contains("openclaw-remote-agent/budget"),
+            opted_in,
+            "{body}"
+        );
+        let sent = body.contains(r#""calls":4"#) && body.contains(r#""usd":1.5"#);
+        assert_eq!(sent, opted_in, "{body}");
+    }
+}
+
+#[tokio::test]
+async fn chain_and_total_are_limited_across_targets_and_instances() {
+    let (peers, folder) = (start_desk().await, Folder::new());
+    let limits = json!({"chain": {"calls": 1}, "total": {"calls": 3}});
+    let of_chain = |name: &str| json!({"chain": {"hop": 1, "chain": name}});
+    let instance = || fixture(peers.origin("main"), json!({}), limits.clone(), &folder);
+    let scope = async |chain: &str| {
+        let envelope = call(&instance(), &of_chain(chain), &send_request()).await;
+        envelope["error"]["details"]["scope"].clone()
+    };
+    assert_eq!(scope("a").await, Value::Null);
+    assert_eq!(scope("a").await, "chain");
+    assert_eq!(scope("b").await, Value::Null);
+    assert_eq!(scope("c").await, Value::Null);
+    assert_eq!(scope("d").await, "total");
+}
+
+#[tokio::test]
+async fn record_is_in_the_state_directory_of_the_host() {
+    let (peers, folder) = (start_desk().await, Folder::new());
+    let target = json!({"alias": "main", "baseUrl": peers.origin("main"), "default": true});
+    let config = json!({"targets": [target], "budget": {"target": {"calls": 9}}});
+    let caller = json!({"state_dir": folder.path()});
+    call(&ToolFixture::new(&config), &caller, &send_request()).await;
+    assert_eq!(used(&folder.path().join("remote-agent/budget.json"))[0], 1);
+}
+
+#[tokio::test]
+async fn damaged_record_refuses_messages() {
+    let (peers, folder) = (start_desk().await, Folder::new());
+    let fixture = desk_fixture(&peers, json!({"calls": 1}), &folder);
+    fs::write(folder.path().join("budget.json"), "{\"version\": 1").unwrap();
+    let refused = fixture.call(&send_request()).await;
+    check_result(&refused);
+    assert_eq!(reason(&refused), "budget_unusable", "{refused}");
+    let text = refused["error"]["message"].as_str().unwrap();
+    assert!(text.contains("remote-agent budget --repair"), "{text}");
+    assert!(received_calls(&peers).is_empty());
+}
+
+#[tokio::test]
+async fn message_of_an_aborted_call_counts() {
+    let never = json!({"delay_ms": NEVER_MS, "json": {}});
+    let script = json!({"main": {"card": card(), "rpc": {"message/send": never}}});
+    let (peers, folder) = (peers(script).await, Folder::new());
+    let fixture = desk_fixture(&peers, json!({"calls": 1}), &folder);
+    let cancel = CancellationToken::new();
+    let input = CallInput {
+        request: send_request().to_string(),
+        cancel: cancel.clone(),
+        ..CallInput::default()
+    };
+    let running = fixture.plugin.start(input);
+    while received_calls(&peers).is_empty() {
+        tokio::task::yield_now().await;
+    }
+    cancel.cancel();
+    within_timeout(running).await;
+    assert_eq!(
+        reason(&fixture.call(&send_request()).await),
+        "budget_exceeded"
+    );
+}
