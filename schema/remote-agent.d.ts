@@ -633,6 +633,16 @@ export interface ListedTarget {
    */
   allowed_agents?: string[];
   /**
+   * The flows of authorization servers in the card of a target without a credential. Only for an operator, who decides about their addresses.
+   */
+  oauth_flows?: {
+    name: string;
+    authorization_url?: string;
+    device_authorization_url?: string;
+    token_url?: string;
+    scopes?: string[];
+  }[];
+  /**
    * The newest tasks that the agent lists for this client. Only where the host asks for them, of agents of A2A 1.0.
    */
   tasks?: {
