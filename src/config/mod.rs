@@ -50,7 +50,8 @@ pub struct Config {
     pub audit: Audit,
     /// The budgets of a day, and the file of what was used.
     pub budget: Budgets,
-    /// The directory of the tokens of people who signed in; by default one of the user.
+    /// The directory of the tokens of people who signed in and, where it is set, of the record of budgets; by default one of
+    /// the user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state_dir: Option<PathBuf>,
 }

@@ -12,7 +12,7 @@ use a2a::{Artifact, Event, ShapeError, Task, TaskState, Transport};
 use base::blocking;
 use base::budget::Level;
 use base::redact::Secrets;
-pub(super) use budget::Account;
+pub(super) use budget::{Account, LedgerLocks};
 use peer::{CallOptions, Delivered, HostSession, Peer, PeerError, PeerErrorKind, Transports};
 use serde_json::{Value, json};
 use tokio::time::Instant;

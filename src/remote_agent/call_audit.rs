@@ -16,7 +16,7 @@ use tracing::field::Empty;
 use tracing::{Instrument as _, Span, debug_span};
 
 use super::RemoteAgent;
-use super::caller::Caller;
+use super::caller::{Caller, Position};
 use super::collected::set_id;
 use super::error::Reason;
 use super::question::Answer;
@@ -37,8 +37,8 @@ pub(super) struct CallAudit<'a> {
     time: SystemTime,
     began: Instant,
     action: &'static str,
-    /// The chain of delegations that the call's message belongs to.
-    pub(super) chain: Option<String>,
+    /// The position of the call's messages in a chain of delegations.
+    pub(super) position: Option<Position>,
     span: Span,
     target: Option<Arc<Target>>,
     subject: Subject,
@@ -75,7 +75,7 @@ impl<'a> CallAudit<'a> {
             trace,
             closing,
             action: "unknown",
-            chain: None,
+            position: None,
             span,
             target: None,
             subject: Subject::default(),
@@ -137,7 +137,7 @@ impl<'a> CallAudit<'a> {
             agent: self.caller.agent_id.as_deref(),
             operator: self.caller.operator.as_deref(),
             session: self.caller.session_key.as_deref(),
-            chain: self.chain.as_deref(),
+            chain: self.position.as_ref().and_then(|at| at.chain.as_deref()),
             action: self.action,
             target: target.and_then(|target| target.alias.as_deref()),
             origin: origin.as_deref(),

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::budget::Work;
 use base::json;
 use gateway_bridge::delegation::{Delegation, METADATA_KEY};
-use peer::{Delivered, HostSession};
+use peer::HostSession;
 use serde_json::{Map, Value};
 
 use super::RemoteAgent;
@@ -117,19 +118,52 @@ impl Caller {
     }
 }
 
+/// The position of a message in a chain of delegations.
+pub(super) struct Position {
+    hop: u64,
+    /// The id of the chain.
+    pub(super) chain: Option<String>,
+    /// Whether the chain is that of the message that the caller works on. Otherwise it begins here, with a new id.
+    is_received: bool,
+}
+
+impl Position {
+    /// Checks the limit of the policy.
+    ///
+    /// # Errors
+    /// The chain is too long.
+    pub(super) fn check_depth(&self, most: u64) -> Result<(), ToolError> {
+        if self.hop <= most {
+            return Ok(());
+        }
+        let message = format!(
+            "this would be delegation {} in a row, and the operator allows {most}; do the work yourself or answer with what you have, and do not delegate it further",
+            self.hop
+        );
+        Err(ToolError::local(Reason::DelegationTooDeep, message))
+    }
+
+    /// Returns the work that the message belongs to, where it has a name that later messages have too.
+    pub(super) fn work<'a>(&'a self, caller: &'a Caller) -> Option<Work<'a>> {
+        match (&self.chain, &caller.session_key) {
+            (Some(chain), _) if self.is_received => Some(Work::Chain(chain)),
+            (_, session) => session.as_deref().map(Work::Session),
+        }
+    }
+}
+
 /// Writes the position of this message in the chain of delegations into the metadata of `request`: after the message
-/// that the caller works on, which the host names in the call or records in its state directory. Returns the chain's id.
+/// that the caller works on, which the host names in the call or records in its state directory.
 ///
 /// # Errors
-/// The chain has reached the limit of the policy, or the call ends first.
+/// The call ends first.
 pub(super) async fn add_delegation(
     tool: &RemoteAgent,
     request: &mut Request,
     caller: &Caller,
     deadline: &Deadline,
-) -> Result<Option<String>, ToolError> {
-    let unsent = |error: ToolError| error.delivered(Delivered::No).for_send();
-    deadline.check_cancelled().map_err(unsent)?;
+) -> Result<Position, ToolError> {
+    deadline.check_cancelled()?;
     let incoming = match &caller.chain {
         Some(collected) => Some(collected.clone()),
         None => match caller
@@ -138,25 +172,20 @@ pub(super) async fn add_delegation(
             .zip(caller.session_key.as_deref())
         {
             Some((state_dir, session)) => {
-                Box::pin(deadline.run(find_incoming(tool, state_dir, session)))
-                    .await
-                    .map_err(unsent)?
+                Box::pin(deadline.run(find_incoming(tool, state_dir, session))).await?
             }
             None => None,
         },
     };
+    let is_received = incoming.as_ref().is_some_and(|known| known.chain.is_some());
     let next = Delegation::next(incoming, || tool.env.uuid());
-    let most = tool.policy.max_delegation_depth;
-    if next.hop > most {
-        let message = format!(
-            "this would be delegation {} in a row, and the operator allows {most}; do the work yourself or answer with what you have, and do not delegate it further",
-            next.hop
-        );
-        return Err(unsent(ToolError::local(Reason::DelegationTooDeep, message)));
-    }
     let metadata = request.metadata.get_or_insert_default();
     metadata.insert(METADATA_KEY.to_owned(), next.json());
-    Ok(next.chain)
+    Ok(Position {
+        hop: next.hop,
+        chain: next.chain,
+        is_received,
+    })
 }
 
 /// Returns the message that the caller works on, as the host recorded it for the session.

@@ -39,6 +39,7 @@ mod rules;
 mod schema;
 
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,7 +58,7 @@ use base::environment::Environment;
 use base::json;
 use base::log::{Level, Log};
 use base::validation::{self, violation};
-use peer::{BoxFuture, LocalGateway, PeerProvider};
+use peer::{BoxFuture, Delivered, LocalGateway, PeerProvider};
 
 pub use deadline::PollIntervals;
 pub use error::{ApiCode, Code, Reason, ToolError};
@@ -67,7 +68,7 @@ pub use question::{
 pub use schema::SCHEMA as REQUEST_SCHEMA;
 pub use schema::TOOL_NAME;
 
-use call::{Account, Call, CallPerson};
+use call::{Account, Call, CallPerson, LedgerLocks};
 use call_audit::CallAudit;
 use caller::Caller;
 use concurrency_limiter::ConcurrencyLimiter;
@@ -125,6 +126,8 @@ pub struct RemoteAgent {
     env: Arc<dyn Environment>,
     policy: Policy,
     budgets: Budgets,
+    state_dir: Option<PathBuf>,
+    ledger_locks: LedgerLocks,
     limits: Limits,
     concurrency_limiter: ConcurrencyLimiter,
     default_timeout: Duration,
@@ -176,6 +179,8 @@ impl RemoteAgent {
             env,
             policy: config.policy.clone(),
             budgets: config.budget.clone(),
+            state_dir: config.state_dir.clone(),
+            ledger_locks: LedgerLocks::default(),
             limits: config.limits.clone(),
             concurrency_limiter: ConcurrencyLimiter::new(&config.limits),
             default_timeout: Duration::from_millis(config.defaults.timeout_ms)
@@ -316,17 +321,22 @@ impl RemoteAgent {
             .min(MAX_CALL_TIMEOUT);
         let deadline = Deadline::new(timeout, tool_call.cancel.clone(), tool_call.closing.clone());
         let metrics = call_audit.set_resolved(&resolved);
-        if request.action == Action::Send {
-            let caller = &call_audit.caller;
-            call_audit.chain =
-                caller::add_delegation(self, &mut request, caller, &deadline).await?;
-        }
         let mut person = CallPerson::new(tool_call.person, request.timeout_ms.is_none());
+        let caller = &call_audit.caller;
+        if request.action == Action::Send {
+            let unsent = |error: ToolError| error.delivered(Delivered::No).for_send();
+            let position = caller::add_delegation(self, &mut request, caller, &deadline).await;
+            let position = position.map_err(unsent)?;
+            let depth = position.check_depth(self.policy.max_delegation_depth);
+            depth.map_err(unsent)?;
+            call_audit.position = Some(position);
+        }
         if person.person.is_some() && matches!(request.action, Action::Send | Action::Watch) {
             if request.action == Action::Watch {
-                // A person's answer carries the chain too. A chain that may not be longer does not keep a person from answering.
-                let _ =
-                    caller::add_delegation(self, &mut request, &call_audit.caller, &deadline).await;
+                // A person's answer carries the chain too. A chain that may not be longer does not keep a person from
+                // answering: the next agent reads how long it is.
+                let position = caller::add_delegation(self, &mut request, caller, &deadline);
+                call_audit.position = Some(Box::pin(position).await?);
             }
             person.describe(&request, &call_audit.caller);
         }
@@ -358,8 +368,8 @@ impl RemoteAgent {
         call.notify = notify;
         call.person = person;
         call.host = call_audit.caller.session();
-        let chain = call_audit.chain.as_deref();
-        call.account = Account::open(self, &call.target, &call_audit.caller, chain);
+        let position = call_audit.position.as_ref();
+        call.account = Account::open(self, &call.target, &call_audit.caller, position);
         let is_local = call.target.peer_config.is_local();
         let done = match request.action {
             Action::Watch => Box::pin(actions::watch(&mut call, request, &self.policy)).await,

@@ -174,10 +174,7 @@ fn token_file(
     target: &TargetConfig,
     dir: Option<&Path>,
 ) -> Result<TokenFile, CredentialError> {
-    let dir = match dir {
-        Some(dir) => base::config::resolved(dir, Path::new("")),
-        None => base::config::default_state_dir("plugin", |name| std::env::var_os(name)),
-    };
+    let dir = base::config::plugin_state_dir(dir, |name| std::env::var_os(name));
     if dir.is_relative() {
         let message =
             "the tokens of people who sign in need a directory: set `stateDir` to an absolute path";

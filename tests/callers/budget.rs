@@ -2,8 +2,11 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use openclaw_remote_agent::plugin::CallInput;
+use openclaw_remote_agent::remote_agent::{Answer, Person, Question};
+use peer::BoxFuture;
 use serde_json::{Value, json};
 use testkit::conformance::Peers;
 use tokio_util::sync::CancellationToken;
@@ -13,7 +16,8 @@ use crate::callers::{
     folder::Folder,
     received_calls, start_desk,
     tool_fixture::{
-        NEVER_MS, ToolFixture, card, peers, reason, result, send_request, task, within_timeout,
+        NEVER_MS, ToolFixture, card, message, parse, peers, reason, result, send_request, task,
+        within_timeout,
     },
 };
 use crate::contract::in_process::check_result;
@@ -202,4 +206,157 @@ async fn message_of_an_aborted_call_counts() {
         reason(&fixture.call(&send_request()).await),
         "budget_exceeded"
     );
+}
+
+#[tokio::test]
+async fn agent_that_redirects_may_have_worked() {
+    let redirect = json!({"status": 307, "headers": {"location": "http://127.0.0.1:1/"}});
+    let peers = peers(json!({"main": {"card": card(), "rpc": {"message/send": redirect}}})).await;
+    let folder = Folder::new();
+    let fixture = desk_fixture(&peers, json!({"calls": 1}), &folder);
+    let failed = fixture.call(&send_request()).await;
+    assert_eq!(reason(&failed), "redirect_refused", "{failed}");
+    let refused = fixture.call(&send_request()).await;
+    assert_eq!(reason(&refused), "budget_exceeded", "{refused}");
+}
+
+#[tokio::test]
+async fn session_without_a_received_chain_has_the_budget_of_a_chain() {
+    let (peers, folder) = (start_desk().await, Folder::new());
+    let limits = json!({"chain": {"calls": 1}});
+    let fixture = fixture(peers.origin("main"), json!({}), limits, &folder);
+    let of_session = |key: &str| json!({"session_key": key});
+    for (caller, expected) in [
+        (of_session("agent:main:x"), Value::Null),
+        (of_session("agent:main:x"), json!("chain")),
+        (of_session("agent:main:y"), Value::Null),
+        // Work without a name is not limited, and leaves no entry.
+        (json!({}), Value::Null),
+        (json!({}), Value::Null),
+    ] {
+        let envelope = call(&fixture, &caller, &send_request()).await;
+        let scope = &envelope["error"]["details"]["scope"];
+        assert_eq!(*scope, expected, "{caller}");
+    }
+    let record = fs::read_to_string(folder.path().join("budget.json")).unwrap();
+    let record: Value = serde_json::from_str(&record).unwrap();
+    let names: Vec<_> = record["scopes"].as_object().unwrap().keys().collect();
+    assert_eq!(
+        names,
+        [
+            "session agent:main:x",
+            "session agent:main:y",
+            "target main",
+            "total"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn currency_that_no_budget_counts_is_a_warning() {
+    let mut costly = task("completed");
+    costly["metadata"] = json!({"usage": {"cost": {"amount": 3, "currency": "EUR"}}});
+    let rpc = json!({"message/send": result(costly)});
+    let peers = peers(json!({"main": {"card": card(), "rpc": rpc}})).await;
+    let folder = Folder::new();
+    let fixture = desk_fixture(&peers, json!({"usd": 5}), &folder);
+    let envelope = fixture.call(&send_request()).await;
+    check_result(&envelope);
+    let warning = &envelope["summary"]["budget_warning"];
+    assert_eq!(
+        (&warning["unit"], &warning["unknown_currency"]),
+        (&json!("usd"), &json!("EUR")),
+        "{envelope}"
+    );
+    let text = fixture.plugin.render(&envelope.to_string());
+    assert!(text.contains("a cost in another currency"), "{text}");
+}
+
+#[tokio::test]
+async fn reservation_of_a_call_that_ends_first_is_given_back() {
+    let (peers, folder) = (start_desk().await, Folder::new());
+    let fixture = desk_fixture(&peers, json!({"calls": 9}), &folder);
+    // Another process holds the record while the call ends.
+    let lock = fs::File::create(folder.path().join("budget.json.lock")).unwrap();
+    lock.lock().unwrap();
+    let mut request = send_request();
+    request["timeout_ms"] = json!(100);
+    let envelope = fixture.call(&request).await;
+    assert_eq!(reason(&envelope), "timeout", "{envelope}");
+    assert_eq!(envelope["error"]["details"]["delivered"], "no");
+    lock.unlock().unwrap();
+    let file = folder.path().join("budget.json");
+    let given_back = async {
+        // The file appears with the reservation, and changes once more.
+        while !file.exists() || used(&file)[0] != 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    within_timeout(given_back).await;
+}
+
+#[tokio::test]
+async fn calls_of_one_instance_wait_for_each_other() {
+    let (peers, folder) = (start_desk().await, Folder::new());
+    let fixture = desk_fixture(&peers, json!({"calls": 100}), &folder);
+    let calls = (0..64).map(|_| fixture.call(&send_request()));
+    for envelope in futures_util::future::join_all(calls).await {
+        assert_ne!(reason(&envelope), "budget_unusable", "{envelope}");
+    }
+}
+
+/// A person who answers every question.
+struct Answers;
+
+impl Person for Answers {
+    fn ask<'a>(&'a self, _: &'a Question) -> BoxFuture<'a, Answer> {
+        Box::pin(async { Answer::read(r#"{"action": "answer", "content": {"answer": "Braga"}}"#) })
+    }
+}
+
+#[tokio::test]
+async fn answer_of_a_watch_counts_in_its_chain() {
+    let mut question = task("input-required");
+    question["status"]["message"] = message("Where to?");
+    let rpc = json!({"tasks/get": result(question), "message/send": result(task("completed"))});
+    let mut silent = card();
+    silent["capabilities"] = json!({});
+    let peers = peers(json!({"main": {"card": silent, "rpc": rpc}})).await;
+    let folder = Folder::new();
+    let target = json!({"alias": "main", "baseUrl": peers.origin("main"), "default": true, "answers": "person"});
+    let config = json!({
+        "targets": [target],
+        "budget": {"path": folder.path().join("budget.json"), "chain": {"calls": 1}},
+        "policy": {"maxDelegationDepth": 4},
+        "audit": {"enabled": true, "path": folder.path().join("audit.jsonl")},
+    });
+    let fixture = ToolFixture::new(&config);
+    let watch = |cancel: CancellationToken| {
+        let request = json!({"action": "watch", "target_alias": "main", "task_id": "t-1"});
+        let input = CallInput {
+            request: request.to_string(),
+            // A longer chain than may be sent on.
+            caller: Some(json!({"chain": {"hop": 7, "chain": "row-1"}}).to_string()),
+            person: Some(Arc::new(Answers)),
+            cancel,
+            ..CallInput::default()
+        };
+        within_timeout(fixture.plugin.start(input))
+    };
+    let answered = parse(&watch(CancellationToken::new()).await);
+    assert_eq!(answered["ok"], true, "{answered}");
+    let sent = received_calls(&peers).pop().unwrap().body.unwrap();
+    assert_eq!(
+        sent["params"]["metadata"]["openclaw-remote-agent/delegation"],
+        json!({"hop": 8, "chain": "row-1"})
+    );
+    let refused = parse(&watch(CancellationToken::new()).await);
+    assert_eq!(reason(&refused), "budget_exceeded", "{refused}");
+    let cancelled = CancellationToken::new();
+    cancelled.cancel();
+    assert_eq!(reason(&parse(&watch(cancelled).await)), "aborted");
+    fixture.plugin.close();
+    let log = fs::read_to_string(folder.path().join("audit.jsonl")).unwrap();
+    let line: Value = serde_json::from_str(log.lines().next().unwrap()).unwrap();
+    assert_eq!(line["chain"], "row-1");
 }

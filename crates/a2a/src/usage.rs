@@ -4,8 +4,9 @@
 //! (Gemini's names), the names of OpenAI's and Anthropic's APIs, `gen_ai.usage.*` of OpenTelemetry, extensions under their
 //! URI, and the form that it writes itself. A number is only what the peer reports, so any value is possible.
 //!
-//! Reports of one task speak of the whole task: the largest value of each field counts. So a report that an event and the
-//! task repeat counts once, and of a running total its end.
+//! The reports that a call receives speak of one task: the largest value of each field counts. So a report that an event and the
+//! task repeat counts once, and of a running total its end. Under [`USAGE_KEY`] a server reports the whole task; many other
+//! servers report each turn alone, and only the largest turn of a call counts.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -185,6 +186,11 @@ impl Usage {
         }
         usage.tokens.complete();
         usage
+    }
+
+    /// Returns a usage in the form that it is written in.
+    pub fn read_own(report: &Value) -> Self {
+        Self::in_metadata(&Map::from_iter([(USAGE_KEY.to_owned(), report.clone())]))
     }
 
     /// Returns what a data part reports. The data of a result may have a price, so it counts only beside token counts.

@@ -4,8 +4,8 @@
 //! in between, the reservation counts. Days are those of UTC; a clock that is set back does not begin another day.
 //!
 //! Format of the file: `{"version": 1, "day": DAYS_SINCE_1970, "scopes": {NAME: {"used", "added", "touched"}}, "tasks": {NAME:
-//! {"reported", "estimated"}}}`, where amounts are lists in the order of [`Unit::ALL`]. A file of another form is an error, and
-//! never a fresh start: that would lift every limit.
+//! {"reported", "charged", "chain"?, "touched"}}}`, where amounts are lists in the order of [`Unit::ALL`]. A file of another form
+//! is an error, and never a fresh start: that would lift every limit.
 
 mod limits;
 
@@ -21,17 +21,19 @@ use serde_json::Value;
 
 use crate::files::{self, LockedFile};
 
-pub use limits::{Amounts, BY_URL, Budget, Budgets, Scope, Unit};
+pub use limits::{Amounts, BY_URL, Budget, Budgets, Scope, Unit, Work};
 
 const VERSION: u32 = 1;
 const SECONDS_OF_DAY: u64 = 86_400;
-const MAX_FILE_BYTES: u64 = 4 << 20;
+const MAX_FILE_BYTES: u64 = 8 << 20;
 
 /// The longest wait for another process that holds the file.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
+/// The same for the end of a call, whose use would be lost.
+const SETTLE_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 const LOCK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// How many chains and tasks are kept. The one that was used least recently is forgotten first.
+/// How many chains, sessions and tasks are kept, each. The one that was used least recently is forgotten first.
 const MAX_ENTRIES: usize = 1000;
 
 /// The longest name of a task that is kept, in bytes. Peers choose the ids of tasks.
@@ -39,6 +41,12 @@ const MAX_TASK_BYTES: usize = 512;
 
 /// A chain of delegations that rests for so long begins anew.
 const CHAIN_LIFETIME: u64 = SECONDS_OF_DAY;
+
+/// What a report of the first task of a target is plausible up to: a million tokens and ten dollars.
+const PLAUSIBLE_FIRST: Amounts = Amounts([u64::MAX, u64::MAX, 1_000_000, 10_000_000]);
+
+/// How many times as much as the largest earlier task of its target a task may plausibly report.
+const PLAUSIBLE_GROWTH: u64 = 10;
 
 /// How much of a budget is used.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -51,9 +59,12 @@ pub struct Level {
     pub limit: Value,
     /// In the same unit.
     pub used: Value,
-    /// When the use starts from zero (RFC 3339). A chain ends a day after its last message.
+    /// When the use starts from zero (RFC 3339). A received chain ends a day after its last message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resets: Option<String>,
+    /// The currency of a cost that the peer reports and a limit in dollars does not count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unknown_currency: Option<String>,
 }
 
 /// Why no work may begin, or the record cannot be changed.
@@ -89,6 +100,17 @@ pub struct Settlement {
     pub tokens: Option<u64>,
     /// The cost of the task so far, in millionths of a dollar, as its peer reports it.
     pub usd_micros: Option<u64>,
+    /// The currency of a cost that the peer reports in place of dollars.
+    pub unknown_currency: Option<String>,
+}
+
+/// What is to say about a call that was recorded.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Settled {
+    /// The fullest scope of which four fifths are used, or a limit in dollars that does not count another currency.
+    pub warning: Option<Level>,
+    /// Whether the peer reports more than is plausible, for the first time about the task.
+    pub is_implausible: bool,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -112,16 +134,56 @@ pub struct Entry {
     touched: u64,
 }
 
-/// What a task was charged. Reports speak of the whole task, so the last one replaces the earlier ones and all estimates.
+/// What a task was charged. Reports speak of the whole task.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Charge {
+    /// The largest report.
     reported: Amounts,
+    /// What the scope of the target was charged; absent in a record that has `estimated`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    charged: Option<Amounts>,
+    #[serde(default, skip_serializing)]
     estimated: Amounts,
-    /// The scope of the chain of its last message.
+    /// The scope of the chain or session of its last message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     chain: Option<String>,
     touched: u64,
+}
+
+impl Charge {
+    fn charged(&self) -> Amounts {
+        self.charged
+            .unwrap_or_else(|| self.reported.or(self.estimated))
+    }
+
+    /// Adds a report, of which at most `plausible` counts, and the estimate for the messages of the call.
+    ///
+    /// The first report replaces all estimates, and a larger one may say what is in them already. Many peers report each
+    /// turn alone: after a report that is no larger than an earlier one, the estimate for the message stays.
+    fn add(&mut self, report: Amounts, estimate: Amounts, plausible: Amounts) {
+        let (earlier, before) = (self.reported, self.charged());
+        self.reported = earlier.with(report, u64::max);
+        let charged = Unit::ALL.map(|unit| {
+            let (earlier, report) = (earlier.of(unit), report.of(unit));
+            let counted = report.min(plausible.of(unit));
+            match report > earlier {
+                true if earlier == 0 => counted,
+                true => counted.max(before.of(unit)),
+                false => before.of(unit).saturating_add(estimate.of(unit)),
+            }
+        });
+        self.charged = Some(Amounts(charged));
+    }
+}
+
+/// What the end of a call changes.
+struct Change {
+    /// What its task was charged before it.
+    before: Amounts,
+    /// What its task is charged now.
+    after: Amounts,
+    is_implausible: bool,
 }
 
 /// The file of what was used.
@@ -144,13 +206,14 @@ impl Ledger {
     /// # Errors
     /// The message does not fit into a scope, or the file cannot be used. Nothing is reserved.
     pub fn reserve(&self, scopes: &[Scope], now: SystemTime) -> Result<Reservation, BudgetError> {
-        self.update(now, |record, seconds| {
+        self.update(now, LOCK_TIMEOUT, |record, seconds| {
             let first = scopes
                 .first()
                 .and_then(|scope| record.scopes.get(&scope.name));
             let used = first.map(|entry| entry.used).unwrap_or_default();
-            let calls = used.of(Unit::Calls).max(1);
-            let mut amounts = Amounts(used.0.map(|sum| sum / calls));
+            let calls = used.of(Unit::Calls);
+            // Without a message there is no average: a call that only watches takes time too.
+            let mut amounts = Amounts(used.0.map(|sum| sum.checked_div(calls).unwrap_or(0)));
             amounts.0[Unit::Calls as usize] = 1;
             let mut left = [None; 4];
             for scope in scopes {
@@ -178,8 +241,7 @@ impl Ledger {
         })
     }
 
-    /// Replaces a reservation by what was used, or adds what is new about a task. Returns the fullest scope of which four
-    /// fifths are used.
+    /// Replaces a reservation by what was used, or adds what is new about a task.
     ///
     /// # Errors
     /// The file cannot be used. The reservation stays.
@@ -188,39 +250,75 @@ impl Ledger {
         scopes: &[Scope],
         end: &Settlement,
         now: SystemTime,
-    ) -> Result<Option<Level>, BudgetError> {
-        self.update(now, |record, seconds| {
+    ) -> Result<Settled, BudgetError> {
+        self.update(now, SETTLE_LOCK_TIMEOUT, |record, seconds| {
             let mut names: Vec<String> = scopes.iter().map(|scope| scope.name.clone()).collect();
-            let (less, more) = match end.unsent {
-                true => (end.reserved, Amounts::default()),
-                false => record.charge(end, &mut names, seconds),
+            let own = scopes.first().map(|scope| {
+                let entry = record.scopes.get(&scope.name).copied();
+                Unit::ALL.map(|unit| entry.unwrap_or_default().limit(scope, unit))
+            });
+            let own = own.unwrap_or_default();
+            let Change {
+                before,
+                after,
+                is_implausible,
+            } = match end.unsent {
+                true => Change {
+                    before: Amounts::default(),
+                    after: Amounts::default(),
+                    is_implausible: false,
+                },
+                false => record.charge(end, own, &mut names, seconds),
             };
-            for name in names {
+            for (i, name) in names.into_iter().enumerate() {
+                // What a target may not use, its report does not take from the others.
+                let most = match i {
+                    0 => Amounts([u64::MAX; 4]),
+                    _ => Amounts(own.map(|limit| limit.unwrap_or(u64::MAX))),
+                };
+                let [less, more] = [before, after].map(|amounts| amounts.with(most, u64::min));
                 let entry = record.scopes.entry(name).or_default();
-                entry.used = entry.used.plus(more).minus(less);
+                entry.used = entry.used.plus(more).minus(end.reserved).minus(less);
                 entry.touched = seconds;
             }
-            Ok(record.fullest(scopes))
+            let mut warning = record.fullest(scopes);
+            if end.usd_micros.is_none() && end.unknown_currency.is_some() {
+                warning = warning.or_else(|| record.uncounted(scopes));
+                if let Some(level) = &mut warning {
+                    level.unknown_currency.clone_from(&end.unknown_currency);
+                }
+            }
+            Ok(Settled {
+                warning,
+                is_implausible,
+            })
         })
     }
 
-    /// Returns every limit of `scopes`, and of the chains on record under their budget, with the name of its scope.
+    /// Returns every limit of `scopes`, and of the other targets, chains and sessions on record, with the name of its scope.
     ///
     /// # Errors
     /// The file cannot be used.
     pub fn levels(
         &self,
         mut scopes: Vec<Scope>,
-        chain: &Budget,
+        budgets: &Budgets,
         now: SystemTime,
     ) -> Result<Vec<(String, Level)>, BudgetError> {
         let mut record = self.read()?;
         record.roll(now);
-        let chains = record.scopes.keys().filter(|name| is_chain(name));
-        scopes.extend(chains.map(|name| Scope {
-            name: name.clone(),
-            limits: chain.limits(),
-        }));
+        let known: Vec<_> = scopes.iter().map(|scope| scope.name.clone()).collect();
+        for name in record.scopes.keys().filter(|name| !known.contains(name)) {
+            let budget = match () {
+                () if is_work(name) => &budgets.chain,
+                () if name.starts_with("target ") => &budgets.target,
+                () => continue,
+            };
+            scopes.push(Scope {
+                name: name.clone(),
+                limits: budget.limits(),
+            });
+        }
         let levels = scopes.iter().flat_map(|scope| {
             let entry = record.scopes.get(&scope.name).copied().unwrap_or_default();
             let limited = Unit::ALL
@@ -243,7 +341,7 @@ impl Ledger {
         now: SystemTime,
         change: impl FnOnce(&mut Entry),
     ) -> Result<(), BudgetError> {
-        self.update(now, |record, seconds| {
+        self.update(now, LOCK_TIMEOUT, |record, seconds| {
             let entry = record.scopes.entry(scope.to_owned()).or_default();
             entry.touched = seconds;
             change(entry);
@@ -256,7 +354,7 @@ impl Ledger {
     /// # Errors
     /// The file cannot be renamed.
     pub fn repair(&self) -> Result<Option<PathBuf>, BudgetError> {
-        let _alone = self.lock()?;
+        let _alone = self.lock(LOCK_TIMEOUT)?;
         if self.read().is_ok() {
             return Ok(None);
         }
@@ -268,9 +366,10 @@ impl Ledger {
     fn update<T>(
         &self,
         now: SystemTime,
+        lock_timeout: Duration,
         change: impl FnOnce(&mut Record, u64) -> Result<T, BudgetError>,
     ) -> Result<T, BudgetError> {
-        let _alone = self.lock()?;
+        let _alone = self.lock(lock_timeout)?;
         let mut record = self.read()?;
         let seconds = record.roll(now);
         let result = change(&mut record, seconds)?;
@@ -283,7 +382,7 @@ impl Ledger {
     }
 
     /// Waits until no other process changes the file.
-    fn lock(&self) -> Result<LockedFile, BudgetError> {
+    fn lock(&self, timeout: Duration) -> Result<LockedFile, BudgetError> {
         if self.0.is_relative() {
             return Err(Self::unusable(
                 "its path is not absolute; set `budget.path`",
@@ -292,6 +391,9 @@ impl Ledger {
         let failed = |error: io::Error| Self::unusable(&error.to_string());
         if let Some(folder) = self.0.parent() {
             files::create_private_dir(folder).map_err(failed)?;
+            files::check_private_dir(folder).map_err(|cause| {
+                Self::unusable(&format!("its directory {cause}; set `budget.path`"))
+            })?;
         }
         let mut options = files::private_options();
         options.read(true).write(true).create(true);
@@ -302,7 +404,7 @@ impl Ledger {
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(LockedFile(file)),
-                Err(TryLockError::WouldBlock) if began.elapsed() < LOCK_TIMEOUT => {
+                Err(TryLockError::WouldBlock) if began.elapsed() < timeout => {
                     thread::sleep(LOCK_INTERVAL);
                 }
                 Err(TryLockError::WouldBlock) => {
@@ -387,45 +489,80 @@ impl Record {
         seconds
     }
 
-    /// Forgets chains and tasks beyond the maximum.
+    /// Forgets chains, sessions and tasks beyond the maximum.
     fn forget(&mut self) {
-        let chains = self.scopes.iter().filter(|(name, _)| is_chain(name));
-        if let Some(oldest) = oldest(chains.map(|(name, entry)| (name, entry.touched))) {
-            self.scopes.remove(&oldest);
+        for is_kind in [is_chain, is_session] {
+            let scopes = self.scopes.iter().filter(|(name, _)| is_kind(name));
+            if let Some(oldest) = oldest(scopes.map(|(name, entry)| (name, entry.touched))) {
+                self.scopes.remove(&oldest);
+            }
         }
         if let Some(oldest) = oldest(self.tasks.iter().map(|(name, task)| (name, task.touched))) {
             self.tasks.remove(&oldest);
         }
     }
 
-    /// Returns what the end of a call takes from the use of the scopes with these names, and what it adds. Adds the chain of
-    /// the message that began the task to the names.
+    /// Charges the end of a call to its task. `own` has the limits of the target. A call without a message counts in the
+    /// chain or session of the task's last message; the names get it.
     fn charge(
         &mut self,
         end: &Settlement,
+        own: [Option<u64>; 4],
         names: &mut Vec<String>,
         seconds: u64,
-    ) -> (Amounts, Amounts) {
+    ) -> Change {
         let [tokens, usd] = [end.tokens, end.usd_micros].map(Option::unwrap_or_default);
-        let reported = Amounts([0, 0, tokens, usd]);
+        let report = Amounts([0, 0, tokens, usd]);
         let [_, _, tokens, usd] = end.reserved.0;
-        let estimated = Amounts([end.reserved.of(Unit::Calls), end.elapsed, tokens, usd]);
+        let estimate = Amounts([end.reserved.of(Unit::Calls), end.elapsed, tokens, usd]);
         // A longer name is not remembered: every report about its task counts.
         let task = end.task.as_ref();
-        let Some(task) = task.filter(|task| task.len() <= MAX_TASK_BYTES) else {
-            return (end.reserved, reported.or(estimated));
+        let task = task.filter(|task| task.len() <= MAX_TASK_BYTES);
+        let target = names.first().and_then(|name| name.strip_prefix("target "));
+        let others = self.tasks.iter().filter(|(name, _)| {
+            let rest = target.and_then(|target| name.strip_prefix(target));
+            rest.is_some_and(|rest| rest.starts_with(' ')) && task != Some(*name)
+        });
+        let largest = others.fold(Amounts::default(), |most, (_, other)| {
+            most.with(other.charged(), u64::max)
+        });
+        let plausible = Amounts(largest.0.map(|most| most.saturating_mul(PLAUSIBLE_GROWTH)));
+        let plausible = plausible.with(PLAUSIBLE_FIRST, u64::max);
+        // A limit of its own bounds what a target can take from the others, so all of its report counts for it.
+        let most = Amounts(own.map(|limit| limit.map_or(0, |_| u64::MAX)));
+        let most = plausible.with(most, u64::max);
+        let exceeds = |report: Amounts| {
+            let limits = Amounts(own.map(Option::unwrap_or_default));
+            let plausible = plausible.with(limits, u64::max);
+            report.with(plausible, u64::min) != report
+        };
+        let Some(task) = task else {
+            let mut charge = Charge::default();
+            charge.add(report, estimate, most);
+            return Change {
+                before: Amounts::default(),
+                after: charge.charged(),
+                is_implausible: exceeds(report),
+            };
         };
         let charge = self.tasks.entry(task.clone()).or_default();
-        let before = charge.reported.or(charge.estimated);
-        charge.reported = charge.reported.with(reported, u64::max);
-        charge.estimated = charge.estimated.plus(estimated);
+        let (earlier, before) = (charge.reported, charge.charged());
+        charge.add(report, estimate, most);
         charge.touched = seconds;
-        match names.iter().find(|name| is_chain(name)) {
-            Some(chain) => charge.chain = Some(chain.clone()),
-            None => names.extend(charge.chain.clone()),
+        let current = names.iter().position(|name| is_work(name));
+        match (current, &charge.chain) {
+            (Some(i), _) if end.reserved.of(Unit::Calls) > 0 => {
+                charge.chain = Some(names[i].clone());
+            }
+            (Some(i), Some(chain)) => names[i].clone_from(chain),
+            (None, Some(chain)) => names.push(chain.clone()),
+            (_, None) => {}
         }
-        let after = charge.reported.or(charge.estimated);
-        (end.reserved.plus(before), after)
+        Change {
+            before,
+            after: charge.charged(),
+            is_implausible: exceeds(report) && !exceeds(earlier),
+        }
     }
 
     /// Returns the fullest limit of which four fifths are used.
@@ -443,24 +580,46 @@ impl Record {
         Some(self.level(scope, unit, &entry))
     }
 
+    /// Returns the first limit in dollars.
+    fn uncounted(&self, scopes: &[Scope]) -> Option<Level> {
+        scopes.iter().find_map(|scope| {
+            let entry = self.scopes.get(&scope.name).copied().unwrap_or_default();
+            entry.limit(scope, Unit::Usd)?;
+            Some(self.level(scope, Unit::Usd, &entry))
+        })
+    }
+
     fn level(&self, scope: &Scope, unit: Unit, entry: &Entry) -> Level {
         let resets = Duration::from_secs(self.day.saturating_add(1).saturating_mul(SECONDS_OF_DAY));
         let resets = UNIX_EPOCH
             .checked_add(resets)
             .filter(|_| !is_chain(&scope.name));
-        let kind = scope.name.split(' ').next().unwrap_or_default();
+        let kind = match is_work(&scope.name) {
+            true => "chain",
+            false => scope.name.split(' ').next().unwrap_or_default(),
+        };
         Level {
             scope: kind.to_owned(),
             unit: unit.name(),
             limit: unit.shown(entry.limit(scope, unit).unwrap_or_default()),
             used: unit.shown(entry.used.of(unit)),
             resets: resets.map(|at| humantime::format_rfc3339_millis(at).to_string()),
+            unknown_currency: None,
         }
     }
 }
 
 fn is_chain(name: &str) -> bool {
     name.starts_with("chain ")
+}
+
+fn is_session(name: &str) -> bool {
+    name.starts_with("session ")
+}
+
+/// Returns whether the budget of chains limits this scope.
+fn is_work(name: &str) -> bool {
+    is_chain(name) || is_session(name)
 }
 
 /// Returns the least recent name, if there are too many.

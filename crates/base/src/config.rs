@@ -341,6 +341,17 @@ pub fn default_state_dir(part: &str, variable: impl Fn(&str) -> Option<OsString>
     base.join("openclaw-remote-agent").join(part)
 }
 
+/// Returns the state directory of the plugin: the setting `stateDir`, else the default one.
+pub fn plugin_state_dir(
+    configured: Option<&Path>,
+    variable: impl Fn(&str) -> Option<OsString>,
+) -> PathBuf {
+    match configured {
+        Some(dir) => resolved(dir, Path::new("")),
+        None => default_state_dir("plugin", variable),
+    }
+}
+
 /// Checks that the state directory `dir` of `part` does not depend on the working directory because the environment names
 /// no home. `dir` is a configured directory or the default.
 ///

@@ -40,6 +40,33 @@ pub fn create_private_dir(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
+/// Checks that no other user can replace the files of a directory: it belongs to the user of this process or to root, and not
+/// everyone may write to it.
+///
+/// # Errors
+/// Another user can, or the directory cannot be read; a clause for a sentence about the directory.
+pub fn check_private_dir(path: &Path) -> Result<(), String> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        let metadata = fs::metadata(path).map_err(|error| format!("cannot be read: {error}"))?;
+        let (owner, user) = (metadata.uid(), rustix::process::geteuid().as_raw());
+        if owner != user && owner != 0 {
+            return Err(format!(
+                "belongs to user {owner}, and this process runs as user {user}"
+            ));
+        }
+        if metadata.mode() & 0o002 != 0 {
+            return Err(
+                "is one that every user can write to (`chmod o-w` changes that)".to_owned(),
+            );
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = path;
+    Ok(())
+}
+
 /// Creates a directory like [`create_private_dir`], and syncs its two parents if it was missing.
 ///
 /// # Errors

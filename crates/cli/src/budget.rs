@@ -1,9 +1,12 @@
 //! `remote-agent budget`: shows what is used of the budgets, and raises them for the day.
 
-use std::{env, path::PathBuf, time::SystemTime};
+use std::{
+    env,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
 
-use base::budget::{Amounts, BY_URL, Budget, BudgetError, Budgets, Ledger, Level, Unit};
-use base::config::default_state_dir;
+use base::budget::{Amounts, BY_URL, Budget, BudgetError, Budgets, Ledger, Level, Unit, Work};
 use serde_json::{Value, json};
 
 use super::{
@@ -30,7 +33,7 @@ pub(super) struct Args {
     #[arg(value_name = "TARGET")]
     target: Option<String>,
 
-    /// A chain of delegations, by its id
+    /// A chain of delegations, by its id, or `session KEY`
     #[arg(long, value_name = "ID", conflicts_with = "target")]
     chain: Option<String>,
 
@@ -89,7 +92,8 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
         Value::Null => Budgets::default(),
         budgets => read(budgets)?,
     };
-    let ledger = Ledger::new(path(&budgets)?);
+    let state_dir = config["stateDir"].as_str().map(Path::new);
+    let ledger = Ledger::new(path(&budgets, state_dir)?);
     if args.repair {
         match ledger.repair().map_err(|error| failure(error, &ledger))? {
             Some(aside) => note(format_args!(
@@ -103,7 +107,10 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     let now = SystemTime::now();
     let chosen = match (&args.target, &args.chain) {
         (Some(alias), _) => Some(format!("target {alias}")),
-        (None, Some(chain)) => Some(format!("chain {chain}")),
+        (None, Some(chain)) => Some(match chain.strip_prefix("session ") {
+            Some(key) => Work::Session(key).scope_name(),
+            None => Work::Chain(chain).scope_name(),
+        }),
         (None, None) => None,
     };
     let mut scopes = Vec::new();
@@ -123,7 +130,7 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     scopes.dedup_by(|a, b| a.name == b.name);
     let levels = || {
         ledger
-            .levels(scopes.clone(), &budgets.chain, now)
+            .levels(scopes.clone(), &budgets, now)
             .map_err(|error| failure(error, &ledger))
     };
     let known = levels()?;
@@ -169,9 +176,8 @@ fn read<T: serde::de::DeserializeOwned>(value: &Value) -> Result<T, Failure> {
 }
 
 /// Returns the file of what was used.
-fn path(budgets: &Budgets) -> Result<PathBuf, Failure> {
-    let default = || default_state_dir("budget.json", |name| env::var_os(name));
-    let path = budgets.path.clone().unwrap_or_else(default);
+fn path(budgets: &Budgets, state_dir: Option<&Path>) -> Result<PathBuf, Failure> {
+    let path = budgets.file(state_dir, None, |name| env::var_os(name));
     if path.is_relative() {
         return Err(Failure::usage(
             "cannot find the record of budgets: neither `HOME` nor `XDG_STATE_HOME` is an absolute path; set `budget.path`",

@@ -7,10 +7,10 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use a2a::{TaskState, USAGE_KEY, Usage};
+use a2a::{TaskState, Usage};
 use base::text::first_chars;
 use openclaw_remote_agent::remote_agent::Reason;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{
     exit::{Exit, Failure},
@@ -287,8 +287,7 @@ fn delegated(file: &Path) -> Vec<Task> {
 
 /// Reads a usage that `openclaw/usage.js` wrote.
 fn reported(usage: &Value) -> Option<Usage> {
-    let metadata = Map::from_iter([(USAGE_KEY.to_owned(), usage.clone())]);
-    Some(Usage::in_metadata(&metadata)).filter(|usage| !usage.is_empty())
+    Some(Usage::read_own(usage)).filter(|usage| !usage.is_empty())
 }
 
 /// Returns the sums of the tasks with a usage, by name.

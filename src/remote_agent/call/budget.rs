@@ -1,19 +1,24 @@
 //! Budgets of targets, of chains of delegations and of all targets: a message that does not fit is refused before it is sent,
 //! and what its call used is recorded after it.
 
-use std::path::PathBuf;
-use std::time::Instant;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
 
 use base::budget::{BY_URL, BudgetError, Ledger, Level, Reservation, Scope, Settlement, Unit};
-use base::config::default_state_dir;
-use base::log::Level as LogLevel;
+use base::log::{Level as LogLevel, Log};
+use parking_lot::Mutex;
 use peer::Delivered;
 use serde_json::{Map, Value};
-use tokio::task::spawn_blocking;
+use tokio::sync::oneshot;
+use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::timeout;
 
 use super::Call;
 use crate::remote_agent::RemoteAgent;
-use crate::remote_agent::caller::Caller;
+use crate::remote_agent::caller::{Caller, Position};
+use crate::remote_agent::deadline::Deadline;
 use crate::remote_agent::error::{Reason, ToolError};
 use crate::remote_agent::request::Action;
 use crate::targets::Target;
@@ -21,12 +26,31 @@ use crate::targets::Target;
 /// The metadata key of what is left of the budgets, for targets with `sendRemainder`.
 const METADATA_KEY: &str = "openclaw-remote-agent/budget";
 
-/// The file below the host's state directory.
-const HOST_FILE: &str = "remote-agent/budget.json";
+/// How long a call waits at most until what it used is recorded, and at least after its end. Beyond that it is recorded while
+/// the result is on its way.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
+const SETTLE_TIMEOUT_AFTER_END: Duration = Duration::from_secs(1);
+
+/// The turns of this instance's calls at each record. The lock of the file is for other processes: waiting for it is polling,
+/// which does not last long.
+#[derive(Default)]
+pub(in crate::remote_agent) struct LedgerLocks(Mutex<HashMap<PathBuf, Turn>>);
+
+type Turn = Arc<tokio::sync::Mutex<()>>;
+
+impl LedgerLocks {
+    fn of(&self, path: &Path) -> Turn {
+        let mut turns = self.0.lock();
+        // The paths are those of hosts, of which one instance may have several.
+        turns.retain(|known, turn| known == path || Arc::strong_count(turn) > 1);
+        Arc::clone(turns.entry(path.to_owned()).or_default())
+    }
+}
 
 /// The part of a call in the record of budgets.
 pub(in crate::remote_agent) struct Account {
     ledger: Ledger,
+    turn: Turn,
     scopes: Vec<Scope>,
     target: String,
     began: Instant,
@@ -34,30 +58,120 @@ pub(in crate::remote_agent) struct Account {
 }
 
 impl Account {
-    /// Returns the account of a call to `target` in `chain`; `None` if nothing limits it.
+    /// Returns the account of a call to `target` with messages at `position`; `None` if nothing limits it.
     pub(in crate::remote_agent) fn open(
         tool: &RemoteAgent,
         target: &Target,
         caller: &Caller,
-        chain: Option<&str>,
+        position: Option<&Position>,
     ) -> Option<Self> {
         let name = target.alias.as_deref().unwrap_or(BY_URL);
         let own = target.budget.as_ref().map(|own| &own.budget);
-        let scopes = tool.budgets.scopes(name, own, chain);
+        let work = position.and_then(|position| position.work(caller));
+        let scopes = tool.budgets.scopes(name, own, work);
         if scopes.is_empty() {
             return None;
         }
-        let of_host = || Some(caller.state_dir.as_ref()?.join(HOST_FILE));
-        let default = || default_state_dir("budget.json", |name| std::env::var_os(name));
-        let path: Option<PathBuf> = tool.budgets.path.clone().or_else(of_host);
+        let variable = |name: &str| std::env::var_os(name);
+        let (own, host) = (tool.state_dir.as_deref(), caller.state_dir.as_deref());
+        let path = tool.budgets.file(own, host, variable);
         Some(Self {
-            ledger: Ledger::new(path.unwrap_or_else(default)),
+            turn: tool.ledger_locks.of(&path),
+            ledger: Ledger::new(path),
             scopes,
             target: name.to_owned(),
             began: tool.env.now(),
             reservation: None,
         })
     }
+}
+
+impl Account {
+    /// Reserves a message. If the call ends first, the reservation is given back.
+    ///
+    /// # Errors
+    /// The call ends first.
+    async fn reserve(
+        &self,
+        deadline: &Deadline,
+        now: SystemTime,
+    ) -> Result<Result<Reservation, BudgetError>, ToolError> {
+        let turn = deadline.run(Arc::clone(&self.turn).lock_owned()).await?;
+        let (ledger, scopes) = (self.ledger.clone(), self.scopes.clone());
+        let (sender, mut receiver) = oneshot::channel();
+        spawn_blocking(move || {
+            let _turn = turn;
+            let reserved = ledger.reserve(&scopes, now);
+            if let Err(Ok(unused)) = sender.send(reserved) {
+                give_back(&ledger, &scopes, unused, now);
+            }
+        });
+        let reserved = deadline.run(&mut receiver).await;
+        if reserved.is_err() {
+            receiver.close();
+            if let Ok(Ok(unused)) = receiver.try_recv() {
+                let (ledger, scopes) = (self.ledger.clone(), self.scopes.clone());
+                spawn_blocking(move || give_back(&ledger, &scopes, unused, now));
+            }
+        }
+        Ok(reserved?.unwrap_or_else(|error| {
+            let message = format!("the budget cannot be reserved: {error}");
+            Err(BudgetError::Unusable(message))
+        }))
+    }
+}
+
+/// Returns what no message used. If that fails, it counts.
+fn give_back(ledger: &Ledger, scopes: &[Scope], unused: Reservation, now: SystemTime) {
+    let end = Settlement {
+        reserved: unused.amounts,
+        unsent: true,
+        ..Settlement::default()
+    };
+    let _ = ledger.settle(scopes, &end, now);
+}
+
+/// Records the end of a call, in a task of its own: a call that does not wait for it loses nothing.
+fn account_end(tool: &RemoteAgent, account: Account, end: Settlement) -> JoinHandle<Option<Level>> {
+    let log = Arc::clone(&tool.log);
+    let now = tool.env.system_time();
+    tokio::spawn(async move {
+        let Account {
+            ledger,
+            turn,
+            scopes,
+            target,
+            ..
+        } = account;
+        let turn = turn.lock_owned().await;
+        let path = ledger.path().to_owned();
+        let settled = spawn_blocking(move || {
+            let _turn = turn;
+            ledger.settle(&scopes, &end, now)
+        });
+        match settled.await {
+            Ok(Ok(settled)) => {
+                if settled.is_implausible {
+                    let message = format!(
+                        "the target `{target}` reports more tokens or money for a task than is plausible; give it a budget of its own"
+                    );
+                    log.log(LogLevel::Warn, &message);
+                }
+                settled.warning
+            }
+            Ok(Err(BudgetError::Unusable(message))) => {
+                log_with_path(&*log, &message, &path);
+                None
+            }
+            Ok(Err(BudgetError::Exceeded(_))) | Err(_) => None,
+        }
+    })
+}
+
+/// Returns whether the message of a call did not leave this machine. An agent that redirects has read it, and may have done
+/// the work, whatever HTTP says.
+fn never_left(error: &ToolError) -> bool {
+    error.delivered == Delivered::No && error.reason != Reason::RedirectRefused
 }
 
 impl Call<'_> {
@@ -72,19 +186,12 @@ impl Call<'_> {
         let Some(account) = &mut self.account else {
             return Ok(());
         };
-        let (ledger, scopes) = (account.ledger.clone(), account.scopes.clone());
         let now = self.tool.env.system_time();
-        let reserved = spawn_blocking(move || ledger.reserve(&scopes, now));
-        let reserved = self.deadline.run(reserved).await;
+        let reserved = account.reserve(&self.deadline, now).await;
         let reserved = reserved.map_err(|error| error.delivered(Delivered::No).for_send())?;
-        let reserved = reserved.unwrap_or_else(|error| {
-            Err(BudgetError::Unusable(format!(
-                "the budget cannot be reserved: {error}"
-            )))
-        });
         let reservation = reserved.map_err(|error| {
             if let BudgetError::Unusable(message) = &error {
-                log_with_path(self.tool, message, &account.ledger);
+                log_with_path(&*self.tool.log, message, account.ledger.path());
             }
             refusal(error, &account.target)
         })?;
@@ -127,40 +234,37 @@ impl Call<'_> {
             return;
         }
         let usage = usage.unwrap_or_default();
+        let reserved = account.reservation.as_ref();
         let elapsed = self.tool.env.now().saturating_duration_since(account.began);
         let elapsed = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
         let task = self.collected.task_id.as_ref().or(self.task_id.as_ref());
         let end = Settlement {
-            reserved: account
-                .reservation
-                .map(|reservation| reservation.amounts)
+            reserved: reserved
+                .map(|reserved| reserved.amounts)
                 .unwrap_or_default(),
             // A later message that did not leave follows one that did.
-            unsent: error.is_some_and(|error| error.delivered == Delivered::No)
-                && self.collected.task_id.is_none(),
+            unsent: error.is_some_and(never_left) && self.collected.task_id.is_none(),
             task: task.map(|task| format!("{} {task}", account.target)),
             elapsed: if waits { elapsed } else { 0 },
             tokens: usage.tokens.total,
             usd_micros: usage.usd_micros,
+            unknown_currency: usage.unknown_currency,
         };
-        let now = self.tool.env.system_time();
-        let (ledger, scopes) = (account.ledger.clone(), account.scopes);
-        let settled = spawn_blocking(move || ledger.settle(&scopes, &end, now)).await;
-        match settled {
-            Ok(Ok(level)) => self.budget_warning = level,
-            Ok(Err(BudgetError::Unusable(message))) => {
-                log_with_path(self.tool, &message, &account.ledger);
-            }
-            Ok(Err(BudgetError::Exceeded(_))) | Err(_) => {}
+        let settled = account_end(self.tool, account, end);
+        let wait = match self.deadline.check_cancelled() {
+            Ok(()) => self.deadline.remaining(),
+            Err(_) => Duration::ZERO,
+        };
+        let wait = wait.clamp(SETTLE_TIMEOUT_AFTER_END, SETTLE_TIMEOUT);
+        if let Ok(Ok(warning)) = timeout(wait, settled).await {
+            self.budget_warning = warning;
         }
     }
 }
 
 /// Logs why the record cannot be used, with its path.
-fn log_with_path(tool: &RemoteAgent, message: &str, ledger: &Ledger) {
-    let path = ledger.path().display();
-    tool.log
-        .log(LogLevel::Warn, &format!("{message} (`{path}`)"));
+fn log_with_path(log: &dyn Log, message: &str, path: &Path) {
+    log.log(LogLevel::Warn, &format!("{message} (`{}`)", path.display()));
 }
 
 fn remainder(reservation: &Reservation) -> Value {
@@ -190,6 +294,7 @@ fn exceeded(level: Level, target: &str) -> ToolError {
         used,
         resets,
         scope,
+        ..
     } = level;
     let anew = resets
         .as_ref()

@@ -86,8 +86,13 @@ fn budget_line(warning: &BudgetWarning<'_>) -> Option<String> {
         .map(Unit::name)
         .find(|name| *name == &*warning.unit)?;
     let BudgetWarning { used, limit, .. } = warning;
+    // A currency is text of the agent.
+    let uncounted = match warning.unknown_currency {
+        Some(_) => " The agent reports a cost in another currency, which no budget counts.",
+        None => "",
+    };
     Some(format!(
-        "budget: {used} of {limit} {unit} for {whose} are used."
+        "budget: {used} of {limit} {unit} for {whose} are used.{uncounted}"
     ))
 }
 

@@ -76,6 +76,8 @@ pub(super) struct BudgetWarning<'a> {
     pub(super) unit: Text<'a>,
     pub(super) limit: f64,
     pub(super) used: f64,
+    #[serde(borrow, default)]
+    pub(super) unknown_currency: Option<Text<'a>>,
 }
 
 /// `summary` of any action.

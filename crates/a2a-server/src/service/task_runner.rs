@@ -11,10 +11,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use a2a::A2aError;
 use a2a::v1_0::{Message, Part, TaskState};
+use a2a::{A2aError, USAGE_KEY, Usage};
 use base::json::encoded_bytes;
 use base::panics::catch_async;
+use serde_json::json;
 use tokio::sync::mpsc::Receiver;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -71,6 +72,10 @@ pub(super) struct TaskRunner {
     continued: bool,
     /// Whether the executor has named the run, so that another process can reattach to it.
     is_named: bool,
+    /// What earlier turns of the task used. Executors report a turn, and clients read reports about the task.
+    earlier: Usage,
+    /// What this turn used.
+    turn: Usage,
 }
 
 /// Why the server ends a run.
@@ -101,6 +106,9 @@ impl TaskRunner {
     pub(super) fn new(core: Arc<Core>, active: Arc<ActiveTask>, record: TaskRecord) -> Self {
         let artifacts = record.task.artifacts.iter().flatten();
         let size = artifacts.map(encoded_bytes).sum();
+        let metadata = record.task.metadata.as_ref();
+        let earlier = metadata.and_then(|all| all.get(USAGE_KEY));
+        let earlier = earlier.map(Usage::read_own).unwrap_or_default();
         Self {
             core,
             active,
@@ -114,6 +122,8 @@ impl TaskRunner {
             unloaded: false,
             continued: false,
             is_named: false,
+            earlier,
+            turn: Usage::default(),
         }
     }
 
@@ -278,7 +288,15 @@ impl TaskRunner {
                 self.is_named = true;
                 self.pending.push(TaskChange::Run(run));
             }
-            ExecutionEvent::Metadata(more) => self.pending.push(TaskChange::Metadata(more)),
+            ExecutionEvent::Metadata(mut more) => {
+                if let Some(report) = more.get_mut(USAGE_KEY) {
+                    self.turn.merge(&Usage::read_own(report));
+                    let mut whole = self.earlier.clone();
+                    whole.add_other(&self.turn);
+                    *report = json!(whole);
+                }
+                self.pending.push(TaskChange::Metadata(more));
+            }
             ExecutionEvent::Working(None) => {
                 self.has_visible_event = true;
                 self.ensure_working();

@@ -1,9 +1,12 @@
 //! What budgets limit, and their settings.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use crate::config::{default_state_dir, plugin_state_dir};
 
 /// The name of all targets that the configuration does not name.
 pub const BY_URL: &str = "by URL";
@@ -128,23 +131,43 @@ pub struct Budgets {
     pub path: Option<PathBuf>,
     /// The budget of each target without one of its own.
     pub target: Budget,
-    /// The budget of each chain of delegations.
+    /// The budget of each chain of delegations that was received, and of each session with work of its own.
     pub chain: Budget,
     /// The budget of all targets together.
     pub total: Budget,
 }
 
+/// The file below the host's state directory.
+const HOST_FILE: &str = "remote-agent/budget.json";
+const FILE: &str = "budget.json";
+
 impl Budgets {
+    /// Returns the file of what was used: that of the settings, else one in the configured state directory, in that of the host,
+    /// or in the user's. `variable` looks up the environment.
+    pub fn file(
+        &self,
+        state_dir: Option<&Path>,
+        host: Option<&Path>,
+        variable: impl Fn(&str) -> Option<OsString>,
+    ) -> PathBuf {
+        match (&self.path, state_dir, host) {
+            (Some(path), ..) => path.clone(),
+            (None, Some(dir), _) => plugin_state_dir(Some(dir), variable).join(FILE),
+            (None, None, Some(host)) => host.join(HOST_FILE),
+            (None, None, None) => default_state_dir(FILE, variable),
+        }
+    }
+
     /// Returns the scopes that a message counts in, the target's first; empty if nothing limits it.
-    pub fn scopes(&self, target: &str, own: Option<&Budget>, chain: Option<&str>) -> Vec<Scope> {
+    pub fn scopes(&self, target: &str, own: Option<&Budget>, work: Option<Work<'_>>) -> Vec<Scope> {
         let scope = |name: String, budget: &Budget| Scope {
             limits: budget.limits(),
             name,
         };
         let own = own.unwrap_or(&self.target);
         let mut scopes = vec![scope(format!("target {target}"), own)];
-        if let Some(chain) = chain.filter(|_| self.chain.is_limited()) {
-            scopes.push(scope(format!("chain {chain}"), &self.chain));
+        if let Some(work) = work.filter(|_| self.chain.is_limited()) {
+            scopes.push(scope(work.scope_name(), &self.chain));
         }
         scopes.push(scope("total".to_owned(), &self.total));
         // A late report about a task may be that of a chain.
@@ -155,10 +178,35 @@ impl Budgets {
     }
 }
 
+/// The work that a message belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work<'a> {
+    /// A chain of delegations that the host received, by its id.
+    Chain(&'a str),
+    /// The host's session, by its key: the chain begins there.
+    Session(&'a str),
+}
+
+/// The longest part of a session's key that counts, in bytes. Sessions with the same beginning share a budget.
+const MAX_SESSION_BYTES: usize = 256;
+
+impl Work<'_> {
+    /// Returns the name of its scope.
+    pub fn scope_name(self) -> String {
+        match self {
+            Self::Chain(id) => format!("chain {id}"),
+            Self::Session(key) => {
+                let end = key.floor_char_boundary(MAX_SESSION_BYTES);
+                format!("session {}", &key[..end])
+            }
+        }
+    }
+}
+
 /// What a budget is for, and its limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scope {
-    /// `target ALIAS`, `chain ID` or `total`.
+    /// `target ALIAS`, `chain ID`, `session KEY` or `total`.
     pub name: String,
     /// The limit of each unit.
     pub limits: [Option<u64>; 4],

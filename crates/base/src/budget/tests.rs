@@ -37,7 +37,7 @@ impl Drop for Fixture {
 /// Returns the scopes of a message to `desk` in the chain `c`.
 fn scopes(budgets: Value) -> Vec<Scope> {
     let budgets: Budgets = serde_json::from_value(budgets).unwrap();
-    budgets.scopes("desk", None, Some("c"))
+    budgets.scopes("desk", None, Some(Work::Chain("c")))
 }
 
 fn used(ledger: &Ledger, scope: &str) -> [u64; 4] {
@@ -175,7 +175,7 @@ fn reports_of_one_task_count_once_and_replace_the_estimate() {
 fn late_report_counts_in_the_chain_of_the_task() {
     let Fixture(_, ledger) = &Fixture::new();
     let budgets: Budgets = serde_json::from_value(json!({"chain": {"tokens": 50}})).unwrap();
-    let scopes = budgets.scopes("desk", None, Some("c"));
+    let scopes = budgets.scopes("desk", None, Some(Work::Chain("c")));
     let reservation = ledger.reserve(&scopes, at(0)).unwrap();
     let task = Some("desk t".to_owned());
     let sent = Settlement {
@@ -204,7 +204,7 @@ fn four_fifths_are_a_warning() {
         let level = ledger
             .settle(&scopes, &end(&reservation), at(second))
             .unwrap();
-        warnings.push(level.map(|level| level.used));
+        warnings.push(level.warning.map(|level| level.used));
     }
     assert_eq!(warnings, [None, None, None, Some(json!(4)), Some(json!(5))]);
 }
@@ -384,10 +384,10 @@ fn levels_are_those_of_limits_and_of_chains_on_record() {
         serde_json::from_value(json!({"target": {"calls": 9, "usd": 1.5}, "chain": {"calls": 3}}))
             .unwrap();
     ledger
-        .reserve(&budgets.scopes("desk", None, Some("c")), at(0))
+        .reserve(&budgets.scopes("desk", None, Some(Work::Chain("c"))), at(0))
         .unwrap();
     let scopes = budgets.scopes("desk", None, None);
-    let levels = ledger.levels(scopes, &budgets.chain, at(0)).unwrap();
+    let levels = ledger.levels(scopes, &budgets, at(0)).unwrap();
     let shown: Vec<_> = levels
         .iter()
         .map(|(name, level)| (&**name, level.unit, &level.limit, &level.used))
@@ -406,4 +406,251 @@ fn levels_are_those_of_limits_and_of_chains_on_record() {
 fn no_budget_has_no_scope() {
     assert!(scopes(json!({})).is_empty());
     assert!(scopes(json!({"target": {}, "total": {}})).is_empty());
+}
+
+/// Returns the scopes of a message to the target with the budget `own`, in no chain.
+fn scopes_of(target: &str, own: Value, budgets: Value) -> Vec<Scope> {
+    let budgets: Budgets = serde_json::from_value(budgets).unwrap();
+    let own: Budget = serde_json::from_value(own).unwrap();
+    budgets.scopes(target, Some(&own), None)
+}
+
+/// Sends a message of a task, and ends its call with this report of tokens.
+fn turn(ledger: &Ledger, scopes: &[Scope], task: &str, tokens: Option<u64>) -> Settled {
+    let reservation = ledger.reserve(scopes, at(0)).unwrap();
+    let end = Settlement {
+        task: Some(format!("desk {task}")),
+        tokens,
+        ..end(&reservation)
+    };
+    ledger.settle(scopes, &end, at(0)).unwrap()
+}
+
+#[test]
+fn time_without_a_message_is_no_average() {
+    let Fixture(_, ledger) = &Fixture::new();
+    let scopes = scopes(json!({"target": {"seconds": 100}}));
+    let watched = Settlement {
+        elapsed: 60_000,
+        ..Settlement::default()
+    };
+    ledger.settle(&scopes, &watched, at(0)).unwrap();
+    let reservation = ledger.reserve(&scopes, at(1)).unwrap();
+    assert_eq!(reservation.amounts.0, [1, 0, 0, 0]);
+}
+
+#[test]
+fn turns_that_are_reported_alone_are_estimated() {
+    let Fixture(_, ledger) = &Fixture::new();
+    let scopes = scopes(json!({"target": {"tokens": 10_000}}));
+    for (reported, expected) in [
+        (100, 100),
+        // Less than before: the average of the messages so far.
+        (90, 200),
+        (100, 300),
+        // More than all before: it may speak of the whole task.
+        (110, 300),
+        (700, 700),
+    ] {
+        turn(ledger, &scopes, "t", Some(reported));
+        assert_eq!(used(ledger, "target desk")[2], expected, "{reported}");
+    }
+}
+
+#[test]
+fn implausible_report_leaves_the_others_their_budget() {
+    for (own, report, [of_target, of_total], is_implausible) in [
+        (json!({"tokens": 500}), 700, [700, 500], false),
+        (
+            json!({"tokens": 500}),
+            (1 << 53) - 1,
+            [(1 << 53) - 1, 500],
+            true,
+        ),
+        (json!({"calls": 9}), (1 << 53) - 1, [1_000_000; 2], true),
+        (json!({"calls": 9}), 900_000, [900_000; 2], false),
+    ] {
+        let Fixture(_, ledger) = &Fixture::new();
+        let scopes = scopes_of("desk", own, json!({"total": {"tokens": 50_000_000}}));
+        let settled = turn(ledger, &scopes, "t", Some(report));
+        assert_eq!(settled.is_implausible, is_implausible, "{report}");
+        assert_eq!(used(ledger, "target desk")[2], of_target, "{report}");
+        assert_eq!(used(ledger, "total")[2], of_total, "{report}");
+        let again = Settlement {
+            task: Some("desk t".to_owned()),
+            tokens: Some(report),
+            ..Settlement::default()
+        };
+        let again = ledger.settle(&scopes, &again, at(1)).unwrap();
+        assert!(!again.is_implausible, "it is said once");
+        assert_eq!(used(ledger, "total")[2], of_total, "{report}");
+    }
+}
+
+#[test]
+fn ten_times_the_largest_earlier_task_is_plausible() {
+    let Fixture(_, ledger) = &Fixture::new();
+    let scopes = scopes_of("desk", json!({}), json!({"total": {"tokens": 50_000_000}}));
+    turn(ledger, &scopes, "first", Some(900_000));
+    turn(ledger, &scopes, "second", Some(1 << 50));
+    assert_eq!(used(ledger, "total")[2], 900_000 * 11);
+}
+
+#[test]
+fn limit_in_dollars_names_a_currency_that_it_does_not_count() {
+    for (budgets, warned) in [
+        (json!({"target": {"usd": 5}}), true),
+        (json!({"target": {"calls": 5}}), false),
+    ] {
+        let Fixture(_, ledger) = &Fixture::new();
+        let scopes = scopes(budgets);
+        let reservation = ledger.reserve(&scopes, at(0)).unwrap();
+        let end = Settlement {
+            unknown_currency: Some("EUR".to_owned()),
+            ..end(&reservation)
+        };
+        let warning = ledger.settle(&scopes, &end, at(0)).unwrap().warning;
+        let expected = warned.then(|| ("usd", Some("EUR".to_owned())));
+        assert_eq!(
+            warning.map(|level| (level.unit, level.unknown_currency)),
+            expected
+        );
+    }
+}
+
+#[test]
+fn session_has_the_budget_of_a_chain_for_a_day() {
+    let Fixture(_, ledger) = &Fixture::new();
+    let budgets: Budgets = serde_json::from_value(json!({"chain": {"calls": 1}})).unwrap();
+    let scopes = |key: &str| budgets.scopes("desk", None, Some(Work::Session(key)));
+    ledger.reserve(&scopes("agent:main:x"), at(0)).unwrap();
+    let level = exceeded(ledger.reserve(&scopes("agent:main:x"), at(1)));
+    assert_eq!(level.scope, "chain");
+    assert!(level.resets.is_some());
+    ledger.reserve(&scopes("agent:main:y"), at(2)).unwrap();
+    let tomorrow = at(SECONDS_OF_DAY);
+    ledger.reserve(&scopes("agent:main:x"), tomorrow).unwrap();
+    // A key may be long, and is not a way to more.
+    let long = |end: &str| scopes(&("é".repeat(MAX_TASK_BYTES) + end));
+    ledger.reserve(&long("a"), tomorrow).unwrap();
+    exceeded(ledger.reserve(&long("b"), tomorrow));
+}
+
+#[test]
+fn sessions_do_not_push_chains_out() {
+    let fixture = Fixture::new();
+    let ledger = &fixture.1;
+    let mut record = Record::new();
+    record.day = DAY;
+    let entry = Entry {
+        touched: DAY * SECONDS_OF_DAY,
+        ..Entry::default()
+    };
+    for i in 0..=MAX_ENTRIES {
+        record.scopes.insert(format!("session {i}"), entry);
+    }
+    record.scopes.insert("chain c".to_owned(), entry);
+    fixture.write(&json!(record).to_string());
+    ledger
+        .reserve(&scopes(json!({"total": {"calls": 1}})), at(1))
+        .unwrap();
+    let record = ledger.read().unwrap();
+    assert!(record.scopes.contains_key("chain c"));
+    let sessions = record.scopes.keys().filter(|name| is_session(name));
+    assert_eq!(sessions.count(), MAX_ENTRIES);
+}
+
+#[test]
+fn watching_counts_in_the_chain_of_the_message() {
+    let Fixture(_, ledger) = &Fixture::new();
+    let budgets: Budgets = serde_json::from_value(json!({"chain": {"tokens": 500}})).unwrap();
+    let scopes = |chain| budgets.scopes("desk", None, Some(Work::Chain(chain)));
+    turn(ledger, &scopes("a"), "t", None);
+    let watched = Settlement {
+        task: Some("desk t".to_owned()),
+        tokens: Some(50),
+        ..Settlement::default()
+    };
+    ledger.settle(&scopes("b"), &watched, at(1)).unwrap();
+    assert_eq!(used(ledger, "chain a"), [1, 0, 50, 0]);
+    assert!(!ledger.read().unwrap().scopes.contains_key("chain b"));
+}
+
+#[test]
+fn record_with_estimates_goes_on() {
+    let fixture = Fixture::new();
+    fixture.write(&format!(
+        r#"{{"version": 1, "day": {DAY}, "scopes": {{"target desk": {{"used": [2, 0, 130, 0], "added": [0, 0, 0, 0], "touched": 0}}}},
+        "tasks": {{"desk t": {{"reported": [0, 0, 100, 0], "estimated": [1, 0, 20, 0], "touched": 0}}}}}}"#
+    ));
+    let report = Settlement {
+        task: Some("desk t".to_owned()),
+        tokens: Some(150),
+        ..Settlement::default()
+    };
+    let scopes = scopes(json!({"target": {"tokens": 1000}}));
+    fixture.1.settle(&scopes, &report, at(1)).unwrap();
+    assert_eq!(used(&fixture.1, "target desk"), [2, 0, 180, 0]);
+}
+
+#[test]
+fn targets_on_record_are_listed() {
+    let Fixture(_, ledger) = &Fixture::new();
+    let budgets: Budgets =
+        serde_json::from_value(json!({"target": {"calls": 9}, "chain": {"calls": 3}})).unwrap();
+    let work = Some(Work::Session("agent:main:x"));
+    ledger
+        .reserve(&budgets.scopes("gateway:beta", None, work), at(0))
+        .unwrap();
+    let levels = ledger.levels(budgets.scopes("desk", None, None), &budgets, at(0));
+    let names: Vec<_> = levels.unwrap().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(
+        names,
+        ["target desk", "session agent:main:x", "target gateway:beta"]
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn directory_that_everyone_may_write_is_refused() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let fixture = Fixture::new();
+    let folder = fixture.1.path().parent().unwrap();
+    fs::create_dir_all(folder).unwrap();
+    let scopes = scopes(json!({"total": {"calls": 9}}));
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).unwrap();
+    let message = unusable(fixture.1.reserve(&scopes, at(0)));
+    assert!(message.contains("every user can write"), "{message}");
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+    fixture.1.reserve(&scopes, at(0)).unwrap();
+}
+
+#[test]
+fn file_lies_in_the_state_directory_that_is_set() {
+    let home = |name: &str| (name == "HOME").then(|| "/home/a".into());
+    let [state, host] = ["/state", "/host"].map(Path::new);
+    let file = |budgets: Value, state, host| {
+        let budgets: Budgets = serde_json::from_value(budgets).unwrap();
+        budgets.file(state, host, home).display().to_string()
+    };
+    for (found, expected) in [
+        (
+            file(json!({"path": "/own.json"}), Some(state), Some(host)),
+            "/own.json",
+        ),
+        (
+            file(json!({}), Some(state), Some(host)),
+            "/state/budget.json",
+        ),
+        (
+            file(json!({}), None, Some(host)),
+            "/host/remote-agent/budget.json",
+        ),
+        (
+            file(json!({}), None, None),
+            "/home/a/.local/state/openclaw-remote-agent/budget.json",
+        ),
+    ] {
+        assert_eq!(found, expected);
+    }
 }

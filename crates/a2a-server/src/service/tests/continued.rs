@@ -136,3 +136,25 @@ async fn accepted_concurrent_answer_can_be_canceled() {
     harness.service.cancel(&alice(), &id).await.unwrap();
     run.cancel.cancelled().await;
 }
+
+#[tokio::test]
+async fn usage_of_all_turns_is_that_of_the_task() {
+    let mut harness = harness().await;
+    let report = |total: u64| {
+        let usage = serde_json::json!({"tokens": {"total": total}, "estimated": false});
+        ExecutionEvent::Metadata(metadata(a2a::USAGE_KEY, usage).unwrap())
+    };
+    let (id, run) = harness.start().await;
+    run.report(report(60)).await;
+    // A later report of the same turn speaks of the whole turn.
+    run.report(report(100)).await;
+    run.ask();
+    harness.ended(&id).await;
+    harness.answer(&id, "this one").await;
+    let run = harness.run().await;
+    run.report(report(40)).await;
+    run.done();
+    let task = harness.ended(&id).await;
+    let usage = &task.metadata.unwrap()[a2a::USAGE_KEY];
+    assert_eq!(usage["tokens"]["total"], 140, "{usage}");
+}
