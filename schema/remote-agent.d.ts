@@ -899,7 +899,7 @@ export interface Details {
    */
   aliases?: [string, string, ...string[]];
   /**
-   * What the budget is for: the target, the chain of delegations, or all targets.
+   * What the budget is for: the target, the chain of delegations or the session, or all targets.
    */
   scope?: "target" | "chain" | "total";
   unit?: "calls" | "seconds" | "tokens" | "usd";
@@ -1198,11 +1198,11 @@ export interface Usage {
   estimated: boolean;
 }
 /**
- * A budget of which four fifths or more are used.
+ * A budget of which four fifths or more are used, or one in dollars that does not count the agent's currency.
  */
 export interface BudgetLevel {
   /**
-   * What the budget is for: the target, the chain of delegations, or all targets.
+   * What the budget is for: the target, the chain of delegations or the session, or all targets.
    */
   scope: "target" | "chain" | "total";
   unit: "calls" | "seconds" | "tokens" | "usd";
@@ -1212,6 +1212,10 @@ export interface BudgetLevel {
    * UTC, ISO 8601 with milliseconds.
    */
   resets?: string;
+  /**
+   * The currency of the cost that the agent reports and the budget does not count; `unknown` if it names none.
+   */
+  unknown_currency?: string;
 }
 /**
  * The local gateway, if it is configured and the caller may use it.

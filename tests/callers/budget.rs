@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use openclaw_remote_agent::plugin::CallInput;
 use openclaw_remote_agent::remote_agent::{Answer, Person, Question};
 use peer::BoxFuture;
@@ -221,6 +223,20 @@ async fn agent_that_redirects_may_have_worked() {
 }
 
 #[tokio::test]
+async fn redirect_of_the_card_is_before_the_message() {
+    let redirect = json!({"status": 302, "headers": {"location": "http://127.0.0.1:1/"}});
+    let routes = json!({"GET /.well-known/agent-card.json": redirect});
+    let peers = peers(json!({"main": {"routes": routes}})).await;
+    let folder = Folder::new();
+    let fixture = desk_fixture(&peers, json!({"calls": 1}), &folder);
+    for _ in 0..2 {
+        let failed = fixture.call(&send_request()).await;
+        assert_ne!(reason(&failed), "budget_exceeded", "{failed}");
+    }
+    assert_eq!(used(&folder.path().join("budget.json"))[0], 0);
+}
+
+#[tokio::test]
 async fn session_without_a_received_chain_has_the_budget_of_a_chain() {
     let (peers, folder) = (start_desk().await, Folder::new());
     let limits = json!({"chain": {"calls": 1}});
@@ -299,9 +315,16 @@ async fn reservation_of_a_call_that_ends_first_is_given_back() {
 async fn calls_of_one_instance_wait_for_each_other() {
     let (peers, folder) = (start_desk().await, Folder::new());
     let fixture = desk_fixture(&peers, json!({"calls": 100}), &folder);
-    let calls = (0..64).map(|_| fixture.call(&send_request()));
-    for envelope in futures_util::future::join_all(calls).await {
-        assert_ne!(reason(&envelope), "budget_unusable", "{envelope}");
+    // Another process holds the record until one call gives up. The others have not begun to wait for it.
+    let lock = fs::File::create(folder.path().join("budget.json.lock")).unwrap();
+    lock.lock().unwrap();
+    let request = send_request();
+    let mut calls: FuturesUnordered<_> = (0..4).map(|_| fixture.call(&request)).collect();
+    let first = calls.next().await.unwrap();
+    assert_eq!(reason(&first), "budget_unusable", "{first}");
+    lock.unlock().unwrap();
+    while let Some(envelope) = calls.next().await {
+        assert_eq!(envelope["ok"], true, "{envelope}");
     }
 }
 

@@ -84,9 +84,7 @@ impl Account {
             reservation: None,
         })
     }
-}
 
-impl Account {
     /// Reserves a message. If the call ends first, the reservation is given back.
     ///
     /// # Errors
@@ -168,12 +166,6 @@ fn account_end(tool: &RemoteAgent, account: Account, end: Settlement) -> JoinHan
     })
 }
 
-/// Returns whether the message of a call did not leave this machine. An agent that redirects has read it, and may have done
-/// the work, whatever HTTP says.
-fn never_left(error: &ToolError) -> bool {
-    error.delivered == Delivered::No && error.reason != Reason::RedirectRefused
-}
-
 impl Call<'_> {
     /// Reserves a message with this metadata, where budgets limit it. Tells the peer what is left if the operator wants that.
     ///
@@ -222,6 +214,13 @@ impl Call<'_> {
         }
     }
 
+    /// Returns whether the message of a call with this error did not leave this machine. An agent that redirects it has read it,
+    /// and may have done the work, whatever HTTP says.
+    fn never_left(&self, error: &ToolError) -> bool {
+        let is_redirected = error.reason == Reason::RedirectRefused && self.peer.is_some();
+        error.delivered == Delivered::No && !is_redirected
+    }
+
     /// Records what the call used, and notes a budget that is nearly used up. A call that is dropped before keeps its
     /// reservation.
     pub(in crate::remote_agent) async fn settle_budget(&mut self, error: Option<&ToolError>) {
@@ -243,7 +242,8 @@ impl Call<'_> {
                 .map(|reserved| reserved.amounts)
                 .unwrap_or_default(),
             // A later message that did not leave follows one that did.
-            unsent: error.is_some_and(never_left) && self.collected.task_id.is_none(),
+            unsent: error.is_some_and(|error| self.never_left(error))
+                && self.collected.task_id.is_none(),
             task: task.map(|task| format!("{} {task}", account.target)),
             elapsed: if waits { elapsed } else { 0 },
             tokens: usage.tokens.total,
