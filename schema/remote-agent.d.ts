@@ -906,7 +906,7 @@ export interface Details {
   limit?: number;
   used?: number;
   /**
-   * When the use starts from zero. A chain has no such time: it ends a day after its last message.
+   * When the use starts from zero. A received chain has no such time: it ends a day after its last message.
    */
   resets?: string;
   /**
