@@ -1,7 +1,7 @@
 //! Files and directories that only their owner may read.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::ops::Deref;
 use std::path::Path;
 
@@ -17,6 +17,37 @@ pub enum Fsync {
     Interval,
     /// After the write, without a sync. A loss of power loses the changes since then and may damage the file.
     Never,
+}
+
+/// Runs `work` on a thread that may block.
+///
+/// # Errors
+/// That of `work`, or it panicked, or the runtime ends.
+pub async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|error| Err(io::Error::other(error)))
+}
+
+/// Reads a text file of at most `max_bytes`.
+///
+/// # Errors
+/// The file cannot be read, is larger, or is no regular file: a pipe would block the caller.
+pub fn read_bounded(path: &Path, max_bytes: u64) -> io::Result<String> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let mut text = String::new();
+    File::open(path)?
+        .take(max_bytes + 1)
+        .read_to_string(&mut text)?;
+    match text.len() as u64 > max_bytes {
+        true => Err(io::Error::other(format!(
+            "it has more than {max_bytes} bytes"
+        ))),
+        false => Ok(text),
+    }
 }
 
 /// Returns options that create a file readable only by its owner.

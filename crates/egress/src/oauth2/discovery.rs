@@ -9,7 +9,7 @@ use url::Url;
 use base::json::{self, Limits};
 
 use super::{TokenEndpoint, fetch, unavailable};
-use crate::address::{is_literal, is_this_machine};
+use crate::address::{special_host, with_article};
 use crate::credential::{ClientAuth, Metadata, OAuth2};
 use crate::error::place;
 use crate::{AddressPolicy, HttpClient, NetError, Request, status_text};
@@ -73,8 +73,8 @@ pub(super) fn server(client: &OAuth2) -> String {
     url.map_or_else(String::new, place)
 }
 
-/// Returns the addresses that a request to `url` may use. An address of this machine must be a configured one: metadata of a
-/// server elsewhere cannot name it.
+/// Returns the addresses that a request to `url` may use. Only an origin of the settings may be other than public: metadata of
+/// a server elsewhere cannot name an address of this machine or of its network.
 pub(super) fn access(
     client: &OAuth2,
     endpoint: &TokenEndpoint,
@@ -89,7 +89,7 @@ pub(super) fn access(
     ];
     let is_same = |own: &Url| own.origin() == url.origin();
     let is_configured = configured.into_iter().flatten().any(is_same);
-    AddressPolicy::for_url(url, endpoint.allow_private, is_configured)
+    AddressPolicy::for_url(url, endpoint.allow_private && is_configured, is_configured)
 }
 
 /// Returns the metadata of the issuer, which the client keeps.
@@ -128,7 +128,7 @@ async fn discover(
         let path = request.url.path().to_owned();
         let (response, body) = fetch(net, client, request).await?;
         if response.status.is_success() {
-            return read(client, endpoint, issuer, &body);
+            return read(client, issuer, &body);
         }
         answers.push(format!("{} at `{path}`", status_text(response.status)));
     }
@@ -156,12 +156,7 @@ fn places(issuer: &Url) -> Vec<Url> {
     paths.iter().map(at).collect()
 }
 
-fn read(
-    client: &OAuth2,
-    endpoint: &TokenEndpoint,
-    issuer: &Url,
-    body: &[u8],
-) -> Result<Metadata, NetError> {
+fn read(client: &OAuth2, issuer: &Url, body: &[u8]) -> Result<Metadata, NetError> {
     #[derive(Deserialize, Default)]
     #[serde(default)]
     struct Aliases {
@@ -191,13 +186,25 @@ fn read(
         let Some(text) = text else {
             return Ok(None);
         };
-        let url = Url::parse(&text).ok().filter(|url| match url.scheme() {
-            "https" => true,
-            "http" => endpoint.allow_private || is_literal(url) && is_this_machine(url),
-            _ => false,
-        });
-        url.map(Some)
-            .ok_or_else(|| unavailable(client, "its metadata names an endpoint that is not https"))
+        let url = Url::parse(&text).ok();
+        // The settings allow what the issuer's own origin is.
+        if let Some(own) = url.as_ref().filter(|url| url.origin() == issuer.origin()) {
+            return Ok(Some(own.clone()));
+        }
+        let Some(url) = url.filter(|url| url.scheme() == "https") else {
+            let reason = "its metadata names an endpoint that is not https";
+            return Err(unavailable(client, reason));
+        };
+        match special_host(&url) {
+            None => Ok(Some(url)),
+            Some(class) => {
+                let (place, class) = (place(&url), with_article(class));
+                let message = format!(
+                    "its metadata names the endpoint `{place}`, which is {class} address; if that is right, set the endpoint in `auth`"
+                );
+                Err(unavailable(client, message))
+            }
+        }
     };
     let mut aliases = match client.client_auth {
         ClientAuth::Tls(_) => document.mtls_endpoint_aliases,

@@ -125,7 +125,10 @@ impl Reply {
     /// Tells the person in the browser how the sign-in goes on.
     pub(super) fn send(mut self, accepted: bool) {
         let (status, text) = match accepted {
-            true => ("200 OK", "Signed in. Return to the terminal."),
+            true => (
+                "200 OK",
+                "Return to the terminal: the sign-in goes on there.",
+            ),
             false => (
                 "400 Bad Request",
                 "This is not the end of the sign-in that is waiting. Return to the terminal.",

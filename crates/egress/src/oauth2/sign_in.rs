@@ -37,6 +37,9 @@ const POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// How much longer the interval becomes when the server answers `slow_down`.
 const SLOW_DOWN: Duration = Duration::from_secs(5);
 
+/// The minimum interval of polls, whatever the server names.
+const MIN_POLL_INTERVAL: Duration = Duration::from_secs(1);
+
 /// The maximum interval of polls: a server cannot delay the answer to a finished sign-in further.
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -99,7 +102,7 @@ async fn store(
     let now = client.tokens.clock.system_time();
     let token = stored_token(client, file, answer, None, now);
     let stored = match file.lock().await {
-        Ok(_lock) => file.write(&token),
+        Ok(_lock) => file.write_async(&token).await,
         Err(error) => Err(error),
     };
     stored.map_err(|error| {
@@ -173,7 +176,7 @@ async fn poll(
     interval: Duration,
     until: Instant,
 ) -> Result<TokenResponse, NetError> {
-    let mut interval = interval.min(MAX_POLL_INTERVAL);
+    let mut interval = interval.clamp(MIN_POLL_INTERVAL, MAX_POLL_INTERVAL);
     let slower = |interval: Duration, more: Duration| (interval + more).min(MAX_POLL_INTERVAL);
     loop {
         sleep(interval).await;

@@ -301,7 +301,7 @@ async fn token_of_a_file_is_exchanged() {
     client.params = vec![("requested_token_type".into(), "urn:y".into())];
     let missing = token(&Scripted::new([]), &client, &endpoint()).await;
     assert!(missing.err().unwrap().to_string().contains("cannot read"));
-    fs::write(&subject, "s3cret-subject\n").unwrap();
+    std::fs::write(&subject, "s3cret-subject\n").unwrap();
     let echo = json!({"error": "invalid_request", "error_description": "s3cret-subject?"});
     let net = Scripted::new([
         Next::json(400, &echo),
