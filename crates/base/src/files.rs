@@ -180,3 +180,22 @@ pub fn replace(path: &Path, text: &str) -> io::Result<()> {
     file.sync_all()?;
     fs::rename(draft, path)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn only_regular_files_within_the_limit_are_read() {
+        let own = Path::new(file!()).file_name().unwrap();
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(own);
+        let text = fs::read_to_string(&path).unwrap();
+        let size = text.len() as u64;
+        assert_eq!(read_bounded(&path, size).unwrap(), text);
+        let error = read_bounded(&path, size - 1).unwrap_err().to_string();
+        assert!(error.contains("more than"), "{error}");
+        let error = read_bounded(Path::new("/"), size).unwrap_err().to_string();
+        assert!(error.contains("no regular file"), "{error}");
+    }
+}

@@ -387,18 +387,22 @@ impl Answer<'_> {
             };
             return Err(TokenError { error, code });
         };
+        // The code or refresh token is used up, so that a repetition gives no other answer.
+        let unusable = |reason: &str| TokenError {
+            error: unavailable(client, reason),
+            code: Some(status_text(self.status)),
+        };
         if let Some(kind) = answer.token_type.as_deref().and_then(other_token_type) {
-            let message =
-                format!("it issues tokens of the type `{kind}`; only bearer tokens are supported");
-            return Err(unavailable(client, message).into());
+            return Err(unusable(&format!(
+                "it issues tokens of the type `{kind}`; only bearer tokens are supported"
+            )));
         }
         if token.is_empty() {
-            return Err(unavailable(client, "its token is empty").into());
+            return Err(unusable("its token is empty"));
         }
         // Before it is stored: every later call would fail.
         if sensitive(format!("Bearer {token}")).is_err() {
-            let reason = "an HTTP header cannot contain its token";
-            return Err(unavailable(client, reason).into());
+            return Err(unusable("an HTTP header cannot contain its token"));
         }
         Ok(answer)
     }

@@ -344,6 +344,18 @@ mod tests {
         assert_eq!(mode(&path), 0o600);
     }
 
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn directory_that_others_may_change_is_refused() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = Folder::new();
+        let file = file(&folder, "");
+        fs::create_dir(file.dir()).unwrap();
+        fs::set_permissions(file.dir(), fs::Permissions::from_mode(0o777)).unwrap();
+        let error = file.lock().await.err().unwrap();
+        assert!(error.to_string().contains("chmod go-w"), "{error}");
+    }
+
     #[test]
     fn command_names_target_and_person() {
         let folder = Folder::new();

@@ -285,6 +285,16 @@ mod tests {
             ),
             (vec![at("http://as.example/token")], "not https"),
             (vec![at("file:///etc/passwd")], "not https"),
+            (vec![at("http://127.0.0.1/token")], "not https"),
+            (
+                vec![at("https://127.0.0.1/token")],
+                "`https://127.0.0.1`, which is a loopback address",
+            ),
+            (
+                vec![at("https://169.254.169.254/token")],
+                "set the endpoint in `auth`",
+            ),
+            (vec![at("https://localhost/token")], "loopback"),
             (
                 vec![Next::json(200, &json!({"issuer": issuer}))],
                 "no `token_endpoint`",
@@ -314,11 +324,25 @@ mod tests {
         };
         let client = OAuth2::at(endpoints, "desk".into(), Grant::ClientCredentials);
         let endpoint = TokenEndpoint {
-            allow_private: false,
+            allow_private: true,
             trust: None,
         };
-        let url = |text: &str| Url::parse(text).unwrap();
-        assert!(access(&client, &endpoint, &url("http://127.0.0.1/token")).is_err());
-        assert!(access(&client, &endpoint, &url("https://other.example/token")).is_ok());
+        let at = |text: &str| access(&client, &endpoint, &Url::parse(text).unwrap());
+        assert!(at("https://127.0.0.1/token").is_err());
+        // A name that resolves to an address of the network is refused later.
+        let other = at("https://other.example/token").unwrap();
+        assert_eq!(other, AddressPolicy::Public);
+        let own = at("https://as.example/token").unwrap();
+        assert_eq!(own, AddressPolicy::AnyAddress);
+    }
+
+    #[tokio::test]
+    async fn issuer_on_this_machine_may_name_its_own_origin_only() {
+        let issuer = "http://127.0.0.1:8080";
+        let at = |url: &str| [document(issuer, json!({"token_endpoint": url}))];
+        let own = "http://127.0.0.1:8080/token";
+        assert_eq!(token_at(issuer, at(own)).await.0, own);
+        let (error, _) = token_at(issuer, at("http://127.0.0.1:9090/token")).await;
+        assert!(error.contains("not https"), "{error}");
     }
 }
