@@ -80,6 +80,7 @@ pub struct Plugin {
     closing: CancellationToken,
     worker_threads: NonZeroUsize,
     runtime: Mutex<RuntimeState>,
+    ending: Mutex<Option<Ending>>,
 }
 
 enum RuntimeState {
@@ -121,6 +122,7 @@ impl Plugin {
             closing: CancellationToken::new(),
             worker_threads: WORKER_THREADS,
             runtime: Mutex::new(RuntimeState::Idle),
+            ending: Mutex::default(),
         })
     }
 
@@ -231,14 +233,18 @@ impl Plugin {
     ///
     /// Later calls return a `shutting_down` envelope. A second call does nothing.
     pub fn close(&self) {
-        let _ = self.shut_down();
+        if let Some(ending) = self.shut_down() {
+            *self.ending.lock() = Some(ending);
+        }
     }
 
     /// Closes like [`close`](Self::close), and blocks until the plugin has disconnected from the local gateway, at most one
     /// second, and has stored the sign-ins that it is renewing, at most [`REFRESH_TIMEOUT`]. For hosts whose process is about to
-    /// exit.
+    /// exit, which may have closed the instance before.
     pub fn close_and_wait(&self) {
-        if let Some(ending) = self.shut_down() {
+        self.close();
+        let ending = self.ending.lock().take();
+        if let Some(ending) = ending {
             // Nothing is ever sent.
             let _ = ending.disconnected.recv_timeout(DISCONNECT_TIMEOUT);
             let _ = ending.refreshed.recv_timeout(REFRESH_TIMEOUT);
