@@ -1,6 +1,7 @@
 //! Sign-in and sign-out, with an authorization server that a person uses at once.
 
 use std::fs;
+use std::path::Path;
 
 use serde_json::{Value, json};
 use testkit::conformance::peers::Peers;
@@ -98,7 +99,8 @@ async fn command_that_times_out_stores_the_renewed_sign_in() {
     let peers = start(json!([{"json": token()}, {"delay_ms": 1500, "json": renewed}])).await;
     let config = config("sign-in-rotated", &peers, &json!({}));
     assert_exit_code(&run(&["sign-in", "--config", &config]).await, 0);
-    let dir = scratch("sign-in-rotated-state").join("tokens");
+    let settings: Value = serde_json::from_slice(&fs::read(&config).unwrap()).unwrap();
+    let dir = Path::new(settings["stateDir"].as_str().unwrap()).join("tokens");
     let mut files = fs::read_dir(dir).unwrap().map(|file| file.unwrap().path());
     let file = files
         .find(|file| file.extension().is_some_and(|end| end == "json"))

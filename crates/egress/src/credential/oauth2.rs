@@ -94,6 +94,7 @@ pub struct Metadata {
     pub(crate) token: Option<Url>,
     pub(crate) authorization: Option<Url>,
     pub(crate) device: Option<Url>,
+    pub(crate) revocation: Option<Url>,
 }
 
 /// A client of an authorization server.

@@ -59,6 +59,15 @@ pub(super) async fn device(
     })
 }
 
+/// Returns the revocation endpoint, if the metadata name one.
+pub(super) async fn revocation(
+    net: &dyn HttpClient,
+    client: &OAuth2,
+    endpoint: &TokenEndpoint,
+) -> Result<Option<Url>, NetError> {
+    Ok(metadata(net, client, endpoint).await?.revocation.clone())
+}
+
 fn missing(client: &OAuth2, name: &str, setting: &str) -> NetError {
     unavailable(
         client,
@@ -162,6 +171,7 @@ fn read(client: &OAuth2, issuer: &Url, body: &[u8]) -> Result<Metadata, NetError
     struct Aliases {
         token_endpoint: Option<String>,
         device_authorization_endpoint: Option<String>,
+        revocation_endpoint: Option<String>,
     }
     #[derive(Deserialize)]
     struct Document {
@@ -212,10 +222,13 @@ fn read(client: &OAuth2, issuer: &Url, body: &[u8]) -> Result<Metadata, NetError
     };
     let own = document.endpoints;
     let device = aliases.device_authorization_endpoint.take();
+    let revocation = aliases.revocation_endpoint.take();
     Ok(Metadata {
         token: url(aliases.token_endpoint.take().or(own.token_endpoint))?,
         authorization: url(document.authorization_endpoint)?,
         device: url(device.or(own.device_authorization_endpoint))?,
+        // No call needs it.
+        revocation: url(revocation.or(own.revocation_endpoint)).unwrap_or_default(),
     })
 }
 

@@ -374,3 +374,34 @@ async fn port_of_another_program_is_refused() {
     let error = refused.err().unwrap().to_string();
     assert!(error.contains("cannot wait for the browser"), "{error}");
 }
+
+#[tokio::test]
+async fn sign_out_revokes_the_refresh_token() {
+    for (answer, expected) in [
+        (Next::status(200), SignedOut::Revoked),
+        (Next::status(503), SignedOut::Removed),
+        (Next::Fails(NetFault::Unreachable), SignedOut::Removed),
+    ] {
+        let folder = Folder::new();
+        let client = client(&folder, SignInFlow::DeviceCode);
+        let metadata = json!({"issuer": "https://as.example", "revocation_endpoint": "https://as.example/revoke"});
+        let next = [Next::json(200, &metadata), answer];
+        let net = Scripted::new([device_answer(), token()].into_iter().chain(next));
+        tokio::time::pause();
+        sign_in(&net, &client, &endpoint(), |_| (), nothing_pasted())
+            .await
+            .unwrap();
+        tokio::time::resume();
+        let signed_out = sign_out(&net, &client, &endpoint()).await.unwrap();
+        assert_eq!(signed_out, expected);
+        assert!(file(&client).read().unwrap().is_none());
+        let (_, request) = net.requests().pop().unwrap();
+        assert_eq!(request.url.as_str(), "https://as.example/revoke");
+        assert_eq!(
+            request.body.unwrap(),
+            "token=r1&token_type_hint=refresh_token&client_id=cli"
+        );
+        let again = sign_out(&net, &client, &endpoint()).await.unwrap();
+        assert_eq!(again, SignedOut::NotSignedIn);
+    }
+}
