@@ -48,6 +48,7 @@ export async function openInstance(api, host, change = (config) => config) {
         process.removeListener("SIGINT", cancel);
       }
     },
-    close: () => agent.close(),
+    // The process of a command ends soon.
+    close: () => agent.closeAndWait(),
   };
 }

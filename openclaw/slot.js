@@ -12,6 +12,9 @@ import { People } from "./person.js";
 import { DelegatedTasks } from "./tasks.js";
 /** @import {FollowedRecord, Lease, Library, ParsedSettings, Settings} from "./types.d.ts" */
 
+/** The longest time for which a closed instance goes on with a renewal, in milliseconds. */
+const REFRESH_MS = 20_000;
+
 /** @typedef {(record: FollowedRecord, text: string) => void} Waker */
 
 const slotKey = Symbol.for(`openclaw-remote-agent/${manifest.version}`);
@@ -31,7 +34,7 @@ const slotKey = Symbol.for(`openclaw-remote-agent/${manifest.version}`);
  * @returns {Lease}
  */
 export function acquire(config, logger, load = loadLibrary, wake, mark = (config) => config) {
-  const slot = (globalThis[slotKey] ??= { library: undefined, instances: new Map(), started: 0, tasks: new DelegatedTasks(), people: new People() });
+  const slot = (globalThis[slotKey] ??= newSlot());
   slot.library ??= load();
   const text = JSON.stringify(config);
   // All code in the process can read the slot, and a configuration contains credentials.
@@ -43,6 +46,13 @@ export function acquire(config, logger, load = loadLibrary, wake, mark = (config
     slot.instances.set(key, instance);
   }
   return lease(slot, key, instance, logger, wake);
+}
+
+function newSlot() {
+  const slot = { library: undefined, instances: new Map(), closed: [], started: 0, tasks: new DelegatedTasks(), people: new People() };
+  // The end of the process would lose a sign-in that is being renewed.
+  process.once("exit", () => [...slot.closed, ...[...slot.instances.values()].map(({ agent }) => agent)].forEach((agent) => agent.closeAndWait()));
+  return slot;
 }
 
 function start(slot, config) {
@@ -113,6 +123,8 @@ function lease(slot, key, instance, logger, wake) {
       slot.instances.delete(key);
       followers.close();
       agent.close();
+      slot.closed.push(agent);
+      setTimeout(() => slot.closed.shift(), REFRESH_MS).unref();
     },
   };
 }

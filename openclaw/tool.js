@@ -82,9 +82,13 @@ export function createTool({ agent, definition, followers, number = 0, people, t
   };
 }
 
-/** Returns the sender of the message that the agent works on, with the channel, for targets where each person signs in. */
-function senderOf({ messageChannel, requesterSenderId }) {
-  return requesterSenderId && [messageChannel, requesterSenderId].filter(Boolean).join(":");
+/**
+ * Returns the sender of the message that the agent works on, for targets where each person signs in: with the host, the channel and its
+ * account, because another of these may have the same id. The parts have no colon.
+ */
+function senderOf({ messageChannel, agentAccountId, requesterSenderId }) {
+  const parts = ["openclaw", messageChannel, agentAccountId, requesterSenderId];
+  return requesterSenderId && parts.map((part) => (part ?? "").replaceAll("%", "%25").replaceAll(":", "%3A")).join(":");
 }
 
 /**

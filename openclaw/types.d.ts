@@ -320,6 +320,8 @@ export interface RemoteAgent {
   render(envelope: string, maxChars?: number): string;
   definition(): string;
   close(): void;
+  /** Closes, and blocks until the sign-ins that are being renewed are stored. For a process that ends; also after `close`. */
+  closeAndWait(): void;
 }
 
 export interface ApiAnswer {

@@ -23,6 +23,7 @@ use crate::config::{Config, ConfigError};
 use crate::remote_agent::{Person, PollIntervals, Reason, RemoteAgent, ToolCall};
 use base::log::{Level, Log};
 use base::panics::{self, Panicked};
+use egress::auth::REFRESH_TIMEOUT;
 
 pub use assembly::{assemble, assemble_with_network, network};
 
@@ -79,12 +80,27 @@ pub struct Plugin {
     closing: CancellationToken,
     worker_threads: NonZeroUsize,
     runtime: Mutex<RuntimeState>,
+    ending: Mutex<Option<Ending>>,
 }
 
 enum RuntimeState {
     Idle,
     Running(Runtime),
     Closed,
+}
+
+/// What a host may wait for. A receiver disconnects at once if there is nothing to wait for.
+struct Ending {
+    /// Disconnects when the plugin has disconnected from the local gateway.
+    disconnected: mpsc::Receiver<()>,
+    /// Disconnects when the refreshes of sign-ins are stored.
+    refreshed: mpsc::Receiver<()>,
+}
+
+/// Returns a channel, without its sender unless `is_open`.
+fn channel_if(is_open: bool) -> (Option<mpsc::Sender<()>>, mpsc::Receiver<()>) {
+    let (sender, receiver) = mpsc::channel();
+    (Some(sender).filter(|_| is_open), receiver)
 }
 
 /// The reason that a call was not started.
@@ -106,6 +122,7 @@ impl Plugin {
             closing: CancellationToken::new(),
             worker_threads: WORKER_THREADS,
             runtime: Mutex::new(RuntimeState::Idle),
+            ending: Mutex::default(),
         })
     }
 
@@ -216,20 +233,26 @@ impl Plugin {
     ///
     /// Later calls return a `shutting_down` envelope. A second call does nothing.
     pub fn close(&self) {
-        let _ = self.shut_down();
-    }
-
-    /// Closes like [`close`](Self::close), and blocks until the plugin has disconnected from the local gateway, at most one
-    /// second. For hosts whose process is about to exit.
-    pub fn close_and_wait(&self) {
-        if let Some(disconnected) = self.shut_down() {
-            // The sender is dropped, without a value, when the plugin has disconnected from the gateway.
-            let _ = disconnected.recv_timeout(DISCONNECT_TIMEOUT);
+        if let Some(ending) = self.shut_down() {
+            *self.ending.lock() = Some(ending);
         }
     }
 
-    /// Ends the instance. The receiver disconnects when the plugin has disconnected from the local gateway.
-    fn shut_down(&self) -> Option<mpsc::Receiver<()>> {
+    /// Closes like [`close`](Self::close), and blocks until the plugin has disconnected from the local gateway, at most one
+    /// second, and has stored the sign-ins that it is renewing, at most [`REFRESH_TIMEOUT`]. For hosts whose process is about to
+    /// exit, which may have closed the instance before.
+    pub fn close_and_wait(&self) {
+        self.close();
+        let ending = self.ending.lock().take();
+        if let Some(ending) = ending {
+            // Nothing is ever sent.
+            let _ = ending.disconnected.recv_timeout(DISCONNECT_TIMEOUT);
+            let _ = ending.refreshed.recv_timeout(REFRESH_TIMEOUT);
+        }
+    }
+
+    /// Ends the instance.
+    fn shut_down(&self) -> Option<Ending> {
         let state = mem::replace(&mut *self.runtime.lock(), RuntimeState::Closed);
         self.closing.cancel();
         self.calls.close();
@@ -240,25 +263,37 @@ impl Plugin {
         let RuntimeState::Running(runtime) = state else {
             return None;
         };
-        let disconnect = self.agent.close();
-        if self.calls.is_empty() && disconnect.is_none() {
+        let (disconnect, refreshes) = (self.agent.close(), self.agent.end_refreshes());
+        if self.calls.is_empty() && disconnect.is_none() && refreshes.is_none() {
             runtime.shutdown_background();
             return None;
         }
-        let (disconnecting, disconnected) = mpsc::channel::<()>();
-        let disconnected = disconnect.is_some().then_some(disconnected);
+        let (mut disconnecting, disconnected) = channel_if(disconnect.is_some());
+        let (refreshing, refreshed) = channel_if(refreshes.is_some());
         let calls = self.calls.clone();
         runtime.handle().clone().spawn(async move {
-            // A call that is still running is dropped, and its `ReplyGuard` answers.
-            let _ = tokio::time::timeout(SHUTDOWN_GRACE, calls.wait()).await;
-            if let Some(disconnect) = disconnect {
-                // The threads end even if this panics.
-                let _ = panics::catch_async(disconnect).await;
-            }
-            drop(disconnecting);
+            let ended = async {
+                // A call that is still running is dropped, and its `ReplyGuard` answers.
+                let _ = tokio::time::timeout(SHUTDOWN_GRACE, calls.wait()).await;
+                if let Some(disconnect) = disconnect {
+                    // The threads end even if this panics.
+                    let _ = panics::catch_async(disconnect).await;
+                }
+                disconnecting.take();
+            };
+            let stored = async {
+                if let Some(refreshes) = refreshes {
+                    refreshes.await;
+                }
+                drop(refreshing);
+            };
+            tokio::join!(ended, stored);
             runtime.shutdown_background();
         });
-        disconnected
+        Some(Ending {
+            disconnected,
+            refreshed,
+        })
     }
 
     async fn run(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use egress::ReqwestClient;
 use egress::auth::TokenEndpoint;
 use egress::credential::{Credential, Grant, OAuth2, StoredToken, TokenFile};
-use egress::sign_in::{self, Prompt};
+use egress::sign_in::{self, Prompt, SignedOut};
 use tokio::sync::mpsc;
 
 use crate::config::{Config, ConfigError};
@@ -107,16 +107,13 @@ impl SignIn {
         signed_in.await.map_err(|error| error.to_string())
     }
 
-    /// Removes the stored token, and returns whether there was one.
+    /// Removes the stored token, and revokes it if the server can; see [`sign_in::sign_out`].
     ///
     /// # Errors
     /// The file cannot be removed; a sentence.
-    pub async fn sign_out(&self) -> Result<bool, String> {
-        let removed = match self.file.lock().await {
-            Ok(_lock) => self.file.remove(),
-            Err(error) => Err(error),
-        };
-        removed.map_err(|error| {
+    pub async fn sign_out(&self) -> Result<SignedOut, String> {
+        let signed_out = sign_in::sign_out(&self.net, &self.client, &self.endpoint);
+        signed_out.await.map_err(|error| {
             let dir = self.file.dir().display();
             format!("cannot remove the stored token in `{dir}`: {error}")
         })

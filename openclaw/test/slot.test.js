@@ -9,6 +9,7 @@ const logger = () => {
 
 let loads = 0;
 const open = [];
+const ended = [];
 class RemoteAgent {
   constructor(config, log) {
     this.config = config;
@@ -21,6 +22,9 @@ class RemoteAgent {
   }
   close() {
     open.splice(open.indexOf(this), 1);
+  }
+  closeAndWait() {
+    ended.push(this.config);
   }
 }
 const load = () => {
@@ -42,6 +46,15 @@ test("another configuration has an instance of its own", () => {
   const leases = [acquire({ a: 1 }, logger(), load), acquire({ a: 2 }, logger(), load)];
   assert.equal(open.length, 2);
   leases.forEach((lease) => lease.release());
+});
+
+test("the end of the process waits for instances that are open or have just been closed", () => {
+  const [kept, gone] = [acquire({ exit: 1 }, logger(), load), acquire({ exit: 2 }, logger(), load)];
+  gone.release();
+  const before = process.listeners("exit");
+  before.forEach((listener) => listener());
+  assert.deepEqual(ended.filter((config) => config.includes("exit")), ['{"exit":2}', '{"exit":1}']);
+  kept.release();
 });
 
 test("a release counts once", () => {

@@ -24,10 +24,10 @@ const envelope = JSON.stringify({ ok: true, action: "send" });
 
 test("the request and its caller reach the library as JSON", async () => {
   const seen = [];
-  const tool = createTool(lease(async (...call) => (seen.push(call), envelope)), { agentId: "main", sessionKey: "agent:main:x", stateDir: "/state", messageChannel: "telegram", requesterSenderId: "7" });
+  const tool = createTool(lease(async (...call) => (seen.push(call), envelope)), { agentId: "main", sessionKey: "agent:main:x", stateDir: "/state", messageChannel: "telegram", agentAccountId: "work", requesterSenderId: "7:8" });
   await tool.execute("call_1", { action: "send" }, new AbortController().signal, undefined);
   const [request, caller, , onUpdate] = seen[0];
-  assert.deepEqual([JSON.parse(request), JSON.parse(caller)], [{ action: "send" }, { agent_id: "main", user: "telegram:7", session_key: "agent:main:x", state_dir: "/state", can_notify: false, update_interval_ms: 100 }]);
+  assert.deepEqual([JSON.parse(request), JSON.parse(caller)], [{ action: "send" }, { agent_id: "main", user: "openclaw:telegram:work:7%3A8", session_key: "agent:main:x", state_dir: "/state", can_notify: false, update_interval_ms: 100 }]);
   assert.equal(onUpdate, null);
 });
 

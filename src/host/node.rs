@@ -272,6 +272,13 @@ impl RemoteAgent {
     pub fn close(&self) {
         self.plugin.close();
     }
+
+    /// Closes like `close`, and blocks until the tool has stored the sign-ins that it is renewing and has disconnected from the
+    /// gateway. For a process that is about to exit.
+    #[napi(catch_unwind)]
+    pub fn close_and_wait(&self) {
+        self.plugin.close_and_wait();
+    }
 }
 
 impl RemoteAgent {

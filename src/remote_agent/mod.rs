@@ -58,6 +58,8 @@ use base::environment::Environment;
 use base::json;
 use base::log::{Level, Log};
 use base::validation::{self, violation};
+use egress::auth::end_refreshes;
+use futures_util::future::join_all;
 use peer::{BoxFuture, Delivered, LocalGateway, PeerProvider};
 
 pub use deadline::PollIntervals;
@@ -208,6 +210,22 @@ impl RemoteAgent {
         Some(Box::pin(async move {
             // A gateway that does not answer delays nothing: the connection ends with its runtime.
             let _ = tokio::time::timeout(GATEWAY_CLOSE_TIMEOUT, gateway.close()).await;
+        }))
+    }
+
+    /// Ends the refreshes of sign-ins. Resolves when those that were sent are stored, after [`REFRESH_TIMEOUT`] at the latest; `None` if
+    /// there are none.
+    ///
+    /// [`REFRESH_TIMEOUT`]: egress::auth::REFRESH_TIMEOUT
+    pub fn end_refreshes(&self) -> Option<BoxFuture<'static, ()>> {
+        let targets = self.catalog.targets().iter();
+        let credentials = targets.filter_map(|target| target.peer_config.credential.as_deref());
+        let sent: Vec<_> = credentials.filter_map(end_refreshes).collect();
+        if sent.is_empty() {
+            return None;
+        }
+        Some(Box::pin(async {
+            join_all(sent).await;
         }))
     }
 

@@ -226,8 +226,14 @@ impl CardCache {
     }
 
     fn slot(&self, target: &Target) -> Arc<Slot> {
+        // An agent may show one person what another must not see.
+        let credential = target.peer_config.credential.as_ref();
+        let key = match credential.and_then(|credential| credential.user()) {
+            Some(user) => format!("{} {user}", target.key).into(),
+            None => Arc::clone(&target.key),
+        };
         let mut slots = self.slots.lock();
-        Arc::clone(slots.get_or_insert(Arc::clone(&target.key), Arc::default))
+        Arc::clone(slots.get_or_insert(key, Arc::default))
     }
 }
 

@@ -1,5 +1,8 @@
 //! Sign-in and sign-out, with an authorization server that a person uses at once.
 
+use std::fs;
+use std::path::Path;
+
 use serde_json::{Value, json};
 use testkit::conformance::peers::Peers;
 
@@ -11,7 +14,11 @@ const TOKENS: [&str; 2] = ["s3cret-access-token", "s3cret-refresh-token"];
 async fn start(token: Value) -> Peers {
     let device = json!({"device_code": "d", "user_code": "WDJB-MJHT", "interval": 0.01, "expires_in": 600,
         "verification_uri": "{{origin}}/go", "verification_uri_complete": "{{origin}}/go?code=WDJB-MJHT"});
-    let routes = json!({"POST /device": {"json": device}, "POST /token": {"json": token}});
+    let token = match token {
+        Value::Array(_) => token,
+        _ => json!({ "json": token }),
+    };
+    let routes = json!({"POST /device": {"json": device}, "POST /token": token});
     let desk = json!({"card": card(), "rpc": {"message/send": {"result": message("pong")}}});
     let script = json!({"peers": {"desk": desk, "login": {"routes": routes}}});
     Peers::start(&script).await.unwrap()
@@ -83,6 +90,28 @@ async fn person_signs_in_calls_and_signs_out() {
     assert_contains(&signed_out.stdout, &["desk: signed out"]);
     let again = run_with("sign-out", &[]).await;
     assert_contains(&again.stdout, &["desk: there was no sign-in"]);
+}
+
+#[tokio::test]
+async fn command_that_times_out_stores_the_renewed_sign_in() {
+    let renewed =
+        json!({"access_token": TOKENS[0], "refresh_token": "s3cret-rotated", "expires_in": 3600});
+    let peers = start(json!([{"json": token()}, {"delay_ms": 1500, "json": renewed}])).await;
+    let config = config("sign-in-rotated", &peers, &json!({}));
+    assert_exit_code(&run(&["sign-in", "--config", &config]).await, 0);
+    let settings: Value = serde_json::from_slice(&fs::read(&config).unwrap()).unwrap();
+    let dir = Path::new(settings["stateDir"].as_str().unwrap()).join("tokens");
+    let mut files = fs::read_dir(dir).unwrap().map(|file| file.unwrap().path());
+    let file = files
+        .find(|file| file.extension().is_some_and(|end| end == "json"))
+        .unwrap();
+    let read = || serde_json::from_slice::<Value>(&fs::read(&file).unwrap()).unwrap();
+    let mut stored = read();
+    stored["expiresAt"] = json!(1);
+    fs::write(&file, stored.to_string()).unwrap();
+    let output = run(&["send", "--config", &config, "--timeout", "500ms", "hello"]).await;
+    assert_exit_code(&output, 5);
+    assert_eq!(read()["refreshToken"], "s3cret-rotated");
 }
 
 #[tokio::test]

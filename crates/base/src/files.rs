@@ -1,7 +1,7 @@
 //! Files and directories that only their owner may read.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::ops::Deref;
 use std::path::Path;
 
@@ -17,6 +17,37 @@ pub enum Fsync {
     Interval,
     /// After the write, without a sync. A loss of power loses the changes since then and may damage the file.
     Never,
+}
+
+/// Runs `work` on a thread that may block.
+///
+/// # Errors
+/// That of `work`, or it panicked, or the runtime ends.
+pub async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|error| Err(io::Error::other(error)))
+}
+
+/// Reads a text file of at most `max_bytes`.
+///
+/// # Errors
+/// The file cannot be read, is larger, or is no regular file: a pipe would block the caller.
+pub fn read_bounded(path: &Path, max_bytes: u64) -> io::Result<String> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let mut text = String::new();
+    File::open(path)?
+        .take(max_bytes + 1)
+        .read_to_string(&mut text)?;
+    match text.len() as u64 > max_bytes {
+        true => Err(io::Error::other(format!(
+            "it has more than {max_bytes} bytes"
+        ))),
+        false => Ok(text),
+    }
 }
 
 /// Returns options that create a file readable only by its owner.
@@ -175,4 +206,23 @@ pub fn replace(path: &Path, text: &str) -> io::Result<()> {
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     fs::rename(draft, path)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn only_regular_files_within_the_limit_are_read() {
+        let own = Path::new(file!()).file_name().unwrap();
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(own);
+        let text = fs::read_to_string(&path).unwrap();
+        let size = text.len() as u64;
+        assert_eq!(read_bounded(&path, size).unwrap(), text);
+        let error = read_bounded(&path, size - 1).unwrap_err().to_string();
+        assert!(error.contains("more than"), "{error}");
+        let error = read_bounded(Path::new("/"), size).unwrap_err().to_string();
+        assert!(error.contains("no regular file"), "{error}");
+    }
 }

@@ -8,7 +8,7 @@ use std::{
 
 use egress::{
     credential::StoredToken,
-    sign_in::{DeviceCode, Prompt},
+    sign_in::{DeviceCode, Prompt, SignedOut},
 };
 use openclaw_remote_agent::sign_in::{self, SignIn, SignInError, SignInState};
 use tokio::sync::mpsc;
@@ -108,10 +108,12 @@ fn show_code(lines: &LineWriter, code: &DeviceCode) {
 /// The target needs no sign-in, or its token cannot be removed.
 pub(super) async fn sign_out(args: SignOutArgs) -> Result<Exit, Failure> {
     let sign_in = open(args.alias.as_deref(), &args.peers)?;
-    let was_stored = sign_in.sign_out().await.map_err(Failure::new)?;
-    let state = match was_stored {
-        true => "signed out; the authorization server may accept the token until it expires",
-        false => "there was no sign-in",
+    let state = match sign_in.sign_out().await.map_err(Failure::new)? {
+        SignedOut::Revoked => "signed out; the authorization server has revoked the token",
+        SignedOut::Removed => {
+            "signed out; the authorization server may accept the token until it expires"
+        }
+        SignedOut::NotSignedIn => "there was no sign-in",
     };
     LineWriter::default().write(format!("{}: {state}", text::line(sign_in.alias())));
     Ok(Exit::Ok)

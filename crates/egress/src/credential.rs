@@ -26,6 +26,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use rustls::{CertificateError, RootCertStore};
 use secrecy::{ExposeSecret as _, SecretString};
+pub(crate) use token_file::{LOCK_TIMEOUT, MAX_FILE_BYTES};
 pub use token_file::{StoredToken, TokenFile};
 pub use tokens::Tokens;
 pub(crate) use tokens::{Issued, Token, other_token_type, seconds};
@@ -107,6 +108,19 @@ impl Credential {
     pub fn for_user(&self, user: Option<&str>) -> Option<Arc<Self>> {
         match self {
             Self::OAuth2(client) => client.for_user(user),
+            _ => None,
+        }
+    }
+
+    /// Returns the user whose credential it is, if each person has one of their own: empty if the host names none.
+    pub fn user(&self) -> Option<&str> {
+        let Self::OAuth2(client) = self else {
+            return None;
+        };
+        match &client.grant {
+            Grant::Person { file, .. } if file.is_per_user() => {
+                Some(file.user.as_deref().unwrap_or_default())
+            }
             _ => None,
         }
     }

@@ -9,7 +9,6 @@ mod person;
 mod redirect_listener;
 pub mod sign_in;
 
-use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,12 +19,15 @@ use secrecy::ExposeSecret as _;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
 use url::Url;
 use url::form_urlencoded::Serializer;
 
 use crate::credential::{
-    ClientAuth, Grant, Issued, OAuth2, Token, Trust, other_token_type, seconds, sensitive,
+    ClientAuth, Credential, Grant, Issued, LOCK_TIMEOUT, MAX_FILE_BYTES, OAuth2, Token, Trust,
+    other_token_type, seconds, sensitive,
 };
+use base::files;
 use base::json::{self, Limits};
 use base::redact::Secrets;
 use base::text::first_chars;
@@ -34,6 +36,12 @@ use super::{HttpClient, NetError, NetFault, Request, Response, Sent, body, redir
 
 /// The timeout of a token request: other calls may wait for the same token.
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// How long the end of an instance waits for a refresh: for its request and the storage of the answer.
+pub const REFRESH_TIMEOUT: Duration = TOKEN_TIMEOUT.saturating_add(Duration::from_secs(1));
+
+// Who has the lock of a stored token may request the metadata at three places, and a refresh twice.
+const _: () = assert!(5 * TOKEN_TIMEOUT.as_secs() < LOCK_TIMEOUT.as_secs());
 
 /// The maximum size of a token response, in bytes.
 const ANSWER_BYTES: usize = 64 * 1024;
@@ -50,6 +58,20 @@ pub struct TokenEndpoint {
     pub trust: Option<Arc<Trust>>,
 }
 
+/// Returns what waits for the refreshes of `credential` that a server may have received; `None` if there are none. A server that
+/// rotates refresh tokens has replaced the stored one, so its answer must not be lost. No refresh begins after this.
+pub fn end_refreshes(credential: &Credential) -> Option<impl Future<Output = ()> + use<>> {
+    let Credential::OAuth2(client) = credential else {
+        return None;
+    };
+    let refreshes: TaskTracker = client.refreshes.clone();
+    refreshes.close();
+    (!refreshes.is_empty()).then_some(async move {
+        // Each ends within this time by itself, and is then in its file.
+        let _ = tokio::time::timeout(REFRESH_TIMEOUT, refreshes.wait()).await;
+    })
+}
+
 /// Returns a valid token: the current one, or a new one. A refresh goes on without the caller, because the server may have
 /// replaced the refresh token already.
 ///
@@ -61,6 +83,11 @@ pub(super) async fn get(
     client: &Arc<OAuth2>,
     endpoint: &TokenEndpoint,
 ) -> Result<Token<HeaderValue>, NetError> {
+    if let Grant::Person { file, .. } = &client.grant
+        && file.has_changed().await
+    {
+        client.tokens.forget();
+    }
     if let Some(token) = client.tokens.current(Instant::now()) {
         return Ok(token);
     }
@@ -94,7 +121,9 @@ async fn obtain(
             subject,
             subject_type,
         } => {
-            let token = fs::read_to_string(subject).map_err(|error| {
+            let path = subject.clone();
+            let token = files::blocking(move || files::read_bounded(&path, MAX_FILE_BYTES)).await;
+            let token = token.map_err(|error| {
                 let file = subject.display();
                 unavailable(client, format_args!("cannot read `{file}`: {error}"))
             })?;
@@ -293,6 +322,9 @@ fn request(
 /// The type of an assertion (RFC 7523 §2.2).
 const JWT_BEARER: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
+/// The minimum lifetime of a person's token: with a shorter one, each call would use a refresh token.
+const MIN_LIFETIME: Duration = Duration::from_secs(10);
+
 /// A token response (RFC 6749 §5.1).
 #[derive(Deserialize)]
 struct TokenResponse {
@@ -304,11 +336,12 @@ struct TokenResponse {
 }
 
 impl TokenResponse {
-    /// Returns the lifetime of the token, if the server names one.
+    /// Returns the lifetime of the token, if the server names one: at least [`MIN_LIFETIME`].
     fn lifetime(&self) -> Option<Duration> {
         let seconds = self.expires_in.as_ref().and_then(seconds);
         let seconds = seconds.filter(|seconds| *seconds > 0.0)?;
-        Duration::try_from_secs_f64(seconds).ok()
+        let lifetime = Duration::try_from_secs_f64(seconds).ok()?;
+        Some(lifetime.max(MIN_LIFETIME))
     }
 
     /// Returns the access token as a credential.
@@ -354,13 +387,22 @@ impl Answer<'_> {
             };
             return Err(TokenError { error, code });
         };
+        // The code or refresh token is used up, so that a repetition gives no other answer.
+        let unusable = |reason: &str| TokenError {
+            error: unavailable(client, reason),
+            code: Some(status_text(self.status)),
+        };
         if let Some(kind) = answer.token_type.as_deref().and_then(other_token_type) {
-            let message =
-                format!("it issues tokens of the type `{kind}`; only bearer tokens are supported");
-            return Err(unavailable(client, message).into());
+            return Err(unusable(&format!(
+                "it issues tokens of the type `{kind}`; only bearer tokens are supported"
+            )));
         }
         if token.is_empty() {
-            return Err(unavailable(client, "its token is empty").into());
+            return Err(unusable("its token is empty"));
+        }
+        // Before it is stored: every later call would fail.
+        if sensitive(format!("Bearer {token}")).is_err() {
+            return Err(unusable("an HTTP header cannot contain its token"));
         }
         Ok(answer)
     }
@@ -378,7 +420,9 @@ impl Answer<'_> {
         let reason = reason.map(|reason| format!(": {reason}"));
         let reason = reason.unwrap_or_default();
         let message = format_args!("it answered {status_text}{reason}");
-        let status = self.status.is_client_error().then_some(status_text.clone());
+        let may_wait = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS];
+        let is_verdict = self.status.is_client_error() && !may_wait.contains(&self.status);
+        let status = is_verdict.then(|| status_text.clone());
         TokenError {
             error: unavailable(self.client, message),
             code: code.or(status),

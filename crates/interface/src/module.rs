@@ -83,8 +83,9 @@ pub trait Tool: Send + Sync + 'static {
         envelope.into()
     }
 
-    /// Closes like [`close`](Self::close), and returns once the gateway connection is closed, or after a second. For a
-    /// process that is about to exit; others need not wait. Returns at once without a gateway.
+    /// Closes like [`close`](Self::close), and returns once the gateway connection is closed, or after a second, and the sign-ins that
+    /// the tool is renewing are stored, which a request to their server limits. For a process that is about to exit; others
+    /// need not wait. Usually returns at once.
     ///
     /// A library without this method closes without waiting.
     fn close_and_wait(&self) {

@@ -195,7 +195,9 @@ impl McpServer {
         if let Some(agent) = client.or(self.options.agent.as_deref()) {
             caller["agent_id"] = agent.into();
         }
-        if let Some(user) = client.or(self.options.user.as_deref()) {
+        // With a prefix, no client has the name of a person whom another host names.
+        let client = client.map(|client| format!("mcp:{client}"));
+        if let Some(user) = client.as_deref().or(self.options.user.as_deref()) {
             caller["user"] = user.into();
         }
         if let Some(trace) = traceparent {

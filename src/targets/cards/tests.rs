@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::*;
 use crate::config::Config;
-use crate::targets::Catalog;
+use crate::targets::{Catalog, for_user};
 use a2a::{CardView, Reply, SendRequest, Task};
 use base::environment::SystemEnvironment;
 use peer::{EventStream, NegotiatedProtocol, Peer, PeerConfig};
@@ -89,8 +89,9 @@ impl PeerProvider for Unchanging {
         validator: Option<&CardEtag>,
     ) -> Result<Discovered, PeerError> {
         let max_age = Some(Duration::ZERO);
-        let discovered = match self.discoveries.fetch_add(1, Ordering::Relaxed) {
-            0 => Discovered::Card {
+        self.discoveries.fetch_add(1, Ordering::Relaxed);
+        let discovered = match validator {
+            None => Discovered::Card {
                 card: Box::new(card(true)),
                 validator: Some(CardEtag {
                     url: "https://x.example/card".parse().unwrap(),
@@ -99,13 +100,10 @@ impl PeerProvider for Unchanging {
                 max_age,
                 date: None,
             },
-            _ => {
-                assert!(validator.is_some());
-                Discovered::Unchanged {
-                    max_age,
-                    date: None,
-                }
-            }
+            Some(_) => Discovered::Unchanged {
+                max_age,
+                date: None,
+            },
         };
         Ok(discovered)
     }
@@ -177,6 +175,22 @@ async fn unchanged_card_keeps_its_extended_card() {
     }
     assert_eq!(peer.discoveries.load(Ordering::Relaxed), 3);
     assert_eq!(peer.extended_requests.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn card_of_one_person_is_shown_to_no_other() {
+    let auth = json!({"type": "oauth2", "grant": "device_code", "issuer": "https://as.example", "clientId": "a", "per": "user"});
+    let target = json!({"alias": "a", "baseUrl": "https://x.example/", "auth": auth});
+    let config = json!({"stateDir": "/nowhere", "targets": [target]});
+    let catalog = Catalog::new(&Config::parse(&config.to_string()).unwrap()).unwrap();
+    let peer = Arc::new(Unchanging::default());
+    let ttl = Duration::from_mins(5);
+    let cache = CardCache::new(Arc::clone(&peer) as _, Arc::new(SystemEnvironment), ttl, 1);
+    for user in [Some("anna"), Some("bob"), None, Some("anna")] {
+        let target = for_user(&catalog.targets()[0], user);
+        cache.get(&target, ttl).await.unwrap();
+    }
+    assert_eq!(peer.extended_requests.load(Ordering::Relaxed), 3);
 }
 
 #[test]

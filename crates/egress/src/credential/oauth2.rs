@@ -8,6 +8,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::sync::OnceCell;
+use tokio_util::task::TaskTracker;
 use url::Url;
 
 use super::{AssertionKey, Credential, TokenFile, Tokens, Trust, basic, form_encoded};
@@ -93,6 +94,7 @@ pub struct Metadata {
     pub(crate) token: Option<Url>,
     pub(crate) authorization: Option<Url>,
     pub(crate) device: Option<Url>,
+    pub(crate) revocation: Option<Url>,
 }
 
 /// A client of an authorization server.
@@ -118,6 +120,8 @@ pub struct OAuth2 {
     pub grant: Grant,
     /// The issued tokens.
     pub tokens: Arc<Tokens>,
+    /// The refreshes that the server may have received, of all people.
+    pub refreshes: TaskTracker,
     /// The credentials of people, if each has a token of their own.
     pub users: Users,
 }
@@ -159,6 +163,7 @@ impl OAuth2 {
             params: Vec::new(),
             grant,
             tokens: Arc::default(),
+            refreshes: TaskTracker::new(),
             users: Users::default(),
         }
     }

@@ -7,20 +7,28 @@ use std::fs::{self, TryLockError};
 use std::hash::{Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use base::files::{self, LockedFile};
 use base::json::{self, Limits};
+use parking_lot::Mutex;
 use ring::digest::{SHA256, digest};
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep};
 
-/// How long a process waits for another one that refreshes the same token.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long a process waits for another one that refreshes the same token: longer than that may take.
+pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// The interval of attempts to lock a file.
 const LOCK_INTERVAL: Duration = Duration::from_millis(25);
+
+/// The interval in which a process looks whether another one has replaced or removed the file.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The maximum size of a file with a token, in bytes.
+pub(crate) const MAX_FILE_BYTES: u64 = 256 * 1024;
 
 /// The file of the token of a target, or of one person at a target.
 #[derive(Clone)]
@@ -33,7 +41,17 @@ pub struct TokenFile {
     per_user: bool,
     /// The person, if each has a token of their own.
     pub user: Option<String>,
+    seen: Arc<Mutex<Option<Seen>>>,
 }
+
+/// The file that this process has read or written last, and when it has looked at it.
+struct Seen {
+    stamp: Stamp,
+    at: Instant,
+}
+
+/// What a replacement of the file changes: time, size, and on Unix its number; `None` without a file.
+type Stamp = Option<(SystemTime, u64, u64)>;
 
 /// A stored token.
 #[derive(Clone, Serialize, Deserialize)]
@@ -82,6 +100,7 @@ impl TokenFile {
             identity: serde_json::json!(identity).to_string(),
             per_user,
             user: None,
+            seen: Arc::default(),
         }
     }
 
@@ -95,6 +114,7 @@ impl TokenFile {
     pub fn for_user(&self, user: Option<&str>) -> Self {
         Self {
             user: user.map(str::to_owned),
+            seen: Arc::default(),
             ..self.clone()
         }
     }
@@ -129,14 +149,49 @@ impl TokenFile {
     /// # Errors
     /// The file cannot be read, or is no token.
     pub fn read(&self) -> io::Result<Option<StoredToken>> {
-        let bytes = match fs::read(self.path("json")) {
+        // Before the content: a later replacement then counts as a change.
+        self.see();
+        let text = match files::read_bounded(&self.path("json"), MAX_FILE_BYTES) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            bytes => bytes?,
+            text => text?,
         };
         let invalid = |_| io::Error::other("its content is damaged; sign in again");
-        json::from_slice(&bytes, Limits::NONE)
+        json::from_str(&text, Limits::NONE)
             .map(Some)
             .map_err(invalid)
+    }
+
+    /// Reads like [`read`](Self::read), and blocks no other task.
+    pub(crate) async fn read_async(&self) -> io::Result<Option<StoredToken>> {
+        let file = self.clone();
+        files::blocking(move || file.read()).await
+    }
+
+    /// Writes like [`write`](Self::write), and blocks no other task. The write goes on without the caller.
+    pub(crate) async fn write_async(&self, token: &StoredToken) -> io::Result<()> {
+        let (file, token) = (self.clone(), token.clone());
+        files::blocking(move || file.write(&token)).await
+    }
+
+    /// Returns whether another process has replaced or removed the token since this one read or wrote it. Looks at most once in
+    /// [`CHECK_INTERVAL`].
+    pub(crate) async fn has_changed(&self) -> bool {
+        let before = match &mut *self.seen.lock() {
+            Some(seen) if seen.at.elapsed() >= CHECK_INTERVAL => {
+                seen.at = Instant::now();
+                seen.stamp
+            }
+            _ => return false,
+        };
+        let path = self.path("json");
+        let now = files::blocking(move || Ok(stamp(&path))).await;
+        now.is_ok_and(|now| now != before)
+    }
+
+    fn see(&self) {
+        let stamp = stamp(&self.path("json"));
+        let at = Instant::now();
+        *self.seen.lock() = Some(Seen { stamp, at });
     }
 
     /// Replaces the token. The caller has the lock.
@@ -149,7 +204,9 @@ impl TokenFile {
             // A replacement keeps the permissions, which others may have widened.
             drop(files::open_private_append(&path)?);
         }
-        files::replace(&path, &serde_json::to_string(token)?)
+        files::replace(&path, &serde_json::to_string(token)?)?;
+        self.see();
+        Ok(())
     }
 
     /// Removes the token, and returns whether there was one. The caller has the lock.
@@ -165,8 +222,13 @@ impl TokenFile {
     /// # Errors
     /// The directory cannot be used, or another process keeps the lock for too long.
     pub async fn lock(&self) -> io::Result<LockedFile> {
-        files::create_private_dir(&self.dir)?;
-        let file = files::open_private_append(&self.path("lock"))?;
+        let (dir, path) = (self.dir.clone(), self.path("lock"));
+        let file = files::blocking(move || {
+            files::create_private_dir(&dir)?;
+            check_dir(&dir)?;
+            files::open_private_append(&path)
+        });
+        let file = file.await?;
         let until = Instant::now() + LOCK_TIMEOUT;
         loop {
             match file.try_lock() {
@@ -186,6 +248,37 @@ impl TokenFile {
     pub fn dir(&self) -> &Path {
         &self.dir
     }
+}
+
+/// Checks that no other user can replace the files of a directory.
+fn check_dir(dir: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        let metadata = fs::metadata(dir)?;
+        if metadata.uid() != rustix::process::geteuid().as_raw() {
+            return Err(io::Error::other(
+                "the directory belongs to another user; set another `stateDir`",
+            ));
+        }
+        if metadata.mode() & 0o022 != 0 {
+            return Err(io::Error::other(
+                "other users may write to the directory; remove their permissions with `chmod go-w`",
+            ));
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = dir;
+    Ok(())
+}
+
+fn stamp(path: &Path) -> Stamp {
+    let metadata = fs::metadata(path).ok()?;
+    #[cfg(unix)]
+    let number = std::os::unix::fs::MetadataExt::ino(&metadata);
+    #[cfg(not(unix))]
+    let number = 0;
+    Some((metadata.modified().ok()?, metadata.len(), number))
 }
 
 impl Hash for TokenFile {
@@ -249,6 +342,18 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         file.write(&token("two")).unwrap();
         assert_eq!(mode(&path), 0o600);
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn directory_that_others_may_change_is_refused() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = Folder::new();
+        let file = file(&folder, "");
+        fs::create_dir(file.dir()).unwrap();
+        fs::set_permissions(file.dir(), fs::Permissions::from_mode(0o777)).unwrap();
+        let error = file.lock().await.err().unwrap();
+        assert!(error.to_string().contains("chmod go-w"), "{error}");
     }
 
     #[test]

@@ -202,6 +202,11 @@ impl<T: Clone> Tokens<T> {
             .cloned()
     }
 
+    /// Drops the current credential. It stays redacted.
+    pub(crate) fn forget(&self) {
+        *self.current.lock() = None;
+    }
+
     /// Returns the value of the last credential if it was refused.
     pub(crate) fn refused(&self) -> Option<T> {
         let current = self.current.lock();

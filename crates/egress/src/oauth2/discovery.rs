@@ -9,7 +9,7 @@ use url::Url;
 use base::json::{self, Limits};
 
 use super::{TokenEndpoint, fetch, unavailable};
-use crate::address::{is_literal, is_this_machine};
+use crate::address::{special_host, with_article};
 use crate::credential::{ClientAuth, Metadata, OAuth2};
 use crate::error::place;
 use crate::{AddressPolicy, HttpClient, NetError, Request, status_text};
@@ -59,6 +59,15 @@ pub(super) async fn device(
     })
 }
 
+/// Returns the revocation endpoint, if the metadata name one.
+pub(super) async fn revocation(
+    net: &dyn HttpClient,
+    client: &OAuth2,
+    endpoint: &TokenEndpoint,
+) -> Result<Option<Url>, NetError> {
+    Ok(metadata(net, client, endpoint).await?.revocation.clone())
+}
+
 fn missing(client: &OAuth2, name: &str, setting: &str) -> NetError {
     unavailable(
         client,
@@ -73,8 +82,8 @@ pub(super) fn server(client: &OAuth2) -> String {
     url.map_or_else(String::new, place)
 }
 
-/// Returns the addresses that a request to `url` may use. An address of this machine must be a configured one: metadata of a
-/// server elsewhere cannot name it.
+/// Returns the addresses that a request to `url` may use. Only an origin of the settings may be other than public: metadata of
+/// a server elsewhere cannot name an address of this machine or of its network.
 pub(super) fn access(
     client: &OAuth2,
     endpoint: &TokenEndpoint,
@@ -89,7 +98,7 @@ pub(super) fn access(
     ];
     let is_same = |own: &Url| own.origin() == url.origin();
     let is_configured = configured.into_iter().flatten().any(is_same);
-    AddressPolicy::for_url(url, endpoint.allow_private, is_configured)
+    AddressPolicy::for_url(url, endpoint.allow_private && is_configured, is_configured)
 }
 
 /// Returns the metadata of the issuer, which the client keeps.
@@ -128,7 +137,7 @@ async fn discover(
         let path = request.url.path().to_owned();
         let (response, body) = fetch(net, client, request).await?;
         if response.status.is_success() {
-            return read(client, endpoint, issuer, &body);
+            return read(client, issuer, &body);
         }
         answers.push(format!("{} at `{path}`", status_text(response.status)));
     }
@@ -156,17 +165,13 @@ fn places(issuer: &Url) -> Vec<Url> {
     paths.iter().map(at).collect()
 }
 
-fn read(
-    client: &OAuth2,
-    endpoint: &TokenEndpoint,
-    issuer: &Url,
-    body: &[u8],
-) -> Result<Metadata, NetError> {
+fn read(client: &OAuth2, issuer: &Url, body: &[u8]) -> Result<Metadata, NetError> {
     #[derive(Deserialize, Default)]
     #[serde(default)]
     struct Aliases {
         token_endpoint: Option<String>,
         device_authorization_endpoint: Option<String>,
+        revocation_endpoint: Option<String>,
     }
     #[derive(Deserialize)]
     struct Document {
@@ -191,13 +196,25 @@ fn read(
         let Some(text) = text else {
             return Ok(None);
         };
-        let url = Url::parse(&text).ok().filter(|url| match url.scheme() {
-            "https" => true,
-            "http" => endpoint.allow_private || is_literal(url) && is_this_machine(url),
-            _ => false,
-        });
-        url.map(Some)
-            .ok_or_else(|| unavailable(client, "its metadata names an endpoint that is not https"))
+        let url = Url::parse(&text).ok();
+        // The settings allow what the issuer's own origin is.
+        if let Some(own) = url.as_ref().filter(|url| url.origin() == issuer.origin()) {
+            return Ok(Some(own.clone()));
+        }
+        let Some(url) = url.filter(|url| url.scheme() == "https") else {
+            let reason = "its metadata names an endpoint that is not https";
+            return Err(unavailable(client, reason));
+        };
+        match special_host(&url) {
+            None => Ok(Some(url)),
+            Some(class) => {
+                let (place, class) = (place(&url), with_article(class));
+                let message = format!(
+                    "its metadata names the endpoint `{place}`, which is {class} address; if that is right, set the endpoint in `auth`"
+                );
+                Err(unavailable(client, message))
+            }
+        }
     };
     let mut aliases = match client.client_auth {
         ClientAuth::Tls(_) => document.mtls_endpoint_aliases,
@@ -205,10 +222,13 @@ fn read(
     };
     let own = document.endpoints;
     let device = aliases.device_authorization_endpoint.take();
+    let revocation = aliases.revocation_endpoint.take();
     Ok(Metadata {
         token: url(aliases.token_endpoint.take().or(own.token_endpoint))?,
         authorization: url(document.authorization_endpoint)?,
         device: url(device.or(own.device_authorization_endpoint))?,
+        // No call needs it.
+        revocation: url(revocation.or(own.revocation_endpoint)).unwrap_or_default(),
     })
 }
 
@@ -278,6 +298,16 @@ mod tests {
             ),
             (vec![at("http://as.example/token")], "not https"),
             (vec![at("file:///etc/passwd")], "not https"),
+            (vec![at("http://127.0.0.1/token")], "not https"),
+            (
+                vec![at("https://127.0.0.1/token")],
+                "`https://127.0.0.1`, which is a loopback address",
+            ),
+            (
+                vec![at("https://169.254.169.254/token")],
+                "set the endpoint in `auth`",
+            ),
+            (vec![at("https://localhost/token")], "loopback"),
             (
                 vec![Next::json(200, &json!({"issuer": issuer}))],
                 "no `token_endpoint`",
@@ -307,11 +337,25 @@ mod tests {
         };
         let client = OAuth2::at(endpoints, "desk".into(), Grant::ClientCredentials);
         let endpoint = TokenEndpoint {
-            allow_private: false,
+            allow_private: true,
             trust: None,
         };
-        let url = |text: &str| Url::parse(text).unwrap();
-        assert!(access(&client, &endpoint, &url("http://127.0.0.1/token")).is_err());
-        assert!(access(&client, &endpoint, &url("https://other.example/token")).is_ok());
+        let at = |text: &str| access(&client, &endpoint, &Url::parse(text).unwrap());
+        assert!(at("https://127.0.0.1/token").is_err());
+        // A name that resolves to an address of the network is refused later.
+        let other = at("https://other.example/token").unwrap();
+        assert_eq!(other, AddressPolicy::Public);
+        let own = at("https://as.example/token").unwrap();
+        assert_eq!(own, AddressPolicy::AnyAddress);
+    }
+
+    #[tokio::test]
+    async fn issuer_on_this_machine_may_name_its_own_origin_only() {
+        let issuer = "http://127.0.0.1:8080";
+        let at = |url: &str| [document(issuer, json!({"token_endpoint": url}))];
+        let own = "http://127.0.0.1:8080/token";
+        assert_eq!(token_at(issuer, at(own)).await.0, own);
+        let (error, _) = token_at(issuer, at("http://127.0.0.1:9090/token")).await;
+        assert!(error.contains("not https"), "{error}");
     }
 }

@@ -4,13 +4,17 @@ use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::{
-    Form, TokenEndpoint, TokenResponse, add_scopes, add_target, request_token, unavailable,
+    Form, TokenEndpoint, TokenResponse, add_target, discovery, request_token, unavailable,
 };
 use crate::credential::{Issued, OAuth2, StoredToken, TokenFile, sensitive};
 use crate::{HttpClient, NetError};
 
 /// How long before its expiry a stored token is refreshed; at most a fifth of its lifetime.
 const REFRESH_MARGIN: u64 = 30;
+
+/// How long after its issue a refused token is not replaced, in seconds: an agent that refuses every token otherwise uses up a
+/// refresh token with each call of each process.
+const REFUSAL_INTERVAL: u64 = 10;
 
 /// Returns the stored token, after a refresh if it has expired or was refused.
 ///
@@ -43,7 +47,7 @@ pub(super) async fn obtain(
             format_args!("{reason}; sign in again with `{}`", file.command()),
         )
     };
-    let Some(mut stored) = file.read().map_err(failed)? else {
+    let Some(mut stored) = file.read_async().await.map_err(failed)? else {
         let command = file.command();
         let message = format_args!("there is no sign-in for this target; sign in with `{command}`");
         return Err(unavailable(client, message));
@@ -56,21 +60,28 @@ pub(super) async fn obtain(
         let Some(refresh_token) = stored.refresh_token.clone() else {
             return Err(again("the sign-in has expired"));
         };
+        // First, so that the wait below is for the refresh alone.
+        discovery::token(net, client, endpoint).await?;
+        // From here until its answer is stored, the end of the instance waits for the refresh.
+        let _sent = client.refreshes.token();
+        if client.refreshes.is_closed() {
+            return Err(unavailable(client, "the plugin is closing"));
+        }
         match refresh(net, client, endpoint, &refresh_token).await {
             Ok(answer) => {
                 let renewed = stored_token(client, file, answer, Some(&stored), now);
-                file.write(&renewed).map_err(failed)?;
+                file.write_async(&renewed).await.map_err(failed)?;
                 return issued(client, &renewed, now);
             }
             Err(error) if error.code.as_deref() == Some("invalid_grant") => {
                 // A file system without locks, or a sign-in on another machine.
-                let newer = file.read().map_err(failed)?.filter(|newer| {
+                let newer = file.read_async().await.map_err(failed)?.filter(|newer| {
                     may_read_again && newer.refresh_token.as_ref() != Some(&refresh_token)
                 });
                 let Some(newer) = newer else {
                     // The next call need not ask the server.
                     stored.refresh_token = None;
-                    file.write(&stored).map_err(failed)?;
+                    file.write_async(&stored).await.map_err(failed)?;
                     return Err(again("it does not accept the stored sign-in"));
                 };
                 may_read_again = false;
@@ -81,6 +92,8 @@ pub(super) async fn obtain(
     }
 }
 
+/// Requests a new token. Names no scopes: the granted ones stay, and a server that granted fewer than the settings name refuses
+/// those as `invalid_scope`.
 async fn refresh(
     net: &dyn HttpClient,
     client: &OAuth2,
@@ -90,7 +103,6 @@ async fn refresh(
     let mut form = Form::default();
     form.append_pair("grant_type", "refresh_token");
     form.append_pair("refresh_token", refresh_token);
-    add_scopes(client, &mut form);
     add_target(client, &mut form);
     request_token(net, client, endpoint, form).await
 }
@@ -99,7 +111,8 @@ async fn refresh(
 fn is_usable(client: &OAuth2, stored: &StoredToken, now: SystemTime) -> bool {
     let refused = client.tokens.refused();
     let header = sensitive(format!("Bearer {}", stored.access_token));
-    if refused.is_some() && refused == header.ok() {
+    let is_new = unix(now).abs_diff(stored.issued_at) < REFUSAL_INTERVAL;
+    if !is_new && refused.is_some() && refused == header.ok() {
         return false;
     }
     stored.expires_at.is_none_or(|expires_at| {

@@ -1,14 +1,15 @@
 //! Waits on this machine for a browser that returns from an authorization server (RFC 8252 §7.3).
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
+use futures_util::future::select_all;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
-use url::Url;
+use url::{Host, Url};
 
 use crate::address::is_this_machine;
 
@@ -24,8 +25,8 @@ const MAX_WAITING: usize = 8;
 /// Receives the requests of browsers to the redirect URL.
 pub struct RedirectListener {
     url: Url,
-    /// `None` if the redirect URL is not of this machine: then a person pastes the address.
-    listener: Option<TcpListener>,
+    /// None if the redirect URL is not of this machine: then a person pastes the address.
+    listeners: Vec<TcpListener>,
     sender: mpsc::Sender<Returned>,
     receiver: mpsc::Receiver<Returned>,
 }
@@ -42,17 +43,15 @@ impl RedirectListener {
     /// # Errors
     /// Another program listens there.
     pub async fn bind(redirect: Option<&Url>) -> io::Result<Self> {
-        let listener = match redirect {
-            None => Some(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?),
+        let listeners = match redirect {
+            None => vec![TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?],
             Some(url) if url.scheme() == "http" && is_this_machine(url) => {
                 let port = url.port_or_known_default().unwrap_or(80);
-                let host = url.host_str().unwrap_or_default();
-                let host = host.trim_matches(['[', ']']);
-                Some(TcpListener::bind((host, port)).await?)
+                bind_all(&addresses(url), port).await?
             }
-            Some(_) => None,
+            Some(_) => Vec::new(),
         };
-        let url = match (redirect, &listener) {
+        let url = match (redirect, listeners.first()) {
             (Some(url), _) => url.clone(),
             (None, Some(listener)) => {
                 let port = listener.local_addr()?.port();
@@ -64,7 +63,7 @@ impl RedirectListener {
         let (sender, receiver) = mpsc::channel(MAX_WAITING);
         Ok(Self {
             url,
-            listener,
+            listeners,
             sender,
             receiver,
         })
@@ -77,13 +76,14 @@ impl RedirectListener {
 
     /// Returns the next request for the redirect URL. A request that does not arrive delays no other.
     pub(super) async fn accept(&mut self) -> io::Result<Returned> {
-        let Some(listener) = &self.listener else {
+        if self.listeners.is_empty() {
             return std::future::pending().await;
-        };
+        }
         loop {
+            let accepts = self.listeners.iter().map(|one| Box::pin(one.accept()));
             tokio::select! {
                 Some(request) = self.receiver.recv() => return Ok(request),
-                connection = listener.accept() => {
+                (connection, ..) = select_all(accepts) => {
                     let (stream, _) = connection?;
                     let (sender, url) = (self.sender.clone(), self.url.clone());
                     tokio::spawn(async move {
@@ -94,6 +94,32 @@ impl RedirectListener {
                 }
             }
         }
+    }
+}
+
+/// Returns the addresses of a host that is this machine: browsers try either family for a name.
+fn addresses(url: &Url) -> Vec<IpAddr> {
+    match url.host() {
+        Some(Host::Ipv4(ip)) => vec![ip.into()],
+        Some(Host::Ipv6(ip)) => vec![ip.into()],
+        _ => vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
+    }
+}
+
+/// Listens at each address that this machine has.
+async fn bind_all(addresses: &[IpAddr], port: u16) -> io::Result<Vec<TcpListener>> {
+    let (mut listeners, mut missing) = (Vec::new(), None);
+    for address in addresses {
+        match TcpListener::bind((*address, port)).await {
+            Ok(listener) => listeners.push(listener),
+            // Another program would get the code.
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => return Err(error),
+            Err(error) => missing = Some(error),
+        }
+    }
+    match missing {
+        Some(error) if listeners.is_empty() => Err(error),
+        _ => Ok(listeners),
     }
 }
 
@@ -125,7 +151,10 @@ impl Reply {
     /// Tells the person in the browser how the sign-in goes on.
     pub(super) fn send(mut self, accepted: bool) {
         let (status, text) = match accepted {
-            true => ("200 OK", "Signed in. Return to the terminal."),
+            true => (
+                "200 OK",
+                "Return to the terminal: the sign-in goes on there.",
+            ),
             false => (
                 "400 Bad Request",
                 "This is not the end of the sign-in that is waiting. Return to the terminal.",

@@ -1,6 +1,7 @@
 //! A person's sign-in: with a code on another device (RFC 8628), or in a browser that returns with a code (RFC 6749 §4.1, with
 //! PKCE, RFC 7636).
 
+use std::io;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -13,13 +14,14 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 use url::Url;
 
+use base::files;
 use base::json::{self, Limits};
 use base::text::excerpt;
 
 use super::person::stored_token;
 use super::{
-    Form, TokenEndpoint, TokenError, TokenResponse, add_scopes, add_target, discovery, post,
-    request_token, unavailable,
+    Form, TOKEN_TIMEOUT, TokenEndpoint, TokenError, TokenResponse, add_scopes, add_target,
+    discovery, post, request_token, unavailable,
 };
 use crate::credential::{
     ClientAuth, Grant, OAuth2, SignInFlow, StoredToken, TokenFile, random_text, seconds,
@@ -36,6 +38,9 @@ const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// How much longer the interval becomes when the server answers `slow_down`.
 const SLOW_DOWN: Duration = Duration::from_secs(5);
+
+/// The minimum interval of polls, whatever the server names.
+const MIN_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The maximum interval of polls: a server cannot delay the answer to a finished sign-in further.
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(60);
@@ -99,7 +104,7 @@ async fn store(
     let now = client.tokens.clock.system_time();
     let token = stored_token(client, file, answer, None, now);
     let stored = match file.lock().await {
-        Ok(_lock) => file.write(&token),
+        Ok(_lock) => file.write_async(&token).await,
         Err(error) => Err(error),
     };
     stored.map_err(|error| {
@@ -110,6 +115,71 @@ async fn store(
         )
     })?;
     Ok(token)
+}
+
+/// What a sign-out found and did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SignedOut {
+    /// There was no stored token.
+    NotSignedIn,
+    /// The token was removed, and the server may still accept it.
+    Removed,
+    /// The token was removed, and the server has revoked it.
+    Revoked,
+}
+
+/// Removes the stored token, and asks the server to revoke it if its metadata name an endpoint for that (RFC 7009).
+///
+/// # Errors
+/// The file cannot be removed.
+pub async fn sign_out(
+    net: &dyn HttpClient,
+    client: &OAuth2,
+    endpoint: &TokenEndpoint,
+) -> io::Result<SignedOut> {
+    let Grant::Person { file, .. } = &client.grant else {
+        return Ok(SignedOut::NotSignedIn);
+    };
+    let stored = {
+        let _lock = file.lock().await?;
+        // A damaged file is removed too.
+        let stored = file.read_async().await.ok().flatten();
+        let own = file.clone();
+        if !files::blocking(move || own.remove()).await? {
+            return Ok(SignedOut::NotSignedIn);
+        }
+        stored
+    };
+    let Some(stored) = stored else {
+        return Ok(SignedOut::Removed);
+    };
+    let revoked = timeout(TOKEN_TIMEOUT, revoke(net, client, endpoint, stored)).await;
+    Ok(match revoked {
+        Ok(Ok(true)) => SignedOut::Revoked,
+        _ => SignedOut::Removed,
+    })
+}
+
+/// Asks the server to revoke a refresh token, with the access tokens of its grant, or else an access token.
+async fn revoke(
+    net: &dyn HttpClient,
+    client: &OAuth2,
+    endpoint: &TokenEndpoint,
+    stored: StoredToken,
+) -> Result<bool, NetError> {
+    let Some(url) = discovery::revocation(net, client, endpoint).await? else {
+        return Ok(false);
+    };
+    let mut form = Form::default();
+    match stored.refresh_token {
+        Some(token) => {
+            form.append_pair("token", &token);
+            form.append_pair("token_type_hint", "refresh_token");
+        }
+        None => form.append_pair("token", &stored.access_token),
+    }
+    let answer = post(net, client, endpoint, &url, form).await?;
+    Ok(answer.status.is_success())
 }
 
 /// The answer of the device authorization endpoint (RFC 8628 §3.2). Google writes `verification_url`.
@@ -173,7 +243,7 @@ async fn poll(
     interval: Duration,
     until: Instant,
 ) -> Result<TokenResponse, NetError> {
-    let mut interval = interval.min(MAX_POLL_INTERVAL);
+    let mut interval = interval.clamp(MIN_POLL_INTERVAL, MAX_POLL_INTERVAL);
     let slower = |interval: Duration, more: Duration| (interval + more).min(MAX_POLL_INTERVAL);
     loop {
         sleep(interval).await;

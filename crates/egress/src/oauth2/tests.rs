@@ -287,6 +287,19 @@ async fn client_without_a_secret_authenticates_in_its_own_way() {
     }
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn token_of_an_endless_file_is_refused() {
+    let mut client = client();
+    client.grant = Grant::TokenExchange {
+        subject: "/dev/zero".into(),
+        subject_type: "urn:x".into(),
+    };
+    let refused = token(&Scripted::new([]), &client, &endpoint()).await;
+    let error = refused.err().unwrap().to_string();
+    assert!(error.contains("is no regular file"), "{error}");
+}
+
 #[tokio::test]
 async fn token_of_a_file_is_exchanged() {
     let folder = testkit::folder::Folder::new();
@@ -301,7 +314,7 @@ async fn token_of_a_file_is_exchanged() {
     client.params = vec![("requested_token_type".into(), "urn:y".into())];
     let missing = token(&Scripted::new([]), &client, &endpoint()).await;
     assert!(missing.err().unwrap().to_string().contains("cannot read"));
-    fs::write(&subject, "s3cret-subject\n").unwrap();
+    std::fs::write(&subject, "s3cret-subject\n").unwrap();
     let echo = json!({"error": "invalid_request", "error_description": "s3cret-subject?"});
     let net = Scripted::new([
         Next::json(400, &echo),

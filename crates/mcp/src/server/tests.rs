@@ -91,9 +91,8 @@ fn caller_has_the_delegations_of_the_process_over_every_interface() {
         ..Options::default()
     };
     let server = McpServer::new(server.tool, options);
-    for (client, agent) in [(Some("ada"), "ada"), (None, "main")] {
+    for (client, agent, user) in [(Some("ada"), "ada", "mcp:ada"), (None, "main", "anna")] {
         let caller = server.caller(client, Some("trace"));
-        let user = client.unwrap_or("anna");
         let expected = json!({
             "user": user, "update_interval_ms": UPDATE_INTERVAL_MS, "agent_id": agent, "traceparent": "trace", "chain": chain,
         });

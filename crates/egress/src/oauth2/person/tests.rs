@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use testkit::folder::Folder;
 
 use super::*;
-use crate::credential::{ClientAuth, Endpoints, Grant, SignInFlow, Tokens};
-use crate::oauth2::get;
+use crate::credential::{ClientAuth, Credential, Endpoints, Grant, SignInFlow, Tokens};
+use crate::oauth2::{end_refreshes, get};
 use crate::testing::{Next, Scripted};
 use crate::{BoxFuture, NetFault, Request, Response};
 
@@ -156,6 +156,97 @@ async fn canceled_call_loses_no_refresh_token() {
     let _lock = file.lock().await.unwrap();
     let kept = file.read().unwrap().unwrap();
     assert_eq!(kept.refresh_token.as_deref(), Some("r2"));
+}
+
+#[tokio::test]
+async fn end_of_an_instance_waits_for_a_refresh_and_sends_no_other() {
+    let folder = Folder::new();
+    write(&folder, &stored("old", Some("r1"), 2)).await;
+    let client = client(&folder);
+    let net = Scripted::new([answer("one", json!({"refresh_token": "r2"}))]);
+    let mut call = Box::pin(token(&net, &client));
+    while net.requests().is_empty() {
+        assert!(futures_util::poll!(&mut call).is_pending());
+        tokio::task::yield_now().await;
+    }
+    drop(call);
+    let credential = Credential::OAuth2(client.clone());
+    end_refreshes(&credential).unwrap().await;
+    let kept = file(&folder).read().unwrap().unwrap();
+    assert_eq!(kept.refresh_token.as_deref(), Some("r2"));
+    assert!(end_refreshes(&credential).is_none());
+
+    write(&folder, &stored("old", Some("r2"), 2)).await;
+    client.tokens.forget();
+    let error = token(&net, &client).await.err().unwrap().to_string();
+    assert!(error.contains("is closing"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn sign_in_of_another_process_applies_at_once() {
+    let folder = Folder::new();
+    write(&folder, &stored("annas", None, u64::MAX)).await;
+    let (net, client) = (Scripted::new([]), client(&folder));
+    assert_eq!(token(&net, &client).await.unwrap(), "Bearer annas");
+    write(&folder, &stored("bobs", None, u64::MAX)).await;
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert_eq!(token(&net, &client).await.unwrap(), "Bearer bobs");
+    file(&folder).remove().unwrap();
+    tokio::time::advance(Duration::from_secs(1)).await;
+    let error = token(&net, &client).await.err().unwrap().to_string();
+    assert!(error.contains("there is no sign-in"), "{error}");
+}
+
+#[tokio::test]
+async fn refresh_keeps_the_granted_scopes() {
+    let folder = Folder::new();
+    let granted = StoredToken {
+        scope: Some("read".into()),
+        ..stored("old", Some("r1"), 2)
+    };
+    write(&folder, &granted).await;
+    let client = Arc::new(OAuth2 {
+        scopes: vec!["read".into(), "write".into()],
+        ..OAuth2::clone(&client(&folder))
+    });
+    let net = Scripted::new([answer("one", json!({}))]);
+    token(&net, &client).await.unwrap();
+    assert!(!body(&net, 0).contains("scope"), "{}", body(&net, 0));
+    let kept = file(&folder).read().unwrap().unwrap();
+    assert_eq!(kept.scope.as_deref(), Some("read"));
+}
+
+#[tokio::test]
+async fn agent_that_refuses_every_token_uses_up_one_refresh_token() {
+    let folder = Folder::new();
+    write(&folder, &stored("old", Some("r1"), u64::MAX)).await;
+    let net = Scripted::new([answer("one", json!({"refresh_token": "r2"}))]);
+    let endpoint = TokenEndpoint {
+        allow_private: false,
+        trust: None,
+    };
+    for _ in 0..3 {
+        // Each process, and each call, has its token refused.
+        let client = client(&folder);
+        for _ in 0..3 {
+            let token = get(&net, &client, &endpoint).await.unwrap();
+            client.tokens.discard(&token);
+        }
+    }
+    assert_eq!(net.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn lifetime_without_sense_causes_no_refresh_with_each_call() {
+    for expires_in in [json!(0.1), json!(1), json!(0), json!(-5), json!(1e300)] {
+        let folder = Folder::new();
+        write(&folder, &stored("old", Some("r1"), 2)).await;
+        let net = Scripted::new([answer("one", json!({"expires_in": expires_in}))]);
+        for _ in 0..2 {
+            let found = token(&net, &client(&folder)).await.unwrap();
+            assert_eq!(found, "Bearer one", "{expires_in}");
+        }
+    }
 }
 
 #[tokio::test]

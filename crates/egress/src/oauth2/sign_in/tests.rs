@@ -87,13 +87,44 @@ async fn device_code_is_polled_at_the_pace_of_the_server() {
         refusal("authorization_pending"),
         Next::Fails(NetFault::Unreachable),
         Next::status(503),
+        Next::status(429),
+        Next::status(408),
         token(),
     ];
     let (signed_in, times) = by_code(next).await;
     let stored = signed_in.unwrap();
     assert_eq!(stored.scope.as_deref(), Some("work"));
     assert!(stored.is_renewable());
-    assert_eq!(times, [0, 5, 10, 20, 30, 50, 90]);
+    assert_eq!(times, [0, 5, 10, 20, 30, 50, 90, 150, 210]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn interval_of_the_server_is_limited() {
+    let device = |interval: f64| {
+        let answer = json!({"device_code": "d", "user_code": "u", "verification_uri": "https://as.example/go",
+            "interval": interval});
+        Next::json(200, &answer)
+    };
+    for (interval, expected) in [(0.001, 1), (1e6, 60)] {
+        let (signed_in, times) = by_code([device(interval), token()]).await;
+        signed_in.unwrap();
+        assert_eq!(times, [0, expected]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn token_that_no_header_can_contain_is_not_stored() {
+    let folder = Folder::new();
+    let client = client(&folder, SignInFlow::DeviceCode);
+    let answer = json!({"access_token": "s3cret\r\nx: y", "refresh_token": "r1"});
+    let net = Scripted::new([device_answer(), Next::json(200, &answer)]);
+    let signed_in = sign_in(&net, &client, &endpoint(), |_| (), nothing_pasted()).await;
+    let error = signed_in.err().unwrap().to_string();
+    assert!(
+        error.contains("HTTP header") && !error.contains("s3cret"),
+        "{error}"
+    );
+    assert!(file(&client).read().unwrap().is_none());
 }
 
 #[tokio::test(start_paused = true)]
@@ -317,6 +348,20 @@ async fn pasted_address_ends_the_sign_in() {
 }
 
 #[tokio::test]
+async fn name_of_this_machine_is_bound_in_both_families() {
+    let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let redirect = Url::parse(&format!("http://localhost:{port}/callback")).unwrap();
+    let _listener = RedirectListener::bind(Some(&redirect)).await.unwrap();
+    for address in ["127.0.0.1", "::1"] {
+        if TcpListener::bind((address, 0)).await.is_ok() {
+            TcpStream::connect((address, port)).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
 async fn port_of_another_program_is_refused() {
     let other = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = other.local_addr().unwrap().port();
@@ -328,4 +373,35 @@ async fn port_of_another_program_is_refused() {
     let refused = sign_in(&net, &client, &endpoint(), show, nothing_pasted()).await;
     let error = refused.err().unwrap().to_string();
     assert!(error.contains("cannot wait for the browser"), "{error}");
+}
+
+#[tokio::test]
+async fn sign_out_revokes_the_refresh_token() {
+    for (answer, expected) in [
+        (Next::status(200), SignedOut::Revoked),
+        (Next::status(503), SignedOut::Removed),
+        (Next::Fails(NetFault::Unreachable), SignedOut::Removed),
+    ] {
+        let folder = Folder::new();
+        let client = client(&folder, SignInFlow::DeviceCode);
+        let metadata = json!({"issuer": "https://as.example", "revocation_endpoint": "https://as.example/revoke"});
+        let next = [Next::json(200, &metadata), answer];
+        let net = Scripted::new([device_answer(), token()].into_iter().chain(next));
+        tokio::time::pause();
+        sign_in(&net, &client, &endpoint(), |_| (), nothing_pasted())
+            .await
+            .unwrap();
+        tokio::time::resume();
+        let signed_out = sign_out(&net, &client, &endpoint()).await.unwrap();
+        assert_eq!(signed_out, expected);
+        assert!(file(&client).read().unwrap().is_none());
+        let (_, request) = net.requests().pop().unwrap();
+        assert_eq!(request.url.as_str(), "https://as.example/revoke");
+        assert_eq!(
+            request.body.unwrap(),
+            "token=r1&token_type_hint=refresh_token&client_id=cli"
+        );
+        let again = sign_out(&net, &client, &endpoint()).await.unwrap();
+        assert_eq!(again, SignedOut::NotSignedIn);
+    }
 }
