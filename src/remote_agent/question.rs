@@ -339,9 +339,6 @@ impl Question {
                 None => {}
             }
         }
-        if checked.is_empty() {
-            return Err("at least one field must be filled in".to_owned());
-        }
         Ok(checked)
     }
 
@@ -351,11 +348,44 @@ impl Question {
         if self.fields.len() == 1 && self.fields.iter().all(Field::is_any_text) {
             return vec![Part::text(text)];
         }
-        vec![Part::data(content), Part::text(text)]
+        let text = Some(text).filter(|text| !text.is_empty()).map(Part::text);
+        [Part::data(content)].into_iter().chain(text).collect()
+    }
+
+    /// Returns the answer for a model, which must not take the agent's titles for the person's words.
+    pub(super) fn words_for_model(&self, content: &Map<String, Value>) -> String {
+        let fields = self.fields.len();
+        let answered = self.fields.iter().enumerate();
+        let lines = answered.filter_map(|(i, field)| {
+            let value = content.get(&field.name)?;
+            let choices = field.choices.iter();
+            let chosen = choices
+                .enumerate()
+                .find(|(_, choice)| choice.value == *value);
+            let words = match (chosen, value) {
+                (Some((n, choice)), _) => format!(
+                    "choice {} of {}, which the agent calls {:?}",
+                    n + 1,
+                    field.choices.len(),
+                    choice.title
+                ),
+                (None, Value::String(text)) => text.clone(),
+                (None, value) => value.to_string(),
+            };
+            Some(match fields {
+                1 => words,
+                _ => format!(
+                    "field {} of {fields}, which the agent calls {:?}: {words}",
+                    i + 1,
+                    field.title
+                ),
+            })
+        });
+        lines.collect::<Vec<_>>().join("\n")
     }
 
     /// Returns the answer as text: the value, or one line for each field.
-    pub(super) fn spoken(&self, content: &Map<String, Value>) -> String {
+    fn spoken(&self, content: &Map<String, Value>) -> String {
         let answered = self.fields.iter();
         let answered = answered.filter_map(|field| Some((field, content.get(&field.name)?)));
         let lines = answered.map(|(field, value)| {
