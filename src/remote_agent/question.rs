@@ -212,8 +212,12 @@ impl Wording {
             warnings.push("form_not_shown");
         }
         let fields = form.flatten().unwrap_or_else(|| vec![Field::any_text()]);
-        let titles: Vec<_> = fields.iter().map(|field| &*field.title).collect();
-        if asks_for_secret(&format!("{text}\n{}", titles.join("\n"))) {
+        let shown = shortened(
+            &sanitize(first_chars(&text, MAX_READ_CHARS)),
+            MAX_TEXT_CHARS,
+        );
+        // Each by itself: a long one must not crowd out the others.
+        if asks_for_secret(&shown) || fields.iter().flat_map(Field::texts).any(asks_for_secret) {
             warnings.insert(0, "asks_for_secret");
         }
         let url = (kind == QuestionKind::Auth)
@@ -222,10 +226,7 @@ impl Wording {
         Self {
             id: question_id(about, parts),
             kind,
-            text: shortened(
-                &sanitize(first_chars(&text, MAX_READ_CHARS)),
-                MAX_TEXT_CHARS,
-            ),
+            text: shown,
             fields,
             url,
             warnings,
@@ -251,19 +252,44 @@ fn asks_permission(data: &Map<String, Value>) -> bool {
         })
 }
 
-/// Returns whether a text speaks of something that no agent needs from a person, in whatever letters it is written.
+/// Returns whether a text speaks of something that no agent needs from a person, in whatever letters it is written, in the ten
+/// languages with the most speakers and in German.
 fn asks_for_secret(text: &str) -> bool {
-    const PARTS: [&str; 6] = [
+    const PARTS: [&str; 8] = [
         "PASSCODE",
         "KENNWORT",
         "CREDENTIAL",
         "SECRET",
         "TOKEN",
         "APIKEY",
+        "SENHA",
+        "CONTRASEN",
+    ];
+    // Mandarin, Hindi, Spanish, Arabic, French, Bengali, Portuguese, Russian and Urdu, as they are written.
+    const WRITTEN: [&str; 18] = [
+        "密码",
+        "密碼",
+        "口令",
+        "密钥",
+        "密鑰",
+        "验证码",
+        "驗證碼",
+        "पासवर्ड",
+        "كلمة المرور",
+        "كلمة السر",
+        "رمز التحقق",
+        "mot de passe",
+        "পাসওয়ার্ড",
+        "clave",
+        "парол",
+        "ключ",
+        "پاس ورڈ",
+        "palavra-passe",
     ];
     const SPACED: [&str; 2] = ["PASSWOR", "PASSPHRASE"];
     const WORDS: [&str; 8] = ["KEY", "KEYS", "CODE", "CODES", "PIN", "OTP", "CVC", "CVV"];
-    let glyphs = glyphs(first_chars(text, MAX_READ_CHARS));
+    let lower = text.to_lowercase();
+    let glyphs = glyphs(text);
     let letters = glyphs.iter().map(|glyph| match glyph.c {
         '0' => 'O',
         '1' => 'I',
@@ -275,7 +301,8 @@ fn asks_for_secret(text: &str) -> bool {
     let text: String = letters.collect();
     let joined: String = text.chars().filter(char::is_ascii_alphabetic).collect();
     let mut words = text.split(|c: char| !c.is_ascii_alphabetic());
-    PARTS.iter().any(|part| text.contains(part))
+    WRITTEN.iter().any(|part| lower.contains(part))
+        || PARTS.iter().any(|part| text.contains(part))
         || SPACED.iter().any(|part| joined.contains(part))
         || words.any(|word| WORDS.contains(&word))
 }
