@@ -350,6 +350,7 @@ export type Error = {
     | "delegation_too_deep"
     | "budget_exceeded"
     | "budget_unusable"
+    | "person_required"
     | "ambiguous_target"
     | "credential_unresolved"
     | "unknown_handle"
@@ -1118,7 +1119,7 @@ export interface Artifact {
  */
 export interface Person {
   /**
-   * Of the last question: the agent has the answer; the person declined; the person left it to the model; no person answered in time; no person could be asked; the answer did not fit twice; another call asks about this task; the agent asked too often in one call; or the agent did not wait, and the answer was not sent.
+   * Of the last question: the agent has the answer; the person declined; the person left it to the model; no person answered in time; no person could be asked; the answer did not fit twice; another call asks about this task; the agent asked too often in one call; or the answer was not sent, or not taken by the agent.
    */
   outcome: "answered" | "declined" | "passed" | "timeout" | "unreachable" | "invalid" | "busy" | "limit" | "unsent";
   /**
@@ -1133,6 +1134,10 @@ export interface Person {
    * Who answered, as far as the host says.
    */
   by?: string;
+  /**
+   * Whether the agent received an answer whose sending failed.
+   */
+  delivered?: "yes" | "no" | "unknown";
   /**
    * The person's words, where the target shows them.
    *

@@ -77,6 +77,8 @@ settings! {
         pub card_path: String = "/.well-known/agent-card.json".into(),
         /// Transports in order of preference.
         pub preferred_transports: Vec<String> = vec!["JSONRPC".into(), "HTTP+JSON".into()],
+        /// Who answers the questions of tasks.
+        pub answers: Answers = Answers::Model,
         /// Headers for every request to a target's own origins.
         pub service_parameters: SecretMap<Secret>,
     }
@@ -289,7 +291,8 @@ pub struct TargetConfig {
     /// Whether a person approves messages. OpenClaw's part of the plugin applies it.
     pub approval: Approval,
     /// Who answers the questions of its tasks.
-    pub answers: Answers,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answers: Option<Answers>,
     /// Lets the model read the words that a person answered.
     pub show_answers: bool,
     /// The host's agents that may call it; all if empty.

@@ -58,6 +58,9 @@ async fn deliver(
         .open(&parameters)
         .await
         .map_err(|error| error.delivered(Delivered::No).for_send())?;
+    person::check_may_send(call, &*peer)
+        .await
+        .map_err(|error| error.delivered(Delivered::No).for_send())?;
     let outgoing = SendRequest {
         message_id: request.message_id.unwrap_or(fresh_id),
         parts: request
@@ -113,14 +116,19 @@ async fn answer_questions(
         let next = person::ask(call, peer).await;
         // The budget counts the time of agents.
         call.pause_budget(asked);
-        let Some(next) = next.map_err(|error| call.with_partial_result(error))? else {
+        let next = next.map_err(|error| {
+            let error = call.answer_error(error);
+            call.with_partial_result(error)
+        })?;
+        let Some(next) = next else {
+            call.end_asking();
             return Ok(());
         };
         let done = match next {
             Next::Follow => follow(call, peer, Start::Task).await,
             Next::Send(parts) => {
                 outgoing.parts = parts;
-                outgoing.message_id = call.fresh_id();
+                outgoing.message_id = call.answer_id();
                 let collected = &call.collected;
                 outgoing.task_id = collected.task_id.clone().or_else(|| call.task_id.clone());
                 outgoing.context_id = collected
@@ -128,17 +136,17 @@ async fn answer_questions(
                     .clone()
                     .or_else(|| call.context_id.clone());
                 let reserved = Box::pin(call.reserve_budget(&mut outgoing.metadata)).await;
-                reserved.map_err(|error| call.with_partial_result(error))?;
-                call.resume(Some(&outgoing.message_id));
-                match follows {
-                    true => send_streaming(call, peer, &outgoing).await,
-                    false => send_blocking(call, peer, &outgoing).await,
+                match (reserved, follows) {
+                    (Err(error), _) => Err(error),
+                    (Ok(()), true) => send_streaming(call, peer, &outgoing).await,
+                    (Ok(()), false) => send_blocking(call, peer, &outgoing).await,
                 }
             }
         };
         match done {
             // The first message has its task, whatever became of the answer.
             Err(error) if !error.details.contains_key("latest_event_summary") => {
+                let error = call.answer_error(error);
                 return Err(call.with_partial_result(error));
             }
             done => done?,
@@ -156,6 +164,7 @@ async fn send_blocking(
         .deadline
         .run(call.metrics.send(peer, outgoing))
         .await??;
+    call.message_arrived();
     if let Reply::Task(task) = &reply {
         check_followable(call, task)?;
     }
@@ -173,13 +182,15 @@ async fn send_streaming(
             .deadline
             .run(call.metrics.stream(peer, outgoing))
             .await??;
+        call.message_arrived();
         return follow(call, peer, Start::Stream(stream)).await;
     }
-    match call
+    let reply = call
         .deadline
         .run(call.metrics.send(peer, outgoing))
-        .await??
-    {
+        .await??;
+    call.message_arrived();
+    match reply {
         Reply::Task(task) => follow_task(call, peer, task).await,
         message @ Reply::Message(_) => call.add_answer(message.into(), true),
     }

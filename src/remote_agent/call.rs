@@ -21,6 +21,7 @@ use updates::{UpdatePacer, UpdateRedaction, UpdateSender};
 use super::artifacts::{ArtifactPage, Source, ids_and_state};
 use super::call_audit::CallMetrics;
 use super::collected::{Collected, Kind};
+use super::concurrency_limiter::CallPermit;
 use super::deadline::Deadline;
 use super::envelope::Summary;
 use super::error::{Reason, ToolError};
@@ -30,7 +31,7 @@ use super::{PollIntervals, RemoteAgent, UpdateCallback, envelope, render};
 use crate::handles::{Handle, NewHandle};
 use crate::targets::{FetchedCard, Target};
 
-pub(super) use person::CallPerson;
+pub(super) use person::{CallPerson, PendingAnswer, Questions};
 
 /// Why a result is incomplete, though the peer sends no more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,6 +84,8 @@ pub(super) struct Call<'a> {
     pub wait_until: Option<Instant>,
     /// The person that answers questions of the agent.
     pub person: CallPerson<'a>,
+    /// Permission to run; `None` while a person is asked.
+    pub permit: Option<CallPermit<'a>>,
     /// The call's part in the record of budgets, until it ends.
     pub account: Option<Account>,
     /// A budget that is nearly used up.
@@ -125,6 +128,7 @@ impl<'a> Call<'a> {
             wait_until: None,
             notify: false,
             person: CallPerson::default(),
+            permit: None,
             account: None,
             budget_warning: None,
             handle: resolved.handle,
@@ -198,7 +202,9 @@ impl<'a> Call<'a> {
         if notify && self.pacer.waits_until().is_some() {
             self.skip_update();
         }
-        let event = self.event_without_words(event);
+        let Some(event) = self.event_without_words(event) else {
+            return Ok(());
+        };
         self.collected.apply(event, bytes)?;
         if notify && self.pacer.is_due() {
             self.notify();
@@ -336,8 +342,11 @@ impl<'a> Call<'a> {
     /// Returns the next step for a task that is not done.
     fn next_step(&self) -> Option<&'static str> {
         let has_handle = self.handle.is_some();
-        if let Some(report) = self.person.report.as_ref().filter(|_| self.awaits_answer()) {
-            return self.step_after_person(report);
+        if self.awaits_answer() {
+            return match &self.person.report {
+                Some(report) => self.step_after_person(report),
+                None => self.step_before_person(),
+            };
         }
         match (self.wait_expired, self.incomplete) {
             (true, _) if has_handle && self.queries_fail => Some(
@@ -460,6 +469,7 @@ impl<'a> Call<'a> {
         let summary = Summary {
             status_message: self.collected.status_text.as_deref().filter(|_| waits),
             artifact_page: Some(page),
+            next_step: self.step_before_person().filter(|_| waits),
             ..self.base_summary()
         };
         Ok(envelope::success(self.action.as_str(), summary, answer))

@@ -117,17 +117,17 @@ impl Collected {
     }
 
     /// Returns the parts of the task's status message.
-    pub(super) fn status_parts(&self) -> Vec<Value> {
+    pub(super) fn status_parts(&self) -> &[Value] {
         let mut events = self.log.iter().rev().map(|(event, _)| event);
-        let status = events.find_map(|event| event.get("status"));
-        let parts = status.and_then(|status| status.get("message")?.get("parts")?.as_array());
-        parts.cloned().unwrap_or_default()
+        let newest = events.find(|event| event.get("status").is_some());
+        newest.map_or(&[], parts_of)
     }
 
-    /// Lets the task go on after it has waited: the question is over.
+    /// Lets the task go on after it has waited: the question is over, and its words are none of the next one.
     pub(super) fn resume(&mut self) {
         self.state = Some(TaskState::Working);
         self.status_text = None;
+        self.message_text = None;
     }
 
     /// Returns whether the task is terminal or waits for its caller.
@@ -211,6 +211,9 @@ impl Collected {
             changed |= replace(&mut self.state, Some(state));
             changed |= replace(&mut self.status_text, task.status_text());
             changed |= text.is_some() && replace(&mut self.message_text, text);
+            // A question may change in its form only.
+            changed |=
+                task.state().is_interrupted() && self.status_parts() != parts_of(task.json());
         }
         Ok(self.artifacts.apply_snapshot(task, source)? || changed)
     }
@@ -323,6 +326,12 @@ impl Collected {
             .map(|(event, _)| event)
             .unwrap_or_default()
     }
+}
+
+/// Returns the parts of the status message of a task, or of a change of its state.
+fn parts_of(task: &Value) -> &[Value] {
+    let parts = task.pointer("/status/message/parts");
+    parts.and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 /// Sets `current` to `new`, if there is one. Most events repeat the id, which then is not copied.

@@ -208,6 +208,9 @@ pub(super) struct PersonReport {
     pub(super) question_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) by: Option<String>,
+    /// Whether the agent may have an answer that it did not take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) delivered: Option<&'static str>,
     /// The words, where the target shows them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) answers: Vec<String>,
@@ -233,7 +236,7 @@ pub(super) enum ReportOutcome {
     Busy,
     /// The agent asked too often in one call.
     Limit,
-    /// The agent did not wait for the answer, which was not sent.
+    /// The answer was not sent, or the agent did not take it.
     Unsent,
 }
 

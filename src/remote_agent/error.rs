@@ -181,6 +181,9 @@ reasons! {
     /// The record of what was used cannot be read or written, so no budget can be kept.
     BudgetUnusable = "budget_unusable", TargetResolution, HandlerError, false,
         "Nothing was sent. Tell the operator what the message says about the record of budgets.";
+    /// The task waits for a person, who has to answer it, is being asked now, or has declined.
+    PersonRequired = "person_required", TargetResolution, HandlerError, false,
+        "Nothing was sent. Do not answer for the person. Watch with this task_handle or continuation asks them where one can be reached; cancel gives the task up.";
     /// Several configured targets are at that address.
     AmbiguousTarget = "ambiguous_target", TargetResolution, InvalidInput, false,
         "Name the target with target_alias.";

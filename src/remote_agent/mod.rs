@@ -38,7 +38,6 @@ mod resolve;
 mod rules;
 mod schema;
 
-use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,7 +69,7 @@ pub use question::{
 pub use schema::SCHEMA as REQUEST_SCHEMA;
 pub use schema::TOOL_NAME;
 
-use call::{Account, Call, CallPerson, LedgerLocks};
+use call::{Account, Call, CallPerson, LedgerLocks, Questions};
 use call_audit::CallAudit;
 use caller::Caller;
 use concurrency_limiter::ConcurrencyLimiter;
@@ -135,8 +134,7 @@ pub struct RemoteAgent {
     default_timeout: Duration,
     poll_intervals: PollIntervals,
     delegations: gateway_bridge::delegation::DelegationLookup,
-    /// The tasks about which a person is asked now.
-    asking: Mutex<HashSet<String>>,
+    questions: Mutex<Questions>,
     audit: Option<AuditLog>,
     spans: Spans,
     log: Arc<dyn Log>,
@@ -176,7 +174,7 @@ impl RemoteAgent {
             spans: Spans::new(Arc::clone(&log), Arc::clone(&env)),
             directory,
             gateway,
-            asking: Mutex::default(),
+            questions: Mutex::default(),
             handles: Mutex::new(Handles::new(config.task_handles.max_entries, ttl)),
             env,
             policy: config.policy.clone(),
@@ -360,11 +358,11 @@ impl RemoteAgent {
         }
         let traceparent = (trace::HEADER.to_owned(), call_audit.trace.traceparent());
         request.service_parameters.extend([traceparent]);
-        let turn = self
+        let permit = self
             .concurrency_limiter
             .acquire(&resolved.target.key, &deadline)
             .await;
-        let _turn = turn.map_err(|error| match request.action {
+        let permit = permit.map_err(|error| match request.action {
             Action::Send => error.for_send(),
             _ => error,
         })?;
@@ -385,6 +383,7 @@ impl RemoteAgent {
         call.wait_until = Some(wait_until);
         call.notify = notify;
         call.person = person;
+        call.permit = Some(permit);
         call.host = call_audit.caller.session();
         let position = call_audit.position.as_ref();
         call.account = Account::open(self, &call.target, &call_audit.caller, position);

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use a2a::{Part, Task};
 use peer::{Delivered, Peer};
-use serde_json::{Map, Value, json};
-use tokio::time::timeout;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::artifacts::Source;
-use super::call::Call;
+use super::call::{Call, PendingAnswer};
 use super::envelope::ReportOutcome;
-use super::error::ToolError;
+use super::error::{Reason, ToolError};
 use super::question::{Answer, AnswerAction, Person, Question, QuestionKind, Wording};
 use super::question::{question_id, shown};
 use super::recovery::is_unsupported;
@@ -23,6 +23,9 @@ const MAX_QUESTIONS: usize = 8;
 
 /// How long one question waits. A host that stops has to end it, so it is short, and asked again.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(5 * 60);
+
+/// How long a host that did not wait for the person is left alone before it is asked the same question again.
+const PAUSE: Duration = Duration::from_secs(30);
 
 /// A call with less time left asks no further question.
 const MIN_TIMEOUT: Duration = Duration::from_secs(1);
@@ -57,34 +60,43 @@ pub(super) async fn ask(call: &mut Call<'_>, peer: &dyn Peer) -> Result<Option<N
             }
             return Ok(None);
         };
-        if call.person.questions == MAX_QUESTIONS {
+        if !call.begin_asking(&task_id, &wording.id) {
+            call.report(&wording.id, ReportOutcome::Busy, None);
+            return Ok(None);
+        }
+        if call.person.questions > MAX_QUESTIONS {
+            call.person.questions = MAX_QUESTIONS;
             call.report(&wording.id, ReportOutcome::Limit, None);
             return Ok(None);
         }
-        let Some(_only) = call.begin_asking(&task_id) else {
-            call.report(&wording.id, ReportOutcome::Busy, None);
-            return Ok(None);
-        };
         let limit = call.time_for_person(QUESTION_TIMEOUT);
         let error = invalid.take_if(|(id, _)| *id == wording.id);
         let is_retry = error.is_some();
         let question = question(call, wording, limit, error.map(|(_, error)| error));
+        // A person may take long, and cancelling the task must not wait for them.
+        call.release_permit();
+        let asked = Instant::now();
         let answer = ask_within(call, person, &question, limit).await?;
         call.metrics.record_question(&question.id, &answer);
         let id = &*question.id;
+        let pause = limit.saturating_sub(asked.elapsed()).min(PAUSE);
         let ended = match answer.action {
             AnswerAction::Answer => None,
             AnswerAction::Model if question.may_pass_to_model => Some(ReportOutcome::Passed),
             AnswerAction::Decline | AnswerAction::Model => Some(ReportOutcome::Declined),
             AnswerAction::Unreachable => Some(ReportOutcome::Unreachable),
             AnswerAction::Timeout
-                if !call.person.extends && call.deadline.before_end() > MIN_TIMEOUT =>
+                if !call.person.extends && call.deadline.before_end() > MIN_TIMEOUT + pause =>
             {
+                call.deadline.run_without_limit(sleep(pause)).await?;
                 continue;
             }
             AnswerAction::Timeout => Some(ReportOutcome::Timeout),
         };
         if let Some(outcome) = ended {
+            if outcome == ReportOutcome::Declined {
+                call.set_declined(&task_id, Some(id));
+            }
             call.report(id, outcome, answer.by);
             return Ok(None);
         }
@@ -99,21 +111,30 @@ pub(super) async fn ask(call: &mut Call<'_>, peer: &dyn Peer) -> Result<Option<N
                 return Ok(None);
             }
         };
+        let shows = call.target.show_answers;
+        call.begin_answer(PendingAnswer {
+            question_id: question.id.clone(),
+            by: answer.by,
+            words: shows.then(|| question.words_for_model(&content)),
+        });
         call.renew_deadline();
-        match still_stands(call, peer, &task_id, id).await? {
-            Standing::Yes => {
-                return Ok(Some(Next::Send(accept(
-                    call, &question, content, answer.by,
-                ))));
-            }
-            Standing::Changed => {}
+        call.regain_permit().await?;
+        let standing = still_stands(call, peer, &task_id, id).await?;
+        if matches!(standing, Standing::Yes) {
+            return Ok(Some(Next::Send(question.parts(content))));
+        }
+        call.end_question();
+        let by = call.abandon_answer();
+        match standing {
+            Standing::Yes | Standing::Changed => {}
             Standing::GoesOn => {
-                call.report(id, ReportOutcome::Unsent, answer.by);
-                call.resume(None);
+                call.report(id, ReportOutcome::Unsent, by);
+                call.end_asking();
+                call.collected.resume();
                 return Ok(Some(Next::Follow));
             }
             Standing::Ended => {
-                call.report(id, ReportOutcome::Unsent, answer.by);
+                call.report(id, ReportOutcome::Unsent, by);
                 return Ok(None);
             }
         }
@@ -125,7 +146,8 @@ fn open_question(call: &Call<'_>) -> Option<(Wording, String)> {
     let state = call.collected.state.as_ref()?;
     let task_id = call.collected.task_id.as_ref().or(call.task_id.as_ref())?;
     let about = [&*call.target.url, task_id];
-    let mut parts = call.collected.status_parts();
+    let parts = call.collected.status_parts();
+    let mut parts = parts.to_vec();
     if parts.is_empty() {
         // Some agents ask in a message of their own.
         let text = call.collected.message_text.iter();
@@ -156,7 +178,7 @@ fn question(call: &Call<'_>, wording: Wording, limit: Duration, error: Option<St
         fields: wording.fields,
         url: wording.url,
         warnings: wording.warnings,
-        may_pass_to_model: call.target.answers != Answers::Person,
+        may_pass_to_model: call.target.answers == Answers::PersonThenModel,
         timeout_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
         error,
     }
@@ -224,17 +246,48 @@ fn is_same_question(call: &Call<'_>, task: &Task, id: &str) -> bool {
         && parts.is_none_or(|parts| question_id(&about, parts) == id)
 }
 
-/// Records the answer, and returns its parts.
-fn accept(
-    call: &mut Call<'_>,
-    question: &Question,
-    content: Map<String, Value>,
-    by: Option<String>,
-) -> Vec<Part> {
-    call.report(&question.id, ReportOutcome::Answered, by);
-    if call.target.show_answers {
-        let words = question.spoken(&content);
-        call.show_words(words);
+/// Refuses a message of the model in the place of a person who is asked, has to answer, or has declined.
+///
+/// # Errors
+/// [`Reason::PersonRequired`], or the task cannot be queried. Nothing was sent.
+pub(super) async fn check_may_send(call: &Call<'_>, peer: &dyn Peer) -> Result<(), ToolError> {
+    let refused = |message: &str| Err(ToolError::local(Reason::PersonRequired, message));
+    let Some(task_id) = &call.task_id else {
+        return Ok(());
+    };
+    if call.is_asked(task_id) {
+        return refused("a person is being asked about this task");
     }
-    question.parts(content)
+    let declined = call.declined_question(task_id);
+    let is_for_person = call.target.answers == Answers::Person;
+    if !is_for_person && declined.is_none() {
+        return Ok(());
+    }
+    let task = match call.deadline.run(call.get_task(peer, task_id)).await? {
+        Ok(task) => task,
+        Err(error) if is_unsupported(&error) => {
+            return refused(
+                "the agent does not answer whether the task waits for a person, who alone may answer",
+            );
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let state = task.state();
+    if !state.is_interrupted() {
+        call.set_declined(task_id, None);
+        return Ok(());
+    }
+    if is_for_person {
+        return refused("the task waits for a person's answer");
+    }
+    let parts = task.json().pointer("/status/message/parts");
+    let parts = parts
+        .and_then(Value::as_array)
+        .map_or(&[][..], Vec::as_slice);
+    let wording = Wording::read(&[&call.target.url, task_id], &state, parts);
+    // A person declined none of the other questions, but they are asked for each permission and each sign-in.
+    if wording.kind == QuestionKind::Input && !parts.is_empty() && declined != Some(wording.id) {
+        return Ok(());
+    }
+    refused("a person declined to answer this task")
 }

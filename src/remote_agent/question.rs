@@ -212,8 +212,12 @@ impl Wording {
             warnings.push("form_not_shown");
         }
         let fields = form.flatten().unwrap_or_else(|| vec![Field::any_text()]);
-        let titles: Vec<_> = fields.iter().map(|field| &*field.title).collect();
-        if asks_for_secret(&format!("{text}\n{}", titles.join("\n"))) {
+        let shown = shortened(
+            &sanitize(first_chars(&text, MAX_READ_CHARS)),
+            MAX_TEXT_CHARS,
+        );
+        // Each by itself: a long one must not crowd out the others.
+        if asks_for_secret(&shown) || fields.iter().flat_map(Field::texts).any(asks_for_secret) {
             warnings.insert(0, "asks_for_secret");
         }
         let url = (kind == QuestionKind::Auth)
@@ -222,10 +226,7 @@ impl Wording {
         Self {
             id: question_id(about, parts),
             kind,
-            text: shortened(
-                &sanitize(first_chars(&text, MAX_READ_CHARS)),
-                MAX_TEXT_CHARS,
-            ),
+            text: shown,
             fields,
             url,
             warnings,
@@ -251,19 +252,44 @@ fn asks_permission(data: &Map<String, Value>) -> bool {
         })
 }
 
-/// Returns whether a text speaks of something that no agent needs from a person, in whatever letters it is written.
+/// Returns whether a text speaks of something that no agent needs from a person, in whatever letters it is written, in the ten
+/// languages with the most speakers and in German.
 fn asks_for_secret(text: &str) -> bool {
-    const PARTS: [&str; 6] = [
+    const PARTS: [&str; 8] = [
         "PASSCODE",
         "KENNWORT",
         "CREDENTIAL",
         "SECRET",
         "TOKEN",
         "APIKEY",
+        "SENHA",
+        "CONTRASEN",
+    ];
+    // Mandarin, Hindi, Spanish, Arabic, French, Bengali, Portuguese, Russian and Urdu, as they are written.
+    const WRITTEN: [&str; 18] = [
+        "密码",
+        "密碼",
+        "口令",
+        "密钥",
+        "密鑰",
+        "验证码",
+        "驗證碼",
+        "पासवर्ड",
+        "كلمة المرور",
+        "كلمة السر",
+        "رمز التحقق",
+        "mot de passe",
+        "পাসওয়ার্ড",
+        "clave",
+        "парол",
+        "ключ",
+        "پاس ورڈ",
+        "palavra-passe",
     ];
     const SPACED: [&str; 2] = ["PASSWOR", "PASSPHRASE"];
     const WORDS: [&str; 8] = ["KEY", "KEYS", "CODE", "CODES", "PIN", "OTP", "CVC", "CVV"];
-    let glyphs = glyphs(first_chars(text, MAX_READ_CHARS));
+    let lower = text.to_lowercase();
+    let glyphs = glyphs(text);
     let letters = glyphs.iter().map(|glyph| match glyph.c {
         '0' => 'O',
         '1' => 'I',
@@ -275,7 +301,8 @@ fn asks_for_secret(text: &str) -> bool {
     let text: String = letters.collect();
     let joined: String = text.chars().filter(char::is_ascii_alphabetic).collect();
     let mut words = text.split(|c: char| !c.is_ascii_alphabetic());
-    PARTS.iter().any(|part| text.contains(part))
+    WRITTEN.iter().any(|part| lower.contains(part))
+        || PARTS.iter().any(|part| text.contains(part))
         || SPACED.iter().any(|part| joined.contains(part))
         || words.any(|word| WORDS.contains(&word))
 }
@@ -339,9 +366,6 @@ impl Question {
                 None => {}
             }
         }
-        if checked.is_empty() {
-            return Err("at least one field must be filled in".to_owned());
-        }
         Ok(checked)
     }
 
@@ -351,11 +375,44 @@ impl Question {
         if self.fields.len() == 1 && self.fields.iter().all(Field::is_any_text) {
             return vec![Part::text(text)];
         }
-        vec![Part::data(content), Part::text(text)]
+        let text = Some(text).filter(|text| !text.is_empty()).map(Part::text);
+        [Part::data(content)].into_iter().chain(text).collect()
+    }
+
+    /// Returns the answer for a model, which must not take the agent's titles for the person's words.
+    pub(super) fn words_for_model(&self, content: &Map<String, Value>) -> String {
+        let fields = self.fields.len();
+        let answered = self.fields.iter().enumerate();
+        let lines = answered.filter_map(|(i, field)| {
+            let value = content.get(&field.name)?;
+            let choices = field.choices.iter();
+            let chosen = choices
+                .enumerate()
+                .find(|(_, choice)| choice.value == *value);
+            let words = match (chosen, value) {
+                (Some((n, choice)), _) => format!(
+                    "choice {} of {}, which the agent calls {:?}",
+                    n + 1,
+                    field.choices.len(),
+                    choice.title
+                ),
+                (None, Value::String(text)) => text.clone(),
+                (None, value) => value.to_string(),
+            };
+            Some(match fields {
+                1 => words,
+                _ => format!(
+                    "field {} of {fields}, which the agent calls {:?}: {words}",
+                    i + 1,
+                    field.title
+                ),
+            })
+        });
+        lines.collect::<Vec<_>>().join("\n")
     }
 
     /// Returns the answer as text: the value, or one line for each field.
-    pub(super) fn spoken(&self, content: &Map<String, Value>) -> String {
+    fn spoken(&self, content: &Map<String, Value>) -> String {
         let answered = self.fields.iter();
         let answered = answered.filter_map(|field| Some((field, content.get(&field.name)?)));
         let lines = answered.map(|(field, value)| {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use url::Url;
 
-use crate::config::{Config, ConfigError, Defaults, card_url, normal_url};
+use crate::config::{Answers, Config, ConfigError, Defaults, card_url, normal_url};
 use a2a::Transport;
 use peer::{CardLocation, PeerConfig};
 
@@ -49,6 +49,7 @@ struct AdHoc {
     card_path: String,
     preferred: Vec<Transport>,
     timeout: Duration,
+    answers: Answers,
     allow_private: bool,
 }
 
@@ -90,6 +91,7 @@ impl Catalog {
                 },
                 preferred: transports(&config.defaults.preferred_transports),
                 timeout: millis(config.defaults.timeout_ms),
+                answers: config.defaults.answers,
                 allow_private: config.policy.allow_private_target_urls,
             },
         })
@@ -229,6 +231,7 @@ impl Catalog {
             card_path,
             peer_config,
             self.ad_hoc.timeout,
+            self.ad_hoc.answers,
         )))
     }
 }

@@ -64,6 +64,7 @@ impl Local {
                     CARD.to_owned(),
                     peer_config,
                     millis(config.defaults.timeout_ms),
+                    config.defaults.answers,
                 )
             },
             agents: gateway.agents.clone(),

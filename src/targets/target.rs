@@ -62,6 +62,7 @@ impl Target {
         card_path: String,
         peer_config: PeerConfig,
         timeout: Duration,
+        answers: Answers,
     ) -> Self {
         Self {
             alias: None,
@@ -75,7 +76,7 @@ impl Target {
             default: false,
             timeout,
             notify: false,
-            answers: Answers::Model,
+            answers,
             show_answers: false,
             allowed_agents: Vec::new(),
             budget: None,
@@ -207,7 +208,7 @@ pub(super) fn configured(
         default: target.default,
         timeout: millis(target.timeout_ms.unwrap_or(config.defaults.timeout_ms)),
         notify: target.notify,
-        answers: target.answers,
+        answers: target.answers.unwrap_or(config.defaults.answers),
         show_answers: target.show_answers,
         allowed_agents: target.allowed_agents.clone(),
         budget: target.budget.clone(),

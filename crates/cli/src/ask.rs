@@ -6,8 +6,10 @@ use std::{
     io::{self, BufRead, IsTerminal},
     sync::Arc,
     thread,
+    time::Instant,
 };
 
+use base::confusables::glyphs;
 use openclaw_remote_agent_interface::{AskerBox, ask_with};
 use serde_json::{Map, Value, json};
 use tokio::sync::{Mutex, mpsc};
@@ -26,8 +28,11 @@ pub(super) struct AskArgs {
     pub(super) ask: bool,
 }
 
-/// The lines of standard input, read by a thread of their own: it may wait for a line when the process ends.
-type Lines = Arc<Mutex<mpsc::Receiver<String>>>;
+/// The lines of standard input and when each was read, by a thread of their own: it may wait for a line when the process ends.
+type Lines = Arc<Mutex<mpsc::Receiver<(Instant, String)>>>;
+
+/// How many lines wait for a question. Those of a terminal beyond it are dropped.
+const MAX_LINES: usize = 64;
 
 impl AskArgs {
     /// Checks that standard input can have answers; `reads_stdin` says that it is the message.
@@ -50,7 +55,8 @@ impl AskArgs {
     /// Returns the configuration in which the person answers.
     pub(super) fn config(self, config: String) -> String {
         match self.ask {
-            true => with_answers(config, "person"),
+            // A line that the person sends to a task themselves is theirs too.
+            true => with_answers(config, "person-then-model"),
             false => config,
         }
     }
@@ -60,10 +66,15 @@ impl AskArgs {
         if !self.ask {
             return None;
         }
-        let (sender, lines) = mpsc::channel(1);
+        let (sender, lines) = mpsc::channel(MAX_LINES);
         thread::spawn(move || {
+            let is_terminal = io::stdin().is_terminal();
             for line in io::stdin().lock().lines().map_while(Result::ok) {
-                if sender.blocking_send(line).is_err() {
+                let line = (Instant::now(), line);
+                if is_terminal {
+                    // A line that waits for its turn would count as typed later.
+                    let _ = sender.try_send(line);
+                } else if sender.blocking_send(line).is_err() {
                     return;
                 }
             }
@@ -80,15 +91,31 @@ impl AskArgs {
     }
 }
 
-/// Sets `answers` of every target that leaves questions to the model.
+/// Sets who answers the questions of every target, also of those that the configuration does not list, unless a target has its
+/// own rule for a person.
 pub(super) fn with_answers(config: String, answers: &str) -> String {
     let Ok(mut parsed) = serde_json::from_str::<Value>(&config) else {
         return config;
     };
-    for target in parsed["targets"].as_array_mut().into_iter().flatten() {
-        if target["answers"].is_null() || target["answers"] == "model" {
-            target["answers"] = answers.into();
+    let Some(settings) = parsed.as_object_mut() else {
+        return config;
+    };
+    let targets = settings.get_mut("targets").and_then(Value::as_array_mut);
+    for target in targets
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_object_mut)
+    {
+        // Without a rule of its own a target has the default.
+        if target.get("answers").is_some_and(|rule| rule == "model") {
+            target.remove("answers");
         }
+    }
+    let defaults = settings.entry("defaults").or_insert_with(|| json!({}));
+    if let Some(defaults) = defaults.as_object_mut()
+        && defaults.get("answers").is_none_or(|rule| rule == "model")
+    {
+        defaults.insert("answers".to_owned(), answers.into());
     }
     parsed.to_string()
 }
@@ -112,18 +139,26 @@ fn has_input() -> bool {
 /// Asks the question and returns the answer, both as JSON.
 async fn answer(question: &Value, lines: &Lines) -> Value {
     let mut lines = lines.lock().await;
-    if io::stdin().is_terminal() {
-        // What was typed before the question is no answer to it.
-        while lines.try_recv().is_ok() {}
-    }
     show(question);
+    let is_terminal = io::stdin().is_terminal();
+    if is_terminal {
+        discard_typed();
+    }
+    let shown = Instant::now();
     let fields = question["fields"].as_array().cloned().unwrap_or_default();
     let mut content = Map::new();
     for field in &fields {
         note(prompt(field, fields.len() == 1));
-        let Some(typed) = lines.recv().await else {
-            note("standard input has ended; nothing is sent");
-            return json!({"action": "unreachable"});
+        let typed = loop {
+            match lines.recv().await {
+                // What was typed before the question is no answer to it.
+                Some((read, _)) if is_terminal && read < shown => {}
+                Some((_, line)) => break line,
+                None => {
+                    note("standard input has ended; nothing is sent");
+                    return json!({"action": "unreachable"});
+                }
+            }
         };
         match typed.trim() {
             "" if field["required"] == true => {
@@ -140,6 +175,12 @@ async fn answer(question: &Value, lines: &Lines) -> Value {
     json!({"action": "answer", "content": content, "by": "terminal"})
 }
 
+/// Discards what was typed and not read, such as the beginning of a line.
+fn discard_typed() {
+    #[cfg(unix)]
+    let _ = rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush);
+}
+
 /// Shows who asks, what for, and the agent's words behind a bar that no line of them can leave.
 fn show(question: &Value) {
     let text = |name: &str| question[name].as_str().map(line);
@@ -152,6 +193,11 @@ fn show(question: &Value) {
         _ => "asks",
     };
     note(format!("{target} ({agent}{origin}) {what}"));
+    let chain = question["chain"].as_array().into_iter().flatten();
+    let chain: Vec<_> = chain.filter_map(Value::as_str).map(line).collect();
+    if !chain.is_empty() {
+        note(format!("  called by: {}", chain.join(", ")));
+    }
     if let Some(task) = text("task") {
         note(format!("  about: {task}"));
     }
@@ -165,6 +211,10 @@ fn show(question: &Value) {
             }
             _ => "  warning: it offers a form that cannot be shown here; answer in your own words",
         });
+    }
+    let mut fields = question["fields"].as_array().into_iter().flatten();
+    if fields.any(|field| field["type"] == "text") {
+        note("  Never send passwords or keys to an agent.");
     }
     let words = question["text"].as_str().unwrap_or_default();
     for words in block(words).lines() {
@@ -180,7 +230,8 @@ fn prompt(field: &Value, is_only: bool) -> String {
         Some("integer") => ", a whole number",
         Some("number") => ", a number",
         Some("boolean") => ", yes or no",
-        Some("choice") => ", a number or a name of these",
+        Some("choice") if is_numbered(&names(field)) => ", a number or a name of these",
+        Some("choice") => ", a name of these",
         _ => "",
     };
     let empty = match field["required"] == true {
@@ -197,24 +248,61 @@ fn prompt(field: &Value, is_only: bool) -> String {
     if let Some(description) = field["description"].as_str() {
         prompt = format!("  | {}\n{prompt}", line(description));
     }
-    for (i, choice) in field["choices"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .enumerate()
-    {
-        let title = line(choice["title"].as_str().unwrap_or_default());
-        prompt += &format!("\n  {}) {title}", i + 1);
+    let names = names(field);
+    let is_numbered = is_numbered(&names);
+    for (i, name) in names.into_iter().enumerate() {
+        prompt += &match is_numbered {
+            true => format!("\n  {}) {name}", i + 1),
+            false => format!("\n  - {name}"),
+        };
     }
     prompt
 }
 
-/// Returns the value of a choice by its number, else what was typed, which the library reads.
+/// Returns what the person sees of each choice. Titles that look alike get numbers.
+fn names(field: &Value) -> Vec<String> {
+    let looks = |name: &str| {
+        glyphs(name)
+            .into_iter()
+            .map(|glyph| glyph.c)
+            .collect::<String>()
+    };
+    let mut seen: Vec<String> = Vec::new();
+    let choices = field["choices"].as_array().into_iter().flatten();
+    let name = |choice: &Value| {
+        let title = line(choice["title"].as_str().unwrap_or_default());
+        let numbered = (2..).map(|n| format!("{title} ({n})"));
+        let mut names = std::iter::once(title.clone()).chain(numbered);
+        let name = names
+            .find(|name| !seen.contains(&looks(name)))
+            .unwrap_or_default();
+        seen.push(looks(&name));
+        name
+    };
+    choices.map(name).collect()
+}
+
+/// Returns whether a number stands for a choice: not where a choice itself may be meant by one.
+fn is_numbered(names: &[String]) -> bool {
+    names.iter().all(|name| name.trim().parse::<f64>().is_err())
+}
+
+/// Returns the value of a choice by its number or by what the person sees of it, else what was typed. What fits no choice is
+/// returned as a list, which the library refuses: the person has not seen the values.
 fn value(field: &Value, typed: &str) -> Value {
-    let choices = field["choices"].as_array();
-    let nth = typed.parse::<usize>().ok().and_then(|n| n.checked_sub(1));
-    let chosen = nth.and_then(|nth| choices?.get(nth));
-    chosen.map_or_else(|| typed.into(), |choice| choice["value"].clone())
+    let Some(choices) = field["choices"].as_array() else {
+        return typed.into();
+    };
+    let names = names(field);
+    let nth = typed.parse::<usize>().ok().filter(|_| is_numbered(&names));
+    let named = || {
+        names
+            .iter()
+            .position(|name| name.trim().to_lowercase() == typed.to_lowercase())
+    };
+    let chosen = nth.and_then(|nth| nth.checked_sub(1)).or_else(named);
+    let chosen = chosen.and_then(|chosen| choices.get(chosen));
+    chosen.map_or_else(|| json!([typed]), |choice| choice["value"].clone())
 }
 
 #[cfg(test)]
@@ -223,22 +311,46 @@ mod tests {
 
     #[test]
     fn choice_is_taken_by_number_or_name() {
-        let field = json!({"type": "choice", "choices": [{"value": "r", "title": "Red"}, {"value": 7, "title": "Seven"}]});
-        assert_eq!(value(&field, "2"), 7);
-        assert_eq!(value(&field, "Red"), "Red");
-        assert_eq!(value(&field, "3"), "3");
-        assert_eq!(value(&json!({"type": "text"}), "1"), "1");
+        let choices = |all: Value| json!({"type": "choice", "choices": all});
+        let colours =
+            choices(json!([{"value": "r", "title": "Red"}, {"value": 7, "title": "Seven"}]));
+        // The values contradict the titles, which alone are shown.
+        let crossed =
+            choices(json!([{"value": "yes", "title": "No"}, {"value": "no", "title": "Yes"}]));
+        let numbers = choices(json!([{"value": "a", "title": "2"}, {"value": "b", "title": "1"}]));
+        let equal =
+            choices(json!([{"value": "a", "title": "Yes"}, {"value": "b", "title": "Y\u{435}s"}]));
+        for (field, typed, expected) in [
+            (&colours, "2", json!(7)),
+            (&colours, "red", json!("r")),
+            (&colours, "3", json!(["3"])),
+            (&colours, "r", json!(["r"])),
+            (&crossed, "yes", json!("no")),
+            (&numbers, "2", json!("a")),
+            (&equal, "2", json!("b")),
+            (&equal, "Y\u{435}s (2)", json!("b")),
+            (&json!({"type": "text"}), "1", json!("1")),
+        ] {
+            assert_eq!(value(field, typed), expected, "{field} {typed}");
+        }
+        let shown = [&equal, &numbers].map(|field| prompt(field, true));
+        assert!(
+            shown[0].ends_with("\n  1) Yes\n  2) Y\u{435}s (2)"),
+            "{}",
+            shown[0]
+        );
+        assert!(shown[1].ends_with("\n  - 2\n  - 1"), "{}", shown[1]);
     }
 
     #[test]
     fn option_makes_a_person_answer_for_every_target() {
-        let config =
-            r#"{"targets": [{"alias": "a"}, {"alias": "b", "answers": "person-then-model"}]}"#;
+        let config = r#"{"targets": [{"alias": "a", "answers": "model"}, {"alias": "b", "answers": "person"}]}"#;
         let asks = AskArgs { ask: true };
         let answers: Value =
             serde_json::from_str(&asks.config(config.to_owned())).unwrap_or_default();
-        assert_eq!(answers["targets"][0]["answers"], "person");
-        assert_eq!(answers["targets"][1]["answers"], "person-then-model");
+        assert_eq!(answers["defaults"]["answers"], "person-then-model");
+        assert_eq!(answers["targets"][0].get("answers"), None);
+        assert_eq!(answers["targets"][1]["answers"], "person");
         assert_eq!(AskArgs::default().config(config.to_owned()), config);
     }
 }

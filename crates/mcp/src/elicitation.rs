@@ -5,19 +5,15 @@
 
 use std::sync::Arc;
 
-use base::text::first_chars;
 use base::visible::visible;
 use openclaw_remote_agent_interface::{AskerBox, ask_with};
 use parking_lot::Mutex;
 use rmcp::model::{
-    ElicitRequest, ElicitRequestParams, ElicitationSchema, InputRequest, InputRequiredResult,
-    InputResponses,
+    ElicitRequest, ElicitRequestParams, ElicitationCapability, ElicitationSchema, InputRequest,
+    InputRequiredResult, InputResponses,
 };
 use rmcp::service::{Peer, RoleServer};
 use serde_json::{Map, Value, json};
-
-/// The maximum length of a question, in characters.
-const MAX_QUESTION_CHARS: usize = 1000;
 
 /// What a person answers who opened a link: whether they also signed in, only the agent can tell.
 const LINK_OPENED: &str = "I have opened the link to sign in.";
@@ -27,6 +23,8 @@ const LINK_OPENED: &str = "I have opened the link to sign in.";
 pub(crate) struct Questions {
     /// The client, where the server may ask it during the call.
     peer: Option<Peer<RoleServer>>,
+    /// Whether the client shows forms.
+    shows_forms: bool,
     /// Whether the client opens links.
     opens_links: bool,
     /// The answer of a repeated call: the id of its question, and the client's response.
@@ -38,13 +36,15 @@ pub(crate) struct Questions {
 impl Questions {
     pub(crate) fn new(
         peer: Option<Peer<RoleServer>>,
-        opens_links: bool,
+        client: &ElicitationCapability,
         answers: Option<InputResponses>,
     ) -> Self {
         let answer = answers.and_then(|answers| answers.into_iter().next());
         Self {
             peer,
-            opens_links,
+            // A client that names neither shows forms.
+            shows_forms: client.form.is_some() || client.url.is_none(),
+            opens_links: client.url.is_some(),
             answer: Arc::new(Mutex::new(answer)),
             open: Arc::default(),
         }
@@ -96,10 +96,11 @@ impl Questions {
         ))
     }
 
-    /// Returns the form for the person, or the link of a sign-in.
+    /// Returns the form for the person, or the link of a sign-in that needs nothing else; `None` if the client shows neither.
     fn form(&self, question: &Value) -> Option<ElicitRequestParams> {
-        let message = message(question);
-        if let Some(url) = question["url"].as_str().filter(|_| self.opens_links) {
+        let mut message = message(question);
+        let link = question["url"].as_str();
+        if let Some(url) = link.filter(|_| self.opens_links && !has_form(question)) {
             return Some(ElicitRequestParams::UrlElicitationParams {
                 meta: None,
                 message,
@@ -107,12 +108,39 @@ impl Questions {
                 elicitation_id: question["id"].as_str()?.to_owned(),
             });
         }
+        if !self.shows_forms {
+            return None;
+        }
+        if let Some(url) = link {
+            message = format!("{message} Its link, as the agent wrote it: {url}");
+        }
         Some(ElicitRequestParams::FormElicitationParams {
             meta: None,
             message,
             requested_schema: ElicitationSchema::from_json_schema(schema(question)).ok()?,
         })
     }
+}
+
+/// Returns whether the question has more than one field for any text.
+fn has_form(question: &Value) -> bool {
+    match question["fields"].as_array().map(Vec::as_slice) {
+        Some([field]) => field["type"] != "text" || field["name"] != "answer",
+        fields => fields.is_some_and(|fields| !fields.is_empty()),
+    }
+}
+
+/// Returns what a form sends for each choice of a field: its value, or its title where the value is no string. No two are equal.
+fn constants(field: &Value) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for choice in field["choices"].as_array().into_iter().flatten() {
+        let name = choice["value"].as_str().or(choice["title"].as_str());
+        let name = name.unwrap_or_default();
+        let numbered = (2..).map(|n| format!("{name} ({n})"));
+        let mut names = std::iter::once(name.to_owned()).chain(numbered);
+        all.extend(names.find(|name| !all.contains(name)));
+    }
+    all
 }
 
 /// Returns the schema of the form: one property for each field.
@@ -129,11 +157,9 @@ fn schema(question: &Value) -> Map<String, Value> {
             property["description"] = description.into();
         }
         if let Some(choices) = field["choices"].as_array() {
-            let choices = choices.iter().map(|choice| {
-                // The values of a form are strings. The tool finds another value by its title.
-                let value = choice["value"].as_str().or(choice["title"].as_str());
-                json!({"const": value, "title": choice["title"]})
-            });
+            let choices = constants(field).into_iter().zip(choices);
+            let choices =
+                choices.map(|(name, choice)| json!({"const": name, "title": choice["title"]}));
             property["oneOf"] = choices.collect();
         }
         properties.insert(name.to_owned(), property);
@@ -149,14 +175,26 @@ fn schema(question: &Value) -> Map<String, Value> {
 fn message(question: &Value) -> String {
     let quoted = |name: &str| {
         let text = visible(question[name].as_str()?).replace('\n', " ");
-        let text = first_chars(&text, MAX_QUESTION_CHARS).replace('"', "'");
+        let text = text.replace('"', "'");
         Some(text).filter(|text| !text.is_empty())
     };
     let origin = question["origin"].as_str().unwrap_or("the agent");
     let target = question["target"].as_str().unwrap_or(origin);
+    let agent = quoted("agent").map_or_else(String::new, |agent| format!("\"{agent}\", "));
+    let chain = question["chain"].as_array().into_iter().flatten();
+    let chain: Vec<_> = chain.filter_map(Value::as_str).map(visible).collect();
+    let via = match chain.is_empty() {
+        true => String::new(),
+        false => format!(", called by {},", chain.join(", ")),
+    };
     let about = quoted("task").map_or_else(String::new, |task| format!(" about \"{task}\""));
     let text = quoted("text").unwrap_or_else(|| "more input is required".to_owned());
-    let mut message = format!("The remote agent {target} ({origin}) asks{about}: \"{text}\"");
+    let mut message =
+        format!("The remote agent {target} ({agent}{origin}){via} asks{about}: \"{text}\"");
+    let mut fields = question["fields"].as_array().into_iter().flatten();
+    if fields.any(|field| field["type"] == "text") {
+        message = format!("Never send passwords or keys to an agent. {message}");
+    }
     let warnings = question["warnings"].as_array().into_iter().flatten();
     for warning in warnings.filter_map(Value::as_str) {
         message = match warning {
@@ -174,16 +212,29 @@ fn message(question: &Value) -> String {
     }
 }
 
-/// Returns the answer to a question. A person who declines leaves it to the model, where the target allows that.
+/// Returns the answer to a question. A dialog that is refused or closed leaves nothing to the model.
 fn answer(question: &Value, response: &Value) -> Value {
     if response["action"] != "accept" {
-        let may_pass = question["may_pass_to_model"] == true;
-        return json!({"action": if may_pass { "model" } else { "decline" }});
+        return json!({"action": "decline", "by": "mcp client"});
     }
-    let content = match response["content"].as_object() {
+    let mut content = match response["content"].as_object() {
         Some(content) => json!(content),
         None => json!({"answer": LINK_OPENED}),
     };
+    for field in question["fields"].as_array().into_iter().flatten() {
+        let Some(given) = field["name"]
+            .as_str()
+            .and_then(|name| content.get_mut(name))
+        else {
+            continue;
+        };
+        let mut chosen = constants(field)
+            .into_iter()
+            .zip(field["choices"].as_array().into_iter().flatten());
+        if let Some((_, choice)) = chosen.find(|(name, _)| *given == **name) {
+            *given = choice["value"].clone();
+        }
+    }
     json!({"action": "answer", "content": content, "by": "mcp client"})
 }
 
@@ -192,7 +243,7 @@ mod tests {
     use super::*;
 
     fn question() -> Value {
-        json!({"id": "q", "target": "desk", "origin": "https://desk.example", "warnings": [], "may_pass_to_model": false,
+        json!({"id": "q", "target": "desk", "agent": "Desk", "chain": ["main"], "origin": "https://desk.example", "warnings": [], "may_pass_to_model": false,
             "text": "Which\u{2028}\"cup\"?\u{202e}\u{61c}\u{7}", "url": "https://id.example/", "fields": [
             {"name": "n", "title": "N", "type": "integer", "required": true},
             {"name": "c", "title": "C", "type": "choice", "required": false, "choices": [{"value": "r", "title": "Red"}, {"value": 7, "title": "Seven"}]}]})
@@ -200,8 +251,13 @@ mod tests {
 
     #[test]
     fn question_names_the_agent_and_hides_nothing() {
-        let asked = "The remote agent desk (https://desk.example) asks: \"Which 'cup'?\"";
+        let asked = "The remote agent desk (\"Desk\", https://desk.example), called by main, asks: \"Which 'cup'?\"";
         assert_eq!(message(&question()), asked);
+        let mut long = question();
+        long["text"] = "x".repeat(4000).into();
+        assert!(message(&long).contains(&"x".repeat(4000)));
+        long["fields"] = json!([{"name": "answer", "type": "text"}]);
+        assert!(message(&long).starts_with("Never send passwords"));
         let mut careful = question();
         careful["warnings"] = json!(["asks_for_secret"]);
         assert!(message(&careful).starts_with("Careful:"));
@@ -209,14 +265,31 @@ mod tests {
 
     #[test]
     fn fields_become_a_form_and_a_sign_in_a_link() {
-        let with = |opens_links| Questions::new(None, opens_links, None).form(&question());
-        let form = json!(with(false));
+        let client = |declared: Value| {
+            serde_json::from_value::<ElicitationCapability>(declared).unwrap_or_default()
+        };
+        let with = |declared: Value, question: &Value| {
+            Questions::new(None, &client(declared), None).form(question)
+        };
+        let both = || json!({"form": {}, "url": {}});
+        let form = json!(with(both(), &question()));
+        assert!(
+            form["message"]
+                .as_str()
+                .is_some_and(|message| message.ends_with("https://id.example/")),
+            "{form}"
+        );
+        assert_eq!(json!(with(json!({}), &question()))["mode"], "form");
+        assert!(with(json!({"url": {}}), &question()).is_none());
         assert_eq!(form["mode"], "form", "{form}");
         let properties = &form["requestedSchema"]["properties"];
         assert_eq!(properties["n"]["type"], "integer", "{form}");
         assert_eq!(properties["c"]["oneOf"][1]["const"], "Seven", "{form}");
         assert_eq!(form["requestedSchema"]["required"], json!(["n"]));
-        let link = json!(with(true));
+        let mut sign_in = question();
+        sign_in["fields"] =
+            json!([{"name": "answer", "title": "Answer", "type": "text", "required": true}]);
+        let link = json!(with(both(), &sign_in));
         assert_eq!(
             (&link["mode"], &link["url"]),
             (&json!("url"), &json!("https://id.example/"))
@@ -228,12 +301,42 @@ mod tests {
         let accepted = json!({"action": "accept", "content": {"n": 1}});
         for (id, action) in [("q", "answer"), ("other", "unreachable")] {
             let answers = [(id.to_owned(), accepted.clone())].into();
-            let questions = Questions::new(None, false, Some(answers));
+            let questions = Questions::new(None, &ElicitationCapability::default(), Some(answers));
             assert_eq!(questions.ask(question()).await["action"], action);
             let is_open = questions.input_required(|| Some("id".to_owned())).is_some();
             assert_eq!(is_open, id == "other");
         }
-        let declined = json!({"action": "decline"});
-        assert_eq!(answer(&question(), &declined), declined);
+    }
+
+    #[test]
+    fn refused_or_closed_dialog_leaves_nothing_to_the_model() {
+        let mut passable = question();
+        passable["may_pass_to_model"] = true.into();
+        for question in [question(), passable] {
+            for action in ["decline", "cancel"] {
+                let response = json!({ "action": action });
+                assert_eq!(
+                    answer(&question, &response)["action"],
+                    "decline",
+                    "{action}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn choice_of_a_form_is_the_one_that_was_shown() {
+        let choices = json!([{"value": "Seven", "title": "A"}, {"value": 7, "title": "Seven"}, {"value": 8, "title": "Seven"}]);
+        let question = json!({"fields": [{"name": "c", "type": "choice", "choices": choices}]});
+        let shown = schema(&question);
+        for (i, value) in [json!("Seven"), json!(7), json!(8)].into_iter().enumerate() {
+            let sent = &shown["properties"]["c"]["oneOf"][i]["const"];
+            let response = json!({"action": "accept", "content": {"c": sent}});
+            assert_eq!(
+                answer(&question, &response)["content"]["c"],
+                value,
+                "{sent}"
+            );
+        }
     }
 }

@@ -280,7 +280,7 @@ impl McpServer {
         let questions = capabilities.elicitation.as_ref().map(|client| {
             // A client of the present version gets the question as the result.
             let peer = (!is_modern).then(|| context.peer.clone());
-            Questions::new(peer, client.url.is_some(), answers)
+            Questions::new(peer, client, answers)
         });
         let request = Value::Object(request);
         let outcome = self

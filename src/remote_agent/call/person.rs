@@ -1,19 +1,54 @@
 //! What a call knows about the person that answers for it: who can be reached, how long, and the outcome.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use a2a::{Event, Task, TaskState};
 use base::text::counted;
 use gateway_bridge::delegation::{Delegation, METADATA_KEY};
+use lru::LruCache;
 use serde_json::Value;
 
 use super::Call;
 use crate::config::Answers;
 use crate::remote_agent::RemoteAgent;
 use crate::remote_agent::caller::Caller;
+use crate::remote_agent::concurrency_limiter::CallPermit;
 use crate::remote_agent::envelope::{PersonReport, ReportOutcome};
+use crate::remote_agent::error::ToolError;
 use crate::remote_agent::question::{Person, shown};
 use crate::remote_agent::request::{PartRequest, Request};
+
+/// The beginning of the ids of messages in which a person answers, by which their words are known in the history of a task.
+const ANSWER_ID_PREFIX: &str = "person-answer-";
+
+/// How many declined questions are remembered.
+const MAX_DECLINED: usize = 1000;
+
+/// The questions to people in this process, by target and task.
+pub(in crate::remote_agent) struct Questions {
+    /// The tasks about which a person is asked now.
+    open: HashSet<String>,
+    /// The ids of the questions that a person declined last.
+    declined: LruCache<String, String>,
+}
+
+impl Default for Questions {
+    fn default() -> Self {
+        Self {
+            open: HashSet::new(),
+            declined: LruCache::unbounded(),
+        }
+    }
+}
+
+/// A person's answer on its way to the agent.
+pub(in crate::remote_agent) struct PendingAnswer {
+    pub(in crate::remote_agent) question_id: String,
+    pub(in crate::remote_agent) by: Option<String>,
+    /// The words for the model, where the target shows them.
+    pub(in crate::remote_agent) words: Option<String>,
+}
 
 /// The person of a call, and what the questions to them say about it.
 #[derive(Default)]
@@ -25,11 +60,13 @@ pub(in crate::remote_agent) struct CallPerson<'a> {
     pub(in crate::remote_agent) chain: Vec<String>,
     /// The beginning of the work.
     pub(in crate::remote_agent) task_text: Option<String>,
-    /// How many questions a person was asked.
+    /// How many questions a person was asked. One that is asked again counts once.
     pub(in crate::remote_agent) questions: usize,
+    /// The question that the person was asked last, until it is over.
+    current: Option<String>,
+    asking: Option<Asking<'a>>,
+    pending: Option<PendingAnswer>,
     pub(super) report: Option<PersonReport>,
-    /// The ids of messages whose words the model must not read.
-    concealed: Vec<String>,
 }
 
 impl<'a> CallPerson<'a> {
@@ -63,14 +100,14 @@ impl<'a> CallPerson<'a> {
 }
 
 /// The right to ask about a task, until it is dropped.
-pub(in crate::remote_agent) struct Asking<'a> {
+struct Asking<'a> {
     tool: &'a RemoteAgent,
     key: String,
 }
 
 impl Drop for Asking<'_> {
     fn drop(&mut self) {
-        self.tool.asking.lock().remove(&self.key);
+        self.tool.questions.lock().open.remove(&self.key);
     }
 }
 
@@ -83,9 +120,9 @@ impl<'a> Call<'a> {
             .is_some_and(TaskState::is_interrupted)
     }
 
-    /// Returns an id for another message.
-    pub(in crate::remote_agent) fn fresh_id(&self) -> String {
-        self.tool.env.uuid().to_string()
+    /// Returns an id for a message in which a person answers.
+    pub(in crate::remote_agent) fn answer_id(&self) -> String {
+        format!("{ANSWER_ID_PREFIX}{}", self.tool.env.uuid())
     }
 
     /// Returns the time.
@@ -93,17 +130,87 @@ impl<'a> Call<'a> {
         self.tool.env.now()
     }
 
-    /// Counts a question about the task; `None` while another call asks about it.
-    pub(in crate::remote_agent) fn begin_asking(&mut self, task_id: &str) -> Option<Asking<'a>> {
-        let key = format!("{} {task_id}", self.target.key);
-        if !self.tool.asking.lock().insert(key.clone()) {
-            return None;
+    /// Returns the name of a task among the questions of this process.
+    fn question_key(&self, task_id: &str) -> String {
+        format!("{} {task_id}", self.target.key)
+    }
+
+    /// Opens the question `id` about the task; `false` while another call asks about it. The right to ask lasts until the agent
+    /// has the answer, or the call ends.
+    pub(in crate::remote_agent) fn begin_asking(&mut self, task_id: &str, id: &str) -> bool {
+        if self.person.asking.is_none() {
+            let key = self.question_key(task_id);
+            if !self.tool.questions.lock().open.insert(key.clone()) {
+                return false;
+            }
+            let tool = self.tool;
+            self.person.asking = Some(Asking { tool, key });
         }
-        self.person.questions += 1;
-        Some(Asking {
-            tool: self.tool,
-            key,
-        })
+        if self.person.current.as_deref() != Some(id) {
+            self.person.current = Some(id.to_owned());
+            self.person.questions += 1;
+        }
+        true
+    }
+
+    /// Ends the question: one with the same words is another one.
+    pub(in crate::remote_agent) fn end_question(&mut self) {
+        self.person.current = None;
+    }
+
+    /// Gives up the right to ask.
+    pub(in crate::remote_agent) fn end_asking(&mut self) {
+        self.person.asking = None;
+    }
+
+    /// Returns whether a person is asked about the task now.
+    pub(in crate::remote_agent) fn is_asked(&self, task_id: &str) -> bool {
+        let key = self.question_key(task_id);
+        self.tool.questions.lock().open.contains(&key)
+    }
+
+    /// Returns the question about the task that a person declined.
+    pub(in crate::remote_agent) fn declined_question(&self, task_id: &str) -> Option<String> {
+        let key = self.question_key(task_id);
+        self.tool.questions.lock().declined.get(&key).cloned()
+    }
+
+    /// Remembers which question about the task a person declined; `None` forgets it.
+    pub(in crate::remote_agent) fn set_declined(&self, task_id: &str, id: Option<&str>) {
+        let key = self.question_key(task_id);
+        let declined = &mut self.tool.questions.lock().declined;
+        match id {
+            Some(id) => {
+                declined.put(key, id.to_owned());
+                if declined.len() > MAX_DECLINED {
+                    declined.pop_lru();
+                }
+            }
+            None => {
+                declined.pop(&key);
+            }
+        }
+    }
+
+    /// Lets other calls run while a person is asked.
+    pub(in crate::remote_agent) fn release_permit(&mut self) {
+        self.permit = None;
+    }
+
+    /// Waits for a permit again.
+    ///
+    /// # Errors
+    /// The call ends before it gets one.
+    pub(in crate::remote_agent) async fn regain_permit(&mut self) -> Result<(), ToolError> {
+        if self.permit.is_none() {
+            let permit: CallPermit<'a> = self
+                .tool
+                .concurrency_limiter
+                .acquire(&self.target.key, &self.deadline)
+                .await?;
+            self.permit = Some(permit);
+        }
+        Ok(())
     }
 
     /// Returns how long a question may wait. A request with a timeout of its own keeps some of it for the result.
@@ -134,15 +241,58 @@ impl<'a> Call<'a> {
             questions: self.person.questions,
             question_id: id.to_owned(),
             by,
+            delivered: None,
             answers: before.map(|report| report.answers).unwrap_or_default(),
         });
+    }
+
+    /// Notes the answer that is to be sent.
+    pub(in crate::remote_agent) fn begin_answer(&mut self, answer: PendingAnswer) {
+        self.person.pending = Some(answer);
+    }
+
+    /// Gives up the answer that was to be sent. Returns who gave it.
+    pub(in crate::remote_agent) fn abandon_answer(&mut self) -> Option<String> {
+        self.person.pending.take()?.by
+    }
+
+    /// Records that the agent has replied to the message. If that was a person's answer, the task no longer waits.
+    pub(in crate::remote_agent) fn message_arrived(&mut self) {
+        let Some(answer) = self.person.pending.take() else {
+            return;
+        };
+        self.report(&answer.question_id, ReportOutcome::Answered, answer.by);
+        if let (Some(words), Some(report)) = (answer.words, &mut self.person.report) {
+            report.answers.push(words);
+        }
+        if let Some(task_id) = self.collected.task_id.as_ref().or(self.task_id.as_ref()) {
+            self.set_declined(task_id, None);
+        }
+        self.end_question();
+        self.end_asking();
+        self.collected.resume();
+    }
+
+    /// Adds to the error of a person's answer that it was not sent, and what to do instead of sending another.
+    pub(in crate::remote_agent) fn answer_error(&mut self, error: ToolError) -> ToolError {
+        let Some(answer) = self.person.pending.take() else {
+            return error;
+        };
+        self.report(&answer.question_id, ReportOutcome::Unsent, answer.by);
+        if let Some(report) = &mut self.person.report {
+            report.delivered = Some(error.delivered.as_str());
+        }
+        // A hint of the reason would lead to an answer of the model.
+        let step = unsent_step(Some(error.delivered.as_str()));
+        error.with("hint", step)
     }
 
     /// Returns the next step after a person was to answer, while the task waits; `None` where the usual one holds.
     pub(super) fn step_after_person(&self, report: &PersonReport) -> Option<&'static str> {
         let model_may = self.target.answers == Answers::PersonThenModel;
         Some(match report.outcome {
-            ReportOutcome::Answered | ReportOutcome::Passed | ReportOutcome::Unsent => return None,
+            ReportOutcome::Answered | ReportOutcome::Passed => return None,
+            ReportOutcome::Unsent => unsent_step(report.delivered),
             ReportOutcome::Timeout | ReportOutcome::Unreachable if model_may => return None,
             ReportOutcome::Declined => {
                 "A person declined to answer, and nothing was sent. Do not answer for them. Watch with this task_handle or continuation asks again; cancel gives the task up."
@@ -164,46 +314,86 @@ impl<'a> Call<'a> {
             }
         })
     }
-    /// Lets the model read the words of an answer.
-    pub(in crate::remote_agent) fn show_words(&mut self, words: String) {
-        if let Some(report) = &mut self.person.report {
-            report.answers.push(words);
-        }
+
+    /// Returns the next step of a task that waits for a person whom this call did not ask.
+    pub(super) fn step_before_person(&self) -> Option<&'static str> {
+        let task_id = self.collected.task_id.as_ref().or(self.task_id.as_ref())?;
+        Some(match self.target.answers {
+            _ if self.is_asked(task_id) => {
+                "Another call is asking a person about this task. Do not answer for them. Watch later with this task_handle or continuation."
+            }
+            _ if self.declined_question(task_id).is_some() => {
+                "A person declined to answer. Do not answer for them. Watch with this task_handle or continuation asks again; cancel gives the task up."
+            }
+            Answers::Person => {
+                "A person has to answer. Do not answer for them. Watch with this task_handle or continuation asks them where one can be reached."
+            }
+            Answers::PersonThenModel => {
+                "A person answers first: watch with this task_handle or continuation asks them. Answer with send only if none answers."
+            }
+            Answers::Model => return None,
+        })
     }
 
-    /// Goes on after an answer in the message `message_id`, or without one: the task no longer waits.
-    pub(in crate::remote_agent) fn resume(&mut self, message_id: Option<&str>) {
-        self.collected.resume();
-        if let Some(id) = message_id.filter(|_| !self.target.show_answers) {
-            self.person.concealed.push(id.to_owned());
-        }
-    }
-
-    /// Removes the person's words from a task: many agents repeat the messages they received.
+    /// Removes the words of people from a task: many agents repeat the messages they received.
     pub(super) fn without_words(&self, task: Task) -> Task {
-        if self.person.concealed.is_empty() {
+        if self.target.show_answers || !has_words(task.json()) {
             return task;
         }
-        let mut json = task.json().clone();
-        if let Some(Value::Array(history)) = json.get_mut("history") {
-            history.retain(|message| {
-                let id = message.get("messageId").and_then(Value::as_str);
-                id.is_none_or(|id| {
-                    self.person
-                        .concealed
-                        .iter()
-                        .all(|concealed| concealed != id)
-                })
-            });
-        }
-        Task::read(json).unwrap_or(task)
+        Task::read(without_words(task.json().clone())).unwrap_or(task)
     }
 
-    /// Like [`without_words`](Self::without_words), for an event.
-    pub(super) fn event_without_words(&self, event: Event) -> Event {
-        match event {
-            Event::Task(task) => Event::Task(self.without_words(task)),
-            event => event,
+    /// Like [`without_words`](Self::without_words), for an event; `None` if nothing is left of it.
+    pub(super) fn event_without_words(&self, event: Event) -> Option<Event> {
+        if self.target.show_answers {
+            return Some(event);
+        }
+        match &event {
+            Event::Message(message) if is_answer(message.json()) => None,
+            Event::Task(_) | Event::Status(_) if has_words(event.json()) => {
+                Event::read(without_words(event.into_json())).ok()
+            }
+            _ => Some(event),
         }
     }
+}
+
+/// Returns what to do about an answer that the agent did not take; `delivered` says whether it may have it.
+fn unsent_step(delivered: Option<&str>) -> &'static str {
+    match delivered {
+        Some("no") => {
+            "A person answered, and the answer was not sent. Do not answer for them. Watch with this task_handle or continuation asks again."
+        }
+        Some(_) => {
+            "A person answered, and the agent may have the answer. Do not answer for them. Watch with this task_handle or continuation shows it, or asks again."
+        }
+        None => {
+            "A person answered, and the agent did not wait for it. Do not answer for them. Watch with this task_handle or continuation asks again."
+        }
+    }
+}
+
+/// Returns whether a message is a person's answer.
+fn is_answer(message: &Value) -> bool {
+    let id = message.get("messageId").and_then(Value::as_str);
+    id.is_some_and(|id| id.starts_with(ANSWER_ID_PREFIX))
+}
+
+/// Returns whether a task, or a change of its state, repeats a person's answer.
+fn has_words(task: &Value) -> bool {
+    let history = task.get("history").and_then(Value::as_array);
+    history.into_iter().flatten().any(is_answer)
+        || task.pointer("/status/message").is_some_and(is_answer)
+}
+
+fn without_words(mut task: Value) -> Value {
+    if let Some(Value::Array(history)) = task.get_mut("history") {
+        history.retain(|message| !is_answer(message));
+    }
+    if task.pointer("/status/message").is_some_and(is_answer)
+        && let Some(Value::Object(status)) = task.get_mut("status")
+    {
+        status.remove("message");
+    }
+    task
 }

@@ -76,6 +76,13 @@ impl Field {
         field(ANSWER, "Answer", FieldKind::Text)
     }
 
+    /// Returns everything that the person sees of it.
+    pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
+        let choices = self.choices.iter().map(|choice| &*choice.title);
+        let description = self.description.as_deref();
+        choices.chain(description).chain([&*self.title])
+    }
+
     /// Returns whether it is the field of a question without a form.
     pub(super) fn is_any_text(&self) -> bool {
         self.kind == FieldKind::Text && self.name == ANSWER

@@ -109,6 +109,16 @@ fn question_for_a_secret_is_warned_of() {
         "paste the API key",
         "the 6-digit code",
         "t0ken?",
+        "请输入您的密码",
+        "अपना पासवर्ड लिखें",
+        "Tu contraseña",
+        "أدخل كلمة المرور",
+        "Votre mot de passe",
+        "আপনার পাসওয়ার্ড",
+        "Digite sua senha",
+        "Введите пароль",
+        "اپنا پاس ورڈ لکھیں",
+        "Ihr Passwort",
     ] {
         assert_eq!(text(asks).warnings, ["asks_for_secret"], "{asks}");
     }
@@ -122,8 +132,20 @@ fn question_for_a_secret_is_warned_of() {
     }
     let form = json!({"schema": {"properties": {"user": {"type": "string"}, "passphrase": {"type": "string"}}}});
     assert_eq!(data(form).warnings, ["asks_for_secret"]);
-    let one = json!({"schema": {"properties": {"password": {"type": "string"}}}});
-    assert_eq!(data(one).warnings, ["asks_for_secret"]);
+    for property in [
+        json!({"password": {"type": "string"}}),
+        json!({"a": {"type": "string", "description": "Your password"}}),
+        json!({"a": {"oneOf": [{"const": 1, "title": "Send the password"}]}}),
+    ] {
+        let part = json!({"kind": "data", "data": {"schema": {"properties": property}}});
+        // A long text does not crowd out a title.
+        let long = json!({"kind": "text", "text": "x ".repeat(50_000)});
+        assert_eq!(
+            read(json!([long, part])).warnings,
+            ["asks_for_secret"],
+            "{property}"
+        );
+    }
 }
 
 #[test]

@@ -256,7 +256,7 @@ fn person_line(outcome: &str) -> Option<&'static str> {
     Some(match outcome {
         "answered" => "a person answered the agent; the answer is with the agent already.",
         "passed" => "a person leaves the answer to you.",
-        "unsent" => "a person answered, but the agent did not wait; the answer was not sent.",
+        "unsent" => "a person answered, but the agent did not take the answer.",
         "timeout" => "no person answered in time.",
         "unreachable" => "no person can be reached here.",
         "declined" => "a person declined to answer.",

@@ -57,11 +57,11 @@ pub(super) enum PollReply {
 pub(super) struct Script {
     pub streaming: Option<bool>,
     pub answer: Option<Value>,
-    /// The answers to further messages. The last is repeated.
+    /// The answers to further messages. The last is repeated; a string is a failed connection, and null never comes.
     pub further: Vec<Value>,
     pub subscriptions: Vec<SubscribeReply>,
     pub polls: Vec<PollReply>,
-    /// Further settings of the target.
+    /// Further settings of the target; `limits` are those of the tool.
     pub target: Value,
 }
 
@@ -163,7 +163,10 @@ pub(super) fn tool(
 ) -> RemoteAgent {
     let mut config = json!({"targets": [{"alias": "agent", "baseUrl": "https://agent.example", "default": true}]});
     for (name, value) in settings.as_object().into_iter().flatten() {
-        config["targets"][0][name] = value.clone();
+        match &**name {
+            "limits" => config[name] = value.clone(),
+            _ => config["targets"][0][name] = value.clone(),
+        }
     }
     let config = Config::parse(&config.to_string()).unwrap();
     RemoteAgent::new(
@@ -299,8 +302,11 @@ impl Peer for FakePeer {
             }
         };
         match next {
-            Some(answer) => Ok(Reply::read(answer).unwrap()),
-            None => std::future::pending().await,
+            Some(Value::String(_)) => {
+                Err(peer_error(PeerErrorKind::Net(NetFault::Unreachable)).undelivered())
+            }
+            Some(answer) if !answer.is_null() => Ok(Reply::read(answer).unwrap()),
+            _ => std::future::pending().await,
         }
     }
 

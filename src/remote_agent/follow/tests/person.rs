@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
-use peer::BoxFuture;
+use peer::{BoxFuture, PeerErrorKind};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
@@ -247,6 +247,8 @@ async fn kind_of_the_question_decides_who_is_asked_by_default() {
         assert_eq!(questions.len(), asked);
         let seen = questions.first().map(|question| json!(question));
         assert_eq!(seen.as_ref().and_then(|seen| seen["kind"].as_str()), kind);
+        // A person's refusal is none of the model's business.
+        assert!(questions.iter().all(|question| !question.may_pass_to_model));
         if kind == Some("auth") {
             assert_eq!(seen.unwrap()["url"], "https://id.example/device?c=1");
         }
@@ -410,4 +412,220 @@ async fn two_calls_never_ask_about_one_task() {
     let third = Scripted::new([json!({"action": "decline"})]);
     call(&fixture.agent, &third, plain()).await;
     assert_eq!(third.asked().len(), 1);
+}
+
+/// A person answers, and no message of the model in their place reaches the agent.
+#[tokio::test]
+async fn model_does_not_answer_for_a_person() {
+    let to_task = |text: &str| json!({"action": "send", "target_alias": "agent", "task_id": "t", "parts": [{"kind": "text", "text": text}]});
+    let sign_in = waits(
+        "auth-required",
+        json!([{"kind": "text", "text": "Sign in"}]),
+    );
+    for (rule, waiting, declines, refused) in [
+        ("person", question("Where to?"), false, true),
+        ("person", task("working", json!([])), false, false),
+        ("person-then-model", question("Where to?"), false, false),
+        ("person-then-model", question("Where to?"), true, true),
+        ("model", sign_in.clone(), false, false),
+        ("model", sign_in, true, true),
+    ] {
+        let polls = vec![PollReply::Task(waiting.clone())];
+        let fixture = agent(json!({"answers": rule}), vec![waiting.clone()], polls);
+        if declines {
+            let person = Scripted::new([json!({"action": "decline"})]);
+            call(&fixture.agent, &person, plain()).await;
+        }
+        let before = fixture.peer.sent.lock().unwrap().len();
+        let result = fixture.call(to_task("Braga")).await;
+        let reason = &result["error"]["reason"];
+        assert_eq!(
+            reason == "person_required",
+            refused,
+            "{rule} {waiting}: {result}"
+        );
+        let sent = fixture.peer.sent.lock().unwrap().len() - before;
+        assert_eq!(sent, usize::from(!refused), "{rule} {waiting}");
+        let next = fixture
+            .call(json!({"action": "status", "target_alias": "agent", "task_id": "t"}))
+            .await;
+        let step = next["summary"]["next_step"].as_str().unwrap_or_default();
+        assert_eq!(
+            step.contains("Do not answer for them"),
+            refused,
+            "{rule}: {step}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn message_to_a_task_is_refused_while_a_person_is_asked_about_it() {
+    let sign_in = waits(
+        "auth-required",
+        json!([{"kind": "text", "text": "Sign in"}]),
+    );
+    let limits = json!({"limits": {"concurrencyPerTarget": 1}});
+    let fixture = agent(limits, vec![sign_in], vec![]);
+    let person = Scripted::default();
+    let other = async {
+        person.first.cancelled().await;
+        let request = json!({"action": "send", "target_alias": "agent", "task_id": "t", "parts": [{"kind": "text", "text": "x"}]});
+        // The call that waits for the person leaves its turn to others.
+        fixture.call(within(request, 5000)).await
+    };
+    let result = tokio::select! {
+        result = call(&fixture.agent, &person, plain()) => unreachable!("{result}"),
+        result = other => result,
+    };
+    assert_eq!(result["error"]["reason"], "person_required", "{result}");
+    assert_eq!(result["error"]["details"]["delivered"], "no", "{result}");
+}
+
+/// An answer that did not arrive is no reason for the model to write another.
+#[tokio::test]
+async fn answer_that_does_not_arrive_is_reported_as_unsent() {
+    for (tasks, polls) in [
+        (vec![question("Where to?"), json!("no connection")], vec![]),
+        (
+            vec![question("Where to?")],
+            vec![PollReply::Refused(PeerErrorKind::InvalidResponse)],
+        ),
+    ] {
+        let target = json!({"answers": "person-then-model", "showAnswers": true});
+        let fixture = agent(target, tasks, polls);
+        let result = call(&fixture.agent, &Scripted::new([says("Braga")]), plain()).await;
+        let details = &result["error"]["details"];
+        let summary = &details["latest_event_summary"];
+        assert_eq!(summary["person"]["outcome"], "unsent", "{result}");
+        assert_eq!(summary["person"]["delivered"], "no", "{result}");
+        assert_eq!(state(&json!({"summary": summary})), "input-required");
+        for step in [&details["hint"], &summary["next_step"]] {
+            assert!(
+                step.as_str().unwrap().contains("Do not answer for them"),
+                "{step}"
+            );
+        }
+        // The message of the call has arrived, and is not sent again.
+        assert_eq!(details["delivered"], "yes", "{result}");
+    }
+}
+
+#[tokio::test]
+async fn changed_form_with_equal_text_is_asked_anew() {
+    let form = |choice: &str| {
+        let text = json!({"kind": "text", "text": "Which?"});
+        waits(
+            "input-required",
+            json!([text, {"kind": "data", "data": {"options": [choice]}}]),
+        )
+    };
+    let done = task("completed", json!([]));
+    let polls = vec![PollReply::Task(form("new"))];
+    let fixture = agent(person_answers(), vec![form("old"), done], polls);
+    let person = Scripted::new([says("old"), says("new")]);
+    let result = call(&fixture.agent, &person, plain()).await;
+    assert_eq!(outcome(&result), "answered", "{result}");
+    assert_eq!(answers(&fixture)[0][0]["data"], json!({"answer": "new"}));
+}
+
+#[tokio::test]
+async fn task_is_not_asked_about_while_its_answer_is_sent() {
+    let tasks = vec![question("Where to?"), Value::Null];
+    let fixture = agent(
+        person_answers(),
+        tasks,
+        vec![PollReply::Task(question("Where to?"))],
+    );
+    let (first, second) = (Scripted::new([says("Braga")]), Scripted::default());
+    let other = async {
+        while fixture.peer.sent.lock().unwrap().len() < 2 {
+            tokio::task::yield_now().await;
+        }
+        call(&fixture.agent, &second, watch()).await
+    };
+    let result = tokio::select! {
+        result = call(&fixture.agent, &first, plain()) => unreachable!("{result}"),
+        result = other => result,
+    };
+    assert_eq!(
+        (outcome(&result), second.asked().len()),
+        (&json!("busy"), 0)
+    );
+}
+
+/// Agents repeat messages later, and as their own status.
+#[tokio::test]
+async fn words_are_removed_from_later_results() {
+    for shown in [false, true] {
+        let target = json!({"answers": "person", "showAnswers": shown});
+        let done = task("completed", json!([]));
+        let fixture = agent(target, vec![question("Where to?"), done.clone()], vec![]);
+        call(&fixture.agent, &Scripted::new([says("Braga")]), plain()).await;
+        let id = fixture.peer.sent.lock().unwrap()[1].message_id.clone();
+        let words = json!({"kind": "message", "role": "user", "messageId": id, "parts": [{"kind": "text", "text": "Braga"}]});
+        let mut later = done;
+        later["history"] = json!([words]);
+        later["status"]["message"] = words;
+        let later = agent(
+            json!({"showAnswers": shown}),
+            vec![later.clone()],
+            vec![PollReply::Task(later)],
+        );
+        for request in [
+            json!({"action": "status", "target_alias": "agent", "task_id": "t"}),
+            watch(),
+            plain(),
+        ] {
+            let result = later.call(request).await;
+            assert_eq!(result.to_string().contains("Braga"), shown, "{result}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn question_without_words_does_not_show_those_before_it() {
+    let mut first = question("Where to?");
+    first["history"] = json!([{"kind": "message", "messageId": "h", "role": "agent", "parts": [{"kind": "text", "text": "Where to?"}]}]);
+    let second = task("input-required", json!([]));
+    let fixture = agent(person_answers(), vec![first, second], vec![]);
+    let person = Scripted::new([says("Braga"), json!({"action": "decline"})]);
+    call(&fixture.agent, &person, plain()).await;
+    let asked: Vec<_> = person.asked().into_iter().map(|asked| asked.text).collect();
+    assert_eq!(asked, ["Where to?", ""]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn host_that_does_not_wait_is_asked_one_question() {
+    let fixture = agent(person_answers(), vec![question("Where to?")], vec![]);
+    let person = Scripted::new((0..50).map(|_| json!({"action": "timeout"})));
+    let result = call(&fixture.agent, &person, within(plain(), 700_000)).await;
+    assert_eq!(outcome(&result), "timeout", "{result}");
+    assert_eq!(result["summary"]["person"]["questions"], 1);
+    assert!(person.asked().len() < 25);
+}
+
+#[tokio::test]
+async fn form_with_optional_fields_may_be_left_empty() {
+    let data = json!({"schema": {"properties": {"note": {"type": "string"}}}});
+    let form = waits("input-required", json!([{"kind": "data", "data": data}]));
+    let done = task("completed", json!([]));
+    let fixture = agent(person_answers(), vec![form, done], vec![]);
+    let person = Scripted::new([json!({"action": "answer"})]);
+    let result = call(&fixture.agent, &person, plain()).await;
+    assert_eq!(outcome(&result), "answered", "{result}");
+    assert_eq!(answers(&fixture)[0].as_array().unwrap().len(), 1);
+    assert_eq!(answers(&fixture)[0][0]["data"], json!({}));
+}
+
+/// The titles are the agent's, and the model must not take them for the person's words.
+#[tokio::test]
+async fn model_reads_a_choice_as_the_title_of_the_agent() {
+    let options =
+        json!({"options": [{"value": "y", "title": "Yes"}, {"value": "n", "title": "Obey me"}]});
+    let waiting = waits("input-required", json!([{"kind": "data", "data": options}]));
+    let target = json!({"answers": "person", "showAnswers": true});
+    let fixture = agent(target, vec![waiting, task("completed", json!([]))], vec![]);
+    let result = call(&fixture.agent, &Scripted::new([says("n")]), plain()).await;
+    let words = &result["summary"]["person"]["answers"][0];
+    assert_eq!(words, r#"choice 2 of 2, which the agent calls "Obey me""#);
 }
