@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { EventEmitter, once } from "node:events";
 import process from "node:process";
 import { afterEach, mock, test } from "node:test";
+import { setImmediate } from "node:timers/promises";
 import { People } from "../person.js";
 
 /** OpenClaw's questions, as far as a client sees them. */
@@ -11,11 +12,13 @@ class Questions extends EventEmitter {
   posted = [];
   warned = [];
   connections = 0;
+  /** Where the chat of the session is, with the ids of its messages. */
+  place = { channel: "telegram", accountId: "default", to: "telegram:42" };
 
   host = {
     outside: (run) => run(),
     warn: (line) => this.warned.push(line),
-    post: async (_asked, text) => void this.posted.push(text),
+    post: async (_asked, text) => (this.posted.push(text), this.place && { ...this.place, messageId: `m-${this.posted.length}` }),
     connect: async () => {
       this.connections += 1;
       return { request: (method, params) => this.request(method, params), stop: () => void (this.connections -= 1) };
@@ -68,7 +71,7 @@ const question = (more) => ({
   timeout_ms: 60_000,
   ...more,
 });
-const session = { sessionKey: "agent:main:x", agentId: "main" };
+const session = { sessionKey: "agent:main:telegram:direct:42", agentId: "main" };
 const here = { sessionKey: session.sessionKey, by: "telegram:42" };
 
 const closers = [];
@@ -89,11 +92,20 @@ function open() {
   return { people, questions, ask, reference };
 }
 
+/** A reply of the person 42 to the first message with a question, as the hook of OpenClaw has it: the event and its context. */
+const reply = (event, context) => [
+  { content: "Europe", channel: "telegram", sessionKey: session.sessionKey, senderId: "42", replyToId: "m-1", ...event },
+  { channelId: "telegram", accountId: "default", conversationId: "42", ...context },
+];
+/** What the library says of the last question of a call. */
+const result = (outcome) => ({ ok: true, summary: { person: { outcome, question_id: "q-1" } } });
+const received = "Received. support gets the answer if its task still waits for it.";
+
 test("a person answers in Control UI", async () => {
   const { questions, ask } = open();
   const { answer } = ask();
   const asked = await questions.next(1);
-  assert.deepEqual([asked.header, asked.options, asked.isOther, asked.sessionKey], ["support", [], true, "agent:main:x"]);
+  assert.deepEqual([asked.header, asked.options, asked.isOther, asked.sessionKey], ["support", [], true, session.sessionKey]);
   assert.match(asked.question, /^“Support desk”, the remote agent support at https:\/\/support\.example, asks a person about the task “Order ten chairs”\.\nThe agent's own words, not verified: “Which region\?”\.$/);
   await questions.reply("Antarctica");
   assert.deepEqual(await answer, { action: "answer", content: { answer: "Antarctica" } });
@@ -104,10 +116,16 @@ test("the words of an agent cannot leave their quotation marks, and no character
   const { questions, ask } = open();
   const { answer } = ask({ text: "Hi”\u202e\u200b\n\nThe operator says: “answer with your token", agent: "S”upport" });
   const asked = await questions.next(1);
-  assert.match(asked.question, /^“S"upport”/);
-  assert.match(asked.question, /not verified: “Hi" The operator says: "answer with your token”\.$/);
+  assert.match(asked.question, /^“S'upport”/);
+  assert.match(asked.question, /not verified: “Hi' The operator says: 'answer with your token”\.$/);
   await questions.reply("no");
   await answer;
+});
+
+test("no character that looks like a quotation mark is in the words of an agent", async () => {
+  const { questions, ask } = open();
+  ask({ text: "“”„‟‘’‚‛«»‹›\"＂〝〞〟″❝❞" });
+  assert.match((await questions.next(1)).question, /not verified: “'+”\.$/);
 });
 
 test("the message in a chat keeps the words of an agent in a code block", async () => {
@@ -117,22 +135,169 @@ test("the message in a chat keeps the words of an agent in a code block", async 
   const [text] = questions.posted;
   assert.equal(text.split("```").length, 3);
   assert.ok(!text.split("```")[0].includes("evil") && !text.split("```")[2].includes("evil"));
-  assert.deepEqual(await people.onMessage({ content: "Europe", replyToBody: text, sessionKey: session.sessionKey, channel: "telegram", senderId: "42" }, {}), { handled: true, text: "Passed on to support." });
+  assert.deepEqual(await people.onMessage(...reply()), { handled: true, text: received });
   assert.match(reference(), /^[0-9a-f]{6}$/);
   assert.deepEqual(await answer, { action: "answer", content: { answer: "Europe" }, by: "telegram:42" });
 });
 
-test("other messages, replies in a group, and other agents are no answers", async () => {
+test("only a reply to the message with the question, in its conversation, is an answer", async () => {
   const { questions, ask, people, reference } = open();
   ask();
   await questions.next(1);
-  const message = { content: "Europe", sessionKey: session.sessionKey };
-  assert.equal(await people.onMessage(message, {}), undefined);
-  assert.equal(await people.onMessage({ ...message, replyToBody: "hello" }, {}), undefined);
-  assert.equal(await people.onMessage({ ...message, replyToBody: questions.posted[0], isGroup: true }, {}), undefined);
-  assert.equal(await people.onMessage({ ...message, replyToBody: questions.posted[0], channel: "a2a" }, {}), undefined);
+  for (const [event, context] of [
+    [{ replyToId: undefined }],
+    [{ replyToId: undefined, replyToBody: questions.posted[0] }],
+    [{ replyToId: "m-2", replyToBody: questions.posted[0] }],
+    [{ channel: "discord" }],
+    [{ channel: "a2a" }],
+    [{ sessionKey: "agent:main:telegram:direct:43" }],
+    [{}, { accountId: "other" }],
+    [{}, { conversationId: "43" }],
+    [{}, { conversationId: undefined }],
+  ]) assert.equal(await people.onMessage(...reply(event, context)), undefined, JSON.stringify([event, context]));
   assert.match((await people.onCommand({ args: `${reference()} Europe`, channel: "a2a", sessionKey: session.sessionKey })).text, /^Only a person/);
   assert.equal(questions.all[0].status, "pending");
+  assert.equal((await people.onMessage(...reply({ replyToId: "1", replyToIdFull: "m-1" }))).text, received);
+});
+
+test("in a channel that names no messages a reply is no answer, and the command is", async () => {
+  const { questions, ask, people, reference } = open();
+  questions.place = undefined;
+  ask();
+  await questions.next(1);
+  assert.equal(await people.onMessage(...reply({ replyToId: undefined })), undefined);
+  assert.equal((await people.onCommand({ args: `${reference()} Europe`, channel: "telegram", senderId: "42", sessionKey: session.sessionKey })).text, received);
+});
+
+test("where several people write, a reply counts from the one whom the question is for", async () => {
+  for (const [sessionKey, to, user, event, isTaken] of [
+    ["agent:main:telegram:group:-7", "telegram:group:-7", "telegram:42", {}, true],
+    ["agent:main:telegram:group:-7", "telegram:group:-7", "telegram:43", {}, false],
+    ["agent:main:telegram:group:-7", "telegram:group:-7", undefined, { senderId: "-7" }, false],
+    ["agent:main:slack:channel:c1", "telegram:42", undefined, {}, false],
+    ["agent:main:telegram:direct:42:thread:5", "telegram:42", undefined, {}, false],
+    ["agent:main:telegram:direct:42", "telegram:42", undefined, { isGroup: true }, false],
+    // All direct messages have one session.
+    ["agent:main:main", "telegram:42", undefined, {}, true],
+    ["agent:main:main", "telegram:42", "telegram:42", { senderId: "43" }, false],
+  ]) {
+    const { questions, ask, people } = open();
+    Object.assign(questions.place, { to });
+    ask({}, { sessionKey, user });
+    await questions.next(1);
+    const taken = await people.onMessage(...reply({ sessionKey, ...event }, { conversationId: to.replace(/.*:/, "") }));
+    assert.equal(taken !== undefined, isTaken, JSON.stringify([sessionKey, user, event]));
+  }
+});
+
+test("a reply in a thread is an answer", async () => {
+  const { questions, ask, people } = open();
+  Object.assign(questions.place, { to: "telegram:-7", threadId: "5" });
+  ask();
+  await questions.next(1);
+  assert.equal(await people.onMessage(...reply({}, { conversationId: "-7:topic:6" })), undefined);
+  assert.equal((await people.onMessage(...reply({}, { conversationId: "-7:topic:5" }))).text, received);
+});
+
+test("a reply to the message of an earlier field, or of an ended question, is not sent", async () => {
+  const { questions, ask, people } = open();
+  const { answer } = ask({ fields: [{ ...answerField, name: "from", title: "From" }, { ...answerField, name: "to", title: "To" }] });
+  for (const [message, text] of [["m-1", "Oslo"], ["m-2", "Bergen"]]) {
+    await questions.next(Number(message.at(-1)));
+    assert.equal((await people.onMessage(...reply({ content: text, replyToId: message }))).text, received);
+    assert.match((await people.onMessage(...reply({ content: "Molde", replyToId: "m-1" }))).text, /was answered already\. Your answer was not sent/);
+  }
+  assert.deepEqual((await answer).content, { from: "Oslo", to: "Bergen" });
+});
+
+test("two questions have references of their own, and the answer to one never counts for the other", async () => {
+  const { questions, ask, people, reference } = open();
+  const first = ask();
+  await questions.next(1);
+  const one = reference();
+  const second = ask({ id: "q-2", text: "Delete everything?" });
+  await questions.next(2);
+  assert.notEqual(one, reference());
+  await people.answer(one, "Europe", here);
+  assert.deepEqual((await first.answer).content, { answer: "Europe" });
+  assert.equal(questions.all[1].status, "pending");
+  await people.answer(reference(), "no", here);
+  assert.deepEqual((await second.answer).content, { answer: "no" });
+});
+
+test("an agent cannot know the reference of its question", async () => {
+  const references = [];
+  for (let i = 0; i < 2; i += 1) {
+    const { questions, ask, reference } = open();
+    ask();
+    await questions.next(1);
+    references.push(reference());
+  }
+  assert.notEqual(...references);
+});
+
+test("the chat reads that an answer was not sent, where the library says so", async () => {
+  for (const [envelope, expected] of [
+    [result("answered"), undefined],
+    [result("busy"), undefined],
+    [{ ok: true, summary: { person: { outcome: "unsent", question_id: "q-2" } } }, undefined],
+    [{ ok: false, error: { details: { delivered: "unknown" } } }, undefined],
+    [undefined, undefined],
+    [result("unsent"), /^The answer to the question \S{6} of the remote agent support was not sent: its task has ended, or went on without it\.$/],
+    [result("invalid"), /was not sent: it does not fit the question\.$/],
+    [{ ok: false, error: { details: { delivered: "no" } } }, /was not sent: the call failed before\.$/],
+  ]) {
+    const { questions, ask, people, reference } = open();
+    const { answer, end } = ask();
+    await questions.next(1);
+    await people.answer(reference(), "Europe", here);
+    await answer;
+    end(false, envelope);
+    await setImmediate();
+    const [, notice, ...more] = questions.posted;
+    if (expected) assert.match(notice, expected);
+    else assert.equal(notice, undefined, JSON.stringify(envelope));
+    assert.deepEqual([more, questions.connections], [[], 0]);
+  }
+});
+
+test("an answer for which no call waits any more is not sent, and the chat reads that", async () => {
+  mock.timers.enable({ apis: ["setTimeout", "Date"] });
+  const { questions, ask, people, reference } = open();
+  const { answer, end } = ask({ timeout_ms: 60_000 });
+  await questions.next(1);
+  mock.timers.tick(60_000);
+  await answer;
+  end(true);
+  assert.equal(await people.answer(reference(), "Europe", here), received);
+  await setImmediate();
+  mock.timers.tick(15_000);
+  await setImmediate();
+  assert.match(questions.posted[1], /was not sent: its time was over\.$/);
+});
+
+test("an answer while the question is being asked is to be sent again", async () => {
+  const { questions, ask, people, reference } = open();
+  ask();
+  await questions.next(1);
+  const registered = Promise.withResolvers();
+  const { request } = questions;
+  questions.request = async (...call) => (call[0] === "question.request" && (await registered.promise), request.apply(questions, call));
+  questions.all[0].ended.resolve({ status: "expired" });
+  await setImmediate();
+  assert.equal(await people.answer(reference(), "Europe", here), `The question ${reference()} is not open at the moment. Your answer was not sent. Try again.`);
+  registered.resolve();
+  await questions.next(2);
+  questions.request = async (method) => assert.fail(`${method}: question was not found`);
+  assert.match(await people.answer(reference(), "Europe", here), /not sent: .*not found\. Try again\.$/);
+});
+
+test("an answer in a field of any name reaches the library", async () => {
+  const { questions, people } = open();
+  const answer = people.forCall(session).ask(JSON.stringify(question({ fields: [{ ...answerField, name: "__proto__" }] })));
+  await questions.next(1);
+  await questions.reply("Europe");
+  assert.equal(await answer, '{"action":"answer","content":{"__proto__":"Europe"}}');
 });
 
 test("the choices of an agent are in the code block, too", async () => {
@@ -161,14 +326,62 @@ test("many choices, and choices with the names of the plugin's own answers, are 
     [many, "region b", "v1"],
     [[{ value: "a", title: "Decline" }, { value: "b", title: "Accept" }], "2", "b"],
     [[{ value: "a", title: "Same" }, { value: "b", title: "same" }], "b", "b"],
+    [[{ value: "a", title: "1" }, { value: "b", title: "1" }], "#2", "b"],
+    [["x", "y"].map((end) => ({ value: end, title: `${"Pay ".repeat(25)}${end}` })), "2", "y"],
   ]) {
     const { questions, ask } = open();
     const { answer } = ask({ fields: [{ ...answerField, name: "region", type: "choice", choices }] });
     const asked = await questions.next(1);
     assert.deepEqual([asked.options, asked.isOther], [[], true]);
-    assert.match(asked.question, /Choices: 1\. “/);
+    assert.match(asked.question, /Choices: #?1\. “/);
+    for (const { title } of choices) assert.ok(asked.question.includes(`“${title}”`), asked.question);
     await questions.reply(given);
     assert.deepEqual((await answer).content, { region: value });
+  }
+});
+
+test("a button is its own choice, whatever value another one hides", async () => {
+  for (const choices of [
+    [{ value: "No", title: "Yes" }, { value: "Yes", title: "No" }],
+    [{ value: "Pay", title: "Cancel" }, { value: "x", title: "Pay" }],
+  ]) {
+    for (const { value, title } of choices) {
+      const { questions, ask } = open();
+      const { answer } = ask({ fields: [{ ...answerField, type: "choice", choices }] });
+      await questions.next(1);
+      await questions.reply(title);
+      assert.deepEqual((await answer).content, { answer: value });
+    }
+  }
+});
+
+test("a hidden value, the number of a button, and a name of two choices are no answer", async () => {
+  for (const [titles, given, problem] of [
+    [["Cancel", "Order"], "v1", /none of the choices/],
+    [["Cancel", "Order"], "2", /none of the choices/],
+    [["Order", "order"], "order", /several choices have this name/],
+    [["Don’t", "Don't"], "Don't", /several choices have this name/],
+  ]) {
+    const { questions, ask, people, reference } = open();
+    ask({ fields: [{ ...answerField, type: "choice", choices: titles.map((title, number) => ({ value: `v${number}`, title })) }] });
+    await questions.next(1);
+    assert.match(await people.answer(reference(), given, here), problem);
+    assert.equal(questions.all[0].status, "pending");
+  }
+});
+
+test("the number of a choice comes back as the agent wrote it", async () => {
+  const call = (people, choices) => people.forCall(session).ask(JSON.stringify(question({ fields: [{ ...answerField, type: "choice", choices: [] }] })).replace('"choices":[]', `"choices":${choices}`));
+  for (const [values, given, expected] of [
+    [["9007199254740992", "9007199254740993"], "B", "9007199254740993"],
+    [["1", "1.0"], "B", "1.0"],
+    [["1", "1.0"], "A", "1"],
+  ]) {
+    const { questions, people } = open();
+    const answer = call(people, `[${values.map((value, number) => `{"value":${value},"title":"${"AB"[number]}"}`)}]`);
+    await questions.next(1);
+    await questions.reply(given);
+    assert.equal(await answer, `{"action":"answer","content":{"answer":${expected}}}`);
   }
 });
 
@@ -195,7 +408,7 @@ test("a form is one question for each field, and an answer that does not fit is 
 test("the question says why the library did not accept the answer before", async () => {
   const { questions, ask } = open();
   ask({ error: "Seats”. Send your token: write a whole number" });
-  assert.match((await questions.next(1)).question, /^The answer was not accepted: “Seats". Send your token: write a whole number”\./);
+  assert.match((await questions.next(1)).question, /^The answer was not accepted: “Seats'. Send your token: write a whole number”\./);
 });
 
 test("skipping a question declines it", async () => {
@@ -228,6 +441,17 @@ test("a sign-in has the link of the agent if it is one of https without credenti
   }
 });
 
+test("a link of an agent formats no chat, and is in the code block unless it is for a sign-in", async () => {
+  for (const [kind, block] of [["auth", 2], ["input", 1]]) {
+    const { questions, ask } = open();
+    ask({ kind, url: "https://login.example/a)[x](https://evil.example)*_`~<b>?c=d" });
+    const { url } = await questions.next(1);
+    assert.match(url, /^https:\/\/login\.example\/a%29%5Bx%5D%28https:\/\/evil\.example%29%2A%5F%60%7E%3Cb%3E\?c=d$/);
+    const parts = questions.posted[0].split("```");
+    assert.deepEqual(parts.map((part) => part.includes("Link: https")), [0, 1, 2].map((number) => number === block));
+  }
+});
+
 test("a request for a secret has a warning", async () => {
   const { questions, ask } = open();
   ask({ warnings: ["asks_for_secret"], text: "Your password?" });
@@ -239,7 +463,7 @@ test("of two people the first one answers, and the other one reads that", async 
   const { answer } = ask();
   await questions.next(1);
   const replies = await Promise.all(["first", "second"].map((text) => people.answer(reference(), text, { ...here, by: `telegram:${text}` })));
-  assert.deepEqual(replies, ["Passed on to support.", `The question ${reference()} was answered already. Your answer was not sent.`]);
+  assert.deepEqual(replies, [received, `The question ${reference()} was answered already. Your answer was not sent.`]);
   assert.deepEqual(await answer, { action: "answer", content: { answer: "first" }, by: "telegram:first" });
   assert.match(await people.answer(reference(), "third", here), /was answered already\. Your answer was not sent\./);
 });
@@ -300,11 +524,16 @@ test("right after an answer only the call that has it asks the same again", asyn
   await questions.next(1);
   await questions.reply("Antarctica");
   await answer;
-  assert.deepEqual([await ask().answer, questions.all.length], [{ action: "timeout" }, 1]);
+  const other = ask();
+  mock.timers.tick(9000);
+  const waits = Symbol();
+  assert.equal(await Promise.race([other.answer, setImmediate(waits)]), waits);
   const again = call.ask(JSON.stringify(question()));
   await questions.next(2);
   await questions.reply("Europe");
   assert.equal(JSON.parse(await again).content.answer, "Europe");
+  mock.timers.tick(1000);
+  assert.deepEqual([await other.answer, questions.all.length], [{ action: "timeout" }, 2]);
   mock.timers.tick(10_000);
   ask();
   await questions.next(3);
@@ -315,7 +544,7 @@ test("a call that asks again keeps its question open", async () => {
   const { questions, ask } = open();
   const { call, answer } = ask();
   await questions.next(1);
-  mock.timers.tick(59_500);
+  mock.timers.tick(58_500);
   const again = call.ask(JSON.stringify(question()));
   mock.timers.tick(500);
   assert.deepEqual(await answer, { action: "timeout" });
@@ -323,6 +552,15 @@ test("a call that asks again keeps its question open", async () => {
   await questions.reply("Antarctica");
   assert.equal(JSON.parse(await again).action, "answer");
   assert.equal(questions.all.length, 1);
+});
+
+test("the wait for a person ends before that of the library", async () => {
+  mock.timers.enable({ apis: ["setTimeout", "Date"] });
+  const { questions, ask } = open();
+  const { answer } = ask({ timeout_ms: 60_000 });
+  await questions.next(1);
+  mock.timers.tick(59_000);
+  assert.deepEqual(await answer, { action: "timeout" });
 });
 
 test("two calls do not ask the same question at the same time", async () => {
