@@ -33,7 +33,7 @@ const MAX_NAME_CHARS = 100;
 
 /** In the key of a session with several people, and of a session with one person. */
 const SHARED = /:(?:group|channel|room|thread|topic):/;
-const PERSONAL = /:direct:/;
+const PERSONAL = /^agent:[^:]+:(?:.*:)?direct:/;
 const DEFAULT_ACCOUNT = "default";
 
 /** @type {Answer} */

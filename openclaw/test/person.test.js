@@ -180,6 +180,7 @@ test("where several people write, a reply counts from the one whom the question 
     // All direct messages have one session.
     ["agent:main:main", "telegram:42", undefined, {}, true],
     ["agent:main:main", "telegram:42", "telegram:42", { senderId: "43" }, false],
+    ["agent:direct:main", "telegram:42", "telegram:42", { senderId: "43" }, false],
   ]) {
     const { questions, ask, people } = open();
     Object.assign(questions.place, { to });
