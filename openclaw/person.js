@@ -154,14 +154,14 @@ export class People {
     const { signal } = call;
     if (!host || this.isStopping || signal.aborted) return UNREACHABLE;
     const ms = Math.max(question.timeout_ms - MARGIN_MS, 0);
-    const settled = [...this.#ended.values()].find(({ id, isAnswered, call: other }) => id === question.id && isAnswered && other !== call);
+    const known = this.#asked.get(question.id);
+    const settled = known ? undefined : [...this.#ended.values()].find(({ id, isAnswered, call: other }) => id === question.id && isAnswered && other !== call);
     const settling = settled ? settled.at + SETTLE_MS - Date.now() : 0;
     if (settling > 0) {
       // The task may have gone on by then, which the next call sees.
       await outcomeWithin(Promise.withResolvers().promise, Math.min(settling, ms), signal);
       return TIMEOUT;
     }
-    const known = this.#asked.get(question.id);
     if (known && (known.sessionKey !== session.sessionKey || known.heardUntil > Date.now() + OVERLAP_MS)) return UNREACHABLE;
     const asked = known ?? this.#start(host, { ...session, question, reference: this.#newReference(), index: 0, isWithdrawn: false, heardUntil: 0, outcome: Promise.resolve(UNREACHABLE) });
     clearTimeout(asked.linger);
@@ -174,6 +174,7 @@ export class People {
     asked.heardUntil = 0;
     if (answer) {
       this.#drop(asked);
+      if (!asked.isWithdrawn) this.#remember(asked, ENDED[answer.action], answer.action !== "unreachable");
       if (answer.action === "answer") call.answered = asked;
       return answer;
     }
@@ -207,9 +208,7 @@ export class People {
     };
     asked.outcome = host.outside(run).catch(failed).then((answer) => {
       asked.connection?.stop();
-      asked.answer = answer;
-      if (!asked.isWithdrawn) this.#remember(asked, ENDED[answer.action], answer.action !== "unreachable");
-      return answer;
+      return (asked.answer = answer);
     });
     return asked;
   }

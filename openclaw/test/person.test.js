@@ -508,6 +508,22 @@ test("the next call that asks the same question gets the answer to the open one"
   assert.equal(questions.all.length, 1);
 });
 
+test("the next call gets an answer that came before it, and asks again at once where it does not fit", async () => {
+  mock.timers.enable({ apis: ["setTimeout", "Date"] });
+  const { questions, ask } = open();
+  const first = ask({ timeout_ms: 60_000 });
+  await questions.next(1);
+  mock.timers.tick(60_000);
+  await first.answer;
+  first.end(true);
+  await questions.reply("Antarctica");
+  await setImmediate();
+  const { call, answer } = ask();
+  assert.deepEqual(await answer, { action: "answer", content: { answer: "Antarctica" } });
+  call.ask(JSON.stringify(question({ error: "write a region" })));
+  await questions.next(2);
+});
+
 test("a question that only the call knows is withdrawn with it, and one that the model may answer is not open", async () => {
   mock.timers.enable({ apis: ["setTimeout", "Date"] });
   const { questions, ask } = open();
