@@ -50,12 +50,13 @@ const ENDED = {
 };
 const WITHDRAWN = "is not open any more: its time is over, or the task went on without an answer";
 
-/** Why the library did not send an answer, for the chat. Other outcomes do not concern the answer. */
+/** What the chat reads of an answer that the agent does not have. Other outcomes do not concern the answer. */
 const UNSENT = {
-  unsent: "its task has ended, or went on without it",
-  invalid: "it does not fit the question",
-  timeout: "its time was over",
+  unsent: "was not sent, or the agent did not take it: its task may have ended, or gone on without it",
+  invalid: "was not sent: it does not fit the question",
+  timeout: "was not sent: its time was over",
 };
+const FAILED_BEFORE = "was not sent: the call failed before";
 
 /**
  * A session that can be asked, with the sender of the message that it works on.
@@ -134,8 +135,8 @@ export class People {
       },
       end: (isFollowed, envelope) => {
         end.abort({ isFollowed });
-        const why = call.answered && whyUnsent(call.answered, envelope);
-        if (call.answered && why) this.#postUnsent(call.answered, why);
+        const what = call.answered && unsentBy(call.answered, envelope);
+        if (call.answered && what) this.#postUnsent(call.answered, what);
       },
     };
     return asker;
@@ -273,16 +274,16 @@ export class People {
   /**
    * Posts that the agent does not receive an answer, of which the person read that it was received.
    * @param {Asked} asked
-   * @param {string} why
+   * @param {string} what
    */
-  #postUnsent(asked, why) {
+  #postUnsent(asked, what) {
     const host = this.#host;
     // A gateway that stops accepts no connection.
     if (!host || this.isStopping) return;
     const { question, reference } = asked;
     const post = async () => {
       const connection = await host.connect();
-      const text = `The answer to the question ${reference} of the remote agent ${nameOf(question)} was not sent: ${why}.`;
+      const text = `The answer to the question ${reference} of the remote agent ${nameOf(question)} ${what}.`;
       await host.post({ ...asked, connection, id: `ra_${reference}_unsent` }, text).finally(() => connection.stop());
     };
     host.outside(post).catch((error) => host.warn(`cannot post that an answer was not sent: ${line(error?.message ?? error)}`));
@@ -405,13 +406,13 @@ async function outcomeWithin(outcome, ms, signal) {
 }
 
 /**
- * Returns why the library did not send the answer of a person, if its result says so.
+ * Returns what became of the answer of a person if, as the result of the library says, the agent does not have it.
  * @param {Asked} asked
  * @param {Envelope} [envelope]
  * @returns {string | undefined}
  */
-function whyUnsent({ question }, envelope) {
-  if (envelope?.ok === false) return envelope.error.details?.delivered === "no" ? "the call failed before" : undefined;
+function unsentBy({ question }, envelope) {
+  if (envelope?.ok === false) return envelope.error.details?.delivered === "no" ? FAILED_BEFORE : undefined;
   const { outcome = "", question_id: id } = envelope?.summary?.person ?? {};
   return id === question.id ? UNSENT[outcome] : undefined;
 }

@@ -245,7 +245,7 @@ test("the chat reads that an answer was not sent, where the library says so", as
     [{ ok: true, summary: { person: { outcome: "unsent", question_id: "q-2" } } }, undefined],
     [{ ok: false, error: { details: { delivered: "unknown" } } }, undefined],
     [undefined, undefined],
-    [result("unsent"), /^The answer to the question \S{6} of the remote agent support was not sent: its task has ended, or went on without it\.$/],
+    [result("unsent"), /^The answer to the question \S{6} of the remote agent support was not sent, or the agent did not take it: its task may have ended, or gone on without it\.$/],
     [result("invalid"), /was not sent: it does not fit the question\.$/],
     [{ ok: false, error: { details: { delivered: "no" } } }, /was not sent: the call failed before\.$/],
   ]) {
