@@ -69,7 +69,8 @@ export function createTool({ agent, definition, followers, number = 0, people, t
         };
         const ask = asker && ((question) => {
           // From its question on the task is saved, so that the gateway asks again if it is killed meanwhile.
-          if (release) held = followers?.hold(JSON.parse(question).continuation ?? JSON.parse(latest).summary?.continuation, caller) ?? held;
+          const continuation = JSON.parse(question).continuation ?? JSON.parse(latest).summary?.continuation ?? request.continuation;
+          if (release) held = followers?.hold(continuation, caller) ?? held;
           return asker.ask(question);
         });
         const [text, ...pieces] = await agent.executeRendered(JSON.stringify(request ?? null), host, token, onUpdate || (asker && release) ? deliver : null, ask);

@@ -45,16 +45,17 @@ test("the gateway holds a task from its question on, and the end of the call kee
     const hold = (task) => (seen.push(["hold", task]), () => (seen.push(["goes on"]), false));
     const followers = { reserve: () => () => {}, hold, observe: (_envelope, _caller, goesOn) => (seen.push(["observe", goesOn]), goesOn) };
     const execute = async (_request, _caller, _token, onUpdate, ask) => {
-      onUpdate('{"summary":{"continuation":"of the update"}}');
       assert.deepEqual(of.ended, []);
       await ask('{"text":"which region?"}');
+      onUpdate('{"summary":{"continuation":"of the update"}}');
+      await ask("{}");
       await ask('{"continuation":"of the question"}');
       return envelope;
     };
     const asking = { forCall: (session) => ({ ...of.forCall(session), isOpen }) };
-    await createTool({ ...lease(execute), followers, people: asking }, { sessionKey: "agent:main:x" }).execute("call_1", { action: "send" });
+    await createTool({ ...lease(execute), followers, people: asking }, { sessionKey: "agent:main:x" }).execute("call_1", { action: "send", continuation: "of the request" });
     assert.deepEqual([of.asked[0], of.ended], [['{"text":"which region?"}', "agent:main:x"], [isOpen]]);
-    assert.deepEqual(seen.slice(0, 4), [["hold", "of the update"], ["hold", "of the question"], ["goes on"], ["observe", isOpen]]);
+    assert.deepEqual(seen.slice(0, 5), [["hold", "of the request"], ["hold", "of the update"], ["hold", "of the question"], ["goes on"], ["observe", isOpen]]);
   }
 });
 
