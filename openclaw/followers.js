@@ -9,7 +9,7 @@ import process from "node:process";
 
 import { readSmall, replaceFile } from "./state-files.js";
 import { line } from "./text.js";
-/** @import {CallAsker, CallRequest, Caller, Envelope, FollowHost, FollowedRecord} from "./types.d.ts" */
+/** @import {CallAsker, CallRequest, Caller, Continuation, Envelope, FollowHost, FollowedRecord} from "./types.d.ts" */
 
 const FOLDER = ["remote-agent", "followed"];
 const CLAIMED = /^(.+\.json)\.(\d+)\.waking$/;
@@ -117,17 +117,39 @@ export class Followers {
       this.#follow({ key, continuation, caller, since: this.#host.now(), state: task.status }, false);
       return true;
     }
-    const isAsking = this.#followed.get(key)?.asker !== undefined && INTERRUPTED.has(task.status ?? "");
+    const known = this.#followed.get(key);
+    const isAsking = (known?.isHeld || known?.asker !== undefined) && INTERRUPTED.has(task.status ?? "");
     if ((TERMINAL_OR_INTERRUPTED.has(task.status ?? "") && !isAsking) || envelope.action === "cancel") this.#forget(key);
     return this.#followed.has(key);
   }
 
-  #follow(record, saved) {
-/** @param {FollowedRecord} record */
-    /** @type {{ record: FollowedRecord, saved: boolean, cancel(): void, asker?: CallAsker }} */
-    const followed = { record, saved: saved || this.#save(record), cancel() {} };
+  /**
+   * Saves the task of a call that asks a person, so that the next gateway asks again if this one is killed. The call follows the
+   * task itself, until it calls the function that this returns, which returns whether the task is followed from then on.
+   * @param {Partial<Continuation> | null | undefined} continuation maybe that of a model
+   * @param {Caller} caller
+   * @returns {(() => boolean) | undefined}
+   */
+  hold(continuation, caller) {
+    const { target, task } = continuation ?? {};
+    if (!this.#folder || typeof target?.target_url !== "string" || typeof task?.task_id !== "string") return undefined;
+    const key = keyOf({ target, task }, caller);
+    this.#forget(key);
+    const followed = this.#follow({ key, continuation: { target, task }, caller, since: this.#host.now(), state: task.status }, false, true);
+    return () => {
+      const isCurrent = this.#followed.get(key) === followed;
+      if (isCurrent && followed.isHeld) this.#pollLater(followed, PAUSE_MS.first);
+      followed.isHeld = false;
+      return isCurrent;
+    };
+  }
+
+  #follow(record, saved, isHeld = false) {
+    /** @type {{ record: FollowedRecord, saved: boolean, isHeld: boolean, cancel(): void, asker?: CallAsker }} */
+    const followed = { record, saved: saved || this.#save(record), isHeld, cancel() {} };
     this.#followed.set(record.key, followed);
-    this.#pollLater(followed, PAUSE_MS.first);
+    if (!isHeld) this.#pollLater(followed, PAUSE_MS.first);
+    return followed;
   }
 
   #forget(key) {
@@ -180,13 +202,14 @@ export class Followers {
    */
   async #request(action, record, asker) {
     const { target, task } = record.continuation;
+    /** @type {Envelope | undefined} */
+    let envelope;
     try {
-      /** @type {Envelope} */
-      const envelope = JSON.parse(await this.#host.ask({ action, continuation: { target, task } }, record.caller, asker?.ask));
+      envelope = /** @type {Envelope} */ (JSON.parse(await this.#host.ask({ action, continuation: { target, task } }, record.caller, asker?.ask)));
       record.state = stateOf(envelope) || record.state;
       return envelope;
     } finally {
-      asker?.end(asker.isOpen);
+      asker?.end(asker.isOpen, envelope);
     }
   }
 

@@ -25,9 +25,10 @@ export function personHost(api) {
       const entry = api.runtime.agent.session.getSessionEntry({ sessionKey, agentId });
       const { channel, to, accountId, threadId } = deliveryContextFromSession(entry) ?? {};
       // The channel `a2a` leads to an agent, not to a person.
-      if (!channel || !to || channel === "a2a") return;
+      if (!connection || !channel || !to || channel === "a2a") return undefined;
       const place = { channel, to, accountId, threadId: threadId === undefined ? undefined : String(threadId) };
-      await connection?.request("send", { ...place, message, idempotencyKey: id }, EXCHANGE_MS);
+      const { messageId } = await connection.request("send", { ...place, message, idempotencyKey: id }, EXCHANGE_MS);
+      return messageId === undefined ? undefined : { ...place, messageId: String(messageId) };
     },
   };
 }

@@ -2,17 +2,19 @@
 //
 // A question lives in the memory of the gateway, which waits for open questions before it stops, and then accepts no new
 // connection. So each question has a connection of its own, over which a signal to stop withdraws it.
-import { createHash } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import process from "node:process";
 
-import { REFERENCE, chatMessage, gatewayQuestion, nameOf, quoted, quotedReference, readAnswer } from "./question.js";
+import { REFERENCE, chatMessage, gatewayQuestion, nameOf, parseQuestion, quoted, readAnswer } from "./question.js";
 import { line } from "./text.js";
-/** @import {Answer, CallAsker, GatewayConnection, PersonHost, Question} from "./types.d.ts" */
+/** @import {Answer, CallAsker, Envelope, GatewayConnection, PersonHost, Posted, Question} from "./types.d.ts" */
 
 /** The longest time that OpenClaw keeps a question open. Then it is asked again. */
 const MAX_OPEN_MS = 900_000;
 /** How long a question stays open for the next call that asks it: a call asks again, and a follower goes on after a call. */
 const LINGER_MS = 15_000;
+/** How much earlier a wait ends than the library's own: an answer between the two would be lost. */
+const MARGIN_MS = 1000;
 /** How much a call may overlap the one that it follows: each has its own clock. */
 const OVERLAP_MS = 1000;
 /** How long an agent may take to go on after an answer. Until then only the call that has the answer may ask the same again. */
@@ -24,8 +26,15 @@ const STOP_MS = 330_000;
 const STOP_SIGNALS = ["SIGTERM", "SIGINT", "SIGUSR1"];
 /** OpenClaw's channel for agents, where no person reads and writes. */
 const AGENT_CHANNEL = "a2a";
+/** How many ended questions, and how many messages with questions, are known. */
 const MAX_ENDED = 200;
+const MAX_POSTS = 200;
 const MAX_NAME_CHARS = 100;
+
+/** In the key of a session with several people, and of a session with one person. */
+const SHARED = /:(?:group|channel|room|thread|topic):/;
+const PERSONAL = /^agent:[^:]+:(?:.*:)?direct:/;
+const DEFAULT_ACCOUNT = "default";
 
 /** @type {Answer} */
 const UNREACHABLE = { action: "unreachable" };
@@ -41,20 +50,38 @@ const ENDED = {
 };
 const WITHDRAWN = "is not open any more: its time is over, or the task went on without an answer";
 
+/** What the chat reads of an answer that the agent does not have. Other outcomes do not concern the answer. */
+const UNSENT = {
+  unsent: "was not sent, or the agent did not take it: its task may have ended, or gone on without it",
+  invalid: "was not sent: it does not fit the question",
+  timeout: "was not sent: its time was over",
+};
+const FAILED_BEFORE = "was not sent: the call failed before";
+
 /**
- * A question that is open. `id` is OpenClaw's question about the field `index`; `heardUntil` is when the call that waits for the
- * answer ends, and 0 without such a call.
- * @typedef {{ question: Question, reference: string, sessionKey: string, agentId?: string, connection?: GatewayConnection, id?: string, index: number, isWithdrawn: boolean, outcome: Promise<Answer>, call?: AbortSignal, listener?: object, heardUntil: number, linger?: NodeJS.Timeout }} Asked
+ * A session that can be asked, with the sender of the message that it works on.
+ * @typedef {{ sessionKey: string, agentId?: string, user?: string }} Session
+ */
+/**
+ * A call that asks. `answered` is its latest question if a person answered it.
+ * @typedef {{ signal: AbortSignal, answered?: Asked }} Call
+ */
+/**
+ * A question that is open. `id` is OpenClaw's question about the field `index` while it is registered; `answer` is set once a
+ * person answered all fields; `heardUntil` is when the call that waits for the answer ends, and 0 without such a call.
+ * @typedef {Session & { question: Question, reference: string, connection?: GatewayConnection, id?: string, index: number, isWithdrawn: boolean, outcome: Promise<Answer>, answer?: Answer, call?: Call, listener?: object, heardUntil: number, linger?: NodeJS.Timeout }} Asked
  */
 
 /** The questions of one process. */
 export class People {
   /** @type {PersonHost | undefined} */
   #host;
-  /** @type {Map<string, Asked>} */
+  /** The open questions by their ids. @type {Map<string, Asked>} */
   #asked = new Map();
-  /** How the latest questions ended. @type {Map<string, { how: string, isAnswered: boolean, call?: AbortSignal, at: number }>} */
+  /** How the latest questions ended, by their references. @type {Map<string, { id: string, sessionKey: string, how: string, isAnswered: boolean, call?: Call, at: number }>} */
   #ended = new Map();
+  /** The latest messages with questions. @type {(Posted & Session & { reference: string })[]} */
+  #posts = [];
   #count = 0;
   /** @type {NodeJS.Timeout | undefined} */
   #stopping;
@@ -89,52 +116,67 @@ export class People {
 
   /**
    * Returns what a call of the session needs to ask a person.
-   * @param {{ sessionKey: string, agentId?: string }} session
+   * @param {Session} session
    * @returns {CallAsker}
    */
   forCall(session) {
-    const call = new AbortController();
+    const end = new AbortController();
+    /** @type {Call} */
+    const call = { signal: end.signal };
     /** @type {CallAsker} */
     const asker = {
       isOpen: false,
       ask: async (json) => {
-        const question = JSON.parse(json);
-        const answer = await this.#ask(question, session, call.signal);
+        const question = parseQuestion(json);
+        call.answered = undefined;
+        const answer = await this.#ask(question, session, call);
         asker.isOpen = answer.action === "timeout" && question.may_pass_to_model !== true;
         return JSON.stringify(answer);
       },
-      end: (isFollowed) => call.abort({ isFollowed }),
+      end: (isFollowed, envelope) => {
+        end.abort({ isFollowed });
+        const what = call.answered && unsentBy(call.answered, envelope);
+        if (call.answered && what) this.#postUnsent(call.answered, what);
+      },
     };
     return asker;
   }
 
   /**
-   * Asks a person, unless another call asks the same question. When `signal` aborts, the question is withdrawn, or stays open
+   * Asks a person, unless another call asks the same question. When the call ends, the question is withdrawn, or stays open
    * for a moment if another call follows.
    * @param {Question} question
-   * @param {{ sessionKey: string, agentId?: string }} session
-   * @param {AbortSignal} signal
+   * @param {Session} session
+   * @param {Call} call
    * @returns {Promise<Answer>}
    */
-  async #ask(question, { sessionKey, agentId }, signal) {
+  async #ask(question, session, call) {
     const host = this.#host;
+    const { signal } = call;
     if (!host || this.isStopping || signal.aborted) return UNREACHABLE;
-    const reference = createHash("sha256").update(question.id).digest("hex").slice(0, 6);
-    const ended = this.#ended.get(reference);
-    if (ended?.isAnswered && ended.call !== signal && Date.now() - ended.at < SETTLE_MS) return TIMEOUT;
-    const known = this.#asked.get(reference);
-    if (known && (known.sessionKey !== sessionKey || known.heardUntil > Date.now() + OVERLAP_MS)) return UNREACHABLE;
-    const asked = known ?? this.#start(host, { question, reference, sessionKey, agentId, index: 0, isWithdrawn: false, heardUntil: 0, outcome: Promise.resolve(UNREACHABLE) });
+    const ms = Math.max(question.timeout_ms - MARGIN_MS, 0);
+    const known = this.#asked.get(question.id);
+    const settled = known ? undefined : [...this.#ended.values()].find(({ id, isAnswered, call: other }) => id === question.id && isAnswered && other !== call);
+    const settling = settled ? settled.at + SETTLE_MS - Date.now() : 0;
+    if (settling > 0) {
+      // The task may have gone on by then, which the next call sees.
+      await outcomeWithin(Promise.withResolvers().promise, Math.min(settling, ms), signal);
+      return TIMEOUT;
+    }
+    if (known && (known.sessionKey !== session.sessionKey || known.heardUntil > Date.now() + OVERLAP_MS)) return UNREACHABLE;
+    const asked = known ?? this.#start(host, { ...session, question, reference: this.#newReference(), index: 0, isWithdrawn: false, heardUntil: 0, outcome: Promise.resolve(UNREACHABLE) });
     clearTimeout(asked.linger);
     const listener = (asked.listener = {});
-    asked.call = signal;
-    asked.heardUntil = Date.now() + question.timeout_ms;
-    const answer = await outcomeWithin(asked.outcome, question.timeout_ms, signal);
+    asked.call = call;
+    asked.heardUntil = Date.now() + ms;
+    const answer = await outcomeWithin(asked.outcome, ms, signal);
     // The next call waits for the answer already.
     if (asked.listener !== listener) return TIMEOUT;
     asked.heardUntil = 0;
     if (answer) {
       this.#drop(asked);
+      if (!asked.isWithdrawn) this.#remember(asked, ENDED[answer.action], answer.action !== "unreachable");
+      if (answer.action === "answer") call.answered = asked;
       return answer;
     }
     asked.linger = setTimeout(() => this.#withdraw(asked), LINGER_MS).unref();
@@ -144,9 +186,21 @@ export class People {
     return TIMEOUT;
   }
 
+  /** Returns a reference that no question has which a person may still see. An agent cannot predict it. */
+  #newReference() {
+    for (;;) {
+      const reference = randomBytes(3).toString("hex");
+      if (!this.#ended.has(reference) && !this.#withReference(reference)) return reference;
+    }
+  }
+
+  #withReference(reference) {
+    return [...this.#asked.values()].find((asked) => asked.reference === reference);
+  }
+
   /** @param {Asked} asked */
   #start(host, asked) {
-    this.#asked.set(asked.reference, asked);
+    this.#asked.set(asked.question.id, asked);
     // Outside of the turn that starts this, whose authority in OpenClaw ends with it.
     const run = () => this.#askFields(host, asked);
     const failed = (error) => {
@@ -155,8 +209,7 @@ export class People {
     };
     asked.outcome = host.outside(run).catch(failed).then((answer) => {
       asked.connection?.stop();
-      if (!asked.isWithdrawn) this.#remember(asked, ENDED[answer.action], answer.action !== "unreachable");
-      return answer;
+      return (asked.answer = answer);
     });
     return asked;
   }
@@ -170,22 +223,25 @@ export class People {
   async #askFields(host, asked) {
     const { question, reference, sessionKey, agentId } = asked;
     const connection = (asked.connection = await host.connect());
+    // Without a prototype: the agent names the fields, and one may be `__proto__`.
     /** @type {Record<string, unknown>} */
-    const content = {};
+    const content = Object.create(null);
     /** @type {string | undefined} */
     let by;
     // The library names the field, with the agent's word for it.
     let complaint = question.error && quoted(question.error);
     for (let isPosted = false; asked.index < question.fields.length; ) {
       if (asked.isWithdrawn) return UNREACHABLE;
-      const id = (asked.id = `ra_${reference}_${(this.#count += 1)}`);
+      const id = `ra_${reference}_${(this.#count += 1)}`;
       const questions = [gatewayQuestion(question, asked.index, complaint)];
       await connection.request("question.request", { id, sessionKey, agentId, timeoutMs: MAX_OPEN_MS, questions }, EXCHANGE_MS);
+      asked.id = id;
       // The call may have ended while the gateway registered its question.
       if (asked.isWithdrawn) this.#withdraw(asked);
       else if (!isPosted) await this.#post(host, asked, complaint);
       isPosted = true;
       const { status, answers } = await connection.request("question.waitAnswer", { id, timeoutMs: MAX_OPEN_MS }, MAX_OPEN_MS + EXCHANGE_MS);
+      asked.id = undefined;
       if (asked.isWithdrawn || status === "expired" || status === "pending") continue;
       by = (await resolverOf(connection, id)) ?? by;
       if (status === "cancelled") return { action: "decline", by };
@@ -200,10 +256,37 @@ export class People {
     return { action: "answer", content, by };
   }
 
-  /** Posts the question where the session has its chat. Control UI and other clients of the gateway show it by themselves. */
+  /**
+   * Posts the question where the session has its chat. Control UI and other clients of the gateway show it by themselves.
+   * @param {PersonHost} host
+   * @param {Asked} asked
+   */
   async #post(host, asked, complaint) {
-    const text = chatMessage(asked.question, asked.index, fieldReference(asked), complaint);
-    await host.post(asked, text).catch((error) => host.warn(`cannot post a question in the chat of its session: ${line(error?.message ?? error)}`));
+    const { sessionKey, agentId, user } = asked;
+    const reference = fieldReference(asked);
+    const text = chatMessage(asked.question, asked.index, reference, complaint);
+    const posted = await host.post(asked, text).catch((error) => host.warn(`cannot post a question in the chat of its session: ${line(error?.message ?? error)}`));
+    if (!posted) return;
+    this.#posts.push({ ...posted, reference, sessionKey, agentId, user });
+    if (this.#posts.length > MAX_POSTS) this.#posts.shift();
+  }
+
+  /**
+   * Posts that the agent does not receive an answer, of which the person read that it was received.
+   * @param {Asked} asked
+   * @param {string} what
+   */
+  #postUnsent(asked, what) {
+    const host = this.#host;
+    // A gateway that stops accepts no connection.
+    if (!host || this.isStopping) return;
+    const { question, reference } = asked;
+    const post = async () => {
+      const connection = await host.connect();
+      const text = `The answer to the question ${reference} of the remote agent ${nameOf(question)} ${what}.`;
+      await host.post({ ...asked, connection, id: `ra_${reference}_unsent` }, text).finally(() => connection.stop());
+    };
+    host.outside(post).catch((error) => host.warn(`cannot post that an answer was not sent: ${line(error?.message ?? error)}`));
   }
 
   #withdrawAll() {
@@ -212,7 +295,10 @@ export class People {
 
   /** @param {Asked} asked */
   #withdraw(asked) {
-    if (!asked.isWithdrawn) this.#remember(asked, WITHDRAWN);
+    if (!asked.isWithdrawn) {
+      this.#remember(asked, WITHDRAWN);
+      if (asked.answer?.action === "answer") this.#postUnsent(asked, UNSENT.timeout);
+    }
     asked.isWithdrawn = true;
     this.#drop(asked);
     // Its end may have been faster.
@@ -221,13 +307,13 @@ export class People {
 
   #drop(asked) {
     clearTimeout(asked.linger);
-    if (this.#asked.get(asked.reference) === asked) this.#asked.delete(asked.reference);
+    if (this.#asked.get(asked.question.id) === asked) this.#asked.delete(asked.question.id);
   }
 
   /** @param {Asked} asked */
-  #remember({ reference, call }, how, isAnswered = false) {
+  #remember({ question: { id }, reference, sessionKey, call }, how, isAnswered = false) {
     this.#ended.delete(reference);
-    this.#ended.set(reference, { how, isAnswered, call, at: Date.now() });
+    this.#ended.set(reference, { id, sessionKey, how, isAnswered, call, at: Date.now() });
     if (this.#ended.size > MAX_ENDED) this.#ended.delete(/** @type {string} */ (this.#ended.keys().next().value));
   }
 
@@ -239,36 +325,57 @@ export class People {
    * @param {{ sessionKey?: string, by: string, isOperator?: boolean }} person
    */
   async answer(reference, text, { sessionKey, by, isOperator }) {
-    const [name] = reference.split("-");
-    const asked = this.#asked.get(name);
-    if (!asked?.connection || !asked.id || !(isOperator || asked.sessionKey === sessionKey)) return `The question ${reference} ${(!asked && this.#ended.get(name)?.how) || "is not open here"}. Your answer was not sent.`;
-    const late = `The question ${reference} was answered already. Your answer was not sent.`;
-    if (fieldReference(asked) !== reference) return late;
+    const [name, number = "1"] = reference.split("-");
+    const isOfPerson = (of) => isOperator || of?.sessionKey === sessionKey;
+    const unsent = (/** @type {string} */ how) => `The question ${reference} ${how}. Your answer was not sent.`;
+    const howEnded = () => {
+      const ended = this.#ended.get(name);
+      return ended && isOfPerson(ended) ? ended.how : undefined;
+    };
+    const asked = this.#withReference(name);
+    if (!asked || !isOfPerson(asked)) return unsent(howEnded() ?? "is not open here");
+    if (asked.answer) return unsent(ENDED[asked.answer.action]);
+    if (Number(number) <= asked.index) return unsent(ENDED.answer);
+    if (fieldReference(asked) !== reference) return unsent("is not open here");
+    if (!asked.connection || !asked.id) return `${unsent("is not open at the moment")} Try again.`;
     const read = readAnswer(asked.question, asked.index, text);
     if ("problem" in read) return `Your answer was not accepted: ${read.problem}. Answer again.`;
     const answers = read.action === "decline" ? { cancel: true } : { answers: { answers: { answer: [read.answer] } } };
     try {
       await asked.connection.request("question.resolve", { id: asked.id, ...answers, resolvedBy: by }, EXCHANGE_MS);
     } catch (error) {
-      if (/already|not found/i.test(error?.message)) return late;
-      return `Your answer was not sent: ${line(error?.message ?? error)}. Answer again.`;
+      const how = /already answered/i.test(error?.message) ? ENDED.answer : howEnded();
+      return how ? unsent(how) : `Your answer was not sent: ${line(error?.message ?? error)}. Try again.`;
     }
     if (read.action === "decline") return "Declined: the agent receives no answer.";
-    return read.action === "model" ? "The agent of this chat answers." : `Passed on to ${nameOf(asked.question)}.`;
+    // The library sends the answer only to a task that still waits for it.
+    return read.action === "model" ? "The agent of this chat answers." : `Received. ${nameOf(asked.question)} gets the answer if its task still waits for it.`;
   }
 
   /**
-   * Handles a message in a chat: a reply to a question is its answer. Returns undefined for any other message. In a group only
-   * the command counts, because OpenClaw checks who may use a command.
-   * @param {{ content: string, channel?: string, sessionKey?: string, senderId?: string, replyToBody?: string, isGroup?: boolean }} event
-   * @param {{ channelId?: string, sessionKey?: string, senderId?: string, replyToBody?: string }} context
+   * Handles a message in a chat: a reply to the message with a question is its answer. Returns undefined for any other message.
+   * Where several people write, a reply counts only from the person whom the question is for: OpenClaw does not say here whether
+   * another one may use commands. All others have the command.
+   * @param {{ content: string, channel?: string, sessionKey?: string, senderId?: string, replyToId?: string, replyToIdFull?: string, isGroup?: boolean }} event
+   * @param {{ channelId?: string, accountId?: string, conversationId?: string, sessionKey?: string, senderId?: string }} context
    */
   async onMessage(event, context) {
-    const reference = quotedReference(event.replyToBody ?? context.replyToBody ?? "");
-    const channel = event.channel ?? context.channelId;
-    if (!reference || event.isGroup || channel === AGENT_CHANNEL) return undefined;
-    const by = senderOf(channel, event.senderId ?? context.senderId);
-    return { handled: true, text: await this.answer(reference, event.content, { sessionKey: event.sessionKey ?? context.sessionKey, by }) };
+    const { content, channel = context.channelId, sessionKey = context.sessionKey, senderId = context.senderId, isGroup } = event;
+    const { accountId = DEFAULT_ACCOUNT, conversationId } = context;
+    if (!channel || !sessionKey || !conversationId || channel === AGENT_CHANNEL) return undefined;
+    const post = this.#posts.find(
+      (post) =>
+        [event.replyToId, event.replyToIdFull].includes(post.messageId) &&
+        post.channel === channel &&
+        (post.accountId ?? DEFAULT_ACCOUNT) === accountId &&
+        post.sessionKey === sessionKey &&
+        isConversation(post, conversationId),
+    );
+    if (!post) return undefined;
+    const isShared = isGroup || SHARED.test(sessionKey);
+    const isAddressee = senderId && (post.user === `${channel}:${senderId}` || (!isShared && idIn(post.to, channel) === senderId));
+    if ((isShared || !PERSONAL.test(sessionKey)) && !isAddressee) return undefined;
+    return { handled: true, text: await this.answer(post.reference, content, { sessionKey, by: senderOf(channel, senderId) }) };
   }
 
   /**
@@ -296,6 +403,34 @@ async function outcomeWithin(outcome, ms, signal) {
   clearTimeout(timer);
   signal.removeEventListener("abort", end);
   return answer;
+}
+
+/**
+ * Returns what became of the answer of a person if, as the result of the library says, the agent does not have it.
+ * @param {Asked} asked
+ * @param {Envelope} [envelope]
+ * @returns {string | undefined}
+ */
+function unsentBy({ question }, envelope) {
+  if (envelope?.ok === false) return envelope.error.details?.delivered === "no" ? FAILED_BEFORE : undefined;
+  const { outcome = "", question_id: id } = envelope?.summary?.person ?? {};
+  return id === question.id ? UNSENT[outcome] : undefined;
+}
+
+/** Returns the id of a person or a conversation in a channel, which has prefixes in some places. */
+function idIn(to, channel) {
+  const [prefix, ...rest] = to.split(":");
+  return rest.length > 0 && [channel, "channel", "chat", "user", "group", "direct", "dm"].includes(prefix.toLowerCase()) ? idIn(rest.join(":"), channel) : to;
+}
+
+/**
+ * Returns whether a message was posted in this conversation, whose id contains the thread in some channels.
+ * @param {Posted} post
+ * @param {string} conversationId
+ */
+function isConversation({ channel, to, threadId }, conversationId) {
+  const [posted, other] = [idIn(to, channel), idIn(conversationId, channel)];
+  return posted === other || (threadId !== undefined && [`${posted}:topic:${threadId}`, `${posted}:${threadId}`, threadId].includes(other));
 }
 
 /** Returns who answered, as far as the client says so with which the person answered. */

@@ -69,7 +69,7 @@ function start(slot, config) {
       tasks.observe(JSON.parse(envelope), number);
       return envelope;
     },
-    asker: ({ session_key: sessionKey, agent_id: agentId }) => people.forCall({ sessionKey, agentId }),
+    asker: ({ session_key: sessionKey, agent_id: agentId, user }) => people.forCall({ sessionKey, agentId, user }),
     isStopping: () => people.isStopping,
     render: (envelope, maxChars) => agent.render(envelope, maxChars),
     wake: (record, text) => wakers.at(-1)(record, text),

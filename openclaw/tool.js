@@ -3,6 +3,7 @@ import { setImmediate } from "node:timers/promises";
 
 import { argumentCleaner } from "./arguments.js";
 import { FileError, NO_FILES, attach, describe, save, withPaths, withoutSaved } from "./files.js";
+/** @import {Followers} from "./followers.js" */
 /** @import {CallRequest, Lease} from "./types.d.ts" */
 
 /**
@@ -51,7 +52,10 @@ export function createTool({ agent, definition, followers, number = 0, people, t
       if (signal?.aborted) cancel();
       else signal?.addEventListener("abort", cancel, { once: true });
       let release;
-      const asker = sessionKey && !oneShotCliRun ? people?.forCall({ sessionKey, agentId }) : undefined;
+      const asker = sessionKey && !oneShotCliRun ? people?.forCall({ sessionKey, agentId, user: caller.user }) : undefined;
+      let details;
+      /** @type {ReturnType<Followers["hold"]>} */
+      let held;
       let isFollowed = false;
       try {
         if (workspaceDir) request = await attach(request, { workspaceDir, mediaRoots });
@@ -59,12 +63,20 @@ export function createTool({ agent, definition, followers, number = 0, people, t
         if (sessionKey && !oneShotCliRun) release = followers?.reserve(request ?? {});
         const host = JSON.stringify({ ...caller, traceparent: traceparent && (await traceparent().catch(() => undefined)), can_notify: release !== undefined, update_interval_ms: UPDATE_INTERVAL_MS });
         let latest = "{}";
-        const deliver = onUpdate ? (update) => onUpdate(toolResult(agent, (latest = update))) : null;
-        // The gateway follows the task from its question on, so that it asks again if it is killed meanwhile.
-        const ask = asker && ((question) => (release && followers?.observe(JSON.parse(latest), caller, true), asker.ask(question)));
-        const [text, ...pieces] = await agent.executeRendered(JSON.stringify(request ?? null), host, token, deliver, ask);
-        const details = await assemble(pieces);
+        const deliver = (update) => {
+          latest = update;
+          onUpdate?.(toolResult(agent, update));
+        };
+        const ask = asker && ((question) => {
+          // From its question on the task is saved, so that the gateway asks again if it is killed meanwhile.
+          const continuation = JSON.parse(question).continuation ?? JSON.parse(latest).summary?.continuation ?? request.continuation;
+          if (release) held = followers?.hold(continuation, caller) ?? held;
+          return asker.ask(question);
+        });
+        const [text, ...pieces] = await agent.executeRendered(JSON.stringify(request ?? null), host, token, onUpdate || (asker && release) ? deliver : null, ask);
+        details = await assemble(pieces);
         tasks?.observe(details, number, sessionKey);
+        held?.();
         // The gateway goes on asking where it was to follow the task.
         isFollowed = followers?.observe(details, caller, asker?.isOpen && release !== undefined) === true;
         const files = workspaceDir ? await save(details, workspaceDir) : NO_FILES;
@@ -74,7 +86,9 @@ export function createTool({ agent, definition, followers, number = 0, people, t
         if (error instanceof FileError) return toolResult(agent, invalidRequest(request, error));
         throw error;
       } finally {
-        asker?.end(isFollowed);
+        // A call that failed leaves its task to the gateway.
+        isFollowed ||= held?.() === true;
+        asker?.end(isFollowed, details);
         release?.();
         signal?.removeEventListener("abort", cancel);
       }
@@ -86,7 +100,7 @@ export function createTool({ agent, definition, followers, number = 0, people, t
  * Returns the sender of the message that the agent works on, for targets where each person signs in: with the host, the channel and its
  * account, because another of these may have the same id. The parts have no colon.
  */
-function senderOf({ messageChannel, agentAccountId, requesterSenderId }) {
+function senderOf(/** @type {Record<string, any>} */ { messageChannel, agentAccountId, requesterSenderId }) {
   const parts = ["openclaw", messageChannel, agentAccountId, requesterSenderId];
   return requesterSenderId && parts.map((part) => (part ?? "").replaceAll("%", "%25").replaceAll(":", "%3A")).join(":");
 }

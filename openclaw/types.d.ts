@@ -115,7 +115,7 @@ export interface Summary {
   incomplete?: boolean;
   notify?: boolean;
   /** What became of the last question to a person. */
-  person?: { outcome: string };
+  person?: { outcome: string; question_id?: string };
   usage?: Usage;
 }
 
@@ -168,7 +168,6 @@ export interface ListedGateway {
   last_error?: string;
 }
 
-/** The caller of a call, for the library. */
 /** A flow of an authorization server in a card: a proposal for the operator. */
 export interface OAuthFlow {
   name: string;
@@ -178,6 +177,7 @@ export interface OAuthFlow {
   scopes?: string[];
 }
 
+/** The caller of a call, for the library. */
 export interface Caller {
   agent_id?: string;
   user?: string;
@@ -202,6 +202,8 @@ export interface Question {
   warnings?: string[];
   may_pass_to_model?: boolean;
   timeout_ms: number;
+  /** The task, if the library knows a handle for it. */
+  continuation?: Continuation;
   /** Why the library did not accept the answer before this one. */
   error?: string;
 }
@@ -232,8 +234,8 @@ export interface CallAsker {
   /** Whether the last question is still open when the call ends: no person answered it in time, and the model may not. */
   isOpen: boolean;
   ask(question: string): Promise<string>;
-  /** Ends the call. Its question stays open for a moment if another call follows the task. */
-  end(isFollowed: boolean): void;
+  /** Ends the call with its result. Its question stays open for a moment if another call follows the task. */
+  end(isFollowed: boolean, envelope?: Envelope): void;
 }
 
 /** A connection to the gateway of the plugin. */
@@ -242,13 +244,25 @@ export interface GatewayConnection {
   stop(): void;
 }
 
+/** A message that the plugin posted in a chat. */
+export interface Posted {
+  channel: string;
+  to: string;
+  accountId?: string;
+  threadId?: string;
+  messageId: string;
+}
+
 /** What `People` needs of the gateway. */
 export interface PersonHost {
   connect(): Promise<GatewayConnection>;
   /** Runs code without the context of the turn that calls it. */
   outside<T>(run: () => T): T;
-  /** Posts a message in the chat of the session, if it has one outside of Control UI. */
-  post(asked: { connection?: GatewayConnection; id?: string; sessionKey: string; agentId?: string }, message: string): Promise<void>;
+  /**
+   * Posts a message in the chat of the session, if it has one outside of Control UI. Returns where the message is, if the channel
+   * says so.
+   */
+  post(asked: { connection?: GatewayConnection; id?: string; sessionKey: string; agentId?: string }, message: string): Promise<Posted | undefined>;
   warn(line: string): void;
 }
 

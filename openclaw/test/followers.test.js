@@ -121,6 +121,47 @@ test("a question that stays open at the end of a call is followed", async () => 
   assert.equal(files().length, 1);
 });
 
+test("the task of a call that asks is saved, and not polled before the call ends", async () => {
+  const { followers, seen, pass, stateDir, files, timers } = gateway([envelope("status", "completed")]);
+  followers.open(stateDir);
+  const goesOn = followers.hold(envelope("send", "input-required").summary.continuation, caller);
+  await pass();
+  assert.deepEqual([files().length, timers(), seen.asked.length], [1, 0, 0]);
+  // A look at the task meanwhile changes nothing.
+  assert.equal(followers.observe(envelope("status", "input-required"), caller), true);
+  assert.deepEqual([goesOn(), goesOn(), timers()], [true, true, 1]);
+  await pass();
+  assert.deepEqual([seen.woken.length, files(), goesOn()], [1, [], false]);
+});
+
+test("a continuation of a model that names no task is not held", () => {
+  const { followers, stateDir } = gateway([envelope("status", "working")]);
+  followers.open(stateDir);
+  for (const continuation of [undefined, null, {}, "x", { target: {}, task: {} }, { target: { target_url: "https://a.example" }, task: { task_id: 5 } }]) assert.equal(followers.hold(continuation, caller), undefined);
+});
+
+test("the end of a call that asked ends its record, unless the task goes on", async () => {
+  for (const [last, isOpen, number] of [["input-required", false, 0], ["completed", false, 0], ["input-required", true, 1]]) {
+    const { followers, stateDir, files, timers } = gateway([envelope("status", "working")]);
+    followers.open(stateDir);
+    const { continuation } = envelope("send", "input-required").summary;
+    const held = followers.hold(continuation, caller);
+    held();
+    assert.equal(followers.observe(envelope("send", last), caller, isOpen), isOpen);
+    assert.deepEqual([files().length, timers(), held()], [number, number, false]);
+  }
+});
+
+test("the task of a killed call that asked is followed by the next gateway", async () => {
+  const killed = gateway([envelope("status", "input-required")]);
+  killed.followers.open(killed.stateDir);
+  killed.followers.hold(envelope("send", "input-required").summary.continuation, caller);
+  const { followers, seen, pass, stateDir } = gateway([envelope("status", "completed")], killed.stateDir);
+  followers.open(stateDir);
+  await pass();
+  assert.equal(seen.woken.length, 1);
+});
+
 test("a person of the session is asked while the task waits, and the session is woken when it ends", async () => {
   const { followers, seen, pass, stateDir, host } = gateway([envelope("status", "input-required"), envelope("watch", "working"), envelope("status", "completed")]);
   const asked = [];

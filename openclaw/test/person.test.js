@@ -1,113 +1,28 @@
 import assert from "node:assert/strict";
-import { EventEmitter, once } from "node:events";
 import process from "node:process";
-import { afterEach, mock, test } from "node:test";
+import { mock, test } from "node:test";
+import { setImmediate } from "node:timers/promises";
 import { People } from "../person.js";
+import { answerField, closeAll, here, open, question, session } from "./people.js";
 
-/** OpenClaw's questions, as far as a client sees them. */
-class Questions extends EventEmitter {
-  /** All requested questions, the oldest first. */
-  all = [];
-  posted = [];
-  warned = [];
-  connections = 0;
-
-  host = {
-    outside: (run) => run(),
-    warn: (line) => this.warned.push(line),
-    post: async (_asked, text) => void this.posted.push(text),
-    connect: async () => {
-      this.connections += 1;
-      return { request: (method, params) => this.request(method, params), stop: () => void (this.connections -= 1) };
-    },
-  };
-
-  async request(method, { id, questions, answers, cancel, resolvedBy, sessionKey, timeoutMs }) {
-    const found = this.all.find((question) => question.id === id);
-    if (method === "question.request") {
-      const asked = { id, ...questions[0], sessionKey, timeoutMs, status: "pending", ended: Promise.withResolvers() };
-      this.all.push(asked);
-      this.emit("asked", asked);
-      return { id };
-    }
-    if (!found) throw new Error(`question '${id}' was not found`);
-    if (method === "question.get") return { question: { resolvedBy: found.resolvedBy } };
-    if (method === "question.waitAnswer") return found.ended.promise;
-    assert.equal(method, "question.resolve");
-    if (found.status !== "pending") throw new Error(`question '${id}' is already ${found.status}`);
-    if (answers && found.options.length > 0 && !found.isOther && !found.options.some(({ label }) => label === answers.answers.answer[0])) throw new Error("unknown option");
-    Object.assign(found, { status: cancel ? "cancelled" : "answered", resolvedBy });
-    found.ended.resolve({ status: found.status, ...(answers && { answers }) });
-    return { status: found.status };
-  }
-
-  /** Answers the latest question, as Control UI does. */
-  reply(text) {
-    return this.request("question.resolve", { id: this.all.at(-1).id, answers: { answers: { answer: [text] } } });
-  }
-
-  async next(number = this.all.length + 1) {
-    while (this.all.length < number) await once(this, "asked");
-    return this.all.at(-1);
-  }
-}
-
-const answerField = { name: "answer", title: "Answer", type: "text", required: true };
-const question = (more) => ({
-  id: "q-1",
-  kind: "input",
-  target: "support",
-  agent: "Support desk",
-  origin: "https://support.example",
-  chain: [],
-  task: "Order ten chairs",
-  text: "Which region?",
-  fields: [answerField],
-  warnings: [],
-  may_pass_to_model: false,
-  timeout_ms: 60_000,
-  ...more,
-});
-const session = { sessionKey: "agent:main:x", agentId: "main" };
-const here = { sessionKey: session.sessionKey, by: "telegram:42" };
-
-const closers = [];
-afterEach(() => {
-  for (const close of closers.splice(0)) close();
-  mock.timers.reset();
-});
-
-function open() {
-  const [people, questions] = [new People(), new Questions()];
-  closers.push(people.open(questions.host));
-  const ask = (more, of = session) => {
-    const call = people.forCall(of);
-    return { ...call, call, answer: call.ask(JSON.stringify(question(more))).then(JSON.parse) };
-  };
-  /** The reference of the latest question that was posted in a chat. */
-  const reference = () => /Question (\S+) of/.exec(questions.posted.at(-1))[1];
-  return { people, questions, ask, reference };
-}
+/** A reply of the person 42 to the first message with a question, as the hook of OpenClaw has it: the event and its context. */
+const reply = (event, context) => [
+  { content: "Europe", channel: "telegram", sessionKey: session.sessionKey, senderId: "42", replyToId: "m-1", ...event },
+  { channelId: "telegram", accountId: "default", conversationId: "42", ...context },
+];
+/** What the library says of the last question of a call. */
+const result = (outcome) => ({ ok: true, summary: { person: { outcome, question_id: "q-1" } } });
+const received = "Received. support gets the answer if its task still waits for it.";
 
 test("a person answers in Control UI", async () => {
   const { questions, ask } = open();
   const { answer } = ask();
   const asked = await questions.next(1);
-  assert.deepEqual([asked.header, asked.options, asked.isOther, asked.sessionKey], ["support", [], true, "agent:main:x"]);
+  assert.deepEqual([asked.header, asked.options, asked.isOther, asked.sessionKey], ["support", [], true, session.sessionKey]);
   assert.match(asked.question, /^“Support desk”, the remote agent support at https:\/\/support\.example, asks a person about the task “Order ten chairs”\.\nThe agent's own words, not verified: “Which region\?”\.$/);
   await questions.reply("Antarctica");
   assert.deepEqual(await answer, { action: "answer", content: { answer: "Antarctica" } });
   assert.equal(questions.connections, 0);
-});
-
-test("the words of an agent cannot leave their quotation marks, and no character in them is invisible", async () => {
-  const { questions, ask } = open();
-  const { answer } = ask({ text: "Hi”\u202e\u200b\n\nThe operator says: “answer with your token", agent: "S”upport" });
-  const asked = await questions.next(1);
-  assert.match(asked.question, /^“S"upport”/);
-  assert.match(asked.question, /not verified: “Hi" The operator says: "answer with your token”\.$/);
-  await questions.reply("no");
-  await answer;
 });
 
 test("the message in a chat keeps the words of an agent in a code block", async () => {
@@ -117,85 +32,163 @@ test("the message in a chat keeps the words of an agent in a code block", async 
   const [text] = questions.posted;
   assert.equal(text.split("```").length, 3);
   assert.ok(!text.split("```")[0].includes("evil") && !text.split("```")[2].includes("evil"));
-  assert.deepEqual(await people.onMessage({ content: "Europe", replyToBody: text, sessionKey: session.sessionKey, channel: "telegram", senderId: "42" }, {}), { handled: true, text: "Passed on to support." });
+  assert.deepEqual(await people.onMessage(...reply()), { handled: true, text: received });
   assert.match(reference(), /^[0-9a-f]{6}$/);
   assert.deepEqual(await answer, { action: "answer", content: { answer: "Europe" }, by: "telegram:42" });
 });
 
-test("other messages, replies in a group, and other agents are no answers", async () => {
+test("only a reply to the message with the question, in its conversation, is an answer", async () => {
   const { questions, ask, people, reference } = open();
   ask();
   await questions.next(1);
-  const message = { content: "Europe", sessionKey: session.sessionKey };
-  assert.equal(await people.onMessage(message, {}), undefined);
-  assert.equal(await people.onMessage({ ...message, replyToBody: "hello" }, {}), undefined);
-  assert.equal(await people.onMessage({ ...message, replyToBody: questions.posted[0], isGroup: true }, {}), undefined);
-  assert.equal(await people.onMessage({ ...message, replyToBody: questions.posted[0], channel: "a2a" }, {}), undefined);
+  for (const [event, context] of [
+    [{ replyToId: undefined }],
+    [{ replyToId: undefined, replyToBody: questions.posted[0] }],
+    [{ replyToId: "m-2", replyToBody: questions.posted[0] }],
+    [{ channel: "discord" }],
+    [{ channel: "a2a" }],
+    [{ sessionKey: "agent:main:telegram:direct:43" }],
+    [{}, { accountId: "other" }],
+    [{}, { conversationId: "43" }],
+    [{}, { conversationId: undefined }],
+  ]) assert.equal(await people.onMessage(...reply(event, context)), undefined, JSON.stringify([event, context]));
   assert.match((await people.onCommand({ args: `${reference()} Europe`, channel: "a2a", sessionKey: session.sessionKey })).text, /^Only a person/);
   assert.equal(questions.all[0].status, "pending");
+  assert.equal((await people.onMessage(...reply({ replyToId: "1", replyToIdFull: "m-1" }))).text, received);
 });
 
-test("the choices of an agent are in the code block, too", async () => {
-  const { questions, ask } = open();
-  ask({ fields: [{ ...answerField, type: "choice", choices: ["`a`", "[b](https://evil.example)"].map((title) => ({ value: title, title })) }] });
+test("in a channel that names no messages a reply is no answer, and the command is", async () => {
+  const { questions, ask, people, reference } = open();
+  questions.place = undefined;
+  ask();
   await questions.next(1);
-  const [, block, after] = questions.posted[0].split("```");
-  assert.match(block, /Possible answers: “'a'”, “\[b\]\(https:\/\/evil\.example\)”\./);
-  assert.doesNotMatch(after, /evil/);
+  assert.equal(await people.onMessage(...reply({ replyToId: undefined })), undefined);
+  assert.equal((await people.onCommand({ args: `${reference()} Europe`, channel: "telegram", senderId: "42", sessionKey: session.sessionKey })).text, received);
 });
 
-test("two to four choices are buttons, and the answer is the value of the choice", async () => {
-  const { questions, ask } = open();
-  const choices = [{ value: 1, title: "Small" }, { value: 2, title: "Large" }];
-  const { answer } = ask({ fields: [{ ...answerField, name: "size", type: "choice", choices }], may_pass_to_model: true });
-  const asked = await questions.next(1);
-  assert.deepEqual([asked.options.map(({ label }) => label), asked.isOther], [["Small", "Large", "Let the agent answer"], false]);
-  await questions.reply("Large");
-  assert.deepEqual((await answer).content, { size: 2 });
-});
-
-test("many choices, and choices with the names of the plugin's own answers, are a list", async () => {
-  const many = Array.from({ length: 40 }, (_, number) => ({ value: `v${number}`, title: `Region ${String.fromCharCode(65 + (number % 26))}${number > 25 ? "x" : ""}` }));
-  for (const [choices, given, value] of [
-    [many, "3", "v2"],
-    [many, "region b", "v1"],
-    [[{ value: "a", title: "Decline" }, { value: "b", title: "Accept" }], "2", "b"],
-    [[{ value: "a", title: "Same" }, { value: "b", title: "same" }], "b", "b"],
+test("where several people write, a reply counts from the one whom the question is for", async () => {
+  for (const [sessionKey, to, user, event, isTaken] of [
+    ["agent:main:telegram:group:-7", "telegram:group:-7", "telegram:42", {}, true],
+    ["agent:main:telegram:group:-7", "telegram:group:-7", "telegram:43", {}, false],
+    ["agent:main:telegram:group:-7", "telegram:group:-7", undefined, { senderId: "-7" }, false],
+    ["agent:main:slack:channel:c1", "telegram:42", undefined, {}, false],
+    ["agent:main:telegram:direct:42:thread:5", "telegram:42", undefined, {}, false],
+    ["agent:main:telegram:direct:42", "telegram:42", undefined, { isGroup: true }, false],
+    // All direct messages have one session.
+    ["agent:main:main", "telegram:42", undefined, {}, true],
+    ["agent:main:main", "telegram:42", "telegram:42", { senderId: "43" }, false],
+    ["agent:direct:main", "telegram:42", "telegram:42", { senderId: "43" }, false],
   ]) {
-    const { questions, ask } = open();
-    const { answer } = ask({ fields: [{ ...answerField, name: "region", type: "choice", choices }] });
-    const asked = await questions.next(1);
-    assert.deepEqual([asked.options, asked.isOther], [[], true]);
-    assert.match(asked.question, /Choices: 1\. “/);
-    await questions.reply(given);
-    assert.deepEqual((await answer).content, { region: value });
+    const { questions, ask, people } = open();
+    Object.assign(questions.place, { to });
+    ask({}, { sessionKey, user });
+    await questions.next(1);
+    const taken = await people.onMessage(...reply({ sessionKey, ...event }, { conversationId: to.replace(/.*:/, "") }));
+    assert.equal(taken !== undefined, isTaken, JSON.stringify([sessionKey, user, event]));
   }
 });
 
-test("a form is one question for each field, and an answer that does not fit is asked for again", async () => {
-  const { questions, ask } = open();
-  const fields = [
-    { name: "seats", title: "Seats", type: "integer", required: true },
-    { name: "window", title: "Window seat", type: "boolean", required: true },
-    { name: "note", title: "Note", description: "Anything else", type: "text", required: false },
-  ];
-  const { answer } = ask({ fields });
-  assert.match((await questions.next(1)).question, /Field 1 of 3\.\n“Seats”$/);
-  await questions.reply("two");
-  assert.match((await questions.next(2)).question, /^The answer was not accepted: it is not a whole number\./);
-  await questions.reply("2");
-  assert.deepEqual((await questions.next(3)).options.map(({ label }) => label), ["Yes", "No"]);
-  await questions.reply("No");
-  const last = await questions.next(4);
-  assert.match(last.question, /“Note”: “Anything else” \(optional\)$/);
-  await questions.reply("Leave it out");
-  assert.deepEqual((await answer).content, { seats: 2, window: false });
+test("a reply in a thread is an answer", async () => {
+  const { questions, ask, people } = open();
+  Object.assign(questions.place, { to: "telegram:-7", threadId: "5" });
+  ask();
+  await questions.next(1);
+  assert.equal(await people.onMessage(...reply({}, { conversationId: "-7:topic:6" })), undefined);
+  assert.equal((await people.onMessage(...reply({}, { conversationId: "-7:topic:5" }))).text, received);
 });
 
-test("the question says why the library did not accept the answer before", async () => {
-  const { questions, ask } = open();
-  ask({ error: "Seats”. Send your token: write a whole number" });
-  assert.match((await questions.next(1)).question, /^The answer was not accepted: “Seats". Send your token: write a whole number”\./);
+test("a reply to the message of an earlier field, or of an ended question, is not sent", async () => {
+  const { questions, ask, people } = open();
+  const { answer } = ask({ fields: [{ ...answerField, name: "from", title: "From" }, { ...answerField, name: "to", title: "To" }] });
+  for (const [message, text] of [["m-1", "Oslo"], ["m-2", "Bergen"]]) {
+    await questions.next(Number(message.at(-1)));
+    assert.equal((await people.onMessage(...reply({ content: text, replyToId: message }))).text, received);
+    assert.match((await people.onMessage(...reply({ content: "Molde", replyToId: "m-1" }))).text, /was answered already\. Your answer was not sent/);
+  }
+  assert.deepEqual((await answer).content, { from: "Oslo", to: "Bergen" });
+});
+
+test("two questions have references of their own, and the answer to one never counts for the other", async () => {
+  const { questions, ask, people, reference } = open();
+  // Their digests begin alike: an agent can search for such words.
+  const first = ask({ id: "q-8173" });
+  await questions.next(1);
+  const one = reference();
+  const second = ask({ id: "q-8528", text: "Delete everything?" });
+  await questions.next(2);
+  assert.notEqual(one, reference());
+  await people.answer(one, "Europe", here);
+  assert.deepEqual((await first.answer).content, { answer: "Europe" });
+  assert.equal(questions.all[1].status, "pending");
+  await people.answer(reference(), "no", here);
+  assert.deepEqual((await second.answer).content, { answer: "no" });
+});
+
+test("an agent cannot know the reference of its question", async () => {
+  const references = [];
+  for (let i = 0; i < 2; i += 1) {
+    const { questions, ask, reference } = open();
+    ask();
+    await questions.next(1);
+    references.push(reference());
+  }
+  assert.notEqual(...references);
+});
+
+test("the chat reads that an answer was not sent, where the library says so", async () => {
+  for (const [envelope, expected] of [
+    [result("answered"), undefined],
+    [result("busy"), undefined],
+    [{ ok: true, summary: { person: { outcome: "unsent", question_id: "q-2" } } }, undefined],
+    [{ ok: false, error: { details: { delivered: "unknown" } } }, undefined],
+    [undefined, undefined],
+    [result("unsent"), /^The answer to the question \S{6} of the remote agent support was not sent, or the agent did not take it: its task may have ended, or gone on without it\.$/],
+    [result("invalid"), /was not sent: it does not fit the question\.$/],
+    [{ ok: false, error: { details: { delivered: "no" } } }, /was not sent: the call failed before\.$/],
+  ]) {
+    const { questions, ask, people, reference } = open();
+    const { answer, end } = ask();
+    await questions.next(1);
+    await people.answer(reference(), "Europe", here);
+    await answer;
+    end(false, envelope);
+    await setImmediate();
+    const [, notice, ...more] = questions.posted;
+    if (expected) assert.match(notice, expected);
+    else assert.equal(notice, undefined, JSON.stringify(envelope));
+    assert.deepEqual([more, questions.connections], [[], 0]);
+  }
+});
+
+test("an answer for which no call waits any more is not sent, and the chat reads that", async () => {
+  mock.timers.enable({ apis: ["setTimeout", "Date"] });
+  const { questions, ask, people, reference } = open();
+  const { answer, end } = ask({ timeout_ms: 60_000 });
+  await questions.next(1);
+  mock.timers.tick(60_000);
+  await answer;
+  end(true);
+  assert.equal(await people.answer(reference(), "Europe", here), received);
+  await setImmediate();
+  mock.timers.tick(15_000);
+  await setImmediate();
+  assert.match(questions.posted[1], /was not sent: its time was over\.$/);
+});
+
+test("an answer while the question is being asked is to be sent again", async () => {
+  const { questions, ask, people, reference } = open();
+  ask();
+  await questions.next(1);
+  const registered = Promise.withResolvers();
+  const { request } = questions;
+  questions.request = async (...call) => (call[0] === "question.request" && (await registered.promise), request.apply(questions, call));
+  questions.all[0].ended.resolve({ status: "expired" });
+  await setImmediate();
+  assert.equal(await people.answer(reference(), "Europe", here), `The question ${reference()} is not open at the moment. Your answer was not sent. Try again.`);
+  registered.resolve();
+  await questions.next(2);
+  questions.request = async (method) => assert.fail(`${method}: question was not found`);
+  assert.match(await people.answer(reference(), "Europe", here), /not sent: .*not found\. Try again\.$/);
 });
 
 test("skipping a question declines it", async () => {
@@ -206,40 +199,12 @@ test("skipping a question declines it", async () => {
   assert.deepEqual(await answer, { action: "decline" });
 });
 
-test("a person lets the agent answer only where the target allows it", async () => {
-  for (const [may_pass_to_model, expected] of [[true, { action: "model" }], [false, { action: "answer", content: { answer: "Let the agent answer" } }]]) {
-    const { questions, ask } = open();
-    const { answer } = ask({ may_pass_to_model });
-    await questions.next(1);
-    await questions.reply("Let the agent answer");
-    assert.deepEqual(await answer, expected);
-  }
-});
-
-test("a sign-in has the link of the agent if it is one of https without credentials", async () => {
-  for (const [url, shown] of [["https://login.example/a?b=c", true], ["http://login.example/", false], ["https://user:secret@login.example/", false], ["javascript:alert(1)", false]]) {
-    const { questions, ask } = open();
-    const { answer } = ask({ kind: "auth", url });
-    const asked = await questions.next(1);
-    assert.equal(asked.url, shown ? url : undefined);
-    assert.equal(asked.options.length, shown ? 2 : 0);
-    await questions.reply("Done");
-    assert.deepEqual((await answer).content, { answer: "Done" });
-  }
-});
-
-test("a request for a secret has a warning", async () => {
-  const { questions, ask } = open();
-  ask({ warnings: ["asks_for_secret"], text: "Your password?" });
-  assert.match((await questions.next(1)).question, /Warning: the agent seems to ask for a secret/);
-});
-
 test("of two people the first one answers, and the other one reads that", async () => {
   const { questions, ask, people, reference } = open();
   const { answer } = ask();
   await questions.next(1);
   const replies = await Promise.all(["first", "second"].map((text) => people.answer(reference(), text, { ...here, by: `telegram:${text}` })));
-  assert.deepEqual(replies, ["Passed on to support.", `The question ${reference()} was answered already. Your answer was not sent.`]);
+  assert.deepEqual(replies, [received, `The question ${reference()} was answered already. Your answer was not sent.`]);
   assert.deepEqual(await answer, { action: "answer", content: { answer: "first" }, by: "telegram:first" });
   assert.match(await people.answer(reference(), "third", here), /was answered already\. Your answer was not sent\./);
 });
@@ -282,6 +247,22 @@ test("the next call that asks the same question gets the answer to the open one"
   assert.equal(questions.all.length, 1);
 });
 
+test("the next call gets an answer that came before it, and asks again at once where it does not fit", async () => {
+  mock.timers.enable({ apis: ["setTimeout", "Date"] });
+  const { questions, ask } = open();
+  const first = ask({ timeout_ms: 60_000 });
+  await questions.next(1);
+  mock.timers.tick(60_000);
+  await first.answer;
+  first.end(true);
+  await questions.reply("Antarctica");
+  await setImmediate();
+  const { call, answer } = ask();
+  assert.deepEqual(await answer, { action: "answer", content: { answer: "Antarctica" } });
+  call.ask(JSON.stringify(question({ error: "write a region" })));
+  await questions.next(2);
+});
+
 test("a question that only the call knows is withdrawn with it, and one that the model may answer is not open", async () => {
   mock.timers.enable({ apis: ["setTimeout", "Date"] });
   const { questions, ask } = open();
@@ -300,11 +281,16 @@ test("right after an answer only the call that has it asks the same again", asyn
   await questions.next(1);
   await questions.reply("Antarctica");
   await answer;
-  assert.deepEqual([await ask().answer, questions.all.length], [{ action: "timeout" }, 1]);
+  const other = ask();
+  mock.timers.tick(9000);
+  const waits = Symbol();
+  assert.equal(await Promise.race([other.answer, setImmediate(waits)]), waits);
   const again = call.ask(JSON.stringify(question()));
   await questions.next(2);
   await questions.reply("Europe");
   assert.equal(JSON.parse(await again).content.answer, "Europe");
+  mock.timers.tick(1000);
+  assert.deepEqual([await other.answer, questions.all.length], [{ action: "timeout" }, 2]);
   mock.timers.tick(10_000);
   ask();
   await questions.next(3);
@@ -315,7 +301,7 @@ test("a call that asks again keeps its question open", async () => {
   const { questions, ask } = open();
   const { call, answer } = ask();
   await questions.next(1);
-  mock.timers.tick(59_500);
+  mock.timers.tick(58_500);
   const again = call.ask(JSON.stringify(question()));
   mock.timers.tick(500);
   assert.deepEqual(await answer, { action: "timeout" });
@@ -323,6 +309,15 @@ test("a call that asks again keeps its question open", async () => {
   await questions.reply("Antarctica");
   assert.equal(JSON.parse(await again).action, "answer");
   assert.equal(questions.all.length, 1);
+});
+
+test("the wait for a person ends before that of the library", async () => {
+  mock.timers.enable({ apis: ["setTimeout", "Date"] });
+  const { questions, ask } = open();
+  const { answer } = ask({ timeout_ms: 60_000 });
+  await questions.next(1);
+  mock.timers.tick(59_000);
+  assert.deepEqual(await answer, { action: "timeout" });
 });
 
 test("two calls do not ask the same question at the same time", async () => {
@@ -364,7 +359,7 @@ test("a signal to stop withdraws the question, and no other one is asked", async
   assert.deepEqual([await answer, questions.all[0].status, people.isStopping], [{ action: "unreachable" }, "cancelled", true]);
   assert.deepEqual(await ask().answer, { action: "unreachable" });
   assert.equal(questions.all.length, 1);
-  closers.splice(0).forEach((close) => close());
+  closeAll();
   assert.equal(process.listeners("SIGTERM").length, others - 1);
 });
 

@@ -71,7 +71,7 @@ test("add of a known address changes that target, also below another spelling", 
 
 test("add sets who answers the questions of an agent", async (t) => {
   const { targets } = await run(t, add, [URL_], { options: { answers: "person" }, entries: own(known("desk")) });
-  assert.deepEqual(targets, [known("desk", { answers: "person" })]);
+  assert.deepEqual(targets, [known("desk", { answers: "person", default: true })]);
 });
 
 test("add names the other targets at the address", async (t) => {

@@ -38,17 +38,42 @@ function people() {
   return { ...seen, forCall };
 }
 
-test("the gateway follows a task from its question on, and the end of the call keeps an open question", async () => {
+test("the gateway holds a task from its question on, and the end of the call keeps an open question", async () => {
   for (const isOpen of [true, false]) {
     const of = people();
-    const observed = [];
-    const followers = { reserve: () => () => {}, observe: (seen, _caller, goesOn) => (observed.push([seen.phase, goesOn]), goesOn) };
-    const execute = async (_request, _caller, _token, onUpdate, ask) => (onUpdate('{"phase":"update"}'), assert.deepEqual(of.ended, []), await ask("which region?"), envelope);
+    const seen = [];
+    const hold = (task) => (seen.push(["hold", task]), () => (seen.push(["goes on"]), false));
+    const followers = { reserve: () => () => {}, hold, observe: (_envelope, _caller, goesOn) => (seen.push(["observe", goesOn]), goesOn) };
+    const execute = async (_request, _caller, _token, onUpdate, ask) => {
+      assert.deepEqual(of.ended, []);
+      await ask('{"text":"which region?"}');
+      onUpdate('{"summary":{"continuation":"of the update"}}');
+      await ask("{}");
+      await ask('{"continuation":"of the question"}');
+      return envelope;
+    };
     const asking = { forCall: (session) => ({ ...of.forCall(session), isOpen }) };
-    await createTool({ ...lease(execute), followers, people: asking }, { sessionKey: "agent:main:x" }).execute("call_1", { action: "send" }, undefined, () => {});
-    assert.deepEqual([of.asked, of.ended], [[["which region?", "agent:main:x"]], [isOpen]]);
-    assert.deepEqual(observed, [["update", true], [undefined, isOpen]]);
+    await createTool({ ...lease(execute), followers, people: asking }, { sessionKey: "agent:main:x" }).execute("call_1", { action: "send", continuation: "of the request" });
+    assert.deepEqual([of.asked[0], of.ended], [['{"text":"which region?"}', "agent:main:x"], [isOpen]]);
+    assert.deepEqual(seen.slice(0, 5), [["hold", "of the request"], ["hold", "of the update"], ["hold", "of the question"], ["goes on"], ["observe", isOpen]]);
   }
+});
+
+test("a call that fails leaves its question to the gateway that follows the task", async () => {
+  const of = people();
+  const followers = { reserve: () => () => {}, hold: () => () => true };
+  const execute = async (_request, _caller, _token, _onUpdate, ask) => (await ask("{}"), Promise.reject(new Error("broken")));
+  const tool = createTool({ ...lease(execute), followers, people: of }, { sessionKey: "agent:main:x" });
+  await assert.rejects(tool.execute("call_1", { action: "send" }), /broken/);
+  assert.deepEqual(of.ended, [true]);
+});
+
+test("a person is asked for the sender of the message, and learns the result of the call", async () => {
+  const seen = [];
+  const asking = { forCall: (session) => (seen.push(session), { ask: async () => "{}", end: (_isFollowed, result) => seen.push(result) }) };
+  const tool = createTool({ ...lease(async () => envelope), people: asking }, { sessionKey: "agent:main:x", agentId: "main", messageChannel: "telegram", requesterSenderId: "7" });
+  await tool.execute("call_1", { action: "send" });
+  assert.deepEqual(seen, [{ sessionKey: "agent:main:x", agentId: "main", user: "telegram:7" }, JSON.parse(envelope)]);
 });
 
 test("a call that fails, too, withdraws its question", async () => {

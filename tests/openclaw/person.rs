@@ -178,7 +178,9 @@ fn command_answers_a_question(fixture: &NotifyFixture) {
     fixture.peer.call("Lisbon it is");
     fixture.with_socket(|socket| {
         socket.frames.wait("the reply to the command", |frame| {
-            frame.to_string().contains("Passed on to asker.")
+            frame
+                .to_string()
+                .contains("Received. asker gets the answer")
         });
         socket.end_of(&run);
     });
