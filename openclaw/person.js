@@ -23,7 +23,7 @@ const SETTLE_MS = 10_000;
 const EXCHANGE_MS = 10_000;
 /** How long a gateway may take to stop. After that, the signal was none to stop. */
 const STOP_MS = 330_000;
-const STOP_SIGNALS = ["SIGTERM", "SIGINT", "SIGUSR1"];
+const STOP_SIGNALS = /** @type {const} */ (["SIGTERM", "SIGINT", "SIGUSR1"]);
 /** OpenClaw's channel for agents, where no person reads and writes. */
 const AGENT_CHANNEL = "a2a";
 /** How many ended questions, and how many messages with questions, are known. */

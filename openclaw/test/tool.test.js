@@ -73,7 +73,7 @@ test("a person is asked for the sender of the message, and learns the result of 
   const asking = { forCall: (session) => (seen.push(session), { ask: async () => "{}", end: (_isFollowed, result) => seen.push(result) }) };
   const tool = createTool({ ...lease(async () => envelope), people: asking }, { sessionKey: "agent:main:x", agentId: "main", messageChannel: "telegram", requesterSenderId: "7" });
   await tool.execute("call_1", { action: "send" });
-  assert.deepEqual(seen, [{ sessionKey: "agent:main:x", agentId: "main", user: "telegram:7" }, JSON.parse(envelope)]);
+  assert.deepEqual(seen, [{ sessionKey: "agent:main:x", agentId: "main", user: "openclaw:telegram::7" }, JSON.parse(envelope)]);
 });
 
 test("a call that fails, too, withdraws its question", async () => {
