@@ -94,8 +94,10 @@ pub(super) async fn ask(call: &mut Call<'_>, peer: &dyn Peer) -> Result<Option<N
             AnswerAction::Timeout => Some(ReportOutcome::Timeout),
         };
         if let Some(outcome) = ended {
-            if outcome == ReportOutcome::Declined {
-                call.set_declined(&task_id, Some(id));
+            match outcome {
+                ReportOutcome::Declined => call.set_declined(&task_id, Some(id)),
+                ReportOutcome::Passed => call.set_declined(&task_id, None),
+                _ => {}
             }
             call.report(id, outcome, answer.by);
             return Ok(None);

@@ -1,9 +1,11 @@
 //! Questions of an agent that a person answers.
 
+mod refused;
+
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
-use peer::{BoxFuture, PeerErrorKind};
+use peer::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
@@ -412,102 +414,6 @@ async fn two_calls_never_ask_about_one_task() {
     let third = Scripted::new([json!({"action": "decline"})]);
     call(&fixture.agent, &third, plain()).await;
     assert_eq!(third.asked().len(), 1);
-}
-
-/// A person answers, and no message of the model in their place reaches the agent.
-#[tokio::test]
-async fn model_does_not_answer_for_a_person() {
-    let to_task = |text: &str| json!({"action": "send", "target_alias": "agent", "task_id": "t", "parts": [{"kind": "text", "text": text}]});
-    let sign_in = waits(
-        "auth-required",
-        json!([{"kind": "text", "text": "Sign in"}]),
-    );
-    for (rule, waiting, declines, refused) in [
-        ("person", question("Where to?"), false, true),
-        ("person", task("working", json!([])), false, false),
-        ("person-then-model", question("Where to?"), false, false),
-        ("person-then-model", question("Where to?"), true, true),
-        ("model", sign_in.clone(), false, false),
-        ("model", sign_in, true, true),
-    ] {
-        let polls = vec![PollReply::Task(waiting.clone())];
-        let fixture = agent(json!({"answers": rule}), vec![waiting.clone()], polls);
-        if declines {
-            let person = Scripted::new([json!({"action": "decline"})]);
-            call(&fixture.agent, &person, plain()).await;
-        }
-        let before = fixture.peer.sent.lock().unwrap().len();
-        let result = fixture.call(to_task("Braga")).await;
-        let reason = &result["error"]["reason"];
-        assert_eq!(
-            reason == "person_required",
-            refused,
-            "{rule} {waiting}: {result}"
-        );
-        let sent = fixture.peer.sent.lock().unwrap().len() - before;
-        assert_eq!(sent, usize::from(!refused), "{rule} {waiting}");
-        let next = fixture
-            .call(json!({"action": "status", "target_alias": "agent", "task_id": "t"}))
-            .await;
-        let step = next["summary"]["next_step"].as_str().unwrap_or_default();
-        assert_eq!(
-            step.contains("Do not answer for them"),
-            refused,
-            "{rule}: {step}"
-        );
-    }
-}
-
-#[tokio::test]
-async fn message_to_a_task_is_refused_while_a_person_is_asked_about_it() {
-    let sign_in = waits(
-        "auth-required",
-        json!([{"kind": "text", "text": "Sign in"}]),
-    );
-    let limits = json!({"limits": {"concurrencyPerTarget": 1}});
-    let fixture = agent(limits, vec![sign_in], vec![]);
-    let person = Scripted::default();
-    let other = async {
-        person.first.cancelled().await;
-        let request = json!({"action": "send", "target_alias": "agent", "task_id": "t", "parts": [{"kind": "text", "text": "x"}]});
-        // The call that waits for the person leaves its turn to others.
-        fixture.call(within(request, 5000)).await
-    };
-    let result = tokio::select! {
-        result = call(&fixture.agent, &person, plain()) => unreachable!("{result}"),
-        result = other => result,
-    };
-    assert_eq!(result["error"]["reason"], "person_required", "{result}");
-    assert_eq!(result["error"]["details"]["delivered"], "no", "{result}");
-}
-
-/// An answer that did not arrive is no reason for the model to write another.
-#[tokio::test]
-async fn answer_that_does_not_arrive_is_reported_as_unsent() {
-    for (tasks, polls) in [
-        (vec![question("Where to?"), json!("no connection")], vec![]),
-        (
-            vec![question("Where to?")],
-            vec![PollReply::Refused(PeerErrorKind::InvalidResponse)],
-        ),
-    ] {
-        let target = json!({"answers": "person-then-model", "showAnswers": true});
-        let fixture = agent(target, tasks, polls);
-        let result = call(&fixture.agent, &Scripted::new([says("Braga")]), plain()).await;
-        let details = &result["error"]["details"];
-        let summary = &details["latest_event_summary"];
-        assert_eq!(summary["person"]["outcome"], "unsent", "{result}");
-        assert_eq!(summary["person"]["delivered"], "no", "{result}");
-        assert_eq!(state(&json!({"summary": summary})), "input-required");
-        for step in [&details["hint"], &summary["next_step"]] {
-            assert!(
-                step.as_str().unwrap().contains("Do not answer for them"),
-                "{step}"
-            );
-        }
-        // The message of the call has arrived, and is not sent again.
-        assert_eq!(details["delivered"], "yes", "{result}");
-    }
 }
 
 #[tokio::test]
