@@ -80,7 +80,7 @@ impl SignIn {
         };
         if file.is_per_user() && user.is_none() {
             return refused(format!(
-                "each person signs in to `{name}`: name the person as the host of the agent does, with `--user NAME`"
+                "each person signs in to `{name}`: name the person as the host of the agent does, with `--person NAME`"
             ));
         }
         Ok(Self {

@@ -123,11 +123,11 @@ async fn each_person_has_a_token_of_their_own() {
     };
     let nameless = run_with("sign-in", &[]).await;
     assert_exit_code(&nameless, 2);
-    assert_contains(&nameless.stderr, &["`--user NAME`"]);
-    assert_exit_code(&run_with("sign-in", &["--user", "anna"]).await, 0);
-    assert_exit_code(&run_with("send", &["--user", "anna", "hello"]).await, 0);
-    let bob = run_with("send", &["--user", "bob", "hello"]).await;
-    assert_contains(&bob.stderr, &["`remote-agent sign-in desk --user bob`"]);
+    assert_contains(&nameless.stderr, &["`--person NAME`"]);
+    assert_exit_code(&run_with("sign-in", &["--person", "anna"]).await, 0);
+    assert_exit_code(&run_with("send", &["--person", "anna", "hello"]).await, 0);
+    let bob = run_with("send", &["--person", "bob", "hello"]).await;
+    assert_contains(&bob.stderr, &["`remote-agent sign-in desk --person bob`"]);
     let nameless = run_with("send", &["hello"]).await;
     assert_contains(&nameless.stderr, &["does not name the person"]);
 }

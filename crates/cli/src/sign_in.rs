@@ -24,12 +24,12 @@ use super::{
 const EXAMPLES: &str = "\
 Examples:
   remote-agent sign-in --config agents.json desk
-  remote-agent sign-in desk --user anna";
+  remote-agent sign-in desk --person anna";
 
 const SIGN_OUT_EXAMPLES: &str = "\
 Examples:
   remote-agent sign-out --config agents.json desk
-  remote-agent sign-out desk --user anna";
+  remote-agent sign-out desk --person anna";
 
 /// Sign in to an agent with a code or a browser
 ///

@@ -59,7 +59,7 @@ pub(super) struct PeerArgs {
     agent: Option<String>,
 
     /// Call on behalf of this person; a target may require that each person signs in
-    #[arg(long, value_name = "NAME")]
+    #[arg(long = "person", value_name = "NAME")]
     user: Option<String>,
 
     /// The settings of the OpenClaw on this machine, for a command that names no agents.
@@ -152,7 +152,7 @@ impl PeerArgs {
             arguments.extend(["--as".to_owned(), agent.clone()]);
         }
         if let Some(user) = &self.user {
-            arguments.extend(["--user".to_owned(), user.clone()]);
+            arguments.extend(["--person".to_owned(), user.clone()]);
         }
         Ok(arguments)
     }
@@ -234,7 +234,7 @@ impl PeerArgs {
             ("--url", self.url.clone()),
             ("--transport", self.transport.clone()),
             ("--agent", self.agent.clone()),
-            ("--user", self.user.clone()),
+            ("--person", self.user.clone()),
         ];
         let local = self.local.options();
         let named: String = options

@@ -129,7 +129,7 @@ impl TokenFile {
             }
         };
         let user = self.user.as_deref();
-        let user = user.map(|user| format!(" --user {}", quoted(user)));
+        let user = user.map(|user| format!(" --person {}", quoted(user)));
         let alias = quoted(&self.alias);
         format!("remote-agent sign-in {alias}{}", user.unwrap_or_default())
     }
@@ -363,7 +363,7 @@ mod tests {
         let command = file.for_user(Some("anna@example.com")).command();
         assert_eq!(
             command,
-            "remote-agent sign-in 'the desk' --user anna@example.com"
+            "remote-agent sign-in 'the desk' --person anna@example.com"
         );
     }
 }

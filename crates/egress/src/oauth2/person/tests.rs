@@ -361,7 +361,7 @@ async fn target_for_each_person_needs_a_person() {
         .unwrap()
         .to_string();
     assert!(
-        error.contains("`remote-agent sign-in desk --user bob`"),
+        error.contains("`remote-agent sign-in desk --person bob`"),
         "{error}"
     );
     assert!(token(&net, &of(None)).await.is_err());
