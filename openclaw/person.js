@@ -373,7 +373,7 @@ export class People {
     );
     if (!post) return undefined;
     const isShared = isGroup || SHARED.test(sessionKey);
-    const isAddressee = senderId && (post.user === `${channel}:${senderId}` || (!isShared && idIn(post.to, channel) === senderId));
+    const isAddressee = senderId && (isNamed(post.user, [channel, accountId, senderId]) || (!isShared && idIn(post.to, channel) === senderId));
     if ((isShared || !PERSONAL.test(sessionKey)) && !isAddressee) return undefined;
     return { handled: true, text: await this.answer(post.reference, content, { sessionKey, by: senderOf(channel, senderId) }) };
   }
@@ -412,9 +412,20 @@ async function outcomeWithin(outcome, ms, signal) {
  * @returns {string | undefined}
  */
 function unsentBy({ question }, envelope) {
-  if (envelope?.ok === false) return envelope.error.details?.delivered === "no" ? FAILED_BEFORE : undefined;
-  const { outcome = "", question_id: id } = envelope?.summary?.person ?? {};
-  return id === question.id ? UNSENT[outcome] : undefined;
+  const failure = envelope?.ok === false ? envelope.error.details : undefined;
+  const { outcome = "", question_id: id } = (failure ? failure.latest_event_summary : envelope?.summary)?.person ?? {};
+  if (id === question.id) return UNSENT[outcome];
+  return failure?.delivered === "no" ? FAILED_BEFORE : undefined;
+}
+
+/**
+ * Returns whether the caller of a call is this sender of a channel and account.
+ * @param {string | undefined} user `openclaw:CHANNEL:ACCOUNT:SENDER`
+ * @param {string[]} sender
+ */
+function isNamed(user, sender) {
+  const [, channel, account, id] = (user ?? "").split(":").map(decodeURIComponent);
+  return JSON.stringify([channel, account || DEFAULT_ACCOUNT, id]) === JSON.stringify(sender);
 }
 
 /** Returns the id of a person or a conversation in a channel, which has prefixes in some places. */

@@ -68,16 +68,16 @@ test("in a channel that names no messages a reply is no answer, and the command 
 
 test("where several people write, a reply counts from the one whom the question is for", async () => {
   for (const [sessionKey, to, user, event, isTaken] of [
-    ["agent:main:telegram:group:-7", "telegram:group:-7", "telegram:42", {}, true],
-    ["agent:main:telegram:group:-7", "telegram:group:-7", "telegram:43", {}, false],
+    ["agent:main:telegram:group:-7", "telegram:group:-7", "openclaw:telegram::42", {}, true],
+    ["agent:main:telegram:group:-7", "telegram:group:-7", "openclaw:telegram::43", {}, false],
     ["agent:main:telegram:group:-7", "telegram:group:-7", undefined, { senderId: "-7" }, false],
     ["agent:main:slack:channel:c1", "telegram:42", undefined, {}, false],
     ["agent:main:telegram:direct:42:thread:5", "telegram:42", undefined, {}, false],
     ["agent:main:telegram:direct:42", "telegram:42", undefined, { isGroup: true }, false],
     // All direct messages have one session.
     ["agent:main:main", "telegram:42", undefined, {}, true],
-    ["agent:main:main", "telegram:42", "telegram:42", { senderId: "43" }, false],
-    ["agent:direct:main", "telegram:42", "telegram:42", { senderId: "43" }, false],
+    ["agent:main:main", "telegram:42", "openclaw:telegram::42", { senderId: "43" }, false],
+    ["agent:direct:main", "telegram:42", "openclaw:telegram::42", { senderId: "43" }, false],
   ]) {
     const { questions, ask, people } = open();
     Object.assign(questions.place, { to });

@@ -72,7 +72,7 @@ pub fn create_private_dir(path: &Path) -> io::Result<()> {
 }
 
 /// Checks that no other user can replace the files of a directory: it belongs to the user of this process or to root, and not
-/// everyone may write to it.
+/// everyone may write to it. Root uses the directories of all users.
 ///
 /// # Errors
 /// Another user can, or the directory cannot be read; a clause for a sentence about the directory.
@@ -82,12 +82,13 @@ pub fn check_private_dir(path: &Path) -> Result<(), String> {
         use std::os::unix::fs::MetadataExt as _;
         let metadata = fs::metadata(path).map_err(|error| format!("cannot be read: {error}"))?;
         let (owner, user) = (metadata.uid(), rustix::process::geteuid().as_raw());
-        if owner != user && owner != 0 {
+        if owner != user && owner != 0 && user != 0 {
             return Err(format!(
                 "belongs to user {owner}, and this process runs as user {user}"
             ));
         }
-        if metadata.mode() & 0o002 != 0 {
+        // In a sticky directory users can replace only their own files.
+        if metadata.mode() & 0o1002 == 0o002 {
             return Err(
                 "is one that every user can write to (`chmod o-w` changes that)".to_owned(),
             );

@@ -212,10 +212,12 @@ fn message(question: &Value) -> String {
     }
 }
 
-/// Returns the answer to a question. A dialog that is refused or closed leaves nothing to the model.
+/// Returns the answer to a question. A client that shows no dialogs closes them by itself, so a closed one is no refusal.
 fn answer(question: &Value, response: &Value) -> Value {
-    if response["action"] != "accept" {
-        return json!({"action": "decline", "by": "mcp client"});
+    match response["action"].as_str() {
+        Some("accept") => {}
+        Some("cancel") => return json!({"action": "unreachable"}),
+        _ => return json!({"action": "decline", "by": "mcp client"}),
     }
     let mut content = match response["content"].as_object() {
         Some(content) => json!(content),
@@ -309,17 +311,13 @@ mod tests {
     }
 
     #[test]
-    fn refused_or_closed_dialog_leaves_nothing_to_the_model() {
+    fn refused_dialog_leaves_nothing_to_the_model() {
         let mut passable = question();
         passable["may_pass_to_model"] = true.into();
         for question in [question(), passable] {
-            for action in ["decline", "cancel"] {
+            for (action, answered) in [("decline", "decline"), ("cancel", "unreachable")] {
                 let response = json!({ "action": action });
-                assert_eq!(
-                    answer(&question, &response)["action"],
-                    "decline",
-                    "{action}"
-                );
+                assert_eq!(answer(&question, &response)["action"], answered);
             }
         }
     }

@@ -375,8 +375,10 @@ fn unsent_step(delivered: Option<&str>) -> &'static str {
 
 /// Returns whether a message is a person's answer.
 fn is_answer(message: &Value) -> bool {
-    let id = message.get("messageId").and_then(Value::as_str);
-    id.is_some_and(|id| id.starts_with(ANSWER_ID_PREFIX))
+    let text = |name| message.get(name).and_then(Value::as_str);
+    // Some agents give their own messages the id of the message that they answer.
+    let is_agents = text("role").is_some_and(|role| role.to_ascii_lowercase().ends_with("agent"));
+    !is_agents && text("messageId").is_some_and(|id| id.starts_with(ANSWER_ID_PREFIX))
 }
 
 /// Returns whether a task, or a change of its state, repeats a person's answer.

@@ -225,7 +225,8 @@ impl TokenFile {
         let (dir, path) = (self.dir.clone(), self.path("lock"));
         let file = files::blocking(move || {
             files::create_private_dir(&dir)?;
-            check_dir(&dir)?;
+            let checked = files::check_private_dir(&dir);
+            checked.map_err(|cause| io::Error::other(format!("the directory {cause}")))?;
             files::open_private_append(&path)
         });
         let file = file.await?;
@@ -248,28 +249,6 @@ impl TokenFile {
     pub fn dir(&self) -> &Path {
         &self.dir
     }
-}
-
-/// Checks that no other user can replace the files of a directory.
-fn check_dir(dir: &Path) -> io::Result<()> {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt as _;
-        let metadata = fs::metadata(dir)?;
-        if metadata.uid() != rustix::process::geteuid().as_raw() {
-            return Err(io::Error::other(
-                "the directory belongs to another user; set another `stateDir`",
-            ));
-        }
-        if metadata.mode() & 0o022 != 0 {
-            return Err(io::Error::other(
-                "other users may write to the directory; remove their permissions with `chmod go-w`",
-            ));
-        }
-    }
-    #[cfg(not(unix))]
-    let _ = dir;
-    Ok(())
 }
 
 fn stamp(path: &Path) -> Stamp {
@@ -353,7 +332,7 @@ mod tests {
         fs::create_dir(file.dir()).unwrap();
         fs::set_permissions(file.dir(), fs::Permissions::from_mode(0o777)).unwrap();
         let error = file.lock().await.err().unwrap();
-        assert!(error.to_string().contains("chmod go-w"), "{error}");
+        assert!(error.to_string().contains("chmod o-w"), "{error}");
     }
 
     #[test]
