@@ -323,7 +323,7 @@ fn request(
 const JWT_BEARER: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
 /// The minimum lifetime of a person's token: with a shorter one, each call would use a refresh token.
-const MIN_LIFETIME: Duration = Duration::from_secs(10);
+const MIN_LIFETIME: Duration = Duration::from_secs(2);
 
 /// A token response (RFC 6749 §5.1).
 #[derive(Deserialize)]
