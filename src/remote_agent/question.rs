@@ -382,50 +382,48 @@ impl Question {
     /// Returns the answer for a model, which must not take the agent's titles for the person's words.
     pub(super) fn words_for_model(&self, content: &Map<String, Value>) -> String {
         let fields = self.fields.len();
-        let answered = self.fields.iter().enumerate();
-        let lines = answered.filter_map(|(i, field)| {
-            let value = content.get(&field.name)?;
-            let choices = field.choices.iter();
-            let chosen = choices
-                .enumerate()
-                .find(|(_, choice)| choice.value == *value);
-            let words = match (chosen, value) {
-                (Some((n, choice)), _) => format!(
-                    "choice {} of {}, which the agent calls {:?}",
-                    n + 1,
-                    field.choices.len(),
-                    choice.title
-                ),
-                (None, Value::String(text)) => text.clone(),
-                (None, value) => value.to_string(),
-            };
-            Some(match fields {
-                1 => words,
-                _ => format!(
-                    "field {} of {fields}, which the agent calls {:?}: {words}",
-                    i + 1,
-                    field.title
-                ),
-            })
-        });
-        lines.collect::<Vec<_>>().join("\n")
+        self.lines(
+            content,
+            |choice, at, of| {
+                let title = &choice.title;
+                format!("choice {at} of {of}, which the agent calls {title:?}")
+            },
+            |field, at, words| {
+                let title = &field.title;
+                format!("field {at} of {fields}, which the agent calls {title:?}: {words}")
+            },
+        )
     }
 
     /// Returns the answer as text: the value, or one line for each field.
     fn spoken(&self, content: &Map<String, Value>) -> String {
-        let answered = self.fields.iter();
-        let answered = answered.filter_map(|field| Some((field, content.get(&field.name)?)));
-        let lines = answered.map(|(field, value)| {
-            let choice = field.choices.iter().find(|choice| choice.value == *value);
-            let text = match (choice, value) {
-                (Some(choice), _) => choice.title.clone(),
+        self.lines(
+            content,
+            |choice, _, _| choice.title.clone(),
+            |field, _, text| format!("{}: {text}", field.title),
+        )
+    }
+
+    /// Returns a line for each answered field. `chosen` writes a choice, with its place among how many; `named` writes the line of
+    /// one of several fields, with its place.
+    fn lines(
+        &self,
+        content: &Map<String, Value>,
+        chosen: impl Fn(&Choice, usize, usize) -> String,
+        named: impl Fn(&Field, usize, String) -> String,
+    ) -> String {
+        let lines = (1..).zip(&self.fields).filter_map(|(at, field)| {
+            let value = content.get(&field.name)?;
+            let mut choices = (1..).zip(&field.choices);
+            let text = match (choices.find(|(_, choice)| choice.value == *value), value) {
+                (Some((at, choice)), _) => chosen(choice, at, field.choices.len()),
                 (None, Value::String(text)) => text.clone(),
                 (None, value) => value.to_string(),
             };
-            match self.fields.len() {
+            Some(match self.fields.len() {
                 1 => text,
-                _ => format!("{}: {text}", field.title),
-            }
+                _ => named(field, at, text),
+            })
         });
         lines.collect::<Vec<_>>().join("\n")
     }
