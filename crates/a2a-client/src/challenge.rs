@@ -140,6 +140,7 @@ fn unquote(value: &str) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use a2a::SecurityScheme;
     use peer::{CardLocation, PeerConfig};
 
     fn read(header: &str) -> Vec<(String, Option<String>)> {
@@ -164,6 +165,14 @@ mod tests {
     }
 
     #[test]
+    fn escaped_quote_does_not_end_a_realm() {
+        assert_eq!(
+            read(r#"Basic realm="5\" disk, rack 2", Bearer"#),
+            [one("Basic", Some("5\" disk, rack 2")), one("Bearer", None)]
+        );
+    }
+
+    #[test]
     fn realm_is_found_at_any_position() {
         let expected = [one("Bearer", Some("desk"))];
         for header in [
@@ -175,17 +184,48 @@ mod tests {
         }
     }
 
-    #[test]
-    fn long_requirements_of_card_are_shortened() {
+    /// The error of a peer that answers 401 without a header and declares `declared` in its card.
+    fn refused(declared: &Security) -> PeerError {
         let url = url::Url::parse("https://a.example/").unwrap();
         let secrets = PeerSecrets::new(&PeerConfig::new(url, CardLocation::Path("/card".into())));
+        let mut error = PeerError::new(PeerErrorKind::HttpStatus, "the peer responded 401");
+        error.http_status = Some(401);
+        add_auth_schemes(&mut error, &HeaderMap::new(), declared, &secrets);
+        error
+    }
+
+    #[test]
+    fn without_a_header_the_card_names_the_schemes() {
+        let schemes = [
+            Scheme::Http("bearer".into()),
+            Scheme::OAuth2 { flows: Vec::new() },
+            Scheme::OpenIdConnect,
+            Scheme::MutualTls,
+            Scheme::Unknown,
+            Scheme::Http(String::new()),
+        ];
+        let declared = Security {
+            schemes: schemes
+                .map(|scheme| SecurityScheme {
+                    name: "any".into(),
+                    scheme,
+                })
+                .into(),
+            requirements: Vec::new(),
+        };
+        assert_eq!(
+            refused(&declared).auth_schemes,
+            ["bearer", "oauth2", "openIdConnect", "mutualTLS"]
+        );
+    }
+
+    #[test]
+    fn long_requirements_of_card_are_shortened() {
         let declared = Security {
             schemes: Vec::new(),
             requirements: vec![vec!["key ".repeat(100_000)]],
         };
-        let mut error = PeerError::new(PeerErrorKind::HttpStatus, "the peer responded 401");
-        error.http_status = Some(401);
-        add_auth_schemes(&mut error, &HeaderMap::new(), &declared, &secrets);
+        let error = refused(&declared);
         assert!(error.message.contains("it requires `key key"), "{error}");
         assert!(error.message.len() < 1000, "{}", error.message.len());
     }

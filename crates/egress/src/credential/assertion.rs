@@ -155,6 +155,12 @@ mod tests {
     }
 
     #[test]
+    fn each_assertion_has_an_id_of_its_own() {
+        let ids: std::collections::HashSet<_> = (0..100).map(|_| random_text().unwrap()).collect();
+        assert_eq!(ids.len(), 100);
+    }
+
+    #[test]
     fn other_file_is_no_key() {
         let error = AssertionKey::parse(b"s3cret", None).err().unwrap();
         assert!(error.contains("no private key") && !error.contains("s3cret"));

@@ -45,6 +45,20 @@ fn names_of_a_certificate_are_bounded() {
 }
 
 #[test]
+fn certificate_outside_its_dates_says_what_to_renew_or_to_check() {
+    for (error, advice) in [
+        (CertificateError::Expired, "expired; renew it"),
+        (
+            CertificateError::NotValidYet,
+            "not valid yet; check the clock",
+        ),
+    ] {
+        let text = describe(&Error::InvalidCertificate(error));
+        assert!(text.contains(advice), "{text}");
+    }
+}
+
+#[test]
 fn certificate_without_a_name_leads_to_the_option_that_adds_one() {
     for (host, option) in [
         ("127.0.0.1", "`-addext subjectAltName=IP:127.0.0.1`"),

@@ -18,15 +18,30 @@ async fn accept_value_is_that_of_the_rfc() {
 }
 
 #[tokio::test]
-async fn accept_for_another_key_is_rejected() {
-    let (error, _server) = connect_error(
-        "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\nsec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n",
-    )
-    .await;
-    assert!(
-        matches!(error, WsError::Handshake(message) if message.contains("does not match the key")),
-        "{error}"
-    );
+async fn answer_that_is_no_upgrade_for_this_key_is_rejected() {
+    for (headers, reason) in [
+        (
+            "upgrade: websocket\r\nconnection: Upgrade\r\n",
+            "does not match the key",
+        ),
+        (
+            "upgrade: h2c\r\nconnection: Upgrade\r\n",
+            "`upgrade` header is not `websocket`",
+        ),
+        (
+            "upgrade: websocket\r\nconnection: keep-alive\r\n",
+            "`connection` header is not `upgrade`",
+        ),
+    ] {
+        let (error, _server) = connect_error(&format!(
+            "HTTP/1.1 101 Switching Protocols\r\n{headers}sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n"
+        ))
+        .await;
+        assert!(
+            matches!(error, WsError::Handshake(message) if message.contains(reason)),
+            "{error}"
+        );
+    }
 }
 
 #[tokio::test]
