@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use base::files;
+use base::files::{self, LockedFile};
 use base::log::{Level, Log};
 
 /// The metadata key of a delegation.
@@ -201,10 +201,10 @@ impl DelegationFile {
     }
 
     /// Locks the file against other writers until the returned file is dropped.
-    fn lock(&self) -> io::Result<File> {
+    fn lock(&self) -> io::Result<LockedFile> {
         let mut options = files::private_options();
         options.create(true).append(true);
-        let file = options.open(self.path.with_extension("lock"))?;
+        let file = LockedFile(options.open(self.path.with_extension("lock"))?);
         match file.lock() {
             // Some network file systems have no locks. Write without a lock then.
             Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(file),
