@@ -1,4 +1,10 @@
 //! The plugin: the tool `remote_agent`, which calls A2A agents and agents behind a local gateway.
+//!
+//! A host enters through `host/node.rs` (Node-API) or `host/abi.rs` (abi_stable) with a configuration, which [`config`]
+//! reads, or a call. [`plugin`] is one configured instance; `plugin/assembly.rs` gives the tool its peers, from
+//! `crates/a2a-client` and `crates/gateway-bridge`. [`remote_agent`] turns the request of a call into one envelope, and its page
+//! says which file has which step. [`targets`] has the targets, their credentials and agent cards, [`handles`] the names of
+//! tasks, [`audit`] and [`trace`] what an operator reads. [`http_api`] and [`sign_in`] serve the command.
 #![allow(
     missing_docs,
     reason = "not a library for others: a comment adds only what a name cannot express"

@@ -8,7 +8,7 @@ use serde_json::{Value, value::RawValue};
 const PIECE_BYTES: usize = 256 * 1024;
 
 /// The length of the longest path of an array that is cut, in bytes. The paths of the envelope's own arrays are shorter. A peer
-/// chooses the keys in its data, and every piece repeats a path, and every level of a value is read once more.
+/// chooses the keys in its data; every piece repeats its path, and every level of a value is read once more.
 const PATH_BYTES: usize = 96;
 
 /// Returns the envelope, and the pieces that complete it in their order. A piece is JSON, `[path, items]`: the items to add to

@@ -45,7 +45,7 @@ pub(super) struct CallAudit<'a> {
     ended: bool,
 }
 
-/// The subject of a call, and the observers of its outcome.
+/// What the line of a call is about.
 #[derive(Default)]
 struct Subject {
     task_id: Option<String>,

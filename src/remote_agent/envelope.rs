@@ -49,7 +49,7 @@ pub(super) struct UpdateWriter {
 }
 
 impl UpdateWriter {
-    /// Creates a writer of updates whose summary is `summary`, and what the event adds.
+    /// Creates a writer of updates. Their summary is `summary` with what the event adds.
     pub(super) fn new(action: &str, summary: impl Serialize) -> Self {
         /// How an update ends after its summary.
         const END: &str = r#"},"raw":null}"#;

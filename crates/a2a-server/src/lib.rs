@@ -17,7 +17,8 @@
 //! - [`store`]: task stores in memory, in SQLite, and in a Redis that several servers share.
 //! - [`task_record`]: a stored task.
 //!
-//! All modules use the official types of A2A 1.0 ([`a2a::v1_0`]). The HTTP layer converts 0.3 to and from them.
+//! All modules use the official types of A2A 1.0 ([`a2a::v1_0`]). `a2a::parse_request` reads
+//! requests of 0.3 into them, and `a2a::v0_3` writes them as 0.3.
 //!
 //! # Examples
 //!

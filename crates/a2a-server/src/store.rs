@@ -337,7 +337,7 @@ struct Counts {
     all: Stored,
 }
 
-/// What the tasks of a client, or of all, take. Negative while tasks are counted that have been deleted since.
+/// What the tasks of one client, or of all, take up. Negative for a moment if a task is deleted before it is counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Stored {
     bytes: i64,

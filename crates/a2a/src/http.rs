@@ -15,9 +15,6 @@ pub const JSON: &str = "application/json";
 /// The media type of HTTP+JSON in 1.0.
 pub const A2A_JSON: &str = "application/a2a+json";
 
-/// The media type of a stream of events.
-pub const EVENT_STREAM: &str = "text/event-stream";
-
 /// The path of an agent card below the URL of its agent.
 pub const CARD_PATH: &str = "/.well-known/agent-card.json";
 

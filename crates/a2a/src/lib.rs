@@ -3,8 +3,9 @@
 //! - [`Operation`] and [`Resource`] are the tables of methods and paths, [`http`] that of headers and media types,
 //!   [`ErrorReason`] that of errors.
 //! - [`Task`], [`Message`] and [`Event`] hold an agent's answer as JSON with the member names of A2A 0.3. They keep unknown
-//!   members. A [`Dialect`] parses them from the JSON of one version.
-//! - [`SendRequest`] is a client's request, and [`SendParams`] writes it in a dialect.
+//!   members. One reader serves every version and binding, because servers mix them (`decode_response.rs`); a
+//!   [`Dialect`] says which version and binding a message came in.
+//! - [`SendRequest`] is a client's request, and [`SendParams`] writes it in a dialect (`request/`).
 //! - [`Usage`] is what an agent says that its work used.
 //! - With the feature `types`, `v1_0` has the values that a server stores, `v0_3` writes them as A2A 0.3, and `parse_request`
 //!   parses requests of both versions into them.

@@ -220,8 +220,8 @@ impl Secrets {
         self.held_from(text, |shown| self.incomplete_in(shown.as_bytes()))
     }
 
-    /// Returns the position in `text` of a position in its visible characters. What may become a longer control sequence
-    /// with more text is not looked at: it may hide.
+    /// Returns where in `text` the position lies that `position` finds among its visible characters. An end that more text
+    /// could make a control sequence is not searched, because it may become hidden.
     fn held_from(&self, text: &str, position: impl Fn(&str) -> usize) -> usize {
         let positions = VisibleText::all(text, self.has_space).map(|shown| {
             let start = position(&shown.text[..shown.certain]);

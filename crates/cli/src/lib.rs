@@ -2,7 +2,8 @@
 //!
 //! Each subcommand is a module with its arguments (`Args`) and a `run` function. [`instance`] locates the shared library
 //! and loads it through the Rust interface. The command links a copy of the library for its types and for `sign_in`, and
-//! calls no tool of it.
+//! calls no tool of it. `interactive_call.rs` shows a call while it runs, `output.rs` prints its result, and `exit.rs` has the
+//! exit codes; `call.rs` is the filter that scripts drive.
 
 #![forbid(unsafe_code)]
 

@@ -132,7 +132,7 @@ macro_rules! codes {
 codes! {
     /// All is said.
     Normal = 1000;
-    /// The other side goes away: it is shut down, or left.
+    /// The other side goes away: it shuts down, or has left.
     GoingAway = 1001;
     /// The other side does not keep to the rules of WebSockets.
     ProtocolError = 1002;

@@ -4,6 +4,10 @@
 //! registry of errors, and the count of votes. The bridge (`crates/gateway-bridge`) speaks the protocol as a client, the
 //! reference gateway (`crates/gateway`) as a server.
 //!
+//! A frame arrives as text: `envelope.rs` parses it, `kind.rs` has its type, `validate.rs` the fields of the type, and
+//! `error.rs` the answer to a frame that breaks a rule. `tally.rs` counts votes, `name.rs` checks names, and `translate/`
+//! converts messages to and from A2A.
+//!
 //! Sizes are in bytes and durations in milliseconds. A frame that breaks a rule gives [`EnvelopeError`], with an
 //! [`ErrorCode`] of the registry.
 //!

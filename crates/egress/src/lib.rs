@@ -4,15 +4,17 @@
 //! [`ReqwestClient`] implements it with reqwest and guarantees:
 //!
 //! * It sends a request once. Only [repeatable](Request::repeatable) requests after [`ReqwestClient::with_retries`], and
-//!   requests with OAuth 2 after a 401, are sent again. [`NetError::sent`] says whether the peer may have received bytes.
+//!   requests whose credential can be renewed and was refused (OAuth 2, a program, AWS keys), are sent again.
+//!   [`NetError::sent`] says whether the peer may have received bytes.
 //! * It follows no redirect ([`redirect`] does within one origin), uses no proxy unless one is given, and stores no cookie.
 //! * It connects only to the addresses that it has checked, see [`AddressPolicy`].
 //! * No error and no `Debug` output shows the value of a header, a body, or the user info or query of a URL.
 //!
 //! The caller bounds the time: dropping a future or a stream closes its connection.
 //!
-//! `http.rs` opens connections, `resolver.rs` and `address.rs` check addresses, `auth.rs` adds credentials, `sse.rs`
-//! reads events, and `websocket/` has the other transport.
+//! `http.rs` opens connections, and `resolver.rs` and `address.rs` check addresses. `auth.rs` adds the credential, which
+//! `credential/` keeps (`tokens.rs` for this process, `token_file.rs` with the lock that all processes share) and
+//! `oauth2.rs` and `oauth2/` fetch and renew. `sse.rs` reads events, and `websocket/` has the other transport.
 //!
 //! # Examples
 //!

@@ -140,7 +140,7 @@ impl ModelBackend {
         loop {
             let response = self.net.exchange(self.request(turn)).await;
             let response = response.map_err(|error| {
-                BackendError::new("the model of the agent cannot be reached")
+                BackendError::new("the agent's model cannot be reached")
                     .with_detail(error.to_string())
             })?;
             let is_busy = matches!(
@@ -167,10 +167,10 @@ impl ModelBackend {
             let body = read_error(response.body).await;
             let error = match status {
                 StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
-                    BackendError::busy("the model of the agent is overloaded; try again later")
+                    BackendError::busy("the agent's model is overloaded; try again later")
                 }
                 _ => BackendError::new(format!(
-                    "the model of the agent answered with HTTP {}",
+                    "the agent's model answered with HTTP {}",
                     status.as_u16()
                 )),
             };
@@ -179,9 +179,9 @@ impl ModelBackend {
         let body = read_response(&mut response, MAX_RESPONSE_BYTES).await;
         let body = body.map_err(|error| match error.fault() {
             NetFault::TooLarge => BackendError::new(format!(
-                "the model of the agent answered with more than {MAX_RESPONSE_BYTES} bytes"
+                "the agent's model answered with more than {MAX_RESPONSE_BYTES} bytes"
             )),
-            _ => BackendError::new("the answer of the model of the agent broke off")
+            _ => BackendError::new("the answer of the agent's model broke off")
                 .with_detail(error.to_string()),
         })?;
         let answer: Value = json::from_slice(&body, FRAME_LIMITS).map_err(|error| {
@@ -194,7 +194,7 @@ impl ModelBackend {
                 self.url.origin().ascii_serialization(),
                 self.excerpt(&body)
             );
-            BackendError::new(format!("the answer of the model of the agent {reason}"))
+            BackendError::new(format!("the answer of the agent's model {reason}"))
                 .with_detail(detail)
         })?;
         self.text(&answer)
@@ -220,7 +220,7 @@ impl ModelBackend {
             content => content.as_str().unwrap_or_default().to_owned(),
         };
         if text.trim().is_empty() {
-            let error = BackendError::new("the model of the agent gave no answer");
+            let error = BackendError::new("the agent's model gave no answer");
             return Err(error.with_detail(self.excerpt(answer.to_string().as_bytes())));
         }
         Ok(self.redact_visible(&text))

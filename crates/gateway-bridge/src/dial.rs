@@ -267,7 +267,7 @@ fn no_upgrade(status: StatusCode, content_type: Option<&str>, settings: &Setting
             PeerErrorKind::Gateway(ErrorCode::AuthRequired),
             format!(
                 "`{shown}` requires a credential (HTTP {number}): {}",
-                offered_subprotocol(settings)
+                token_problem(settings)
             ),
         ),
         429 | 502..=504 => (
@@ -290,8 +290,9 @@ fn no_upgrade(status: StatusCode, content_type: Option<&str>, settings: &Setting
     error
 }
 
-/// Returns what a gateway that refuses the upgrade may miss about the token.
-fn offered_subprotocol(settings: &Settings) -> &'static str {
+/// Returns why a gateway that requires a credential may have refused the connection: the token is missing, wrong, or not
+/// where the gateway looks for it.
+fn token_problem(settings: &Settings) -> &'static str {
     match (&settings.token, settings.token_in_query) {
         (None, _) => "`gateway.token` is not set",
         (Some(_), true) => "it refuses `gateway.token` in the URL",

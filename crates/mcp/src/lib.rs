@@ -3,6 +3,10 @@
 //! [`McpServer`] offers the tool to an MCP host: [`serve_stdio`] over the standard streams of the process, [`http::router`]
 //! over HTTP, beside the routes of the HTTP API. The library of the product does not contain this crate.
 //!
+//! A message arrives in `stdio.rs` or `http.rs`, `message.rs` reads it, and `server.rs` answers it. `call.rs` runs a call of
+//! the tool, `elicitation.rs` asks the person at the client, `results.rs` and `files.rs` write the result, and `task_id.rs`
+//! the id of a task.
+//!
 //! A long call becomes an MCP task if the client supports tasks. The id of that task *is* the tool's continuation, so the
 //! server stores no tasks, and a task outlives the server.
 //!

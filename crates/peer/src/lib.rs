@@ -4,6 +4,9 @@
 //! `a2a`. These have the shape of A2A 0.3 JSON (`kind`, `completed`) for every protocol. The crates `a2a_client` and
 //! `gateway_bridge` implement the traits.
 //!
+//! `lib.rs` has the traits, `config.rs` what opens a peer and `options.rs` what opens one for a call, `local.rs` the names of
+//! agents behind the gateway, and `error.rs` the failures.
+//!
 //! Every failure is a [`PeerError`]. [`Delivered`] says whether the agent may have received the message.
 //!
 //! # Examples
@@ -102,15 +105,15 @@ pub type NextEvent = Option<Result<(Event, usize), PeerError>>;
 /// Finds peers of one protocol: reads their cards and opens them.
 #[async_trait]
 pub trait PeerProvider: Send + Sync {
-    /// Reads the peer's card from the location in `reach`. With `validator`, the peer can answer that the card is
-    /// unchanged.
+    /// Reads the card of the peer at the location that `config` names. With `validator`, the peer can answer that the
+    /// card is unchanged.
     async fn discover(
         &self,
-        reach: &PeerConfig,
+        config: &PeerConfig,
         validator: Option<&CardEtag>,
     ) -> Result<Discovered, PeerError>;
 
-    /// Opens a peer for one call, on an interface that `reach` and `card` both allow.
+    /// Opens a peer for one call, on an interface that `config` and `card` both allow.
     ///
     /// # Errors
     /// [`PeerErrorKind::UnsupportedTransport`] or [`PeerErrorKind::UnsupportedVersion`] if no interface is supported,
@@ -118,7 +121,7 @@ pub trait PeerProvider: Send + Sync {
     /// [`NetFault::AddressRefused`](egress::NetFault::AddressRefused) if the policy forbids the address.
     fn open(
         &self,
-        reach: &PeerConfig,
+        config: &PeerConfig,
         card: &Card,
         options: &CallOptions<'_>,
     ) -> Result<Box<dyn Peer>, PeerError>;

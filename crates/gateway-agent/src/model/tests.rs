@@ -144,10 +144,7 @@ async fn error_of_the_endpoint_is_for_the_operator() {
     let error = answer(vec![response("401 Unauthorized", "", &body)])
         .await
         .unwrap_err();
-    assert_eq!(
-        error.message,
-        "the model of the agent answered with HTTP 401"
-    );
+    assert_eq!(error.message, "the agent's model answered with HTTP 401");
     assert!(error.detail.unwrap().starts_with("Incorrect API key"));
 }
 

@@ -1,4 +1,4 @@
-//! Converts parts between the official types of A2A 1.0 and those of the crate `peer`.
+//! Converts parts between the official types of A2A 1.0, which the server stores, and [`a2a::Part`], which peers take.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
