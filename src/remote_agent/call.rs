@@ -321,6 +321,13 @@ impl<'a> Call<'a> {
         self.stored = Some((task_id.clone(), context_id.cloned()));
     }
 
+    /// Returns how to continue the task now, before the call has a result.
+    pub(super) fn continuation(&mut self) -> Option<Value> {
+        self.store_handle();
+        let summary = self.base_summary();
+        summary.continuation.map(|continuation| json!(continuation))
+    }
+
     fn summary(&self) -> Summary<'_> {
         Summary {
             status_message: self.collected.status_text.as_deref(),

@@ -160,7 +160,13 @@ fn open_question(call: &Call<'_>) -> Option<(Wording, String)> {
     Some((wording, task_id.clone()))
 }
 
-fn question(call: &Call<'_>, wording: Wording, limit: Duration, error: Option<String>) -> Question {
+fn question(
+    call: &mut Call<'_>,
+    wording: Wording,
+    limit: Duration,
+    error: Option<String>,
+) -> Question {
+    let continuation = call.continuation();
     let card = call.card.as_ref();
     let name = card.and_then(|known| known.card.view.as_ref().ok()?.name.as_deref());
     Question {
@@ -182,6 +188,7 @@ fn question(call: &Call<'_>, wording: Wording, limit: Duration, error: Option<St
         warnings: wording.warnings,
         may_pass_to_model: call.target.answers == Answers::PersonThenModel,
         timeout_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
+        continuation,
         error,
     }
 }

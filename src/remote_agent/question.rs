@@ -76,6 +76,9 @@ pub struct Question {
     pub may_pass_to_model: bool,
     /// How long the call waits.
     pub timeout_ms: u64,
+    /// How to continue the task, as `summary.continuation` of a result says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub continuation: Option<Value>,
     /// Why the answer before this one was not sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,

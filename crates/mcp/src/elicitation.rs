@@ -81,18 +81,18 @@ impl Questions {
         unreached
     }
 
-    /// Returns the result that requests the person's input for the question that the call ended with, and continues the
-    /// task `id` with the answer.
+    /// Returns the result that requests the person's input for the question that the call ended with. The answer continues
+    /// the task whose continuation gets an `id`.
     pub(crate) fn input_required(
         &self,
-        id: impl FnOnce() -> Option<String>,
+        id: impl FnOnce(&Value) -> Option<String>,
     ) -> Option<InputRequiredResult> {
         let question = self.open.lock().take()?;
         let request = InputRequest::Elicitation(ElicitRequest::new(self.form(&question)?));
         let name = question["id"].as_str()?.to_owned();
         Some(InputRequiredResult::new(
             Some([(name, request)].into()),
-            Some(id()?),
+            Some(id(&question["continuation"])?),
         ))
     }
 
@@ -305,7 +305,9 @@ mod tests {
             let answers = [(id.to_owned(), accepted.clone())].into();
             let questions = Questions::new(None, &ElicitationCapability::default(), Some(answers));
             assert_eq!(questions.ask(question()).await["action"], action);
-            let is_open = questions.input_required(|| Some("id".to_owned())).is_some();
+            let is_open = questions
+                .input_required(|_| Some("id".to_owned()))
+                .is_some();
             assert_eq!(is_open, id == "other");
         }
     }
