@@ -3,6 +3,7 @@ import { setImmediate } from "node:timers/promises";
 
 import { argumentCleaner } from "./arguments.js";
 import { FileError, NO_FILES, attach, describe, save, withPaths, withoutSaved } from "./files.js";
+import { senderOf } from "./sender.js";
 /** @import {Followers} from "./followers.js" */
 /** @import {CallRequest, Lease} from "./types.d.ts" */
 
@@ -89,15 +90,6 @@ export function createTool({ agent, definition, followers, number = 0, people, t
       }
     },
   };
-}
-
-/**
- * Returns the sender of the message that the agent works on, for targets where each person signs in: with the host, the channel and its
- * account, because another of these may have the same id. The parts have no colon.
- */
-function senderOf(/** @type {Record<string, any>} */ { messageChannel, agentAccountId, requesterSenderId }) {
-  const parts = ["openclaw", messageChannel, agentAccountId, requesterSenderId];
-  return requesterSenderId && parts.map((part) => (part ?? "").replaceAll("%", "%25").replaceAll(":", "%3A")).join(":");
 }
 
 /**
