@@ -11,6 +11,7 @@ use std::time::Duration;
 use a2a::{Artifact, Event, ShapeError, Task, TaskState, Transport};
 use base::blocking;
 use base::budget::Level;
+use base::field_order::FieldOrder;
 use base::redact::Secrets;
 pub(super) use budget::{Account, LedgerLocks};
 use peer::{CallOptions, Delivered, HostSession, Peer, PeerError, PeerErrorKind, Transports};
@@ -60,6 +61,8 @@ pub(super) struct Call<'a> {
     pub context_id: Option<String>,
     /// The target's card, once it was read.
     pub card: Option<FetchedCard>,
+    /// The order in which the peer wrote the fields of forms.
+    pub field_order: FieldOrder,
     /// Everything that the peer has answered so far.
     pub collected: Collected,
     update_sender: UpdateSender,
@@ -115,6 +118,7 @@ impl<'a> Call<'a> {
             task_id: resolved.task_id,
             context_id: resolved.context_id,
             card: None,
+            field_order: FieldOrder::default(),
             collected: Collected::new(&tool.limits),
             update_sender: UpdateSender::default(),
             redaction: UpdateRedaction::default(),
@@ -153,6 +157,7 @@ impl<'a> Call<'a> {
             context_id: self.context_id.as_deref(),
             session: None,
             host: self.host.as_ref(),
+            field_order: Some(&self.field_order),
             wait_until: self.wait_until,
         };
         let peer = self

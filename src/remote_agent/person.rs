@@ -156,7 +156,7 @@ fn open_question(call: &Call<'_>) -> Option<(Wording, String)> {
         parts.extend(text.map(|text| json!({"kind": "text", "text": text})));
     }
     let waits = state.is_interrupted();
-    let wording = waits.then(|| Wording::read(&about, state, &parts))?;
+    let wording = waits.then(|| Wording::read(&about, state, &parts, &call.field_order))?;
     Some((wording, task_id.clone()))
 }
 
@@ -293,7 +293,12 @@ pub(super) async fn check_may_send(call: &Call<'_>, peer: &dyn Peer) -> Result<(
     let parts = parts
         .and_then(Value::as_array)
         .map_or(&[][..], Vec::as_slice);
-    let wording = Wording::read(&[&call.target.url, task_id], &state, parts);
+    let wording = Wording::read(
+        &[&call.target.url, task_id],
+        &state,
+        parts,
+        &call.field_order,
+    );
     // A person declined none of the other questions, but they are asked for each permission and each sign-in.
     if wording.kind == QuestionKind::Input && !parts.is_empty() && declined != Some(wording.id) {
         return Ok(());

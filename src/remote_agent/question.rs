@@ -9,6 +9,7 @@ use std::fmt;
 
 use a2a::{Part, TaskState};
 use base::confusables::glyphs;
+use base::field_order::FieldOrder;
 use base::json;
 use base::text::{first_chars, shortened};
 use peer::BoxFuture;
@@ -197,7 +198,12 @@ pub(super) fn question_id(about: &[&str], parts: &[Value]) -> String {
 
 impl Wording {
     /// Reads the question of a task in `state`.
-    pub(super) fn read(about: &[&str], state: &TaskState, parts: &[Value]) -> Self {
+    pub(super) fn read(
+        about: &[&str],
+        state: &TaskState,
+        parts: &[Value],
+        order: &FieldOrder,
+    ) -> Self {
         let data: Vec<_> = parts
             .iter()
             .filter_map(|part| part.get("data")?.as_object())
@@ -210,7 +216,7 @@ impl Wording {
             _ => QuestionKind::Input,
         };
         let mut warnings = Vec::new();
-        let form = data.iter().find_map(|data| form(data));
+        let form = data.iter().find_map(|data| form(data, order));
         if form == Some(None) {
             warnings.push("form_not_shown");
         }
