@@ -69,6 +69,7 @@ pub(super) async fn ask(call: &mut Call<'_>, peer: &dyn Peer) -> Result<Option<N
             call.report(&wording.id, ReportOutcome::Limit, None);
             return Ok(None);
         }
+        call.check_budget().await?;
         let limit = call.time_for_person(QUESTION_TIMEOUT);
         let error = invalid.take_if(|(id, _)| *id == wording.id);
         let is_retry = error.is_some();
