@@ -28,11 +28,11 @@ use super::envelope::Summary;
 use super::error::{Reason, ToolError};
 use super::request::{Action, Continuation};
 use super::resolve::Resolved;
-use super::{PollIntervals, RemoteAgent, UpdateCallback, envelope, render};
+use super::{RemoteAgent, UpdateCallback, envelope, render};
 use crate::handles::{Handle, NewHandle};
 use crate::targets::{FetchedCard, Target};
 
-pub(super) use person::{CallPerson, PendingAnswer, Questions};
+pub(super) use person::{CallPerson, PendingAnswer, Questions, answer_id};
 
 /// Why a result is incomplete, though the peer sends no more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub(super) enum Incomplete {
 }
 
 pub(super) struct Call<'a> {
-    tool: &'a RemoteAgent,
+    pub tool: &'a RemoteAgent,
     action: Action,
     updates: Option<UpdateCallback<'a>>,
     pacer: UpdatePacer,
@@ -169,10 +169,6 @@ impl<'a> Call<'a> {
         self.metrics.record_transport(&*peer);
         self.peer = Some(Arc::clone(&peer));
         Ok(peer)
-    }
-
-    pub(super) fn poll_intervals(&self) -> &'a PollIntervals {
-        &self.tool.poll_intervals
     }
 
     /// Returns whether the card announces streaming.

@@ -75,7 +75,7 @@ pub(super) async fn ask(call: &mut Call<'_>, peer: &dyn Peer) -> Result<Option<N
         let is_retry = error.is_some();
         let question = question(call, wording, limit, error.map(|(_, error)| error));
         // A person may take long, and cancelling the task must not wait for them.
-        call.release_permit();
+        call.permit = None;
         let asked = Instant::now();
         let answer = ask_within(call, person, &question, limit).await?;
         call.metrics.record_question(&question.id, &answer);
@@ -115,7 +115,7 @@ pub(super) async fn ask(call: &mut Call<'_>, peer: &dyn Peer) -> Result<Option<N
             }
         };
         let shows = call.target.show_answers;
-        call.begin_answer(PendingAnswer {
+        call.person.pending = Some(PendingAnswer {
             question_id: question.id.clone(),
             by: answer.by,
             words: shows.then(|| question.words_for_model(&content)),
@@ -126,13 +126,13 @@ pub(super) async fn ask(call: &mut Call<'_>, peer: &dyn Peer) -> Result<Option<N
         if matches!(standing, Standing::Yes) {
             return Ok(Some(Next::Send(question.parts(content))));
         }
-        call.end_question();
-        let by = call.abandon_answer();
+        call.person.current = None;
+        let by = call.person.pending.take().and_then(|answer| answer.by);
         match standing {
             Standing::Yes | Standing::Changed => {}
             Standing::GoesOn => {
                 call.report(id, ReportOutcome::Unsent, by);
-                call.end_asking();
+                call.person.asking = None;
                 call.collected.resume();
                 return Ok(Some(Next::Follow));
             }

@@ -5,6 +5,7 @@ use std::{path::Path, sync::Arc};
 
 use a2a::TaskState;
 use openclaw_remote_agent::remote_agent::Reason;
+use openclaw_remote_agent_interface::{CallOptions, updates_to};
 use parking_lot::Mutex;
 use serde_json::Value;
 
@@ -64,14 +65,12 @@ impl InteractiveCall<'_> {
         let (text, screen) = if self.output.json {
             let lines = Arc::new(LineWriter::default());
             let updates = Arc::clone(&lines);
-            let text = instance
-                .call_with_person(
-                    &request,
-                    caller.as_deref(),
-                    Some(move |update: &str| updates.write(update.to_owned())),
-                    self.ask.person(|| {}),
-                )
-                .await;
+            let options = CallOptions {
+                caller: caller.clone(),
+                updates: Some(updates_to(move |update| updates.write(update.to_owned()))),
+                person: self.ask.person(|| {}),
+            };
+            let text = instance.call(&request, options).await;
             lines.write(text.clone());
             (text, None)
         } else {
@@ -83,13 +82,12 @@ impl InteractiveCall<'_> {
                 }
             };
             let asked = Arc::clone(&screen);
-            let person = self.ask.person(move || asked.lock().give_way());
-            (
-                instance
-                    .call_with_person(&request, caller.as_deref(), Some(on_update), person)
-                    .await,
-                Some(screen),
-            )
+            let options = CallOptions {
+                caller: caller.clone(),
+                updates: Some(updates_to(on_update)),
+                person: self.ask.person(move || asked.lock().give_way()),
+            };
+            (instance.call(&request, options).await, Some(screen))
         };
         let envelope: Value = serde_json::from_str(&text).unwrap_or_default();
         let exit = Exit::from_outcome(&envelope);
@@ -112,9 +110,11 @@ impl InteractiveCall<'_> {
                 if Reason::in_error(&envelope["error"]) == Some(Reason::RpcError)
                     && let Some(task) = task
                 {
-                    let state = instance
-                        .call(&task, caller.as_deref(), None::<fn(&str)>)
-                        .await;
+                    let options = CallOptions {
+                        caller,
+                        ..CallOptions::default()
+                    };
+                    let state = instance.call(&task, options).await;
                     let state: Value = serde_json::from_str(&state).unwrap_or_default();
                     if state["ok"] == true {
                         print(&state);

@@ -48,7 +48,7 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
     let config = args.peers.config()?;
     let instance = library.interactive_instance(&config)?;
     let caller = args.peers.caller();
-    let (text, envelope) = instance.list_targets(caller.as_deref()).await;
+    let (text, envelope) = instance.list_targets(caller).await;
     let targets = envelope["summary"]["targets"].as_array().map(Vec::as_slice);
     let exit = match targets {
         Some(targets) => Exit::from_targets(targets),
@@ -304,7 +304,7 @@ pub(super) async fn run_card(mut args: CardArgs, verbose: bool) -> Result<Exit, 
     let _gateway = args.peers.embed().await?;
     let instance = library.interactive_instance(&args.peers.config()?)?;
     let caller = args.peers.caller();
-    let (_, envelope) = instance.list_targets(caller.as_deref()).await;
+    let (_, envelope) = instance.list_targets(caller).await;
     let missing = instance.unset_variables();
     let Some(targets) = envelope["summary"]["targets"].as_array() else {
         print_call_error(&envelope, &args.peers, missing, About::default());

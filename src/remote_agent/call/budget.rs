@@ -231,7 +231,7 @@ impl Call<'_> {
 
     /// Does not count the time since `since`, in which the agent waited.
     pub(in crate::remote_agent) fn pause_budget(&mut self, since: Instant) {
-        let waited = self.now().saturating_duration_since(since);
+        let waited = self.tool.env.now().saturating_duration_since(since);
         if let Some(account) = &mut self.account {
             account.began += waited;
         }
@@ -251,7 +251,10 @@ impl Call<'_> {
             return;
         };
         let usage = self.metrics.usage();
-        let waits = matches!(self.action, Action::Send | Action::Watch);
+        let waits = match self.action {
+            Action::Send => account.reservation.is_some(),
+            action => action == Action::Watch,
+        };
         if account.reservation.is_none() && usage.is_none() && !waits {
             return;
         }
