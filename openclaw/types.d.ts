@@ -182,6 +182,8 @@ export interface Caller {
   agent_id?: string;
   user?: string;
   operator?: string;
+  /** Whether a person wrote the message themselves, and no model. */
+  by_person?: boolean;
   session_key?: string;
   state_dir?: string;
   traceparent?: string;

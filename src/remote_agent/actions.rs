@@ -16,6 +16,7 @@ use super::error::{Reason, ToolError};
 use super::follow::{Start, follow};
 use super::person::{self, Next};
 use super::request::{Action, Request, TaskRequirement, push_config};
+use crate::config::Answers;
 
 /// Runs the action of `request`, records what it used, and returns the envelope.
 ///
@@ -52,7 +53,12 @@ pub(super) async fn run(
 /// # Errors
 /// The call failed; the details have the card's diagnostics.
 async fn send(call: &mut Call<'_>, mut request: Box<Request>) -> Result<(), ToolError> {
-    let fresh_id = call.tool.env.uuid().to_string();
+    // Where a person has to answer, their words are theirs.
+    let is_answer = call.person.writes && call.target.answers == Answers::Person;
+    let fresh_id = match is_answer && call.task_id.is_some() {
+        true => answer_id(&*call.tool.env),
+        false => call.tool.env.uuid().to_string(),
+    };
     Box::pin(call.reserve_budget(&mut request.metadata)).await?;
     let accepted = request
         .accepted_output_modes

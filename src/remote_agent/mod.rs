@@ -97,7 +97,7 @@ pub type UpdateCallback<'a> = &'a (dyn Fn(&str) + Send + Sync);
 pub struct ToolCall<'a> {
     /// The request, as JSON.
     pub request: &'a str,
-    /// The caller as JSON (`{agent_id, operator, user, session_key, chain, state_dir, traceparent, can_notify, list_tasks, update_interval_ms}`, each
+    /// The caller as JSON (`{agent_id, operator, user, session_key, chain, state_dir, traceparent, can_notify, by_person, list_tasks, update_interval_ms}`, each
     /// optional), where the host reports one.
     pub caller: Option<&'a str>,
     /// The callback for updates.
@@ -341,6 +341,7 @@ impl RemoteAgent {
         let mut person = CallPerson {
             person: tool_call.person,
             extends: request.timeout_ms.is_none(),
+            writes: caller.by_person,
             ..CallPerson::default()
         };
         if request.action == Action::Send {

@@ -256,7 +256,8 @@ fn is_same_question(call: &Call<'_>, task: &Task, id: &str) -> bool {
         && parts.is_none_or(|parts| question_id(&about, parts) == id)
 }
 
-/// Refuses a message of the model in the place of a person who is asked, has to answer, or has declined.
+/// Refuses a message of the model in the place of a person who is asked, has to answer, or has declined. A person may write
+/// at any time, and may change their mind.
 ///
 /// # Errors
 /// [`Reason::PersonRequired`], or the task cannot be queried. Nothing was sent.
@@ -265,6 +266,10 @@ pub(super) async fn check_may_send(call: &Call<'_>, peer: &dyn Peer) -> Result<(
     let Some(task_id) = &call.task_id else {
         return Ok(());
     };
+    if call.person.writes {
+        call.set_declined(task_id, None);
+        return Ok(());
+    }
     if call.is_asked(task_id) {
         return refused("a person is being asked about this task");
     }

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{
     artifact_files,
-    ask::AskArgs,
+    ask::{AskArgs, is_typed_by_person},
     config::UnsetVariables,
     exit::{Exit, Failure},
     follow_up::{self, FollowUp},
@@ -61,7 +61,8 @@ impl InteractiveCall<'_> {
         }
         let task = self.status_request(request);
         let request = request.to_string();
-        let caller = self.context.target.peers().caller();
+        let by_person = !self.output.json && is_typed_by_person();
+        let caller = self.context.target.peers().caller(by_person);
         let (text, screen) = if self.output.json {
             let lines = Arc::new(LineWriter::default());
             let updates = Arc::clone(&lines);

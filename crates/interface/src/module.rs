@@ -57,9 +57,10 @@ pub trait Tool: Send + Sync + 'static {
 
     /// Starts a call. `request` is the tool's input as JSON.
     ///
-    /// `caller` describes the caller as JSON: `{"agent_id"?, "user"?, "session_key"?, "chain"?, "state_dir"?, "traceparent"?}`.
+    /// `caller` describes the caller as JSON: `{"agent_id"?, "user"?, "session_key"?, "by_person"?, "chain"?, "state_dir"?, "traceparent"?}`.
     /// `chain` is the delegation that the caller works on, `{"hop", "chain"}`. Without it, the library looks up the
-    /// session in the delegation file in `state_dir`. `traceparent` is the trace of the call (W3C Trace Context).
+    /// session in the delegation file in `state_dir`. `"by_person": true` says that a person wrote the message, and no model:
+    /// only then may it answer a task that waits for a person. `traceparent` is the trace of the call (W3C Trace Context).
     /// `updates` receives the progress of the call.
     fn execute(
         &self,

@@ -58,6 +58,8 @@ pub(in crate::remote_agent) struct CallPerson<'a> {
     pub(in crate::remote_agent) person: Option<&'a dyn Person>,
     /// Whether the time that a person takes does not count: the request has no timeout of its own.
     pub(in crate::remote_agent) extends: bool,
+    /// Whether a person wrote the message of the call.
+    pub(in crate::remote_agent) writes: bool,
     /// Who passed the work on, the first first.
     pub(in crate::remote_agent) chain: Vec<String>,
     /// The beginning of the work.
