@@ -293,13 +293,26 @@ fn print_outcome(
     if summary["wait_expired"] == true {
         note("the wait ended before the task; `--timeout 10m` waits longer");
     }
+    let asked = summary["person"]["outcome"].as_str();
+    match asked {
+        Some("timeout") => note("no answer came in time, and nothing was sent"),
+        Some("invalid") => note("the answer did not fit the question twice, and nothing was sent"),
+        Some("limit") => note("the agent asked too often for one command"),
+        Some("unsent") => note("the answer was not sent, or the agent did not wait for it"),
+        _ => {}
+    }
     let status_text = summary["status_message"].as_str();
     let status_text = status_text.filter(|status_text| !shown.has_shown(status_text));
     let keeps_tasks = summary["transport"] != "GATEWAY"
         || summary["protocol_version"]
             .as_str()
             .is_some_and(|dialect| dialect.starts_with("openclaw"));
-    print_next_steps(continuation, status_text, keeps_tasks, context);
+    print_next_steps(
+        continuation,
+        status_text,
+        (keeps_tasks, asked.is_some()),
+        context,
+    );
 }
 
 /// Prints that Ctrl-C ended the call, and what became of its message or task.
@@ -354,7 +367,7 @@ pub(super) fn print_call_error(
 fn print_next_steps(
     continuation: &Value,
     status_text: Option<&str>,
-    keeps_tasks: bool,
+    (keeps_tasks, asks_person): (bool, bool),
     context: &Context<'_>,
 ) {
     let alias = continuation["target"]["target_alias"].as_str();
@@ -398,6 +411,9 @@ fn print_next_steps(
             });
             if waits {
                 command("send", &options, " 'YOUR ANSWER'");
+                if asks_person {
+                    command("watch", &options, " --ask");
+                }
             } else {
                 if allows("can_watch") {
                     command("watch", &options, "");
