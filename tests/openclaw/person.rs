@@ -27,6 +27,10 @@ pub const TESTS: &[Test] = &[
     ),
     ("command_answers_a_question", command_answers_a_question),
     (
+        "reply_in_a_chat_answers_a_question",
+        reply_in_a_chat_answers_a_question,
+    ),
+    (
         "killed_gateway_asks_again_once",
         killed_gateway_asks_again_once,
     ),
@@ -184,6 +188,32 @@ fn command_answers_a_question(fixture: &NotifyFixture) {
         });
         socket.end_of(&run);
     });
+    assert_eq!(fixture.peer.answers(text), 1);
+}
+
+/// OpenClaw's Telegram channel posts the question, and takes the reply to it.
+fn reply_in_a_chat_answers_a_question(fixture: &NotifyFixture) {
+    let text = "ask about the sofas";
+    let telegram = &fixture.telegram;
+    telegram.write(&format!("CALL {}", send(text)), None);
+    let posted = telegram.sent.wait("the question in the chat", |message| {
+        message.to_string().contains(text)
+    });
+    println!("the question in the chat: {posted}");
+    let question = posted["text"].as_str().unwrap();
+    assert!(question.contains("Reply to this message"), "{question}");
+    telegram.write("Helsinki", Some(&posted));
+    fixture.peer.call("Helsinki");
+    let reply = telegram
+        .sent
+        .wait("the confirmation in the chat", |message| {
+            message["text"].as_str().unwrap().starts_with("Received.")
+        });
+    println!("the confirmation: {reply}");
+    let result = model::tool_result(&fixture.model.request_with_result(text)).unwrap();
+    assert!(result.starts_with("send: task completed"), "{result}");
+    assert!(result.contains("a person answered"), "{result}");
+    assert_concealed(&result, "Helsinki");
     assert_eq!(fixture.peer.answers(text), 1);
 }
 
