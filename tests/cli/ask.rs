@@ -95,7 +95,7 @@ async fn empty_line_or_end_of_input_sends_nothing() {
 }
 
 #[tokio::test]
-async fn silent_person_is_told_that_nothing_was_sent_and_what_to_do() {
+async fn silent_person_reads_that_nothing_was_sent_and_what_to_do() {
     let peers = asks(text_parts("Where to?")).await;
     let arguments = [
         "send",
