@@ -128,9 +128,9 @@ function refusalOf(error) {
  * @param {Caller} more
  * @returns {Promise<Envelope>}
  */
-async function runCall(call, gatewayId, request, onUpdate, { agent_id: agent }) {
+async function runCall(call, gatewayId, request, onUpdate, { agent_id: agent, by_person: byPerson }) {
   const id = randomUUID();
-  const params = { id, request, agent, updates: Boolean(onUpdate) };
+  const params = { id, request, agent, updates: Boolean(onUpdate), ...(byPerson && { byPerson }) };
   if (Buffer.byteLength(JSON.stringify(params)) > MAX_REQUEST_BYTES) throw new GatewayRefusal(`the message exceeds the ${MAX_REQUEST_BYTES >> 20} MiB that a gateway takes; nothing was sent`);
   const stop = () => void call("remoteAgent.stop", { id }).catch(() => {});
   process.once("SIGINT", stop);

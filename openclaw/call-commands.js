@@ -169,7 +169,7 @@ async function call(context, request) {
   if (options.timeout !== undefined && options.timeoutMs !== undefined) throw new CommandError("give `--timeout` or `--timeout-ms`, not both");
   if (options.timeout !== undefined) request.timeout_ms = timeout(options.timeout);
   if (options.timeoutMs !== undefined) request.timeout_ms = positive(options.timeoutMs, "--timeout-ms");
-  const caller = callerOf(context);
+  const caller = { ...callerOf(context), by_person: !options.json && isTypedByPerson() };
   const answer = new AnswerWriter();
   const onUpdate = (update) => (options.json ? print(JSON.stringify(update)) : answer.update(update));
   return await withPlace(context, async (place) => {
@@ -189,6 +189,12 @@ async function call(context, request) {
     return exit || (isSaved ? OK : FAILED);
   });
 }
+
+/**
+ * Returns whether a person types this command, whose message is then theirs: on a terminal that also shows the answer. Programs and
+ * models that run commands have pipes in place of one of these, and OpenClaw marks what its agents run.
+ */
+const isTypedByPerson = () => process.stdin.isTTY && process.stdout.isTTY && process.env.OPENCLAW_SHELL !== "exec";
 
 /** Writes a continuation to a file. Returns false and says so if that fails: the call is over, and its output has to follow. */
 async function saved(file, continuation) {

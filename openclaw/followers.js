@@ -126,13 +126,13 @@ export class Followers {
   /**
    * Saves the task of a call that asks a person, so that the next gateway asks again if this one is killed. The call follows the
    * task itself, until it calls the function that this returns, which returns whether the task is followed from then on.
-   * @param {Partial<Continuation> | null | undefined} continuation maybe that of a model
+   * @param {Continuation | undefined} continuation that of the question
    * @param {Caller} caller
    * @returns {(() => boolean) | undefined}
    */
   hold(continuation, caller) {
-    const { target, task } = continuation ?? {};
-    if (!this.#folder || typeof target?.target_url !== "string" || typeof task?.task_id !== "string") return undefined;
+    if (!this.#folder || !continuation?.task) return undefined;
+    const { target, task } = continuation;
     const key = keyOf({ target, task }, caller);
     this.#forget(key);
     const followed = this.#follow({ key, continuation: { target, task }, caller, since: this.#host.now(), state: task.status }, false, true);

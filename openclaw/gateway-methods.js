@@ -58,12 +58,13 @@ export function registerGatewayMethods(api, config, lease, ask = () => undefined
     const caller = { operator: operatorOf(client), agent_id: textIn(agent), list_tasks: listTasks === true };
     return { envelope: JSON.parse(await library.execute('{"action":"list_targets"}', JSON.stringify(caller), new CancelToken(), null)) };
   });
-  method("call", "operator.write", async ({ id, request, agent, updates }, client) => {
+  method("call", "operator.write", async ({ id, request, agent, updates, byPerson }, client) => {
     const instance = ready();
     if (typeof id !== "string" || typeof request !== "object" || request === null) throw new CallError("`remoteAgent.call` needs `id` and `request`");
     const approves = APPROVER_SCOPES.some((scope) => client?.connect?.scopes?.includes(scope));
     if (!approves && ask()?.({ params: request })) throw new CallError(`an operator approves messages to this target, and this connection has none of the scopes ${APPROVER_SCOPES.join(", ")}; nothing was sent`);
-    const caller = { operator: operatorOf(client), agent_id: textIn(agent), state_dir: stateDir() };
+    // Who may not approve may not answer either.
+    const caller = { operator: operatorOf(client), agent_id: textIn(agent), state_dir: stateDir(), ...(approves && byPerson === true && { by_person: true }) };
     calls.start(id, request, caller, updates === true, instance);
     return await newsOf({ id });
   });

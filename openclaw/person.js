@@ -6,6 +6,7 @@ import { randomBytes } from "node:crypto";
 import process from "node:process";
 
 import { REFERENCE, chatMessage, gatewayQuestion, nameOf, parseQuestion, quoted, readAnswer } from "./question.js";
+import { DEFAULT_ACCOUNT, answeredBy, isSender, shownName } from "./sender.js";
 import { line } from "./text.js";
 /** @import {Answer, CallAsker, Envelope, GatewayConnection, PersonHost, Posted, Question} from "./types.d.ts" */
 
@@ -29,12 +30,10 @@ const AGENT_CHANNEL = "a2a";
 /** How many ended questions, and how many messages with questions, are known. */
 const MAX_ENDED = 200;
 const MAX_POSTS = 200;
-const MAX_NAME_CHARS = 100;
 
 /** In the key of a session with several people, and of a session with one person. */
 const SHARED = /:(?:group|channel|room|thread|topic):/;
 const PERSONAL = /^agent:[^:]+:(?:.*:)?direct:/;
-const DEFAULT_ACCOUNT = "default";
 
 /** @type {Answer} */
 const UNREACHABLE = { action: "unreachable" };
@@ -373,9 +372,9 @@ export class People {
     );
     if (!post) return undefined;
     const isShared = isGroup || SHARED.test(sessionKey);
-    const isAddressee = senderId && (isNamed(post.user, [channel, accountId, senderId]) || (!isShared && idIn(post.to, channel) === senderId));
+    const isAddressee = senderId && (isSender(post.user, channel, accountId, senderId) || (!isShared && idIn(post.to, channel) === senderId));
     if ((isShared || !PERSONAL.test(sessionKey)) && !isAddressee) return undefined;
-    return { handled: true, text: await this.answer(post.reference, content, { sessionKey, by: senderOf(channel, senderId) }) };
+    return { handled: true, text: await this.answer(post.reference, content, { sessionKey, by: answeredBy(channel, senderId) }) };
   }
 
   /**
@@ -386,7 +385,7 @@ export class People {
     if (channel === AGENT_CHANNEL) return { text: "Only a person answers, in another chat or in Control UI." };
     const isOperator = gatewayClientScopes?.includes("operator.admin") === true;
     const [, reference = "", text = ""] = /^\s*(\S*)\s*([^]*)$/.exec(args) ?? [];
-    if (REFERENCE.test(reference) && text) return { text: await this.answer(reference, text, { sessionKey, by: senderOf(channel, senderId), isOperator }) };
+    if (REFERENCE.test(reference) && text) return { text: await this.answer(reference, text, { sessionKey, by: answeredBy(channel, senderId), isOperator }) };
     const open = [...this.#asked.values()].filter((asked) => isOperator || asked.sessionKey === sessionKey);
     const lines = open.map((asked) => `${fieldReference(asked)}: ${nameOf(asked.question)} asks a person`);
     return { text: lines.length > 0 ? `${lines.join("\n")}\nAnswer with \`/remote-answer REFERENCE YOUR ANSWER\`.` : "No remote agent waits for an answer in this chat." };
@@ -418,16 +417,6 @@ function unsentBy({ question }, envelope) {
   return failure?.delivered === "no" ? FAILED_BEFORE : undefined;
 }
 
-/**
- * Returns whether the caller of a call is this sender of a channel and account.
- * @param {string | undefined} user `openclaw:CHANNEL:ACCOUNT:SENDER`
- * @param {string[]} sender
- */
-function isNamed(user, sender) {
-  const [, channel, account, id] = (user ?? "").split(":").map(decodeURIComponent);
-  return JSON.stringify([channel, account || DEFAULT_ACCOUNT, id]) === JSON.stringify(sender);
-}
-
 /** Returns the id of a person or a conversation in a channel, which has prefixes in some places. */
 function idIn(to, channel) {
   const [prefix, ...rest] = to.split(":");
@@ -447,14 +436,10 @@ function isConversation({ channel, to, threadId }, conversationId) {
 /** Returns who answered, as far as the client says so with which the person answered. */
 async function resolverOf(connection, id) {
   const found = await connection.request("question.get", { id }, EXCHANGE_MS).catch(() => undefined);
-  return found?.question?.resolvedBy && line(found.question.resolvedBy).slice(0, MAX_NAME_CHARS);
+  return found?.question?.resolvedBy && shownName(found.question.resolvedBy);
 }
 
 /** Returns the reference of the field that is asked for: an answer to an earlier field must not count for this one. */
 function fieldReference({ question, reference, index }) {
   return question.fields.length > 1 ? `${reference}-${index + 1}` : reference;
-}
-
-function senderOf(channel = "chat", sender = "unknown") {
-  return `${line(channel)}:${line(sender)}`.slice(0, MAX_NAME_CHARS);
 }

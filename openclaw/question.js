@@ -23,6 +23,9 @@ const WARNINGS = {
   form_not_shown: "The agent also sent a form that cannot be shown. Answer in your own words.",
 };
 
+/** Where a person may write any text, as the other hosts say it. */
+const NEVER_SEND = "Never send passwords or keys to an agent.";
+
 /** The reference of a question in a chat, with the number of its field if it has several. */
 export const REFERENCE = /^[0-9a-f]{6}(?:-\d{1,2})?$/;
 
@@ -95,12 +98,13 @@ function textOf(question, index, complaint) {
   const field = fields[index];
   const link = linkOf(question);
   const path = chain.length > 0 ? ` (passed on by ${chain.map((name) => quoted(name, MAX_NAME_CHARS)).join(", ")})` : "";
-  const { choices, isListed } = optionsOf(question, field);
+  const { choices, isListed, isOther } = optionsOf(question, field);
   const mark = markOf(choices);
   return [
     ...(complaint ? [`The answer was not accepted: ${complaint}.`] : []),
     `${agent ? `${quoted(agent, MAX_NAME_CHARS)}, the remote agent` : "The remote agent"} ${nameOf(question)} at ${line(origin)}, asks a person${task ? ` about the task ${quoted(task)}` : ""}${path}.`,
     ...warnings.map((name) => WARNINGS[name] ?? `Warning: ${line(name)}.`),
+    ...(field.type === "text" && isOther ? [NEVER_SEND] : []),
     `The agent's own words, not verified: ${quoted(text)}.`,
     ...(fields.length > 1 ? [`Field ${index + 1} of ${fields.length}.`] : []),
     ...(field.name === "answer" && fields.length === 1 ? [] : [`${quoted(field.title || field.name, MAX_NAME_CHARS)}${field.description ? `: ${quoted(field.description)}` : ""}${field.required ? "" : " (optional)"}`]),

@@ -3,6 +3,7 @@ import { setImmediate } from "node:timers/promises";
 
 import { argumentCleaner } from "./arguments.js";
 import { FileError, NO_FILES, attach, describe, save, withPaths, withoutSaved } from "./files.js";
+import { senderOf } from "./sender.js";
 /** @import {Followers} from "./followers.js" */
 /** @import {CallRequest, Lease} from "./types.d.ts" */
 
@@ -62,18 +63,13 @@ export function createTool({ agent, definition, followers, number = 0, people, t
         if (tasks) request = tasks.resumed(request, number);
         if (sessionKey && !oneShotCliRun) release = followers?.reserve(request ?? {});
         const host = JSON.stringify({ ...caller, traceparent: traceparent && (await traceparent().catch(() => undefined)), can_notify: release !== undefined, update_interval_ms: UPDATE_INTERVAL_MS });
-        let latest = "{}";
-        const deliver = (update) => {
-          latest = update;
-          onUpdate?.(toolResult(agent, update));
-        };
+        const deliver = onUpdate && ((update) => onUpdate(toolResult(agent, update)));
         const ask = asker && ((question) => {
           // From its question on the task is saved, so that the gateway asks again if it is killed meanwhile.
-          const continuation = JSON.parse(question).continuation ?? JSON.parse(latest).summary?.continuation ?? request.continuation;
-          if (release) held = followers?.hold(continuation, caller) ?? held;
+          if (release) held = followers?.hold(JSON.parse(question).continuation, caller) ?? held;
           return asker.ask(question);
         });
-        const [text, ...pieces] = await agent.executeRendered(JSON.stringify(request ?? null), host, token, onUpdate || (asker && release) ? deliver : null, ask);
+        const [text, ...pieces] = await agent.executeRendered(JSON.stringify(request ?? null), host, token, deliver ?? null, ask);
         details = await assemble(pieces);
         tasks?.observe(details, number, sessionKey);
         held?.();
@@ -94,15 +90,6 @@ export function createTool({ agent, definition, followers, number = 0, people, t
       }
     },
   };
-}
-
-/**
- * Returns the sender of the message that the agent works on, for targets where each person signs in: with the host, the channel and its
- * account, because another of these may have the same id. The parts have no colon.
- */
-function senderOf(/** @type {Record<string, any>} */ { messageChannel, agentAccountId, requesterSenderId }) {
-  const parts = ["openclaw", messageChannel, agentAccountId, requesterSenderId];
-  return requesterSenderId && parts.map((part) => (part ?? "").replaceAll("%", "%25").replaceAll(":", "%3A")).join(":");
 }
 
 /**

@@ -182,6 +182,8 @@ export interface Caller {
   agent_id?: string;
   user?: string;
   operator?: string;
+  /** Whether a person wrote the message themselves, and no model. */
+  by_person?: boolean;
   session_key?: string;
   state_dir?: string;
   traceparent?: string;
@@ -202,7 +204,7 @@ export interface Question {
   warnings?: string[];
   may_pass_to_model?: boolean;
   timeout_ms: number;
-  /** The task, if the library knows a handle for it. */
+  /** How to continue the task, as in the summary of a result. */
   continuation?: Continuation;
   /** Why the library did not accept the answer before this one. */
   error?: string;

@@ -190,22 +190,15 @@ impl Plugin {
         self.start_boxed(job, Box::new(done));
     }
 
-    fn start_boxed(self: &Arc<Self>, job: CallInput, done: Box<dyn FnOnce(String) + Send>) {
-        let CallInput {
-            request,
-            caller,
-            updates,
-            person,
-            cancel,
-        } = job;
+    fn start_boxed(self: &Arc<Self>, mut job: CallInput, done: Box<dyn FnOnce(String) + Send>) {
         let reply_guard = ReplyGuard {
-            request,
+            request: mem::take(&mut job.request),
             envelope: None,
             done: Some(done),
         };
         match panics::catch(|| self.runtime_handle()) {
             Ok(Ok(handle)) => {
-                let run = Arc::clone(self).run(reply_guard, (caller, updates, person), cancel);
+                let run = Arc::clone(self).run(reply_guard, job);
                 self.spawn_on(&handle, Box::pin(run));
             }
             Ok(Err(StartError::Closed)) => drop(reply_guard),
@@ -296,23 +289,15 @@ impl Plugin {
         })
     }
 
-    async fn run(
-        self: Arc<Self>,
-        mut reply_guard: ReplyGuard,
-        (caller, updates, person): (
-            Option<String>,
-            Option<UpdateCallback>,
-            Option<Arc<dyn Person>>,
-        ),
-        cancel: CancellationToken,
-    ) {
+    /// Runs a call, whose request the guard has.
+    async fn run(self: Arc<Self>, mut reply_guard: ReplyGuard, job: CallInput) {
         // Boxed, because each future around it would be twice as large, and is moved several times.
         let call = Box::pin(self.agent.execute(ToolCall {
             request: &reply_guard.request,
-            caller: caller.as_deref(),
-            updates: updates.as_deref(),
-            person: person.as_deref(),
-            cancel,
+            caller: job.caller.as_deref(),
+            updates: job.updates.as_deref(),
+            person: job.person.as_deref(),
+            cancel: job.cancel.clone(),
             closing: self.closing.clone(),
         }));
         let envelope = match self.catch_panic(call).await {

@@ -134,12 +134,6 @@ test("the task of a call that asks is saved, and not polled before the call ends
   assert.deepEqual([seen.woken.length, files(), goesOn()], [1, [], false]);
 });
 
-test("a continuation of a model that names no task is not held", () => {
-  const { followers, stateDir } = gateway([envelope("status", "working")]);
-  followers.open(stateDir);
-  for (const continuation of [undefined, null, {}, "x", { target: {}, task: {} }, { target: { target_url: "https://a.example" }, task: { task_id: 5 } }]) assert.equal(followers.hold(continuation, caller), undefined);
-});
-
 test("the end of a call that asked ends its record, unless the task goes on", async () => {
   for (const [last, isOpen, number] of [["input-required", false, 0], ["completed", false, 0], ["input-required", true, 1]]) {
     const { followers, stateDir, files, timers } = gateway([envelope("status", "working")]);

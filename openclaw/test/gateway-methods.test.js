@@ -99,6 +99,15 @@ test("message that needs approval needs an operator who approves", async () => {
   }
 });
 
+test("a message is that of a person where an operator who approves says so", async () => {
+  for (const [scope, byPerson, expected] of [["operator.admin", true, true], ["operator.admin", "yes", undefined], ["operator.admin", undefined, undefined], ["operator.write", true, undefined]]) {
+    const lease = fakeLease();
+    const client = { connect: { client: { id: "cli" }, scopes: [scope] } };
+    await methods({}, { lease, client }).call("call", { ...message, byPerson });
+    assert.equal(lease.seen[0][1].by_person, expected, `${scope} ${byPerson}`);
+  }
+});
+
 test("request that is none is refused", async () => {
   const lease = fakeLease();
   for (const params of [undefined, {}, { id: ID }, { id: "x", request: {} }, { id: 1, request: {} }, { id: ID, request: "x" }]) {

@@ -19,7 +19,7 @@ test("a person answers in Control UI", async () => {
   const { answer } = ask();
   const asked = await questions.next(1);
   assert.deepEqual([asked.header, asked.options, asked.isOther, asked.sessionKey], ["support", [], true, session.sessionKey]);
-  assert.match(asked.question, /^“Support desk”, the remote agent support at https:\/\/support\.example, asks a person about the task “Order ten chairs”\.\nThe agent's own words, not verified: “Which region\?”\.$/);
+  assert.match(asked.question, /^“Support desk”, the remote agent support at https:\/\/support\.example, asks a person about the task “Order ten chairs”\.\nNever send passwords or keys to an agent\.\nThe agent's own words, not verified: “Which region\?”\.$/);
   await questions.reply("Antarctica");
   assert.deepEqual(await answer, { action: "answer", content: { answer: "Antarctica" } });
   assert.equal(questions.connections, 0);

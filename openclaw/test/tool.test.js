@@ -45,17 +45,15 @@ test("the gateway holds a task from its question on, and the end of the call kee
     const hold = (task) => (seen.push(["hold", task]), () => (seen.push(["goes on"]), false));
     const followers = { reserve: () => () => {}, hold, observe: (_envelope, _caller, goesOn) => (seen.push(["observe", goesOn]), goesOn) };
     const execute = async (_request, _caller, _token, onUpdate, ask) => {
-      assert.deepEqual(of.ended, []);
-      await ask('{"text":"which region?"}');
-      onUpdate('{"summary":{"continuation":"of the update"}}');
-      await ask("{}");
-      await ask('{"continuation":"of the question"}');
+      assert.deepEqual([of.ended, onUpdate], [[], null]);
+      await ask('{"continuation":"of the first question"}');
+      await ask('{"continuation":"of the second question"}');
       return envelope;
     };
     const asking = { forCall: (session) => ({ ...of.forCall(session), isOpen }) };
     await createTool({ ...lease(execute), followers, people: asking }, { sessionKey: "agent:main:x" }).execute("call_1", { action: "send", continuation: "of the request" });
-    assert.deepEqual([of.asked[0], of.ended], [['{"text":"which region?"}', "agent:main:x"], [isOpen]]);
-    assert.deepEqual(seen.slice(0, 5), [["hold", "of the request"], ["hold", "of the update"], ["hold", "of the question"], ["goes on"], ["observe", isOpen]]);
+    assert.deepEqual([of.asked[0], of.ended], [['{"continuation":"of the first question"}', "agent:main:x"], [isOpen]]);
+    assert.deepEqual(seen.slice(0, 4), [["hold", "of the first question"], ["hold", "of the second question"], ["goes on"], ["observe", isOpen]]);
   }
 });
 

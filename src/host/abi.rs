@@ -96,7 +96,7 @@ impl Tool for Instance {
         caller: ROption<RString>,
         updates: ROption<UpdatesBox>,
     ) -> Call {
-        self.start(request, caller, updates, None)
+        self.start(input(request, caller, updates))
     }
 
     fn close(&self) {
@@ -118,28 +118,16 @@ impl Tool for Instance {
         updates: ROption<UpdatesBox>,
         person: AskerBox,
     ) -> Call {
-        self.start(request, caller, updates, Some(Arc::new(HostPerson(person))))
+        self.start(CallInput {
+            person: Some(Arc::new(HostPerson(person))),
+            ..input(request, caller, updates)
+        })
     }
 }
 
 impl Instance {
-    fn start(
-        &self,
-        request: RString,
-        caller: ROption<RString>,
-        updates: ROption<UpdatesBox>,
-        person: Option<Arc<dyn Person>>,
-    ) -> Call {
-        let cancel = CancellationToken::new();
-        let job = CallInput {
-            request: request.into_string(),
-            caller: caller.into_option().map(RString::into_string),
-            updates: updates.into_option().map(|sink| -> UpdateCallback {
-                Arc::new(move |json: &str| sink.update(json.into()))
-            }),
-            person,
-            cancel: cancel.clone(),
-        };
+    fn start(&self, job: CallInput) -> Call {
+        let cancel = job.cancel.clone();
         let future = match panics::catch(|| self.0.start(job)) {
             Ok(running) => async move { RString::from(running.await) }.into_ffi(),
             Err(panicked) => {
@@ -152,6 +140,19 @@ impl Instance {
             future,
             cancel: CancelBox::from_value(Canceller(cancel), TD_Opaque),
         }
+    }
+}
+
+/// Returns the input of a call without a person.
+fn input(request: RString, caller: ROption<RString>, updates: ROption<UpdatesBox>) -> CallInput {
+    CallInput {
+        request: request.into_string(),
+        caller: caller.into_option().map(RString::into_string),
+        updates: updates
+            .into_option()
+            .map(|sink| -> UpdateCallback { Arc::new(move |json: &str| sink.update(json.into())) }),
+        person: None,
+        cancel: CancellationToken::new(),
     }
 }
 

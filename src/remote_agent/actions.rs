@@ -11,45 +11,59 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use url::Url;
 
-use super::call::Call;
+use super::call::{Call, answer_id};
 use super::error::{Reason, ToolError};
 use super::follow::{Start, follow};
 use super::person::{self, Next};
-use super::request::{Request, TaskRequirement, push_config};
-use crate::config::Policy;
+use super::request::{Action, Request, TaskRequirement, push_config};
+use crate::config::Answers;
 
-/// Sends the message of `request` and returns the envelope.
+/// Runs the action of `request`, records what it used, and returns the envelope.
 ///
 /// # Errors
-/// The call failed; the details have the card's diagnostics.
-pub(super) async fn send(
+/// The action failed; the details say what was collected before.
+pub(super) async fn run(
     call: &mut Call<'_>,
     mut request: Box<Request>,
-    policy: &Policy,
-    fresh_id: String,
 ) -> Result<String, ToolError> {
-    let follow = request.follow_updates;
-    Box::pin(call.reserve_budget(&mut request.metadata)).await?;
-    let done = deliver(call, request, policy, fresh_id).await;
+    let page = request.artifact_id.take();
+    let offset = request.offset.unwrap_or(0);
+    let follows = match request.action {
+        Action::Send => request.follow_updates,
+        action => action == Action::Watch,
+    };
+    // Boxed like every branch that a plain message does not take.
+    let done = match request.action {
+        Action::Watch => Box::pin(watch(call, request)).await,
+        Action::Status => Box::pin(status(call, request, page.is_some())).await,
+        Action::Cancel => Box::pin(cancel(call, request)).await,
+        Action::Send | Action::ListTargets => send(call, request).await,
+    };
     Box::pin(call.settle_budget(done.as_ref().err())).await;
     done?;
-    Ok(match follow {
-        true => call.stream_envelope(),
-        false => call.answer_envelope(),
-    })
+    match page {
+        Some(artifact_id) => call.page_envelope(&artifact_id, offset),
+        None if follows => Ok(call.stream_envelope()),
+        None => Ok(call.answer_envelope()),
+    }
 }
 
 /// Sends the message of `request`, and follows its task where the request wants that.
-async fn deliver(
-    call: &mut Call<'_>,
-    mut request: Box<Request>,
-    policy: &Policy,
-    fresh_id: String,
-) -> Result<(), ToolError> {
+///
+/// # Errors
+/// The call failed; the details have the card's diagnostics.
+async fn send(call: &mut Call<'_>, mut request: Box<Request>) -> Result<(), ToolError> {
+    // Where a person has to answer, their words are theirs.
+    let is_answer = call.person.writes && call.target.answers == Answers::Person;
+    let fresh_id = match is_answer && call.task_id.is_some() {
+        true => answer_id(&*call.tool.env),
+        false => call.tool.env.uuid().to_string(),
+    };
+    Box::pin(call.reserve_budget(&mut request.metadata)).await?;
     let accepted = request
         .accepted_output_modes
         .take()
-        .unwrap_or_else(|| policy.accepted_output_modes.clone());
+        .unwrap_or_else(|| call.tool.policy.accepted_output_modes.clone());
     let required = request.task_requirement == TaskRequirement::Required;
     let parameters: Vec<_> = std::mem::take(&mut request.service_parameters)
         .into_iter()
@@ -112,7 +126,7 @@ async fn answer_questions(
     follows: bool,
 ) -> Result<(), ToolError> {
     loop {
-        let asked = call.now();
+        let asked = call.tool.env.now();
         let next = person::ask(call, peer).await;
         // The budget counts the time of agents.
         call.pause_budget(asked);
@@ -121,14 +135,13 @@ async fn answer_questions(
             call.with_partial_result(error)
         })?;
         let Some(next) = next else {
-            call.end_asking();
             return Ok(());
         };
         let done = match next {
             Next::Follow => follow(call, peer, Start::Task).await,
             Next::Send(parts) => {
                 outgoing.parts = parts;
-                outgoing.message_id = call.answer_id();
+                outgoing.message_id = answer_id(&*call.tool.env);
                 let collected = &call.collected;
                 outgoing.task_id = collected.task_id.clone().or_else(|| call.task_id.clone());
                 outgoing.context_id = collected
@@ -263,11 +276,7 @@ fn not_a_task(message: &Message) -> ToolError {
 ///
 /// # Errors
 /// The task cannot be followed; the error has everything that was collected.
-pub(super) async fn watch(
-    call: &mut Call<'_>,
-    request: Box<Request>,
-    policy: &Policy,
-) -> Result<String, ToolError> {
+async fn watch(call: &mut Call<'_>, request: Box<Request>) -> Result<(), ToolError> {
     let peer = call.open(&parameters(&request)).await?;
     task_id(call)?;
     let mut done = follow(call, &*peer, Start::Task).await;
@@ -278,7 +287,7 @@ pub(super) async fn watch(
             task_id: None,
             context_id: None,
             reference_task_ids: Vec::new(),
-            accepted_output_modes: policy.accepted_output_modes.clone(),
+            accepted_output_modes: call.tool.policy.accepted_output_modes.clone(),
             blocking: true,
             followed: true,
             history_length: None,
@@ -287,55 +296,43 @@ pub(super) async fn watch(
         };
         done = Box::pin(answer_questions(call, &*peer, answer, true)).await;
     }
-    Box::pin(call.settle_budget(done.as_ref().err())).await;
-    done?;
-    Ok(call.stream_envelope())
+    done
 }
 
-/// Queries a task once, or a page of an artifact's text.
+/// Queries a task once; `without_history` where a page of an artifact's text is wanted, for which there may be many messages.
 ///
 /// # Errors
 /// The query failed.
-pub(super) async fn status(
+async fn status(
     call: &mut Call<'_>,
     request: Box<Request>,
-) -> Result<String, ToolError> {
+    without_history: bool,
+) -> Result<(), ToolError> {
     let peer = call.open(&parameters(&request)).await?;
     let task_id = task_id(call)?;
-    // A page needs no messages, of which there may be many.
-    let history = request
-        .artifact_id
-        .as_ref()
-        .map_or(request.history_length, |_| Some(0));
+    let history = match without_history {
+        true => Some(0),
+        false => request.history_length,
+    };
     let task = call
         .deadline
         .run(call.metrics.get_task(&*peer, &task_id, history))
         .await??;
-    call.add_answer(Reply::Task(task).into(), false)?;
-    Box::pin(call.settle_budget(None)).await;
-    match &request.artifact_id {
-        Some(artifact_id) => call.page_envelope(artifact_id, request.offset.unwrap_or(0)),
-        None => Ok(call.answer_envelope()),
-    }
+    call.add_answer(Reply::Task(task).into(), false)
 }
 
 /// Cancels a task. The state in the result shows whether that succeeded.
 ///
 /// # Errors
 /// The request failed, or the agent refused.
-pub(super) async fn cancel(
-    call: &mut Call<'_>,
-    request: Box<Request>,
-) -> Result<String, ToolError> {
+async fn cancel(call: &mut Call<'_>, request: Box<Request>) -> Result<(), ToolError> {
     let peer = call.open(&parameters(&request)).await?;
     let task_id = task_id(call)?;
     let task = call
         .deadline
         .run(call.metrics.cancel(&*peer, &task_id))
         .await??;
-    call.add_answer(Reply::Task(task).into(), false)?;
-    Box::pin(call.settle_budget(None)).await;
-    Ok(call.answer_envelope())
+    call.add_answer(Reply::Task(task).into(), false)
 }
 
 fn parameters(request: &Request) -> Vec<(String, String)> {

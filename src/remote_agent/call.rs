@@ -11,6 +11,7 @@ use std::time::Duration;
 use a2a::{Artifact, Event, ShapeError, Task, TaskState, Transport};
 use base::blocking;
 use base::budget::Level;
+use base::field_order::FieldOrder;
 use base::redact::Secrets;
 pub(super) use budget::{Account, LedgerLocks};
 use peer::{CallOptions, Delivered, HostSession, Peer, PeerError, PeerErrorKind, Transports};
@@ -27,11 +28,11 @@ use super::envelope::Summary;
 use super::error::{Reason, ToolError};
 use super::request::{Action, Continuation};
 use super::resolve::Resolved;
-use super::{PollIntervals, RemoteAgent, UpdateCallback, envelope, render};
+use super::{RemoteAgent, UpdateCallback, envelope, render};
 use crate::handles::{Handle, NewHandle};
 use crate::targets::{FetchedCard, Target};
 
-pub(super) use person::{CallPerson, PendingAnswer, Questions};
+pub(super) use person::{CallPerson, PendingAnswer, Questions, answer_id};
 
 /// Why a result is incomplete, though the peer sends no more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +48,7 @@ pub(super) enum Incomplete {
 }
 
 pub(super) struct Call<'a> {
-    tool: &'a RemoteAgent,
+    pub tool: &'a RemoteAgent,
     action: Action,
     updates: Option<UpdateCallback<'a>>,
     pacer: UpdatePacer,
@@ -60,6 +61,8 @@ pub(super) struct Call<'a> {
     pub context_id: Option<String>,
     /// The target's card, once it was read.
     pub card: Option<FetchedCard>,
+    /// The order in which the peer wrote the fields of forms.
+    pub field_order: FieldOrder,
     /// Everything that the peer has answered so far.
     pub collected: Collected,
     update_sender: UpdateSender,
@@ -115,6 +118,7 @@ impl<'a> Call<'a> {
             task_id: resolved.task_id,
             context_id: resolved.context_id,
             card: None,
+            field_order: FieldOrder::default(),
             collected: Collected::new(&tool.limits),
             update_sender: UpdateSender::default(),
             redaction: UpdateRedaction::default(),
@@ -153,6 +157,7 @@ impl<'a> Call<'a> {
             context_id: self.context_id.as_deref(),
             session: None,
             host: self.host.as_ref(),
+            field_order: Some(&self.field_order),
             wait_until: self.wait_until,
         };
         let peer = self
@@ -164,10 +169,6 @@ impl<'a> Call<'a> {
         self.metrics.record_transport(&*peer);
         self.peer = Some(Arc::clone(&peer));
         Ok(peer)
-    }
-
-    pub(super) fn poll_intervals(&self) -> &'a PollIntervals {
-        &self.tool.poll_intervals
     }
 
     /// Returns whether the card announces streaming.
@@ -319,6 +320,13 @@ impl<'a> Call<'a> {
         };
         self.handle = Some(self.tool.insert_handle(new_handle, self.handle));
         self.stored = Some((task_id.clone(), context_id.cloned()));
+    }
+
+    /// Returns how to continue the task now, before the call has a result.
+    pub(super) fn continuation(&mut self) -> Option<Value> {
+        self.store_handle();
+        let summary = self.base_summary();
+        summary.continuation.map(|continuation| json!(continuation))
     }
 
     fn summary(&self) -> Summary<'_> {

@@ -39,6 +39,8 @@ pub(super) struct Caller {
     pub(super) can_notify: bool,
     /// The least time between two updates (`update_interval_ms`). Without it, every event is an update.
     pub(super) update_interval: Duration,
+    /// A person wrote the message themselves (`by_person`): no model did.
+    pub(super) by_person: bool,
     /// A listing of targets lists their tasks too (`list_tasks`), for an operator.
     pub(super) list_tasks: bool,
 }
@@ -76,7 +78,8 @@ impl Caller {
         let update_interval =
             Duration::from_millis(update_interval.unwrap_or(0)).min(MAX_UPDATE_INTERVAL);
         let mut flag = |name: &str| map.remove(name) == Some(Value::Bool(true));
-        let (can_notify, list_tasks) = (flag("can_notify"), flag("list_tasks"));
+        let [can_notify, by_person, list_tasks] =
+            ["can_notify", "by_person", "list_tasks"].map(&mut flag);
         let mut text = |name: &str| match map.remove(name) {
             None | Some(Value::Null) => None,
             Some(Value::String(text)) => Some(text),
@@ -97,6 +100,7 @@ impl Caller {
             traceparent: text("traceparent"),
             can_notify,
             update_interval,
+            by_person,
             list_tasks,
         };
         (caller, warnings)

@@ -95,7 +95,7 @@ async fn follow_to_end(
         if let Some(then) = earliest {
             call.deadline.run(sleep_until(then)).await?;
         }
-        earliest = Some(Instant::now() + call.poll_intervals().first_poll);
+        earliest = Some(Instant::now() + call.tool.poll_intervals.first_poll);
         match subscribe(call, peer, FirstEvent::Resumed).await? {
             ConnectionEnd::Ended => return fetch_missed(call, peer).await,
             ConnectionEnd::Lost(next) => {
@@ -132,7 +132,7 @@ async fn subscribe(
         return Err(nothing_to_resume());
     };
     // A peer that does not begin to answer is as silent as a stream without events.
-    let idle = call.poll_intervals().idle;
+    let idle = call.tool.poll_intervals.idle;
     let answer = timeout(idle, call.metrics.resubscribe(peer, &task_id));
     let (error, must_poll) = match call.deadline.run(answer).await? {
         Ok(Ok(stream)) => {
@@ -176,10 +176,10 @@ async fn fetch_missed(call: &mut Call<'_>, peer: &dyn Peer) -> Result<(), ToolEr
     if gap == Gap::None {
         return Ok(());
     }
-    let pauses = call.poll_intervals().polls().delays();
+    let pauses = call.tool.poll_intervals.polls().delays();
     let mut pauses = pauses.take(MAX_REPEATED_FETCHES);
     loop {
-        let answer = timeout(call.poll_intervals().idle, call.get_task(peer, &task_id));
+        let answer = timeout(call.tool.poll_intervals.idle, call.get_task(peer, &task_id));
         let pause = match call.deadline.run(answer).await? {
             Ok(Ok(task)) => {
                 call.add_snapshot(task, Source::Polled)?;
@@ -248,7 +248,7 @@ async fn poll(
     immediately: bool,
     may_be_over: bool,
 ) -> Result<ConnectionEnd, ToolError> {
-    let mut pauses = call.poll_intervals().polls().delays();
+    let mut pauses = call.tool.poll_intervals.polls().delays();
     let mut pause = if immediately { None } else { pauses.next() };
     let (mut failed, mut unchanged) = (0, 0);
     loop {

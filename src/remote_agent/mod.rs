@@ -97,7 +97,7 @@ pub type UpdateCallback<'a> = &'a (dyn Fn(&str) + Send + Sync);
 pub struct ToolCall<'a> {
     /// The request, as JSON.
     pub request: &'a str,
-    /// The caller as JSON (`{agent_id, operator, user, session_key, chain, state_dir, traceparent, can_notify, list_tasks, update_interval_ms}`, each
+    /// The caller as JSON (`{agent_id, operator, user, session_key, chain, state_dir, traceparent, can_notify, by_person, list_tasks, update_interval_ms}`, each
     /// optional), where the host reports one.
     pub caller: Option<&'a str>,
     /// The callback for updates.
@@ -337,8 +337,13 @@ impl RemoteAgent {
             .min(MAX_CALL_TIMEOUT);
         let deadline = Deadline::new(timeout, tool_call.cancel.clone(), tool_call.closing.clone());
         let metrics = call_audit.set_resolved(&resolved);
-        let mut person = CallPerson::new(tool_call.person, request.timeout_ms.is_none());
         let caller = &call_audit.caller;
+        let mut person = CallPerson {
+            person: tool_call.person,
+            extends: request.timeout_ms.is_none(),
+            writes: caller.by_person,
+            ..CallPerson::default()
+        };
         if request.action == Action::Send {
             let unsent = |error: ToolError| error.delivered(Delivered::No).for_send();
             let position = caller::add_delegation(self, &mut request, caller, &deadline).await;
@@ -388,15 +393,7 @@ impl RemoteAgent {
         let position = call_audit.position.as_ref();
         call.account = Account::open(self, &call.target, &call_audit.caller, position);
         let is_local = call.target.peer_config.is_local();
-        let done = match request.action {
-            Action::Watch => Box::pin(actions::watch(&mut call, request, &self.policy)).await,
-            Action::Status => Box::pin(actions::status(&mut call, request)).await,
-            Action::Cancel => Box::pin(actions::cancel(&mut call, request)).await,
-            Action::Send | Action::ListTargets => {
-                let id = self.env.uuid().to_string();
-                actions::send(&mut call, request, &self.policy, id).await
-            }
-        };
+        let done = actions::run(&mut call, request).await;
         done.map_err(|error| if is_local { error.for_gateway() } else { error })
     }
 

@@ -69,12 +69,13 @@ pub(super) async fn ask(call: &mut Call<'_>, peer: &dyn Peer) -> Result<Option<N
             call.report(&wording.id, ReportOutcome::Limit, None);
             return Ok(None);
         }
+        call.check_budget().await?;
         let limit = call.time_for_person(QUESTION_TIMEOUT);
         let error = invalid.take_if(|(id, _)| *id == wording.id);
         let is_retry = error.is_some();
         let question = question(call, wording, limit, error.map(|(_, error)| error));
         // A person may take long, and cancelling the task must not wait for them.
-        call.release_permit();
+        call.permit = None;
         let asked = Instant::now();
         let answer = ask_within(call, person, &question, limit).await?;
         call.metrics.record_question(&question.id, &answer);
@@ -114,7 +115,7 @@ pub(super) async fn ask(call: &mut Call<'_>, peer: &dyn Peer) -> Result<Option<N
             }
         };
         let shows = call.target.show_answers;
-        call.begin_answer(PendingAnswer {
+        call.person.pending = Some(PendingAnswer {
             question_id: question.id.clone(),
             by: answer.by,
             words: shows.then(|| question.words_for_model(&content)),
@@ -125,13 +126,13 @@ pub(super) async fn ask(call: &mut Call<'_>, peer: &dyn Peer) -> Result<Option<N
         if matches!(standing, Standing::Yes) {
             return Ok(Some(Next::Send(question.parts(content))));
         }
-        call.end_question();
-        let by = call.abandon_answer();
+        call.person.current = None;
+        let by = call.person.pending.take().and_then(|answer| answer.by);
         match standing {
             Standing::Yes | Standing::Changed => {}
             Standing::GoesOn => {
                 call.report(id, ReportOutcome::Unsent, by);
-                call.end_asking();
+                call.person.asking = None;
                 call.collected.resume();
                 return Ok(Some(Next::Follow));
             }
@@ -156,11 +157,17 @@ fn open_question(call: &Call<'_>) -> Option<(Wording, String)> {
         parts.extend(text.map(|text| json!({"kind": "text", "text": text})));
     }
     let waits = state.is_interrupted();
-    let wording = waits.then(|| Wording::read(&about, state, &parts))?;
+    let wording = waits.then(|| Wording::read(&about, state, &parts, &call.field_order))?;
     Some((wording, task_id.clone()))
 }
 
-fn question(call: &Call<'_>, wording: Wording, limit: Duration, error: Option<String>) -> Question {
+fn question(
+    call: &mut Call<'_>,
+    wording: Wording,
+    limit: Duration,
+    error: Option<String>,
+) -> Question {
+    let continuation = call.continuation();
     let card = call.card.as_ref();
     let name = card.and_then(|known| known.card.view.as_ref().ok()?.name.as_deref());
     Question {
@@ -182,6 +189,7 @@ fn question(call: &Call<'_>, wording: Wording, limit: Duration, error: Option<St
         warnings: wording.warnings,
         may_pass_to_model: call.target.answers == Answers::PersonThenModel,
         timeout_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
+        continuation,
         error,
     }
 }
@@ -248,7 +256,8 @@ fn is_same_question(call: &Call<'_>, task: &Task, id: &str) -> bool {
         && parts.is_none_or(|parts| question_id(&about, parts) == id)
 }
 
-/// Refuses a message of the model in the place of a person who is asked, has to answer, or has declined.
+/// Refuses a message of the model in the place of a person who is asked, has to answer, or has declined. A person may write
+/// at any time, and may change their mind.
 ///
 /// # Errors
 /// [`Reason::PersonRequired`], or the task cannot be queried. Nothing was sent.
@@ -257,6 +266,10 @@ pub(super) async fn check_may_send(call: &Call<'_>, peer: &dyn Peer) -> Result<(
     let Some(task_id) = &call.task_id else {
         return Ok(());
     };
+    if call.person.writes {
+        call.set_declined(task_id, None);
+        return Ok(());
+    }
     if call.is_asked(task_id) {
         return refused("a person is being asked about this task");
     }
@@ -286,7 +299,12 @@ pub(super) async fn check_may_send(call: &Call<'_>, peer: &dyn Peer) -> Result<(
     let parts = parts
         .and_then(Value::as_array)
         .map_or(&[][..], Vec::as_slice);
-    let wording = Wording::read(&[&call.target.url, task_id], &state, parts);
+    let wording = Wording::read(
+        &[&call.target.url, task_id],
+        &state,
+        parts,
+        &call.field_order,
+    );
     // A person declined none of the other questions, but they are asked for each permission and each sign-in.
     if wording.kind == QuestionKind::Input && !parts.is_empty() && declined != Some(wording.id) {
         return Ok(());

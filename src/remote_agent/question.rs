@@ -9,6 +9,7 @@ use std::fmt;
 
 use a2a::{Part, TaskState};
 use base::confusables::glyphs;
+use base::field_order::FieldOrder;
 use base::json;
 use base::text::{first_chars, shortened};
 use peer::BoxFuture;
@@ -76,6 +77,9 @@ pub struct Question {
     pub may_pass_to_model: bool,
     /// How long the call waits.
     pub timeout_ms: u64,
+    /// How to continue the task, as `summary.continuation` of a result says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub continuation: Option<Value>,
     /// Why the answer before this one was not sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -194,7 +198,12 @@ pub(super) fn question_id(about: &[&str], parts: &[Value]) -> String {
 
 impl Wording {
     /// Reads the question of a task in `state`.
-    pub(super) fn read(about: &[&str], state: &TaskState, parts: &[Value]) -> Self {
+    pub(super) fn read(
+        about: &[&str],
+        state: &TaskState,
+        parts: &[Value],
+        order: &FieldOrder,
+    ) -> Self {
         let data: Vec<_> = parts
             .iter()
             .filter_map(|part| part.get("data")?.as_object())
@@ -207,7 +216,7 @@ impl Wording {
             _ => QuestionKind::Input,
         };
         let mut warnings = Vec::new();
-        let form = data.iter().find_map(|data| form(data));
+        let form = data.iter().find_map(|data| form(data, order));
         if form == Some(None) {
             warnings.push("form_not_shown");
         }

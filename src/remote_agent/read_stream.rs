@@ -193,7 +193,7 @@ async fn next_event(
     peer: &dyn Peer,
     stream: &mut dyn EventStream,
 ) -> StreamStep {
-    let poll_intervals = call.poll_intervals();
+    let poll_intervals = &call.tool.poll_intervals;
     let mut step = stream.next();
     if call.collected.is_terminal_or_interrupted() {
         let step = timeout(poll_intervals.final_wait, step).await;
@@ -233,7 +233,7 @@ async fn next_event(
 /// Queries the task of a silent stream. An answer that cannot be read changes nothing, because the stream is open.
 async fn query_silent(call: &Call<'_>, peer: &dyn Peer) -> Option<Task> {
     let task_id = call.followed_task()?;
-    let answer = timeout(call.poll_intervals().idle, call.get_task(peer, task_id));
+    let answer = timeout(call.tool.poll_intervals.idle, call.get_task(peer, task_id));
     answer.await.ok()?.ok()
 }
 

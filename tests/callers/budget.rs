@@ -337,6 +337,37 @@ impl Person for Answers {
     }
 }
 
+/// No person answers what no budget would let through.
+#[tokio::test]
+async fn person_is_not_asked_without_room_for_the_answer() {
+    let mut question = task("input-required");
+    question["status"]["message"] = message("Where to?");
+    let rpc = json!({"tasks/get": result(question.clone()), "message/send": result(question)});
+    let (peers, folder) = (
+        peers(json!({"main": {"card": card(), "rpc": rpc}})).await,
+        Folder::new(),
+    );
+    let target = json!({"alias": "main", "baseUrl": peers.origin("main"), "default": true, "answers": "person", "budget": {"calls": 1}});
+    let fixture = ToolFixture::new(&json!({
+        "targets": [target],
+        "budget": {"path": folder.path().join("budget.json")},
+        "audit": {"enabled": true, "path": folder.path().join("audit.jsonl")},
+    }));
+    let input = CallInput {
+        request: send_request().to_string(),
+        person: Some(Arc::new(Answers)),
+        ..CallInput::default()
+    };
+    let refused = parse(&within_timeout(fixture.plugin.start(input)).await);
+    assert_eq!(reason(&refused), "budget_exceeded", "{refused}");
+    let task = &refused["error"]["details"]["latest_event_summary"]["continuation"]["task"];
+    assert_eq!(task["status"], "input-required", "{refused}");
+    assert_eq!(received_calls(&peers).len(), 1);
+    fixture.plugin.close();
+    let audited = fs::read_to_string(folder.path().join("audit.jsonl")).unwrap();
+    assert!(!audited.contains("questions"), "{audited}");
+}
+
 #[tokio::test]
 async fn answer_of_a_watch_counts_in_its_chain() {
     let mut question = task("input-required");

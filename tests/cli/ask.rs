@@ -95,6 +95,69 @@ async fn empty_line_or_end_of_input_sends_nothing() {
 }
 
 #[tokio::test]
+async fn silent_person_reads_that_nothing_was_sent_and_what_to_do() {
+    let peers = asks(text_parts("Where to?")).await;
+    let arguments = [
+        "send",
+        "--url",
+        peers.origin("desk"),
+        "--ask",
+        "--timeout",
+        "2s",
+        "Book",
+    ];
+    let mut child = command(&arguments).stdin(Stdio::piped()).spawn().unwrap();
+    let open_input = child.stdin.take();
+    let output = wait_for_output(child).await;
+    drop(open_input);
+    assert_exit_code(&output, 6);
+    let next = format!(
+        "  remote-agent watch --url {} --task task-1 --ask",
+        peers.origin("desk")
+    );
+    assert_contains(
+        &output.stderr,
+        &["\nno answer came in time, and nothing was sent\n", &next],
+    );
+}
+
+/// A message that a person types answers a task that waits for a person, and one through a pipe does not.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn typed_message_is_that_of_a_person() {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    use std::os::unix::ffi::OsStrExt as _;
+
+    let peers = asks(text_parts("Where to?")).await;
+    let target = json!({"alias": "desk", "baseUrl": peers.origin("desk"), "default": true, "answers": "person"});
+    let config = config_file("typed-config", &json!({"targets": [target]}));
+    let arguments = ["send", "--config", &config, "--task", "task-1", "Braga"];
+    let refused = run(&arguments).await;
+    assert_contains(&refused.stderr, &["waits for a person's answer"]);
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&terminal).unwrap();
+    unlockpt(&terminal).unwrap();
+    let name = ptsname(&terminal, Vec::new()).unwrap();
+    let path = std::path::Path::new(std::ffi::OsStr::from_bytes(name.as_bytes()));
+    let side = || {
+        let mut options = std::fs::OpenOptions::new();
+        options.read(true).write(true).open(path).unwrap()
+    };
+    for (marker, goes_through) in [("exec", false), ("", true)] {
+        let mut typed = command(&arguments);
+        typed.stdin(side()).stdout(side());
+        typed.env("OPENCLAW_SHELL", marker);
+        let output = wait_for_output(typed.spawn().unwrap()).await;
+        let is_refused = output.stderr.contains("waits for a person's answer");
+        assert_eq!(is_refused, !goes_through, "{output:?}");
+    }
+    let answer = last_message(&peers);
+    assert_eq!(answer["parts"], text_parts("Braga"));
+    let id = answer["messageId"].as_str().unwrap();
+    assert!(id.starts_with("person-answer-"), "{answer}");
+}
+
+#[tokio::test]
 async fn without_input_it_is_an_error_before_anything_is_sent() {
     let peers = asks(text_parts("Where to?")).await;
     for words in [&["Book"][..], &["-"]] {

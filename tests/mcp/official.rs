@@ -4,19 +4,7 @@ use std::process::{Command, Output};
 
 use super::http::HttpServer;
 use super::*;
-use crate::support::node::{Installed, install};
-
-fn installed() -> Installed {
-    install(
-        "mcp",
-        &[
-            "@modelcontextprotocol/sdk@1.32.2",
-            "@modelcontextprotocol/client@2.4.0",
-            "@modelcontextprotocol/inspector@2.12.0",
-            "@modelcontextprotocol/conformance@0.2.0-alpha.12",
-        ],
-    )
-}
+use crate::support::node::{Installed, mcp_clients};
 
 /// Runs a Node.js program beside the installed packages, so that it finds its imports.
 fn run_node(installed: &Installed, script: &str, arguments: &[&str]) -> Output {
@@ -30,7 +18,7 @@ fn run_node(installed: &Installed, script: &str, arguments: &[&str]) -> Output {
 
 /// The expected results of every client.
 fn check_client(flavor: &str, transport: &str, target: &[&str]) {
-    let installed = installed();
+    let installed = mcp_clients();
     let script = installed.package("../clients.mjs");
     std::fs::write(&script, include_str!("clients.mjs")).unwrap();
     let arguments = [&[flavor, transport], target].concat();
@@ -80,7 +68,7 @@ fn client_2_x_calls_over_http() {
 #[test]
 fn inspector_lists_and_calls() {
     let server = Server::scripted(&["--task-store", "memory"]);
-    let installed = installed();
+    let installed = mcp_clients();
     let command = executable();
     let target = [command.to_str().unwrap(), "mcp", "--url", server.url()];
     let inspect = |arguments: &[&str]| {
@@ -112,7 +100,7 @@ fn inspector_lists_and_calls() {
 fn run_conformance_suite(revision: &str) {
     let server = Server::scripted(&["--task-store", "memory"]);
     let mcp_server = HttpServer::start(&["--url", server.url()]);
-    let installed = installed();
+    let installed = mcp_clients();
     let url = format!("{}/mcp", mcp_server.url());
     let failures = crate::support::root(&format!("tests/mcp/conformance/{revision}.yml"));
     let failures = failures.to_str().unwrap();

@@ -35,6 +35,7 @@ mod serve_runs;
 mod settings;
 mod surfaces;
 mod target_commands;
+mod telegram;
 
 use std::{
     process::ExitCode,

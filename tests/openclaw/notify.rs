@@ -21,6 +21,7 @@ use crate::{
     sdk::{self, Sdk},
     socket::Socket,
     surfaces,
+    telegram::Telegram,
 };
 
 /// The start of the message that wakes a session.
@@ -33,6 +34,7 @@ pub struct NotifyFixture {
     pub package: PathBuf,
     pub model: Model,
     pub peer: Peer,
+    pub telegram: Telegram,
     gateway: Mutex<Option<RunningGateway>>,
 }
 
@@ -136,7 +138,9 @@ impl NotifyFixture {
         config["models"]["providers"]["scripted"]["models"][0]["input"] = json!(["text", "image"]);
         // A run outlives OpenClaw's questions, which take two minutes.
         config["agents"]["defaults"]["timeoutSeconds"] = json!(600);
+        let telegram = Telegram::start();
         config["channels"] = surfaces::channel_config();
+        config["channels"]["telegram"] = telegram.config();
         let host = Host::new(installed, &scratch.join("host"), &config, &[]);
         host.edit_config(surfaces::add_channel_target);
         host.install(&format!("npm-pack:{}", packaged.tarball.display()));
@@ -146,6 +150,7 @@ impl NotifyFixture {
             package: packaged.directory,
             model,
             peer,
+            telegram,
             gateway: Mutex::new(Some(gateway)),
         }
     }

@@ -174,12 +174,14 @@ fn respond(
             http::answer_events(stream, &[event]);
         }
         "message/stream" => http::answer_events(stream, &stream_events(&text).map(result)),
-        "message/send" => http::answer(
-            stream,
-            "200 OK",
-            "application/json",
-            &result(task(&text, &text)),
-        ),
+        "message/send" => {
+            let task = match message_task {
+                Some(id) => asking_task(id, Some(&text)),
+                None if text.starts_with("ask") => asking_task(&text, None),
+                None => task(&text, &text),
+            };
+            http::answer(stream, "200 OK", "application/json", &result(task));
+        }
         // The id of a task is the text of its message.
         "tasks/get" => {
             let id = body["params"]["id"].as_str().unwrap();

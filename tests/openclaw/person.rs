@@ -27,6 +27,10 @@ pub const TESTS: &[Test] = &[
     ),
     ("command_answers_a_question", command_answers_a_question),
     (
+        "reply_in_a_chat_answers_a_question",
+        reply_in_a_chat_answers_a_question,
+    ),
+    (
         "killed_gateway_asks_again_once",
         killed_gateway_asks_again_once,
     ),
@@ -187,23 +191,62 @@ fn command_answers_a_question(fixture: &NotifyFixture) {
     assert_eq!(fixture.peer.answers(text), 1);
 }
 
-/// Asks about a task after its turn, and about another one in a call.
+/// OpenClaw's Telegram channel posts the question, and takes the reply to it.
+fn reply_in_a_chat_answers_a_question(fixture: &NotifyFixture) {
+    let text = "ask about the sofas";
+    let telegram = &fixture.telegram;
+    telegram.write(&format!("CALL {}", send(text)), None);
+    let posted = telegram.sent.wait("the question in the chat", |message| {
+        message.to_string().contains(text)
+    });
+    println!("the question in the chat: {posted}");
+    let question = posted["text"].as_str().unwrap();
+    assert!(question.contains("Reply to this message"), "{question}");
+    telegram.write("Helsinki", Some(&posted));
+    fixture.peer.call("Helsinki");
+    let reply = telegram
+        .sent
+        .wait("the confirmation in the chat", |message| {
+            message["text"].as_str().unwrap().starts_with("Received.")
+        });
+    println!("the confirmation: {reply}");
+    let result = model::tool_result(&fixture.model.request_with_result(text)).unwrap();
+    assert!(result.starts_with("send: task completed"), "{result}");
+    assert!(result.contains("a person answered"), "{result}");
+    assert_concealed(&result, "Helsinki");
+    assert_eq!(fixture.peer.answers(text), 1);
+}
+
+/// Asks about a task after its turn, about another one in a call, and about one in a call that had no update before.
 fn killed_gateway_asks_again_once(fixture: &NotifyFixture) {
-    let (later, now) = ("later ask about the desks", "ask about the stools");
+    let (later, now, blocking) = (
+        "later ask about the desks",
+        "ask about the stools",
+        "ask about the benches",
+    );
+    let texts = [later, now, blocking];
     delegate_and_ask(fixture, "agent:main:desks", later);
-    fixture.with_socket(|socket| socket.start("agent:main:stools", &format!("CALL {}", send(now))));
-    for text in [later, now] {
+    let mut blocking_send = send(blocking);
+    blocking_send["follow_updates"] = json!(false);
+    blocking_send["blocking"] = json!(true);
+    for (session, request) in [
+        ("agent:main:stools", send(now)),
+        ("agent:main:benches", blocking_send),
+    ] {
+        fixture.with_socket(|socket| socket.start(session, &format!("CALL {request}")));
+    }
+    for text in texts {
         wait_for_question(fixture, text);
     }
     fixture.restart(Gateway::kill);
-    let questions = [later, now].map(|text| wait_for_question(fixture, text));
+    let questions = texts.map(|text| wait_for_question(fixture, text));
     let listed = fixture.with_socket(|socket| socket.request("question.list", json!({})));
-    assert_eq!(listed["questions"].as_array().unwrap().len(), 2, "{listed}");
-    for (question, answer) in questions.iter().zip(["Bergen", "Molde"]) {
+    assert_eq!(listed["questions"].as_array().unwrap().len(), 3, "{listed}");
+    for (question, answer) in questions.iter().zip(["Bergen", "Molde", "Narvik"]) {
         resolve(fixture, question, Some(answer));
         wait_for_completion(fixture, answer);
     }
-    for text in [later, now] {
+    for text in texts {
         assert_eq!(fixture.peer.answers(text), 1);
     }
 }

@@ -85,6 +85,16 @@ const behaviours = {
   async ask(work, rest) {
     work.status(TaskState.TASK_STATE_INPUT_REQUIRED, work.reply(rest));
   },
+  // Asks with a form. Only this server has it, for the clients of MCP.
+  async form(work, rest) {
+    const properties = {
+      when: { type: "string", title: "Day", enum: ["mon", "tue"], enumNames: ["Monday", "Tuesday"] },
+      seats: { type: "integer", title: "Seats" },
+      aisle: { type: "boolean", title: "Aisle seat" },
+    };
+    const schema = part({ $case: "data", value: { schema: { type: "object", properties, required: ["when", "seats"] } } });
+    work.status(TaskState.TASK_STATE_INPUT_REQUIRED, { ...work.reply(rest), parts: [text(rest), schema] });
+  },
   async auth(work, rest) {
     work.status(TaskState.TASK_STATE_AUTH_REQUIRED, work.reply(rest));
   },

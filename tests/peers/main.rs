@@ -14,6 +14,7 @@
     unreachable_pub
 )]
 
+mod elicitation;
 mod expected;
 mod flavours;
 mod mcp;
@@ -72,6 +73,7 @@ fn main() -> ExitCode {
         }
     }
     trials.extend(flavours::trials());
+    trials.extend(elicitation::trials());
     let conclusion = libtest_mimic::run(&arguments, trials);
     openclaw::stop();
     conclusion.exit_code()

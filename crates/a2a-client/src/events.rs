@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use a2a::{Event, Reply};
 use async_trait::async_trait;
+use base::field_order::FieldOrder;
 use egress::sse::{EventReader, SseItem};
 use peer::{Delivered, EventStream, NextEvent, PeerError, PeerErrorKind};
 
@@ -16,6 +17,7 @@ pub(super) struct Events {
     reader: EventReader,
     decoder: Decoder,
     secrets: Arc<PeerSecrets>,
+    field_order: FieldOrder,
     answer_bytes: usize,
     ended: bool,
     /// Whether data has come that is no event.
@@ -29,12 +31,14 @@ impl Events {
         reader: EventReader,
         decoder: Decoder,
         secrets: Arc<PeerSecrets>,
+        field_order: FieldOrder,
         answer_bytes: usize,
     ) -> Self {
         Self {
             reader,
             decoder,
             secrets,
+            field_order,
             answer_bytes,
             ended: false,
             has_skipped: false,
@@ -45,6 +49,7 @@ impl Events {
     /// Decodes the data of an event; `None` for one that only keeps the connection open.
     fn read(&self, data: &str) -> Result<Option<Event>, PeerError> {
         let limits = response_json::limits(self.answer_bytes);
+        self.field_order.note(data.as_bytes());
         self.decoder.event(data, limits, &self.secrets)
     }
 

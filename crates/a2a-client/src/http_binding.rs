@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use a2a::{Operation, Security, SendRequest, Version};
+use base::field_order::FieldOrder;
 use base::{blocking, json};
 use bytes::Bytes;
 use egress::NetFault;
@@ -36,6 +37,7 @@ pub(super) struct HttpBinding {
     trust: Option<Arc<Trust>>,
     limits: SseLimits,
     secrets: Arc<PeerSecrets>,
+    field_order: FieldOrder,
     /// The security requirements of the peer's card.
     declared: Arc<Security>,
     /// The trusted keys, if the card must be signed.
@@ -93,6 +95,7 @@ impl HttpBinding {
             trust: config.trust_for(url).cloned(),
             limits,
             secrets,
+            field_order: FieldOrder::default(),
             declared: Arc::default(),
             signed_by: config.card_keys.is_some().then(|| Arc::new(config.clone())),
         })
@@ -102,6 +105,13 @@ impl HttpBinding {
     #[must_use]
     pub(super) fn with_security(mut self, security: &Arc<Security>) -> Self {
         self.declared = Arc::clone(security);
+        self
+    }
+
+    /// Sets what receives the order of the fields of forms.
+    #[must_use]
+    pub(super) fn with_field_order(mut self, field_order: Option<&FieldOrder>) -> Self {
+        self.field_order = field_order.cloned().unwrap_or_default();
         self
     }
 
@@ -225,14 +235,15 @@ impl HttpBinding {
             let bytes = response.body.len();
             response_json::unreadable(&format!("the response ({kind}, {bytes} bytes)"), &error)
         })?;
+        self.field_order.note(&response.body);
         self.secrets.scrub_response(&mut json);
         Ok(json)
     }
 
     /// Returns the events of a stream, each read by `decoder`.
     pub(super) fn events(&self, reader: EventReader, decoder: Decoder) -> Events {
-        let secrets = Arc::clone(&self.secrets);
-        Events::new(reader, decoder, secrets, self.limits.answer_bytes)
+        let (secrets, order) = (Arc::clone(&self.secrets), self.field_order.clone());
+        Events::new(reader, decoder, secrets, order, self.limits.answer_bytes)
     }
 
     /// Returns the credentials of the peer.

@@ -77,7 +77,7 @@ impl A2aPeerProvider {
         config: &PeerConfig,
         card: &Card,
         route: Route,
-        parameters: &[(String, String)],
+        options: &CallOptions<'_>,
     ) -> Result<VersionedInterface, PeerError> {
         let state = self.interfaces.get_or_insert(InterfaceKey {
             configured: config.configured,
@@ -89,11 +89,12 @@ impl A2aPeerProvider {
             Arc::clone(&self.net),
             config,
             &route.url,
-            parameters,
+            options.parameters,
             self.limits,
             state.secrets(config),
         )?
-        .with_security(&card.security);
+        .with_security(&card.security)
+        .with_field_order(options.field_order);
         // 0.3 has no tenants, and a response for one tenant must not decide the version for another.
         let in_doubt = route.version == Version::V1_0 && !route.pinned && route.tenant.is_none();
         let (version, older) = match state.version().filter(|_| in_doubt) {
@@ -144,13 +145,12 @@ impl PeerProvider for A2aPeerProvider {
         card: &Card,
         options: &CallOptions<'_>,
     ) -> Result<Box<dyn Peer>, PeerError> {
-        let parameters = options.parameters;
         let (first, other) = negotiate::choose(config, card)?;
         let other = other.map(|other| {
             let names = [&first, &other].map(Route::to_string);
-            Fallback::new(names, self.interface(config, card, other, parameters))
+            Fallback::new(names, self.interface(config, card, other, options))
         });
-        let first = self.interface(config, card, first, parameters)?;
+        let first = self.interface(config, card, first, options)?;
         Ok(Box::new(A2aPeer::new(first, other)))
     }
 }

@@ -122,38 +122,24 @@ impl Ledger {
     /// The message does not fit into a scope, or the file cannot be used. Nothing is reserved.
     pub fn reserve(&self, scopes: &[Scope], now: SystemTime) -> Result<Reservation, BudgetError> {
         self.update(now, LOCK_TIMEOUT, |record, seconds| {
-            let first = scopes
-                .first()
-                .and_then(|scope| record.scopes.get(&scope.name));
-            let used = first.map(|entry| entry.used).unwrap_or_default();
-            let calls = used.of(Unit::Calls);
-            // Without a message there is no average: a call that only watches takes time too.
-            let mut amounts = Amounts(used.0.map(|sum| sum.checked_div(calls).unwrap_or(0)));
-            amounts.0[Unit::Calls as usize] = 1;
-            let mut left = [None; 4];
-            for scope in scopes {
-                let entry = record.scopes.get(&scope.name).copied().unwrap_or_default();
-                for unit in Unit::ALL {
-                    let Some(limit) = entry.limit(scope, unit) else {
-                        continue;
-                    };
-                    let used = entry.used.of(unit);
-                    let after = used.saturating_add(amounts.of(unit));
-                    if used >= limit || after > limit {
-                        let level = record.level(scope, unit, &entry);
-                        return Err(BudgetError::Exceeded(Box::new(level)));
-                    }
-                    let least = &mut left[unit as usize];
-                    *least = Some(least.unwrap_or(u64::MAX).min(limit - after));
-                }
-            }
+            let reservation = record.reservation(scopes)?;
             for scope in scopes {
                 let entry = record.scopes.entry(scope.name.clone()).or_default();
-                entry.used = entry.used.plus(amounts);
+                entry.used = entry.used.plus(reservation.amounts);
                 entry.touched = seconds;
             }
-            Ok(Reservation { amounts, left })
+            Ok(reservation)
         })
+    }
+
+    /// Checks that one more message fits now, without reserving it.
+    ///
+    /// # Errors
+    /// As [`reserve`](Self::reserve).
+    pub fn check(&self, scopes: &[Scope], now: SystemTime) -> Result<(), BudgetError> {
+        let mut record = self.read()?;
+        record.roll(now);
+        record.reservation(scopes).map(drop)
     }
 
     /// Replaces a reservation by what was used, or adds what is new about a task.

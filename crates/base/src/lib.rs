@@ -33,6 +33,7 @@ pub mod budget;
 pub mod config;
 pub mod confusables;
 pub mod environment;
+pub mod field_order;
 pub mod files;
 pub mod json;
 pub mod jws;

@@ -3,6 +3,7 @@
 //! Answers come from standard input, a line each: typed, or piped by a script.
 
 use std::{
+    env,
     io::{self, BufRead, IsTerminal},
     sync::Arc,
     thread,
@@ -10,6 +11,7 @@ use std::{
 };
 
 use base::confusables::glyphs;
+use gateway_agent::DELEGATION_VARIABLE;
 use openclaw_remote_agent_interface::{AskerBox, ask_with};
 use serde_json::{Map, Value, json};
 use tokio::sync::{Mutex, mpsc};
@@ -118,6 +120,16 @@ pub(super) fn with_answers(config: String, answers: &str) -> String {
         defaults.insert("answers".to_owned(), answers.into());
     }
     parsed.to_string()
+}
+
+/// Returns whether a person types this command, whose message is then theirs: on a terminal that also shows the answer. Programs
+/// and models that run commands have pipes in place of one of these, and where they have a terminal, the command that an agent of
+/// the reference gateway or of OpenClaw runs is known by its environment.
+pub(super) fn is_typed_by_person() -> bool {
+    let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
+    let is_of_agent = env::var_os(DELEGATION_VARIABLE).is_some()
+        || env::var_os("OPENCLAW_SHELL").is_some_and(|shell| shell == "exec");
+    is_terminal && !is_of_agent
 }
 
 /// Returns whether standard input is a terminal, a pipe or a file, and not closed or `/dev/null`.

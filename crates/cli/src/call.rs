@@ -16,6 +16,7 @@ use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
 
 use base::json::{self, Limits};
 use gateway_bridge::client::Script;
+use openclaw_remote_agent_interface::{CallOptions, updates_to};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
@@ -123,9 +124,11 @@ pub async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     let config = args.config.read()?;
     let config = gateway.map_or_else(|| config.clone(), |url| with_gateway(&config, url));
     let instance = library.interactive_instance(&config)?;
-    let envelope = instance
-        .call(&request, args.caller.as_deref(), None::<fn(&str)>)
-        .await;
+    let options = CallOptions {
+        caller: args.caller,
+        ..CallOptions::default()
+    };
+    let envelope = instance.call(&request, options).await;
     instance.unset_variables().warn_if_unresolved(&envelope);
     let exit = match serde_json::from_str(&envelope) {
         Ok(Ending { ok: true, .. }) => Exit::Ok,
@@ -332,7 +335,12 @@ impl Session<'_> {
         };
         let instance = self.instance()?;
         let missing = instance.unset_variables().clone();
-        let running = instance.execute(request, caller, Some(on_update));
+        let options = CallOptions {
+            caller: caller.map(str::to_owned),
+            updates: Some(updates_to(on_update)),
+            person: None,
+        };
+        let running = instance.start(request, options);
         let renderer = content.then(|| instance.renderer());
         let (lines, cancel_tokens, id) = (
             Arc::clone(&self.lines),

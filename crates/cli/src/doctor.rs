@@ -139,7 +139,7 @@ async fn check(
     }
     let caller = json!({"agent_id": peers.agent(), "user": peers.user(), "list_tasks": true});
     let caller = caller.to_string();
-    let (_, listing) = instance.list_targets(Some(&caller)).await;
+    let (_, listing) = instance.list_targets(Some(caller)).await;
     let Some(targets) = listing["summary"]["targets"].as_array() else {
         let error = &listing["error"];
         let hint = field(&error["details"], "hint");

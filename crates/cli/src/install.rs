@@ -9,6 +9,7 @@ use std::{
 };
 
 use openclaw_remote_agent::remote_agent::Reason;
+use openclaw_remote_agent_interface::CallOptions;
 use serde_json::{Value, json};
 
 use super::{
@@ -231,7 +232,7 @@ impl Args {
         // Uses the address, the transport and the credential of a message, and changes nothing at the agent.
         let request =
             json!({"action": "status", "target_alias": "agent", "task_id": CHECK_TASK}).to_string();
-        let status = instance.call(&request, None, None::<fn(&str)>).await;
+        let status = instance.call(&request, CallOptions::default()).await;
         let status: Value = serde_json::from_str(&status).unwrap_or_default();
         if error.is_null() && !hints::is_answer(&status["error"]) {
             error = &status["error"];

@@ -16,7 +16,7 @@ use base::json::{self, Limits};
 use gateway_agent::DELEGATION_VARIABLE;
 use gateway_bridge::delegation::Delegation;
 use openclaw_remote_agent_interface::{
-    AskerBox, Call, LogBox, PluginModuleRef, ROption, RSome, ToolBox, load, log_to, updates_to,
+    Call, CallOptions, LogBox, PluginModuleRef, RSome, ToolBox, load, log_to, start_call,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -155,57 +155,15 @@ impl Instance {
         &self.unset_variables
     }
 
-    /// Starts a call. `request`, `caller` and each update are JSON. A caller without a delegation chain gets the chain of
-    /// this process.
-    pub fn execute<F>(&self, request: &str, caller: Option<&str>, updates: Option<F>) -> RunningCall
-    where
-        F: Fn(&str) + Send + Sync + 'static,
-    {
-        self.start(request, caller, updates, None)
-    }
-
-    fn start<F>(
-        &self,
-        request: &str,
-        caller: Option<&str>,
-        updates: Option<F>,
-        person: Option<AskerBox>,
-    ) -> RunningCall
-    where
-        F: Fn(&str) + Send + Sync + 'static,
-    {
-        let caller = with_chain(caller, self.delegation.as_ref());
-        let caller: ROption<_> = caller.map(Into::into).into();
-        let updates: ROption<_> = updates.map(updates_to).into();
-        let request = request.into();
-        RunningCall(match person {
-            Some(person) => self
-                .tool
-                .execute_with_person(request, caller, updates, person),
-            None => self.tool.execute(request, caller, updates),
-        })
+    /// Starts a call. `request` is JSON. A caller without a delegation chain gets the chain of this process.
+    pub fn start(&self, request: &str, mut options: CallOptions) -> RunningCall {
+        options.caller = with_chain(options.caller, self.delegation.as_ref());
+        RunningCall(start_call(&self.tool, request, options))
     }
 
     /// Runs a call and returns its envelope as JSON. Ctrl-C cancels the call.
-    pub async fn call<F>(&self, request: &str, caller: Option<&str>, updates: Option<F>) -> String
-    where
-        F: Fn(&str) + Send + Sync + 'static,
-    {
-        self.call_with_person(request, caller, updates, None).await
-    }
-
-    /// Runs a call like [`call`](Self::call); `person` answers the questions of the agent.
-    pub(super) async fn call_with_person<F>(
-        &self,
-        request: &str,
-        caller: Option<&str>,
-        updates: Option<F>,
-        person: Option<AskerBox>,
-    ) -> String
-    where
-        F: Fn(&str) + Send + Sync + 'static,
-    {
-        let running = self.start(request, caller, updates, person);
+    pub async fn call(&self, request: &str, options: CallOptions) -> String {
+        let running = self.start(request, options);
         // Without a signal handler, Ctrl-C ends the process.
         running
             .run_until(async { tokio::signal::ctrl_c().await.is_ok() })
@@ -213,9 +171,13 @@ impl Instance {
     }
 
     /// Lists the targets: the envelope as text, and parsed.
-    pub(super) async fn list_targets(&self, caller: Option<&str>) -> (String, Value) {
+    pub(super) async fn list_targets(&self, caller: Option<String>) -> (String, Value) {
         let request = json!({"action": "list_targets"}).to_string();
-        let text = self.call(&request, caller, None::<fn(&str)>).await;
+        let options = CallOptions {
+            caller,
+            ..CallOptions::default()
+        };
+        let text = self.call(&request, options).await;
         let envelope = serde_json::from_str(&text).unwrap_or_default();
         (text, envelope)
     }
@@ -389,15 +351,15 @@ fn parse_delegation(text: &str) -> Result<Delegation, Failure> {
 }
 
 /// Returns the caller with the delegation chain of this process, unless the caller already has a chain.
-fn with_chain(caller: Option<&str>, delegation: Option<&Delegation>) -> Option<String> {
+fn with_chain(caller: Option<String>, delegation: Option<&Delegation>) -> Option<String> {
     let Some(delegation) = delegation else {
-        return caller.map(str::to_owned);
+        return caller;
     };
     let mut caller: Value = match caller {
-        Some(caller) => match serde_json::from_str(caller) {
+        Some(caller) => match serde_json::from_str(&caller) {
             Ok(parsed @ Value::Object(_)) => parsed,
             // The library reports the invalid caller.
-            _ => return Some(caller.to_owned()),
+            _ => return Some(caller),
         },
         None => Value::Object(serde_json::Map::new()),
     };
@@ -468,7 +430,8 @@ mod tests {
     #[test]
     fn caller_has_the_chain_of_its_process() {
         let own = parse_delegation(r#"{"hop":2,"chain":"c"}"#).unwrap();
-        let named = |caller| with_chain(caller, Some(&own)).unwrap();
+        let named =
+            |caller: Option<&str>| with_chain(caller.map(str::to_owned), Some(&own)).unwrap();
         assert_eq!(named(None), r#"{"chain":{"chain":"c","hop":2}}"#);
         let with_agent = named(Some(r#"{"agent_id":"main"}"#));
         assert!(with_agent.contains("\"main\"") && with_agent.contains("\"hop\":2"));

@@ -5,12 +5,13 @@ use std::{path::Path, sync::Arc};
 
 use a2a::TaskState;
 use openclaw_remote_agent::remote_agent::Reason;
+use openclaw_remote_agent_interface::{CallOptions, updates_to};
 use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::{
     artifact_files,
-    ask::AskArgs,
+    ask::{AskArgs, is_typed_by_person},
     config::UnsetVariables,
     exit::{Exit, Failure},
     follow_up::{self, FollowUp},
@@ -60,18 +61,17 @@ impl InteractiveCall<'_> {
         }
         let task = self.status_request(request);
         let request = request.to_string();
-        let caller = self.context.target.peers().caller();
+        let by_person = !self.output.json && is_typed_by_person();
+        let caller = self.context.target.peers().caller(by_person);
         let (text, screen) = if self.output.json {
             let lines = Arc::new(LineWriter::default());
             let updates = Arc::clone(&lines);
-            let text = instance
-                .call_with_person(
-                    &request,
-                    caller.as_deref(),
-                    Some(move |update: &str| updates.write(update.to_owned())),
-                    self.ask.person(|| {}),
-                )
-                .await;
+            let options = CallOptions {
+                caller: caller.clone(),
+                updates: Some(updates_to(move |update| updates.write(update.to_owned()))),
+                person: self.ask.person(|| {}),
+            };
+            let text = instance.call(&request, options).await;
             lines.write(text.clone());
             (text, None)
         } else {
@@ -83,13 +83,12 @@ impl InteractiveCall<'_> {
                 }
             };
             let asked = Arc::clone(&screen);
-            let person = self.ask.person(move || asked.lock().give_way());
-            (
-                instance
-                    .call_with_person(&request, caller.as_deref(), Some(on_update), person)
-                    .await,
-                Some(screen),
-            )
+            let options = CallOptions {
+                caller: caller.clone(),
+                updates: Some(updates_to(on_update)),
+                person: self.ask.person(move || asked.lock().give_way()),
+            };
+            (instance.call(&request, options).await, Some(screen))
         };
         let envelope: Value = serde_json::from_str(&text).unwrap_or_default();
         let exit = Exit::from_outcome(&envelope);
@@ -112,9 +111,11 @@ impl InteractiveCall<'_> {
                 if Reason::in_error(&envelope["error"]) == Some(Reason::RpcError)
                     && let Some(task) = task
                 {
-                    let state = instance
-                        .call(&task, caller.as_deref(), None::<fn(&str)>)
-                        .await;
+                    let options = CallOptions {
+                        caller,
+                        ..CallOptions::default()
+                    };
+                    let state = instance.call(&task, options).await;
                     let state: Value = serde_json::from_str(&state).unwrap_or_default();
                     if state["ok"] == true {
                         print(&state);
@@ -292,13 +293,26 @@ fn print_outcome(
     if summary["wait_expired"] == true {
         note("the wait ended before the task; `--timeout 10m` waits longer");
     }
+    let asked = summary["person"]["outcome"].as_str();
+    match asked {
+        Some("timeout") => note("no answer came in time, and nothing was sent"),
+        Some("invalid") => note("the answer did not fit the question twice, and nothing was sent"),
+        Some("limit") => note("the agent asked too often for one command"),
+        Some("unsent") => note("the answer was not sent, or the agent did not wait for it"),
+        _ => {}
+    }
     let status_text = summary["status_message"].as_str();
     let status_text = status_text.filter(|status_text| !shown.has_shown(status_text));
     let keeps_tasks = summary["transport"] != "GATEWAY"
         || summary["protocol_version"]
             .as_str()
             .is_some_and(|dialect| dialect.starts_with("openclaw"));
-    print_next_steps(continuation, status_text, keeps_tasks, context);
+    print_next_steps(
+        continuation,
+        status_text,
+        (keeps_tasks, asked.is_some()),
+        context,
+    );
 }
 
 /// Prints that Ctrl-C ended the call, and what became of its message or task.
@@ -353,7 +367,7 @@ pub(super) fn print_call_error(
 fn print_next_steps(
     continuation: &Value,
     status_text: Option<&str>,
-    keeps_tasks: bool,
+    (keeps_tasks, asks_person): (bool, bool),
     context: &Context<'_>,
 ) {
     let alias = continuation["target"]["target_alias"].as_str();
@@ -397,6 +411,9 @@ fn print_next_steps(
             });
             if waits {
                 command("send", &options, " 'YOUR ANSWER'");
+                if asks_person {
+                    command("watch", &options, " --ask");
+                }
             } else {
                 if allows("can_watch") {
                     command("watch", &options, "");

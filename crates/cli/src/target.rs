@@ -98,9 +98,12 @@ impl PeerArgs {
         Some(target)
     }
 
-    /// Returns the `caller` with the calling agent, as JSON.
-    pub(super) fn caller(&self) -> Option<String> {
+    /// Returns the `caller` with the calling agent, as JSON. `by_person` says that a person wrote the message.
+    pub(super) fn caller(&self, by_person: bool) -> Option<String> {
         let mut caller = serde_json::Map::new();
+        if by_person {
+            caller.insert("by_person".to_owned(), json!(true));
+        }
         for (field, value) in [("agent_id", &self.agent), ("user", &self.user)] {
             caller.extend(value.as_ref().map(|value| (field.to_owned(), json!(value))));
         }
@@ -469,8 +472,8 @@ mod tests {
 
     #[test]
     fn caller_is_the_named_agent() {
-        assert_eq!(ad_hoc().caller().unwrap(), r#"{"agent_id":"main"}"#);
-        assert_eq!(PeerArgs::default().caller(), None);
+        assert_eq!(ad_hoc().caller(false).unwrap(), r#"{"agent_id":"main"}"#);
+        assert_eq!(PeerArgs::default().caller(false), None);
     }
 
     #[test]

@@ -137,7 +137,7 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
     let peers = &args.peers;
     let caller = json!({"agent_id": peers.agent(), "user": peers.user(), "list_tasks": true});
     let caller = caller.to_string();
-    let (_, envelope) = instance.list_targets(Some(&caller)).await;
+    let (_, envelope) = instance.list_targets(Some(caller)).await;
     let Some(targets) = envelope["summary"]["targets"].as_array() else {
         let missing = instance.unset_variables();
         print_call_error(&envelope, &args.peers, missing, About::default());

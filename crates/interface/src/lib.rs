@@ -41,8 +41,8 @@ pub use async_ffi::FfiFuture;
 
 pub use load::{LoadError, load};
 pub use module::{
-    Call, Cancel, Cancel_TO, CancelBox, PluginModule, PluginModule_Prefix, PluginModuleRef, Tool,
-    Tool_TO, ToolBox,
+    Call, CallOptions, Cancel, Cancel_TO, CancelBox, PluginModule, PluginModule_Prefix,
+    PluginModuleRef, Tool, Tool_TO, ToolBox, start_call,
 };
 pub use sinks::{
     Asker, Asker_TO, AskerBox, Log, Log_TO, LogBox, Updates, Updates_TO, UpdatesBox, ask_with,

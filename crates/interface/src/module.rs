@@ -57,9 +57,10 @@ pub trait Tool: Send + Sync + 'static {
 
     /// Starts a call. `request` is the tool's input as JSON.
     ///
-    /// `caller` describes the caller as JSON: `{"agent_id"?, "user"?, "session_key"?, "chain"?, "state_dir"?, "traceparent"?}`.
+    /// `caller` describes the caller as JSON: `{"agent_id"?, "user"?, "session_key"?, "by_person"?, "chain"?, "state_dir"?, "traceparent"?}`.
     /// `chain` is the delegation that the caller works on, `{"hop", "chain"}`. Without it, the library looks up the
-    /// session in the delegation file in `state_dir`. `traceparent` is the trace of the call (W3C Trace Context).
+    /// session in the delegation file in `state_dir`. `"by_person": true` says that a person wrote the message, and no model:
+    /// only then may it answer a task that waits for a person. `traceparent` is the trace of the call (W3C Trace Context).
     /// `updates` receives the progress of the call.
     fn execute(
         &self,
@@ -110,6 +111,28 @@ pub trait Tool: Send + Sync + 'static {
 
 /// An owned [`Tool`] of the library.
 pub type ToolBox = Tool_TO<RBox<()>>;
+
+/// What a host adds to the request of a call.
+#[derive(Default)]
+pub struct CallOptions {
+    /// The caller as JSON; see [`Tool::execute`].
+    pub caller: Option<String>,
+    /// Receives the progress of the call.
+    pub updates: Option<UpdatesBox>,
+    /// Answers the questions of agents.
+    pub person: Option<AskerBox>,
+}
+
+/// Starts a call, with a person or without one. `request` is the tool's input as JSON.
+#[must_use]
+pub fn start_call(tool: &ToolBox, request: &str, options: CallOptions) -> Call {
+    let caller = options.caller.map(RString::from).into();
+    let updates = options.updates.into();
+    match options.person {
+        Some(person) => tool.execute_with_person(request.into(), caller, updates, person),
+        None => tool.execute(request.into(), caller, updates),
+    }
+}
 
 /// A running call.
 #[repr(C)]

@@ -4,7 +4,7 @@ use std::future::pending;
 use std::time::Duration;
 
 use a2a::TaskState;
-use openclaw_remote_agent_interface::{AskerBox, Call};
+use openclaw_remote_agent_interface::{AskerBox, Call, CallOptions, updates_to};
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::{Peer, RoleServer};
 use serde_json::{Map, Value, json};
@@ -59,10 +59,12 @@ impl RunningCall<'_> {
         let updates = move |update: &str| {
             sender.send_replace(update.to_owned());
         };
-        let person = self.person.take();
-        let call = self
-            .tool
-            .start(self.request, self.caller, updates, person)?;
+        let options = CallOptions {
+            caller: Some(self.caller.to_string()),
+            updates: Some(updates_to(updates)),
+            person: self.person.take(),
+        };
+        let call = self.tool.start(self.request, options)?;
         let Call { mut future, cancel } = call;
         let mut is_open = true;
         let mut is_stopped = false;
@@ -123,7 +125,11 @@ impl RunningCall<'_> {
             serde_json::from_str::<Value>(&envelope).is_ok_and(|done| done["ok"] == true);
         if is_new && !has_ended && continuation["task"]["can_cancel"] == true {
             let request = json!({ "action": "cancel", "continuation": continuation });
-            if let Ok(call) = self.tool.start(&request, self.caller, |_| {}, None) {
+            let options = CallOptions {
+                caller: Some(self.caller.to_string()),
+                ..CallOptions::default()
+            };
+            if let Ok(call) = self.tool.start(&request, options) {
                 let _ = timeout(CANCEL_TIMEOUT, call.future).await;
             }
         }

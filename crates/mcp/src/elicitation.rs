@@ -81,18 +81,18 @@ impl Questions {
         unreached
     }
 
-    /// Returns the result that requests the person's input for the question that the call ended with, and continues the
-    /// task `id` with the answer.
+    /// Returns the result that requests the person's input for the question that the call ended with. The answer continues
+    /// the task whose continuation gets an `id`.
     pub(crate) fn input_required(
         &self,
-        id: impl FnOnce() -> Option<String>,
+        id: impl FnOnce(&Value) -> Option<String>,
     ) -> Option<InputRequiredResult> {
         let question = self.open.lock().take()?;
         let request = InputRequest::Elicitation(ElicitRequest::new(self.form(&question)?));
         let name = question["id"].as_str()?.to_owned();
         Some(InputRequiredResult::new(
             Some([(name, request)].into()),
-            Some(id()?),
+            Some(id(&question["continuation"])?),
         ))
     }
 
@@ -143,7 +143,18 @@ fn constants(field: &Value) -> Vec<String> {
     all
 }
 
-/// Returns the schema of the form: one property for each field.
+/// Returns the property that leaves the answer to the model, where a person may do that; no field has its name.
+fn passing_property(question: &Value) -> Option<String> {
+    let fields = question["fields"].as_array().into_iter().flatten();
+    let taken: Vec<_> = fields.filter_map(|field| field["name"].as_str()).collect();
+    let mut names = (0..).map(|n| format!("leave_to_model{}", "_".repeat(n)));
+    names
+        .find(|name| !taken.contains(&&**name))
+        .filter(|_| question["may_pass_to_model"] == true)
+}
+
+/// Returns the schema of the form: one property for each field. A form that may be left to the model requires none of them: the
+/// tool checks them.
 fn schema(question: &Value) -> Map<String, Value> {
     let mut properties = Map::new();
     let mut required = Vec::new();
@@ -166,6 +177,12 @@ fn schema(question: &Value) -> Map<String, Value> {
         if field["required"] == true {
             required.push(name);
         }
+    }
+    if let Some(name) = passing_property(question) {
+        let property = json!({"type": "boolean", "title": "Leave it to the model", "default": false,
+            "description": "The model answers in place of you, and the other fields are not sent."});
+        properties.insert(name, property);
+        required.clear();
     }
     let schema = json!({"type": "object", "properties": properties, "required": required});
     schema.as_object().cloned().unwrap_or_default()
@@ -223,6 +240,9 @@ fn answer(question: &Value, response: &Value) -> Value {
         Some(content) => json!(content),
         None => json!({"answer": LINK_OPENED}),
     };
+    if passing_property(question).is_some_and(|name| content[name] == true) {
+        return json!({"action": "model", "by": "mcp client"});
+    }
     for field in question["fields"].as_array().into_iter().flatten() {
         let Some(given) = field["name"]
             .as_str()
@@ -305,7 +325,9 @@ mod tests {
             let answers = [(id.to_owned(), accepted.clone())].into();
             let questions = Questions::new(None, &ElicitationCapability::default(), Some(answers));
             assert_eq!(questions.ask(question()).await["action"], action);
-            let is_open = questions.input_required(|| Some("id".to_owned())).is_some();
+            let is_open = questions
+                .input_required(|_| Some("id".to_owned()))
+                .is_some();
             assert_eq!(is_open, id == "other");
         }
     }
@@ -319,6 +341,34 @@ mod tests {
                 let response = json!({ "action": action });
                 assert_eq!(answer(&question, &response)["action"], answered);
             }
+        }
+    }
+
+    #[test]
+    fn form_may_leave_the_answer_to_the_model_where_the_question_allows_it() {
+        let mut asked = question();
+        asked["fields"][0]["name"] = "leave_to_model".into();
+        assert_eq!(
+            schema(&asked)["properties"]["leave_to_model"]["type"],
+            "integer"
+        );
+        asked["may_pass_to_model"] = true.into();
+        let shown = schema(&asked);
+        assert_eq!(shown["properties"]["leave_to_model_"]["type"], "boolean");
+        assert_eq!(shown["required"], json!([]));
+        for (content, action) in [
+            (
+                json!({"leave_to_model_": true, "leave_to_model": 1}),
+                "model",
+            ),
+            (
+                json!({"leave_to_model_": false, "leave_to_model": 1}),
+                "answer",
+            ),
+            (json!({"leave_to_model": 1}), "answer"),
+        ] {
+            let response = json!({"action": "accept", "content": content});
+            assert_eq!(answer(&asked, &response)["action"], action, "{response}");
         }
     }
 

@@ -296,11 +296,8 @@ impl McpServer {
             }
             Ok(Outcome::Envelope(envelope)) => envelope,
         };
-        let id = || {
-            let value: Value = serde_json::from_str(&envelope).unwrap_or_default();
-            let continuation = &value["summary"]["continuation"];
-            task_id::encode(continuation, &created, self.owner(context))
-        };
+        let id =
+            |continuation: &Value| task_id::encode(continuation, &created, self.owner(context));
         let question = questions.and_then(|questions| questions.input_required(id));
         Ok(question.map_or_else(|| self.result(&envelope).into(), Into::into))
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use openclaw_remote_agent_interface::{AskerBox, Call, RSome, ToolBox, updates_to};
+use openclaw_remote_agent_interface::{Call, CallOptions, ToolBox, start_call};
 use serde_json::Value;
 
 /// Opens the tool for the configuration. It is called again after a failure, so that a user can correct the configuration
@@ -45,20 +45,8 @@ impl Tool {
     ///
     /// # Errors
     /// The configuration is missing or invalid; a sentence for the caller.
-    pub(crate) fn start(
-        &self,
-        request: &Value,
-        caller: &Value,
-        updates: impl Fn(&str) + Send + Sync + 'static,
-        person: Option<AskerBox>,
-    ) -> Result<Call, String> {
+    pub(crate) fn start(&self, request: &Value, options: CallOptions) -> Result<Call, String> {
         let tool = (self.open)()?;
-        let request = request.to_string().into();
-        let caller = RSome(caller.to_string().into());
-        let updates = RSome(updates_to(updates));
-        Ok(match person {
-            Some(person) => tool.execute_with_person(request, caller, updates, person),
-            None => tool.execute(request, caller, updates),
-        })
+        Ok(start_call(&tool, &request.to_string(), options))
     }
 }

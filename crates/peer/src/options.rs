@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use base::field_order::FieldOrder;
 use tokio::time::Instant;
 
 /// Options of a call.
@@ -15,6 +16,8 @@ pub struct CallOptions<'a> {
     pub session: Option<&'a str>,
     /// The calling session of the host, if the host names it.
     pub host: Option<&'a HostSession>,
+    /// Receives the order in which the peer writes the fields of forms.
+    pub field_order: Option<&'a FieldOrder>,
     /// When a blocking send stops waiting. A peer that supports it then returns a task, so that the call can end
     /// without losing the work.
     pub wait_until: Option<Instant>,

@@ -117,6 +117,18 @@ impl Account {
             Err(BudgetError::Unusable(message))
         }))
     }
+
+    /// Returns the error of a message that may not be sent.
+    fn refusal(&self, error: BudgetError, log: &dyn Log) -> ToolError {
+        let error = match error {
+            BudgetError::Exceeded(level) => exceeded(*level, &self.target),
+            BudgetError::Unusable(message) => {
+                log_with_path(log, &message, self.ledger.path());
+                ToolError::local(Reason::BudgetUnusable, message)
+            }
+        };
+        error.delivered(Delivered::No).for_send()
+    }
 }
 
 /// Returns what no message used. If that fails, it counts.
@@ -181,12 +193,7 @@ impl Call<'_> {
         let now = self.tool.env.system_time();
         let reserved = account.reserve(&self.deadline, now).await;
         let reserved = reserved.map_err(|error| error.delivered(Delivered::No).for_send())?;
-        let reservation = reserved.map_err(|error| {
-            if let BudgetError::Unusable(message) = &error {
-                log_with_path(&*self.tool.log, message, account.ledger.path());
-            }
-            refusal(error, &account.target)
-        })?;
+        let reservation = reserved.map_err(|error| account.refusal(error, &*self.tool.log))?;
         if self
             .target
             .budget
@@ -206,9 +213,25 @@ impl Call<'_> {
         Ok(())
     }
 
+    /// Checks that budgets leave room for another message, so that no person answers in vain.
+    ///
+    /// # Errors
+    /// As [`reserve_budget`](Self::reserve_budget).
+    pub(in crate::remote_agent) async fn check_budget(&self) -> Result<(), ToolError> {
+        let Some(account) = &self.account else {
+            return Ok(());
+        };
+        let now = self.tool.env.system_time();
+        let (ledger, scopes) = (account.ledger.clone(), account.scopes.clone());
+        let checked = spawn_blocking(move || ledger.check(&scopes, now)).await;
+        // What the check does not find, the reservation does.
+        let checked = checked.unwrap_or(Ok(()));
+        checked.map_err(|error| account.refusal(error, &*self.tool.log))
+    }
+
     /// Does not count the time since `since`, in which the agent waited.
     pub(in crate::remote_agent) fn pause_budget(&mut self, since: Instant) {
-        let waited = self.now().saturating_duration_since(since);
+        let waited = self.tool.env.now().saturating_duration_since(since);
         if let Some(account) = &mut self.account {
             account.began += waited;
         }
@@ -228,7 +251,10 @@ impl Call<'_> {
             return;
         };
         let usage = self.metrics.usage();
-        let waits = matches!(self.action, Action::Send | Action::Watch);
+        let waits = match self.action {
+            Action::Send => account.reservation.is_some(),
+            action => action == Action::Watch,
+        };
         if account.reservation.is_none() && usage.is_none() && !waits {
             return;
         }
@@ -271,15 +297,6 @@ fn remainder(reservation: &Reservation) -> Value {
     let left = Unit::ALL.into_iter().zip(reservation.left);
     let left = left.filter_map(|(unit, left)| Some((unit.name().to_owned(), unit.shown(left?))));
     Value::Object(left.collect::<Map<_, _>>())
-}
-
-/// Returns the error of a message that may not be sent.
-fn refusal(error: BudgetError, target: &str) -> ToolError {
-    let error = match error {
-        BudgetError::Exceeded(level) => exceeded(*level, target),
-        BudgetError::Unusable(message) => ToolError::local(Reason::BudgetUnusable, message),
-    };
-    error.delivered(Delivered::No).for_send()
 }
 
 fn exceeded(level: Level, target: &str) -> ToolError {

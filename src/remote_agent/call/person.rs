@@ -1,9 +1,11 @@
 //! What a call knows about the person that answers for it: who can be reached, how long, and the outcome.
 
 use std::collections::HashSet;
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use a2a::{Event, Task, TaskState};
+use base::environment::Environment;
 use base::text::counted;
 use gateway_bridge::delegation::{Delegation, METADATA_KEY};
 use lru::LruCache;
@@ -23,7 +25,7 @@ use crate::remote_agent::request::{PartRequest, Request};
 const ANSWER_ID_PREFIX: &str = "person-answer-";
 
 /// How many declined questions are remembered.
-const MAX_DECLINED: usize = 1000;
+const MAX_DECLINED: NonZeroUsize = NonZeroUsize::MIN.saturating_add(999);
 
 /// The questions to people in this process, by target and task.
 pub(in crate::remote_agent) struct Questions {
@@ -37,7 +39,7 @@ impl Default for Questions {
     fn default() -> Self {
         Self {
             open: HashSet::new(),
-            declined: LruCache::unbounded(),
+            declined: LruCache::new(MAX_DECLINED),
         }
     }
 }
@@ -56,28 +58,24 @@ pub(in crate::remote_agent) struct CallPerson<'a> {
     pub(in crate::remote_agent) person: Option<&'a dyn Person>,
     /// Whether the time that a person takes does not count: the request has no timeout of its own.
     pub(in crate::remote_agent) extends: bool,
+    /// Whether a person wrote the message of the call.
+    pub(in crate::remote_agent) writes: bool,
     /// Who passed the work on, the first first.
     pub(in crate::remote_agent) chain: Vec<String>,
     /// The beginning of the work.
     pub(in crate::remote_agent) task_text: Option<String>,
     /// How many questions a person was asked. One that is asked again counts once.
     pub(in crate::remote_agent) questions: usize,
-    /// The question that the person was asked last, until it is over.
-    current: Option<String>,
-    asking: Option<Asking<'a>>,
-    pending: Option<PendingAnswer>,
-    pub(super) report: Option<PersonReport>,
+    /// The question that the person was asked last, until it is over: then one with the same words is another one.
+    pub(in crate::remote_agent) current: Option<String>,
+    /// The right to ask, until the agent has the answer.
+    pub(in crate::remote_agent) asking: Option<Asking<'a>>,
+    /// The answer that is to be sent.
+    pub(in crate::remote_agent) pending: Option<PendingAnswer>,
+    pub(in crate::remote_agent) report: Option<PersonReport>,
 }
 
-impl<'a> CallPerson<'a> {
-    pub(in crate::remote_agent) fn new(person: Option<&'a dyn Person>, extends: bool) -> Self {
-        Self {
-            person,
-            extends,
-            ..Self::default()
-        }
-    }
-
+impl CallPerson<'_> {
     /// Notes what questions say about the work: its beginning, and who passed it on.
     pub(in crate::remote_agent) fn describe(&mut self, request: &Request, caller: &Caller) {
         let delegation = request
@@ -100,7 +98,7 @@ impl<'a> CallPerson<'a> {
 }
 
 /// The right to ask about a task, until it is dropped.
-struct Asking<'a> {
+pub(in crate::remote_agent) struct Asking<'a> {
     tool: &'a RemoteAgent,
     key: String,
 }
@@ -118,16 +116,6 @@ impl<'a> Call<'a> {
             .state
             .as_ref()
             .is_some_and(TaskState::is_interrupted)
-    }
-
-    /// Returns an id for a message in which a person answers.
-    pub(in crate::remote_agent) fn answer_id(&self) -> String {
-        format!("{ANSWER_ID_PREFIX}{}", self.tool.env.uuid())
-    }
-
-    /// Returns the time.
-    pub(in crate::remote_agent) fn now(&self) -> std::time::Instant {
-        self.tool.env.now()
     }
 
     /// Returns the name of a task among the questions of this process.
@@ -153,16 +141,6 @@ impl<'a> Call<'a> {
         true
     }
 
-    /// Ends the question: one with the same words is another one.
-    pub(in crate::remote_agent) fn end_question(&mut self) {
-        self.person.current = None;
-    }
-
-    /// Gives up the right to ask.
-    pub(in crate::remote_agent) fn end_asking(&mut self) {
-        self.person.asking = None;
-    }
-
     /// Returns whether a person is asked about the task now.
     pub(in crate::remote_agent) fn is_asked(&self, task_id: &str) -> bool {
         let key = self.question_key(task_id);
@@ -180,21 +158,9 @@ impl<'a> Call<'a> {
         let key = self.question_key(task_id);
         let declined = &mut self.tool.questions.lock().declined;
         match id {
-            Some(id) => {
-                declined.put(key, id.to_owned());
-                if declined.len() > MAX_DECLINED {
-                    declined.pop_lru();
-                }
-            }
-            None => {
-                declined.pop(&key);
-            }
-        }
-    }
-
-    /// Lets other calls run while a person is asked.
-    pub(in crate::remote_agent) fn release_permit(&mut self) {
-        self.permit = None;
+            Some(id) => declined.put(key, id.to_owned()),
+            None => declined.pop(&key),
+        };
     }
 
     /// Waits for a permit again.
@@ -246,16 +212,6 @@ impl<'a> Call<'a> {
         });
     }
 
-    /// Notes the answer that is to be sent.
-    pub(in crate::remote_agent) fn begin_answer(&mut self, answer: PendingAnswer) {
-        self.person.pending = Some(answer);
-    }
-
-    /// Gives up the answer that was to be sent. Returns who gave it.
-    pub(in crate::remote_agent) fn abandon_answer(&mut self) -> Option<String> {
-        self.person.pending.take()?.by
-    }
-
     /// Records that the agent has replied to the message. If that was a person's answer, the task no longer waits.
     pub(in crate::remote_agent) fn message_arrived(&mut self) {
         let Some(answer) = self.person.pending.take() else {
@@ -268,8 +224,8 @@ impl<'a> Call<'a> {
         if let Some(task_id) = self.collected.task_id.as_ref().or(self.task_id.as_ref()) {
             self.set_declined(task_id, None);
         }
-        self.end_question();
-        self.end_asking();
+        self.person.current = None;
+        self.person.asking = None;
         self.collected.resume();
     }
 
@@ -356,6 +312,11 @@ impl<'a> Call<'a> {
             _ => Some(event),
         }
     }
+}
+
+/// Returns an id for a message in which a person answers.
+pub(in crate::remote_agent) fn answer_id(env: &dyn Environment) -> String {
+    format!("{ANSWER_ID_PREFIX}{}", env.uuid())
 }
 
 /// Returns what to do about an answer that the agent did not take; `delivered` says whether it may have it.

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use base::field_order::FieldOrder;
 use base::text::{first_chars, shortened};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -101,7 +102,7 @@ fn field(name: &str, title: &str, kind: FieldKind) -> Field {
 }
 
 /// Returns the form of a data part: a JSON Schema of flat fields, or options. `None` if it has neither.
-pub(super) fn form(data: &Map<String, Value>) -> Option<Form> {
+pub(super) fn form(data: &Map<String, Value>, order: &FieldOrder) -> Option<Form> {
     const SCHEMAS: [&str; 6] = [
         "schema",
         "requestedSchema",
@@ -117,7 +118,7 @@ pub(super) fn form(data: &Map<String, Value>) -> Option<Form> {
         .chain([data])
         .find(|schema| schema.get("properties").is_some_and(Value::is_object));
     if let Some(schema) = schema {
-        return Some(fields_of(schema));
+        return Some(fields_of(schema, order));
     }
     let options = ["options", "choices"]
         .iter()
@@ -130,7 +131,8 @@ pub(super) fn form(data: &Map<String, Value>) -> Option<Form> {
     }))
 }
 
-fn fields_of(schema: &Map<String, Value>) -> Form {
+/// Returns the fields in the agent's order. Where that is unknown, those that must be filled in come first.
+fn fields_of(schema: &Map<String, Value>, order: &FieldOrder) -> Form {
     let properties = schema.get("properties")?.as_object()?;
     if properties.is_empty() || properties.len() > MAX_FIELDS {
         return None;
@@ -142,10 +144,17 @@ fn fields_of(schema: &Map<String, Value>) -> Form {
         .flatten()
         .filter_map(Value::as_str)
         .collect();
-    let properties = properties.iter();
-    properties
-        .map(|(name, property)| property_field(name, property, required.contains(&**name)))
-        .collect()
+    let names = || properties.keys().map(String::as_str);
+    let ordered = order.of(names()).unwrap_or_else(|| {
+        let (first, rest): (Vec<_>, Vec<_>) = names().partition(|name| required.contains(name));
+        let names = first.into_iter().chain(rest);
+        names.map(str::to_owned).collect()
+    });
+    let fields = ordered.iter().map(|name| {
+        let property = properties.get(name)?;
+        property_field(name, property, required.contains(&**name))
+    });
+    fields.collect()
 }
 
 fn property_field(name: &str, property: &Value, required: bool) -> Option<Field> {

@@ -7,6 +7,7 @@ fn read(parts: Value) -> Wording {
         &["u", "t"],
         &TaskState::InputRequired,
         parts.as_array().unwrap(),
+        &FieldOrder::default(),
     )
 }
 
@@ -33,15 +34,30 @@ fn form_becomes_typed_fields() {
     assert_eq!(
         json!(form.fields),
         json!([
+            {"name": "day", "title": "Day of travel", "description": "When", "type": "text", "required": true},
             {"name": "class", "title": "class", "type": "choice", "required": false,
              "choices": [choice("1".into(), "First"), choice("2".into(), "Second")]},
-            {"name": "day", "title": "Day of travel", "description": "When", "type": "text", "required": true},
             {"name": "pay", "title": "pay", "type": "choice", "required": false,
              "choices": [choice("c".into(), "Card"), choice(7.into(), "7")]},
             {"name": "seats", "title": "seats", "type": "integer", "required": false},
             {"name": "window", "title": "window", "type": "boolean", "required": false},
         ])
     );
+}
+
+#[test]
+fn fields_have_the_order_of_the_agent() {
+    let form = r#"{"kind": "data", "data": {"required": ["seats"], "properties": {"day": {"type": "string"}, "class": {"type": "string"}, "seats": {"type": "integer"}}}}"#;
+    let order = FieldOrder::default();
+    order.note(form.as_bytes());
+    let parts = [serde_json::from_str(form).unwrap()];
+    let names = |order: &FieldOrder| {
+        let fields = Wording::read(&[], &TaskState::InputRequired, &parts, order).fields;
+        let names = fields.into_iter().map(|field| field.name);
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(names(&order), ["day", "class", "seats"]);
+    assert_eq!(names(&FieldOrder::default()), ["seats", "class", "day"]);
 }
 
 #[test]
@@ -152,7 +168,7 @@ fn question_for_a_secret_is_warned_of() {
 fn link_of_a_sign_in_is_https_without_credentials() {
     let url = |parts: Value| {
         let parts = parts.as_array().unwrap();
-        Wording::read(&[], &TaskState::AuthRequired, parts).url
+        Wording::read(&[], &TaskState::AuthRequired, parts, &FieldOrder::default()).url
     };
     let data = |link: &str| json!([{"kind": "data", "data": {"verification_uri": link}}]);
     assert_eq!(

@@ -5,7 +5,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Amounts, Level, SECONDS_OF_DAY, Scope, Settlement, Unit, VERSION};
+use super::{
+    Amounts, BudgetError, Level, Reservation, SECONDS_OF_DAY, Scope, Settlement, Unit, VERSION,
+};
 
 /// How many chains, sessions and tasks are kept, each. The one that was used least recently is forgotten first.
 pub(super) const MAX_ENTRIES: usize = 1000;
@@ -225,6 +227,39 @@ impl Record {
             entry.limit(scope, Unit::Usd)?;
             Some(self.level(scope, Unit::Usd, &entry))
         })
+    }
+
+    /// Returns what one more message takes from each scope: itself, and as much of the other units as one has used on average.
+    ///
+    /// # Errors
+    /// It does not fit into a scope.
+    pub(super) fn reservation(&self, scopes: &[Scope]) -> Result<Reservation, BudgetError> {
+        let first = scopes
+            .first()
+            .and_then(|scope| self.scopes.get(&scope.name));
+        let used = first.map(|entry| entry.used).unwrap_or_default();
+        let calls = used.of(Unit::Calls);
+        // Without a message there is no average: a call that only watches takes time too.
+        let mut amounts = Amounts(used.0.map(|sum| sum.checked_div(calls).unwrap_or(0)));
+        amounts.0[Unit::Calls as usize] = 1;
+        let mut left = [None; 4];
+        for scope in scopes {
+            let entry = self.scopes.get(&scope.name).copied().unwrap_or_default();
+            for unit in Unit::ALL {
+                let Some(limit) = entry.limit(scope, unit) else {
+                    continue;
+                };
+                let used = entry.used.of(unit);
+                let after = used.saturating_add(amounts.of(unit));
+                if used >= limit || after > limit {
+                    let level = self.level(scope, unit, &entry);
+                    return Err(BudgetError::Exceeded(Box::new(level)));
+                }
+                let least = &mut left[unit as usize];
+                *least = Some(least.unwrap_or(u64::MAX).min(limit - after));
+            }
+        }
+        Ok(Reservation { amounts, left })
     }
 
     pub(super) fn level(&self, scope: &Scope, unit: Unit, entry: &Entry) -> Level {

@@ -12,7 +12,7 @@ use std::{
 };
 
 use conformance::{Driver, Failure, Step, driver};
-use openclaw_remote_agent_interface::log_to;
+use openclaw_remote_agent_interface::{CallOptions, log_to, updates_to};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{
@@ -284,7 +284,11 @@ impl Driver for InProcessDriver {
     ) -> Result<Value, Failure> {
         let (take, received) = driver::consumer(step);
         let request = request.to_string();
-        let running = self.with(|instance| instance.execute(&request, None, Some(take)))?;
+        let options = CallOptions {
+            updates: Some(updates_to(take)),
+            ..CallOptions::default()
+        };
+        let running = self.with(|instance| instance.start(&request, options))?;
         let stop = async {
             abort.cancelled().await;
             true

@@ -13,6 +13,7 @@ use std::{
 use collective::Vote;
 use conformance::Peers;
 use gateway_bridge::client::{Ballot, Script};
+use openclaw_remote_agent_interface::{CallOptions, updates_to};
 use serde_json::{Value, json};
 
 use super::Printer;
@@ -134,7 +135,11 @@ impl Fixture {
                 printer.update(&update);
             }
         };
-        let running = instance.execute(&request.to_string(), None, Some(on_update));
+        let options = CallOptions {
+            updates: Some(updates_to(on_update)),
+            ..CallOptions::default()
+        };
+        let running = instance.start(&request.to_string(), options);
         let envelope = running.envelope().await;
         self.printer.envelope(&envelope);
         let envelope = serde_json::from_str(&envelope).unwrap_or(Value::String(envelope));

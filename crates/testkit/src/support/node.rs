@@ -27,6 +27,21 @@ impl Installed {
     }
 }
 
+/// Installs the official clients of MCP and their test tools.
+///
+/// # Panics
+/// As [`install`].
+#[must_use]
+pub fn mcp_clients() -> Installed {
+    let packages = [
+        "@modelcontextprotocol/sdk@1.32.2",
+        "@modelcontextprotocol/client@2.4.0",
+        "@modelcontextprotocol/inspector@2.12.0",
+        "@modelcontextprotocol/conformance@0.2.0-alpha.12",
+    ];
+    install("mcp", &packages)
+}
+
 /// Installs Node.js and missing `packages` (`name@version`) into `target/node/NAME`, without their scripts. A lock
 /// serializes parallel test binaries.
 ///

@@ -143,6 +143,10 @@ async fn answer_reaches_the_agent_and_not_the_model() {
         assert_eq!(answer.task_id.as_deref(), Some("t"));
         let asked = person.asked();
         assert_eq!((asked.len(), &*asked[0].text), (1, "Where to?"));
+        let of_question = &asked[0].continuation.as_ref().unwrap()["task"];
+        let of_result = &result["summary"]["continuation"]["task"];
+        assert_eq!(of_question["task_handle"], of_result["task_handle"]);
+        assert_eq!(of_question["status"], "input-required");
         assert_eq!(
             (asked[0].chain.as_slice(), &*asked[0].origin),
             (&["main".to_owned()][..], "https://agent.example")

@@ -48,6 +48,37 @@ async fn model_does_not_answer_for_a_person() {
     }
 }
 
+/// A person's own message goes through, and its words are the person's.
+#[tokio::test]
+async fn message_that_a_person_wrote_answers_the_task() {
+    for (rule, prefix) in [("person", "person-answer-"), ("person-then-model", "")] {
+        let waiting = question("Where to?");
+        let polls = vec![PollReply::Task(waiting.clone())];
+        let fixture = agent(
+            json!({"answers": rule}),
+            vec![waiting.clone(), task("completed", json!([]))],
+            polls,
+        );
+        let person = Scripted::new([json!({"action": "decline"})]);
+        call(&fixture.agent, &person, plain()).await;
+        let request = json!({"action": "send", "target_alias": "agent", "task_id": "t", "parts": [{"kind": "text", "text": "Braga"}]});
+        let tool_call = ToolCall {
+            request: &request.to_string(),
+            caller: Some(r#"{"by_person": true}"#),
+            updates: None,
+            person: None,
+            cancel: CancellationToken::new(),
+            closing: CancellationToken::new(),
+        };
+        let result: Value = serde_json::from_str(&fixture.agent.execute(tool_call).await).unwrap();
+        assert_eq!(state(&result), "completed", "{result}");
+        let sent = fixture.peer.sent.lock().unwrap();
+        let id = &sent.last().unwrap().message_id;
+        assert!(id.starts_with(prefix), "{id}");
+        assert_eq!(id.starts_with("person-answer-"), !prefix.is_empty());
+    }
+}
+
 #[tokio::test]
 async fn message_to_a_task_is_refused_while_a_person_is_asked_about_it() {
     let sign_in = waits(
