@@ -173,17 +173,22 @@ fn clawpack_holds_the_libraries_of_four_platforms() {
 fn clawpack_that_clawhub_refuses_is_not_written() {
     let scratch = scratch("release-clawpack-size");
     let libraries = scratch.join("libraries");
-    for platform in PLATFORMS {
+    for platform in [
+        "linux-x64-gnu",
+        "linux-arm64-gnu",
+        "darwin-arm64",
+        "win32-x64-msvc",
+    ] {
         let mut library = headers(platform);
-        library.resize(13_000_000, 0);
+        library.resize(13_200_000, 0);
         put_library(&libraries, platform, &library);
     }
     let out = scratch.join("out");
     let error = release::assemble(Path::new(SOURCE), &libraries, &out).unwrap_err();
     for part in [
-        "cannot write the ClawPack: it has 52",
+        "cannot write the ClawPack: it has 53",
         "ClawHub takes 52428800",
-        "`native/remote_agent.darwin-arm64.node` 13000000",
+        "`native/remote_agent.darwin-arm64.node` 13200000",
     ] {
         assert!(error.message.contains(part), "{error:?}");
     }
