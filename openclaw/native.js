@@ -1,4 +1,5 @@
 // Locates and loads the library for this platform by its absolute path.
+import { existsSync, readdirSync } from "node:fs";
 import { createRequire } from "node:module";
 import { constants } from "node:os";
 import process from "node:process";
@@ -35,6 +36,18 @@ export function libraryPath(platform, resolver = require) {
   return fileURLToPath(new URL(`./native/${file}`, import.meta.url));
 }
 
+/** Returns what is wrong if no package has a library at this path, with the platforms that this package is for. */
+export function missingLibrary(path, platform, directory = new URL("./native/", import.meta.url)) {
+  if (existsSync(path)) return;
+  const files = existsSync(directory) ? readdirSync(directory) : [];
+  const platforms = files.flatMap((file) => file.match(/^remote_agent\.(.+)\.node$/)?.[1] ?? []).sort();
+  return (
+    `this package has no library for ${platform} at "${path}"${platforms.length > 0 ? `, only for ${platforms.join(", ")}` : ""}. Install the one from npm, ` +
+    "which brings the library of this machine (`openclaw plugins install openclaw-remote-agent --force --accept-capabilities`), " +
+    "or one built for this machine (`remote-agent package` builds one)."
+  );
+}
+
 /**
  * Loads the library and returns its exports. On failure, throws an error with the path and the package to install.
  * @returns {import("./types.d.ts").Library}
@@ -42,6 +55,8 @@ export function libraryPath(platform, resolver = require) {
 export function loadLibrary() {
   const platform = platformName(thisMachine());
   const path = libraryPath(platform);
+  const missing = missingLibrary(path, platform);
+  if (missing) throw new Error(missing);
   /** @type {{ exports: any }} */
   const module = { exports: {} };
   try {

@@ -1,6 +1,7 @@
 //! The output of `remote-agent package` and `cargo xtask release`.
 
 mod release;
+mod workflow;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -80,7 +81,7 @@ fn tarball_has_only_runtime_files() {
             .any(|part| name.contains(part));
         assert!(!is_for_tests, "{name}");
     }
-    let held = package::files(&manifest, None);
+    let held = package::files(&manifest, []);
     let held: BTreeSet<String> = held.into_iter().map(|(path, _)| path).collect();
     assert_eq!(held, listed);
     let library = format!("native/{}", Platform::current().library_name());

@@ -1,9 +1,14 @@
 import assert from "node:assert/strict";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { test } from "node:test";
+import { pathToFileURL } from "node:url";
+
 import { settings } from "../config.js";
 import { describeFailure } from "../failure.js";
 import plugin from "../index.js";
-import { libraryPath, platformName } from "../native.js";
+import { libraryPath, missingLibrary, platformName } from "../native.js";
 import manifest from "../package.json" with { type: "json" };
 
 const legacyEntry = { enabled: true, config: { enabled: true } };
@@ -79,6 +84,16 @@ test("the library of the platform package comes first", () => {
 
 test("a platform package of another version is not loaded", () => {
   assert.match(libraryPath("darwin-arm64", installed("9.9.9")), /native.remote_agent\.darwin-arm64\.node$/);
+});
+
+test("a package without the library of the machine names its platforms and the package that has it", (t) => {
+  const directory = mkdtempSync(join(tmpdir(), "native-"));
+  t.after(() => rmSync(directory, { recursive: true }));
+  const library = (platform) => join(directory, `remote_agent.${platform}.node`);
+  for (const platform of ["win32-x64-msvc", "darwin-arm64"]) writeFileSync(library(platform), "");
+  const missing = (platform) => missingLibrary(library(platform), platform, pathToFileURL(`${directory}/`));
+  assert.equal(missing("darwin-arm64"), undefined);
+  assert.match(missing("linux-x64-musl"), /no library for linux-x64-musl at ".*", only for darwin-arm64, win32-x64-msvc\. .*openclaw plugins install openclaw-remote-agent /);
 });
 
 test("the bundled library serves where no platform package is", () => {

@@ -38,6 +38,15 @@ fn every_manifest_has_the_version_of_cargo_toml() {
     );
 }
 
+/// ClawHub shows it, and refuses a package without it.
+#[test]
+fn package_names_the_openclaw_that_it_is_tested_with() {
+    let package = &read_json("openclaw/package.json")["openclaw"];
+    let version = package["build"]["openclawVersion"].as_str().unwrap();
+    let pinned = format!("const OPENCLAW_PACKAGE: &str = \"openclaw@{version}\";");
+    assert!(text("tests/openclaw/main.rs").contains(&pinned), "{pinned}");
+}
+
 #[test]
 fn changelog_begins_with_this_version() {
     let changelog = text("CHANGELOG.md");

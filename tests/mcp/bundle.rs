@@ -78,6 +78,77 @@ fn npm_package_has_an_executable_start() {
     assert_eq!(modes["package/package.json"], 0o644);
 }
 
+#[test]
+fn release_has_an_entry_and_a_package_for_each_mcpb_file() {
+    let out = tempfile::tempdir().unwrap();
+    let mcpb = create_bundle(out.path()).mcpb;
+    let bundles = out.path().join("bundles");
+    std::fs::create_dir(&bundles).unwrap();
+    for platform in ["darwin-arm64", "linux-x64"] {
+        std::fs::copy(&mcpb, bundles.join(format!("remote-agent-{platform}.mcpb"))).unwrap();
+    }
+    let release = out.path().join("release");
+    let written = bundle::release(&bundles, &release).unwrap();
+    assert_eq!(written.len(), 6);
+    assert!(written.iter().all(|path| path.is_file()), "{written:?}");
+
+    let entry = json_file(&release.join("server.json"));
+    let identifiers = entry["packages"].as_array().unwrap().iter();
+    let identifiers = identifiers.map(|package| package["identifier"].as_str().unwrap());
+    let identifiers: Vec<_> = identifiers
+        .map(|identifier| identifier.rsplit('/').next().unwrap())
+        .collect();
+    assert_eq!(
+        identifiers,
+        [
+            "remote-agent-darwin-arm64.mcpb",
+            "remote-agent-linux-x64.mcpb",
+            "openclaw-remote-agent-mcp"
+        ]
+    );
+
+    let version = env!("CARGO_PKG_VERSION");
+    let unpack = |name: &str| {
+        let tarball = release.join(format!("openclaw-remote-agent-mcp{name}-{version}.tgz"));
+        let to = out.path().join(format!("unpacked{name}"));
+        let tarball = std::fs::File::open(tarball).unwrap();
+        let mut archive = tar::Archive::new(GzDecoder::new(tarball));
+        archive.unpack(&to).unwrap();
+        to.join("package")
+    };
+    let main = json_file(&unpack("").join("package.json"));
+    assert_eq!(
+        main["optionalDependencies"],
+        json!({
+            "openclaw-remote-agent-mcp-darwin-arm64": version,
+            "openclaw-remote-agent-mcp-linux-x64": version,
+        })
+    );
+    let linux = unpack("-linux-x64");
+    let manifest = json_file(&linux.join("package.json"));
+    assert_eq!(
+        (&manifest["os"], &manifest["cpu"], &manifest["libc"]),
+        (&json!(["linux"]), &json!(["x64"]), &json!(["glibc"]))
+    );
+    let started = std::process::Command::new(linux.join("bin/remote-agent"))
+        .arg("mcp")
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&started.stdout), "started mcp\n");
+}
+
+#[test]
+fn mcpb_file_of_an_unknown_name_is_refused() {
+    let out = tempfile::tempdir().unwrap();
+    let refused = |reason: &str| {
+        let error = bundle::release(out.path(), &out.path().join("release")).unwrap_err();
+        assert!(error.message.contains(reason), "{error:?}");
+    };
+    refused("it has no file `remote-agent-OS-CPU.mcpb`");
+    std::fs::write(out.path().join("remote-agent.mcpb"), "").unwrap();
+    refused("its name is not `remote-agent-OS-CPU.mcpb`");
+}
+
 /// Installs the official tool for MCPB files.
 #[cfg(feature = "real")]
 #[test]

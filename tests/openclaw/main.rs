@@ -30,6 +30,7 @@ mod peer;
 mod person;
 mod plugin_fixture;
 mod process;
+mod registry;
 mod serve_fixture;
 mod serve_runs;
 mod settings;
@@ -293,6 +294,7 @@ fn main() -> ExitCode {
     let for_commands = Arc::clone(&installed);
     let (for_notify, for_operator) = (Arc::clone(&installed), Arc::clone(&installed));
     let for_mcp = Arc::clone(&installed);
+    let for_registry = Arc::clone(&installed);
     let plugin_fixture = Arc::new(LazyLock::new(move || {
         PluginFixture::start(Arc::clone(&for_plugin))
     }));
@@ -395,6 +397,13 @@ fn main() -> ExitCode {
             Ok(())
         },
     ));
+    trials.extend(registry::TESTS.iter().map(|(name, test)| {
+        let installed = Arc::clone(&for_registry);
+        Trial::test(format!("registry::{name}"), move || {
+            test(&installed);
+            Ok(())
+        })
+    }));
     // Dropping a fixture stops its gateway. Each trial keeps its fixture until it has run.
     libtest_mimic::run(&arguments, trials).exit_code()
 }

@@ -24,6 +24,16 @@ pub fn images(pid: u32) -> usize {
     images.len()
 }
 
+/// Returns the path of the plugin's library in the process. It ends like the installed one, of which OpenClaw loads a copy.
+pub fn library(pid: u32) -> String {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    let mut paths = maps
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(5));
+    let library = paths.find(|path| path.contains("/remote_agent.") && path.ends_with(".node"));
+    library.expect("a library of the plugin").to_owned()
+}
+
 /// Returns the number of threads of the plugin's runtime.
 pub fn plugin_threads(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/task"))

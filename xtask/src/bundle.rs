@@ -1,12 +1,13 @@
 //! The packages for MCP hosts: an Agent Plugins bundle, an MCPB file, an npm package and the entry for the MCP registry.
 
 use std::{
-    io::{Cursor, Write as _},
+    fs,
+    io::{Cursor, Read as _, Write as _},
     path::{Path, PathBuf},
 };
 
 use serde_json::{Value, json};
-use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
+use zip::{CompressionMethod, ZipArchive, ZipWriter, write::SimpleFileOptions};
 
 use remote_agent_cli::{
     exit::Failure,
@@ -102,13 +103,91 @@ pub fn assemble(
     write_tarball(&tarball, &npm_package(&binaries))?;
 
     let server_json = out.join("server.json");
-    write(&server_json, &json_bytes(&registry_entry(&mcpb, &zipped)))?;
+    let entry = registry_entry(&[(mcpb.clone(), zipped)]);
+    write(&server_json, &json_bytes(&entry))?;
     Ok(Bundled {
         directory,
         mcpb,
         tarball,
         server_json,
     })
+}
+
+/// Assembles the packages of a release in `out` from the MCPB files in `bundles`, one for each platform: for npm a package with the
+/// command per platform and the main package that depends on them, and one entry for the MCP registry. Also copies the MCPB files.
+/// Returns the paths, with the main package for npm last.
+///
+/// # Errors
+/// The directory has no MCPB file, or another name than `remote-agent-OS-CPU.mcpb`; a file is not readable or writable.
+pub fn release(bundles: &Path, out: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let out = std::path::absolute(out).map_err(failed("write", out))?;
+    let entries = fs::read_dir(bundles).map_err(failed("read", bundles))?;
+    let mut paths: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .collect();
+    paths.retain(|path| path.extension().is_some_and(|end| end == "mcpb"));
+    paths.sort();
+    if paths.is_empty() {
+        return Err(Failure::new(format!(
+            "cannot package `{}`: it has no file `remote-agent-OS-CPU.mcpb`, which `cargo xtask bundle` writes on each platform",
+            bundles.display()
+        )));
+    }
+    let (mut written, mut mcpbs) = (Vec::new(), Vec::new());
+    let mut main = npm_manifest(NPM_NAME);
+    for path in paths {
+        let unusable =
+            |reason: String| Failure::new(format!("cannot package `{}`: {reason}", path.display()));
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        let (os, cpu) = name
+            .strip_prefix("remote-agent-")
+            .and_then(|platform| platform.split_once('-'))
+            .ok_or_else(|| unusable("its name is not `remote-agent-OS-CPU.mcpb`".to_owned()))?;
+        let zipped = read(&path)?;
+        let server = files_of_server(&zipped).map_err(|error| unusable(error.to_string()))?;
+
+        let package = format!("{NPM_NAME}-{os}-{cpu}");
+        main["optionalDependencies"][&package] = VERSION.into();
+        let mut manifest = npm_manifest(&package);
+        manifest["os"] = json!([os]);
+        manifest["cpu"] = json!([cpu]);
+        if os == "linux" {
+            manifest["libc"] = json!(["glibc"]);
+        }
+        let mut files = vec![("package.json".to_owned(), json_bytes(&manifest))];
+        files.push(("LICENSE".to_owned(), LICENSE.into()));
+        files.extend(server);
+        let tarball = out.join(format!("{package}-{VERSION}.tgz"));
+        write_tarball(&tarball, &files)?;
+
+        let copy = out.join(format!("{name}.mcpb"));
+        write(&copy, &zipped)?;
+        written.extend([tarball, copy.clone()]);
+        mcpbs.push((copy, zipped));
+    }
+
+    let server_json = out.join("server.json");
+    write(&server_json, &json_bytes(&registry_entry(&mcpbs)))?;
+    let tarball = out.join(format!("{NPM_NAME}-{VERSION}.tgz"));
+    write_tarball(&tarball, &starter(&main))?;
+    written.extend([server_json, tarball]);
+    Ok(written)
+}
+
+/// Returns the files of an MCPB file that are in `server/`, in `bin/` instead.
+fn files_of_server(zipped: &[u8]) -> zip::result::ZipResult<Vec<File>> {
+    let mut archive = ZipArchive::new(Cursor::new(zipped))?;
+    let mut files = Vec::new();
+    for index in 0..archive.len() {
+        let mut entry = archive.by_index(index)?;
+        let name = entry.name()?.into_owned();
+        if let Some(name) = name.strip_prefix("server/") {
+            let mut bytes = Vec::new();
+            entry.read_to_end(&mut bytes)?;
+            files.push((format!("bin/{name}"), bytes));
+        }
+    }
+    Ok(files)
 }
 
 struct Binaries {
@@ -236,30 +315,78 @@ fn mcpb_file(os: &str, binaries: &Binaries) -> std::io::Result<Vec<u8>> {
     Ok(archive.finish()?.into_inner())
 }
 
+/// Returns the npm package that has the command, for this platform.
 fn npm_package(binaries: &Binaries) -> Vec<File> {
-    let mut manifest = json!({
-        "name": NPM_NAME,
-        "version": VERSION,
-        "description": DESCRIPTION,
-        "mcpName": REGISTRY_NAME,
-        "license": "MIT",
-        "type": "module",
-        "bin": { NPM_NAME: "bin/start.js" },
-    });
+    let mut manifest = npm_manifest(NPM_NAME);
     Platform::current().restrict(&mut manifest);
-    let mut files = vec![
-        ("package.json".to_owned(), json_bytes(&manifest)),
-        ("bin/start.js".to_owned(), START_JS.into()),
-        ("LICENSE".to_owned(), LICENSE.into()),
-    ];
+    let mut files = starter(&manifest);
     files.extend(binaries.files("bin"));
     files
 }
 
-/// Returns the entry for the MCP registry (schema of 2025-12-11).
-fn registry_entry(mcpb: &Path, zipped: &[u8]) -> Value {
+fn npm_manifest(name: &str) -> Value {
+    json!({
+        "name": name,
+        "version": VERSION,
+        "description": DESCRIPTION,
+        "license": "MIT",
+        // npm compares it with the repository of the provenance.
+        "repository": {
+            "type": "git",
+            "url": format!("git+{}.git", env!("CARGO_PKG_REPOSITORY")),
+        },
+    })
+}
+
+/// Returns the files of the npm package that starts the command.
+fn starter(manifest: &Value) -> Vec<File> {
+    let mut manifest = manifest.clone();
+    manifest["mcpName"] = REGISTRY_NAME.into();
+    manifest["type"] = "module".into();
+    manifest["bin"] = json!({ NPM_NAME: "bin/start.js" });
+    vec![
+        ("package.json".to_owned(), json_bytes(&manifest)),
+        ("bin/start.js".to_owned(), START_JS.into()),
+        ("LICENSE".to_owned(), LICENSE.into()),
+    ]
+}
+
+/// Returns the entry for the MCP registry (schema of 2025-12-11), with these MCPB files.
+fn registry_entry(mcpbs: &[(PathBuf, Vec<u8>)]) -> Value {
     let repository = env!("CARGO_PKG_REPOSITORY");
-    let file = mcpb.file_name().unwrap_or_default().to_string_lossy();
+    let mut packages: Vec<Value> = mcpbs
+        .iter()
+        .map(|(path, zipped)| {
+            let file = path.file_name().unwrap_or_default().to_string_lossy();
+            json!({
+                "registryType": "mcpb",
+                "identifier": format!("{repository}/releases/download/v{VERSION}/{file}"),
+                "version": VERSION,
+                "fileSha256": sha256_hex(zipped),
+                "transport": { "type": "stdio" },
+            })
+        })
+        .collect();
+    packages.push(json!({
+        "registryType": "npm",
+        "identifier": NPM_NAME,
+        "version": VERSION,
+        "runtimeHint": "npx",
+        "transport": { "type": "stdio" },
+        "packageArguments": [{
+            "type": "named",
+            "name": "--config",
+            "format": "filepath",
+            "isRequired": true,
+            "description": "A JSON file with your targets",
+        }],
+        "environmentVariables": [{
+            "name": "REMOTE_AGENT_TOKEN",
+            "isSecret": true,
+            "isRequired": false,
+            "description": "The value of a secret of the configuration",
+        }],
+    }));
     json!({
         "$schema": "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json",
         "name": REGISTRY_NAME,
@@ -267,35 +394,7 @@ fn registry_entry(mcpb: &Path, zipped: &[u8]) -> Value {
         "description": DESCRIPTION,
         "version": VERSION,
         "repository": { "url": repository, "source": "github" },
-        "packages": [
-            {
-                "registryType": "mcpb",
-                "identifier": format!("{repository}/releases/download/v{VERSION}/{file}"),
-                "version": VERSION,
-                "fileSha256": sha256_hex(zipped),
-                "transport": { "type": "stdio" },
-            },
-            {
-                "registryType": "npm",
-                "identifier": NPM_NAME,
-                "version": VERSION,
-                "runtimeHint": "npx",
-                "transport": { "type": "stdio" },
-                "packageArguments": [{
-                    "type": "named",
-                    "name": "--config",
-                    "format": "filepath",
-                    "isRequired": true,
-                    "description": "A JSON file with your targets",
-                }],
-                "environmentVariables": [{
-                    "name": "REMOTE_AGENT_TOKEN",
-                    "isSecret": true,
-                    "isRequired": false,
-                    "description": "The value of a secret of the configuration",
-                }],
-            },
-        ],
+        "packages": packages,
     })
 }
 

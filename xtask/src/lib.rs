@@ -6,6 +6,7 @@ pub mod bundle;
 pub mod compile;
 pub mod release;
 mod sbom;
+pub mod task;
 
 use ring::digest::{SHA256, digest};
 

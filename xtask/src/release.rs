@@ -1,7 +1,9 @@
-//! The npm packages of a release: the main package without a library, and one package with a library per platform.
+//! The packages of a release: for npm the main package without a library and one package with a library per platform, and for
+//! ClawHub one package with several libraries.
 
 use std::{
     collections::BTreeSet,
+    ffi::OsStr,
     fmt, fs,
     path::{Path, PathBuf},
 };
@@ -12,7 +14,7 @@ use serde_json::{Value, json};
 use remote_agent_cli::{
     exit::Failure,
     package::{
-        self, LICENSE, NAME, Platform, VERSION, failed, json_bytes, manifest, read, write,
+        self, File, LICENSE, NAME, Platform, VERSION, failed, json_bytes, manifest, read, write,
         write_tarball,
     },
 };
@@ -36,6 +38,24 @@ const PLATFORMS: [Platform; 7] = [
     platform("darwin", "arm64", None),
     platform("win32", "x64", Some("msvc")),
 ];
+
+/// The platforms in the ClawPack: as many as [`CLAWPACK_BYTES`] allows, at 12 MB for a library. The others install from npm.
+const CLAWPACK: [Platform; 4] = [
+    platform("linux", "x64", Some("gnu")),
+    platform("linux", "arm64", Some("gnu")),
+    platform("darwin", "arm64", None),
+    platform("win32", "x64", Some("msvc")),
+];
+
+/// The largest package that ClawHub takes, unpacked.
+const CLAWPACK_BYTES: usize = 50 * 1024 * 1024;
+
+/// Returns the platform of a release with this name.
+#[must_use]
+pub fn find_platform(name: impl AsRef<OsStr>) -> Option<Platform> {
+    let is_named = |platform: &Platform| name.as_ref() == platform.to_string().as_str();
+    PLATFORMS.into_iter().find(is_named)
+}
 
 fn package_name(platform: Platform) -> String {
     format!("{NAME}-{platform}")
@@ -120,19 +140,39 @@ fn newest_glibc(library: &[u8]) -> object::Result<Option<(String, Version)>> {
     Ok(newest)
 }
 
-/// Assembles the npm tarballs of a release in `out` from the libraries in `DIR/PLATFORM/`. Also writes their checksums to
-/// `SHA256SUMS` and the list of crates to `sbom.cdx.json`. Returns the paths, with the main package last.
+/// A library of a release.
+pub type Library = (Platform, Vec<u8>);
+
+/// Assembles the packages of a release like [`write_packages`], from the libraries in `DIR/PLATFORM/`.
 ///
 /// # Errors
 /// A directory has no platform's name, or does not contain exactly one library; a library does not run on its platform, or
-/// requires a glibc newer than 2.28; cargo cannot list the crates; a file is not readable or writable.
+/// requires a glibc newer than 2.28; or as for [`write_packages`].
 pub fn assemble(root: &Path, libraries: &Path, out: &Path) -> Result<Vec<PathBuf>, Failure> {
+    write_packages(root, &find_libraries(libraries)?, out)
+}
+
+/// Writes the tarballs of a release to `out`: those for npm, and `openclaw-remote-agent-clawpack-VERSION.tgz` for ClawHub if it
+/// has a library. Also writes their checksums to `SHA256SUMS` and the list of crates to `sbom.cdx.json`. Returns the paths, with
+/// the main package for npm last.
+///
+/// # Errors
+/// The ClawPack is too large; cargo cannot list the crates; a file is not writable.
+pub fn write_packages(
+    root: &Path,
+    libraries: &[Library],
+    out: &Path,
+) -> Result<Vec<PathBuf>, Failure> {
     let out = std::path::absolute(out).map_err(failed("write", out))?;
-    let libraries = find_libraries(libraries)?;
     let mut main = manifest()?;
 
     let mut tarballs = Vec::new();
-    for (platform, library) in &libraries {
+    let in_clawpack = |(platform, _): &&Library| CLAWPACK.contains(platform);
+    let packed: Vec<Library> = libraries.iter().filter(in_clawpack).cloned().collect();
+    if !packed.is_empty() {
+        tarballs.push((format!("{NAME}-clawpack"), clawpack(main.clone(), packed)?));
+    }
+    for (platform, library) in libraries {
         tarballs.push((
             package_name(*platform),
             vec![
@@ -147,7 +187,7 @@ pub fn assemble(root: &Path, libraries: &Path, out: &Path) -> Result<Vec<PathBuf
     }
     let platforms: Vec<Platform> = libraries.iter().map(|(platform, _)| *platform).collect();
     require_platforms(&mut main, &platforms);
-    tarballs.push((NAME.to_owned(), package::files(&main, None)));
+    tarballs.push((NAME.to_owned(), package::files(&main, [])));
 
     let crates = out.join("sbom.cdx.json");
     write(&crates, &json_bytes(&sbom::generate(root)?))?;
@@ -163,24 +203,41 @@ pub fn assemble(root: &Path, libraries: &Path, out: &Path) -> Result<Vec<PathBuf
     Ok(written)
 }
 
+/// Returns the files of one package with all of the libraries, among which `native.js` chooses.
+fn clawpack(mut manifest: Value, libraries: Vec<Library>) -> Result<Vec<File>, Failure> {
+    let platforms: Vec<Platform> = libraries.iter().map(|(platform, _)| *platform).collect();
+    widen(&mut manifest, &platforms);
+    let libraries = libraries
+        .into_iter()
+        .map(|(platform, library)| (format!("native/{}", platform.library_name()), library));
+    let files = package::files(&manifest, libraries);
+    let bytes: usize = files.iter().map(|(_, content)| content.len()).sum();
+    if bytes <= CLAWPACK_BYTES {
+        return Ok(files);
+    }
+    let libraries = files.iter().filter(|(path, _)| path.starts_with("native/"));
+    let sizes = libraries.map(|(path, library)| format!("`{path}` {}", library.len()));
+    let sizes = sizes.collect::<Vec<_>>().join(", ");
+    Err(Failure::new(format!(
+        "cannot write the ClawPack: it has {bytes} bytes unpacked, and ClawHub takes {CLAWPACK_BYTES} ({sizes}). Make the libraries smaller, or take a platform out of `CLAWPACK` in `xtask/src/release.rs`"
+    )))
+}
+
 /// Returns the libraries below `root`, in the order of [`PLATFORMS`].
-fn find_libraries(root: &Path) -> Result<Vec<(Platform, Vec<u8>)>, Failure> {
+fn find_libraries(root: &Path) -> Result<Vec<Library>, Failure> {
     let unusable = |path: &Path, reason: String| {
         Failure::new(format!("cannot package `{}`: {reason}", path.display()))
     };
     let mut found = Vec::new();
     for directory in list(root)?.into_iter().filter(|path| path.is_dir()) {
         let name = directory.file_name().unwrap_or_default();
-        let position = PLATFORMS
-            .iter()
-            .position(|platform| name == platform.to_string().as_str())
-            .ok_or_else(|| {
-                let names = PLATFORMS.map(|platform| format!("`{platform}`")).join(", ");
-                unusable(
-                    &directory,
-                    format!("no platform has that name. Use one of {names}"),
-                )
-            })?;
+        let platform = find_platform(name).ok_or_else(|| {
+            let names = PLATFORMS.map(|platform| format!("`{platform}`")).join(", ");
+            unusable(
+                &directory,
+                format!("no platform has that name. Use one of {names}"),
+            )
+        })?;
         let libraries: Vec<PathBuf> = list(&directory)?
             .into_iter()
             .filter(|path| {
@@ -198,8 +255,8 @@ fn find_libraries(root: &Path) -> Result<Vec<(Platform, Vec<u8>)>, Failure> {
             ));
         };
         let bytes = read(library)?;
-        check(PLATFORMS[position], &bytes).map_err(|reason| unusable(library, reason))?;
-        found.push((position, bytes));
+        check(platform, &bytes).map_err(|reason| unusable(library, reason))?;
+        found.push((platform, bytes));
     }
     if found.is_empty() {
         return Err(unusable(
@@ -208,11 +265,8 @@ fn find_libraries(root: &Path) -> Result<Vec<(Platform, Vec<u8>)>, Failure> {
                 .to_owned(),
         ));
     }
-    found.sort_by_key(|(position, _)| *position);
-    Ok(found
-        .into_iter()
-        .map(|(position, bytes)| (PLATFORMS[position], bytes))
-        .collect())
+    found.sort_by_key(|(platform, _)| PLATFORMS.iter().position(|it| it == platform));
+    Ok(found)
 }
 
 fn list(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
@@ -238,14 +292,20 @@ fn platform_manifest(platform: Platform, main: &Value) -> Value {
     manifest
 }
 
-/// Adds the packages of `platforms` as dependencies of the main package. npm installs the matching one; OpenClaw requires
-/// it.
-fn require_platforms(main: &mut Value, platforms: &[Platform]) {
+/// Sets the manifest fields that restrict a package to one of `platforms`. Without `libc`, which npm refuses on every system but
+/// Linux: `native.js` says which libraries the package has.
+fn widen(manifest: &mut Value, platforms: &[Platform]) {
     let distinct = |field: fn(&Platform) -> &'static str| {
         json!(platforms.iter().map(field).collect::<BTreeSet<_>>())
     };
-    main["os"] = distinct(|platform| platform.os);
-    main["cpu"] = distinct(|platform| platform.cpu);
+    manifest["os"] = distinct(|platform| platform.os);
+    manifest["cpu"] = distinct(|platform| platform.cpu);
+}
+
+/// Adds the packages of `platforms` as dependencies of the main package. npm installs the matching one; OpenClaw requires
+/// it.
+fn require_platforms(main: &mut Value, platforms: &[Platform]) {
+    widen(main, platforms);
     main["optionalDependencies"] = platforms
         .iter()
         .map(|platform| (package_name(*platform), json!(VERSION)))
@@ -277,10 +337,7 @@ mod tests {
     use super::*;
 
     fn named(name: &str) -> Platform {
-        *PLATFORMS
-            .iter()
-            .find(|platform| platform.to_string() == name)
-            .unwrap()
+        find_platform(name).unwrap()
     }
 
     #[test]

@@ -327,6 +327,9 @@ pub fn contains_url(listed: &Url, url: &Url) -> bool {
     listed.origin() == url.origin() && (below.is_empty() || below.starts_with('/')) && plain(below)
 }
 
+/// The variable with the home directory of the user.
+const HOME: &str = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
+
 /// Returns the default state directory of `part` of the command: `openclaw-remote-agent/PART` in `$XDG_STATE_HOME`, else in
 /// `~/.local/state`. `variable` looks up the environment.
 pub fn default_state_dir(part: &str, variable: impl Fn(&str) -> Option<OsString>) -> PathBuf {
@@ -336,7 +339,7 @@ pub fn default_state_dir(part: &str, variable: impl Fn(&str) -> Option<OsString>
             .filter(|path: &PathBuf| path.is_absolute())
     };
     let base = absolute("XDG_STATE_HOME")
-        .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
+        .or_else(|| absolute(HOME).map(|home| home.join(".local/state")))
         .unwrap_or_default();
     base.join("openclaw-remote-agent").join(part)
 }
@@ -364,9 +367,9 @@ pub fn check_state_dir(
 ) -> Result<(), String> {
     let default = default_state_dir(part, variable);
     if default.is_relative() && dir.ends_with(&default) {
-        return Err("cannot choose a state directory: neither `HOME` nor `XDG_STATE_HOME` is an absolute path; name one with \
-                    --state-dir"
-            .to_owned());
+        return Err(format!(
+            "cannot choose a state directory: neither `{HOME}` nor `XDG_STATE_HOME` is an absolute path; name one with --state-dir"
+        ));
     }
     Ok(())
 }
@@ -399,7 +402,7 @@ mod tests {
     #[test]
     fn default_state_dir_needs_a_home() {
         let check = |home: &str, dir: Option<&str>| {
-            let variable = |name: &str| (name == "HOME").then(|| home.into());
+            let variable = |name: &str| (name == HOME).then(|| home.into());
             let dir = dir.map_or_else(|| default_state_dir("serve", variable), PathBuf::from);
             check_state_dir(&dir, "serve", variable)
         };

@@ -131,7 +131,8 @@ pub fn sync_dir(path: &Path) -> io::Result<()> {
 pub fn rename_durably(from: &Path, to: &Path) -> io::Result<()> {
     let dir = to.parent().unwrap_or(to);
     create_private_dir_durably(dir)?;
-    File::open(from)?.sync_all()?;
+    // Windows syncs no file that is only open for reading.
+    OpenOptions::new().write(true).open(from)?.sync_all()?;
     fs::rename(from, to)?;
     sync_dir(dir)?;
     from.parent().map_or(Ok(()), sync_dir)

@@ -158,7 +158,7 @@ pub fn assemble(library: &Path, out: &Path) -> Result<Packaged, Failure> {
     let mut manifest = manifest()?;
     platform.restrict(&mut manifest);
     let packed = format!("native/{}", platform.library_name());
-    let files = files(&manifest, Some((packed, read(library)?)));
+    let files = files(&manifest, [(packed, read(library)?)]);
     let directory = out.join(NAME);
     let tarball = out.join(format!("{NAME}-{VERSION}.tgz"));
     write_directory(&directory, &files)?;
@@ -175,16 +175,16 @@ pub fn manifest() -> Result<Value, Failure> {
         .map_err(|error| Failure::new(format!("cannot read the manifest of the package: {error}")))
 }
 
-/// Returns the files of the npm package with this manifest and library, sorted by path.
+/// Returns the files of the npm package with this manifest and these libraries, sorted by path.
 #[must_use]
-pub fn files(manifest: &Value, library: Option<File>) -> Vec<File> {
+pub fn files(manifest: &Value, libraries: impl IntoIterator<Item = File>) -> Vec<File> {
     let mut files: Vec<File> = FILES
         .iter()
         .map(|(path, bytes)| ((*path).to_owned(), bytes.to_vec()))
         .collect();
     files.push(("LICENSE".to_owned(), LICENSE.into()));
     files.push(("package.json".to_owned(), json_bytes(manifest)));
-    files.extend(library);
+    files.extend(libraries);
     files.sort();
     files
 }

@@ -203,7 +203,8 @@ impl DelegationFile {
     /// Locks the file against other writers until the returned file is dropped.
     fn lock(&self) -> io::Result<LockedFile> {
         let mut options = files::private_options();
-        options.create(true).append(true);
+        // Windows locks no file that is only open for appending.
+        options.create(true).read(true).append(true);
         let file = LockedFile(options.open(self.path.with_extension("lock"))?);
         match file.lock() {
             // Some network file systems have no locks. Write without a lock then.

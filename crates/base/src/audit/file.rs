@@ -41,7 +41,9 @@ impl LogFile {
     /// Opens the file. Creates a missing file, readable only by its owner.
     pub(super) fn open(&self) -> io::Result<Open> {
         let mut options = private_options();
-        let file = options.create(true).append(true).open(&self.path)?;
+        // Windows locks no file that is only open for appending.
+        options.create(true).read(true).append(true);
+        let file = options.open(&self.path)?;
         let bytes = file.metadata()?.len();
         Ok(Open { file, bytes })
     }
@@ -100,9 +102,14 @@ impl LogFile {
         (here.dev(), here.ino()) == (there.dev(), there.ino())
     }
 
+    /// Compares the sizes, because Windows shows no stable number of a file: that of a file that another process has rotated
+    /// is above the limit, and that of the new one below.
     #[cfg(not(unix))]
-    fn is_current(&self, _file: &File) -> bool {
-        true
+    fn is_current(&self, file: &File) -> bool {
+        let (Ok(here), Ok(there)) = (file.metadata(), fs::metadata(&self.path)) else {
+            return false;
+        };
+        here.len() == there.len()
     }
 }
 

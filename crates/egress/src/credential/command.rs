@@ -37,7 +37,20 @@ const MAX_QUOTED_CHARS: usize = 160;
 const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The variables that every program gets.
-const VARIABLES: [&str; 2] = ["PATH", "HOME"];
+const VARIABLES: &[&str] = if cfg!(windows) {
+    // Without `SystemRoot` a program has no sockets and no random numbers.
+    &[
+        "PATH",
+        "PATHEXT",
+        "SystemRoot",
+        "TEMP",
+        "USERPROFILE",
+        "APPDATA",
+        "LOCALAPPDATA",
+    ]
+} else {
+    &["PATH", "HOME"]
+};
 
 /// What plugins of Kubernetes clients require: the version of the answer, and that no person can answer questions.
 const EXEC_INFO: &str = r#"{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","spec":{"interactive":false}}"#;
@@ -69,7 +82,7 @@ impl<T> CommandCredential<T> {
         let mut command = Command::new(program);
         // The directory of this process may belong to others: a program and its modules must not come from there.
         command.args(arguments).current_dir("/").env_clear();
-        command.envs(VARIABLES.into_iter().filter_map(variable));
+        command.envs(VARIABLES.iter().copied().filter_map(variable));
         command.envs(self.env.iter().filter_map(|name| variable(name)));
         command.env("KUBERNETES_EXEC_INFO", EXEC_INFO);
         let (too_long, mut bytes) = (CancellationToken::new(), 0);

@@ -240,7 +240,8 @@ impl Drop for Gateway {
     }
 }
 
-fn follow(reader: impl std::io::BufRead + Send + 'static, output: &Journal<String>) {
+/// Adds the lines of a process to `output`.
+pub fn follow(reader: impl std::io::BufRead + Send + 'static, output: &Journal<String>) {
     let output = output.clone();
     thread::spawn(move || {
         for line in reader.lines().map_while(Result::ok) {

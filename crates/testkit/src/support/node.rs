@@ -48,10 +48,18 @@ pub fn mcp_clients() -> Installed {
 /// # Panics
 /// npm or its registry is missing.
 pub fn install(name: &str, packages: &[&str]) -> Installed {
-    try_install(name, packages).unwrap_or_else(|reason| panic!("{reason}"))
+    install_with(name, packages, r#"{"private":true}"#)
 }
 
-fn try_install(name: &str, packages: &[&str]) -> Result<Installed, String> {
+/// Installs like [`install`], with this `package.json` to begin with: it may override what packages depend on.
+///
+/// # Panics
+/// npm or its registry is missing.
+pub fn install_with(name: &str, packages: &[&str], project: &str) -> Installed {
+    try_install(name, packages, project).unwrap_or_else(|reason| panic!("{reason}"))
+}
+
+fn try_install(name: &str, packages: &[&str], project: &str) -> Result<Installed, String> {
     let all = super::target().join("node");
     let root = all.join(name);
     fs::create_dir_all(&root).expect("target/ is writable");
@@ -64,7 +72,7 @@ fn try_install(name: &str, packages: &[&str]) -> Result<Installed, String> {
     if fs::read_to_string(&complete).is_ok_and(|installed| installed == pinned.join("\n")) {
         return Ok(Installed { root });
     }
-    fs::write(root.join("package.json"), r#"{"private":true}"#).expect("target/ is writable");
+    fs::write(root.join("package.json"), project).expect("target/ is writable");
     let output = Command::new("npm")
         .args([
             "install",
