@@ -72,6 +72,7 @@ const FILES: &[(&str, &[u8])] = with_contents![
     "report.js",
     "secrets.js",
     "security-audit.js",
+    "sign-in.js",
     "skills/remote-agent-setup/SKILL.md",
     "skills/remote-agent/SKILL.md",
     "slot.js",

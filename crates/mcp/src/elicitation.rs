@@ -112,7 +112,11 @@ impl Questions {
             return None;
         }
         if let Some(url) = link {
-            message = format!("{message} Its link, as the agent wrote it: {url}");
+            let whose = match question["sign_in"].is_object() {
+                true => "The link",
+                false => "Its link, as the agent wrote it",
+            };
+            message = format!("{message} {whose}: {url}");
         }
         Some(ElicitRequestParams::FormElicitationParams {
             meta: None,
@@ -180,6 +184,12 @@ fn message(question: &Value) -> String {
     };
     let origin = question["origin"].as_str().unwrap_or("the agent");
     let target = question["target"].as_str().unwrap_or(origin);
+    if question["sign_in"].is_object() {
+        let error =
+            quoted("error").map_or_else(String::new, |error| format!("Not accepted: {error}. "));
+        let words = quoted("text").unwrap_or_default();
+        return format!("{error}To call the remote agent {target} ({origin}): {words}");
+    }
     let agent = quoted("agent").map_or_else(String::new, |agent| format!("\"{agent}\", "));
     let chain = question["chain"].as_array().into_iter().flatten();
     let chain: Vec<_> = chain.filter_map(Value::as_str).map(visible).collect();
