@@ -42,7 +42,7 @@ pub trait Person: Send + Sync {
     /// is dropped.
     fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer>;
 
-    /// Closes the question of a sign-in, which is over. A host that is told by the drop of the future needs nothing else.
+    /// Closes the question of a sign-in, which is over. A host that sees the drop of the future needs nothing else.
     fn withdraw(&self, _id: &str) {}
 }
 

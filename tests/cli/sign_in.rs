@@ -11,7 +11,7 @@ use crate::cli::support::*;
 const TOKENS: [&str; 2] = ["s3cret-access-token", "s3cret-refresh-token"];
 
 /// Starts an agent and its authorization server.
-async fn start(token: Value) -> Peers {
+pub(crate) async fn start(token: Value) -> Peers {
     let device = json!({"device_code": "d", "user_code": "WDJB-MJHT", "interval": 0.01, "expires_in": 600,
         "verification_uri": "{{origin}}/go", "verification_uri_complete": "{{origin}}/go?code=WDJB-MJHT"});
     let token = match token {
@@ -24,12 +24,12 @@ async fn start(token: Value) -> Peers {
     Peers::start(&script).await.unwrap()
 }
 
-fn token() -> Value {
+pub(crate) fn token() -> Value {
     json!({"access_token": TOKENS[0], "refresh_token": TOKENS[1], "expires_in": 3600, "scope": "read write"})
 }
 
 /// Writes a configuration with a target for a sign-in, and `more` in its `auth`.
-fn config(test: &str, peers: &Peers, more: &Value) -> String {
+pub(crate) fn config(test: &str, peers: &Peers, more: &Value) -> String {
     let login = peers.origin("login");
     let mut auth = json!({"type": "oauth2", "grant": "device_code", "clientId": "cli",
         "tokenUrl": format!("{login}/token"), "deviceAuthorizationUrl": format!("{login}/device")});

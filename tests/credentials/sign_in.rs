@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use egress::sign_in::Prompt;
 use openclaw_remote_agent::plugin::CallInput;
@@ -225,9 +226,11 @@ async fn browser_sign_in_is_renewed_once_for_several_processes() {
     desk.sign_in(server).await;
     let stored: Value = serde_json::from_slice(&fs::read(desk.stored()).unwrap()).unwrap();
     let first = stored["accessToken"].as_str().unwrap();
+    // The server counts from its answer, and the plugin from the arrival.
+    let expires_at = UNIX_EPOCH + Duration::from_secs(stored["expiresAt"].as_u64().unwrap());
     within_timeout(async {
-        while server.is_active(first) {
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        while server.is_active(first) || SystemTime::now() < expires_at {
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
     })
     .await;

@@ -17,7 +17,6 @@ use crate::{
     http,
     node::Installed,
     server::Server,
-    sign_in::*,
     target_commands::*,
 };
 
@@ -53,8 +52,6 @@ pub const TESTS: &[Test] = tests![
     doctor_reports_clock_skew
     doctor_reports_a_library_of_another_platform
     migrate_moves_the_settings_of_an_installed_predecessor
-    running_gateway_uses_a_sign_in_of_the_command
-    browser_sign_in_returns_or_is_pasted
     setting_of_one_target_is_changed
     remove_drops_the_agent
     uninstall_restores_the_configuration

@@ -372,7 +372,8 @@ fn main() -> ExitCode {
             Ok(())
         })
     }));
-    trials.extend(person::TESTS.iter().map(|(name, test)| {
+    let person_tests = person::TESTS.iter().chain(sign_in::TESTS);
+    trials.extend(person_tests.map(|(name, test)| {
         let fixture = Arc::clone(&notify_fixture);
         Trial::test(format!("person::{name}"), move || {
             test(&fixture);

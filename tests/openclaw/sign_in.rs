@@ -6,28 +6,47 @@ use std::{
     process::{Child, Stdio},
 };
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{
     authorization_server::{Server, server},
-    commands::{CommandsFixture, decode_output},
-    target_commands::configure,
+    commands::decode_output,
+    notify::{NotifyFixture, Test},
+    peer::answer_text,
 };
 
+pub const TESTS: &[Test] = &[
+    (
+        "running_gateway_uses_a_sign_in_of_the_command",
+        running_gateway_uses_a_sign_in_of_the_command,
+    ),
+    (
+        "browser_sign_in_returns_or_is_pasted",
+        browser_sign_in_returns_or_is_pasted,
+    ),
+];
+
 /// Adds a target for a sign-in with this grant.
-fn add_target(fixture: &CommandsFixture, server: &Server, alias: &str, grant: &str) {
+fn add_target(fixture: &NotifyFixture, server: &Server, alias: &str, grant: &str) {
     let auth = json!({"type": "oauth2", "grant": grant, "issuer": server.issuer(), "clientId": "person",
         "scopes": ["openid", "offline_access"], "tokenParams": {"prompt": "consent"}});
     let target = json!({"alias": alias, "baseUrl": fixture.peer.url(), "allowPrivateNetwork": true, "auth": auth});
     let state = fixture.host.state().join("sign-ins");
-    configure(fixture, |config| {
+    fixture.host.edit_config(|config| {
         let settings = &mut config["plugins"]["entries"]["remote-agent"]["config"];
         settings["stateDir"] = json!(state);
         settings["targets"].as_array_mut().unwrap().push(target);
     });
+    fixture.restart(drop);
 }
 
-fn start_sign_in(fixture: &CommandsFixture, alias: &str) -> Child {
+/// Runs `openclaw remote-agent`.
+fn openclaw(fixture: &NotifyFixture, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let all = [&["remote-agent"], arguments].concat();
+    decode_output(&fixture.host.command(&all).output().unwrap())
+}
+
+fn start_sign_in(fixture: &NotifyFixture, alias: &str) -> Child {
     let mut command = fixture.host.command(&["remote-agent", "sign-in", alias]);
     command
         .stdin(Stdio::piped())
@@ -57,11 +76,11 @@ fn assert_signed_in(child: Child) {
     assert!(stdout.contains(": signed in"), "{stdout}");
 }
 
-fn send(fixture: &CommandsFixture, alias: &str) -> (Option<i32>, String, String) {
-    decode_output(&fixture.openclaw(&["send", "--target", alias, "echo Hello"]))
+fn send(fixture: &NotifyFixture, alias: &str) -> (Option<i32>, String, String) {
+    openclaw(fixture, &["send", "--target", alias, "look at the lamps"])
 }
 
-pub fn running_gateway_uses_a_sign_in_of_the_command(fixture: &CommandsFixture) {
+fn running_gateway_uses_a_sign_in_of_the_command(fixture: &NotifyFixture) {
     let (server, before) = (server(), fixture.host.config());
     add_target(fixture, server, "by-code", "device_code");
     let (code, _, stderr) = send(fixture, "by-code");
@@ -75,18 +94,21 @@ pub fn running_gateway_uses_a_sign_in_of_the_command(fixture: &CommandsFixture) 
     assert_signed_in(signing_in);
     let (code, stdout, stderr) = send(fixture, "by-code");
     assert_eq!(code, Some(0), "{stderr}");
-    assert!(stdout.contains("Hello"), "{stdout}");
+    assert!(
+        stdout.contains(&answer_text("look at the lamps")),
+        "{stdout}"
+    );
 
-    let out = decode_output(&fixture.openclaw(&["sign-out", "by-code"]));
+    let out = openclaw(fixture, &["sign-out", "by-code"]);
     assert_eq!(out.0, Some(0), "{}", out.2);
     assert!(out.1.contains("by-code: signed out"), "{}", out.1);
     let (code, _, stderr) = send(fixture, "by-code");
     assert_eq!(code, Some(4), "{stderr}");
-    configure(fixture, |config| *config = before);
+    fixture.host.edit_config(|config| *config = before);
 }
 
 /// The browser of this machine returns by itself; the address of another one is pasted.
-pub fn browser_sign_in_returns_or_is_pasted(fixture: &CommandsFixture) {
+fn browser_sign_in_returns_or_is_pasted(fixture: &NotifyFixture) {
     let (server, before) = (server(), fixture.host.config());
     add_target(fixture, server, "by-browser", "authorization_code");
     for is_pasted in [false, true] {
@@ -102,9 +124,9 @@ pub fn browser_sign_in_returns_or_is_pasted(fixture: &CommandsFixture) {
         drop(stdin);
     }
     assert_eq!(send(fixture, "by-browser").0, Some(0));
-    let unknown = decode_output(&fixture.openclaw(&["sign-in", "other"]));
+    let unknown = openclaw(fixture, &["sign-in", "other"]);
     assert_eq!(unknown.0, Some(2), "{}", unknown.2);
-    configure(fixture, |config: &mut Value| *config = before);
+    fixture.host.edit_config(|config| *config = before);
 }
 
 /// Opens a loopback address as a browser does.

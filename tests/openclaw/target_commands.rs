@@ -18,7 +18,7 @@ fn targets(fixture: &CommandsFixture) -> Value {
 }
 
 /// Changes the configuration, and waits until the gateway has applied the change.
-pub fn configure(fixture: &CommandsFixture, change: impl FnOnce(&mut Value)) {
+fn configure(fixture: &CommandsFixture, change: impl FnOnce(&mut Value)) {
     let from = fixture.gateway.output.len();
     fixture.host.edit_config(change);
     let is_applied = |line: &String| line.contains("config hot reload applied");

@@ -65,6 +65,7 @@ pub enum BudgetError {
 }
 
 /// What is wrong with the file; a sentence without its path.
+#[derive(Debug)]
 enum RecordError {
     /// It has another form. Another file may take its place.
     Damaged(String),

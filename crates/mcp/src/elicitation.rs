@@ -71,6 +71,10 @@ impl Questions {
             let response = peer.create_elicitation(form).await;
             return response.map_or(unreached, |response| answer(&question, &json!(response)));
         }
+        // The sign-in ends with the call, and a repeated one begins another.
+        if question["sign_in"].is_object() {
+            return unreached;
+        }
         let given = self.answer.lock().take();
         if let Some((id, response)) = given
             && question["id"] == *id
@@ -305,6 +309,39 @@ mod tests {
         assert_eq!(
             (&link["mode"], &link["url"]),
             (&json!("url"), &json!("https://id.example/"))
+        );
+    }
+
+    #[tokio::test]
+    async fn sign_in_at_the_server_of_the_settings_is_a_link_of_this_call() {
+        let mut sign_in = question();
+        sign_in["fields"] =
+            json!([{"name": "answer", "title": "Answer", "type": "text", "required": true}]);
+        sign_in["sign_in"] =
+            json!({"server": "https://id.example", "code": "WDJB", "takes_address": false});
+        sign_in["text"] = json!("Sign in at https://id.example: enter the code WDJB.");
+        let shown = |declared: Value| {
+            let client: ElicitationCapability =
+                serde_json::from_value(declared).unwrap_or_default();
+            json!(Questions::new(None, &client, None).form(&sign_in))
+        };
+        let questions = Questions::new(None, &ElicitationCapability::default(), None);
+        assert_eq!(
+            questions.ask(sign_in.clone()).await["action"],
+            "unreachable"
+        );
+        assert!(questions.input_required(|| Some("id".to_owned())).is_none());
+        let link = shown(json!({"url": {}}));
+        assert_eq!(link["url"], "https://id.example/");
+        assert_eq!(
+            link["message"],
+            "To call the remote agent desk (https://desk.example): Sign in at https://id.example: enter the code WDJB."
+        );
+        let form = shown(json!({"form": {}}));
+        let message = form["message"].as_str().unwrap_or_default();
+        assert!(
+            message.ends_with("WDJB. The link: https://id.example/"),
+            "{form}"
         );
     }
 
