@@ -9,6 +9,7 @@ import { CommandError, duration, edit, positive } from "./command-support.js";
 import { settings } from "./config.js";
 import { withPlace } from "./place.js";
 import { FAILED, OK, exitOf, printError } from "./report.js";
+import { registerSignInCommands } from "./sign-in.js";
 import { registerTargetCommands } from "./targets-commands.js";
 import { table, wrapped } from "./table.js";
 import { lastWord, selected, withAgentTasks } from "./tasks.js";
@@ -40,6 +41,7 @@ export function registerCommands({ program, config: host }, api) {
 
   registerTargetCommands(command);
   registerCallCommands(command);
+  registerSignInCommands(command);
   command("tasks", "Show the tasks that the gateway delegated and those that agents list, the latest first", tasks)
     .option("--target <alias>", "Only tasks of this agent")
     .option("--state <states>", "Only tasks in these states, with commas between them")

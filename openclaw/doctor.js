@@ -13,7 +13,7 @@ import { loadLibrary } from "./native.js";
 import { REFUSALS, envFileName, newValue, repairFor, variablesOf } from "./repair.js";
 import { hintFor } from "./report.js";
 import { plaintextSecrets, resolveSecrets, secretPlaces, shortSecrets } from "./secrets.js";
-import { line } from "./text.js";
+import { line, withOwnCommand } from "./text.js";
 /** @import {CallPlace} from "./repair.js" */
 /** @import {Finding, ListedTarget, Settings} from "./types.d.ts" */
 /** @import {Gateway} from "./ask-gateway.js" */
@@ -42,7 +42,7 @@ export async function diagnose({ host, api = /** @type {any} */ ({}), env = proc
   /** @type {Finding[]} */
   const found = [];
   /** @type {AddFinding} */
-  const add = (check, severity, message, fixHint, path) => void found.push({ check, severity, message: message.replace(/\.$/, ""), fixHint, path });
+  const add = (check, severity, message, fixHint, path) => void found.push({ check, severity, message: withOwnCommand(message.replace(/\.$/, "")), fixHint, path });
   const pluginConfig = host?.plugins?.entries?.["remote-agent"]?.config;
   const { config, place } = settings({ pluginConfig, config: host });
 
@@ -183,6 +183,7 @@ async function checkAgents(add, where, place, shell) {
   const list = (/** @type {Pick<Gateway, "run">} */ { run }) => run({ action: "list_targets" }, null, { list_tasks: true });
   const { ok, error, summary } = await list(where);
   if (!ok) return add("cards", "error", line(error?.message), hintFor(error?.reason, error?.details));
+  if (summary.budget_error) add("budget", "error", line(summary.budget_error), "Until then no message goes to a target with a budget.");
   const fault = faultOf(summary.gateway);
   if (fault) add("gateway", "error", fault, "Check that it runs, and `gateway.url` and `gateway.token` of the settings.");
   const all = summary.targets ?? [];

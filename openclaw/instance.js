@@ -26,6 +26,17 @@ export async function openInstance(api, host, change = (config) => config) {
     throw new Error(describeFailure(error, place), { cause: error });
   }
   const stateDir = api.runtime?.state?.resolveStateDir?.();
+  /** Runs work that Ctrl-C ends. */
+  const cancellable = async (/** @type {(token: import("./types.d.ts").CancelToken) => Promise<string>} */ work) => {
+    const token = new library.CancelToken();
+    const cancel = () => token.cancel();
+    process.once("SIGINT", cancel);
+    try {
+      return JSON.parse(await work(token));
+    } finally {
+      process.removeListener("SIGINT", cancel);
+    }
+  };
   return {
     place,
     unresolved,
@@ -39,15 +50,23 @@ export async function openInstance(api, host, change = (config) => config) {
      */
     async run(request, onUpdate, more = {}) {
       const caller = JSON.stringify({ operator: "shell", state_dir: stateDir, ...more });
-      const token = new library.CancelToken();
-      const cancel = () => token.cancel();
-      process.once("SIGINT", cancel);
-      try {
-        return JSON.parse(await agent.execute(JSON.stringify(request), caller, token, onUpdate ? (json) => onUpdate(JSON.parse(json)) : null));
-      } finally {
-        process.removeListener("SIGINT", cancel);
-      }
+      return await cancellable((token) => agent.execute(JSON.stringify(request), caller, token, onUpdate ? (json) => onUpdate(JSON.parse(json)) : null));
     },
+    /**
+     * Signs a person in. `ask` shows what they have to do.
+     * @param {string | undefined} alias
+     * @param {string | undefined} person
+     * @param {import("./types.d.ts").AskPerson} ask
+     * @returns {Promise<import("./types.d.ts").SignInResult>}
+     */
+    signIn: (alias, person, ask) => cancellable((token) => agent.signIn(alias ?? null, person ?? null, token, ask)),
+    /**
+     * Removes the stored sign-in.
+     * @param {string | undefined} alias
+     * @param {string | undefined} person
+     * @returns {Promise<import("./types.d.ts").SignInResult>}
+     */
+    signOut: async (alias, person) => JSON.parse(await agent.signOut(alias ?? null, person ?? null)),
     // The process of a command ends soon.
     close: () => agent.closeAndWait(),
   };

@@ -75,6 +75,7 @@ export function registerPage(api, { targets, tasks }, scopes = callerScopes) {
 export function page(targets, tasks) {
   const targetRows = targets.map(({ alias, url, description, default: isDefault }) => [cell(isDefault ? `${alias} (default)` : alias), cell(url), cell(description)]);
   const sums = Object.entries(sumsBy(tasks, (task) => task.target));
+  const sessions = Object.entries(sumsBy(tasks, (task) => task.session && `session ${task.session}`));
   const used = (html) => (sums.length > 0 ? [html] : []);
   const taskRows = tasks.map(({ target, taskId, state, ageMs, lastWord, notify, usage }) => [
     cell(target),
@@ -89,7 +90,7 @@ export function page(targets, tasks) {
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><meta http-equiv="refresh" content="${RELOAD_SECONDS}"><title>Remote agents</title><style>${STYLE}</style></head>
 <body>
 <section><h1>Tasks</h1>
-${table(["Target", "State", "Age", ...used("Used"), "Last words", "Task, and how to cancel it"], taskRows, "No task of this gateway is on record.")}${sums.map(([name, sum]) => `\n<p>Used by ${escaped(name)}: ${escaped(usageText(sum))}</p>`).join("")}
+${table(["Target", "State", "Age", ...used("Used"), "Last words", "Task, and how to cancel it"], taskRows, "No task of this gateway is on record.")}${[...sums, ...sessions].map(([name, sum]) => `\n<p>Used by ${escaped(name)}: ${escaped(usageText(sum))}</p>`).join("")}
 </section>
 <section><h1>Targets</h1>
 ${table(["Alias", "URL", "Description"], targetRows, "No target is configured. Add one with: openclaw remote-agent add URL")}

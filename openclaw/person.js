@@ -127,6 +127,7 @@ export class People {
       isOpen: false,
       ask: async (json) => {
         const question = parseQuestion(json);
+        if (question.withdrawn) return this.#withdrawId(question.id);
         call.answered = undefined;
         const answer = await this.#ask(question, session, call);
         asker.isOpen = answer.action === "timeout" && question.may_pass_to_model !== true;
@@ -175,7 +176,8 @@ export class People {
     if (answer) {
       this.#drop(asked);
       if (!asked.isWithdrawn) this.#remember(asked, ENDED[answer.action], answer.action !== "unreachable");
-      if (answer.action === "answer") call.answered = asked;
+      // A sign-in says by itself what became of it.
+      if (answer.action === "answer" && !question.sign_in) call.answered = asked;
       return answer;
     }
     asked.linger = setTimeout(() => this.#withdraw(asked), LINGER_MS).unref();
@@ -304,6 +306,13 @@ export class People {
     if (asked.id) asked.connection?.request("question.resolve", { id: asked.id, cancel: true, resolvedBy: "remote-agent" }, EXCHANGE_MS).catch(() => {});
   }
 
+  /** Closes the question of a sign-in that is over. */
+  #withdrawId(id) {
+    const asked = this.#asked.get(id);
+    if (asked) this.#withdraw(asked);
+    return "{}";
+  }
+
   #drop(asked) {
     clearTimeout(asked.linger);
     if (this.#asked.get(asked.question.id) === asked) this.#asked.delete(asked.question.id);
@@ -348,6 +357,7 @@ export class People {
     }
     if (read.action === "decline") return "Declined: the agent receives no answer.";
     // The library sends the answer only to a task that still waits for it.
+    if (asked.question.sign_in) return "Received.";
     return read.action === "model" ? "The agent of this chat answers." : `Received. ${nameOf(asked.question)} gets the answer if its task still waits for it.`;
   }
 

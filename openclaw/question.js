@@ -25,6 +25,8 @@ const WARNINGS = {
 
 /** Where a person may write any text, as the other hosts say it. */
 const NEVER_SEND = "Never send passwords or keys to an agent.";
+/** The hosts where a sign-in may be without TLS. */
+const THIS_MACHINE = ["127.0.0.1", "[::1]", "localhost"];
 
 /** The reference of a question in a chat, with the number of its field if it has several. */
 export const REFERENCE = /^[0-9a-f]{6}(?:-\d{1,2})?$/;
@@ -94,9 +96,18 @@ export function chatMessage(question, index, reference, complaint) {
  * @param {string} [complaint]
  */
 function textOf(question, index, complaint) {
-  const { agent, origin, chain = [], task, text, warnings = [], fields } = question;
+  const { agent, origin, chain = [], task, text, warnings = [], fields, sign_in: prompt } = question;
   const field = fields[index];
   const link = linkOf(question);
+  if (prompt) {
+    return [
+      ...(complaint ? [`The answer was not accepted: ${complaint}.`] : []),
+      `To call the remote agent ${nameOf(question)} at ${line(origin)}, sign in at ${line(prompt.server)}.`,
+      ...(link ? [`The link goes to ${new URL(link).host}.`] : []),
+      ...(prompt.code ? [`Enter the code ${quoted(prompt.code)} there.`] : []),
+      ...(prompt.takes_address ? ["If the page at the end does not load, answer with its whole address."] : []),
+    ].join("\n");
+  }
   const path = chain.length > 0 ? ` (passed on by ${chain.map((name) => quoted(name, MAX_NAME_CHARS)).join(", ")})` : "";
   const { choices, isListed, isOther } = optionsOf(question, field);
   const mark = markOf(choices);
@@ -126,12 +137,13 @@ export const nameOf = (/** @type {Question} */ { target, origin }) => line(targe
  * Returns the link of the agent, without characters that would end it or format it in a chat.
  * @param {Question} question
  */
-function linkOf({ url }) {
+function linkOf({ url, sign_in: prompt }) {
   if (!url || url.length > MAX_URL_CHARS || !URL.canParse(url)) return undefined;
   const { protocol, username, password, origin, hostname, href } = new URL(url);
-  if (protocol !== "https:" || username || password) return undefined;
+  const isHere = prompt && protocol === "http:" && THIS_MACHINE.includes(hostname);
+  if ((protocol !== "https:" && !isHere) || username || password) return undefined;
   // The brackets of an IPv6 address have to stay.
-  const start = hostname.startsWith("[") ? origin : "https://";
+  const start = hostname.startsWith("[") ? origin : `${protocol}//`;
   const link = start + href.slice(start.length).replace(MARKDOWN, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`);
   return link.length <= MAX_URL_CHARS ? link : undefined;
 }
@@ -144,7 +156,7 @@ function linkOf({ url }) {
  * @returns {{ options: string[], isOther: boolean, choices: Choice[], isListed: boolean }}
  */
 function optionsOf(question, field) {
-  if (question.kind === "auth" && field.type === "text" && linkOf(question)) return { options: [DONE, NOT_NOW], isOther: false, choices: [], isListed: false };
+  if (question.kind === "auth" && field.type === "text" && linkOf(question)) return { options: [DONE, NOT_NOW], isOther: question.sign_in?.takes_address === true, choices: [], isListed: false };
   const choices = field.type === "boolean" ? [{ label: "Yes", value: true }, { label: "No", value: false }] : choicesOf(field.choices ?? []);
   const extra = [...(field.required ? [] : [LEAVE_OUT]), ...(question.may_pass_to_model ? [LET_AGENT_ANSWER] : [])];
   const labels = choices.map(({ label }) => label);

@@ -1,12 +1,13 @@
 // Prints an envelope: the agent's text on standard output, everything else on standard error.
 import EXIT_CODES from "./exit-codes.json" with { type: "json" };
-import { line, note, word } from "./text.js";
+import { line, note, withOwnCommand, word } from "./text.js";
 
 /** @import {Envelope, EnvelopeError, Summary} from "./types.d.ts" */
 
 export const OK = 0;
 export const FAILED = 1;
 export const USAGE = 2;
+export const AUTH = 4;
 export const TIMEOUT = 5;
 
 // The exit codes by error reason and by state of a task.
@@ -41,10 +42,20 @@ export function report(envelope, hint, agent) {
   const summary = envelope.ok ? envelope.summary : envelope.error?.details?.latest_event_summary;
   if (envelope.error?.reason === "aborted") note(summary?.continuation?.task ? "stopped waiting; the task continues" : "stopped waiting; the agent may have received the message");
   else if (!envelope.ok) printError(envelope.error, hint);
+  if (summary?.budget_warning) note(budgetText(summary.budget_warning));
   if (summary?.incomplete) note("part of the result may be missing");
   if (summary?.wait_expired) note("the wait ended before the task; `--timeout 10m` waits longer");
   if (summary?.continuation) printNextSteps(summary, agent);
   return exitOfEnvelope(envelope);
+}
+
+/**
+ * Returns a sentence about a budget that is nearly used up.
+ * @param {NonNullable<Summary["budget_warning"]>} warning
+ */
+function budgetText({ scope, unit, limit, used, resets, unknown_currency: currency }) {
+  const ends = resets ? `; it starts anew at ${line(resets)}` : "";
+  return `budget (${line(scope)}): ${line(used)} of ${line(limit)} ${line(unit)} are used${ends}${currency ? "; the agent reports a cost in another currency, which no budget counts" : ""}`;
 }
 
 /**
@@ -53,7 +64,7 @@ export function report(envelope, hint, agent) {
  * @param {string} [hint]
  */
 export function printError({ message, reason, details } = {}, hint = hintFor(reason, details)) {
-  note(`error: ${line(message ?? "the library's answer is not one of its results; this is a bug of the plugin")}`);
+  note(`error: ${withOwnCommand(line(message ?? "the library's answer is not one of its results; this is a bug of the plugin"))}`);
   for (const place of details?.errors ?? []) note(line(`  ${place.instancePath ?? ""} ${place.message ?? ""}`));
   if (hint) note(`what to do: ${hint}`);
 }

@@ -4,6 +4,7 @@ import { setImmediate } from "node:timers/promises";
 import { argumentCleaner } from "./arguments.js";
 import { FileError, NO_FILES, attach, describe, save, withPaths, withoutSaved } from "./files.js";
 import { senderOf } from "./sender.js";
+import { withOwnCommand } from "./text.js";
 /** @import {Followers} from "./followers.js" */
 /** @import {CallRequest, Lease} from "./types.d.ts" */
 
@@ -76,7 +77,7 @@ export function createTool({ agent, definition, followers, number = 0, people, t
         // The gateway goes on asking where it was to follow the task.
         isFollowed = followers?.observe(details, caller, asker?.isOpen && release !== undefined) === true;
         const files = workspaceDir ? await save(details, workspaceDir) : NO_FILES;
-        const shown = files.saved.length > 0 ? agent.render(JSON.stringify(withoutSaved(details, files))) : text;
+        const shown = files.saved.length > 0 ? agent.render(JSON.stringify(withoutSaved(details, files))) : details.error?.reason === "token_unavailable" ? withOwnCommand(text) : text;
         return { content: [{ type: "text", text: shown }, ...describe(files)], details };
       } catch (error) {
         if (error instanceof FileError) return toolResult(agent, invalidRequest(request, error));

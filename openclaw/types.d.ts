@@ -117,6 +117,9 @@ export interface Summary {
   /** What became of the last question to a person. */
   person?: { outcome: string; question_id?: string };
   usage?: Usage;
+  budget_warning?: { scope: string; unit: string; limit: number; used: number; resets?: string; unknown_currency?: string };
+  /** Why the record of budgets cannot be used. */
+  budget_error?: string;
 }
 
 /** What an agent reports that a task used. */
@@ -189,7 +192,7 @@ export interface Caller {
   traceparent?: string;
 }
 
-/** A question of an agent for a person. The agent wrote `text`, the fields, `agent` and `url`. */
+/** A question of an agent for a person. The agent wrote `text`, the fields, `agent` and `url`, except for a `sign_in`. */
 export interface Question {
   id: string;
   kind: "input" | "auth" | "permission";
@@ -201,6 +204,10 @@ export interface Question {
   text: string;
   fields: QuestionField[];
   url?: string;
+  /** A sign-in at the authorization server of the target, whose code the person enters at `url`. */
+  sign_in?: { server: string; code?: string; takes_address: boolean };
+  /** The question with this id, of a sign-in, is over. Nothing else is set then. */
+  withdrawn?: boolean;
   warnings?: string[];
   may_pass_to_model?: boolean;
   timeout_ms: number;
@@ -327,12 +334,24 @@ export interface CancelToken {
   cancel(): void;
 }
 
+/** What became of a sign-in or a sign-out. `isUsage` says that the error is one of the arguments. */
+export interface SignInResult {
+  alias?: string;
+  scopes?: string | null;
+  outcome?: string;
+  error?: string;
+  isUsage?: boolean;
+}
+
 export type AskPerson = (question: string) => Promise<string>;
 
 /** An instance in the native library. Requests, callers, envelopes and updates are JSON. */
 export interface RemoteAgent {
   execute(request: string, caller: string, token: CancelToken, onUpdate: ((update: string) => void) | null, askPerson?: AskPerson): Promise<string>;
   executeRendered(request: string, caller: string, token: CancelToken, onUpdate: ((update: string) => void) | null, askPerson?: AskPerson): Promise<string[]>;
+  /** Both resolve to a `SignInResult`. */
+  signIn(alias: string | null, user: string | null, token: CancelToken, askPerson: AskPerson): Promise<string>;
+  signOut(alias: string | null, user: string | null): Promise<string>;
   render(envelope: string, maxChars?: number): string;
   definition(): string;
   close(): void;

@@ -509,6 +509,10 @@ export interface ListedTargets {
      */
     targets: ListedTarget[];
     gateway?: Gateway;
+    /**
+     * Why the record of budgets cannot be used, with its path, for an operator who lists tasks too.
+     */
+    budget_error?: string;
   };
   /**
    * The same targets, in the same order.

@@ -20,7 +20,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::config::{Config, ConfigError};
-use crate::remote_agent::{Person, PollIntervals, Reason, RemoteAgent, ToolCall};
+use crate::remote_agent::{Person, PollIntervals, Reason, RemoteAgent, SignIn, ToolCall};
 use base::log::{Level, Log};
 use base::panics::{self, Panicked};
 use egress::auth::REFRESH_TIMEOUT;
@@ -159,6 +159,14 @@ impl Plugin {
     #[must_use]
     pub fn log(&self) -> &Arc<dyn Log> {
         &self.log
+    }
+
+    /// Opens the sign-in of the target `alias`, or of the only one that needs a sign-in, for `user`.
+    ///
+    /// # Errors
+    /// The target needs no sign-in; a sentence.
+    pub fn sign_in(&self, alias: Option<&str>, user: Option<&str>) -> Result<SignIn, String> {
+        self.agent.sign_in(alias, user)
     }
 
     /// Starts a call. The future resolves to the envelope; dropping it cancels the call. Any executor may poll it.

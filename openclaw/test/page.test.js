@@ -50,8 +50,8 @@ test("open task has the command that cancels it", () => {
 
 test("page shows what tasks used only where an agent reports it", () => {
   const usage = { tokens: { total: 1200 }, usd_micros: 12_300, estimated: false };
-  const html = page([], [{ ...TASK, usage }, { ...TASK, taskId: "t-2", usage }, { ...TASK, taskId: "t-3" }]);
-  for (const text of ["<th scope=\"col\">Used</th>", "1200 tokens $0.0123", "Used by desk: 2400 tokens $0.0246"]) assert.ok(html.includes(text), text);
+  const html = page([], [{ ...TASK, usage }, { ...TASK, taskId: "t-2", usage, session: "agent:main:main" }, { ...TASK, taskId: "t-3" }]);
+  for (const text of ["<th scope=\"col\">Used</th>", "1200 tokens $0.0123", "Used by desk: 2400 tokens $0.0246", "Used by session agent:main:main: 1200 tokens $0.0123"]) assert.ok(html.includes(text), text);
   assert.ok(!page([], [TASK]).includes("Used"));
 });
 

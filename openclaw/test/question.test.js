@@ -175,3 +175,37 @@ test("a request for a secret has a warning", async () => {
   ask({ warnings: ["asks_for_secret"], text: "Your password?" });
   assert.match((await questions.next(1)).question, /Warning: the agent seems to ask for a secret/);
 });
+
+test("a sign-in names its server, and its code and its link are not words of the agent", async () => {
+  const { questions, people } = open();
+  const asker = people.forCall(session);
+  const sign_in = { server: "https://login.example", code: "WDJB-MJHT", takes_address: false };
+  const answer = asker.ask(JSON.stringify(question({ kind: "auth", text: "Sign in.", url: "http://127.0.0.1:8080/go?code=WDJB-MJHT", sign_in })));
+  const asked = await questions.next(1);
+  assert.equal(asked.url, "http://127.0.0.1:8080/go?code=WDJB-MJHT");
+  assert.deepEqual(asked.options.map(({ label }) => label), ["Done", "Not now"]);
+  assert.match(asked.question, /sign in at https:\/\/login\.example\.\nThe link goes to 127\.0\.0\.1:8080\.\nEnter the code “WDJB-MJHT” there\.$/);
+  assert.doesNotMatch(asked.question, /own words/);
+  assert.match(questions.posted[0], /```\nLink: http:\/\/127\.0\.0\.1:8080\/go/);
+  assert.equal(await asker.ask('{"id":"q-1","withdrawn":true}'), "{}");
+  assert.equal(asked.status, "cancelled");
+  assert.equal(JSON.parse(await answer).action, "unreachable");
+});
+
+test("a browser on another machine ends at an address, which is an answer", async () => {
+  const { questions, people } = open();
+  const sign_in = { server: "https://login.example", takes_address: true };
+  const answer = people.forCall(session).ask(JSON.stringify(question({ kind: "auth", url: "https://login.example/authorize?state=s", sign_in })));
+  const asked = await questions.next(1);
+  assert.equal(asked.isOther, true);
+  await questions.reply("http://127.0.0.1:5000/callback?code=c&state=s");
+  assert.deepEqual(JSON.parse(await answer), { action: "answer", content: { answer: "http://127.0.0.1:5000/callback?code=c&state=s" } });
+});
+
+test("only a sign-in on this machine may have a link without TLS", async () => {
+  for (const [url, sign_in] of [["http://127.0.0.1/go", undefined], ["http://login.example/go", { server: "http://login.example", code: "c", takes_address: false }]]) {
+    const { questions, ask } = open();
+    ask({ kind: "auth", url, sign_in });
+    assert.equal((await questions.next(1)).url, undefined, url);
+  }
+});

@@ -62,6 +62,11 @@ test("interrupted wait is no error", (t) => {
   assert.equal(reported(t, aborted({})), "stopped waiting; the agent may have received the message\n");
 });
 
+test("a budget that is nearly used up is named with the time of its end", (t) => {
+  const summary = { budget_warning: { scope: "target", unit: "calls", limit: 5, used: 4, resets: "2026-01-02T00:00:00.000Z" } };
+  assert.equal(reported(t, { ok: true, summary }), "budget (target): 4 of 5 calls are used; it starts anew at 2026-01-02T00:00:00.000Z\n");
+});
+
 test("error has the hint of its caller", (t) => {
   const envelope = { ok: false, error: { reason: "auth_required", message: "no" } };
   assert.equal(reported(t, envelope, "Do this."), "error: no\nwhat to do: Do this.\n");

@@ -126,7 +126,8 @@ impl Config {
             return Ok(Self::default());
         }
         let form = "must be a string that is not empty, or a SecretRef `{source, provider, id}`";
-        let config = base::config::parse(value, SCHEMA, Some(form), |_| Ok(()))?;
+        let config = base::config::parse(value, SCHEMA, Some(form), |_| Ok(()));
+        let config = config.map_err(oauth2::with_alternative)?;
         check::check(config)
     }
 }

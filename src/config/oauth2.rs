@@ -8,7 +8,7 @@ use egress::address::{is_literal, is_this_machine};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::{Secret, normal_url};
+use super::{ConfigError, Secret, normal_url};
 
 /// The parameters of the protocol, which `tokenParams` cannot set.
 const PROTOCOL_PARAMETERS: [&str; 28] = [
@@ -261,6 +261,9 @@ impl OAuth2 {
         for (field, is_given, of, is_needed) in settings {
             let reason = match (is_given, grant == of) {
                 (true, false) => "this setting has no effect with the grant of this target",
+                (false, true) if is_needed && field != "subjectTokenFile" => {
+                    "the grant of this target needs this setting, or `issuer`"
+                }
                 (false, true) if is_needed => "the grant of this target needs this setting",
                 _ => continue,
             };
@@ -317,6 +320,15 @@ impl OAuth2 {
     }
 }
 
+/// Names the issuer beside the token endpoint, in an error about a client that has neither.
+pub(super) fn with_alternative(error: ConfigError) -> ConfigError {
+    if error.message != "the key `tokenUrl` is missing" {
+        return error;
+    }
+    let message = "the key `issuer` is missing: its metadata names the endpoints; without it, `tokenUrl` is needed";
+    ConfigError::at(error.path, message)
+}
+
 /// Checks that the connection to an endpoint, which receives secrets, is encrypted or local.
 fn check_endpoint(text: &str, what: &str, allow_private: bool) -> Result<(), String> {
     let url = normal_url(text).map_err(|reason| format!("the {what} {reason}"))?;
@@ -370,6 +382,30 @@ mod tests {
             let mut auth = json!({"tokenUrl": ISSUER, "clientId": "a", "clientSecret": "b"});
             auth.as_object_mut().unwrap().remove(missing);
             assert_eq!(parse(&auth).unwrap_err(), "/targets/0/auth", "{missing}");
+        }
+    }
+
+    #[test]
+    fn client_without_a_server_needs_the_issuer() {
+        for (auth, expected) in [
+            (
+                json!({"clientId": "a", "clientSecret": "b"}),
+                "the key `issuer` is missing",
+            ),
+            (
+                json!({"clientId": "a", "grant": "device_code", "tokenUrl": ISSUER}),
+                "needs this setting, or `issuer`",
+            ),
+            (
+                json!({"clientId": "a", "clientSecret": "b", "isuer": ISSUER}),
+                "did you mean `issuer`?",
+            ),
+        ] {
+            let mut auth = auth;
+            auth["type"] = json!("oauth2");
+            let target = json!({"alias": "desk", "baseUrl": "https://desk.example", "auth": auth});
+            let error = Config::parse(&json!({ "targets": [target] }).to_string()).unwrap_err();
+            assert!(error.message.contains(expected), "{error}");
         }
     }
 

@@ -21,6 +21,7 @@ use napi::{
 };
 use napi_derive::napi;
 use parking_lot::Mutex;
+use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -30,6 +31,7 @@ use crate::plugin::{self, CallInput, Plugin, UpdateCallback};
 use crate::remote_agent::{Answer as PersonAnswer, Person, Question};
 use base::log::{Level, Log, Silent};
 use base::{blocking, panics};
+use egress::sign_in::SignedOut;
 use peer::BoxFuture;
 
 /// A JavaScript function that any thread may queue a call of. It takes no error argument, and it is weak: it does not
@@ -267,6 +269,58 @@ impl RemoteAgent {
         self.start(env, (request_json, caller_json), cancel, callbacks, answer)
     }
 
+    /// Signs a person in to the target `alias`, or to the only one that needs a sign-in. `ask_person` shows the link and the code,
+    /// as for [`execute`](Self::execute), and reads the address at which a browser ended; it is called with `{id, withdrawn: true}`
+    /// when the sign-in is over. The promise resolves with JSON, `{"alias", "scopes"}` or `{"error", "isUsage"}`.
+    ///
+    /// # Errors
+    /// As [`execute`](Self::execute).
+    #[napi(catch_unwind, ts_return_type = "Promise<string>")]
+    pub fn sign_in<'env>(
+        &self,
+        env: &'env Env,
+        alias: Option<String>,
+        user: Option<String>,
+        cancel: &CancelToken,
+        ask_person: AskPerson<'_>,
+    ) -> Result<Object<'env>> {
+        let person = HostPerson::new(&ask_person)?;
+        let cancel = cancel.0.clone();
+        let opened = self.plugin.sign_in(alias.as_deref(), user.as_deref());
+        self.resolve_with(env, async move {
+            let sign_in = opened.map_err(|error| (error, true))?;
+            let signed_in = cancel.run_until_cancelled(sign_in.ask(&person)).await;
+            let token = signed_in
+                .unwrap_or_else(|| Err("the sign-in was cancelled".to_owned()))
+                .map_err(|error| (error, false))?;
+            Ok(json!({"alias": sign_in.alias(), "scopes": token.scope}))
+        })
+    }
+
+    /// Removes the stored sign-in of a target. The promise resolves with JSON, `{"alias", "outcome"}` or `{"error", "isUsage"}`, where
+    /// the outcome is `revoked`, `removed` or `absent`.
+    ///
+    /// # Errors
+    /// As [`execute`](Self::execute).
+    #[napi(catch_unwind, ts_return_type = "Promise<string>")]
+    pub fn sign_out<'env>(
+        &self,
+        env: &'env Env,
+        alias: Option<String>,
+        user: Option<String>,
+    ) -> Result<Object<'env>> {
+        let opened = self.plugin.sign_in(alias.as_deref(), user.as_deref());
+        self.resolve_with(env, async move {
+            let sign_in = opened.map_err(|error| (error, true))?;
+            let outcome = match sign_in.sign_out().await.map_err(|error| (error, false))? {
+                SignedOut::Revoked => "revoked",
+                SignedOut::Removed => "removed",
+                SignedOut::NotSignedIn => "absent",
+            };
+            Ok(json!({"alias": sign_in.alias(), "outcome": outcome}))
+        })
+    }
+
     /// Cancels running calls, whose promises still resolve, and ends the tool's threads. A second call does nothing.
     #[napi(catch_unwind)]
     pub fn close(&self) {
@@ -297,13 +351,8 @@ impl RemoteAgent {
         let person = person
             .transpose()?
             .map(|person| -> Arc<dyn Person> { Arc::new(person) });
-        let resolvers = self.promises.borrow_back(env)?.call(())?;
-        let resolve: Resolve<'_> = resolvers.get_named_property("resolve")?;
-        let promised = Arc::new(CallPromise {
-            resolve: Some(resolve.create_ref()?),
-            answer: OnceLock::new(),
-            queue: self.answer_queue(env)?,
-        });
+        let (promised, promise) = self.promise(env)?;
+        let promised = Arc::new(promised);
         let updates = receiver.map(|receiver| self.forward(receiver, Arc::clone(&promised)));
         let job = CallInput {
             request,
@@ -316,7 +365,35 @@ impl RemoteAgent {
             // There is one envelope; the lock only guards against a second.
             let _ = promised.answer.set(into_answer(envelope));
         });
-        resolvers.get_named_property("promise")
+        Ok(promise)
+    }
+
+    /// Runs work that is no call. The promise resolves with its JSON, or with its error and whether the arguments are wrong.
+    fn resolve_with<'env>(
+        &self,
+        env: &'env Env,
+        work: impl Future<Output = std::result::Result<Value, (String, bool)>> + Send + 'static,
+    ) -> Result<Object<'env>> {
+        let (promised, promise) = self.promise(env)?;
+        self.plugin.spawn(Box::pin(async move {
+            let done = work
+                .await
+                .unwrap_or_else(|(error, is_usage)| json!({"error": error, "isUsage": is_usage}));
+            let _ = promised.answer.set(Either::A(done.to_string()));
+        }));
+        Ok(promise)
+    }
+
+    /// Creates a promise for JavaScript.
+    fn promise<'env>(&self, env: &'env Env) -> Result<(CallPromise, Object<'env>)> {
+        let resolvers = self.promises.borrow_back(env)?.call(())?;
+        let resolve: Resolve<'_> = resolvers.get_named_property("resolve")?;
+        let promised = CallPromise {
+            resolve: Some(resolve.create_ref()?),
+            answer: OnceLock::new(),
+            queue: self.answer_queue(env)?,
+        };
+        Ok((promised, resolvers.get_named_property("promise")?))
     }
 
     /// Returns the queue of the calls in flight, or a new one for the first of them.
@@ -494,6 +571,12 @@ impl Person for HostPerson {
             let answer = self.answer(question.to_json()).await.unwrap_or_default();
             PersonAnswer::read(&answer)
         })
+    }
+
+    fn withdraw(&self, id: &str) {
+        // JavaScript does not see that the future is dropped.
+        let withdrawn = json!({"id": id, "withdrawn": true}).to_string();
+        self.0.call(withdrawn, NonBlocking);
     }
 }
 

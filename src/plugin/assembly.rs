@@ -67,10 +67,11 @@ pub fn assemble_with_network(
     };
     let a2a = Arc::new(A2aPeerProvider::new(Arc::clone(&net), limits));
     let Some(settings) = settings(config)? else {
-        return RemoteAgent::new(config, a2a, None, env, poll_intervals, log);
+        let tool = RemoteAgent::new(config, a2a, None, env, poll_intervals, log)?;
+        return Ok(tool.with_sign_ins(net));
     };
     let gateway = Arc::new(BridgedGateway::new(
-        net,
+        Arc::clone(&net),
         settings,
         Arc::clone(&env),
         Arc::clone(&log),
@@ -79,7 +80,8 @@ pub fn assemble_with_network(
         local: gateway.clone(),
         elsewhere: a2a,
     });
-    RemoteAgent::new(config, directory, Some(gateway), env, poll_intervals, log)
+    let tool = RemoteAgent::new(config, directory, Some(gateway), env, poll_intervals, log)?;
+    Ok(tool.with_sign_ins(net))
 }
 
 fn retry_context(env: Arc<dyn Environment>) -> RetryContext {

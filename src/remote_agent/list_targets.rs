@@ -79,6 +79,11 @@ pub(super) async fn list_targets(
         }
         summary["gateway"] = local.gateway;
     }
+    if caller.list_tasks
+        && let Some(problem) = call::Account::problem(tool, caller).await
+    {
+        summary["budget_error"] = problem.into();
+    }
     summary["targets"] = listing.summary.into();
     Ok(envelope::success(
         Action::ListTargets.as_str(),

@@ -11,7 +11,7 @@
 //!    `person.rs` lets a person answer the question of an interrupted task, which `question.rs` reads and checks.
 //! 6. `envelope.rs` writes the result, `render/` its text for models, and `call_audit.rs` the line of the audit log.
 //!
-//! `error.rs` is the table of errors. Nothing here knows HTTP or the encoding of a protocol.
+//! `sign_in.rs` lets a person sign in where the target's credential needs that. `error.rs` is the table of errors. Nothing here knows HTTP or the encoding of a protocol.
 
 mod actions;
 mod admission;
@@ -37,6 +37,7 @@ mod request;
 mod resolve;
 mod rules;
 mod schema;
+mod sign_in;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -57,6 +58,7 @@ use base::environment::Environment;
 use base::json;
 use base::log::{Level, Log};
 use base::validation::{self, violation};
+use egress::HttpClient;
 use egress::auth::end_refreshes;
 use futures_util::future::join_all;
 use peer::{BoxFuture, Delivered, LocalGateway, PeerProvider};
@@ -64,10 +66,12 @@ use peer::{BoxFuture, Delivered, LocalGateway, PeerProvider};
 pub use deadline::PollIntervals;
 pub use error::{ApiCode, Code, Reason, ToolError};
 pub use question::{
-    Answer, AnswerAction, Choice, Field, FieldKind, Person, Question, QuestionKind,
+    Answer, AnswerAction, Choice, Field, FieldKind, Person, Question, QuestionKind, SignInPrompt,
 };
 pub use schema::SCHEMA as REQUEST_SCHEMA;
 pub use schema::TOOL_NAME;
+pub use sign_in::SignIn;
+pub(crate) use sign_in::token_file;
 
 use call::{Account, Call, CallPerson, LedgerLocks, Questions};
 use call_audit::CallAudit;
@@ -123,6 +127,8 @@ pub struct RemoteAgent {
     cards: CardCache,
     directory: Arc<dyn PeerProvider>,
     gateway: Option<Arc<dyn LocalGateway>>,
+    /// For sign-ins.
+    net: Option<Arc<dyn HttpClient>>,
     handles: Mutex<Handles<Target>>,
     env: Arc<dyn Environment>,
     policy: Policy,
@@ -174,6 +180,7 @@ impl RemoteAgent {
             spans: Spans::new(Arc::clone(&log), Arc::clone(&env)),
             directory,
             gateway,
+            net: None,
             questions: Mutex::default(),
             handles: Mutex::new(Handles::new(config.task_handles.max_entries, ttl)),
             env,
@@ -188,6 +195,13 @@ impl RemoteAgent {
             poll_intervals,
             log,
         })
+    }
+
+    /// Lets people sign in through `net` during calls.
+    #[must_use]
+    pub fn with_sign_ins(mut self, net: Arc<dyn HttpClient>) -> Self {
+        self.net = Some(net);
+        self
     }
 
     /// Returns the tool's definition as JSON: `{name, label, description, parameters}`.
@@ -337,10 +351,23 @@ impl RemoteAgent {
             .min(MAX_CALL_TIMEOUT);
         let deadline = Deadline::new(timeout, tool_call.cancel.clone(), tool_call.closing.clone());
         let metrics = call_audit.set_resolved(&resolved);
+        let extends = request.timeout_ms.is_none();
+        let deadline = match tool_call.person {
+            Some(person) => {
+                let signed_in = self.sign_in_first(&resolved.target, person, deadline, extends);
+                Box::pin(signed_in)
+                    .await
+                    .map_err(|error| match request.action {
+                        Action::Send => error.for_send(),
+                        _ => error,
+                    })?
+            }
+            None => deadline,
+        };
         let caller = &call_audit.caller;
         let mut person = CallPerson {
             person: tool_call.person,
-            extends: request.timeout_ms.is_none(),
+            extends,
             writes: caller.by_person,
             ..CallPerson::default()
         };

@@ -186,6 +186,7 @@ fn question(
         text: wording.text,
         fields: wording.fields,
         url: wording.url,
+        sign_in: None,
         warnings: wording.warnings,
         may_pass_to_model: call.target.answers == Answers::PersonThenModel,
         timeout_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),

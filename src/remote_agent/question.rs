@@ -42,6 +42,9 @@ pub trait Person: Send + Sync {
     /// Asks the person. The call stops waiting after `timeout_ms` of the question, and when it is cancelled; then the future
     /// is dropped.
     fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer>;
+
+    /// Closes the question of a sign-in, which is over. A host that sees the drop of the future needs nothing else.
+    fn withdraw(&self, _id: &str) {}
 }
 
 /// A question of an agent for a person.
@@ -68,9 +71,12 @@ pub struct Question {
     pub text: String,
     /// What to fill in.
     pub fields: Vec<Field>,
-    /// A link of the agent for a sign-in. Untrusted.
+    /// A link of the agent for a sign-in. Untrusted, unless `sign_in` is there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
+    /// A sign-in at the target's authorization server. `text` and `url` are then not the agent's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sign_in: Option<SignInPrompt>,
     /// What the person should know first: `asks_for_secret`, `form_not_shown`.
     pub warnings: Vec<&'static str>,
     /// Whether the person may leave the answer to the model.
@@ -83,6 +89,18 @@ pub struct Question {
     /// Why the answer before this one was not sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+}
+
+/// A sign-in of the person at the authorization server that the operator configured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SignInPrompt {
+    /// The server's origin.
+    pub server: String,
+    /// The code to enter at the link.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// Whether an answer may be the address at which the browser ended.
+    pub takes_address: bool,
 }
 
 /// What a task waits for.

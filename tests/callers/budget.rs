@@ -122,7 +122,7 @@ async fn model_reads_a_warning_from_four_fifths_on() {
     for expected in [false, true] {
         let envelope = fixture.call(&send_request()).await;
         let text = fixture.plugin.render(&envelope.to_string());
-        let line = "budget: 2 of 2 calls for this agent are used.";
+        let line = "budget: 2 of 2 calls for this agent are used. It starts anew at 20";
         assert_eq!(text.contains(line), expected, "{text}");
     }
 }

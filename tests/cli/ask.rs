@@ -1,6 +1,6 @@
 //! `--ask`: the person at the terminal answers the agent.
 
-use std::{io::Write as _, process::Stdio};
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 use testkit::conformance::peers::Peers;
@@ -28,17 +28,7 @@ async fn asks(parts: Value) -> Peers {
 
 async fn send(peers: &Peers, typed: &str) -> ProcessOutput {
     let origin = peers.origin("desk");
-    let mut child = command(&["send", "--url", origin, "--ask", "Book", "a trip"])
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(typed.as_bytes())
-        .unwrap();
-    wait_for_output(child).await
+    run_with_input(&["send", "--url", origin, "--ask", "Book", "a trip"], typed).await
 }
 
 #[tokio::test]
@@ -175,15 +165,10 @@ async fn audit_log_has_the_question_and_not_the_words() {
     let target = json!({"alias": "desk", "baseUrl": peers.origin("desk"), "default": true});
     let config = json!({"targets": [target], "audit": {"enabled": true, "path": log}});
     let config = config_file("ask-audit-config", &config);
-    let mut child = command(&["watch", "--config", &config, "--task", "task-1", "--ask"])
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut input = child.stdin.take().unwrap();
-    input.write_all(b"Braga\n").unwrap();
-    drop(input);
+    let watch = ["watch", "--config", &config, "--task", "task-1", "--ask"];
+    let watched = run_with_input(&watch, "Braga\n").await;
     // The next answer to a message asks again, and the input has ended.
-    assert_exit_code(&wait_for_output(child).await, 6);
+    assert_exit_code(&watched, 6);
     let text = std::fs::read_to_string(log).unwrap();
     let line: Value = serde_json::from_str(&text).unwrap();
     let questions = line["questions"].as_array().unwrap();

@@ -21,7 +21,15 @@ async fn damaged_record_is_named_and_repaired() {
     assert_exit_code(&damaged, 1);
     assert_contains(
         &damaged.stderr,
-        &["is damaged", "remote-agent budget --repair"],
+        &[
+            "is damaged",
+            &format!("remote-agent budget --config {config} --repair"),
+        ],
+    );
+    let doctor = run(&["doctor", "--config", &config]).await;
+    assert_contains(
+        &doctor.stdout,
+        &["error    budget", "the record of budgets is damaged"],
     );
     let repaired = budget(&["--repair"]).await;
     assert_exit_code(&repaired, 0);
@@ -40,7 +48,10 @@ async fn damaged_record_is_named_and_repaired() {
     for (args, said) in [
         (&["shop"][..], "there is no budget for `target shop`"),
         (&["desk", "--add", "usd=1"], "does not limit usd"),
-        (&["--reset"], "there is no budget for `total`"),
+        (
+            &["--reset"],
+            "no budget of all targets together (`budget.total`)",
+        ),
         (&["desk", "--add", "usd=-1"], "usd=2.5"),
     ] {
         let refused = budget(args).await;

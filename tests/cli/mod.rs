@@ -17,7 +17,7 @@ mod openclaw;
 mod package;
 mod pages;
 mod recording;
-mod sign_in;
+pub(crate) mod sign_in;
 mod tasks;
 pub(crate) use crate::support::process;
 pub(crate) mod support;

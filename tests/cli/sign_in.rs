@@ -11,7 +11,7 @@ use crate::cli::support::*;
 const TOKENS: [&str; 2] = ["s3cret-access-token", "s3cret-refresh-token"];
 
 /// Starts an agent and its authorization server.
-async fn start(token: Value) -> Peers {
+pub(crate) async fn start(token: Value) -> Peers {
     let device = json!({"device_code": "d", "user_code": "WDJB-MJHT", "interval": 0.01, "expires_in": 600,
         "verification_uri": "{{origin}}/go", "verification_uri_complete": "{{origin}}/go?code=WDJB-MJHT"});
     let token = match token {
@@ -24,12 +24,12 @@ async fn start(token: Value) -> Peers {
     Peers::start(&script).await.unwrap()
 }
 
-fn token() -> Value {
+pub(crate) fn token() -> Value {
     json!({"access_token": TOKENS[0], "refresh_token": TOKENS[1], "expires_in": 3600, "scope": "read write"})
 }
 
 /// Writes a configuration with a target for a sign-in, and `more` in its `auth`.
-fn config(test: &str, peers: &Peers, more: &Value) -> String {
+pub(crate) fn config(test: &str, peers: &Peers, more: &Value) -> String {
     let login = peers.origin("login");
     let mut auth = json!({"type": "oauth2", "grant": "device_code", "clientId": "cli",
         "tokenUrl": format!("{login}/token"), "deviceAuthorizationUrl": format!("{login}/device")});
@@ -55,12 +55,17 @@ async fn person_signs_in_calls_and_signs_out() {
     let before = run_with("doctor", &[]).await;
     assert_contains(
         &before.stdout,
-        &["desk: not signed in", "`remote-agent sign-in desk`"],
+        &[
+            "desk: not signed in",
+            &format!("`remote-agent sign-in --config {config} desk`"),
+        ],
     );
     let refused = run_with("send", &["hello"]).await;
     assert_contains(
         &refused.stderr,
-        &["sign in with `remote-agent sign-in desk`"],
+        &[&format!(
+            "sign in with `remote-agent sign-in --config {config} desk`"
+        )],
     );
 
     let signed_in = run_with("sign-in", &["desk"]).await;
@@ -127,9 +132,28 @@ async fn each_person_has_a_token_of_their_own() {
     assert_exit_code(&run_with("sign-in", &["--person", "anna"]).await, 0);
     assert_exit_code(&run_with("send", &["--person", "anna", "hello"]).await, 0);
     let bob = run_with("send", &["--person", "bob", "hello"]).await;
-    assert_contains(&bob.stderr, &["`remote-agent sign-in desk --person bob`"]);
+    let command = format!("`remote-agent sign-in --config {config} desk --person bob`");
+    assert_contains(&bob.stderr, &[&command]);
     let nameless = run_with("send", &["hello"]).await;
     assert_contains(&nameless.stderr, &["does not name the person"]);
+}
+
+#[tokio::test]
+async fn person_at_the_terminal_signs_in_during_a_send() {
+    let pending = json!({"status": 400, "json": {"error": "authorization_pending"}});
+    let peers = start(json!([pending, {"json": token()}])).await;
+    let config = config("sign-in-ask", &peers, &json!({}));
+    let sent = run_with_input(&["send", "--config", &config, "--ask", "hello"], "\n").await;
+    assert_exit_code(&sent, 0);
+    let login = peers.origin("login");
+    assert_contains(
+        &sent.stderr,
+        &[
+            &format!("sign in at {login}; open {login}/go?code=WDJB-MJHT"),
+            "enter the code WDJB-MJHT",
+        ],
+    );
+    assert_contains(&sent.stdout, &["pong"]);
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::Write as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -33,6 +34,15 @@ pub(crate) fn command(args: &[&str]) -> Command {
 
 pub(crate) async fn run(args: &[&str]) -> ProcessOutput {
     wait_for_output(command(args).spawn().unwrap()).await
+}
+
+/// Runs a command whose standard input is a pipe with this text.
+pub(crate) async fn run_with_input(args: &[&str], typed: &str) -> ProcessOutput {
+    let mut child = command(args).stdin(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(typed.as_bytes()).unwrap();
+    drop(stdin);
+    wait_for_output(child).await
 }
 
 /// Returns the words of a command line, which may be in single quotes.

@@ -2,9 +2,15 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use egress::sign_in::Prompt;
-use openclaw_remote_agent::sign_in::SignIn;
+use openclaw_remote_agent::plugin::CallInput;
+use openclaw_remote_agent::remote_agent::{Answer, AnswerAction, Person, Question};
+use openclaw_remote_agent::sign_in;
+use parking_lot::Mutex;
+use peer::BoxFuture;
 use serde_json::{Value, json};
 use testkit::conformance::Peers;
 use testkit::folder::Folder;
@@ -43,12 +49,13 @@ impl Desk {
 
     /// Signs in with the browser of a person who consents to everything.
     async fn sign_in(&self, server: &'static Server) {
-        let sign_in = SignIn::open(&self.config().to_string(), None, None).unwrap();
+        let sign_in = sign_in::open(&self.config().to_string(), None, None).unwrap();
         let mut browser = None;
         let show = |prompt: Prompt<'_>| {
             let url = match prompt {
                 Prompt::Device(code) => code.complete_url.clone().unwrap(),
                 Prompt::Browser(url) => url.clone(),
+                Prompt::PasteAgain(reason) => panic!("{reason}"),
             };
             browser = Some(std::thread::spawn(move || {
                 let end = server.browse(url.as_str());
@@ -120,6 +127,98 @@ async fn device_code_gives_a_token_for_calls() {
     recorded.assert_omits(&[&sent[0], refresh]);
 }
 
+/// A person who opens the link with a browser that consents, and never answers; or who declines.
+struct Signer {
+    server: Option<&'static Server>,
+    asked: Mutex<Vec<Question>>,
+    withdrawn: Mutex<Vec<String>>,
+}
+
+impl Signer {
+    fn new(server: Option<&'static Server>) -> Arc<Self> {
+        Arc::new(Self {
+            server,
+            asked: Mutex::default(),
+            withdrawn: Mutex::default(),
+        })
+    }
+}
+
+impl Person for Signer {
+    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer> {
+        self.asked.lock().push(question.clone());
+        let Some(server) = self.server else {
+            return Box::pin(async { Answer::without_words(AnswerAction::Decline) });
+        };
+        let url = question.url.clone().unwrap();
+        std::thread::spawn(move || {
+            let end = server.browse(&url);
+            if end.contains("/callback?") {
+                open(&end);
+            }
+        });
+        Box::pin(std::future::pending())
+    }
+
+    fn withdraw(&self, id: &str) {
+        self.withdrawn.lock().push(id.to_owned());
+    }
+}
+
+#[tokio::test]
+async fn person_signs_in_during_the_call_that_needs_it() {
+    let server = server();
+    for grant in ["device_code", "authorization_code"] {
+        let desk = Desk::new(server, grant, "person").await;
+        let signer = Signer::new(Some(server));
+        let fixture = ToolFixture::new(&desk.config());
+        let call = || CallInput {
+            request: send_request().to_string(),
+            person: Some(signer.clone()),
+            ..CallInput::default()
+        };
+        // Both need the token, and one of them asks.
+        let both =
+            futures_util::future::join(fixture.plugin.start(call()), fixture.plugin.start(call()));
+        let (one, other) = within_timeout(both).await;
+        for envelope in [&one, &other] {
+            let envelope: Value = serde_json::from_str(envelope).unwrap();
+            assert_eq!(envelope["ok"], true, "{envelope}");
+        }
+        let asked = signer.asked.lock().clone();
+        assert_eq!(asked.len(), 1, "{asked:?}");
+        let prompt = asked[0].sign_in.as_ref().unwrap();
+        assert_eq!(prompt.server, server.issuer());
+        assert_eq!(prompt.code.is_some(), grant == "device_code");
+        assert_eq!(*signer.withdrawn.lock(), [asked[0].id.clone()]);
+        let stored: Value = serde_json::from_slice(&fs::read(desk.stored()).unwrap()).unwrap();
+        for secret in ["accessToken", "refreshToken"] {
+            let secret = stored[secret].as_str().unwrap();
+            assert!(!format!("{asked:?}{one}{other}").contains(secret));
+        }
+    }
+}
+
+#[tokio::test]
+async fn person_who_declines_to_sign_in_ends_the_call_before_it_sends() {
+    let server = server();
+    let desk = Desk::new(server, "device_code", "person").await;
+    let signer = Signer::new(None);
+    let fixture = ToolFixture::new(&desk.config());
+    let call = CallInput {
+        request: send_request().to_string(),
+        person: Some(signer.clone()),
+        ..CallInput::default()
+    };
+    let envelope = within_timeout(fixture.plugin.start(call)).await;
+    let envelope: Value = serde_json::from_str(&envelope).unwrap();
+    assert_eq!(reason(&envelope), "token_unavailable", "{envelope}");
+    assert_eq!(envelope["error"]["details"]["delivered"], "no");
+    let message = envelope["error"]["message"].as_str().unwrap();
+    assert!(message.contains("declined to sign in"), "{message}");
+    assert!(desk.peers.log("main").is_empty());
+}
+
 #[tokio::test]
 async fn browser_sign_in_is_renewed_once_for_several_processes() {
     let server = server();
@@ -127,9 +226,11 @@ async fn browser_sign_in_is_renewed_once_for_several_processes() {
     desk.sign_in(server).await;
     let stored: Value = serde_json::from_slice(&fs::read(desk.stored()).unwrap()).unwrap();
     let first = stored["accessToken"].as_str().unwrap();
+    // The server counts from its answer, and the plugin from the arrival.
+    let expires_at = UNIX_EPOCH + Duration::from_secs(stored["expiresAt"].as_u64().unwrap());
     within_timeout(async {
-        while server.is_active(first) {
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        while server.is_active(first) || SystemTime::now() < expires_at {
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
     })
     .await;

@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::*;
+use crate::cli::sign_in;
 
 /// Calls the tool, expects a task and returns its id.
 fn start_task(host: &mut Host, text: &str) -> String {
@@ -170,4 +171,32 @@ fn question_reaches_the_person_in_an_earlier_version() {
     host.write(&json!({"jsonrpc": "2.0", "id": question["id"], "result": result}).to_string());
     let final_result = host.answer(call);
     assert!(text(&final_result).contains("green"), "{final_result}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sign_in_reaches_the_person_as_a_link_and_the_call_goes_on() {
+    let pending = json!({"status": 400, "json": {"error": "authorization_pending"}});
+    let peers = sign_in::start(json!([pending, {"json": sign_in::token()}])).await;
+    let config = sign_in::config("mcp-sign-in", &peers, &json!({}));
+    let login = peers.origin("login").to_owned();
+    let check = move || {
+        let mut host = Host::start(&["--ask-user", "--config", &config]);
+        let client = json!({"name": "support", "version": "1"});
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {"url": {}}}, "clientInfo": client});
+        host.request("initialize", params);
+        host.write(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string());
+        let mut request = send_request("hello");
+        request["target_alias"] = json!("desk");
+        let call = host.send("tools/call", call_params(request));
+        let question = host.receive();
+        assert_eq!(question["params"]["mode"], "url", "{question}");
+        let url = format!("{login}/go?code=WDJB-MJHT");
+        assert_eq!(question["params"]["url"], url, "{question}");
+        // No answer: the token ends the question.
+        let answer = host.answer(call);
+        assert!(text(&answer).contains("pong"), "{answer}");
+        assert!(!answer.to_string().contains("s3cret"), "{answer}");
+        host.end();
+    };
+    tokio::task::spawn_blocking(check).await.unwrap();
 }

@@ -12,6 +12,9 @@
 )]
 
 mod approval;
+#[allow(dead_code, reason = "the tests of credentials use the rest")]
+#[path = "../credentials/authorization_server.rs"]
+mod authorization_server;
 mod calls;
 #[allow(dead_code, reason = "other tests press keys and click")]
 #[path = "../serve/chromium.rs"]
@@ -34,6 +37,7 @@ mod registry;
 mod serve_fixture;
 mod serve_runs;
 mod settings;
+mod sign_in;
 mod surfaces;
 mod target_commands;
 mod telegram;
@@ -63,7 +67,7 @@ use settings::{
     reload_keeps_one_image_and_leaves_no_thread, settings_of_the_legacy_id_apply,
     tool_is_absent_unless_enabled,
 };
-use testkit::support::{host, http, journal, node, sdk, serve as server, socket};
+use testkit::support::{self, host, http, journal, node, sdk, serve as server, socket};
 
 const OPENCLAW_PACKAGE: &str = "openclaw@2026.9.6";
 
@@ -371,7 +375,8 @@ fn main() -> ExitCode {
             Ok(())
         })
     }));
-    trials.extend(person::TESTS.iter().map(|(name, test)| {
+    let person_tests = person::TESTS.iter().chain(sign_in::TESTS);
+    trials.extend(person_tests.map(|(name, test)| {
         let fixture = Arc::clone(&notify_fixture);
         Trial::test(format!("person::{name}"), move || {
             test(&fixture);

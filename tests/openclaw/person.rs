@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::{
+    authorization_server,
     host::Gateway,
     model,
     notify::{NotifyFixture, Test},
@@ -29,6 +30,10 @@ pub const TESTS: &[Test] = &[
     (
         "reply_in_a_chat_answers_a_question",
         reply_in_a_chat_answers_a_question,
+    ),
+    (
+        "sign_in_of_a_call_is_asked_and_closed",
+        sign_in_of_a_call_is_asked_and_closed,
     ),
     (
         "killed_gateway_asks_again_once",
@@ -215,6 +220,43 @@ fn reply_in_a_chat_answers_a_question(fixture: &NotifyFixture) {
     assert!(result.contains("a person answered"), "{result}");
     assert_concealed(&result, "Helsinki");
     assert_eq!(fixture.peer.answers(text), 1);
+}
+
+/// The person only follows the link: the question closes by itself, and the call goes on.
+fn sign_in_of_a_call_is_asked_and_closed(fixture: &NotifyFixture) {
+    let server = authorization_server::server();
+    let auth = json!({"type": "oauth2", "grant": "device_code", "issuer": server.issuer(), "clientId": "person",
+        "scopes": ["openid", "offline_access"], "tokenParams": {"prompt": "consent"}});
+    let target = json!({"alias": "signed", "baseUrl": fixture.peer.url(), "allowPrivateNetwork": true, "auth": auth});
+    let before = fixture.host.config();
+    let state = fixture.host.state().join("sign-ins");
+    fixture.host.edit_config(|config| {
+        let settings = &mut config["plugins"]["entries"]["remote-agent"]["config"];
+        settings["stateDir"] = json!(state);
+        settings["targets"].as_array_mut().unwrap().push(target);
+    });
+    fixture.restart(drop);
+    let mut request = send("about the curtains");
+    request["target_alias"] = json!("signed");
+    let session = "agent:main:curtains";
+    let run = fixture.with_socket(|socket| socket.start(session, &format!("CALL {request}")));
+    let question = wait_for_question(fixture, "sign in at ");
+    let shown = &question["questions"][0];
+    let url = shown["url"].as_str().unwrap();
+    assert!(url.starts_with(&server.issuer()), "{question}");
+    let text = shown["question"].as_str().unwrap();
+    assert!(text.contains("Enter the code"), "{question}");
+    server.browse(url);
+    fixture.with_socket(|socket| socket.end_of(&run));
+    let body = fixture.model.request_with_result("about the curtains");
+    let result = model::tool_result(&body).unwrap();
+    println!("the result that the model reads:\n{result}\n");
+    assert!(!result.contains("token_unavailable"), "{result}");
+    assert!(!body.to_string().contains(url), "{body}");
+    let listed = fixture.with_socket(|socket| socket.request("question.list", json!({})));
+    assert_eq!(listed["questions"], json!([]), "{listed}");
+    fixture.host.edit_config(|config| *config = before);
+    fixture.restart(drop);
 }
 
 /// Asks about a task after its turn, about another one in a call, and about one in a call that had no update before.

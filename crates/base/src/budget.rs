@@ -16,12 +16,12 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::files::{self, LockedFile};
 
-use record::{Change, Record, is_work};
+use record::{Record, is_work};
 
 pub use limits::{Amounts, BY_URL, Budget, Budgets, Scope, Unit, Work};
 pub use record::Entry;
@@ -62,6 +62,22 @@ pub enum BudgetError {
     Exceeded(Box<Level>),
     /// The file cannot be used; a sentence without its path, which a model may read.
     Unusable(String),
+}
+
+/// What is wrong with the file; a sentence without its path.
+#[derive(Debug)]
+enum RecordError {
+    /// It has another form. Another file may take its place.
+    Damaged(String),
+    /// It cannot be used, and has to stay.
+    Unusable(String),
+}
+
+impl From<RecordError> for BudgetError {
+    fn from(error: RecordError) -> Self {
+        let (RecordError::Damaged(message) | RecordError::Unusable(message)) = error;
+        Self::Unusable(message)
+    }
 }
 
 /// What a call was reserved.
@@ -152,47 +168,23 @@ impl Ledger {
         end: &Settlement,
         now: SystemTime,
     ) -> Result<Settled, BudgetError> {
+        let mut settled = self.settle_all(&[(scopes, end)], now)?;
+        Ok(settled.pop().unwrap_or_default())
+    }
+
+    /// Settles like [`settle`](Self::settle) several calls at once.
+    ///
+    /// # Errors
+    /// The file cannot be used. All reservations stay.
+    pub fn settle_all(
+        &self,
+        ends: &[(&[Scope], &Settlement)],
+        now: SystemTime,
+    ) -> Result<Vec<Settled>, BudgetError> {
         self.update(now, SETTLE_LOCK_TIMEOUT, |record, seconds| {
-            let mut names: Vec<String> = scopes.iter().map(|scope| scope.name.clone()).collect();
-            let own = scopes.first().map(|scope| {
-                let entry = record.scopes.get(&scope.name).copied();
-                Unit::ALL.map(|unit| entry.unwrap_or_default().limit(scope, unit))
-            });
-            let own = own.unwrap_or_default();
-            let Change {
-                before,
-                after,
-                is_implausible,
-            } = match end.unsent {
-                true => Change {
-                    before: Amounts::default(),
-                    after: Amounts::default(),
-                    is_implausible: false,
-                },
-                false => record.charge(end, own, &mut names, seconds),
-            };
-            for (i, name) in names.into_iter().enumerate() {
-                // What a target may not use, its report does not take from the others.
-                let most = match i {
-                    0 => Amounts([u64::MAX; 4]),
-                    _ => Amounts(own.map(|limit| limit.unwrap_or(u64::MAX))),
-                };
-                let [less, more] = [before, after].map(|amounts| amounts.with(most, u64::min));
-                let entry = record.scopes.entry(name).or_default();
-                entry.used = entry.used.plus(more).minus(end.reserved).minus(less);
-                entry.touched = seconds;
-            }
-            let mut warning = record.fullest(scopes);
-            if end.usd_micros.is_none() && end.unknown_currency.is_some() {
-                warning = warning.or_else(|| record.uncounted(scopes));
-                if let Some(level) = &mut warning {
-                    level.unknown_currency.clone_from(&end.unknown_currency);
-                }
-            }
-            Ok(Settled {
-                warning,
-                is_implausible,
-            })
+            let settle =
+                |(scopes, end): &(&[Scope], &Settlement)| record.settle(scopes, end, seconds);
+            Ok(ends.iter().map(settle).collect())
         })
     }
 
@@ -256,8 +248,10 @@ impl Ledger {
     /// The file cannot be renamed.
     pub fn repair(&self) -> Result<Option<PathBuf>, BudgetError> {
         let _alone = self.lock(LOCK_TIMEOUT)?;
-        if self.read().is_ok() {
-            return Ok(None);
+        match self.read() {
+            Ok(_) => return Ok(None),
+            Err(RecordError::Damaged(_)) => {}
+            Err(error) => return Err(error.into()),
         }
         let damaged = with_suffix(&self.0, ".damaged");
         fs::rename(&self.0, &damaged).map_err(|error| Self::unusable(&error.to_string()))?;
@@ -316,7 +310,15 @@ impl Ledger {
         }
     }
 
-    fn read(&self) -> Result<Record, BudgetError> {
+    /// Checks that the file can be used, without a lock.
+    ///
+    /// # Errors
+    /// It cannot.
+    pub fn check_file(&self) -> Result<(), BudgetError> {
+        Ok(self.read().map(drop)?)
+    }
+
+    fn read(&self) -> Result<Record, RecordError> {
         let bytes = match fs::metadata(&self.0) {
             Ok(metadata) if metadata.len() > MAX_FILE_BYTES => {
                 return Err(Self::damaged("it is too large"));
@@ -327,8 +329,19 @@ impl Ledger {
         let bytes = match bytes {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Record::new()),
-            Err(error) => return Err(Self::unusable(&error.to_string())),
+            Err(error) => {
+                let message = format!("the record of budgets cannot be used: {error}");
+                return Err(RecordError::Unusable(message));
+            }
         };
+        // A later form may have other members.
+        if let Ok(Versioned { version }) = serde_json::from_slice(&bytes)
+            && version > VERSION
+        {
+            return Err(RecordError::Unusable(format!(
+                "the record of budgets cannot be used: a newer version of the plugin wrote it (form {version}, and this one reads form {VERSION}); update this one"
+            )));
+        }
         let record: Record = serde_json::from_slice(&bytes).map_err(|error| {
             let place = format!("line {} column {}", error.line(), error.column());
             Self::damaged(&format!("it cannot be read from {place} on"))
@@ -345,11 +358,17 @@ impl Ledger {
         BudgetError::Unusable(format!("the record of budgets cannot be used: {cause}"))
     }
 
-    fn damaged(cause: &str) -> BudgetError {
-        BudgetError::Unusable(format!(
+    fn damaged(cause: &str) -> RecordError {
+        RecordError::Damaged(format!(
             "the record of budgets is damaged: {cause}; `remote-agent budget --repair` puts it aside and begins a new one"
         ))
     }
+}
+
+/// What every form of the file has.
+#[derive(Deserialize)]
+struct Versioned {
+    version: u32,
 }
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind;
 use secrecy::SecretString;
 use serde::de::DeserializeOwned;
@@ -73,7 +74,10 @@ pub fn parse<T: DeserializeOwned>(
 ) -> Result<T, ConfigError> {
     let validator = validation::compile(schema).map_err(|e| ConfigError::at("", e))?;
     if let Some(violation) = validator.iter_errors(&value).next() {
-        let (place, message) = validation::sentence(&violation);
+        let (place, mut message) = validation::sentence(&violation);
+        if let Some(known) = nearest_key(schema, &violation) {
+            message += &format!("; did you mean `{known}`?");
+        }
         // The schemas have alternatives for secrets only.
         let is_secret = matches!(violation.kind(), ValidationErrorKind::AnyOf { .. });
         let form = secret_form.filter(|_| is_secret).map(str::to_owned);
@@ -83,6 +87,25 @@ pub fn parse<T: DeserializeOwned>(
     validation::normalize_integers(&mut value);
     serde_json::from_value(value)
         .map_err(|e| ConfigError::at("", format!("cannot read the configuration: {e}")))
+}
+
+/// How similar a key has to be to a known one, of which it is then a misspelling.
+const MIN_SIMILARITY: f64 = 0.85;
+
+/// Returns the key of `schema` that an unknown key of a configuration may be a misspelling of.
+fn nearest_key(schema: &str, violation: &ValidationError<'_>) -> Option<String> {
+    let ValidationErrorKind::AdditionalProperties { unexpected } = violation.kind() else {
+        return None;
+    };
+    let written = unexpected.first()?.to_lowercase();
+    let schema: Value = serde_json::from_str(schema).ok()?;
+    let place = violation.schema_path().as_str();
+    let object = schema.pointer(place.strip_suffix("/additionalProperties")?)?;
+    let keys = object.get("properties")?.as_object()?.keys();
+    let similar = keys.map(|key| (strsim::jaro_winkler(&key.to_lowercase(), &written), key));
+    let similar = similar.filter(|(similarity, _)| *similarity >= MIN_SIMILARITY);
+    let best = similar.max_by(|(one, _), (other, _)| one.total_cmp(other))?;
+    Some(best.1.clone())
 }
 
 /// A fault of a configuration, with its place. Shows no value that could be a secret.

@@ -151,6 +151,9 @@ fn has_input() -> bool {
 /// Asks the question and returns the answer, both as JSON.
 async fn answer(question: &Value, lines: &Lines) -> Value {
     let mut lines = lines.lock().await;
+    if question["sign_in"].is_object() {
+        return sign_in(question, &mut lines).await;
+    }
     show(question);
     let is_terminal = io::stdin().is_terminal();
     if is_terminal {
@@ -185,6 +188,35 @@ async fn answer(question: &Value, lines: &Lines) -> Value {
         }
     }
     json!({"action": "answer", "content": content, "by": "terminal"})
+}
+
+/// Shows where the person signs in, and returns the address that they paste. The library ends the question of a code.
+async fn sign_in(question: &Value, lines: &mut mpsc::Receiver<(Instant, String)>) -> Value {
+    let text = |value: &Value| line(value.as_str().unwrap_or_default());
+    let prompt = &question["sign_in"];
+    let (target, server) = (text(&question["target"]), text(&prompt["server"]));
+    match question["error"].as_str() {
+        Some(error) => note(format!("{}. Paste it again:", line(error))),
+        None => note(format!(
+            "to call {target}, sign in at {server}; open {}",
+            text(&question["url"])
+        )),
+    }
+    if prompt["code"].is_string() {
+        note(format!("and enter the code {}", text(&prompt["code"])));
+        return std::future::pending().await;
+    }
+    if question["error"].is_null() {
+        note("if the page at the end does not load, paste its whole address (empty declines):");
+    }
+    match lines.recv().await {
+        Some((_, typed)) if typed.trim().is_empty() => {
+            json!({"action": "decline", "by": "terminal"})
+        }
+        Some((_, typed)) => json!({"action": "answer", "content": {"answer": typed.trim()}}),
+        // The browser may still return.
+        None => std::future::pending().await,
+    }
 }
 
 /// Discards what was typed and not read, such as the beginning of a line.

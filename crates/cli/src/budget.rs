@@ -95,7 +95,10 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     let state_dir = config["stateDir"].as_str().map(Path::new);
     let ledger = Ledger::new(path(&budgets, state_dir)?);
     if args.repair {
-        match ledger.repair().map_err(|error| failure(error, &ledger))? {
+        match ledger
+            .repair()
+            .map_err(|error| failure(error, &ledger, &args.peers))?
+        {
             Some(aside) => note(format_args!(
                 "the damaged record is now `{}`",
                 aside.display()
@@ -131,13 +134,18 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     let levels = || {
         ledger
             .levels(scopes.clone(), &budgets, now)
-            .map_err(|error| failure(error, &ledger))
+            .map_err(|error| failure(error, &ledger, &args.peers))
     };
     let known = levels()?;
     let changed = chosen.clone().unwrap_or_else(|| "total".to_owned());
     let changes = args.reset || !args.add.is_empty();
     if (changes || chosen.is_some()) && !known.iter().any(|(name, _)| *name == changed) {
         let whose = text::line(&changed);
+        if chosen.is_none() {
+            return Err(Failure::usage(
+                "there is no budget of all targets together (`budget.total`); name the TARGET or the `--chain` whose budget changes",
+            ));
+        }
         return Err(Failure::usage(format!(
             "there is no budget for `{whose}`; set one in `targets[].budget` or `budget`"
         )));
@@ -162,7 +170,7 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
                 entry.added = entry.added.plus(*amounts);
             }
         });
-        change.map_err(|error| failure(error, &ledger))?;
+        change.map_err(|error| failure(error, &ledger, &args.peers))?;
     }
     let shown = levels()?.into_iter();
     let shown = shown.filter(|(name, _)| chosen.as_ref().is_none_or(|chosen| chosen == name));
@@ -186,9 +194,10 @@ fn path(budgets: &Budgets, state_dir: Option<&Path>) -> Result<PathBuf, Failure>
     Ok(path)
 }
 
-fn failure(error: BudgetError, ledger: &Ledger) -> Failure {
+fn failure(error: BudgetError, ledger: &Ledger, peers: &PeerArgs) -> Failure {
     match error {
         BudgetError::Unusable(message) => {
+            let message = peers.with_source(&message);
             Failure::new(format!("{message} (`{}`)", ledger.path().display()))
         }
         BudgetError::Exceeded(_) => Failure::new("the budget does not suffice"),

@@ -133,7 +133,11 @@ async fn check(
         match command {
             None => findings.ok("sign-in", state),
             Some(command) => {
-                findings.error("sign-in", state, &format!("Sign in with `{command}`."));
+                findings.error(
+                    "sign-in",
+                    state,
+                    &format!("Sign in with `{}`.", peers.with_source(&command)),
+                );
             }
         }
     }
@@ -146,6 +150,11 @@ async fn check(
         findings.error("agents", field(error, "message"), &hint);
         return Ok(Exit::from_envelope(&listing));
     };
+    if listing["summary"]["budget_error"].is_string() {
+        let message = peers.with_source(&field(&listing["summary"], "budget_error"));
+        let repair = "Until then no message goes to a target with a budget.";
+        findings.error("budget", message, repair);
+    }
     for target in targets {
         check_agent(target, peers, findings);
     }
@@ -194,7 +203,7 @@ fn check_agent(target: &Value, peers: &PeerArgs, findings: &mut Findings) {
     };
     let is_local = target["status"].is_string();
     let hint = hints::agent_hint(error, &alias, peers, is_local);
-    let message = format!("{alias}: {}", field(error, "message"));
+    let message = format!("{alias}: {}", peers.with_source(&field(error, "message")));
     findings.error("agent", message, &hint);
 }
 

@@ -267,6 +267,9 @@ fn print_outcome(
         let about = context.about(task_options.as_deref());
         print_call_error(envelope, context.target.peers(), missing, about);
     }
+    if let Some(warning) = summary(envelope).get("budget_warning") {
+        note(budget_note(warning));
+    }
     let Some(continuation) = continuation(envelope) else {
         return;
     };
@@ -315,6 +318,29 @@ fn print_outcome(
     );
 }
 
+/// Returns a sentence about a budget that is nearly used up.
+fn budget_note(warning: &Value) -> String {
+    let field = |name: &str| match &warning[name] {
+        Value::String(text) => text::line(text),
+        value => value.to_string(),
+    };
+    let resets = match warning["resets"].is_string() {
+        true => format!("; it starts anew at {}", field("resets")),
+        false => String::new(),
+    };
+    let uncounted = match warning["unknown_currency"].is_string() {
+        true => "; the agent reports a cost in another currency, which no budget counts",
+        false => "",
+    };
+    format!(
+        "budget ({}): {} of {} {} are used{resets}{uncounted}",
+        field("scope"),
+        field("used"),
+        field("limit"),
+        field("unit")
+    )
+}
+
 /// Prints that Ctrl-C ended the call, and what became of its message or task.
 fn print_stopped(envelope: &Value, context: &Context<'_>) {
     let details = &envelope["error"]["details"];
@@ -357,7 +383,7 @@ pub(super) fn print_call_error(
         Some(Reason::InvalidRequest) => hints::invalid_arguments(details, about.alias),
         _ => None,
     };
-    print_error(&invalid.unwrap_or_else(|| text::line(message)));
+    print_error(&invalid.unwrap_or_else(|| peers.with_source(&text::line(message))));
     if let Some(hint) = hints::hint(envelope, peers, about) {
         note(format_args!("what to do: {hint}"));
     }

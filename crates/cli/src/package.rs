@@ -73,6 +73,7 @@ const FILES: &[(&str, &[u8])] = with_contents![
     "secrets.js",
     "security-audit.js",
     "sender.js",
+    "sign-in.js",
     "skills/remote-agent-setup/SKILL.md",
     "skills/remote-agent/SKILL.md",
     "slot.js",

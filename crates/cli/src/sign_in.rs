@@ -62,6 +62,7 @@ pub(super) struct SignOutArgs {
 pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     let sign_in = open(args.alias.as_deref(), &args.peers)?;
     let (sender, pasted) = mpsc::channel(1);
+    let mut sender = Some(sender);
     let show = |prompt: Prompt<'_>| {
         let lines = LineWriter::default();
         match prompt {
@@ -70,15 +71,20 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
                 lines.write(format!(
                     "Open this address in a browser of this machine:\n  {url}\nWith a browser elsewhere, sign in there and paste the address of the page at which it ends:"
                 ));
+                let sender = sender.take();
                 thread::spawn(move || {
-                    for line in stdin().lines().map_while(Result::ok) {
-                        if !line.trim().is_empty() {
-                            let _ = sender.blocking_send(line);
+                    let lines = stdin().lines().map_while(Result::ok);
+                    for line in lines.filter(|line| !line.trim().is_empty()) {
+                        if sender
+                            .as_ref()
+                            .is_none_or(|sender| sender.blocking_send(line).is_err())
+                        {
                             return;
                         }
                     }
                 });
             }
+            Prompt::PasteAgain(reason) => lines.write(format!("{reason}. Paste it again:")),
         }
     };
     let token = sign_in.run(show, pasted).await.map_err(|message| Failure {
@@ -123,7 +129,7 @@ fn open(alias: Option<&str>, peers: &PeerArgs) -> Result<SignIn, Failure> {
     let written = peers.config()?;
     let (config, _) = config::resolve(&written, |name| std::env::var(name).ok())
         .map_err(|error| Failure::usage(config::sentence(&error)))?;
-    SignIn::open(&config, alias, peers.user()).map_err(|error| {
+    sign_in::open(&config, alias, peers.user()).map_err(|error| {
         Failure::usage(match error {
             SignInError::Config(error) => config::sentence(&error.to_json()),
             SignInError::Target(message) => message,

@@ -224,16 +224,29 @@ impl PeerArgs {
         self.local.uses_embedded()
     }
 
-    /// Returns these options as text for a suggested command.
-    pub(super) fn options(&self) -> String {
+    /// Returns the options that name the settings.
+    fn source(&self) -> String {
         let config = self.config.config.as_ref();
+        let config = config.map(|file| format!(" --config {}", shell(&file.display().to_string())));
         let openclaw = match &self.config.openclaw {
             Some(Some(file)) => format!(" --openclaw={}", shell(&file.display().to_string())),
             Some(None) => " --openclaw".to_owned(),
             None => String::new(),
         };
+        openclaw + &config.unwrap_or_default()
+    }
+
+    /// Returns a text of the library with the settings of this command in the commands that it suggests.
+    pub(super) fn with_source(&self, text: &str) -> String {
+        let commands = ["remote-agent sign-in", "remote-agent budget"];
+        commands.iter().fold(text.to_owned(), |text, command| {
+            text.replace(command, &format!("{command}{}", self.source()))
+        })
+    }
+
+    /// Returns these options as text for a suggested command.
+    pub(super) fn options(&self) -> String {
         let options = [
-            ("--config", config.map(|file| file.display().to_string())),
             ("--url", self.url.clone()),
             ("--transport", self.transport.clone()),
             ("--agent", self.agent.clone()),
@@ -245,7 +258,7 @@ impl PeerArgs {
             .chain(&local)
             .filter_map(|(name, value)| Some(format!(" {name} {}", shell(value.as_ref()?))))
             .collect();
-        let mut line = openclaw + &named;
+        let mut line = self.source() + &named;
         if self.allow_private {
             line.push_str(" --allow-private");
         }

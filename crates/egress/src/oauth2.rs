@@ -17,7 +17,8 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use secrecy::ExposeSecret as _;
 use serde::Deserialize;
-use serde_json::Value;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use url::Url;
@@ -103,6 +104,22 @@ pub(super) async fn get(
     refresh
         .await
         .unwrap_or_else(|error| Err(unavailable(client, error)))
+}
+
+/// Returns whether the client has no token until a person signs in: there is no sign-in yet, or the server has ended it. Renews
+/// the token if that is due.
+pub async fn needs_sign_in(
+    net: &dyn HttpClient,
+    client: &Arc<OAuth2>,
+    endpoint: &TokenEndpoint,
+) -> bool {
+    let Grant::Person { file, .. } = &client.grant else {
+        return false;
+    };
+    if file.is_per_user() && file.user.is_none() {
+        return false;
+    }
+    get(net, client, endpoint).await.is_err() && person::is_over(client, file).await
 }
 
 /// Gets a new token in the way of its grant.
@@ -333,6 +350,27 @@ struct TokenResponse {
     expires_in: Option<Value>,
     refresh_token: Option<String>,
     scope: Option<String>,
+    /// Slack's token of a person, beside the one of the application or alone.
+    authed_user: Option<Box<TokenResponse>>,
+}
+
+/// Slack's type of a bearer token of a person.
+const SLACK_USER: &str = "user";
+
+/// Reads an answer of the token endpoint: JSON, or a form, which GitHub and others write whatever `Accept` says.
+fn read_answer<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
+    let error = match json::from_slice(body, Limits::NONE) {
+        Ok(answer) => return Ok(answer),
+        Err(error) => error.to_string(),
+    };
+    let fields: Map<String, Value> = url::form_urlencoded::parse(body)
+        .map(|(name, value)| (name.into_owned(), value.into()))
+        .collect();
+    let is_form = ["access_token", "error"]
+        .iter()
+        .any(|name| fields.contains_key(*name));
+    let answer = is_form.then(|| serde_json::from_value(fields.into()).ok());
+    answer.flatten().ok_or(error)
 }
 
 impl TokenResponse {
@@ -372,13 +410,18 @@ impl Answer<'_> {
         if !self.status.is_success() {
             return Err(self.refused());
         }
-        let answer: TokenResponse =
-            json::from_slice(&self.body, Limits::NONE).map_err(|error| {
-                unavailable(
-                    client,
-                    format!("its answer is not a token response: {error}"),
-                )
-            })?;
+        let mut answer: TokenResponse = read_answer(&self.body).map_err(|error| {
+            unavailable(
+                client,
+                format!("its answer is not a token response: {error}"),
+            )
+        })?;
+        if answer.access_token.is_none()
+            && let Some(person) = answer.authed_user.take()
+        {
+            answer = *person;
+            answer.token_type = answer.token_type.filter(|kind| kind != SLACK_USER);
+        }
         let Some(token) = &answer.access_token else {
             let (code, reason) = self.error();
             let error = match reason {
@@ -436,7 +479,7 @@ impl Answer<'_> {
             error: Value,
             error_description: Option<Value>,
         }
-        let Ok(response) = json::from_slice::<ErrorResponse>(&self.body, Limits::NONE) else {
+        let Ok(response) = read_answer::<ErrorResponse>(&self.body) else {
             return (None, None);
         };
         let text = |value: &Value| {
@@ -480,5 +523,7 @@ fn unavailable(client: &OAuth2, reason: impl std::fmt::Display) -> NetError {
     )
 }
 
+#[cfg(test)]
+mod provider_tests;
 #[cfg(test)]
 mod tests;

@@ -71,6 +71,10 @@ impl Questions {
             let response = peer.create_elicitation(form).await;
             return response.map_or(unreached, |response| answer(&question, &json!(response)));
         }
+        // The sign-in ends with the call, and a repeated one begins another.
+        if question["sign_in"].is_object() {
+            return unreached;
+        }
         let given = self.answer.lock().take();
         if let Some((id, response)) = given
             && question["id"] == *id
@@ -112,7 +116,11 @@ impl Questions {
             return None;
         }
         if let Some(url) = link {
-            message = format!("{message} Its link, as the agent wrote it: {url}");
+            let whose = match question["sign_in"].is_object() {
+                true => "The link",
+                false => "Its link, as the agent wrote it",
+            };
+            message = format!("{message} {whose}: {url}");
         }
         Some(ElicitRequestParams::FormElicitationParams {
             meta: None,
@@ -197,6 +205,12 @@ fn message(question: &Value) -> String {
     };
     let origin = question["origin"].as_str().unwrap_or("the agent");
     let target = question["target"].as_str().unwrap_or(origin);
+    if question["sign_in"].is_object() {
+        let error =
+            quoted("error").map_or_else(String::new, |error| format!("Not accepted: {error}. "));
+        let words = quoted("text").unwrap_or_default();
+        return format!("{error}To call the remote agent {target} ({origin}): {words}");
+    }
     let agent = quoted("agent").map_or_else(String::new, |agent| format!("\"{agent}\", "));
     let chain = question["chain"].as_array().into_iter().flatten();
     let chain: Vec<_> = chain.filter_map(Value::as_str).map(visible).collect();
@@ -315,6 +329,39 @@ mod tests {
         assert_eq!(
             (&link["mode"], &link["url"]),
             (&json!("url"), &json!("https://id.example/"))
+        );
+    }
+
+    #[tokio::test]
+    async fn sign_in_at_the_server_of_the_settings_is_a_link_of_this_call() {
+        let mut sign_in = question();
+        sign_in["fields"] =
+            json!([{"name": "answer", "title": "Answer", "type": "text", "required": true}]);
+        sign_in["sign_in"] =
+            json!({"server": "https://id.example", "code": "WDJB", "takes_address": false});
+        sign_in["text"] = json!("Sign in at https://id.example: enter the code WDJB.");
+        let shown = |declared: Value| {
+            let client: ElicitationCapability =
+                serde_json::from_value(declared).unwrap_or_default();
+            json!(Questions::new(None, &client, None).form(&sign_in))
+        };
+        let questions = Questions::new(None, &ElicitationCapability::default(), None);
+        assert_eq!(
+            questions.ask(sign_in.clone()).await["action"],
+            "unreachable"
+        );
+        assert!(questions.input_required(|| Some("id".to_owned())).is_none());
+        let link = shown(json!({"url": {}}));
+        assert_eq!(link["url"], "https://id.example/");
+        assert_eq!(
+            link["message"],
+            "To call the remote agent desk (https://desk.example): Sign in at https://id.example: enter the code WDJB."
+        );
+        let form = shown(json!({"form": {}}));
+        let message = form["message"].as_str().unwrap_or_default();
+        assert!(
+            message.ends_with("WDJB. The link: https://id.example/"),
+            "{form}"
         );
     }
 

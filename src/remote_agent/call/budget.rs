@@ -2,11 +2,14 @@
 //! and what its call used is recorded after it.
 
 use std::collections::HashMap;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use base::budget::{BY_URL, BudgetError, Ledger, Level, Reservation, Scope, Settlement, Unit};
+use base::budget::{
+    BY_URL, BudgetError, Ledger, Level, Reservation, Scope, Settled, Settlement, Unit,
+};
 use base::log::{Level as LogLevel, Log};
 use parking_lot::Mutex;
 use peer::Delivered;
@@ -31,19 +34,34 @@ const METADATA_KEY: &str = "openclaw-remote-agent/budget";
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
 const SETTLE_TIMEOUT_AFTER_END: Duration = Duration::from_secs(1);
 
+/// How many ends of calls wait for a record. Those beyond it keep their reservations.
+const MAX_WAITING: usize = 256;
+
 /// The turns of this instance's calls at each record. The lock of the file is for other processes: waiting for it is polling,
 /// which does not last long.
 #[derive(Default)]
 pub(in crate::remote_agent) struct LedgerLocks(Mutex<HashMap<PathBuf, Turn>>);
 
-type Turn = Arc<tokio::sync::Mutex<()>>;
+#[derive(Clone, Default)]
+struct Turn {
+    alone: Arc<tokio::sync::Mutex<()>>,
+    /// The ends of calls that the next turn records: however long another process has the file, they take one turn.
+    waiting: Arc<Mutex<Vec<Ended>>>,
+}
+
+/// The end of a call, and who waits until it is recorded.
+struct Ended {
+    scopes: Vec<Scope>,
+    end: Settlement,
+    settled: oneshot::Sender<Settled>,
+}
 
 impl LedgerLocks {
     fn of(&self, path: &Path) -> Turn {
         let mut turns = self.0.lock();
         // The paths are those of hosts, of which one instance may have several.
-        turns.retain(|known, turn| known == path || Arc::strong_count(turn) > 1);
-        Arc::clone(turns.entry(path.to_owned()).or_default())
+        turns.retain(|known, turn| known == path || Arc::strong_count(&turn.alone) > 1);
+        turns.entry(path.to_owned()).or_default().clone()
     }
 }
 
@@ -72,9 +90,7 @@ impl Account {
         if scopes.is_empty() {
             return None;
         }
-        let variable = |name: &str| std::env::var_os(name);
-        let (own, host) = (tool.state_dir.as_deref(), caller.state_dir.as_deref());
-        let path = tool.budgets.file(own, host, variable);
+        let path = Self::path(tool, caller);
         Some(Self {
             turn: tool.ledger_locks.of(&path),
             ledger: Ledger::new(path),
@@ -83,6 +99,30 @@ impl Account {
             began: tool.env.now(),
             reservation: None,
         })
+    }
+
+    /// Returns why the record cannot be used, if a budget is set; a sentence.
+    pub(in crate::remote_agent) async fn problem(
+        tool: &RemoteAgent,
+        caller: &Caller,
+    ) -> Option<String> {
+        let targets = tool.catalog.targets().iter();
+        let own = targets.filter_map(|target| Some(&target.budget.as_ref()?.budget));
+        let mut budgets = own.map(Some).chain([None]);
+        budgets.find(|own| !tool.budgets.scopes("", *own, None).is_empty())?;
+        let path = Self::path(tool, caller);
+        let place = path.display().to_string();
+        let checked = spawn_blocking(move || Ledger::new(path).check_file()).await;
+        match checked {
+            Ok(Err(BudgetError::Unusable(message))) => Some(format!("{message} (`{place}`)")),
+            _ => None,
+        }
+    }
+
+    fn path(tool: &RemoteAgent, caller: &Caller) -> PathBuf {
+        let variable = |name: &str| std::env::var_os(name);
+        let (own, host) = (tool.state_dir.as_deref(), caller.state_dir.as_deref());
+        tool.budgets.file(own, host, variable)
     }
 
     /// Reserves a message. If the call ends first, the reservation is given back.
@@ -94,7 +134,9 @@ impl Account {
         deadline: &Deadline,
         now: SystemTime,
     ) -> Result<Result<Reservation, BudgetError>, ToolError> {
-        let turn = deadline.run(Arc::clone(&self.turn).lock_owned()).await?;
+        let turn = deadline
+            .run(Arc::clone(&self.turn.alone).lock_owned())
+            .await?;
         let (ledger, scopes) = (self.ledger.clone(), self.scopes.clone());
         let (sender, mut receiver) = oneshot::channel();
         spawn_blocking(move || {
@@ -145,37 +187,64 @@ fn give_back(ledger: &Ledger, scopes: &[Scope], unused: Reservation, now: System
 fn account_end(tool: &RemoteAgent, account: Account, end: Settlement) -> JoinHandle<Option<Level>> {
     let log = Arc::clone(&tool.log);
     let now = tool.env.system_time();
-    tokio::spawn(async move {
-        let Account {
-            ledger,
-            turn,
-            scopes,
-            target,
-            ..
-        } = account;
-        let turn = turn.lock_owned().await;
-        let path = ledger.path().to_owned();
-        let settled = spawn_blocking(move || {
-            let _turn = turn;
-            ledger.settle(&scopes, &end, now)
-        });
-        match settled.await {
-            Ok(Ok(settled)) => {
-                if settled.is_implausible {
-                    let message = format!(
-                        "the target `{target}` reports more tokens or money for a task than is plausible; give it a budget of its own"
-                    );
-                    log.log(LogLevel::Warn, &message);
-                }
-                settled.warning
-            }
-            Ok(Err(BudgetError::Unusable(message))) => {
-                log_with_path(&*log, &message, &path);
-                None
-            }
-            Ok(Err(BudgetError::Exceeded(_))) | Err(_) => None,
+    let Account {
+        ledger,
+        turn,
+        scopes,
+        target,
+        ..
+    } = account;
+    let (settled, receiver) = oneshot::channel();
+    let has_place = {
+        let mut waiting = turn.waiting.lock();
+        let has_place = waiting.len() < MAX_WAITING;
+        if has_place {
+            waiting.push(Ended {
+                scopes,
+                end,
+                settled,
+            });
         }
+        has_place
+    };
+    tokio::spawn(async move {
+        if !has_place {
+            let message =
+                "the record of budgets is too busy; what a call used stays as it was estimated";
+            log_with_path(&*log, message, ledger.path());
+            return None;
+        }
+        let alone = turn.alone.lock_owned().await;
+        let ended = mem::take(&mut *turn.waiting.lock());
+        if !ended.is_empty() {
+            let path = ledger.path().to_owned();
+            let recorded = spawn_blocking(move || {
+                let _alone = alone;
+                settle_all(&ledger, ended, now)
+            });
+            if let Ok(Err(BudgetError::Unusable(message))) = recorded.await {
+                log_with_path(&*log, &message, &path);
+            }
+        }
+        let settled = receiver.await.ok()?;
+        if settled.is_implausible {
+            let message = format!(
+                "the target `{target}` reports more tokens or money for a task than is plausible; give it a budget of its own"
+            );
+            log.log(LogLevel::Warn, &message);
+        }
+        settled.warning
     })
+}
+
+/// Records the ends of calls, and says so to those that wait.
+fn settle_all(ledger: &Ledger, ended: Vec<Ended>, now: SystemTime) -> Result<(), BudgetError> {
+    let ends: Vec<_> = ended.iter().map(|one| (&*one.scopes, &one.end)).collect();
+    let all = ledger.settle_all(&ends, now)?;
+    for (one, settled) in ended.into_iter().zip(all) {
+        let _ = one.settled.send(settled);
+    }
+    Ok(())
 }
 
 impl Call<'_> {

@@ -73,7 +73,7 @@ pub(super) type Form = Option<Vec<Field>>;
 
 impl Field {
     /// Returns the field of a question without a form.
-    pub(super) fn any_text() -> Self {
+    pub(in crate::remote_agent) fn any_text() -> Self {
         field(ANSWER, "Answer", FieldKind::Text)
     }
 

@@ -91,8 +91,16 @@ fn budget_line(warning: &BudgetWarning<'_>) -> Option<String> {
         Some(_) => " The agent reports a cost in another currency, which no budget counts.",
         None => "",
     };
+    let is_time = |text: &str| {
+        text.len() < 32
+            && text
+                .chars()
+                .all(|c| c.is_ascii_digit() || "-:.TZ".contains(c))
+    };
+    let resets = warning.resets.as_deref().filter(|time| is_time(time));
+    let resets = resets.map_or_else(String::new, |time| format!(" It starts anew at {time}."));
     Some(format!(
-        "budget: {used} of {limit} {unit} for {whose} are used.{uncounted}"
+        "budget: {used} of {limit} {unit} for {whose} are used.{resets}{uncounted}"
     ))
 }
 

@@ -77,6 +77,8 @@ pub(super) struct BudgetWarning<'a> {
     pub(super) limit: f64,
     pub(super) used: f64,
     #[serde(borrow, default)]
+    pub(super) resets: Option<Text<'a>>,
+    #[serde(borrow, default)]
     pub(super) unknown_currency: Option<Text<'a>>,
 }
 

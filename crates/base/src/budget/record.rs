@@ -6,7 +6,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Amounts, BudgetError, Level, Reservation, SECONDS_OF_DAY, Scope, Settlement, Unit, VERSION,
+    Amounts, BudgetError, Level, Reservation, SECONDS_OF_DAY, Scope, Settled, Settlement, Unit,
+    VERSION,
 };
 
 /// How many chains, sessions and tasks are kept, each. The one that was used least recently is forgotten first.
@@ -106,6 +107,50 @@ impl Entry {
 }
 
 impl Record {
+    /// Replaces a reservation by what was used, or adds what is new about a task.
+    pub(super) fn settle(&mut self, scopes: &[Scope], end: &Settlement, seconds: u64) -> Settled {
+        let mut names: Vec<String> = scopes.iter().map(|scope| scope.name.clone()).collect();
+        let own = scopes.first().map(|scope| {
+            let entry = self.scopes.get(&scope.name).copied();
+            Unit::ALL.map(|unit| entry.unwrap_or_default().limit(scope, unit))
+        });
+        let own = own.unwrap_or_default();
+        let Change {
+            before,
+            after,
+            is_implausible,
+        } = match end.unsent {
+            true => Change {
+                before: Amounts::default(),
+                after: Amounts::default(),
+                is_implausible: false,
+            },
+            false => self.charge(end, own, &mut names, seconds),
+        };
+        for (i, name) in names.into_iter().enumerate() {
+            // What a target may not use, its report does not take from the others.
+            let most = match i {
+                0 => Amounts([u64::MAX; 4]),
+                _ => Amounts(own.map(|limit| limit.unwrap_or(u64::MAX))),
+            };
+            let [less, more] = [before, after].map(|amounts| amounts.with(most, u64::min));
+            let entry = self.scopes.entry(name).or_default();
+            entry.used = entry.used.plus(more).minus(end.reserved).minus(less);
+            entry.touched = seconds;
+        }
+        let mut warning = self.fullest(scopes);
+        if end.usd_micros.is_none() && end.unknown_currency.is_some() {
+            warning = warning.or_else(|| self.uncounted(scopes));
+            if let Some(level) = &mut warning {
+                level.unknown_currency.clone_from(&end.unknown_currency);
+            }
+        }
+        Settled {
+            warning,
+            is_implausible,
+        }
+    }
+
     pub(super) fn new() -> Self {
         Self {
             version: VERSION,

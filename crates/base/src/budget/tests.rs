@@ -236,7 +236,7 @@ fn damaged_file_lifts_no_limit_and_is_put_aside_on_request() {
         "null",
         "[]",
         "{}",
-        r#"{"version": 2, "day": 0, "scopes": {}, "tasks": {}}"#,
+        r#"{"version": 0, "day": 0, "scopes": {}, "tasks": {}}"#,
         r#"{"version": 1, "day": 0, "scopes": {"total": {"used": [-1, 0, 0, 0], "added": [0, 0, 0, 0], "touched": 0}}, "tasks": {}}"#,
         r#"{"version": 1, "day": 0, "scopes": {}, "tasks": {}, "secret": "s3cret"}"#,
     ] {
@@ -255,6 +255,49 @@ fn damaged_file_lifts_no_limit_and_is_put_aside_on_request() {
         assert_eq!(ledger.repair().unwrap(), None);
         exceeded(ledger.reserve(&scopes, at(0)));
     }
+}
+
+#[test]
+fn record_of_a_newer_version_stays_and_lifts_no_limit() {
+    let scopes = scopes(json!({"target": {"calls": 1}}));
+    let fixture = Fixture::new();
+    let ledger = &fixture.1;
+    let text = r#"{"version": 2, "days": {}}"#;
+    fixture.write(text);
+    let message = unusable(ledger.reserve(&scopes, at(0)));
+    assert!(message.contains("a newer version"), "{message}");
+    assert_eq!(unusable(ledger.repair()), message);
+    assert_eq!(fs::read_to_string(ledger.path()).unwrap(), text);
+}
+
+#[test]
+fn record_of_the_first_version_counts() {
+    let scopes = scopes(json!({"target": {"calls": 2}}));
+    let fixture = Fixture::new();
+    fixture.write(
+        r#"{"version": 1, "day": 0, "scopes": {"target desk": {"used": [2, 0, 0, 0], "added": [0, 0, 0, 0], "touched": 0}},
+            "tasks": {"desk t": {"reported": [0, 0, 5, 0], "charged": [0, 0, 5, 0], "touched": 0}}}"#,
+    );
+    exceeded(fixture.1.reserve(&scopes, at(1)));
+}
+
+#[test]
+fn ends_of_several_calls_are_recorded_at_once() {
+    let scopes = scopes(json!({"target": {"calls": 5}}));
+    let fixture = Fixture::new();
+    let ledger = &fixture.1;
+    let ends = [at(0), at(1), at(2)].map(|now| end(&ledger.reserve(&scopes, now).unwrap()));
+    let unsent = Settlement {
+        unsent: true,
+        ..ends[0].clone()
+    };
+    let all = [
+        (&*scopes, &unsent),
+        (&*scopes, &ends[1]),
+        (&*scopes, &ends[2]),
+    ];
+    assert_eq!(ledger.settle_all(&all, at(3)).unwrap().len(), 3);
+    assert_eq!(used(ledger, "target desk")[0], 2);
 }
 
 #[test]

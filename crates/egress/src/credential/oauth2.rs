@@ -89,13 +89,16 @@ pub struct Endpoints {
 }
 
 /// The endpoints in the metadata of an authorization server.
-#[derive(Default, Clone)]
+#[derive(Clone)]
 pub struct Metadata {
-    pub(crate) token: Option<Url>,
-    pub(crate) authorization: Option<Url>,
-    pub(crate) device: Option<Url>,
-    pub(crate) revocation: Option<Url>,
+    pub(crate) token: Found,
+    pub(crate) authorization: Found,
+    pub(crate) device: Found,
+    pub(crate) revocation: Found,
 }
+
+/// An endpoint in metadata, if they name it; or why it is not used.
+pub(crate) type Found = Result<Option<Url>, String>;
 
 /// A client of an authorization server.
 #[derive(Clone)]
@@ -120,6 +123,8 @@ pub struct OAuth2 {
     pub grant: Grant,
     /// The issued tokens.
     pub tokens: Arc<Tokens>,
+    /// The sign-in that is asked for now: one at a time.
+    pub signing_in: Arc<tokio::sync::Mutex<()>>,
     /// The refreshes that the server may have received, of all people.
     pub refreshes: TaskTracker,
     /// The credentials of people, if each has a token of their own.
@@ -163,6 +168,7 @@ impl OAuth2 {
             params: Vec::new(),
             grant,
             tokens: Arc::default(),
+            signing_in: Arc::default(),
             refreshes: TaskTracker::new(),
             users: Users::default(),
         }
@@ -204,6 +210,7 @@ impl OAuth2 {
                 file: file.for_user(user),
             },
             tokens: Arc::default(),
+            signing_in: Arc::default(),
             ..self.clone()
         };
         let credential = Arc::new(Credential::OAuth2(Arc::new(client)));

@@ -10,7 +10,7 @@ use base::json::{self, Limits};
 
 use super::{TokenEndpoint, fetch, unavailable};
 use crate::address::{special_host, with_article};
-use crate::credential::{ClientAuth, Metadata, OAuth2};
+use crate::credential::{ClientAuth, Found, Metadata, OAuth2};
 use crate::error::place;
 use crate::{AddressPolicy, HttpClient, NetError, Request, status_text};
 
@@ -20,11 +20,9 @@ pub(super) async fn token(
     client: &OAuth2,
     endpoint: &TokenEndpoint,
 ) -> Result<Url, NetError> {
-    if let Some(url) = &client.endpoints.token {
-        return Ok(url.clone());
-    }
-    let found = metadata(net, client, endpoint).await?.token.clone();
-    found.ok_or_else(|| missing(client, "token_endpoint", "tokenUrl"))
+    let names = ["token_endpoint", "tokenUrl"];
+    let own = &client.endpoints.token;
+    find(net, client, endpoint, names, own, |found| &found.token).await
 }
 
 /// Returns the authorization endpoint.
@@ -33,11 +31,12 @@ pub(super) async fn authorization(
     client: &OAuth2,
     endpoint: &TokenEndpoint,
 ) -> Result<Url, NetError> {
-    if let Some(url) = &client.endpoints.authorization {
-        return Ok(url.clone());
-    }
-    let found = metadata(net, client, endpoint).await?.authorization.clone();
-    found.ok_or_else(|| missing(client, "authorization_endpoint", "authorizationUrl"))
+    let names = ["authorization_endpoint", "authorizationUrl"];
+    let own = &client.endpoints.authorization;
+    find(net, client, endpoint, names, own, |found| {
+        &found.authorization
+    })
+    .await
 }
 
 /// Returns the device authorization endpoint.
@@ -46,37 +45,57 @@ pub(super) async fn device(
     client: &OAuth2,
     endpoint: &TokenEndpoint,
 ) -> Result<Url, NetError> {
-    if let Some(url) = &client.endpoints.device {
-        return Ok(url.clone());
-    }
-    let found = metadata(net, client, endpoint).await?.device.clone();
-    found.ok_or_else(|| {
-        missing(
-            client,
-            "device_authorization_endpoint",
-            "deviceAuthorizationUrl",
-        )
-    })
+    let names = ["device_authorization_endpoint", "deviceAuthorizationUrl"];
+    let own = &client.endpoints.device;
+    find(net, client, endpoint, names, own, |found| &found.device).await
 }
 
-/// Returns the revocation endpoint, if the metadata name one.
+/// Returns the endpoint of the settings, else that of the metadata. Only the endpoint that a request needs has to be right.
+async fn find(
+    net: &dyn HttpClient,
+    client: &OAuth2,
+    endpoint: &TokenEndpoint,
+    [name, setting]: [&str; 2],
+    own: &Option<Url>,
+    choose: fn(&Metadata) -> &Found,
+) -> Result<Url, NetError> {
+    if let Some(url) = own {
+        return Ok(url.clone());
+    }
+    if client.endpoints.issuer.is_none() {
+        let message = format_args!("its `{name}` is not known; set `auth.{setting}`");
+        return Err(unavailable(client, message));
+    }
+    match choose(metadata(net, client, endpoint).await?) {
+        Ok(Some(url)) => Ok(url.clone()),
+        Ok(None) => {
+            let message = format_args!("its metadata has no `{name}`; set `auth.{setting}`");
+            Err(unavailable(client, message))
+        }
+        Err(reason) => {
+            let message = format_args!(
+                "its metadata names a `{name}` {reason}; if that is right, set `auth.{setting}`"
+            );
+            Err(unavailable(client, message))
+        }
+    }
+}
+
+/// Returns the revocation endpoint, if the metadata name one that may be used.
 pub(super) async fn revocation(
     net: &dyn HttpClient,
     client: &OAuth2,
     endpoint: &TokenEndpoint,
 ) -> Result<Option<Url>, NetError> {
-    Ok(metadata(net, client, endpoint).await?.revocation.clone())
-}
-
-fn missing(client: &OAuth2, name: &str, setting: &str) -> NetError {
-    unavailable(
-        client,
-        format_args!("its metadata has no `{name}`; set `auth.{setting}`"),
-    )
+    if client.endpoints.issuer.is_none() {
+        return Ok(None);
+    }
+    let metadata = metadata(net, client, endpoint).await?;
+    Ok(metadata.revocation.clone().unwrap_or_default())
 }
 
 /// Returns the server's origin, for messages.
-pub(super) fn server(client: &OAuth2) -> String {
+pub fn server(client: &OAuth2) -> String {
     let endpoints = &client.endpoints;
     let url = endpoints.token.as_ref().or(endpoints.issuer.as_ref());
     url.map_or_else(String::new, place)
@@ -120,7 +139,7 @@ async fn discover(
     endpoint: &TokenEndpoint,
 ) -> Result<Metadata, NetError> {
     let Some(issuer) = &client.endpoints.issuer else {
-        return Ok(Metadata::default());
+        return Err(unavailable(client, "it has no issuer; set `auth.issuer`"));
     };
     let mut answers = Vec::new();
     for url in places(issuer) {
@@ -142,7 +161,7 @@ async fn discover(
         answers.push(format!("{} at `{path}`", status_text(response.status)));
     }
     let message = format!(
-        "it has no metadata ({}); set `auth.tokenUrl` in place of `auth.issuer`",
+        "it has no metadata ({}); correct `auth.issuer`, or set the endpoints in its place",
         answers.join(", ")
     );
     Err(unavailable(client, message))
@@ -202,19 +221,13 @@ fn read(client: &OAuth2, issuer: &Url, body: &[u8]) -> Result<Metadata, NetError
             return Ok(Some(own.clone()));
         }
         let Some(url) = url.filter(|url| url.scheme() == "https") else {
-            let reason = "its metadata names an endpoint that is not https";
-            return Err(unavailable(client, reason));
+            return Err("that is not https".to_owned());
         };
-        match special_host(&url) {
-            None => Ok(Some(url)),
-            Some(class) => {
-                let (place, class) = (place(&url), with_article(class));
-                let message = format!(
-                    "its metadata names the endpoint `{place}`, which is {class} address; if that is right, set the endpoint in `auth`"
-                );
-                Err(unavailable(client, message))
-            }
-        }
+        let Some(class) = special_host(&url) else {
+            return Ok(Some(url));
+        };
+        let (place, class) = (place(&url), with_article(class));
+        Err(format!("at `{place}`, which is {class} address"))
     };
     let mut aliases = match client.client_auth {
         ClientAuth::Tls(_) => document.mtls_endpoint_aliases,
@@ -224,11 +237,10 @@ fn read(client: &OAuth2, issuer: &Url, body: &[u8]) -> Result<Metadata, NetError
     let device = aliases.device_authorization_endpoint.take();
     let revocation = aliases.revocation_endpoint.take();
     Ok(Metadata {
-        token: url(aliases.token_endpoint.take().or(own.token_endpoint))?,
-        authorization: url(document.authorization_endpoint)?,
-        device: url(device.or(own.device_authorization_endpoint))?,
-        // No call needs it.
-        revocation: url(revocation.or(own.revocation_endpoint)).unwrap_or_default(),
+        token: url(aliases.token_endpoint.take().or(own.token_endpoint)),
+        authorization: url(document.authorization_endpoint),
+        device: url(device.or(own.device_authorization_endpoint)),
+        revocation: url(revocation.or(own.revocation_endpoint)),
     })
 }
 
@@ -305,7 +317,7 @@ mod tests {
             ),
             (
                 vec![at("https://169.254.169.254/token")],
-                "set the endpoint in `auth`",
+                "set `auth.tokenUrl`",
             ),
             (vec![at("https://localhost/token")], "loopback"),
             (
@@ -327,6 +339,34 @@ mod tests {
                 "{error}"
             );
         }
+    }
+
+    #[tokio::test]
+    async fn refused_endpoint_matters_to_the_requests_that_need_it_only() {
+        let endpoints = Endpoints {
+            issuer: Some("https://as.example".parse().unwrap()),
+            ..Endpoints::default()
+        };
+        let client = OAuth2::at(endpoints, "desk".into(), Grant::ClientCredentials);
+        let endpoint = TokenEndpoint {
+            allow_private: false,
+            trust: None,
+        };
+        let more = json!({"authorization_endpoint": "http://as.example/authorize", "device_authorization_endpoint": "https://10.0.0.1/device",
+            "revocation_endpoint": "https://[::1]/revoke"});
+        let net = Scripted::new([document("https://as.example", more)]);
+        let url = token(&net, &client, &endpoint).await.unwrap();
+        assert_eq!(url.as_str(), "https://as.example/token");
+        let browser = authorization(&net, &client, &endpoint).await.unwrap_err();
+        assert!(browser.to_string().contains("set `auth.authorizationUrl`"));
+        let code = device(&net, &client, &endpoint).await.unwrap_err();
+        assert!(
+            code.to_string()
+                .contains("`https://10.0.0.1`, which is a private address"),
+            "{code}"
+        );
+        let revoked = revocation(&net, &client, &endpoint).await.unwrap();
+        assert_eq!(revoked, None);
     }
 
     #[test]

@@ -92,6 +92,15 @@ pub(super) async fn obtain(
     }
 }
 
+/// Returns whether there is no stored token, or none that calls may use or renew.
+pub(super) async fn is_over(client: &OAuth2, file: &TokenFile) -> bool {
+    let now = client.tokens.clock.system_time();
+    match file.read_async().await {
+        Ok(Some(stored)) => stored.refresh_token.is_none() && !is_usable(client, &stored, now),
+        stored => stored.is_ok(),
+    }
+}
+
 /// Requests a new token. Names no scopes: the granted ones stay, and a server that granted fewer than the settings name refuses
 /// those as `invalid_scope`.
 async fn refresh(

@@ -153,11 +153,11 @@ impl Reply {
         let (status, text) = match accepted {
             true => (
                 "200 OK",
-                "Return to the terminal: the sign-in goes on there.",
+                "You may close this page: the sign-in goes on where you began it.",
             ),
             false => (
                 "400 Bad Request",
-                "This is not the end of the sign-in that is waiting. Return to the terminal.",
+                "This is not the end of the sign-in that is waiting. Return to where you began it.",
             ),
         };
         let response = format!(

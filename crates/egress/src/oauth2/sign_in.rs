@@ -28,6 +28,7 @@ use crate::credential::{
 };
 use crate::{HttpClient, NetError, NetFault};
 
+pub use super::discovery::server;
 pub use super::redirect_listener::RedirectListener;
 
 /// The grant type of RFC 8628.
@@ -47,6 +48,9 @@ const MAX_POLL_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The maximum time for a sign-in.
 const MAX_SIGN_IN: Duration = Duration::from_secs(30 * 60);
+
+/// How often a person may paste something else than the address.
+const MAX_BAD_PASTES: usize = 5;
 
 /// How long a browser may take to return.
 const BROWSER_TIMEOUT: Duration = Duration::from_secs(5 * 60);
@@ -69,10 +73,12 @@ pub enum Prompt<'a> {
     Device(&'a DeviceCode),
     /// Open an address in a browser of this machine, or paste the address at which another browser ends.
     Browser(&'a Url),
+    /// Paste again, and why.
+    PasteAgain(&'static str),
 }
 
 /// Signs a person in with the flow of `client`, and stores the token. `show` presents what the person has to do, and `pasted`
-/// has the address at which a browser ended, if the person pastes one.
+/// has the address at which a browser ended, if the person pastes one. `show` may be called again for another paste.
 ///
 /// # Errors
 /// The server, or the person, refuses; or the time is up.
@@ -80,7 +86,7 @@ pub async fn sign_in(
     net: &dyn HttpClient,
     client: &OAuth2,
     endpoint: &TokenEndpoint,
-    show: impl FnOnce(Prompt<'_>),
+    show: impl FnMut(Prompt<'_>),
     pasted: mpsc::Receiver<String>,
 ) -> Result<StoredToken, NetError> {
     let Grant::Person { flow, file } = &client.grant else {
@@ -198,7 +204,7 @@ async fn by_device(
     net: &dyn HttpClient,
     client: &OAuth2,
     endpoint: &TokenEndpoint,
-    show: impl FnOnce(Prompt<'_>),
+    mut show: impl FnMut(Prompt<'_>),
 ) -> Result<TokenResponse, NetError> {
     let url = discovery::device(net, client, endpoint).await?;
     let mut form = Form::default();
@@ -294,7 +300,7 @@ async fn by_browser(
     client: &OAuth2,
     endpoint: &TokenEndpoint,
     redirect: Option<&Url>,
-    show: impl FnOnce(Prompt<'_>),
+    mut show: impl FnMut(Prompt<'_>),
     mut pasted: mpsc::Receiver<String>,
 ) -> Result<TokenResponse, NetError> {
     let failed = |error: std::io::Error| {
@@ -307,7 +313,7 @@ async fn by_browser(
     let authorization = discovery::authorization(net, client, endpoint).await?;
     let request = CodeRequest::new(client, authorization, listener.url().clone())?;
     show(Prompt::Browser(&request.url));
-    let mut can_paste = true;
+    let (mut can_paste, mut bad_pastes) = (true, 0);
     let code = timeout(BROWSER_TIMEOUT, async {
         loop {
             tokio::select! {
@@ -326,15 +332,24 @@ async fn by_browser(
                         }
                     }
                 }
-                line = pasted.recv(), if can_paste => match line {
-                    None => can_paste = false,
-                    Some(line) => {
-                        let url = Url::parse(line.trim());
-                        let url = url.map_err(|_| unavailable(client, "the pasted text is no address; paste the whole address of the page at which the browser ended"))?;
-                        return request.code(client, &url).map_err(|error| {
-                            error.unwrap_or_else(|| unavailable(client, "the pasted address is not that of this sign-in (`state` differs or is missing); start again"))
-                        });
+                line = pasted.recv(), if can_paste => {
+                    let Some(line) = line else {
+                        can_paste = false;
+                        continue;
+                    };
+                    let reason = match Url::parse(line.trim()) {
+                        Ok(url) => match request.code(client, &url) {
+                            Ok(code) => return Ok(code),
+                            Err(Some(error)) => return Err(error),
+                            Err(None) => "the pasted address is not that of this sign-in (`state` differs or is missing)",
+                        },
+                        Err(_) => "the pasted text is no address; paste the whole address of the page at which the browser ended",
+                    };
+                    bad_pastes += 1;
+                    if bad_pastes >= MAX_BAD_PASTES {
+                        return Err(unavailable(client, format_args!("{reason}; start again")));
                     }
+                    show(Prompt::PasteAgain(reason));
                 }
             }
         }

@@ -211,15 +211,16 @@ async fn by_browser_with<F: Future<Output = ()>>(
     let folder = Folder::new();
     let client = client(&folder, SignInFlow::AuthorizationCode(None));
     let net = Scripted::new(next);
-    let (sender, shown) = tokio::sync::oneshot::channel();
+    let (sender, mut shown) = mpsc::channel(1);
     let show = |prompt: Prompt<'_>| match prompt {
-        Prompt::Browser(url) => sender.send(url.clone()).unwrap(),
+        Prompt::Browser(url) => sender.try_send(url.clone()).unwrap(),
+        Prompt::PasteAgain(_) => {}
         Prompt::Device(_) => panic!("a browser"),
     };
     let endpoint = endpoint();
     let signed_in = sign_in(&net, &client, &endpoint, show, pasted);
     let (signed_in, ()) = tokio::join!(signed_in, async {
-        browser(shown.await.unwrap()).await;
+        browser(shown.recv().await.unwrap()).await;
     });
     let bodies = net.requests().into_iter();
     let text = |body: bytes::Bytes| String::from_utf8(body.to_vec()).unwrap();
@@ -319,21 +320,21 @@ async fn server_that_declines_or_is_another_issuer_is_reported() {
 
 #[tokio::test]
 async fn pasted_address_ends_the_sign_in() {
-    for (change, expected) in [
-        ("", None),
-        ("x", Some("`state` differs")),
-        ("not an address", Some("no address")),
+    for (bad_pastes, expected) in [
+        (0, None),
+        (MAX_BAD_PASTES - 1, None),
+        (MAX_BAD_PASTES, Some("start again")),
     ] {
-        let (sender, pasted) = mpsc::channel(1);
+        let (sender, pasted) = mpsc::channel(2 * MAX_BAD_PASTES);
         let browser = async |request: Url| {
-            let state = parameter(&request, "state") + change;
-            let url = returned(&request, &[("code", "c"), ("state", &state)]);
-            let text = if change.len() > 1 {
-                change.to_owned()
-            } else {
-                format!(" {url}\n")
-            };
-            sender.send(text).await.unwrap();
+            let state = parameter(&request, "state");
+            let at = |state: &str| returned(&request, &[("code", "c"), ("state", state)]);
+            for i in 0..bad_pastes {
+                let other = at(&format!("{state}{i}")).to_string();
+                let bad = ["not an address".to_owned(), other];
+                sender.send(bad[i % 2].clone()).await.unwrap();
+            }
+            sender.send(format!(" {}\n", at(&state))).await.unwrap();
         };
         let next = expected.is_none().then(token);
         let (signed_in, _) = by_browser_with(next, browser, pasted).await;
