@@ -1,6 +1,6 @@
 //! What providers expect and answer, by grant and client authentication: literal answers from their documents. The table is in
 //! `docs/how-to/sign-in.md`; `UPDATE=1` writes it.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use std::fmt::Write as _;
 use std::fs;
