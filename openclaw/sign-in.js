@@ -92,7 +92,9 @@ function terminal(input) {
     lines ??= reader[Symbol.asyncIterator]();
     for (let next = await lines.next(); !next.done; next = await lines.next()) {
       const answer = next.value.trim();
-      if (answer) return JSON.stringify({ action: "answer", content: { answer } });
+      if (URL.canParse(answer)) return JSON.stringify({ action: "answer", content: { answer } });
+      // The library takes a text that is no address for the word that the browser has returned.
+      if (answer) note("That is no address. Paste the whole address of the page at which the browser ended:");
     }
     // The browser may still return to the library.
     return await never;

@@ -45,7 +45,7 @@ test("an address is pasted, and again after a wrong one", async () => {
   const pasted = [];
   const open = opening({
     async signIn(_alias, _person, ask) {
-      input.write("wrong\n");
+      input.write("wrong\nhttp://127.0.0.1:1/other\n");
       pasted.push(JSON.parse(await ask(JSON.stringify(browser))).content.answer);
       input.write("\nhttp://127.0.0.1:1/callback?code=c\n");
       pasted.push(JSON.parse(await ask(JSON.stringify({ ...browser, error: "no address" }))).content.answer);
@@ -54,7 +54,8 @@ test("an address is pasted, and again after a wrong one", async () => {
   });
   const { exit, shown } = await ran(() => signIn(context(), undefined, { open, input }));
   assert.equal(exit, 0);
-  assert.deepEqual(pasted, ["wrong", "http://127.0.0.1:1/callback?code=c"]);
+  assert.match(shown, /That is no address/);
+  assert.deepEqual(pasted, ["http://127.0.0.1:1/other", "http://127.0.0.1:1/callback?code=c"]);
   assert.match(shown, /no address\. Paste it again:/);
   assert.equal(shown.match(/Open this address/g).length, 1);
 });

@@ -275,7 +275,7 @@ fn record_of_the_first_version_counts() {
     let scopes = scopes(json!({"target": {"calls": 2}}));
     let fixture = Fixture::new();
     fixture.write(
-        r#"{"version": 1, "day": 0, "scopes": {"target desk": {"used": [2, 0, 0, 0], "added": [0, 0, 0, 0], "touched": 0}},
+        r#"{"version": 1, "day": 20000, "scopes": {"target desk": {"used": [2, 0, 0, 0], "added": [0, 0, 0, 0], "touched": 0}},
             "tasks": {"desk t": {"reported": [0, 0, 5, 0], "charged": [0, 0, 5, 0], "touched": 0}}}"#,
     );
     exceeded(fixture.1.reserve(&scopes, at(1)));
