@@ -257,22 +257,6 @@ fn library_for_newer_glibc_is_refused_with_its_symbol() {
     }
 }
 
-#[cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
-#[test]
-fn library_for_old_glibc_is_packed() {
-    let older = own_file_with_versions(|name| {
-        if name.len() == b"GLIBC_2.34".len() {
-            name.copy_from_slice(b"GLIBC_2.28");
-        }
-    });
-    let scratch = scratch("release-older");
-    let out = scratch.join("out");
-    let libraries = scratch.join("libraries");
-    put_library(&libraries, "linux-x64-gnu", &older);
-    release::assemble(Path::new(SOURCE), &libraries, &out).unwrap();
-    assert!(tarball(&out, "-linux-x64-gnu")["package/remote_agent.linux-x64-gnu.node"] == older);
-}
-
 #[test]
 fn library_of_another_platform_is_refused() {
     let message = refusal(
