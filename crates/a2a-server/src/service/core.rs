@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
+use futures_util::future::Either;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -19,7 +20,8 @@ use crate::metrics::Metrics;
 use crate::push::Notifier;
 use crate::service::CallContext;
 use crate::settings::Settings;
-use crate::store::{StoreError, TaskStore};
+use crate::store::body::RawRecord;
+use crate::store::{Loaded, StoreError, TaskStore};
 use crate::task_record::{TaskChange, TaskRecord};
 use a2a::v1_0::TaskState;
 use a2a::{A2aError, ErrorReason};
@@ -136,6 +138,33 @@ impl Core {
         record
             .filter(|record| record.owner == caller.client)
             .ok_or_else(|| A2aError::task_not_found(task_id))
+    }
+
+    /// Loads a task that the caller owns. Returns what `finished` makes of the JSON of a finished task, or any other task
+    /// decoded.
+    pub(super) async fn owned_or_finished<T>(
+        &self,
+        caller: &CallContext,
+        task_id: &str,
+        finished: impl FnOnce(RawRecord<'_>) -> Result<T, String>,
+    ) -> Result<Either<T, TaskRecord>, A2aError> {
+        let stored = self.store.load_stored(task_id).await;
+        let found = match stored.map_err(|error| to_a2a_error(error, task_id))? {
+            None => None,
+            Some(Loaded::Record(record)) => {
+                Some(*record).filter(|record| record.owner == caller.client)
+            }
+            Some(Loaded::Json(json)) => match RawRecord::parse(&json) {
+                Ok(raw) if raw.owner() != caller.client => None,
+                raw => match raw.and_then(finished) {
+                    Ok(finished) => return Ok(Either::Left(finished)),
+                    // Decoding reports the damage.
+                    Err(_) => Some(self.owned(caller, task_id).await?),
+                },
+            },
+        };
+        let found = found.map(Either::Right);
+        found.ok_or_else(|| A2aError::task_not_found(task_id))
     }
 
     /// Appends changes made at `at_ms` to a record in the store. If they end the task, also stores the whole record,
