@@ -350,11 +350,12 @@ async fn kill_and_check(fsync: &str, kill_points: &[KillPoint]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sigkill_under_load_keeps_acknowledged_entries() {
-    kill_and_check(
-        "always",
-        &[1, 61, 397, 149, 541, 307].map(KillPoint::Entries),
-    )
-    .await;
+    let entries = [1, 61, 397, 149, 541, 307];
+    let rounds =
+        std::env::var("CRASH_ROUNDS").map_or(entries.len(), |rounds| rounds.parse().unwrap());
+    let points = entries.into_iter().cycle().take(rounds);
+    let points: Vec<_> = points.map(KillPoint::Entries).collect();
+    kill_and_check("always", &points).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -14,12 +14,14 @@ use a2a::v1_0::{
     ListTaskPushNotificationConfigsResponse, ListTasksRequest, SendMessageRequest,
     SendMessageResponse, StreamResponse, Task, TaskPushNotificationConfig, TaskState,
 };
-use futures_util::stream::BoxStream;
+use futures_util::future::Either;
+use futures_util::stream::{self, BoxStream, StreamExt as _};
 
 use crate::executor::{Agent, Executor};
 use crate::metrics::Metrics;
 use crate::push::PushSender;
-use crate::store::{Cursor, Filter, TaskStore};
+use crate::store::body::RawRecord;
+use crate::store::{Cursor, Filter, TaskStore, TaskSubscription};
 use a2a::{A2aError, Dialect, ErrorReason, Version};
 use base::environment::Environment;
 
@@ -46,7 +48,7 @@ pub use self::status::{
     CLIENT_REMOVED, INTERRUPTED, NO_ROOM, REASON, STORE, TIMEOUT, TOO_LARGE, UNANSWERED,
 };
 pub use self::task_runner::DELEGATION;
-pub use self::view::TaskPage;
+pub use self::view::{FinishedTask, TaskPage};
 pub use crate::settings::{ServiceLimits, Settings};
 
 use self::active_task::CancelReason;
@@ -189,6 +191,35 @@ impl Service {
         Ok(view.apply(record.task))
     }
 
+    /// Returns the same task for an answer in `dialect`: the JSON of a finished task as the store has it, if the dialect is that
+    /// of the store.
+    ///
+    /// # Errors
+    /// The client has no such task.
+    pub async fn get_for(
+        &self,
+        caller: &CallContext,
+        task_id: &str,
+        history_length: Option<i32>,
+        dialect: Dialect,
+    ) -> Result<Either<FinishedTask, Task>, A2aError> {
+        if dialect != Dialect::V1_0 {
+            let task = self.get(caller, task_id, history_length).await?;
+            return Ok(Either::Right(task));
+        }
+        let view = self.view(history_length)?;
+        self.show(task_id)?;
+        let finished = |raw: RawRecord<'_>| view.finished(raw);
+        let found = self
+            .core
+            .owned_or_finished(caller, task_id, finished)
+            .await?;
+        Ok(match found {
+            Either::Left(finished) => Either::Left(finished),
+            Either::Right(record) => Either::Right(view.apply(record.task)),
+        })
+    }
+
     /// Lists the client's tasks in `dialect` (A2A 1.0 §3.1.4). The page loads each task only when the HTTP layer writes it.
     ///
     /// # Errors
@@ -242,13 +273,31 @@ impl Service {
     ) -> Result<TaskUpdates, A2aError> {
         let view = self.view(None)?;
         self.show(task_id)?;
-        self.core.owned(caller, task_id).await?;
-        let subscription = self.core.subscription(task_id).await?;
+        let ended = || {
+            let text =
+                format!("the task `{task_id}` has ended and has no more updates; get it instead");
+            A2aError::new(ErrorReason::UnsupportedOperation, text)
+        };
+        let record = match caller.version {
+            Version::V0_3 => self.core.owned(caller, task_id).await?,
+            Version::V1_0 => {
+                let found = self.core.owned_or_finished(caller, task_id, |_| Ok(()));
+                match found.await? {
+                    Either::Left(()) => return Err(ended()),
+                    Either::Right(record) => record,
+                }
+            }
+        };
+        let subscription = match record.is_terminal() {
+            // It has no more changes.
+            true => TaskSubscription {
+                record,
+                updates: stream::empty().boxed(),
+            },
+            false => self.core.subscription(task_id).await?,
+        };
         if subscription.record.is_terminal() && caller.version == Version::V1_0 {
-            return Err(A2aError::new(
-                ErrorReason::UnsupportedOperation,
-                format!("the task `{task_id}` has ended and has no more updates; get it instead"),
-            ));
+            return Err(ended());
         }
         Ok(updates(
             subscription,

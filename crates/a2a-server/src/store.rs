@@ -64,6 +64,12 @@ pub trait TaskStore: Send + Sync + 'static {
     /// Returns a task; `None` if it does not exist.
     async fn load(&self, task_id: &str) -> Result<Option<TaskRecord>, StoreError>;
 
+    /// Returns the same task, decoded only if the store has no JSON of it in one piece. The default implementation decodes it.
+    async fn load_stored(&self, task_id: &str) -> Result<Option<Loaded>, StoreError> {
+        let record = self.load(task_id).await?;
+        Ok(record.map(|record| Loaded::Record(Box::new(record))))
+    }
+
     /// Returns a page of tasks, the last changed first (A2A 1.0 §3.1.4). Tasks of the same millisecond are ordered by
     /// id, descending.
     async fn list(&self, filter: &Filter) -> Result<SummaryPage, StoreError>;
@@ -94,6 +100,15 @@ pub trait TaskStore: Send + Sync + 'static {
     /// Returns a task and its later changes, whichever server makes them. The stream ends after the terminal status or
     /// when the task is deleted. A subscriber that falls behind receives a snapshot.
     async fn subscribe(&self, task_id: &str) -> Result<Option<TaskSubscription>, StoreError>;
+
+    /// Subscribes to the task that the caller has just created as `record`, and that only the caller changes. The default
+    /// implementation reads the task.
+    async fn subscribe_created(
+        &self,
+        record: &TaskRecord,
+    ) -> Result<Option<TaskSubscription>, StoreError> {
+        self.subscribe(&record.task.id).await
+    }
 
     /// Returns a context. If it does not exist, creates it for `owner` with the executor's session `session`.
     async fn get_or_create_context(
@@ -183,6 +198,15 @@ pub trait TaskStore: Send + Sync + 'static {
 
     /// Writes all changes to the disk or to Redis, and closes the store.
     async fn close(&self) -> Result<(), StoreError>;
+}
+
+/// A task in the form that its store has.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Loaded {
+    /// The record of a finished task as JSON.
+    Json(Bytes),
+    /// The record of any task.
+    Record(Box<TaskRecord>),
 }
 
 /// The owner and the executor's session of a context.

@@ -26,6 +26,7 @@ pub mod install;
 pub mod instance;
 mod interactive_call;
 mod local;
+mod log_line;
 mod log_writer;
 mod mcp;
 mod openclaw;

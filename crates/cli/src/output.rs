@@ -21,6 +21,7 @@ use tracing_subscriber::{
 
 use super::{
     exit::Failure,
+    log_line::{LineFields, LineTime},
     log_writer::{LogGuard, LogWriter, WriteErrors},
     text::{self, terminal_width, wrap},
 };
@@ -261,6 +262,7 @@ pub(crate) fn install_log(form: LogFormat, verbose: bool) -> LogGuard<io::Stderr
     let _ = match form {
         LogFormat::Human => {
             let people = console::Term::stderr().is_term();
+            let lines = lines.fmt_fields(LineFields).with_timer(LineTime);
             registry
                 .with(lines.with_ansi(people))
                 .with(errors)

@@ -7,6 +7,7 @@ use a2a::{A2aError, Dialect, Operation};
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
+use futures_util::future::Either;
 use futures_util::stream;
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
@@ -17,7 +18,7 @@ use super::request_log::RequestLog;
 use super::sse::Binding;
 use super::{App, card};
 use crate::service::CallContext;
-use crate::service::{SendMessage, TaskPage, TaskUpdates};
+use crate::service::{FinishedTask, SendMessage, TaskPage, TaskUpdates};
 
 /// A request of the protocol.
 #[derive(Debug)]
@@ -81,6 +82,8 @@ pub(crate) enum Answer {
     Sent(SendMessageResponse),
     Updates(TaskUpdates),
     Task(Task),
+    /// A task that the store has as JSON of this dialect.
+    Finished(FinishedTask),
     Tasks(Box<TaskPage>),
     Push(TaskPushNotificationConfig),
     Pushes(Vec<TaskPushNotificationConfig>),
@@ -105,7 +108,16 @@ pub(crate) async fn execute(
         Call::Get {
             task_id,
             history_length,
-        } => Answer::Task(service.get(caller, &task_id, history_length).await?),
+        } => {
+            let found = service.get_for(caller, &task_id, history_length, dialect);
+            match found.await? {
+                Either::Left(finished) => {
+                    log.record_state(&finished.state);
+                    Answer::Finished(finished)
+                }
+                Either::Right(task) => Answer::Task(task),
+            }
+        }
         Call::List(request) => {
             Answer::Tasks(Box::new(service.list(caller, request, dialect).await?))
         }
@@ -147,7 +159,9 @@ impl Serialize for DialectAnswer<'_> {
             Answer::Push(config) => as_v0_3(config, dialect).serialize(serializer),
             Answer::Pushes(configs) => as_v0_3(configs.as_slice(), dialect).serialize(serializer),
             Answer::Card(card) => card.serialize(serializer),
-            Answer::Deleted | Answer::Tasks(_) | Answer::Updates(_) => serializer.serialize_unit(),
+            Answer::Deleted | Answer::Finished(_) | Answer::Tasks(_) | Answer::Updates(_) => {
+                serializer.serialize_unit()
+            }
         }
     }
 }
@@ -163,7 +177,9 @@ fn v1<S: Serializer>(answer: &Answer, serializer: S) -> Result<S::Ok, S::Error> 
         }
         .serialize(serializer),
         Answer::Card(card) => card.serialize(serializer),
-        Answer::Deleted | Answer::Tasks(_) | Answer::Updates(_) => serializer.serialize_unit(),
+        Answer::Deleted | Answer::Finished(_) | Answer::Tasks(_) | Answer::Updates(_) => {
+            serializer.serialize_unit()
+        }
     }
 }
 
@@ -179,7 +195,23 @@ struct Configs<'a> {
 /// Returns a JSON response.
 pub(crate) fn json(media_type: &'static str, value: &impl Serialize) -> Response {
     // The types serialize to maps with string keys, so serialization does not fail.
-    let mut response = Response::new(Body::from(serde_json::to_vec(value).unwrap_or_default()));
+    with_media_type(media_type, serde_json::to_vec(value).unwrap_or_default())
+}
+
+/// Returns a response with the JSON of a task.
+pub(crate) fn task_response(
+    task: &FinishedTask,
+    binding: &Binding,
+    media_type: &'static str,
+) -> Response {
+    let mut text = result_head(binding);
+    text.extend_from_slice(&task.json);
+    text.extend_from_slice(result_tail(binding).as_bytes());
+    with_media_type(media_type, text)
+}
+
+fn with_media_type(media_type: &'static str, body: impl Into<Body>) -> Response {
+    let mut response = Response::new(body.into());
     response
         .headers_mut()
         .insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
@@ -214,7 +246,8 @@ pub(crate) fn page_response(
         while text.len() < PART_BYTES {
             next = match next {
                 Next::Head => {
-                    text = head(&binding);
+                    text = result_head(&binding);
+                    text.extend_from_slice(br#"{"tasks":["#);
                     Next::Task(true)
                 }
                 Next::Task(first) => match page.next().await {
@@ -243,13 +276,11 @@ pub(crate) fn page_response(
         }
         Some((Ok::<_, A2aError>(Bytes::from(text)), (page, binding, next)))
     });
-    let mut response = Response::new(Body::from_stream(body));
-    let media_type = HeaderValue::from_static(media_type);
-    response.headers_mut().insert(CONTENT_TYPE, media_type);
-    response
+    with_media_type(media_type, Body::from_stream(body))
 }
 
-fn head(binding: &Binding) -> Vec<u8> {
+/// Returns the JSON before the result: nothing, or the beginning of an envelope.
+fn result_head(binding: &Binding) -> Vec<u8> {
     let mut head = Vec::new();
     if let Binding::Rpc(id) = binding {
         head.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
@@ -257,8 +288,15 @@ fn head(binding: &Binding) -> Vec<u8> {
         head.extend(serde_json::to_vec(id).unwrap_or_default());
         head.extend_from_slice(br#","result":"#);
     }
-    head.extend_from_slice(br#"{"tasks":["#);
     head
+}
+
+/// Returns the JSON after the result.
+fn result_tail(binding: &Binding) -> &'static str {
+    match binding {
+        Binding::Rpc(_) => "}",
+        Binding::Rest => "",
+    }
 }
 
 /// Returns the JSON after the tasks. 0.3 lists tasks only over HTTP+JSON and does not define the response, so it has
@@ -270,9 +308,6 @@ fn tail(page: &TaskPage, binding: &Binding) -> Vec<u8> {
         fields.insert("totalSize".to_owned(), page.total_size().into());
     }
     let fields = Value::Object(fields).to_string();
-    let end = match binding {
-        Binding::Rpc(_) => "}",
-        Binding::Rest => "",
-    };
+    let end = result_tail(binding);
     format!("],{}{end}", fields.trim_start_matches('{')).into_bytes()
 }

@@ -73,6 +73,11 @@ impl RequestLog {
         facts.task = task.map(short);
     }
 
+    /// Records the state of the task that a client requests.
+    pub(super) fn record_state(&self, state: &TaskState) {
+        self.0.lock().state = Some(state.clone());
+    }
+
     /// Records the task of an answer.
     pub(super) fn record_task(&self, task: &Task) {
         let mut facts = self.0.lock();

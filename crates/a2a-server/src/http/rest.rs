@@ -59,6 +59,9 @@ pub(crate) async fn serve(
             Answer::Tasks(page) => {
                 operations::page_response(*page, Binding::Rest, media_type(&parts, needed))
             }
+            Answer::Finished(task) => {
+                operations::task_response(&task, &Binding::Rest, media_type(&parts, needed))
+            }
             // `google.protobuf.Empty`, written as an object for clients that expect JSON.
             Answer::Deleted => json(media_type(&parts, needed), &Map::new()),
             answer => json(media_type(&parts, needed), &DialectAnswer(&answer, dialect)),

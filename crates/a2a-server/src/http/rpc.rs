@@ -54,6 +54,9 @@ pub(crate) async fn serve(app: &App, parts: Parts, body: Body, agent: Option<Str
             sse::response(updates, dialect, Binding::Rpc(id), app.keep_alive)
         }
         Ok((Answer::Tasks(page), _)) => operations::page_response(*page, Binding::Rpc(id), JSON),
+        Ok((Answer::Finished(task), _)) => {
+            operations::task_response(&task, &Binding::Rpc(id), JSON)
+        }
         Ok((answer, dialect)) => json(JSON, &Success::new(&id, &DialectAnswer(&answer, dialect))),
         Err(failure) => {
             let response = error::rpc(&id, &failure);

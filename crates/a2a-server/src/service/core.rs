@@ -1,9 +1,12 @@
 //! The state that all requests share.
 
 use chrono::{DateTime, Utc};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
+use futures_util::future::Either;
+use serde_json::Value;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -19,18 +22,19 @@ use crate::metrics::Metrics;
 use crate::push::Notifier;
 use crate::service::CallContext;
 use crate::settings::Settings;
-use crate::store::{StoreError, TaskStore};
+use crate::store::body::RawRecord;
+use crate::store::{Loaded, StoreError, TaskStore};
 use crate::task_record::{TaskChange, TaskRecord};
-use a2a::v1_0::TaskState;
+use a2a::v1_0::{Artifact, Message, Part, PartContent, Task, TaskState, TaskStatus};
 use a2a::{A2aError, ErrorReason};
 use base::environment::Environment;
-use base::json::encoded_bytes;
+use base::json;
 use base::keyed_semaphore::KeyedSemaphore;
 
 /// The number of tasks to check before the server rejects a message because of the client's quota.
 const QUOTA_SAMPLE_SIZE: usize = 16;
 
-/// The size of a task that its last change may copy, in bytes of JSON.
+/// The size of a task that its last change may copy, in bytes.
 const MAX_FINISHED_BYTES: usize = 1 << 20;
 
 pub(super) struct Core {
@@ -138,6 +142,33 @@ impl Core {
             .ok_or_else(|| A2aError::task_not_found(task_id))
     }
 
+    /// Loads a task that the caller owns. Returns what `finished` makes of the JSON of a finished task, or any other task
+    /// decoded.
+    pub(super) async fn owned_or_finished<T>(
+        &self,
+        caller: &CallContext,
+        task_id: &str,
+        finished: impl FnOnce(RawRecord<'_>) -> Result<T, String>,
+    ) -> Result<Either<T, TaskRecord>, A2aError> {
+        let stored = self.store.load_stored(task_id).await;
+        let found = match stored.map_err(|error| to_a2a_error(error, task_id))? {
+            None => None,
+            Some(Loaded::Record(record)) => {
+                Some(*record).filter(|record| record.owner == caller.client)
+            }
+            Some(Loaded::Json(json)) => match RawRecord::parse(&json) {
+                Ok(raw) if raw.owner() != caller.client => None,
+                raw => match raw.and_then(finished) {
+                    Ok(finished) => return Ok(Either::Left(finished)),
+                    // Decoding reports the damage.
+                    Err(_) => Some(self.owned(caller, task_id).await?),
+                },
+            },
+        };
+        let found = found.map(Either::Right);
+        found.ok_or_else(|| A2aError::task_not_found(task_id))
+    }
+
     /// Appends changes made at `at_ms` to a record in the store. If they end the task, also stores the whole record,
     /// unless it is large: then the store compacts it later.
     pub(super) async fn append(
@@ -147,8 +178,7 @@ impl Core {
         changes: &[TaskChange],
     ) -> Result<(), StoreError> {
         let ends = matches!(changes.last(), Some(TaskChange::Status(status)) if status.state.is_terminal());
-        let size = || encoded_bytes(&record.task).saturating_add(encoded_bytes(&changes));
-        if !ends || size() > MAX_FINISHED_BYTES {
+        if !ends || copied_bytes(&record.task, changes) > MAX_FINISHED_BYTES {
             let id = &record.task.id;
             return self.store.append(id, record.revision, at_ms, changes).await;
         }
@@ -225,6 +255,43 @@ impl Core {
             self.prune.notify_one();
         }
     }
+}
+
+/// Estimates the memory that a copy of a task with its last changes takes, in bytes, without encoding it.
+fn copied_bytes(task: &Task, changes: &[TaskChange]) -> usize {
+    let metadata = |all: Option<&HashMap<String, Value>>| {
+        let entries = all.into_iter().flatten();
+        entries
+            .map(|(key, value)| json::entry_memory(key, value))
+            .sum::<usize>()
+    };
+    let part = |part: &Part| {
+        let content = match &part.content {
+            PartContent::Text(text) | PartContent::Url(text) => text.len(),
+            PartContent::Raw(bytes) => bytes.len(),
+            PartContent::Data(data) => json::memory(data),
+        };
+        content + metadata(part.metadata.as_ref())
+    };
+    let parts = |parts: &[Part]| parts.iter().map(part).sum::<usize>();
+    let message = |message: &Message| parts(&message.parts) + metadata(message.metadata.as_ref());
+    let artifact =
+        |artifact: &Artifact| parts(&artifact.parts) + metadata(artifact.metadata.as_ref());
+    let status = |status: &TaskStatus| status.message.as_ref().map_or(0, message);
+    let change = |change: &TaskChange| match change {
+        TaskChange::Status(changed) => status(changed),
+        TaskChange::Artifact { artifact: more, .. } => artifact(more),
+        TaskChange::Message(more) => message(more),
+        TaskChange::Metadata(more) => metadata(Some(more)),
+        TaskChange::Run(_) | TaskChange::Started => 0,
+    };
+    let history = task.history.iter().flatten().map(message);
+    let artifacts = task.artifacts.iter().flatten().map(artifact);
+    let fixed = status(&task.status) + metadata(task.metadata.as_ref());
+    fixed
+        + history.sum::<usize>()
+        + artifacts.sum::<usize>()
+        + changes.iter().map(change).sum::<usize>()
 }
 
 /// Converts an error of the store to an error for the client. The cause of a failure appears only in the log.

@@ -12,7 +12,7 @@ use super::submit::Accepted;
 use super::view::{View, updates};
 use super::{SendMessage, TaskUpdates};
 use crate::service::CallContext;
-use crate::store::{TaskSubscription, TaskUpdate};
+use crate::store::{StoreError, TaskSubscription, TaskUpdate};
 use crate::task_record::TaskRecord;
 use a2a::A2aError;
 use a2a::Version;
@@ -132,11 +132,16 @@ impl Core {
     }
 
     pub(super) async fn subscription(&self, task_id: &str) -> Result<TaskSubscription, A2aError> {
-        self.store
-            .subscribe(task_id)
-            .await
-            .map_err(|error| to_a2a_error(error, task_id))?
-            .ok_or_else(|| A2aError::task_not_found(task_id))
+        found(self.store.subscribe(task_id).await, task_id)
+    }
+
+    /// Subscribes to the task that the caller has just created as `record`.
+    pub(super) async fn created_subscription(
+        &self,
+        record: &TaskRecord,
+    ) -> Result<TaskSubscription, A2aError> {
+        let subscribed = self.store.subscribe_created(record).await;
+        found(subscribed, &record.task.id)
     }
 
     fn view(&self, send: &SendMessage) -> Result<View, A2aError> {
@@ -205,6 +210,12 @@ impl Core {
             reference_task_ids: None,
         }
     }
+}
+
+fn found<T>(found: Result<Option<T>, StoreError>, task_id: &str) -> Result<T, A2aError> {
+    found
+        .map_err(|error| to_a2a_error(error, task_id))?
+        .ok_or_else(|| A2aError::task_not_found(task_id))
 }
 
 /// Returns whether the request wants the task at once; `None` if it does not specify this.

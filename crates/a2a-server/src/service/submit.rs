@@ -288,7 +288,7 @@ impl Core {
             runner.begin_with(message, push).await
         };
         let queued = match stored {
-            Ok(()) => runner.enqueue(new.follow).await,
+            Ok(()) => runner.enqueue(new.follow, !answers).await,
             Err(refusal) => Err(refusal),
         };
         match queued {
@@ -379,11 +379,13 @@ impl TaskRunner {
     async fn enqueue(
         &self,
         follow: bool,
+        created: bool,
     ) -> Result<(QueueTicket, Option<TaskSubscription>), A2aError> {
         let id = &self.record.task.id;
-        let subscription = match follow {
-            true => Some(self.core.subscription(id).await?),
-            false => None,
+        let subscription = match (follow, created) {
+            (true, true) => Some(self.core.created_subscription(&self.record).await?),
+            (true, false) => Some(self.core.subscription(id).await?),
+            (false, _) => None,
         };
         let queue = &self.record.session;
         let waiting = self.core.store.enqueue(queue, id).await;

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::{fmt, vec};
 
 use a2a::v0_3::as_v0_3;
-use a2a::v1_0::{StreamResponse, Task, TaskArtifactUpdateEvent, TaskStatusUpdateEvent};
+use a2a::v1_0::{StreamResponse, Task, TaskArtifactUpdateEvent, TaskState, TaskStatusUpdateEvent};
 use a2a::{A2aError, Dialect, ErrorReason};
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
@@ -17,7 +17,10 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use super::core::to_a2a_error;
 use super::{Service, TaskUpdates};
 use crate::metrics::OpenStream;
-use crate::store::{Cursor, Filter, ListedTask, StoreError, TaskSubscription, TaskUpdate, body};
+use crate::store::body::RawRecord;
+use crate::store::{
+    Cursor, Filter, ListedTask, Loaded, StoreError, TaskSubscription, TaskUpdate, body,
+};
 use crate::task_record::{TaskChange, TaskRecord, is_interrupted};
 
 /// The requested part of a task.
@@ -68,11 +71,19 @@ impl View {
         task
     }
 
+    /// Returns the view of a finished task as JSON of A2A 1.0.
+    pub(super) fn finished(self, raw: RawRecord<'_>) -> Result<FinishedTask, String> {
+        let state = raw.state()?;
+        let mut json = Vec::new();
+        raw.write_v1(&mut json, self.messages, self.artifacts)?;
+        Ok(FinishedTask { json, state })
+    }
+
     /// Returns the view of a task as JSON of `dialect`.
-    fn json(self, task: LoadedTask, dialect: Dialect) -> Result<Vec<u8>, String> {
+    fn json(self, task: Loaded, dialect: Dialect) -> Result<Vec<u8>, String> {
         let record = match task {
-            LoadedTask::Json(json) => return body::task_v1(&json, self.messages, self.artifacts),
-            LoadedTask::Record(record) => record,
+            Loaded::Json(json) => return body::task_v1(&json, self.messages, self.artifacts),
+            Loaded::Record(record) => record,
         };
         let task = self.apply(record.task);
         let written = match dialect {
@@ -81,6 +92,15 @@ impl View {
         };
         written.map_err(|error| error.to_string())
     }
+}
+
+/// A finished task.
+#[derive(Debug, PartialEq)]
+pub struct FinishedTask {
+    /// The task as JSON of A2A 1.0.
+    pub json: Vec<u8>,
+    /// The state of the task.
+    pub state: TaskState,
 }
 
 fn log_omitted(task_id: &str, cause: &str) {
@@ -106,18 +126,12 @@ pub struct TaskPage {
     after: Option<Cursor>,
     dialect: Dialect,
     /// The first task, until [`next`](Self::next) writes it.
-    first: Option<(Cursor, LoadedTask)>,
+    first: Option<(Cursor, Loaded)>,
     /// The last written task.
     last: Option<Cursor>,
     bytes: usize,
     page_size: i32,
     total: usize,
-}
-
-enum LoadedTask {
-    /// The JSON of a finished task, for A2A 1.0.
-    Json(Bytes),
-    Record(Box<TaskRecord>),
 }
 
 impl TaskPage {
@@ -217,7 +231,7 @@ impl TaskPage {
         Ok(())
     }
 
-    async fn load(&mut self) -> Result<Option<(Cursor, LoadedTask)>, A2aError> {
+    async fn load(&mut self) -> Result<Option<(Cursor, Loaded)>, A2aError> {
         loop {
             while let Some((place, json)) = self.part.next() {
                 let id = &place.task_id;
@@ -225,7 +239,7 @@ impl TaskPage {
                     continue;
                 }
                 if let Some(json) = json {
-                    return Ok(Some((place, LoadedTask::Json(json))));
+                    return Ok(Some((place, Loaded::Json(json))));
                 }
                 if let Some(record) = self.record(id).await? {
                     return Ok(Some((place, record)));
@@ -239,7 +253,7 @@ impl TaskPage {
     }
 
     /// Loads a task; `None` if it is deleted, damaged or of another client.
-    async fn record(&self, id: &str) -> Result<Option<LoadedTask>, A2aError> {
+    async fn record(&self, id: &str) -> Result<Option<Loaded>, A2aError> {
         match self.service.core.store.load(id).await {
             Ok(record) => {
                 let own = |record: &TaskRecord| {
@@ -248,7 +262,7 @@ impl TaskPage {
                 };
                 Ok(record
                     .filter(own)
-                    .map(|record| LoadedTask::Record(Box::new(record))))
+                    .map(|record| Loaded::Record(Box::new(record))))
             }
             Err(StoreError::Damaged(cause)) => {
                 log_omitted(id, &cause);

@@ -2,6 +2,9 @@
 //!
 //! Parsed JSON takes up to a hundred times the memory of its text, so stores parse a task only when the server uses it.
 
+use std::borrow::Cow;
+
+use a2a::v1_0::TaskState;
 use base::json::{self, Limits};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -54,9 +57,11 @@ pub(crate) fn apply(record: &mut TaskRecord, at_ms: i64, json: &[u8]) -> Result<
 /// A record whose task is only split into its members. The JSON of a task in a store is the JSON of A2A 1.0, so the
 /// server sends these members as they are.
 #[derive(Deserialize)]
-struct RawRecord<'a> {
+pub(crate) struct RawRecord<'a> {
     #[serde(borrow)]
     task: RawTask<'a>,
+    #[serde(borrow)]
+    owner: Cow<'a, str>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -76,19 +81,54 @@ struct RawTask<'a> {
     metadata: Option<&'a RawValue>,
 }
 
-/// Returns the task of a record as JSON of A2A 1.0, with the newest `messages` of its history, and its artifacts if
-/// `artifacts` is true. Copies the members of the task without decoding them.
-pub(crate) fn task_v1(record: &[u8], messages: usize, artifacts: bool) -> Result<Vec<u8>, String> {
-    let invalid = |error| format!("the JSON of a task: {}", error_location(&error));
-    let RawRecord { mut task } = serde_json::from_slice(record).map_err(invalid)?;
-    task.history
-        .drain(..task.history.len().saturating_sub(messages));
-    if !artifacts {
-        task.artifacts = None;
+#[derive(Deserialize)]
+struct RawStatus {
+    state: TaskState,
+}
+
+impl<'a> RawRecord<'a> {
+    pub(crate) fn parse(record: &'a [u8]) -> Result<Self, String> {
+        serde_json::from_slice(record).map_err(|error| invalid(&error))
     }
+
+    /// Returns the client that owns the task.
+    pub(crate) fn owner(&self) -> &str {
+        &self.owner
+    }
+
+    /// Returns the state of the task.
+    pub(crate) fn state(&self) -> Result<TaskState, String> {
+        let status = serde_json::from_str(self.task.status.get());
+        let RawStatus { state } = status.map_err(|error| invalid(&error))?;
+        Ok(state)
+    }
+
+    /// Appends the task as JSON of A2A 1.0, with the newest `messages` of its history, and its artifacts if `artifacts` is
+    /// true. Copies the members of the task without decoding them.
+    pub(crate) fn write_v1(
+        mut self,
+        json: &mut Vec<u8>,
+        messages: usize,
+        artifacts: bool,
+    ) -> Result<(), String> {
+        let history = &mut self.task.history;
+        history.drain(..history.len().saturating_sub(messages));
+        if !artifacts {
+            self.task.artifacts = None;
+        }
+        serde_json::to_writer(json, &self.task).map_err(|error| invalid(&error))
+    }
+}
+
+/// Returns the task of a record as [`RawRecord::write_v1`] writes it.
+pub(crate) fn task_v1(record: &[u8], messages: usize, artifacts: bool) -> Result<Vec<u8>, String> {
     let mut json = Vec::with_capacity(record.len());
-    serde_json::to_writer(&mut json, &task).map_err(invalid)?;
+    RawRecord::parse(record)?.write_v1(&mut json, messages, artifacts)?;
     Ok(json)
+}
+
+fn invalid(error: &serde_json::Error) -> String {
+    format!("the JSON of a task: {}", error_location(error))
 }
 
 fn decode<T: serde::de::DeserializeOwned>(json: &[u8]) -> Result<T, String> {

@@ -15,10 +15,10 @@ use chrono::{DateTime, Utc};
 use futures_util::FutureExt;
 use futures_util::future;
 
-use super::task_events::TaskEvents;
+use super::task_events::{EventListener, TaskEvents};
 use super::{
-    Budget, Context, Cursor, Filter, ListedTask, Page, QueueTicket, Retention, StoreError, Summary,
-    SummaryPage, TaskStore, TaskSubscription, Usage, body, enqueue, length, oldest,
+    Budget, Context, Cursor, Filter, ListedTask, Loaded, Page, QueueTicket, Retention, StoreError,
+    Summary, SummaryPage, TaskStore, TaskSubscription, Usage, body, enqueue, length, oldest,
     revision_before,
 };
 use crate::task_record::{TaskChange, TaskRecord, is_interrupted};
@@ -100,6 +100,12 @@ impl MemoryStore {
             self.compact(&record, &base, log.len())?;
         }
         Ok(Some(record))
+    }
+
+    fn subscription(&self, listener: EventListener, record: TaskRecord) -> TaskSubscription {
+        let store = self.clone();
+        let reload = move |id: String| future::ready(store.find(&id).ok().flatten()).boxed();
+        listener.subscription(record, reload)
     }
 
     /// Replaces `base` and the first `changes` by the JSON of `record`.
@@ -275,6 +281,15 @@ impl TaskStore for MemoryStore {
         self.find(task_id)
     }
 
+    async fn load_stored(&self, task_id: &str) -> Result<Option<Loaded>, StoreError> {
+        let whole = |state: &MemoryState| state.tasks.get(task_id)?.whole().cloned();
+        let whole = whole(&self.state.lock());
+        match whole {
+            Some(json) => Ok(Some(Loaded::Json(json))),
+            None => Ok(self.find(task_id)?.map(Box::new).map(Loaded::Record)),
+        }
+    }
+
     async fn list(&self, filter: &Filter) -> Result<SummaryPage, StoreError> {
         let summary = |task: &StoredTask| task.summary.clone();
         Ok(self.state.lock().page(filter, summary, Cursor::new))
@@ -306,13 +321,16 @@ impl TaskStore for MemoryStore {
 
     async fn subscribe(&self, task_id: &str) -> Result<Option<TaskSubscription>, StoreError> {
         let listener = self.events.subscribe(task_id);
-        let Some(record) = self.find(task_id)? else {
-            return Ok(None);
-        };
-        let store = self.clone();
-        let reload = move |id: String| future::ready(store.find(&id).ok().flatten()).boxed();
-        let subscription = listener.subscription(record, reload);
-        Ok(Some(subscription))
+        let record = self.find(task_id)?;
+        Ok(record.map(|record| self.subscription(listener, record)))
+    }
+
+    async fn subscribe_created(
+        &self,
+        record: &TaskRecord,
+    ) -> Result<Option<TaskSubscription>, StoreError> {
+        let listener = self.events.subscribe(&record.task.id);
+        Ok(Some(self.subscription(listener, record.clone())))
     }
 
     async fn get_or_create_context(

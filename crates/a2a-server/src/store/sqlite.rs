@@ -4,6 +4,7 @@
 //! waiting writes in one transaction and then replies to each. Readers have their own connections and do not wait for
 //! the writer. Bodies stay on the disk, and the store parses a task only when the server uses it.
 
+mod compaction;
 mod database;
 mod queries;
 mod salvage;
@@ -26,16 +27,17 @@ use rusqlite::Connection;
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::spawn_blocking;
 
+use self::compaction::LooseTask;
 use self::database::{DirectoryLock, SqlError};
 pub use self::database::{Holder, Options, holder};
-use self::queries::Counted;
+use self::queries::{Counted, Log};
 pub use self::salvage::{check, export};
 use self::tasks::{DeletedTask, FinishedTask, NewTask};
-use self::writer::{Command, LastError, WriteJob, Writer};
+use self::writer::{Command, LastError, Writer};
 use super::Usage;
-use super::task_events::TaskEvents;
+use super::task_events::{EventListener, TaskEvents};
 use crate::store::{
-    Budget, Context, Filter, ListedTask, Page, QueueTicket, Retention, StoreError, Summary,
+    Budget, Context, Filter, ListedTask, Loaded, Page, QueueTicket, Retention, StoreError, Summary,
     SummaryChange, SummaryPage, TaskStore, TaskSubscription, body, enqueue, length,
     revision_before,
 };
@@ -96,6 +98,8 @@ impl SqliteStore {
             last_existing_key.map_err(|error| database::failed("read", &path, &error))?;
         let with_pushes = queries::with_pushes(&connection);
         let with_pushes = with_pushes.map_err(|error| database::failed("read", &path, &error))?;
+        let has_loose = queries::is_upgraded(&connection);
+        let has_loose = has_loose.map_err(|error| database::failed("read", &path, &error))?;
         let usage = Usage::default();
         let counted = queries::count(&path, usage.clone())?;
         let (commands, command_receiver) = mpsc::channel();
@@ -113,7 +117,7 @@ impl SqliteStore {
             .name("store-writer".to_owned())
             .spawn(move || writer.work(&command_receiver))
             .map_err(|error| database::no_thread(&error))?;
-        Ok(Self {
+        let store = Self {
             shared: Arc::new(Shared {
                 path,
                 commands,
@@ -127,7 +131,11 @@ impl SqliteStore {
                 last_existing_key: Mutex::new(Some(last_existing_key)),
                 loads: Semaphore::new(body::MAX_LOADS),
             }),
-        })
+        };
+        if has_loose {
+            store.compact_all()?;
+        }
+        Ok(store)
     }
 
     /// Returns the path of the database.
@@ -153,16 +161,8 @@ impl SqliteStore {
         work: impl Fn(&Connection) -> Result<T, SqlError> + Send + 'static,
         after: impl FnOnce(&T) + Send + 'static,
     ) -> Result<T, StoreError> {
-        let (reply, answer) = oneshot::channel();
-        let command = Command::Write(Box::new(WriteJob {
-            bytes,
-            work,
-            outcome: None,
-            after,
-            reply,
-        }));
-        self.shared.commands.send(command).map_err(|_| closed())?;
-        answer.await.map_err(|_| closed())?
+        let written = writer::send(&self.shared.commands, bytes, work, after)?;
+        written.await.map_err(|_| closed())?
     }
 
     /// Runs `work` with a reader's connection on a blocking thread.
@@ -239,36 +239,32 @@ impl SqliteStore {
         Ok(self.write(0, work, after).await?.len())
     }
 
-    /// Loads a task. Parses the body on the calling thread, because allocators retain memory for each thread.
-    async fn find(&self, id: &str) -> Result<Option<TaskRecord>, StoreError> {
-        let _permit = self.shared.loads.acquire().await;
-        let task_id = id.to_owned();
-        let log = self.read(move |connection| queries::log(connection, &task_id));
-        let Some(loaded) = queries::assemble(id, log.await?)? else {
+    /// Reads the log of a task.
+    async fn log(&self, id: &str) -> Result<Log, StoreError> {
+        let id = id.to_owned();
+        self.read(move |connection| queries::log(connection, &id))
+            .await
+    }
+
+    /// Decodes a task on the calling thread, because allocators retain memory for each thread.
+    fn decode(&self, id: &str, log: Log) -> Result<Option<TaskRecord>, StoreError> {
+        let Some(loaded) = queries::assemble(id, log)? else {
             return Ok(None);
         };
         if loaded.is_loose() {
-            let whole = body::encode(&loaded.record)?;
-            self.compact(&loaded.record, whole);
+            // A failure loses no data: the next load tries again.
+            let _ = self.compact(vec![LooseTask::new(&loaded.record)?]);
         }
         Ok(Some(loaded.record))
     }
 
-    /// Compacts the changes of a task. A failure loses no data: the next load tries again.
-    fn compact(&self, record: &TaskRecord, json: Vec<u8>) {
-        let (id, revision, at_ms) = (record.task.id.clone(), record.revision, record.changed_ms);
-        let (usage, owner) = (self.shared.usage.clone(), record.owner.clone());
-        let (reply, _) = oneshot::channel();
-        let command = Command::Write(Box::new(WriteJob {
-            bytes: json.len(),
-            work: move |connection: &Connection| {
-                tasks::compact(connection, &id, revision, at_ms, &json)
-            },
-            outcome: None,
-            after: move |more: &i64| usage.add(&owner, *more, 0),
-            reply,
-        }));
-        let _ = self.shared.commands.send(command);
+    fn subscription(&self, listener: EventListener, record: TaskRecord) -> TaskSubscription {
+        let store = self.clone();
+        let reload = move |id: String| {
+            let store = store.clone();
+            async move { store.load(&id).await.ok().flatten() }.boxed()
+        };
+        listener.subscription(record, reload)
     }
 
     fn last_error(&self) -> Option<StoreError> {
@@ -382,7 +378,19 @@ impl TaskStore for SqliteStore {
     }
 
     async fn load(&self, task_id: &str) -> Result<Option<TaskRecord>, StoreError> {
-        self.find(task_id).await
+        let _permit = self.shared.loads.acquire().await;
+        self.decode(task_id, self.log(task_id).await?)
+    }
+
+    async fn load_stored(&self, task_id: &str) -> Result<Option<Loaded>, StoreError> {
+        let _permit = self.shared.loads.acquire().await;
+        match self.log(task_id).await?.into_whole() {
+            Ok(json) => Ok(Some(Loaded::Json(json.into()))),
+            Err(log) => {
+                let record = self.decode(task_id, log)?;
+                Ok(record.map(Box::new).map(Loaded::Record))
+            }
+        }
     }
 
     async fn list(&self, filter: &Filter) -> Result<SummaryPage, StoreError> {
@@ -414,15 +422,16 @@ impl TaskStore for SqliteStore {
 
     async fn subscribe(&self, task_id: &str) -> Result<Option<TaskSubscription>, StoreError> {
         let listener = self.shared.events.subscribe(task_id);
-        let Some(record) = self.load(task_id).await? else {
-            return Ok(None);
-        };
-        let store = self.clone();
-        let reload = move |id: String| {
-            let store = store.clone();
-            async move { store.load(&id).await.ok().flatten() }.boxed()
-        };
-        Ok(Some(listener.subscription(record, reload)))
+        let record = self.load(task_id).await?;
+        Ok(record.map(|record| self.subscription(listener, record)))
+    }
+
+    async fn subscribe_created(
+        &self,
+        record: &TaskRecord,
+    ) -> Result<Option<TaskSubscription>, StoreError> {
+        let listener = self.shared.events.subscribe(&record.task.id);
+        Ok(Some(self.subscription(listener, record.clone())))
     }
 
     async fn get_or_create_context(

@@ -1,7 +1,11 @@
 //! All operations except streams, for each version over each binding.
 
+use a2a::{Dialect, Transport, Version};
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
+
+use crate::http::operations::{Answer, DialectAnswer};
+use crate::service::{ANONYMOUS_CLIENT, CallContext};
 
 use super::harness::{Reply, Server, V1, message, message_0_3, proto_0_3};
 
@@ -125,6 +129,75 @@ async fn send_returns_the_completed_task() {
             _ => &task["history"][0]["parts"],
         };
         assert_eq!(parts[0]["text"], "echo over there", "{interface:?}");
+    }
+}
+
+/// The task as the server decodes it, in the form of an interface.
+async fn decoded(server: &Server, interface: Interface, id: &str, length: Option<i32>) -> String {
+    let (version, transport) = match interface {
+        Interface::Rpc1 => (Version::V1_0, Transport::JsonRpc),
+        Interface::Rest1 => (Version::V1_0, Transport::HttpJson),
+        Interface::Rpc0 => (Version::V0_3, Transport::JsonRpc),
+        Interface::Rest0 => (Version::V0_3, Transport::HttpJson),
+    };
+    let caller = CallContext {
+        client: ANONYMOUS_CLIENT.to_owned(),
+        authenticated: false,
+        version,
+        agent: None,
+    };
+    let task = server.service.get(&caller, id, length).await.unwrap();
+    let answer = Answer::Task(task);
+    let answer = DialectAnswer(&answer, Dialect::new(version, transport));
+    let json = serde_json::to_string(&answer).unwrap();
+    match transport {
+        Transport::JsonRpc => format!(r#"{{"jsonrpc":"2.0","id":1,"result":{json}}}"#),
+        _ => json,
+    }
+}
+
+#[tokio::test]
+async fn finished_task_is_answered_byte_for_byte_as_decoded() {
+    let server = Server::start().await;
+    let mut ids = Vec::new();
+    for text in [
+        "echo \u{1} \"ü\" \\ \u{2028}",
+        "fail",
+        "reject",
+        "ask",
+        "hello",
+    ] {
+        let answer = send_blocking(&server, Interface::Rpc1, text).await;
+        if let Some(id) = answer["task"]["id"].as_str() {
+            ids.push(id.to_owned());
+        }
+    }
+    assert!(ids.len() > 3, "{ids:?}");
+    for interface in ALL_INTERFACES {
+        for (id, length) in ids.iter().zip([None, Some(0), Some(1), Some(7)].repeat(2)) {
+            // Over HTTP+JSON of 0.3, 0 is the absence of a number.
+            let is_absent = matches!((interface, length), (Interface::Rest0, Some(0)));
+            let decoded_length = length.filter(|_| !is_absent);
+            let expected = decoded(&server, interface, id, decoded_length).await;
+            let reply = get_with(&server, interface, id, length).await;
+            assert_eq!(reply.text, expected, "{interface:?} {length:?}");
+        }
+    }
+}
+
+async fn get_with(server: &Server, interface: Interface, id: &str, length: Option<i32>) -> Reply {
+    let mut params = json!({"id": id});
+    if let Some(length) = length {
+        params["historyLength"] = length.into();
+    }
+    let query = length.map(|length| format!("?historyLength={length}"));
+    let path = format!("/tasks/{id}{}", query.unwrap_or_default());
+    match interface {
+        Interface::Rpc1 => server.rpc("GetTask", params).await,
+        Interface::Rpc0 => server.rpc_0_3("tasks/get", params).await,
+        Interface::Rest1 | Interface::Rest0 => {
+            rest(server, interface, Method::GET, &path, None).await
+        }
     }
 }
 

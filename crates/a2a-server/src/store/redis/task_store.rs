@@ -20,9 +20,9 @@ use serde::{Deserialize, Serialize};
 use super::tasks::{JSON_FIELDS, JsonRow, Row, Text, place, summary, whole, with_sum};
 use super::{Inner, RedisStore, pubsub, queue};
 use crate::store::{
-    Budget, Context, Cursor, Filter, ListedTask, Page, Phase, QueueTicket, Retention, StoreError,
-    Summary, SummaryChange, SummaryPage, TaskStore, TaskSubscription, body, revision_before,
-    state_name,
+    Budget, Context, Cursor, Filter, ListedTask, Loaded, Page, Phase, QueueTicket, Retention,
+    StoreError, Summary, SummaryChange, SummaryPage, TaskStore, TaskSubscription, body,
+    revision_before, state_name,
 };
 use crate::task_record::{TaskChange, TaskRecord};
 use a2a::Version;
@@ -120,6 +120,10 @@ impl TaskStore for RedisStore {
 
     async fn load(&self, task_id: &str) -> Result<Option<TaskRecord>, StoreError> {
         self.inner.load(task_id).await
+    }
+
+    async fn load_stored(&self, task_id: &str) -> Result<Option<Loaded>, StoreError> {
+        self.inner.load_stored(task_id).await
     }
 
     async fn list(&self, filter: &Filter) -> Result<SummaryPage, StoreError> {

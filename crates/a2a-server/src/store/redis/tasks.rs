@@ -10,8 +10,32 @@ use bytes::Bytes;
 use redis::{FromRedisValue, ParsingError};
 
 use super::Inner;
-use crate::store::{Cursor, Phase, StoreError, Summary, body, parse_state};
+use crate::store::{Cursor, Loaded, Phase, StoreError, Summary, body, parse_state};
 use crate::task_record::{TaskChange, TaskRecord};
+
+/// What Redis has of a task: its record at the revision `from`, and the log of later changes.
+struct Found {
+    base: Vec<u8>,
+    from: u64,
+    owner: Vec<u8>,
+    revision: u64,
+    log: Vec<Vec<u8>>,
+    /// Empty if the task is not terminal.
+    settled: Vec<u8>,
+    /// The checksum of the record of a terminal task.
+    sum: Vec<u8>,
+}
+
+impl Found {
+    /// Returns whether `base` is the record of a finished task, as [`whole`] requires it.
+    fn is_whole(&self, task_id: &str) -> bool {
+        let sum = |owner| checksum(task_id, owner, &self.revision.to_string(), &self.base);
+        let owner = std::str::from_utf8(&self.owner);
+        !self.settled.is_empty()
+            && self.revision == self.from
+            && owner.is_ok_and(|owner| self.sum == sum(owner).as_bytes())
+    }
+}
 
 impl Inner {
     /// Returns the outcome of a script that changes a task, with the phase after the change.
@@ -54,32 +78,56 @@ impl Inner {
 
     pub(super) async fn load(&self, task_id: &str) -> Result<Option<TaskRecord>, StoreError> {
         let _permit = self.loads.acquire().await;
-        let found = self.fetch(task_id).await?;
-        self.read(task_id, found).await
+        match self.fetch(task_id).await? {
+            Some(found) => self.read(task_id, found).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    pub(super) async fn load_stored(&self, task_id: &str) -> Result<Option<Loaded>, StoreError> {
+        let _permit = self.loads.acquire().await;
+        Ok(match self.fetch(task_id).await? {
+            None => None,
+            Some(found) if found.is_whole(task_id) => Some(Loaded::Json(found.base.into())),
+            Some(found) => Some(Loaded::Record(Box::new(self.read(task_id, found).await?))),
+        })
     }
 
     /// Reads the record and the changes of a task.
-    async fn fetch(&self, task_id: &str) -> Result<redis::Value, StoreError> {
+    async fn fetch(&self, task_id: &str) -> Result<Option<Found>, StoreError> {
         let call = self.scripts.load.call().arg(task_id);
-        self.connection.call(&call).await
+        let found: redis::Value = self.connection.call(&call).await?;
+        if matches!(&found, redis::Value::Array(parts) if parts.is_empty()) {
+            return Ok(None);
+        }
+        // The error contains the value.
+        let parts = redis::from_redis_value(found)
+            .map_err(|_| self.unreadable(task_id, "fields are missing or have other types"))?;
+        let (base, from, owner, revision, log, settled, sum) = parts;
+        Ok(Some(Found {
+            base,
+            from,
+            owner,
+            revision,
+            log,
+            settled,
+            sum,
+        }))
     }
 
     /// Decodes a task.
     ///
     /// # Errors
     /// The stored values are not a valid task.
-    async fn read(
-        &self,
-        task_id: &str,
-        found: redis::Value,
-    ) -> Result<Option<TaskRecord>, StoreError> {
-        if matches!(&found, redis::Value::Array(parts) if parts.is_empty()) {
-            return Ok(None);
-        }
-        let (base, from, owner, revision, log): (Vec<u8>, u64, Vec<u8>, u64, Vec<Vec<u8>>) =
-            // The error contains the value.
-            redis::from_redis_value(found)
-                .map_err(|_| self.unreadable(task_id, "fields are missing or have other types"))?;
+    async fn read(&self, task_id: &str, found: Found) -> Result<TaskRecord, StoreError> {
+        let Found {
+            base,
+            from,
+            owner,
+            revision,
+            log,
+            ..
+        } = found;
         let mut record =
             body::decode_record(&base).map_err(|error| self.unreadable(task_id, &error))?;
         let is_consistent = record.task.id == task_id
@@ -103,7 +151,7 @@ impl Inner {
         if log.len() >= body::MAX_CHANGES || (record.is_terminal() && !log.is_empty()) {
             self.compact(&record, from, log.len()).await;
         }
-        Ok(Some(record))
+        Ok(record)
     }
 
     /// Replaces the record at revision `from` and the first `entries` of the log by `record`.

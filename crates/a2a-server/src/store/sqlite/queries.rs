@@ -57,7 +57,8 @@ fn summary(row: &rusqlite::Row<'_>) -> Result<Summary, rusqlite::Error> {
 pub(super) struct LogRow {
     revision: i64,
     at_ms: i64,
-    sum: u32,
+    /// Any number, because a wrong one must not hide what else the row has.
+    sum: Option<i64>,
     json: Vec<u8>,
 }
 
@@ -68,6 +69,19 @@ pub(super) struct Log {
     rows: Vec<LogRow>,
     revision: Option<i64>,
     in_row: bool,
+}
+
+impl Log {
+    /// Returns the record of a compacted terminal task as JSON, if it is intact.
+    pub(super) fn into_whole(mut self) -> Result<Vec<u8>, Self> {
+        match self.rows.pop() {
+            Some(row) if self.in_row && row.sum == Some(checksum(&row.json)) => Ok(row.json),
+            row => {
+                self.rows.extend(row);
+                Err(self)
+            }
+        }
+    }
 }
 
 /// Reads the log of a task. The log is empty if the task does not exist.
@@ -149,13 +163,17 @@ pub(super) fn load_key(connection: &Connection, key: i64) -> Result<Option<Loade
     Ok(assemble(&format!("number {key}"), log)?)
 }
 
+fn checksum(json: &[u8]) -> i64 {
+    i64::from(crc32fast::hash(json))
+}
+
 /// Decodes the log of a task, applies the changes, and checks that the log is complete.
 pub(super) fn assemble(id: &str, log: Log) -> Result<Option<LoadedTask>, StoreError> {
     let mut loaded: Option<LoadedTask> = None;
     let in_row = log.in_row;
     for row in log.rows {
         let revision = row.revision;
-        if crc32fast::hash(&row.json) != row.sum {
+        if row.sum != Some(checksum(&row.json)) {
             return Err(unreadable(
                 id,
                 &format!("its revision {revision} is damaged"),
@@ -254,8 +272,8 @@ pub(super) fn bodies(
     let body = |id| {
         let json = find.query_row([id], |found| {
             let body = found.get_ref(1)?.as_blob_or_null()?;
-            let sum: Option<u32> = found.get(0)?;
-            let intact = body.filter(|body| sum == Some(crc32fast::hash(body)));
+            let sum: Option<i64> = found.get(0)?;
+            let intact = body.filter(|body| sum == Some(checksum(body)));
             Ok(intact.map(Bytes::copy_from_slice))
         });
         // The load of the task reports a damage.
@@ -408,6 +426,27 @@ pub(super) fn last_key(connection: &Connection) -> Result<i64, rusqlite::Error> 
     connection.query_row("SELECT coalesce(max(key), 0) FROM tasks", [], |row| {
         row.get(0)
     })
+}
+
+/// Returns whether the file was upgraded from version 1, and its terminal tasks may still have their records in `log`: then it
+/// has an index that no query uses any more.
+pub(super) fn is_upgraded(connection: &Connection) -> Result<bool, rusqlite::Error> {
+    let index = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'tasks_settled')";
+    connection.query_row(index, [], |row| row.get(0))
+}
+
+/// Returns the keys of at most `limit` terminal tasks after the key `after` whose records are in `log`.
+pub(super) fn loose(
+    connection: &Connection,
+    after: i64,
+    limit: usize,
+) -> Result<Vec<i64>, rusqlite::Error> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut select = connection.prepare_cached(
+        "SELECT key FROM tasks WHERE key > ?1 AND phase = 2 AND body IS NULL ORDER BY key LIMIT ?2",
+    )?;
+    let keys = select.query_map([after, limit], |row| row.get(0))?;
+    keys.collect()
 }
 
 /// Returns at most `limit` of the terminal tasks that exceed the retention. Only the clients `crowded` may have more

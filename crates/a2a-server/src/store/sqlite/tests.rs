@@ -9,6 +9,7 @@ use super::{Options, SqliteStore};
 use crate::store::tests::{store_conformance_tests, test_time};
 use crate::store::{StoreError, TaskStore};
 
+mod compaction;
 mod damage;
 mod lock;
 mod reopen;

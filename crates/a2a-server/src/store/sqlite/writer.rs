@@ -3,13 +3,14 @@
 use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use base::files::Fsync;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
+use super::closed;
 use super::database::{self, DirectoryLock, SqlError};
 use crate::store::StoreError;
 
@@ -43,12 +44,12 @@ pub(super) trait Write: Send {
 }
 
 /// A write of two functions: `work` runs in the transaction, and `after` once it is committed, in the order of commits.
-pub(super) struct WriteJob<T, W, A> {
-    pub(super) bytes: usize,
-    pub(super) work: W,
-    pub(super) outcome: Option<Result<T, StoreError>>,
-    pub(super) after: A,
-    pub(super) reply: oneshot::Sender<Result<T, StoreError>>,
+struct WriteJob<T, W, A> {
+    bytes: usize,
+    work: W,
+    outcome: Option<Result<T, StoreError>>,
+    after: A,
+    reply: oneshot::Sender<Result<T, StoreError>>,
 }
 
 impl<T, W, A> Write for WriteJob<T, W, A>
@@ -81,6 +82,28 @@ where
         }
         let _ = self.reply.send(outcome);
     }
+}
+
+/// The outcome of a write, once it is committed.
+pub(super) type Written<T> = oneshot::Receiver<Result<T, StoreError>>;
+
+/// Sends a write to the writer.
+pub(super) fn send<T: Send + 'static>(
+    commands: &Sender<Command>,
+    bytes: usize,
+    work: impl Fn(&Connection) -> Result<T, SqlError> + Send + 'static,
+    after: impl FnOnce(&T) + Send + 'static,
+) -> Result<Written<T>, StoreError> {
+    let (reply, written) = oneshot::channel();
+    let command = Command::Write(Box::new(WriteJob {
+        bytes,
+        work,
+        outcome: None,
+        after,
+        reply,
+    }));
+    commands.send(command).map_err(|_| closed())?;
+    Ok(written)
 }
 
 /// The error of the last transaction, of a write in it, or of the last sync; `None` if all of them succeeded.

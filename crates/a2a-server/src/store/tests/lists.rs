@@ -6,7 +6,7 @@ use a2a::v1_0::TaskState;
 use bytes::Bytes;
 
 use super::{SharedStore, all, append, artifact, create, ids, load, set_final_state, test_time};
-use crate::store::{Budget, Cursor, Filter, Retention, Summary, SummaryPage, body};
+use crate::store::{Budget, Cursor, Filter, Loaded, Retention, Summary, SummaryPage, body};
 use crate::task_record::TaskChange;
 
 pub(crate) async fn last_changed_comes_first(store: SharedStore) {
@@ -73,7 +73,16 @@ pub(crate) async fn page_has_json_of_finished_tasks(store: SharedStore) {
         assert_eq!(body::decode_record(json).as_ref(), Ok(&done));
         assert_eq!(bodies[1], None);
     }
-    assert_eq!(load(&store, "done").await, Some(done));
+    assert_eq!(load(&store, "done").await.as_ref(), Some(&done));
+    let json = match store.load_stored("done").await {
+        Ok(Some(Loaded::Json(json))) => json,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(body::encode(&done).unwrap(), json);
+    let running = load(&store, "running").await.map(Box::new);
+    let stored = store.load_stored("running").await.unwrap();
+    assert_eq!(stored, running.map(Loaded::Record));
+    assert_eq!(store.load_stored("unknown").await, Ok(None));
 }
 
 /// A page is complete however large or few its tasks are, and a task that is deleted after it has no JSON.

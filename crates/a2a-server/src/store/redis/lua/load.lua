@@ -4,7 +4,7 @@ local spare = count(redis.call('HGET', key, 'bytes')) + 2 ^ 24 - redis.call('HST
 if spare < 0 then
   return 'damaged'
 end
-local is = redis.call('HMGET', key, 'base', 'base_revision', 'owner', 'revision')
+local is = redis.call('HMGET', key, 'base', 'base_revision', 'owner', 'revision', 'settled', 'sum')
 if not is[1] then
   return {}
 end
@@ -15,4 +15,4 @@ end
 if spare < 0 then
   return 'damaged'
 end
-return { is[1], is[2] or '', is[3] or '', is[4] or '', log }
+return { is[1], is[2] or '', is[3] or '', is[4] or '', log, is[5] or '', is[6] or '' }

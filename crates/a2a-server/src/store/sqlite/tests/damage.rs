@@ -4,7 +4,7 @@ use a2a::v1_0::TaskState;
 
 use super::{any, open, refused};
 use crate::store::sqlite::{check, export};
-use crate::store::tests::{append, artifact, create, load, set_final_state};
+use crate::store::tests::{all, append, artifact, create, load, set_final_state};
 use crate::store::{StoreError, TaskStore};
 use crate::task_record::{TaskChange, TaskRecord};
 
@@ -81,6 +81,29 @@ async fn changed_byte_damages_its_task_only() {
     assert_eq!(check(directory.path()).unwrap().len(), 1);
     assert_eq!(store.delete("t3").await, Ok(true));
     assert_eq!(check(directory.path()), Ok(Vec::new()));
+}
+
+#[tokio::test]
+async fn wrong_checksum_damages_its_task_only() {
+    for sum in ["-1", "NULL", "sum + 1", "1 << 40"] {
+        let directory = tempfile::tempdir().unwrap();
+        let made = made(&directory).await;
+        let connection = rusqlite::Connection::open(file(&directory)).unwrap();
+        let damage = format!("UPDATE tasks SET sum = {sum} WHERE id = 't2'");
+        assert_eq!(connection.execute(&damage, []), Ok(1));
+        drop(connection);
+        let faults = check(directory.path()).unwrap();
+        assert_eq!(faults.len(), 1, "{sum}: {faults:?}");
+        let store = open(&directory);
+        let page = store.page(&all()).await.unwrap();
+        let bodies = store.bodies(None, &page.tasks).await.unwrap();
+        assert_eq!(bodies.iter().flatten().count(), made.len() / 2 - 1, "{sum}");
+        let read = store.load("t2").await;
+        assert!(
+            matches!(read, Err(StoreError::Damaged(_))),
+            "{sum}: {read:?}"
+        );
+    }
 }
 
 /// Deletes the rows of `t3` that `which` selects from the log. Checks that the store reports them, and returns the
