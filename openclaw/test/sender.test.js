@@ -16,7 +16,7 @@ test("a sender without an account is that of the default account", () => {
   }
 });
 
-test("nobody is the sender of a message without one, or a user with a broken name", () => {
+test("no one is the sender of a message without one, or a user with a broken name", () => {
   assert.equal(senderOf({ messageChannel: "irc" }), undefined);
   for (const user of [undefined, "", "openclaw", "openclaw:irc::%"]) assert.equal(isSender(user, "irc", "default", "ada"), false);
 });

@@ -78,7 +78,7 @@ fn official_client_answers(flavor: &str) {
             "cancelled",
             "A person has to answer, and none can be reached here.",
         ),
-        ("passed", "left the answer to you"),
+        ("passed", "a person leaves the answer to you"),
     ] {
         let text = seen["results"][what].as_str().unwrap();
         assert!(text.contains(expected), "{what}: {text}");

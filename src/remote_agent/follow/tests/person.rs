@@ -386,7 +386,7 @@ async fn invalid_answer_asks_once_more_with_the_error() {
     assert_eq!(sent.len(), 1);
     let parts = &sent[0];
     assert_eq!(parts[0]["data"], json!({"from": "Porto", "seats": 2}));
-    assert_eq!(parts[1]["text"], "Start: Porto\nseats: 2");
+    assert_eq!(parts[1]["text"], "seats: 2\nStart: Porto");
 
     let fixture = agent(person_answers(), vec![form], vec![]);
     let twice = Scripted::new([filled(json!("two")), filled(json!(2.5))]);
