@@ -350,7 +350,11 @@ mod tests {
             questions.ask(sign_in.clone()).await["action"],
             "unreachable"
         );
-        assert!(questions.input_required(|_| Some("id".to_owned())).is_none());
+        assert!(
+            questions
+                .input_required(|_| Some("id".to_owned()))
+                .is_none()
+        );
         let link = shown(json!({"url": {}}));
         assert_eq!(link["url"], "https://id.example/");
         assert_eq!(
