@@ -56,7 +56,14 @@ pub(super) async fn list_targets(
     let cards = stream::iter(cards)
         .buffered(tool.limits.concurrency)
         .collect::<Vec<_>>();
-    let (cards, local) = future::join(cards, local::agents(tool, caller, &deadline)).await;
+    let local = local::agents(tool, caller, &deadline);
+    let budget = async {
+        match caller.list_tasks {
+            true => call::Account::problem(tool, caller, &deadline).await,
+            false => None,
+        }
+    };
+    let (cards, local, budget_error) = future::join3(cards, local, budget).await;
     let mut listing = Listing::default();
     for (target, (outcome, tasks)) in targets.iter().zip(cards) {
         let flows = oauth_flows(&outcome, target, caller);
@@ -79,9 +86,7 @@ pub(super) async fn list_targets(
         }
         summary["gateway"] = local.gateway;
     }
-    if caller.list_tasks
-        && let Some(problem) = call::Account::problem(tool, caller).await
-    {
+    if let Some(problem) = budget_error {
         summary["budget_error"] = problem.into();
     }
     summary["targets"] = listing.summary.into();

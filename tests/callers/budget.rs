@@ -368,6 +368,81 @@ async fn person_is_not_asked_without_room_for_the_answer() {
     assert!(!audited.contains("questions"), "{audited}");
 }
 
+/// A record whose file system does not answer, until this is dropped.
+#[cfg(unix)]
+struct SilentRecord(std::path::PathBuf);
+
+#[cfg(unix)]
+impl SilentRecord {
+    fn new(folder: &Folder) -> Self {
+        let path = folder.path().join("budget.json");
+        let made = std::process::Command::new("mkfifo").arg(&path).status();
+        assert!(made.unwrap().success());
+        Self(path)
+    }
+}
+
+#[cfg(unix)]
+impl Drop for SilentRecord {
+    fn drop(&mut self) {
+        let writer = fs::File::options().read(true).write(true).open(&self.0);
+        fs::remove_file(&self.0).unwrap();
+        drop(writer);
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn record_that_does_not_answer_delays_no_listing_beyond_its_deadline() {
+    let (peers, folder) = (start_desk().await, Folder::new());
+    let fixture = desk_fixture(&peers, json!({"calls": 9}), &folder);
+    let _record = SilentRecord::new(&folder);
+    let caller = json!({"list_tasks": true});
+    let list = json!({"action": "list_targets", "timeout_ms": 500});
+    let listing = call(&fixture, &caller, &list).await;
+    let error = listing["summary"]["budget_error"].as_str().unwrap();
+    assert!(error.contains("was not read"), "{listing}");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn record_that_does_not_answer_delays_no_watch_beyond_its_end() {
+    let mut question = task("input-required");
+    question["status"]["message"] = message("Where to?");
+    let mut silent = card();
+    silent["capabilities"] = json!({});
+    let rpc = json!({"tasks/get": result(question)});
+    let peers = peers(json!({"main": {"card": silent, "rpc": rpc}})).await;
+    let folder = Folder::new();
+    let target = json!({"alias": "main", "baseUrl": peers.origin("main"), "default": true, "answers": "person", "budget": {"calls": 9}});
+    let fixture = ToolFixture::new(&json!({
+        "targets": [target],
+        "budget": {"path": folder.path().join("budget.json")},
+    }));
+    let _record = SilentRecord::new(&folder);
+    let watch = async |request: Value, cancel: CancellationToken| {
+        let input = CallInput {
+            request: request.to_string(),
+            person: Some(Arc::new(Answers)),
+            cancel,
+            ..CallInput::default()
+        };
+        parse(&within_timeout(fixture.plugin.start(input)).await)
+    };
+    let mut request = json!({"action": "watch", "target_alias": "main", "task_id": "t-1"});
+    let cancel = CancellationToken::new();
+    let (cancelled, ()) = tokio::join!(watch(request.clone(), cancel.clone()), async {
+        while received_calls(&peers).is_empty() {
+            tokio::task::yield_now().await;
+        }
+        cancel.cancel();
+    });
+    assert_eq!(reason(&cancelled), "aborted", "{cancelled}");
+    request["timeout_ms"] = json!(500);
+    let ended = watch(request, CancellationToken::new()).await;
+    check_result(&ended);
+}
+
 #[tokio::test]
 async fn answer_of_a_watch_counts_in_its_chain() {
     let mut question = task("input-required");

@@ -153,7 +153,7 @@ impl Ledger {
     /// # Errors
     /// As [`reserve`](Self::reserve).
     pub fn check(&self, scopes: &[Scope], now: SystemTime) -> Result<(), BudgetError> {
-        let mut record = self.read()?;
+        let mut record = self.usable_record()?;
         record.roll(now);
         record.reservation(scopes).map(drop)
     }
@@ -258,6 +258,22 @@ impl Ledger {
         Ok(Some(damaged))
     }
 
+    /// Checks that a message could be reserved as far as the file matters, without changing it.
+    ///
+    /// # Errors
+    /// The file cannot be locked, read or replaced.
+    pub fn check_file(&self) -> Result<(), BudgetError> {
+        self.usable_record().map(drop)
+    }
+
+    /// Does what [`update`](Self::update) does up to the change, and returns the record.
+    fn usable_record(&self) -> Result<Record, BudgetError> {
+        let _alone = self.lock(LOCK_TIMEOUT)?;
+        let record = self.read()?;
+        files::check_replace(&self.0).map_err(|error| Self::unusable(&error.to_string()))?;
+        Ok(record)
+    }
+
     fn update<T>(
         &self,
         now: SystemTime,
@@ -308,14 +324,6 @@ impl Ledger {
                 Err(TryLockError::Error(error)) => return Err(failed(error)),
             }
         }
-    }
-
-    /// Checks that the file can be used, without a lock.
-    ///
-    /// # Errors
-    /// It cannot.
-    pub fn check_file(&self) -> Result<(), BudgetError> {
-        Ok(self.read().map(drop)?)
     }
 
     fn read(&self) -> Result<Record, RecordError> {

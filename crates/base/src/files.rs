@@ -3,7 +3,7 @@
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::ops::Deref;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
@@ -194,20 +194,35 @@ impl Drop for LockedFile {
 /// The new content cannot be written or renamed; the file keeps its old content.
 pub fn replace(path: &Path, text: &str) -> io::Result<()> {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let mut draft = path.clone().into_os_string();
+    fs::rename(write_draft(&path, text)?, path)
+}
+
+/// Checks that [`replace`] can write beside a file, and leaves the file as it is.
+///
+/// # Errors
+/// It cannot.
+pub fn check_replace(path: &Path) -> io::Result<()> {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    fs::remove_file(write_draft(&path, "")?)
+}
+
+/// Writes the next content of a file beside it, and returns the path.
+fn write_draft(path: &Path, text: &str) -> io::Result<PathBuf> {
+    let mut draft = path.as_os_str().to_owned();
     draft.push(".new");
-    let draft = Path::new(&draft);
-    match fs::remove_file(draft) {
+    let draft = PathBuf::from(draft);
+    match fs::remove_file(&draft) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let mut file = private_options().write(true).create_new(true).open(draft)?;
-    if let Ok(before) = fs::metadata(&path) {
+    let options = &mut private_options();
+    let mut file = options.write(true).create_new(true).open(&draft)?;
+    if let Ok(before) = fs::metadata(path) {
         file.set_permissions(before.permissions())?;
     }
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
-    fs::rename(draft, path)
+    Ok(draft)
 }
 
 #[cfg(test)]

@@ -29,6 +29,9 @@ use crate::targets::Target;
 /// The metadata key of what is left of the budgets, for targets with `sendRemainder`.
 const METADATA_KEY: &str = "openclaw-remote-agent/budget";
 
+/// How long a call waits at most for the check before a question.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// How long a call waits at most until what it used is recorded, and at least after its end. Beyond that it is recorded while
 /// the result is on its way.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -105,6 +108,7 @@ impl Account {
     pub(in crate::remote_agent) async fn problem(
         tool: &RemoteAgent,
         caller: &Caller,
+        deadline: &Deadline,
     ) -> Option<String> {
         let targets = tool.catalog.targets().iter();
         let own = targets.filter_map(|target| Some(&target.budget.as_ref()?.budget));
@@ -112,11 +116,13 @@ impl Account {
         budgets.find(|own| !tool.budgets.scopes("", *own, None).is_empty())?;
         let path = Self::path(tool, caller);
         let place = path.display().to_string();
-        let checked = spawn_blocking(move || Ledger::new(path).check_file()).await;
-        match checked {
-            Ok(Err(BudgetError::Unusable(message))) => Some(format!("{message} (`{place}`)")),
-            _ => None,
-        }
+        let checked = spawn_blocking(move || Ledger::new(path).check_file());
+        let message = match deadline.run(checked).await {
+            Ok(Ok(Err(BudgetError::Unusable(message)))) => message,
+            Err(error) => format!("the record of budgets was not read: {}", error.message),
+            _ => return None,
+        };
+        Some(format!("{message} (`{place}`)"))
     }
 
     fn path(tool: &RemoteAgent, caller: &Caller) -> PathBuf {
@@ -285,17 +291,28 @@ impl Call<'_> {
     /// Checks that budgets leave room for another message, so that no person answers in vain.
     ///
     /// # Errors
-    /// As [`reserve_budget`](Self::reserve_budget).
+    /// As [`reserve_budget`](Self::reserve_budget), or the call was cancelled.
     pub(in crate::remote_agent) async fn check_budget(&self) -> Result<(), ToolError> {
         let Some(account) = &self.account else {
             return Ok(());
         };
         let now = self.tool.env.system_time();
         let (ledger, scopes) = (account.ledger.clone(), account.scopes.clone());
-        let checked = spawn_blocking(move || ledger.check(&scopes, now)).await;
-        // What the check does not find, the reservation does.
-        let checked = checked.unwrap_or(Ok(()));
-        checked.map_err(|error| account.refusal(error, &*self.tool.log))
+        let turn = Arc::clone(&account.turn.alone).lock_owned();
+        let checked = async {
+            let turn = turn.await;
+            let check = move || {
+                let _turn = turn;
+                ledger.check(&scopes, now)
+            };
+            spawn_blocking(check).await
+        };
+        let checked = timeout(self.time_for_person(CHECK_TIMEOUT), checked);
+        match self.deadline.run_without_limit(checked).await? {
+            Ok(Ok(checked)) => checked.map_err(|error| account.refusal(error, &*self.tool.log)),
+            // What the check does not find, the reservation does.
+            _ => Ok(()),
+        }
     }
 
     /// Does not count the time since `since`, in which the agent waited.

@@ -459,8 +459,41 @@ fn directory_that_everyone_may_write_is_refused() {
     fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).unwrap();
     let message = unusable(fixture.1.reserve(&scopes, at(0)));
     assert!(message.contains("every user can write"), "{message}");
+    assert_eq!(unusable(fixture.1.check_file()), message);
     fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
     fixture.1.reserve(&scopes, at(0)).unwrap();
+}
+
+#[test]
+fn check_finds_what_makes_every_message_fail() {
+    let fixture = Fixture::new();
+    let scopes = scopes(json!({"total": {"calls": 9}}));
+    let find = |ledger: &Ledger| {
+        let message = unusable(ledger.check_file());
+        assert_eq!(unusable(ledger.check(&scopes, at(0))), message);
+        assert_eq!(unusable(ledger.reserve(&scopes, at(0))), message);
+        message
+    };
+    let message = find(&Ledger::new("budget.json".into()));
+    assert!(message.contains("not absolute"), "{message}");
+    // A file in the place of the directory.
+    fs::create_dir_all(&fixture.0).unwrap();
+    fs::write(fixture.0.join("state"), "").unwrap();
+    find(&fixture.1);
+    fs::remove_file(fixture.0.join("state")).unwrap();
+    fixture.1.check_file().unwrap();
+    // The new content cannot be written.
+    let draft = with_suffix(fixture.1.path(), ".new");
+    fs::create_dir(&draft).unwrap();
+    find(&fixture.1);
+    fs::remove_dir(&draft).unwrap();
+    fixture.1.check_file().unwrap();
+    assert!(!draft.exists() && !fixture.1.path().exists());
+    // Another process keeps the lock.
+    let lock = fs::File::open(with_suffix(fixture.1.path(), ".lock")).unwrap();
+    lock.lock().unwrap();
+    let message = unusable(fixture.1.check_file());
+    assert!(message.contains("holds its lock"), "{message}");
 }
 
 #[test]
