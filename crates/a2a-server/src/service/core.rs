@@ -257,8 +257,14 @@ impl Core {
     }
 }
 
-/// Estimates the memory that a copy of a task with its last changes takes, in bytes, without encoding it.
+/// Estimates the memory that a copy of a task with its last changes takes, in bytes, without encoding it. An executor decides how
+/// many parts and artifacts a task has, and how small they are.
 fn copied_bytes(task: &Task, changes: &[TaskChange]) -> usize {
+    let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    let texts = |all: Option<&Vec<String>>| {
+        let bytes = |text: &String| size_of::<String>() + text.len();
+        all.into_iter().flatten().map(bytes).sum::<usize>()
+    };
     let metadata = |all: Option<&HashMap<String, Value>>| {
         let entries = all.into_iter().flatten();
         entries
@@ -271,12 +277,21 @@ fn copied_bytes(task: &Task, changes: &[TaskChange]) -> usize {
             PartContent::Raw(bytes) => bytes.len(),
             PartContent::Data(data) => json::memory(data),
         };
-        content + metadata(part.metadata.as_ref())
+        let names = text(&part.filename) + text(&part.media_type);
+        size_of::<Part>() + content + names + metadata(part.metadata.as_ref())
     };
     let parts = |parts: &[Part]| parts.iter().map(part).sum::<usize>();
-    let message = |message: &Message| parts(&message.parts) + metadata(message.metadata.as_ref());
-    let artifact =
-        |artifact: &Artifact| parts(&artifact.parts) + metadata(artifact.metadata.as_ref());
+    let message = |message: &Message| {
+        let ids = message.message_id.len() + text(&message.context_id) + text(&message.task_id);
+        let lists = texts(message.extensions.as_ref()) + texts(message.reference_task_ids.as_ref());
+        let metadata = metadata(message.metadata.as_ref());
+        size_of::<Message>() + ids + lists + parts(&message.parts) + metadata
+    };
+    let artifact = |artifact: &Artifact| {
+        let names = artifact.artifact_id.len() + text(&artifact.name) + text(&artifact.description);
+        let metadata = metadata(artifact.metadata.as_ref()) + texts(artifact.extensions.as_ref());
+        size_of::<Artifact>() + names + parts(&artifact.parts) + metadata
+    };
     let status = |status: &TaskStatus| status.message.as_ref().map_or(0, message);
     let change = |change: &TaskChange| match change {
         TaskChange::Status(changed) => status(changed),
@@ -317,5 +332,39 @@ pub(super) fn to_a2a_error(error: StoreError, task_id: &str) -> A2aError {
             error.retry_after_s = Some(1);
             error
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::task_record::tests::record;
+
+    #[test]
+    fn parts_and_names_without_text_count_as_copied() {
+        let mut task = record("t").task;
+        let before = copied_bytes(&task, &[]);
+        let name = "n".repeat(100);
+        let named = Part {
+            filename: Some(name.clone()),
+            ..Part::text("")
+        };
+        task.artifacts = Some(vec![Artifact {
+            artifact_id: name.clone(),
+            name: Some(name.clone()),
+            description: None,
+            parts: vec![named; 1000],
+            metadata: None,
+            extensions: Some(vec![name]),
+        }]);
+        let copied = copied_bytes(&task, &[]) - before;
+        assert!(copied > 1000 * (size_of::<Part>() + 100), "{copied}");
+        let change = TaskChange::Artifact {
+            artifact: task.artifacts.unwrap_or_default().remove(0),
+            append: true,
+            last_chunk: true,
+        };
+        let task = record("t").task;
+        assert_eq!(copied_bytes(&task, &[change]) - before, copied);
     }
 }
