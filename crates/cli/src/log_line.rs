@@ -15,9 +15,14 @@ pub(crate) struct LineTime;
 
 impl FormatTime for LineTime {
     fn format_time(&self, line: &mut Writer<'_>) -> fmt::Result {
-        let now = humantime::format_rfc3339_micros(SystemTime::now());
-        write!(line, "{now}")
+        write_time(line, SystemTime::now())
     }
+}
+
+/// Writes a time; one before 1970, which `humantime` cannot express, as the begin of 1970.
+fn write_time(line: &mut impl fmt::Write, time: SystemTime) -> fmt::Result {
+    let time = time.max(SystemTime::UNIX_EPOCH);
+    write!(line, "{}", humantime::format_rfc3339_micros(time))
 }
 
 /// The fields of a line.
@@ -104,6 +109,7 @@ impl Visit for PlainFields<'_> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Duration;
 
     use parking_lot::Mutex;
     use tracing_subscriber::fmt;
@@ -178,6 +184,13 @@ mod tests {
             assert_eq!(default.len(), 6);
             assert_eq!(ours, default);
         }
+    }
+
+    #[test]
+    fn clock_before_1970_stops_no_line() {
+        let mut text = String::new();
+        write_time(&mut text, SystemTime::UNIX_EPOCH - Duration::from_secs(1)).unwrap();
+        assert_eq!(text, "1970-01-01T00:00:00.000000Z");
     }
 
     #[test]
