@@ -157,7 +157,8 @@ impl<'a> Call<'a> {
             context_id: self.context_id.as_deref(),
             session: None,
             host: self.host.as_ref(),
-            field_order: Some(&self.field_order),
+            // Only a person sees forms, and finding their order reads an answer a second time.
+            field_order: self.may_ask().then_some(&self.field_order),
             wait_until: self.wait_until,
         };
         let peer = self
@@ -169,6 +170,11 @@ impl<'a> Call<'a> {
         self.metrics.record_transport(&*peer);
         self.peer = Some(Arc::clone(&peer));
         Ok(peer)
+    }
+
+    /// Returns whether a person may be asked during the call.
+    fn may_ask(&self) -> bool {
+        self.person.person.is_some() && matches!(self.action, Action::Send | Action::Watch)
     }
 
     /// Returns whether the card announces streaming.

@@ -17,7 +17,7 @@ pub(super) struct Events {
     reader: EventReader,
     decoder: Decoder,
     secrets: Arc<PeerSecrets>,
-    field_order: FieldOrder,
+    field_order: Option<FieldOrder>,
     answer_bytes: usize,
     ended: bool,
     /// Whether data has come that is no event.
@@ -31,7 +31,7 @@ impl Events {
         reader: EventReader,
         decoder: Decoder,
         secrets: Arc<PeerSecrets>,
-        field_order: FieldOrder,
+        field_order: Option<FieldOrder>,
         answer_bytes: usize,
     ) -> Self {
         Self {
@@ -49,7 +49,9 @@ impl Events {
     /// Decodes the data of an event; `None` for one that only keeps the connection open.
     fn read(&self, data: &str) -> Result<Option<Event>, PeerError> {
         let limits = response_json::limits(self.answer_bytes);
-        self.field_order.note(data.as_bytes());
+        if let Some(order) = &self.field_order {
+            order.note(data.as_bytes());
+        }
         self.decoder.event(data, limits, &self.secrets)
     }
 

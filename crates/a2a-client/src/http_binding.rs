@@ -37,7 +37,7 @@ pub(super) struct HttpBinding {
     trust: Option<Arc<Trust>>,
     limits: SseLimits,
     secrets: Arc<PeerSecrets>,
-    field_order: FieldOrder,
+    field_order: Option<FieldOrder>,
     /// The security requirements of the peer's card.
     declared: Arc<Security>,
     /// The trusted keys, if the card must be signed.
@@ -95,7 +95,7 @@ impl HttpBinding {
             trust: config.trust_for(url).cloned(),
             limits,
             secrets,
-            field_order: FieldOrder::default(),
+            field_order: None,
             declared: Arc::default(),
             signed_by: config.card_keys.is_some().then(|| Arc::new(config.clone())),
         })
@@ -111,7 +111,7 @@ impl HttpBinding {
     /// Sets what receives the order of the fields of forms.
     #[must_use]
     pub(super) fn with_field_order(mut self, field_order: Option<&FieldOrder>) -> Self {
-        self.field_order = field_order.cloned().unwrap_or_default();
+        self.field_order = field_order.cloned();
         self
     }
 
@@ -235,7 +235,9 @@ impl HttpBinding {
             let bytes = response.body.len();
             response_json::unreadable(&format!("the response ({kind}, {bytes} bytes)"), &error)
         })?;
-        self.field_order.note(&response.body);
+        if let Some(order) = &self.field_order {
+            order.note(&response.body);
+        }
         self.secrets.scrub_response(&mut json);
         Ok(json)
     }

@@ -7,8 +7,9 @@ use memchr::memmem;
 use parking_lot::Mutex;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
-/// The member of a JSON Schema with the fields.
+/// The member of a JSON Schema with the fields, and how a JSON text has it.
 const MEMBER: &str = "properties";
+const QUOTED_MEMBER: &str = "\"properties\"";
 
 /// How many forms are remembered, the newest, and with how many fields.
 const MAX_FORMS: usize = 16;
@@ -22,7 +23,7 @@ impl FieldOrder {
     /// Remembers the forms in a JSON text. Those after a fault in the text stay unknown.
     pub fn note(&self, json: &[u8]) {
         // Few texts have a form, and only they are read a second time.
-        if memmem::find(json, MEMBER.as_bytes()).is_none() {
+        if !may_have_form(json) {
             return;
         }
         let mut found = Vec::new();
@@ -50,6 +51,10 @@ impl FieldOrder {
         };
         known.iter().rev().find(fits).cloned()
     }
+}
+
+fn may_have_form(json: &[u8]) -> bool {
+    memmem::find(json, QUOTED_MEMBER.as_bytes()).is_some()
 }
 
 /// Collects the names of the fields of all forms in a value.
@@ -172,6 +177,12 @@ mod tests {
         );
         let cut = r#"[{"properties": {"d": 1, "c": 2}}, {"properties": {"#;
         assert_eq!(order(&[cut], &["c", "d"]).unwrap_or_default(), ["d", "c"]);
+    }
+
+    #[test]
+    fn texts_about_properties_are_not_read_again() {
+        assert!(may_have_form(br#"{"properties": {}}"#));
+        assert!(!may_have_form(br#"{"text": "the properties of steel"}"#));
     }
 
     #[test]

@@ -79,6 +79,8 @@ pub(super) struct Scripted {
     subscriptions: Mutex<VecDeque<SubscribeReply>>,
     polls: Mutex<VecDeque<PollReply>>,
     calls: Mutex<Vec<&'static str>>,
+    /// Whether the last call wanted the order of the fields of forms.
+    pub wants_order: AtomicBool,
     /// Cancelled by the first resubscription.
     pub resubscribed: CancellationToken,
     /// Cancelled by the first poll.
@@ -120,6 +122,7 @@ impl Fixture {
             subscriptions: Mutex::new(script.subscriptions.into()),
             polls: Mutex::new(script.polls.into()),
             calls: Mutex::default(),
+            wants_order: AtomicBool::new(false),
             resubscribed: CancellationToken::new(),
             polled: CancellationToken::new(),
         });
@@ -240,8 +243,10 @@ impl PeerProvider for FakeProvider {
         &self,
         _: &PeerConfig,
         _: &Card,
-        _: &CallOptions<'_>,
+        options: &CallOptions<'_>,
     ) -> Result<Box<dyn Peer>, PeerError> {
+        let wants_order = options.field_order.is_some();
+        self.0.wants_order.store(wants_order, Ordering::Relaxed);
         Ok(Box::new(FakePeer(Arc::clone(&self.0))))
     }
 }

@@ -4,6 +4,7 @@ mod refused;
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
+use std::sync::atomic::Ordering;
 
 use peer::BoxFuture;
 use tokio_util::sync::CancellationToken;
@@ -151,6 +152,32 @@ async fn answer_reaches_the_agent_and_not_the_model() {
             (asked[0].chain.as_slice(), &*asked[0].origin),
             (&["main".to_owned()][..], "https://agent.example")
         );
+    }
+}
+
+#[tokio::test]
+async fn order_of_fields_is_read_only_where_a_person_answers() {
+    let done = || vec![task("completed", json!([]))];
+    let status = json!({"action": "status", "target_alias": "agent", "task_id": "t"});
+    for (request, person, wanted) in [
+        (send(), Some(Scripted::default()), true),
+        (send(), None, false),
+        (status, Some(Scripted::default()), false),
+    ] {
+        let polls = done().into_iter().map(PollReply::Task).collect();
+        let fixture = agent(person_answers(), done(), polls);
+        let call = ToolCall {
+            request: &request.to_string(),
+            caller: None,
+            updates: None,
+            person: person.as_ref().map(|person| person as &dyn Person),
+            cancel: CancellationToken::new(),
+            closing: CancellationToken::new(),
+        };
+        fixture.agent.execute(call).await;
+        assert_ne!(fixture.calls(), [""; 0], "{request}");
+        let wants_order = fixture.peer.wants_order.load(Ordering::Relaxed);
+        assert_eq!(wants_order, wanted, "{request}");
     }
 }
 
