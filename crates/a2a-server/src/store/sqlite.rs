@@ -28,7 +28,7 @@ use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::spawn_blocking;
 
 use self::compaction::LooseTask;
-use self::database::{DirectoryLock, SqlError};
+use self::database::{DirectoryLock, SqlError, closed};
 pub use self::database::{Holder, Options, holder};
 use self::queries::{Counted, Log};
 pub use self::salvage::{check, export};
@@ -88,18 +88,24 @@ impl SqliteStore {
     /// # Errors
     /// Another process has locked the directory, or the store cannot read or write it.
     pub fn open(options: &Options, now: DateTime<Utc>) -> Result<Self, StoreError> {
+        let (store, is_upgraded) = Self::open_as_it_is(options, now)?;
+        if is_upgraded {
+            store.compact_all()?;
+        }
+        Ok(store)
+    }
+
+    /// Opens a directory, and returns whether the database may have tasks in the format of version 1.
+    fn open_as_it_is(options: &Options, now: DateTime<Utc>) -> Result<(Self, bool), StoreError> {
         let directory = &options.directory;
         database::create_directory(directory)?;
         let lock = DirectoryLock::acquire(directory, now)?;
         let path = database::path(directory);
         let connection = database::open_writer(&path, options.fsync)?;
-        let last_existing_key = queries::last_key(&connection);
-        let last_existing_key =
-            last_existing_key.map_err(|error| database::failed("read", &path, &error))?;
-        let with_pushes = queries::with_pushes(&connection);
-        let with_pushes = with_pushes.map_err(|error| database::failed("read", &path, &error))?;
-        let has_loose = queries::is_upgraded(&connection);
-        let has_loose = has_loose.map_err(|error| database::failed("read", &path, &error))?;
+        let failed = |error| database::failed("read", &path, &error);
+        let last_existing_key = queries::last_key(&connection).map_err(failed)?;
+        let with_pushes = queries::with_pushes(&connection).map_err(failed)?;
+        let is_upgraded = queries::is_upgraded(&connection).map_err(failed)?;
         let usage = Usage::default();
         let counted = queries::count(&path, usage.clone())?;
         let (commands, command_receiver) = mpsc::channel();
@@ -132,10 +138,7 @@ impl SqliteStore {
                 loads: Semaphore::new(body::MAX_LOADS),
             }),
         };
-        if has_loose {
-            store.compact_all()?;
-        }
-        Ok(store)
+        Ok((store, is_upgraded))
     }
 
     /// Returns the path of the database.
@@ -292,10 +295,6 @@ impl Shared {
             readers.idle.push(connection);
         }
     }
-}
-
-fn closed() -> StoreError {
-    StoreError::Failed("the task store is closed".to_owned())
 }
 
 #[async_trait]

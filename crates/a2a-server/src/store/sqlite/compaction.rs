@@ -59,15 +59,33 @@ impl SqliteStore {
         writer::send(&self.shared.commands, bytes, work, after)
     }
 
-    /// Starts a thread that compacts all terminal tasks of a file of version 1. If the store is closed before the end, the next
-    /// process continues.
+    /// Starts a thread that compacts all terminal tasks of a file of version 1. If the store is closed before the end, or the
+    /// thread fails, the next process continues. Meanwhile the thread has one of the permits for loading tasks.
+    ///
+    /// # Errors
+    /// The thread does not start.
     pub(super) fn compact_all(&self) -> Result<(), StoreError> {
+        let taken = self.shared.loads.forget_permits(1);
         let shared = Arc::downgrade(&self.shared);
-        let work = move || match compact_all(&shared) {
-            Ok(()) => tracing::info!("the task store has the format of this version"),
-            // The store is closed, or the next process tries again.
-            Err(error) => {
-                tracing::debug!(%error, "the task store keeps tasks in the earlier format");
+        let work = move || {
+            let compacted = compact_all(&shared);
+            let shared = shared.upgrade();
+            if let Some(shared) = &shared {
+                shared.loads.add_permits(taken);
+            }
+            let is_closed = shared.is_none_or(|shared| shared.readers.lock().closed);
+            match compacted {
+                Ok(0) => tracing::info!("the task store has the format of this version"),
+                Ok(left) => tracing::warn!(
+                    left,
+                    "the task store has the format of this version, except for tasks that cannot be read"
+                ),
+                Err(error) if is_closed => {
+                    tracing::debug!(%error, "the next process moves more tasks to the format of this version");
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "the task store keeps tasks in the earlier format until the next start");
+                }
             }
         };
         let thread = thread::Builder::new().name("store-compaction".to_owned());
@@ -75,18 +93,24 @@ impl SqliteStore {
         spawned.map_err(|error| database::no_thread(&error))
     }
 
-    /// Compacts the next terminal tasks after the key `after`. Returns the key of the last one; `None` if all are compact.
-    fn compact_next(&self, after: i64) -> Result<Option<i64>, StoreError> {
+    /// Compacts the next terminal tasks after the key `after`. Returns the key of the last one, and how many of them stay
+    /// because they cannot be read; `None` if there is no further one.
+    pub(super) fn compact_next(&self, after: i64) -> Result<Option<(i64, usize)>, StoreError> {
         let shared = &self.shared;
         let connection = shared.reader()?;
         let keys = queries::loose(&connection, after, BATCH);
         let keys = keys.map_err(|error| database::failed("read", &shared.path, &error))?;
-        let (mut last, mut bytes, mut loose) = (None, 0, Vec::new());
+        let (mut last, mut left, mut bytes, mut loose) = (None, 0, 0, Vec::new());
         for key in keys {
-            last = Some(key);
-            match queries::load_key(&connection, key) {
-                Ok(Some(loaded)) => {
-                    let task = LooseTask::new(&loaded.record)?;
+            let task = queries::load_key(&connection, key)
+                .map_err(|error| error.into_store("read a task of", &shared.path))
+                .and_then(|loaded| {
+                    loaded
+                        .map(|loaded| LooseTask::new(&loaded.record))
+                        .transpose()
+                });
+            match task {
+                Ok(Some(task)) => {
                     bytes += task.json.len();
                     loose.push(task);
                 }
@@ -94,10 +118,11 @@ impl SqliteStore {
                 Ok(None) => {}
                 // Every use of the task reports the damage.
                 Err(error) => {
-                    let error = error.into_store("read a task of", &shared.path);
                     tracing::error!(%error, "a damaged task keeps its earlier format");
+                    left += 1;
                 }
             }
+            last = Some((key, left));
             if bytes >= BATCH_BYTES {
                 break;
             }
@@ -112,20 +137,23 @@ impl SqliteStore {
     }
 }
 
-fn compact_all(shared: &Weak<Shared>) -> Result<(), StoreError> {
+/// Compacts all terminal tasks, and returns how many stay because they cannot be read.
+pub(super) fn compact_all(shared: &Weak<Shared>) -> Result<usize, StoreError> {
     // The thread does not keep the store open.
     let store = || {
         let shared = shared.upgrade().ok_or_else(closed)?;
         Ok::<_, StoreError>(SqliteStore { shared })
     };
-    let mut after = 0;
-    while let Some(last) = store()?.compact_next(after)? {
+    let (mut after, mut all_left) = (0, 0);
+    while let Some((last, left)) = store()?.compact_next(after)? {
         after = last;
+        all_left += left;
     }
     let work = |connection: &Connection| {
         let dropped = connection.execute_batch("DROP INDEX IF EXISTS tasks_settled");
         dropped.map_err(SqlError::from)
     };
     let written = writer::send(&store()?.shared.commands, 0, work, |()| {})?;
-    written.blocking_recv().map_err(|_| closed())?
+    written.blocking_recv().map_err(|_| closed())??;
+    Ok(all_left)
 }

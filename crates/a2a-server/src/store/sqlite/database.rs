@@ -72,6 +72,10 @@ impl SqlError {
     }
 }
 
+pub(super) fn closed() -> StoreError {
+    StoreError::Failed("the task store is closed".to_owned())
+}
+
 /// Returns the error of a thread that does not start.
 pub(super) fn no_thread(error: &io::Error) -> StoreError {
     StoreError::Failed(format!("cannot start the store's thread: {error}"))

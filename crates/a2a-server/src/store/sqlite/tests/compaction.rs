@@ -1,14 +1,20 @@
 //! The compaction of a file of version 1 in the background.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 use rusqlite::Connection;
 use tempfile::TempDir;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
-use super::{any, open};
-use crate::store::sqlite::{SqliteStore, check};
+use super::{any, open, test_time};
+use crate::store::sqlite::compaction::compact_all;
+use crate::store::sqlite::database::SqlError;
+use crate::store::sqlite::{Options, SqliteStore, check, queries};
 use crate::store::tests::{all, load};
-use crate::store::{Filter, StoreError, TaskStore};
+use crate::store::{Filter, StoreError, TaskStore, body};
 
 /// More tasks than two batches have.
 const COPIES: usize = 100;
@@ -50,19 +56,36 @@ fn copy_task(connection: &Connection, key: i64, (id, copy): (&str, &str)) {
     }
 }
 
-/// Waits until the compaction has ended, and returns the number of terminal tasks outside of their rows.
+/// Returns the number of terminal tasks outside of their rows, and whether a process has yet to move them.
+async fn loose(store: &SqliteStore) -> (usize, bool) {
+    let state = |connection: &Connection| {
+        let loose = queries::loose(connection, 0, usize::MAX)?;
+        Ok((loose.len(), queries::is_upgraded(connection)?))
+    };
+    store.read(state).await.unwrap()
+}
+
+/// Waits until the thread of the compaction has given its permit back.
+async fn ended(store: &SqliteStore) {
+    let permits = u32::try_from(body::MAX_LOADS).unwrap();
+    let ended = store.shared.loads.acquire_many(permits);
+    drop(timeout(Duration::from_secs(60), ended).await.unwrap());
+}
+
+/// Waits until the compaction has succeeded, and returns the number of terminal tasks outside of their rows.
 async fn compacted(store: &SqliteStore) -> usize {
-    loop {
-        let state = |connection: &Connection| {
-            let loose = super::super::queries::loose(connection, 0, usize::MAX)?;
-            let is_upgraded = super::super::queries::is_upgraded(connection)?;
-            Ok((loose.len(), is_upgraded))
-        };
-        match store.read(state).await.unwrap() {
-            (loose, false) => return loose,
-            (_, true) => tokio::task::yield_now().await,
-        }
-    }
+    ended(store).await;
+    let (loose, is_upgraded) = loose(store).await;
+    assert!(!is_upgraded);
+    loose
+}
+
+/// Opens the directory, without the thread of the compaction.
+fn open_as_it_is(directory: &TempDir) -> SqliteStore {
+    let options = Options::new(directory.path());
+    let (store, is_upgraded) = SqliteStore::open_as_it_is(&options, test_time(0)).unwrap();
+    assert!(is_upgraded);
+    store
 }
 
 #[tokio::test]
@@ -102,8 +125,11 @@ async fn damaged_task_of_version_1_stays_and_the_others_move() {
     let find = "SELECT id FROM tasks WHERE key = (SELECT max(key) - 50 FROM tasks)";
     let id: String = connection.query_row(find, [], |row| row.get(0)).unwrap();
     drop(connection);
-    let store = open(&directory);
-    assert_eq!(compacted(&store).await, 1);
+    let store = open_as_it_is(&directory);
+    let shared = Arc::downgrade(&store.shared);
+    let left = spawn_blocking(move || compact_all(&shared)).await.unwrap();
+    assert_eq!(left, Ok(1));
+    assert_eq!(loose(&store).await, (1, false));
     let read = store.load(&id).await;
     assert!(matches!(read, Err(StoreError::Damaged(_))), "{read:?}");
     assert_eq!(check(directory.path()).unwrap().len(), 1);
@@ -113,10 +139,40 @@ async fn damaged_task_of_version_1_stays_and_the_others_move() {
 async fn compaction_continues_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     drop(earlier(&directory));
-    // This process ends before the last batch, or at any time before.
-    open(&directory).close().await.unwrap();
+    // This process ends after one batch.
+    let store = open_as_it_is(&directory);
+    let before = loose(&store).await.0;
+    let one = store.clone();
+    let moved = spawn_blocking(move || one.compact_next(0)).await.unwrap();
+    assert!(moved.unwrap().is_some());
+    let (after, is_upgraded) = loose(&store).await;
+    assert!(
+        0 < after && after < before && is_upgraded,
+        "{after} of {before}"
+    );
+    store.close().await.unwrap();
     let store = open(&directory);
     assert_eq!(compacted(&store).await, 0);
     store.close().await.unwrap();
     assert_eq!(check(directory.path()), Ok(Vec::new()));
+}
+
+#[tokio::test]
+async fn failed_compaction_is_left_to_the_next_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let connection = earlier(&directory);
+    let full = "CREATE TRIGGER full BEFORE UPDATE ON tasks WHEN NEW.body IS NOT NULL BEGIN SELECT RAISE(ABORT, 'full'); END";
+    connection.execute_batch(full).unwrap();
+    drop(connection);
+    let store = open(&directory);
+    ended(&store).await;
+    let (left, is_upgraded) = loose(&store).await;
+    assert!(left >= COPIES && is_upgraded, "{left}");
+    let freed = |connection: &Connection| {
+        let freed = connection.execute_batch("DROP TRIGGER full");
+        freed.map_err(SqlError::from)
+    };
+    store.write(0, freed, |()| {}).await.unwrap();
+    store.close().await.unwrap();
+    assert_eq!(compacted(&open(&directory)).await, 0);
 }
