@@ -88,7 +88,7 @@ fn release_has_an_entry_and_a_package_for_each_mcpb_file() {
         std::fs::copy(&mcpb, bundles.join(format!("remote-agent-{platform}.mcpb"))).unwrap();
     }
     let release = out.path().join("release");
-    let written = bundle::release(&bundles, &release).unwrap();
+    let written = bundle::release(&bundles, &release, true).unwrap();
     assert_eq!(written.len(), 6);
     assert!(written.iter().all(|path| path.is_file()), "{written:?}");
 
@@ -141,12 +141,30 @@ fn release_has_an_entry_and_a_package_for_each_mcpb_file() {
 fn mcpb_file_of_an_unknown_name_is_refused() {
     let out = tempfile::tempdir().unwrap();
     let refused = |reason: &str| {
-        let error = bundle::release(out.path(), &out.path().join("release")).unwrap_err();
+        let error = bundle::release(out.path(), &out.path().join("release"), false).unwrap_err();
         assert!(error.message.contains(reason), "{error:?}");
     };
     refused("it has no file `remote-agent-OS-CPU.mcpb`");
     std::fs::write(out.path().join("remote-agent.mcpb"), "").unwrap();
     refused("its name is not `remote-agent-OS-CPU.mcpb`");
+    std::fs::remove_file(out.path().join("remote-agent.mcpb")).unwrap();
+    std::fs::write(out.path().join("remote-agent-x-y.mcpb"), "").unwrap();
+    refused("remote-agent-x-y.mcpb`: its name is not");
+}
+
+#[test]
+fn release_without_an_mcpb_file_is_refused() {
+    let out = tempfile::tempdir().unwrap();
+    for platform in ["darwin-arm64", "darwin-x64", "linux-arm64", "win32-x64"] {
+        std::fs::write(out.path().join(format!("remote-agent-{platform}.mcpb")), "").unwrap();
+    }
+    let release = out.path().join("release");
+    let error = bundle::release(out.path(), &release, false).unwrap_err();
+    assert!(
+        error.message.contains("lacks `linux-x64-gnu`."),
+        "{error:?}"
+    );
+    assert!(!release.exists());
 }
 
 /// Installs the official tool for MCPB files.

@@ -64,7 +64,7 @@ fn released(scratch: &Path, platforms: &[&str]) -> PathBuf {
         put_library(&libraries, platform, &headers(platform));
     }
     let out = scratch.join("out");
-    release::assemble(Path::new(SOURCE), &libraries, &out).unwrap();
+    release::assemble(Path::new(SOURCE), &libraries, &out, true).unwrap();
     out
 }
 
@@ -80,9 +80,27 @@ fn manifest(files: &BTreeMap<String, Vec<u8>>) -> Value {
 fn refusal(scratch: &Path, platform: &str, library: &[u8]) -> String {
     let libraries = scratch.join("libraries");
     put_library(&libraries, platform, library);
-    release::assemble(Path::new(SOURCE), &libraries, &scratch.join("out"))
+    release::assemble(Path::new(SOURCE), &libraries, &scratch.join("out"), true)
         .unwrap_err()
         .message
+}
+
+#[test]
+fn release_without_a_platform_is_refused() {
+    let scratch = scratch("release-missing");
+    let libraries = scratch.join("libraries");
+    for platform in &PLATFORMS[1..] {
+        put_library(&libraries, platform, &headers(platform));
+    }
+    let assemble = || release::assemble(Path::new(SOURCE), &libraries, &scratch.join("out"), false);
+    let error = assemble().unwrap_err();
+    assert!(
+        error.message.contains("lacks `linux-x64-gnu`."),
+        "{error:?}"
+    );
+    assert!(!scratch.join("out").exists());
+    put_library(&libraries, PLATFORMS[0], &headers(PLATFORMS[0]));
+    assemble().unwrap();
 }
 
 #[test]
@@ -184,7 +202,7 @@ fn clawpack_that_clawhub_refuses_is_not_written() {
         put_library(&libraries, platform, &library);
     }
     let out = scratch.join("out");
-    let error = release::assemble(Path::new(SOURCE), &libraries, &out).unwrap_err();
+    let error = release::assemble(Path::new(SOURCE), &libraries, &out, true).unwrap_err();
     for part in [
         "cannot write the ClawPack: it has 53",
         "ClawHub takes 52428800",
@@ -283,6 +301,7 @@ fn platform_with_two_libraries_is_refused() {
     let libraries = scratch.join("libraries");
     put_library(&libraries, "darwin-x64", b"");
     fs::write(libraries.join("darwin-x64/other.dylib"), b"").unwrap();
-    let error = release::assemble(Path::new(SOURCE), &libraries, &scratch.join("out")).unwrap_err();
+    let error =
+        release::assemble(Path::new(SOURCE), &libraries, &scratch.join("out"), true).unwrap_err();
     assert!(error.message.contains("it has 2 libraries"), "{error:?}");
 }

@@ -1,7 +1,7 @@
 //! The packages for MCP hosts: an Agent Plugins bundle, an MCPB file, an npm package and the entry for the MCP registry.
 
 use std::{
-    fs,
+    fmt::Display,
     io::{Cursor, Read as _, Write as _},
     path::{Path, PathBuf},
 };
@@ -14,7 +14,7 @@ use remote_agent_cli::{
     package::{File, LICENSE, Platform, VERSION, failed, json_bytes, read, write, write_tarball},
 };
 
-use crate::sha256_hex;
+use crate::{release, sha256_hex};
 
 /// The name of the npm package. It differs from that of the plugin, because OpenClaw refuses plugins that start processes.
 const NPM_NAME: &str = "openclaw-remote-agent-mcp";
@@ -76,7 +76,7 @@ pub fn assemble(
     out: &Path,
 ) -> Result<Bundled, Failure> {
     let out = std::path::absolute(out).map_err(failed("write", out))?;
-    let Platform { os, cpu, .. } = Platform::current();
+    let platform = Platform::current();
     let binaries = Binaries {
         command: read(command)?,
         library: read(library)?,
@@ -95,8 +95,8 @@ pub fn assemble(
         }
     }
 
-    let mcpb = out.join(format!("remote-agent-{os}-{cpu}.mcpb"));
-    let zipped = mcpb_file(os, &binaries).map_err(failed("write", &mcpb))?;
+    let mcpb = out.join(mcpb_name(platform));
+    let zipped = mcpb_file(platform.os, &binaries).map_err(failed("write", &mcpb))?;
     write(&mcpb, &zipped)?;
 
     let tarball = out.join(format!("{NPM_NAME}-{VERSION}.tgz"));
@@ -113,18 +113,16 @@ pub fn assemble(
     })
 }
 
-/// Assembles the packages of a release in `out` from the MCPB files in `bundles`, one for each platform: for npm a package with the
-/// command per platform and the main package that depends on them, and one entry for the MCP registry. Also copies the MCPB files.
-/// Returns the paths, with the main package for npm last.
+/// Assembles the packages of a release in `out` from the MCPB files in `bundles`, one for each platform, or with `partial` from those
+/// that are there: for npm a package with the command per platform and the main package that depends on them, and one entry for the
+/// MCP registry. Also copies the MCPB files. Returns the paths, with the main package for npm last.
 ///
 /// # Errors
-/// The directory has no MCPB file, or another name than `remote-agent-OS-CPU.mcpb`; a file is not readable or writable.
-pub fn release(bundles: &Path, out: &Path) -> Result<Vec<PathBuf>, Failure> {
+/// The directory has no MCPB file, or not one for each platform; a name is not `remote-agent-OS-CPU.mcpb` of a platform; a file is
+/// not readable or writable.
+pub fn release(bundles: &Path, out: &Path, partial: bool) -> Result<Vec<PathBuf>, Failure> {
     let out = std::path::absolute(out).map_err(failed("write", out))?;
-    let entries = fs::read_dir(bundles).map_err(failed("read", bundles))?;
-    let mut paths: Vec<PathBuf> = entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .collect();
+    let mut paths = release::list(bundles)?;
     paths.retain(|path| path.extension().is_some_and(|end| end == "mcpb"));
     paths.sort();
     if paths.is_empty() {
@@ -133,34 +131,31 @@ pub fn release(bundles: &Path, out: &Path) -> Result<Vec<PathBuf>, Failure> {
             bundles.display()
         )));
     }
+    let named: Vec<(Platform, PathBuf)> = paths
+        .into_iter()
+        .map(|path| Ok((platform_of(&path)?, path)))
+        .collect::<Result<_, Failure>>()?;
+    if !partial {
+        let found: Vec<_> = named.iter().map(|(platform, _)| *platform).collect();
+        release::require_all(bundles, release::command_platforms(), &found)?;
+    }
     let (mut written, mut mcpbs) = (Vec::new(), Vec::new());
     let mut main = npm_manifest(NPM_NAME);
-    for path in paths {
-        let unusable =
-            |reason: String| Failure::new(format!("cannot package `{}`: {reason}", path.display()));
-        let name = path.file_stem().unwrap_or_default().to_string_lossy();
-        let (os, cpu) = name
-            .strip_prefix("remote-agent-")
-            .and_then(|platform| platform.split_once('-'))
-            .ok_or_else(|| unusable("its name is not `remote-agent-OS-CPU.mcpb`".to_owned()))?;
+    for (platform, path) in named {
         let zipped = read(&path)?;
-        let server = files_of_server(&zipped).map_err(|error| unusable(error.to_string()))?;
+        let server = files_of_server(&zipped).map_err(|error| unusable(&path, &error))?;
 
-        let package = format!("{NPM_NAME}-{os}-{cpu}");
+        let package = format!("{NPM_NAME}-{}-{}", platform.os, platform.cpu);
         main["optionalDependencies"][&package] = VERSION.into();
         let mut manifest = npm_manifest(&package);
-        manifest["os"] = json!([os]);
-        manifest["cpu"] = json!([cpu]);
-        if os == "linux" {
-            manifest["libc"] = json!(["glibc"]);
-        }
+        platform.restrict(&mut manifest);
         let mut files = vec![("package.json".to_owned(), json_bytes(&manifest))];
         files.push(("LICENSE".to_owned(), LICENSE.into()));
         files.extend(server);
         let tarball = out.join(format!("{package}-{VERSION}.tgz"));
         write_tarball(&tarball, &files)?;
 
-        let copy = out.join(format!("{name}.mcpb"));
+        let copy = out.join(mcpb_name(platform));
         write(&copy, &zipped)?;
         written.extend([tarball, copy.clone()]);
         mcpbs.push((copy, zipped));
@@ -172,6 +167,27 @@ pub fn release(bundles: &Path, out: &Path) -> Result<Vec<PathBuf>, Failure> {
     write_tarball(&tarball, &starter(&main))?;
     written.extend([server_json, tarball]);
     Ok(written)
+}
+
+fn mcpb_name(Platform { os, cpu, .. }: Platform) -> String {
+    format!("remote-agent-{os}-{cpu}.mcpb")
+}
+
+/// Returns the platform of a release in the name of an MCPB file.
+fn platform_of(path: &Path) -> Result<Platform, Failure> {
+    let is_named = |platform: &Platform| {
+        path.file_name()
+            .is_some_and(|name| name == mcpb_name(*platform).as_str())
+    };
+    let found = release::command_platforms().find(is_named);
+    found.ok_or_else(|| {
+        let reason = "its name is not `remote-agent-OS-CPU.mcpb` of a platform of releases";
+        unusable(path, &reason)
+    })
+}
+
+fn unusable(path: &Path, reason: &dyn Display) -> Failure {
+    Failure::new(format!("cannot package `{}`: {reason}", path.display()))
 }
 
 /// Returns the files of an MCPB file that are in `server/`, in `bin/` instead.

@@ -57,6 +57,31 @@ pub fn find_platform(name: impl AsRef<OsStr>) -> Option<Platform> {
     PLATFORMS.into_iter().find(is_named)
 }
 
+/// Returns the platforms of a release that the command has: on Linux it needs glibc.
+pub(crate) fn command_platforms() -> impl Iterator<Item = Platform> {
+    let all = PLATFORMS.into_iter();
+    all.filter(|platform| platform.abi != Some("musl"))
+}
+
+/// Returns an error if `directory` lacks one of the platforms `required`. A registry takes each version once, so none could be
+/// added later.
+pub(crate) fn require_all(
+    directory: &Path,
+    required: impl Iterator<Item = Platform>,
+    found: &[Platform],
+) -> Result<(), Failure> {
+    let missing = required.filter(|platform| !found.contains(platform));
+    let missing: Vec<_> = missing.map(|platform| format!("`{platform}`")).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(format!(
+        "cannot package `{}`: it lacks {}. A release has all platforms; for a test, `--partial` packages those that are there",
+        directory.display(),
+        missing.join(", ")
+    )))
+}
+
 fn package_name(platform: Platform) -> String {
     format!("{NAME}-{platform}")
 }
@@ -143,13 +168,24 @@ fn newest_glibc(library: &[u8]) -> object::Result<Option<(String, Version)>> {
 /// A library of a release.
 pub type Library = (Platform, Vec<u8>);
 
-/// Assembles the packages of a release like [`write_packages`], from the libraries in `DIR/PLATFORM/`.
+/// Assembles the packages of a release like [`write_packages`], from the libraries in `DIR/PLATFORM/`: of all platforms, or with
+/// `partial` of those that are there.
 ///
 /// # Errors
-/// A directory has no platform's name, or does not contain exactly one library; a library does not run on its platform, or
+/// A platform is missing. A directory has no platform's name, or does not contain exactly one library; a library does not run on its platform, or
 /// requires a glibc newer than 2.28; or as for [`write_packages`].
-pub fn assemble(root: &Path, libraries: &Path, out: &Path) -> Result<Vec<PathBuf>, Failure> {
-    write_packages(root, &find_libraries(libraries)?, out)
+pub fn assemble(
+    root: &Path,
+    libraries: &Path,
+    out: &Path,
+    partial: bool,
+) -> Result<Vec<PathBuf>, Failure> {
+    let found = find_libraries(libraries)?;
+    if !partial {
+        let platforms: Vec<_> = found.iter().map(|(platform, _)| *platform).collect();
+        require_all(libraries, PLATFORMS.into_iter(), &platforms)?;
+    }
+    write_packages(root, &found, out)
 }
 
 /// Writes the tarballs of a release to `out`: those for npm, and `openclaw-remote-agent-clawpack-VERSION.tgz` for ClawHub if it
@@ -269,7 +305,7 @@ fn find_libraries(root: &Path) -> Result<Vec<Library>, Failure> {
     Ok(found)
 }
 
-fn list(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
+pub(crate) fn list(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     fs::read_dir(directory)
         .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())
         .map_err(failed("read", directory))

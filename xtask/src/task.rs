@@ -28,6 +28,10 @@ pub enum Task {
         #[arg(value_name = "DIR")]
         libraries: PathBuf,
 
+        /// Package the platforms that are there, for a test
+        #[arg(long)]
+        partial: bool,
+
         #[command(flatten)]
         out: Out,
     },
@@ -41,6 +45,10 @@ pub enum Task {
         /// The directory with the MCPB files
         #[arg(value_name = "DIR")]
         bundles: PathBuf,
+
+        /// Package the platforms that are there, for a test
+        #[arg(long)]
+        partial: bool,
 
         #[command(flatten)]
         out: Out,
@@ -68,8 +76,16 @@ impl Task {
                 let packaged = package::assemble(&library, &out.directory)?;
                 Ok(vec![packaged.directory, packaged.tarball])
             }
-            Self::Release { libraries, out } => release::assemble(root, &libraries, &out.directory),
-            Self::McpRelease { bundles, out } => bundle::release(&bundles, &out.directory),
+            Self::Release {
+                libraries,
+                partial,
+                out,
+            } => release::assemble(root, &libraries, &out.directory, partial),
+            Self::McpRelease {
+                bundles,
+                partial,
+                out,
+            } => bundle::release(&bundles, &out.directory, partial),
             Self::Bundle { out } => {
                 let (command, library) = compile::command(root)?;
                 let bundled = bundle::assemble(root, &command, &library, &out.directory)?;
