@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt as _;
 use std::sync::mpsc::{self, Sender};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -27,6 +27,8 @@ const SIGKILL: i32 = 9;
 /// A server counts as dead 15 s after its last heartbeat, and the others check every 5 s.
 #[cfg(feature = "real")]
 const LEASE_TIMEOUT: Duration = Duration::from_secs(25);
+
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 const FLAGS: &str = "--retention-count 1000000 --limit runs=1000 --limit tasksPerClient=100000 --limit requestsPerSecond=1000000 \
      --limit burst=1000000";
@@ -77,7 +79,7 @@ fn kill_and_check(start: impl Fn(u32) -> Server, lease: Duration) {
         total.merge(received);
     }
     let server = start(0);
-    thread::sleep(lease);
+    total.wait_for_ends(&server, lease);
     total.check_restarted_server(&server, false);
     println!(
         "{rounds} times killed: {} tasks received in {} responses and events, {} completed and {} interrupted, none lost",
@@ -145,7 +147,11 @@ fn send_next(server: &Server, index: usize, sender: &Sender<Value>) -> Option<()
 
 fn is_terminal(status: &Value) -> bool {
     let state = status["state"].as_str().unwrap_or_default();
-    !["", "TASK_STATE_SUBMITTED", "TASK_STATE_WORKING"].contains(&state)
+    !state.is_empty() && !runs(state)
+}
+
+fn runs(state: &str) -> bool {
+    ["TASK_STATE_SUBMITTED", "TASK_STATE_WORKING"].contains(&state)
 }
 
 fn string(value: &Value) -> String {
@@ -206,11 +212,21 @@ impl Report {
             }
             assert!(text.starts_with(&received.text), "{context}");
             // The task may have ended before the kill without a report to the client.
-            let runs = ["TASK_STATE_SUBMITTED", "TASK_STATE_WORKING"].contains(&&*state);
-            if state != "TASK_STATE_COMPLETED" && !(may_run && runs) {
+            if state != "TASK_STATE_COMPLETED" && !(may_run && runs(&state)) {
                 assert_eq!(state, "TASK_STATE_FAILED", "{context}");
                 assert!(found.to_string().contains("interrupted"), "{context}");
                 self.interrupted += 1;
+            }
+        }
+    }
+
+    /// Waits until no received task runs, or `most`, in which a server notices that another one is dead.
+    fn wait_for_ends(&self, server: &Server, most: Duration) {
+        let deadline = Instant::now() + most;
+        for id in self.tasks.keys() {
+            let state = || call(server, "GetTask", &json!({"id": id}))["result"]["status"].take();
+            while !is_terminal(&state()) && Instant::now() < deadline {
+                thread::sleep(POLL_INTERVAL);
             }
         }
     }
