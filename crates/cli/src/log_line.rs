@@ -1,7 +1,7 @@
 //! The lines of a server's log. They look like those of `tracing_subscriber`, which formats each part of a field on its own: for a
 //! short request, that would cost as much as its answer.
 
-use std::fmt::{self, Debug};
+use std::fmt::{self, Debug, Write as _};
 use std::time::SystemTime;
 
 use tracing::field::{Field, Visit};
@@ -34,13 +34,30 @@ impl<'line> FormatFields<'line> for LineFields {
         if line.has_ansi_escapes() {
             return DefaultFields::new().format_fields(line, fields);
         }
+        let mut line = OneLine(line);
         let mut plain = PlainFields {
-            default: DefaultVisitor::new(line, true),
+            default: DefaultVisitor::new(Writer::new(&mut line), true),
             is_first: true,
             result: Ok(()),
         };
         fields.record(&mut plain);
         plain.result.and(plain.default.finish())
+    }
+}
+
+/// Escapes line breaks: what follows one in a value of a client would look like a line of the server.
+struct OneLine<'line>(Writer<'line>);
+
+impl fmt::Write for OneLine<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for part in text.split_inclusive(['\n', '\r']) {
+            match (part.strip_suffix('\n'), part.strip_suffix('\r')) {
+                (Some(before), _) => write!(self.0, "{before}\\n")?,
+                (_, Some(before)) => write!(self.0, "{before}\\r")?,
+                _ => self.0.write_str(part)?,
+            }
+        }
+        Ok(())
     }
 }
 
@@ -184,6 +201,18 @@ mod tests {
             assert_eq!(default.len(), 6);
             assert_eq!(ours, default);
         }
+    }
+
+    #[test]
+    fn value_with_line_breaks_is_no_further_line() {
+        let forged = "x\r\n2026-11-27T03:00:00.000000Z ERROR forged";
+        let error = std::io::Error::other(forged);
+        let [default, ours] = lines(false, || {
+            tracing::info!(id = %forged, "{forged}");
+            tracing::warn!(error = &error as &dyn std::error::Error, "failed");
+        });
+        assert_eq!((default.len(), ours.len()), (5, 2), "{ours:?}");
+        assert!(ours[0].contains("id=x\\r\\n2026"), "{ours:?}");
     }
 
     #[test]
