@@ -14,6 +14,8 @@ const QUOTED_MEMBER: &str = "\"properties\"";
 /// How many forms are remembered, the newest, and with how many fields.
 const MAX_FORMS: usize = 16;
 const MAX_FIELDS: usize = 64;
+/// The most bytes that the names of the fields of one form have.
+const MAX_NAME_BYTES: usize = 16 << 10;
 
 /// The orders of the fields in the JSON texts of one call. Clones share them.
 #[derive(Debug, Clone, Default)]
@@ -117,15 +119,18 @@ impl<'de> Visitor<'de> for Forms<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
         let mut names: Vec<String> = Vec::new();
+        let mut name_bytes = 0;
         while let Some(name) = members.next_key::<String>()? {
             let is_form = !self.is_form && name == MEMBER;
-            if self.is_form && names.len() <= MAX_FIELDS && !names.contains(&name) {
+            name_bytes += name.len();
+            let fits = names.len() <= MAX_FIELDS && name_bytes <= MAX_NAME_BYTES;
+            if self.is_form && fits && !names.contains(&name) {
                 names.push(name);
             }
             let found = &mut *self.found;
             members.next_value_seed(Forms { found, is_form })?;
         }
-        if self.is_form && names.len() <= MAX_FIELDS {
+        if self.is_form && names.len() <= MAX_FIELDS && name_bytes <= MAX_NAME_BYTES {
             self.found.push(names);
             // A peer may send any number of them.
             let surplus = self.found.len().saturating_sub(MAX_FORMS);
@@ -196,6 +201,10 @@ mod tests {
         assert!(orders.of(["f99"].into_iter()).is_some());
         let fields: Vec<_> = (0..=MAX_FIELDS).map(|n| format!(r#""f{n}": 1"#)).collect();
         orders.note(format!(r#"{{"properties": {{{}}}}}"#, fields.join(",")).as_bytes());
-        assert!(orders.0.lock().iter().all(|fields| fields.len() == 1));
+        let long = "n".repeat(MAX_NAME_BYTES);
+        orders.note(format!(r#"{{"properties": {{"{long}": 1, "a": 2}}}}"#).as_bytes());
+        let known = orders.0.lock();
+        assert!(known.iter().all(|fields| fields.len() == 1));
+        assert!(known.iter().flatten().all(|name| name.len() < 4));
     }
 }
