@@ -328,6 +328,35 @@ async fn calls_of_one_instance_wait_for_each_other() {
     }
 }
 
+#[tokio::test]
+async fn use_that_cannot_be_recorded_is_recorded_with_the_next_call() {
+    let answer = |id: &str| {
+        let mut done = task("completed");
+        done["id"] = json!(id);
+        done["metadata"] = json!({"usage": {"total_tokens": 100}});
+        json!({"delay_ms": 300, "json": result(done)})
+    };
+    let rpc = json!({"message/send": [answer("t-1"), answer("t-2")]});
+    let script = json!({"main": {"card": card(), "rpc": rpc}});
+    let (peers, folder) = (peers(script).await, Folder::new());
+    let fixture = desk_fixture(&peers, json!({"calls": 9}), &folder);
+    // The first call can be reserved, and its end cannot be written.
+    let draft = folder.path().join("budget.json.new");
+    let request = send_request();
+    let (first, ()) = tokio::join!(fixture.call(&request), async {
+        while received_calls(&peers).is_empty() {
+            tokio::task::yield_now().await;
+        }
+        fs::create_dir(&draft).unwrap();
+    });
+    assert_eq!(first["ok"], true, "{first}");
+    let file = folder.path().join("budget.json");
+    assert_eq!(used(&file)[2], 0);
+    fs::remove_dir(&draft).unwrap();
+    assert_eq!(fixture.call(&request).await["ok"], true);
+    assert_eq!((&used(&file)[0], &used(&file)[2]), (&json!(2), &json!(200)));
+}
+
 /// A person who answers every question.
 struct Answers;
 

@@ -224,12 +224,19 @@ fn account_end(tool: &RemoteAgent, account: Account, end: Settlement) -> JoinHan
         let ended = mem::take(&mut *turn.waiting.lock());
         if !ended.is_empty() {
             let path = ledger.path().to_owned();
+            let waiting = Arc::clone(&turn.waiting);
             let recorded = spawn_blocking(move || {
                 let _alone = alone;
-                settle_all(&ledger, ended, now)
+                settle_all(&ledger, ended, now).map_err(|(error, ended)| {
+                    keep_waiting(&mut waiting.lock(), ended);
+                    error
+                })
             });
             if let Ok(Err(BudgetError::Unusable(message))) = recorded.await {
+                let message =
+                    format!("{message}; the next call tries again to record what this one used");
                 log_with_path(&*log, &message, &path);
+                return None;
             }
         }
         let settled = receiver.await.ok()?;
@@ -244,13 +251,31 @@ fn account_end(tool: &RemoteAgent, account: Account, end: Settlement) -> JoinHan
 }
 
 /// Records the ends of calls, and says so to those that wait.
-fn settle_all(ledger: &Ledger, ended: Vec<Ended>, now: SystemTime) -> Result<(), BudgetError> {
+///
+/// # Errors
+/// The file cannot be used. Nothing is recorded.
+fn settle_all(
+    ledger: &Ledger,
+    ended: Vec<Ended>,
+    now: SystemTime,
+) -> Result<(), (BudgetError, Vec<Ended>)> {
     let ends: Vec<_> = ended.iter().map(|one| (&*one.scopes, &one.end)).collect();
-    let all = ledger.settle_all(&ends, now)?;
-    for (one, settled) in ended.into_iter().zip(all) {
-        let _ = one.settled.send(settled);
+    match ledger.settle_all(&ends, now) {
+        Ok(all) => {
+            for (one, settled) in ended.into_iter().zip(all) {
+                let _ = one.settled.send(settled);
+            }
+            Ok(())
+        }
+        Err(error) => Err((error, ended)),
     }
-    Ok(())
+}
+
+/// Puts ends back before the later ones, as far as there is a place for them.
+fn keep_waiting(waiting: &mut Vec<Ended>, mut ended: Vec<Ended>) {
+    ended.truncate(MAX_WAITING.saturating_sub(waiting.len()));
+    ended.append(waiting);
+    *waiting = ended;
 }
 
 impl Call<'_> {
