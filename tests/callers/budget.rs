@@ -424,11 +424,15 @@ impl Drop for SilentRecord {
 #[tokio::test]
 async fn record_that_does_not_answer_delays_no_listing_beyond_its_deadline() {
     let (peers, folder) = (start_desk().await, Folder::new());
-    let fixture = desk_fixture(&peers, json!({"calls": 9}), &folder);
+    let target = json!({"alias": "main", "baseUrl": peers.origin("main"), "budget": {"calls": 9}});
+    let fixture = ToolFixture::new(&json!({
+        "defaults": {"timeoutMs": 1000},
+        "targets": [target],
+        "budget": {"path": folder.path().join("budget.json")},
+    }));
     let _record = SilentRecord::new(&folder);
     let caller = json!({"list_tasks": true});
-    let list = json!({"action": "list_targets", "timeout_ms": 500});
-    let listing = call(&fixture, &caller, &list).await;
+    let listing = call(&fixture, &caller, &json!({"action": "list_targets"})).await;
     let error = listing["summary"]["budget_error"].as_str().unwrap();
     assert!(error.contains("was not read"), "{listing}");
 }
