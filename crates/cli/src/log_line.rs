@@ -1,7 +1,7 @@
 //! The lines of a server's log. They look like those of `tracing_subscriber`, which formats each part of a field on its own: for a
 //! short request, that would cost as much as its answer.
 
-use std::fmt::{self, Debug, Write as _};
+use std::fmt::{self, Debug};
 use std::time::SystemTime;
 
 use tracing::field::{Field, Visit};
