@@ -49,7 +49,7 @@ const MAX_POLL_INTERVAL: Duration = Duration::from_secs(60);
 /// The maximum time for a sign-in.
 const MAX_SIGN_IN: Duration = Duration::from_secs(30 * 60);
 
-/// How often a person may paste something else than the address.
+/// How many pasted texts that are not the address end the sign-in.
 const MAX_BAD_PASTES: usize = 5;
 
 /// How long a browser may take to return.
