@@ -27,7 +27,7 @@ const QUESTION_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// The pause before it is asked again.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How long the server may take to have the sign-in of a person who says that it is done.
+/// How long the server may take to have the sign-in of a person who says that it is done. Then they are asked again.
 const DONE_TIMEOUT: Duration = Duration::from_secs(2 * 60);
 
 /// Why nobody was asked.
@@ -217,6 +217,7 @@ impl SignIn {
 
     fn question(&self, link: &Url, code: Option<&DeviceCode>) -> Question {
         let server = sign_in::server(&self.client);
+        let user = self.file.user.as_deref().unwrap_or_default();
         let code = code.map(|code| code.user_code.clone());
         let text = match &code {
             Some(code) => format!("Sign in at {server}: open the link, and enter the code {code}."),
@@ -225,7 +226,10 @@ impl SignIn {
             ),
         };
         Question {
-            id: question_id(&["sign-in", link.as_str(), &text], &[]),
+            id: question_id(
+                &["sign-in", &self.file.alias, user, link.as_str(), &text],
+                &[],
+            ),
             kind: QuestionKind::Auth,
             target: Some(self.file.alias.clone()),
             agent: None,
@@ -256,13 +260,11 @@ enum Shown {
 }
 
 /// Withdraws a question that is over.
-struct Withdrawal<'a>(&'a dyn Person, Option<String>);
+struct Withdrawal<'a>(&'a dyn Person, String);
 
 impl Drop for Withdrawal<'_> {
     fn drop(&mut self) {
-        if let Some(id) = &self.1 {
-            self.0.withdraw(id);
-        }
+        self.0.withdraw(&self.1);
     }
 }
 
@@ -272,24 +274,13 @@ async fn ask_person(
     mut shown: mpsc::Receiver<Shown>,
     pasted: mpsc::Sender<String>,
 ) -> String {
-    let mut withdrawal = Withdrawal(person, None);
-    let mut question: Option<Box<Question>> = None;
+    let Some(Shown::Question(mut question)) = shown.recv().await else {
+        return std::future::pending().await;
+    };
+    let _withdrawal = Withdrawal(person, question.id.clone());
     loop {
-        match shown.recv().await {
-            Some(Shown::Question(first)) => question = Some(first),
-            Some(Shown::Again(reason)) => {
-                if let Some(question) = &mut question {
-                    question.error = Some(reason.to_owned());
-                }
-            }
-            None => std::future::pending().await,
-        }
-        let Some(question) = &question else {
-            continue;
-        };
-        withdrawal.1 = Some(question.id.clone());
         let answer = loop {
-            let asked = timeout(QUESTION_TIMEOUT, person.ask(question)).await;
+            let asked = timeout(QUESTION_TIMEOUT, person.ask(&question)).await;
             match asked {
                 Ok(answer) if answer.action != AnswerAction::Timeout => break answer,
                 _ => sleep(PAUSE).await,
@@ -304,12 +295,21 @@ async fn ask_person(
             .content
             .get("answer")
             .and_then(|words| words.as_str());
-        let address = words.filter(|words| Url::parse(words.trim()).is_ok());
+        // One without its beginning is asked for again.
+        let address =
+            words.filter(|words| Url::parse(words.trim()).is_ok() || words.contains("code="));
         match address.filter(|_| question.is_answered_with_address()) {
-            Some(address) => drop(pasted.send(address.to_owned()).await),
+            Some(address) => {
+                drop(pasted.send(address.to_owned()).await);
+                let Some(Shown::Again(reason)) = shown.recv().await else {
+                    return std::future::pending().await;
+                };
+                question.error = Some(reason.to_owned());
+            }
+            // The sign-in itself ends when its code expires.
             None => {
                 sleep(DONE_TIMEOUT).await;
-                return "the person answered, and the server has no sign-in".to_owned();
+                question.error = Some("the server has no sign-in yet".to_owned());
             }
         }
     }
@@ -378,3 +378,6 @@ pub(crate) fn token_file(target: &Target) -> Option<TokenFile> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;
