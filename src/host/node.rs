@@ -285,12 +285,15 @@ impl RemoteAgent {
         ask_person: AskPerson<'_>,
     ) -> Result<Object<'env>> {
         let person = HostPerson::new(&ask_person)?;
-        let cancel = cancel.0.clone();
+        let (cancel, closing) = (cancel.0.clone(), self.plugin.closing());
         let opened = self.plugin.sign_in(alias.as_deref(), user.as_deref());
         self.resolve_with(env, async move {
             let sign_in = opened.map_err(|error| (error, true))?;
-            let signed_in = cancel.run_until_cancelled(sign_in.ask(&person)).await;
-            let token = signed_in
+            let signed_in = cancel.run_until_cancelled(sign_in.ask(&person));
+            let token = closing
+                .run_until_cancelled(signed_in)
+                .await
+                .flatten()
                 .unwrap_or_else(|| Err("the sign-in was cancelled".to_owned()))
                 .map_err(|error| (error, false))?;
             Ok(json!({"alias": sign_in.alias(), "scopes": token.scope}))
@@ -375,11 +378,12 @@ impl RemoteAgent {
         work: impl Future<Output = std::result::Result<Value, (String, bool)>> + Send + 'static,
     ) -> Result<Object<'env>> {
         let (promised, promise) = self.promise(env)?;
+        let promised = WorkPromise(promised);
         self.plugin.spawn(Box::pin(async move {
             let done = work
                 .await
                 .unwrap_or_else(|(error, is_usage)| json!({"error": error, "isUsage": is_usage}));
-            let _ = promised.answer.set(Either::A(done.to_string()));
+            promised.set(&done);
         }));
         Ok(promise)
     }
@@ -544,6 +548,23 @@ impl Drop for CallPromise {
             Ok(())
         };
         self.queue.0.call_with_return_value((), NonBlocking, settle);
+    }
+}
+
+/// The promise of work that is no call. It also settles where the work is dropped: by a closed plugin, or a panic.
+struct WorkPromise(CallPromise);
+
+impl WorkPromise {
+    /// Sets the answer, unless there is one.
+    fn set(&self, done: &Value) {
+        let _ = self.0.answer.set(Either::A(done.to_string()));
+    }
+}
+
+impl Drop for WorkPromise {
+    fn drop(&mut self) {
+        let error = "the plugin was closed, or failed, before this was done";
+        self.set(&json!({"error": error, "isUsage": false}));
     }
 }
 
