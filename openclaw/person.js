@@ -312,7 +312,7 @@ export class People {
   /** Closes the question of a sign-in that is over. */
   #withdrawId(id, { sessionKey }) {
     const asked = this.#asked.get(id);
-    if (asked?.sessionKey === sessionKey) this.#withdraw(asked);
+    if (asked && asked.sessionKey === sessionKey) this.#withdraw(asked);
     return "{}";
   }
 
