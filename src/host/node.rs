@@ -378,12 +378,11 @@ impl RemoteAgent {
         work: impl Future<Output = std::result::Result<Value, (String, bool)>> + Send + 'static,
     ) -> Result<Object<'env>> {
         let (promised, promise) = self.promise(env)?;
-        let promised = WorkPromise(promised);
         self.plugin.spawn(Box::pin(async move {
             let done = work
                 .await
                 .unwrap_or_else(|(error, is_usage)| json!({"error": error, "isUsage": is_usage}));
-            promised.set(&done);
+            let _ = promised.answer.set(Either::A(done.to_string()));
         }));
         Ok(promise)
     }
@@ -536,9 +535,14 @@ struct CallPromise {
 
 impl Drop for CallPromise {
     fn drop(&mut self) {
-        let (Some(resolve), Some(answer)) = (self.resolve.take(), self.answer.take()) else {
+        let Some(resolve) = self.resolve.take() else {
             return;
         };
+        // A call always has an answer. Other work is dropped by a closed plugin, or a panic.
+        let answer = self.answer.take().unwrap_or_else(|| {
+            let error = "the plugin was closed, or failed, before this was done";
+            Either::A(json!({"error": error, "isUsage": false}).to_string())
+        });
         let settle = move |_, env: Env| {
             let resolve = resolve.borrow_back(&env)?;
             // A text can be too long for JavaScript. An error here would be an uncaught exception of the host.
@@ -548,23 +552,6 @@ impl Drop for CallPromise {
             Ok(())
         };
         self.queue.0.call_with_return_value((), NonBlocking, settle);
-    }
-}
-
-/// The promise of work that is no call. It also settles where the work is dropped: by a closed plugin, or a panic.
-struct WorkPromise(CallPromise);
-
-impl WorkPromise {
-    /// Sets the answer, unless there is one.
-    fn set(&self, done: &Value) {
-        let _ = self.0.answer.set(Either::A(done.to_string()));
-    }
-}
-
-impl Drop for WorkPromise {
-    fn drop(&mut self) {
-        let error = "the plugin was closed, or failed, before this was done";
-        self.set(&json!({"error": error, "isUsage": false}));
     }
 }
 
