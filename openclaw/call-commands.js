@@ -192,9 +192,9 @@ async function call(context, request) {
 
 /**
  * Returns whether a person types this command, whose message is then theirs: on a terminal that also shows the answer. Programs and
- * models that run commands have pipes in place of one of these, and OpenClaw marks what its agents run.
+ * models that run commands have pipes in place of one of these, and OpenClaw and the reference gateway mark what their agents run.
  */
-const isTypedByPerson = () => process.stdin.isTTY && process.stdout.isTTY && process.env.OPENCLAW_SHELL !== "exec";
+export const isTypedByPerson = ({ stdin, stdout, env } = process) => stdin.isTTY && stdout.isTTY && env.OPENCLAW_SHELL !== "exec" && env.REMOTE_AGENT_DELEGATION === undefined;
 
 /** Writes a continuation to a file. Returns false and says so if that fails: the call is over, and its output has to follow. */
 async function saved(file, continuation) {

@@ -5,7 +5,7 @@
 import { randomBytes } from "node:crypto";
 import process from "node:process";
 
-import { REFERENCE, chatMessage, gatewayQuestion, nameOf, parseQuestion, quoted, readAnswer } from "./question.js";
+import { REFERENCE, chatMessage, gatewayQuestion, linkOf, nameOf, parseQuestion, quoted, readAnswer } from "./question.js";
 import { DEFAULT_ACCOUNT, answeredBy, isSender, shownName } from "./sender.js";
 import { line } from "./text.js";
 /** @import {Answer, CallAsker, Envelope, GatewayConnection, PersonHost, Posted, Question} from "./types.d.ts" */
@@ -127,10 +127,11 @@ export class People {
       isOpen: false,
       ask: async (json) => {
         const question = parseQuestion(json);
-        if (question.withdrawn) return this.#withdrawId(question.id);
+        if (question.withdrawn) return this.#withdrawId(question.id, session);
         call.answered = undefined;
         const answer = await this.#ask(question, session, call);
-        asker.isOpen = answer.action === "timeout" && question.may_pass_to_model !== true;
+        // A sign-in is over before the task begins.
+        asker.isOpen = answer.action === "timeout" && !question.sign_in && question.may_pass_to_model !== true;
         return JSON.stringify(answer);
       },
       end: (isFollowed, envelope) => {
@@ -154,6 +155,8 @@ export class People {
     const host = this.#host;
     const { signal } = call;
     if (!host || this.isStopping || signal.aborted) return UNREACHABLE;
+    // The error has the command. Where several people write, any of them could sign in, as whoever they are.
+    if (question.sign_in && (SHARED.test(session.sessionKey) || !linkOf(question))) return UNREACHABLE;
     const ms = Math.max(question.timeout_ms - MARGIN_MS, 0);
     const known = this.#asked.get(question.id);
     const settled = known ? undefined : [...this.#ended.values()].find(({ id, isAnswered, call: other }) => id === question.id && isAnswered && other !== call);
@@ -307,9 +310,9 @@ export class People {
   }
 
   /** Closes the question of a sign-in that is over. */
-  #withdrawId(id) {
+  #withdrawId(id, { sessionKey }) {
     const asked = this.#asked.get(id);
-    if (asked) this.#withdraw(asked);
+    if (asked && asked.sessionKey === sessionKey) this.#withdraw(asked);
     return "{}";
   }
 

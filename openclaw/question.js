@@ -137,7 +137,7 @@ export const nameOf = (/** @type {Question} */ { target, origin }) => line(targe
  * Returns the link of the agent, without characters that would end it or format it in a chat.
  * @param {Question} question
  */
-function linkOf({ url, sign_in: prompt }) {
+export function linkOf({ url, sign_in: prompt }) {
   if (!url || url.length > MAX_URL_CHARS || !URL.canParse(url)) return undefined;
   const { protocol, username, password, origin, hostname, href } = new URL(url);
   const isHere = prompt && protocol === "http:" && THIS_MACHINE.includes(hostname);

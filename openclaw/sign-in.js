@@ -73,6 +73,8 @@ function terminal(input) {
   let lines;
   /** @type {string | undefined} */
   let shown;
+  // Held by `ask`: a promise that nothing refers to is collected, and the library then takes the person for unreachable.
+  const never = new Promise(() => {});
   const close = () => reader?.close();
   /** @param {string} json */
   const ask = async (json) => {
@@ -86,7 +88,6 @@ function terminal(input) {
     }
     shown = id;
     if (error) note(`${line(error)}. Paste it again:`);
-    const never = new Promise(() => {});
     if (!prompt.takes_address) return await never;
     reader ??= createInterface({ input });
     lines ??= reader[Symbol.asyncIterator]();

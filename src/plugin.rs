@@ -218,6 +218,11 @@ impl Plugin {
         }
     }
 
+    /// Returns what ends when the instance is closed.
+    pub(crate) fn closing(&self) -> CancellationToken {
+        self.closing.clone()
+    }
+
     /// Runs a task that belongs to a call on the instance's threads. A closed instance drops it.
     pub(crate) fn spawn(&self, task: BoxedTask) {
         if let Ok(Ok(handle)) = panics::catch(|| self.runtime_handle()) {

@@ -4,7 +4,18 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 
+import { isTypedByPerson } from "../call-commands.js";
 import { registerCommands } from "../commands.js";
+
+test("a command that an agent runs in a terminal is not typed by a person", () => {
+  const terminal = /** @type {any} */ ({ isTTY: true });
+  for (const [env, stdin, expected] of [
+    [{}, terminal, true],
+    [{}, {}, false],
+    [{ OPENCLAW_SHELL: "exec" }, terminal, false],
+    [{ REMOTE_AGENT_DELEGATION: "{}" }, terminal, false],
+  ]) assert.equal(isTypedByPerson(/** @type {any} */ ({ stdin, stdout: terminal, env })) === true, expected, JSON.stringify(env));
+});
 
 /** Runs a command of `openclaw remote-agent`. Returns its exit code and what it printed. */
 async function run(t, name, values = [], options = {}, config = {}) {

@@ -274,6 +274,16 @@ test("a question that only the call knows is withdrawn with it, and one that the
   assert.equal(questions.all[0].status, "cancelled");
 });
 
+test("a sign-in that waited leaves no open question behind", async () => {
+  mock.timers.enable({ apis: ["setTimeout", "Date"] });
+  const { questions, ask } = open();
+  const sign_in = { server: "https://login.example", code: "c", takes_address: false };
+  const { call, answer } = ask({ kind: "auth", url: "https://login.example/go", sign_in });
+  await questions.next(1);
+  mock.timers.tick(60_000);
+  assert.deepEqual([await answer, call.isOpen], [{ action: "timeout" }, false]);
+});
+
 test("right after an answer only the call that has it asks the same again", async () => {
   mock.timers.enable({ apis: ["setTimeout", "Date"] });
   const { questions, ask } = open();

@@ -203,9 +203,27 @@ test("a browser on another machine ends at an address, which is an answer", asyn
 });
 
 test("only a sign-in on this machine may have a link without TLS", async () => {
-  for (const [url, sign_in] of [["http://127.0.0.1/go", undefined], ["http://login.example/go", { server: "http://login.example", code: "c", takes_address: false }]]) {
+  const { questions, ask } = open();
+  ask({ kind: "auth", url: "http://127.0.0.1/go" });
+  assert.equal((await questions.next(1)).url, undefined);
+});
+
+test("a sign-in is not asked for without a link that can be shown, or where several people write", async () => {
+  const sign_in = { server: "http://login.example", code: "c", takes_address: false };
+  const group = { sessionKey: "agent:main:telegram:group:7", agentId: "main" };
+  for (const [url, of] of [["http://login.example/go", session], [`https://login.example/${"x".repeat(2048)}`, session], ["https://login.example/go", group]]) {
     const { questions, ask } = open();
-    ask({ kind: "auth", url, sign_in });
-    assert.equal((await questions.next(1)).url, undefined, url);
+    const { answer } = ask({ kind: "auth", url, sign_in }, of);
+    const asked = await Promise.race([answer, questions.next(1)]);
+    assert.equal(asked.action, "unreachable", url);
   }
+});
+
+test("a sign-in that is over closes no question of another session", async () => {
+  const { questions, people } = open();
+  const sign_in = { server: "https://login.example", code: "c", takes_address: false };
+  people.forCall(session).ask(JSON.stringify(question({ kind: "auth", url: "https://login.example/go", sign_in })));
+  const asked = await questions.next(1);
+  await people.forCall({ sessionKey: "agent:main:other", agentId: "main" }).ask('{"id":"q-1","withdrawn":true}');
+  assert.equal(asked.status, "pending");
 });

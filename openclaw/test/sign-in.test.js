@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
 import { PassThrough } from "node:stream";
 import { test } from "node:test";
+import { setImmediate } from "node:timers/promises";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { signIn, signOut } from "../sign-in.js";
 
 const URL_OF_CODE = "https://login.example/go";
@@ -38,6 +41,27 @@ test("a code is shown, and nothing is read", async () => {
   assert.equal(exit, 0);
   assert.match(shown, /Sign in at https:\/\/login\.example\. Open this address in a browser:\n  https:\/\/login\.example\/go\nand enter the code WDJB\n/);
   assert.match(shown, /desk: signed in, scopes read\n$/);
+});
+
+test("a sign-in that waits for the person is not collected", async () => {
+  setFlagsFromString("--expose-gc");
+  const collect = runInNewContext("gc");
+  const question = { id: "q", url: URL_OF_CODE, sign_in: { server: "https://login.example", code: "WDJB", takes_address: false } };
+  let isWaiting = false;
+  const open = opening({
+    async signIn(_alias, _person, ask) {
+      const waiting = new WeakRef(ask(JSON.stringify(question)));
+      for (let turn = 0; turn < 3; turn += 1) {
+        await setImmediate();
+        collect();
+      }
+      isWaiting = waiting.deref() !== undefined;
+      await ask('{"id":"q","withdrawn":true}');
+      return { alias: "desk" };
+    },
+  });
+  await ran(() => signIn(context(), undefined, { open }));
+  assert.equal(isWaiting, true);
 });
 
 test("an address is pasted, and again after a wrong one", async () => {

@@ -322,7 +322,7 @@ impl OAuth2 {
 
 /// Names the issuer beside the token endpoint, in an error about a client that has neither.
 pub(super) fn with_alternative(error: ConfigError) -> ConfigError {
-    if error.message != "the key `tokenUrl` is missing" {
+    if error.missing_key.as_deref() != Some("tokenUrl") || !error.path.ends_with("/auth") {
         return error;
     }
     let message = "the key `issuer` is missing: its metadata names the endpoints; without it, `tokenUrl` is needed";

@@ -285,12 +285,15 @@ impl RemoteAgent {
         ask_person: AskPerson<'_>,
     ) -> Result<Object<'env>> {
         let person = HostPerson::new(&ask_person)?;
-        let cancel = cancel.0.clone();
+        let (cancel, closing) = (cancel.0.clone(), self.plugin.closing());
         let opened = self.plugin.sign_in(alias.as_deref(), user.as_deref());
         self.resolve_with(env, async move {
             let sign_in = opened.map_err(|error| (error, true))?;
-            let signed_in = cancel.run_until_cancelled(sign_in.ask(&person)).await;
-            let token = signed_in
+            let signed_in = cancel.run_until_cancelled(sign_in.ask(&person));
+            let token = closing
+                .run_until_cancelled(signed_in)
+                .await
+                .flatten()
                 .unwrap_or_else(|| Err("the sign-in was cancelled".to_owned()))
                 .map_err(|error| (error, false))?;
             Ok(json!({"alias": sign_in.alias(), "scopes": token.scope}))
@@ -532,9 +535,14 @@ struct CallPromise {
 
 impl Drop for CallPromise {
     fn drop(&mut self) {
-        let (Some(resolve), Some(answer)) = (self.resolve.take(), self.answer.take()) else {
+        let Some(resolve) = self.resolve.take() else {
             return;
         };
+        // A call always has an answer. Other work is dropped by a closed plugin, or a panic.
+        let answer = self.answer.take().unwrap_or_else(|| {
+            let error = "the plugin was closed, or failed, before this was done";
+            Either::A(json!({"error": error, "isUsage": false}).to_string())
+        });
         let settle = move |_, env: Env| {
             let resolve = resolve.borrow_back(&env)?;
             // A text can be too long for JavaScript. An error here would be an uncaught exception of the host.

@@ -224,6 +224,7 @@ async fn send_for_task(
         Reply::Task(task) => task,
         Reply::Message(message) => return Err(not_a_task(&message)),
     };
+    call.message_arrived();
     call.check_has_id(&task)?;
     if follow {
         return follow_task(call, peer, task).await;

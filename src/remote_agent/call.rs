@@ -49,7 +49,7 @@ pub(super) enum Incomplete {
 
 pub(super) struct Call<'a> {
     pub tool: &'a RemoteAgent,
-    action: Action,
+    pub action: Action,
     updates: Option<UpdateCallback<'a>>,
     pacer: UpdatePacer,
     /// The end of the call.

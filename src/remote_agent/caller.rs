@@ -43,6 +43,8 @@ pub(super) struct Caller {
     pub(super) by_person: bool,
     /// A listing of targets lists their tasks too (`list_tasks`), for an operator.
     pub(super) list_tasks: bool,
+    /// The host cannot show a sign-in during the call (`no_sign_in`), also where it reaches a person with questions.
+    pub(super) no_sign_in: bool,
 }
 
 impl Caller {
@@ -78,8 +80,8 @@ impl Caller {
         let update_interval =
             Duration::from_millis(update_interval.unwrap_or(0)).min(MAX_UPDATE_INTERVAL);
         let mut flag = |name: &str| map.remove(name) == Some(Value::Bool(true));
-        let [can_notify, by_person, list_tasks] =
-            ["can_notify", "by_person", "list_tasks"].map(&mut flag);
+        let [can_notify, by_person, list_tasks, no_sign_in] =
+            ["can_notify", "by_person", "list_tasks", "no_sign_in"].map(&mut flag);
         let mut text = |name: &str| match map.remove(name) {
             None | Some(Value::Null) => None,
             Some(Value::String(text)) => Some(text),
@@ -102,6 +104,7 @@ impl Caller {
             update_interval,
             by_person,
             list_tasks,
+            no_sign_in,
         };
         (caller, warnings)
     }

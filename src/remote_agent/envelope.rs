@@ -234,7 +234,7 @@ pub(super) enum ReportOutcome {
     Invalid,
     /// Another call asks about the same task.
     Busy,
-    /// The agent asked too often in one call.
+    /// The agent asked too often in one call, or a budget has no room for the answer.
     Limit,
     /// The answer was not sent, or the agent did not take it.
     Unsent,

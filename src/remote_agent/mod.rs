@@ -101,8 +101,8 @@ pub type UpdateCallback<'a> = &'a (dyn Fn(&str) + Send + Sync);
 pub struct ToolCall<'a> {
     /// The request, as JSON.
     pub request: &'a str,
-    /// The caller as JSON (`{agent_id, operator, user, session_key, chain, state_dir, traceparent, can_notify, by_person, list_tasks, update_interval_ms}`, each
-    /// optional), where the host reports one.
+    /// The caller as JSON (`{agent_id, operator, user, session_key, chain, state_dir, traceparent, can_notify, by_person, list_tasks, no_sign_in, update_interval_ms}`,
+    /// each optional), where the host reports one.
     pub caller: Option<&'a str>,
     /// The callback for updates.
     pub updates: Option<UpdateCallback<'a>>,
@@ -352,18 +352,6 @@ impl RemoteAgent {
         let deadline = Deadline::new(timeout, tool_call.cancel.clone(), tool_call.closing.clone());
         let metrics = call_audit.set_resolved(&resolved);
         let extends = request.timeout_ms.is_none();
-        let deadline = match tool_call.person {
-            Some(person) => {
-                let signed_in = self.sign_in_first(&resolved.target, person, deadline, extends);
-                Box::pin(signed_in)
-                    .await
-                    .map_err(|error| match request.action {
-                        Action::Send => error.for_send(),
-                        _ => error,
-                    })?
-            }
-            None => deadline,
-        };
         let caller = &call_audit.caller;
         let mut person = CallPerson {
             person: tool_call.person,
@@ -390,18 +378,6 @@ impl RemoteAgent {
         }
         let traceparent = (trace::HEADER.to_owned(), call_audit.trace.traceparent());
         request.service_parameters.extend([traceparent]);
-        let permit = self
-            .concurrency_limiter
-            .acquire(&resolved.target.key, &deadline)
-            .await;
-        let permit = permit.map_err(|error| match request.action {
-            Action::Send => error.for_send(),
-            _ => error,
-        })?;
-        // A timeout in the request limits the blocking send; without one, the send becomes a task before the host's own
-        // timeout.
-        let wait = Duration::from_millis(self.limits.wait_ms);
-        let wait_until = deadline.wait_until(request.timeout_ms.is_none().then_some(wait));
         // On the heap, like the request: each layer moves the call.
         let mut call = Box::new(Call::new(
             self,
@@ -412,13 +388,32 @@ impl RemoteAgent {
             call_audit.caller.update_interval,
             metrics,
         ));
-        call.wait_until = Some(wait_until);
         call.notify = notify;
         call.person = person;
-        call.permit = Some(permit);
         call.host = call_audit.caller.session();
         let position = call_audit.position.as_ref();
         call.account = Account::open(self, &call.target, &call_audit.caller, position);
+        let opened = self.env.now();
+        let for_action = |error: ToolError| match request.action {
+            Action::Send => error.for_send(),
+            _ => error,
+        };
+        if call.person.person.is_some() && !call_audit.caller.no_sign_in {
+            let signed_in = Box::pin(self.sign_in_first(&mut call)).await;
+            signed_in.map_err(for_action)?;
+        }
+        let permit = self
+            .concurrency_limiter
+            .acquire(&call.target.key, &call.deadline)
+            .await;
+        call.permit = Some(permit.map_err(for_action)?);
+        // The budget counts neither the wait nor the sign-in.
+        call.pause_budget(opened);
+        // A timeout in the request limits the blocking send; without one, the send becomes a task before the host's own
+        // timeout.
+        let wait = Duration::from_millis(self.limits.wait_ms);
+        let wait_until = call.deadline.wait_until(extends.then_some(wait));
+        call.wait_until = Some(wait_until);
         let is_local = call.target.peer_config.is_local();
         let done = actions::run(&mut call, request).await;
         done.map_err(|error| if is_local { error.for_gateway() } else { error })

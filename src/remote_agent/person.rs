@@ -69,7 +69,16 @@ pub(super) async fn ask(call: &mut Call<'_>, peer: &dyn Peer) -> Result<Option<N
             call.report(&wording.id, ReportOutcome::Limit, None);
             return Ok(None);
         }
-        call.check_budget().await?;
+        // The task may go on after a sign-in without a message.
+        let has_link = wording.kind == QuestionKind::Auth && wording.url.is_some();
+        if !has_link && !has_room(call).await? {
+            let outcome = match invalid {
+                Some(_) => ReportOutcome::Invalid,
+                None => ReportOutcome::Limit,
+            };
+            call.report(&wording.id, outcome, None);
+            return Ok(None);
+        }
         let limit = call.time_for_person(QUESTION_TIMEOUT);
         let error = invalid.take_if(|(id, _)| *id == wording.id);
         let is_retry = error.is_some();
@@ -141,6 +150,25 @@ pub(super) async fn ask(call: &mut Call<'_>, peer: &dyn Peer) -> Result<Option<N
                 return Ok(None);
             }
         }
+    }
+}
+
+/// Returns whether budgets leave room for the message of an answer, so that no person answers in vain.
+///
+/// # Errors
+/// The call has ended.
+async fn has_room(call: &Call<'_>) -> Result<bool, ToolError> {
+    match call.check_budget().await {
+        Ok(()) => Ok(true),
+        Err(error)
+            if matches!(
+                error.reason,
+                Reason::BudgetExceeded | Reason::BudgetUnusable
+            ) =>
+        {
+            Ok(false)
+        }
+        Err(error) => Err(error),
     }
 }
 
@@ -268,7 +296,6 @@ pub(super) async fn check_may_send(call: &Call<'_>, peer: &dyn Peer) -> Result<(
         return Ok(());
     };
     if call.person.writes {
-        call.set_declined(task_id, None);
         return Ok(());
     }
     if call.is_asked(task_id) {

@@ -1,7 +1,7 @@
 //! The sign-in of a person to a target: by a command, or during the call that needs it.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use egress::HttpClient;
 use egress::auth::{TokenEndpoint, needs_sign_in};
@@ -12,11 +12,13 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use url::Url;
 
+use super::call::Call;
 use super::deadline::Deadline;
 use super::error::{Reason, ToolError};
 use super::question::{
     AnswerAction, Field, Person, Question, QuestionKind, SignInPrompt, question_id,
 };
+use super::request::Action;
 use crate::targets::{Catalog, Target, for_user};
 
 /// How long one question waits before it is asked again.
@@ -25,8 +27,11 @@ const QUESTION_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 /// The pause before it is asked again.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How long the server may take to have the sign-in of a person who says that it is done.
+/// How long the server may take to have the sign-in of a person who says that it is done. Then they are asked again.
 const DONE_TIMEOUT: Duration = Duration::from_secs(2 * 60);
+
+/// Why nobody was asked.
+const UNREACHED: &str = "no person can be reached to sign in";
 
 /// The sign-in of one target, or of one person at a target.
 pub struct SignIn {
@@ -153,49 +158,66 @@ impl SignIn {
         }
     }
 
-    /// Asks a person during a call if it has no token otherwise. Returns whether a person was asked.
+    async fn is_needed(&self) -> bool {
+        needs_sign_in(&*self.net, &self.client, &self.endpoint).await
+    }
+
+    /// Asks a person during a call, unless another call has a token meanwhile. Of the calls that wait for the same token one asks,
+    /// and a person's refusal is for all of them. If the call `extends`, the time of a person does not count.
     ///
     /// # Errors
     /// The person does not sign in, or the call has ended. Nothing was sent to the agent.
-    pub(super) async fn ask_if_needed(
+    async fn ask_in_turn(
         &self,
         person: &dyn Person,
         deadline: &Deadline,
-        limit: Option<Duration>,
-    ) -> Result<bool, ToolError> {
-        let is_needed = || needs_sign_in(&*self.net, &self.client, &self.endpoint);
-        if !deadline.run(is_needed()).await? {
-            return Ok(false);
+        extends: bool,
+    ) -> Result<(), ToolError> {
+        let began = Instant::now();
+        let turn = deadline.run(self.client.signing_in.lock()).await;
+        let mut last_refusal = turn.map_err(|error| match error.reason {
+            Reason::Timeout => self.unavailable("another call is asking a person to sign in"),
+            _ => error,
+        })?;
+        if let Some((at, reason)) = &*last_refusal
+            && *at >= began
+        {
+            return Err(self.unavailable(reason));
         }
         let asking = async {
-            // Another call may be asking, for this token.
-            let _turn = self.client.signing_in.lock().await;
-            match is_needed().await {
-                true => self.ask(person).await.map(drop),
-                false => Ok(()),
+            if !self.is_needed().await {
+                return Ok(());
             }
+            let asked = self.ask(person).await.map(drop);
+            // The host of another call may reach one.
+            if let Some(reason) = asked.as_ref().err().filter(|reason| *reason != UNREACHED) {
+                *last_refusal = Some((Instant::now(), reason.clone()));
+            }
+            asked
         };
         let asked = async {
-            match limit {
-                Some(limit) => timeout(limit, asking).await.unwrap_or_else(|_| {
-                    Err("no person signed in before the call's time was up".to_owned())
-                }),
-                None => asking.await,
+            if extends {
+                return asking.await;
             }
+            timeout(deadline.before_end(), asking)
+                .await
+                .unwrap_or_else(|_| {
+                    Err("no person signed in before the call's time was up".to_owned())
+                })
         };
         let asked = deadline.run_without_limit(asked).await?;
-        asked.map_err(|reason| {
-            let message = format!(
-                "{reason}. A person has to sign in: `{}`",
-                self.file.command()
-            );
-            ToolError::new(Reason::TokenUnavailable, message)
-        })?;
-        Ok(true)
+        asked.map_err(|reason| self.unavailable(&reason))
+    }
+
+    fn unavailable(&self, reason: &str) -> ToolError {
+        let command = self.file.command();
+        let message = format!("{reason}. A person has to sign in: `{command}`");
+        ToolError::new(Reason::TokenUnavailable, message)
     }
 
     fn question(&self, link: &Url, code: Option<&DeviceCode>) -> Question {
         let server = sign_in::server(&self.client);
+        let user = self.file.user.as_deref().unwrap_or_default();
         let code = code.map(|code| code.user_code.clone());
         let text = match &code {
             Some(code) => format!("Sign in at {server}: open the link, and enter the code {code}."),
@@ -204,7 +226,10 @@ impl SignIn {
             ),
         };
         Question {
-            id: question_id(&["sign-in", link.as_str(), &text], &[]),
+            id: question_id(
+                &["sign-in", &self.file.alias, user, link.as_str(), &text],
+                &[],
+            ),
             kind: QuestionKind::Auth,
             target: Some(self.file.alias.clone()),
             agent: None,
@@ -235,13 +260,11 @@ enum Shown {
 }
 
 /// Withdraws a question that is over.
-struct Withdrawal<'a>(&'a dyn Person, Option<String>);
+struct Withdrawal<'a>(&'a dyn Person, String);
 
 impl Drop for Withdrawal<'_> {
     fn drop(&mut self) {
-        if let Some(id) = &self.1 {
-            self.0.withdraw(id);
-        }
+        self.0.withdraw(&self.1);
     }
 }
 
@@ -251,24 +274,13 @@ async fn ask_person(
     mut shown: mpsc::Receiver<Shown>,
     pasted: mpsc::Sender<String>,
 ) -> String {
-    let mut withdrawal = Withdrawal(person, None);
-    let mut question: Option<Box<Question>> = None;
+    let Some(Shown::Question(mut question)) = shown.recv().await else {
+        return std::future::pending().await;
+    };
+    let _withdrawal = Withdrawal(person, question.id.clone());
     loop {
-        match shown.recv().await {
-            Some(Shown::Question(first)) => question = Some(first),
-            Some(Shown::Again(reason)) => {
-                if let Some(question) = &mut question {
-                    question.error = Some(reason.to_owned());
-                }
-            }
-            None => std::future::pending().await,
-        }
-        let Some(question) = &question else {
-            continue;
-        };
-        withdrawal.1 = Some(question.id.clone());
         let answer = loop {
-            let asked = timeout(QUESTION_TIMEOUT, person.ask(question)).await;
+            let asked = timeout(QUESTION_TIMEOUT, person.ask(&question)).await;
             match asked {
                 Ok(answer) if answer.action != AnswerAction::Timeout => break answer,
                 _ => sleep(PAUSE).await,
@@ -276,19 +288,28 @@ async fn ask_person(
         };
         match answer.action {
             AnswerAction::Answer => {}
-            AnswerAction::Unreachable => return "no person can be reached to sign in".to_owned(),
+            AnswerAction::Unreachable => return UNREACHED.to_owned(),
             _ => return "the person declined to sign in".to_owned(),
         }
         let words = answer
             .content
             .get("answer")
             .and_then(|words| words.as_str());
-        let address = words.filter(|words| Url::parse(words.trim()).is_ok());
+        // One without its beginning is asked for again.
+        let address =
+            words.filter(|words| Url::parse(words.trim()).is_ok() || words.contains("code="));
         match address.filter(|_| question.is_answered_with_address()) {
-            Some(address) => drop(pasted.send(address.to_owned()).await),
+            Some(address) => {
+                drop(pasted.send(address.to_owned()).await);
+                let Some(Shown::Again(reason)) = shown.recv().await else {
+                    return std::future::pending().await;
+                };
+                question.error = Some(reason.to_owned());
+            }
+            // The sign-in itself ends when its code expires.
             None => {
                 sleep(DONE_TIMEOUT).await;
-                return "the person answered, and the server has no sign-in".to_owned();
+                question.error = Some("the server has no sign-in yet".to_owned());
             }
         }
     }
@@ -316,31 +337,30 @@ impl super::RemoteAgent {
         SignIn::find(&self.catalog, net, alias, user)
     }
 
-    /// Lets a person sign in to `target` if a call needs that. Returns the deadline of the call: with its whole time again after a
-    /// person took theirs, if it `extends`.
+    /// Lets the person of a call sign in to its target if that is needed, and no message of the call would be refused otherwise. The
+    /// call has its whole time again after a person took theirs.
     ///
     /// # Errors
-    /// The person does not sign in, or the call has ended. Nothing was sent to the agent.
-    pub(super) async fn sign_in_first(
-        &self,
-        target: &Target,
-        person: &dyn Person,
-        deadline: Deadline,
-        extends: bool,
-    ) -> Result<Deadline, ToolError> {
-        let sign_in = self.net.clone().and_then(|net| SignIn::of(target, net));
-        let Some(sign_in) =
-            sign_in.filter(|one| !one.file.is_per_user() || one.file.user.is_some())
-        else {
-            return Ok(deadline);
+    /// The person does not sign in, a budget has no room, or the call has ended. Nothing was sent to the agent.
+    pub(super) async fn sign_in_first(&self, call: &mut Call<'_>) -> Result<(), ToolError> {
+        let sign_in = self.net.clone();
+        let sign_in = sign_in.and_then(|net| SignIn::of(&call.target, net));
+        let sign_in = sign_in.filter(|one| !one.file.is_per_user() || one.file.user.is_some());
+        let (Some(sign_in), Some(person)) = (sign_in, call.person.person) else {
+            return Ok(());
         };
-        let limit = (!extends).then(|| deadline.before_end());
-        let asked = sign_in.ask_if_needed(person, &deadline, limit).await;
-        let asked = asked.map_err(|error| error.delivered(Delivered::No))?;
-        Ok(match asked && extends {
-            true => deadline.renewed(),
-            false => deadline,
-        })
+        let unsent = |error: ToolError| error.delivered(Delivered::No);
+        let is_needed = call.deadline.run(sign_in.is_needed()).await;
+        if !is_needed.map_err(unsent)? {
+            return Ok(());
+        }
+        if call.action == Action::Send {
+            call.check_budget().await?;
+        }
+        let asked = sign_in.ask_in_turn(person, &call.deadline, call.person.extends);
+        asked.await.map_err(unsent)?;
+        call.renew_deadline();
+        Ok(())
     }
 }
 
@@ -358,3 +378,6 @@ pub(crate) fn token_file(target: &Target) -> Option<TokenFile> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

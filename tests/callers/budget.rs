@@ -387,10 +387,13 @@ async fn person_is_not_asked_without_room_for_the_answer() {
         person: Some(Arc::new(Answers)),
         ..CallInput::default()
     };
-    let refused = parse(&within_timeout(fixture.plugin.start(input)).await);
-    assert_eq!(reason(&refused), "budget_exceeded", "{refused}");
-    let task = &refused["error"]["details"]["latest_event_summary"]["continuation"]["task"];
-    assert_eq!(task["status"], "input-required", "{refused}");
+    let unanswered = parse(&within_timeout(fixture.plugin.start(input)).await);
+    let summary = &unanswered["summary"];
+    assert_eq!(
+        summary["continuation"]["task"]["status"], "input-required",
+        "{unanswered}"
+    );
+    assert_eq!(summary["person"]["outcome"], "limit", "{unanswered}");
     assert_eq!(received_calls(&peers).len(), 1);
     fixture.plugin.close();
     let audited = fs::read_to_string(folder.path().join("audit.jsonl")).unwrap();
@@ -476,6 +479,31 @@ async fn record_that_does_not_answer_delays_no_watch_beyond_its_end() {
     check_result(&ended);
 }
 
+/// After a sign-in the task may go on without a message.
+#[tokio::test]
+async fn person_signs_in_without_room_for_an_answer() {
+    let mut waiting = task("auth-required");
+    waiting["status"]["message"] = message("Sign in at https://login.example/go");
+    let rpc = json!({"tasks/get": result(task("completed")), "message/send": result(waiting)});
+    let (peers, folder) = (
+        peers(json!({"main": {"card": card(), "rpc": rpc}})).await,
+        Folder::new(),
+    );
+    let target = json!({"alias": "main", "baseUrl": peers.origin("main"), "default": true, "budget": {"calls": 1}});
+    let fixture = ToolFixture::new(&json!({
+        "targets": [target],
+        "budget": {"path": folder.path().join("budget.json")},
+    }));
+    let input = CallInput {
+        request: send_request().to_string(),
+        person: Some(Arc::new(Answers)),
+        ..CallInput::default()
+    };
+    let done = parse(&within_timeout(fixture.plugin.start(input)).await);
+    let status = &done["summary"]["continuation"]["task"]["status"];
+    assert_eq!(status, "completed", "{done}");
+}
+
 #[tokio::test]
 async fn answer_of_a_watch_counts_in_its_chain() {
     let mut question = task("input-required");
@@ -512,8 +540,11 @@ async fn answer_of_a_watch_counts_in_its_chain() {
         sent["params"]["metadata"]["openclaw-remote-agent/delegation"],
         json!({"hop": 8, "chain": "row-1"})
     );
-    let refused = parse(&watch(CancellationToken::new()).await);
-    assert_eq!(reason(&refused), "budget_exceeded", "{refused}");
+    let unanswered = parse(&watch(CancellationToken::new()).await);
+    assert_eq!(
+        unanswered["summary"]["person"]["outcome"], "limit",
+        "{unanswered}"
+    );
     let cancelled = CancellationToken::new();
     cancelled.cancel();
     assert_eq!(reason(&parse(&watch(cancelled).await)), "aborted");

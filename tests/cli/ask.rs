@@ -133,10 +133,14 @@ async fn typed_message_is_that_of_a_person() {
         let mut options = std::fs::OpenOptions::new();
         options.read(true).write(true).open(path).unwrap()
     };
-    for (marker, goes_through) in [("exec", false), ("", true)] {
+    for (variable, marker, goes_through) in [
+        ("OPENCLAW_SHELL", "exec", false),
+        ("REMOTE_AGENT_DELEGATION", "{}", false),
+        ("OPENCLAW_SHELL", "", true),
+    ] {
         let mut typed = command(&arguments);
         typed.stdin(side()).stdout(side());
-        typed.env("OPENCLAW_SHELL", marker);
+        typed.env(variable, marker);
         let output = wait_for_output(typed.spawn().unwrap()).await;
         let is_refused = output.stderr.contains("waits for a person's answer");
         assert_eq!(is_refused, !goes_through, "{output:?}");

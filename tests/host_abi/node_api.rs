@@ -162,6 +162,20 @@ async fn close_of_idle_instance_leaves_no_thread() {
 }
 
 #[tokio::test]
+async fn sign_in_of_a_closed_instance_ends() {
+    let script = r#"
+        const auth = { type: "oauth2", grant: "device_code", clientId: "c", tokenUrl: "http://127.0.0.1:9/token", deviceAuthorizationUrl: "http://127.0.0.1:9/device" };
+        const config = { targets: [{ alias: "desk", baseUrl: "http://127.0.0.1:9", auth }] };
+        const agent = new RemoteAgent(JSON.stringify(config));
+        agent.close();
+        const signedIn = await agent.signIn("desk", null, new CancelToken(), async () => "{}");
+        const signedOut = await agent.signOut("desk", null);
+        done([signedIn, signedOut].map((text) => JSON.parse(text).error.startsWith("the plugin was closed")));
+    "#;
+    assert_reports(run(script).await, json!([true, true]));
+}
+
+#[tokio::test]
 async fn dropped_instance_finishes_calls_then_threads() {
     let peers = peers().await;
     let script = r#"

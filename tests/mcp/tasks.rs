@@ -192,7 +192,10 @@ async fn sign_in_reaches_the_person_as_a_link_and_the_call_goes_on() {
         assert_eq!(question["params"]["mode"], "url", "{question}");
         let url = format!("{login}/go?code=WDJB-MJHT");
         assert_eq!(question["params"]["url"], url, "{question}");
-        // No answer: the token ends the question.
+        // The person agrees to open the link, and the token ends the question.
+        let accepted =
+            json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept"}});
+        host.write(&accepted.to_string());
         let answer = host.answer(call);
         assert!(text(&answer).contains("pong"), "{answer}");
         assert!(!answer.to_string().contains("s3cret"), "{answer}");

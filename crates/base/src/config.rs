@@ -81,7 +81,11 @@ pub fn parse<T: DeserializeOwned>(
         // The schemas have alternatives for secrets only.
         let is_secret = matches!(violation.kind(), ValidationErrorKind::AnyOf { .. });
         let form = secret_form.filter(|_| is_secret).map(str::to_owned);
-        return Err(ConfigError::at(place, form.unwrap_or(message)));
+        let mut error = ConfigError::at(place, form.unwrap_or(message));
+        if let ValidationErrorKind::Required { property } = violation.kind() {
+            error.missing_key = property.as_str().map(str::to_owned);
+        }
+        return Err(error);
     }
     check_raw(&value)?;
     validation::normalize_integers(&mut value);
@@ -115,6 +119,8 @@ pub struct ConfigError {
     pub path: String,
     /// The fault and the repair, as a sentence without a full stop.
     pub message: String,
+    /// The key that is missing at the place, if that is the fault.
+    pub missing_key: Option<String>,
 }
 
 impl ConfigError {
@@ -123,6 +129,7 @@ impl ConfigError {
         Self {
             path: path.into(),
             message: message.into(),
+            missing_key: None,
         }
     }
 

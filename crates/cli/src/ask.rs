@@ -15,6 +15,7 @@ use gateway_agent::DELEGATION_VARIABLE;
 use openclaw_remote_agent_interface::{AskerBox, ask_with};
 use serde_json::{Map, Value, json};
 use tokio::sync::{Mutex, mpsc};
+use url::Url;
 
 use super::{
     exit::Failure,
@@ -151,13 +152,16 @@ fn has_input() -> bool {
 /// Asks the question and returns the answer, both as JSON.
 async fn answer(question: &Value, lines: &Lines) -> Value {
     let mut lines = lines.lock().await;
-    if question["sign_in"].is_object() {
-        return sign_in(question, &mut lines).await;
-    }
-    show(question);
     let is_terminal = io::stdin().is_terminal();
+    let is_sign_in = question["sign_in"].is_object();
+    if !is_sign_in {
+        show(question);
+    }
     if is_terminal {
         discard_typed();
+    }
+    if is_sign_in {
+        return sign_in(question, &mut lines, is_terminal).await;
     }
     let shown = Instant::now();
     let fields = question["fields"].as_array().cloned().unwrap_or_default();
@@ -191,7 +195,11 @@ async fn answer(question: &Value, lines: &Lines) -> Value {
 }
 
 /// Shows where the person signs in, and returns the address that they paste. The library ends the question of a code.
-async fn sign_in(question: &Value, lines: &mut mpsc::Receiver<(Instant, String)>) -> Value {
+async fn sign_in(
+    question: &Value,
+    lines: &mut mpsc::Receiver<(Instant, String)>,
+    is_terminal: bool,
+) -> Value {
     let text = |value: &Value| line(value.as_str().unwrap_or_default());
     let prompt = &question["sign_in"];
     let (target, server) = (text(&question["target"]), text(&prompt["server"]));
@@ -206,17 +214,33 @@ async fn sign_in(question: &Value, lines: &mut mpsc::Receiver<(Instant, String)>
         note(format!("and enter the code {}", text(&prompt["code"])));
         return std::future::pending().await;
     }
+    // The lines of a script answer the agent.
+    if !is_terminal {
+        return std::future::pending().await;
+    }
+    let shown = Instant::now();
     if question["error"].is_null() {
         note("if the page at the end does not load, paste its whole address (empty declines):");
     }
-    match lines.recv().await {
-        Some((_, typed)) if typed.trim().is_empty() => {
-            json!({"action": "decline", "by": "terminal"})
+    while let Some((read, typed)) = lines.recv().await {
+        let typed = typed.trim();
+        // What was typed before the question is no answer to it.
+        if read < shown {
+            continue;
         }
-        Some((_, typed)) => json!({"action": "answer", "content": {"answer": typed.trim()}}),
-        // The browser may still return.
-        None => std::future::pending().await,
+        if typed.is_empty() {
+            return json!({"action": "decline", "by": "terminal"});
+        }
+        if Url::parse(typed).is_ok() {
+            return json!({"action": "answer", "content": {"answer": typed}});
+        }
+        // The library takes a text that is no address for the word that the browser has returned.
+        note(
+            "that is no address; paste the whole address of the page at which the browser ended (empty declines):",
+        );
     }
+    // The browser may still return.
+    std::future::pending().await
 }
 
 /// Discards what was typed and not read, such as the beginning of a line.
@@ -384,6 +408,39 @@ mod tests {
             shown[0]
         );
         assert!(shown[1].ends_with("\n  - 2\n  - 1"), "{}", shown[1]);
+    }
+
+    #[tokio::test]
+    async fn sign_in_takes_an_address_typed_after_the_question() {
+        let question = json!({"sign_in": {"server": "https://id.example", "takes_address": true}, "error": "no"});
+        let address = "http://127.0.0.1:1/callback?code=c";
+        let later = Instant::now() + std::time::Duration::from_secs(3600);
+        let lines = |all: &[(Instant, &str)]| {
+            let (sender, lines) = mpsc::channel(MAX_LINES);
+            for (read, line) in all {
+                let _ = sender.try_send((*read, (*line).to_owned()));
+            }
+            lines
+        };
+        let stale = (Instant::now(), "");
+        let mut typed = lines(&[stale, (later, "hello"), (later, address)]);
+        let answer = sign_in(&question, &mut typed, true).await;
+        assert_eq!(answer["content"]["answer"], address, "{answer}");
+        let mut declined = lines(&[(later, " ")]);
+        assert_eq!(
+            sign_in(&question, &mut declined, true).await["action"],
+            "decline"
+        );
+        let mut piped = lines(&[(later, "Braga")]);
+        let never = tokio::time::timeout(
+            std::time::Duration::from_millis(10),
+            sign_in(&question, &mut piped, false),
+        );
+        assert!(never.await.is_err());
+        assert_eq!(
+            piped.recv().await.map(|(_, line)| line).as_deref(),
+            Some("Braga")
+        );
     }
 
     #[test]

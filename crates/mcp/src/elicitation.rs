@@ -50,6 +50,12 @@ impl Questions {
         }
     }
 
+    /// Returns whether a person can sign in during the call. One that ends with a question ends the sign-in too, and a repeated one
+    /// begins another.
+    pub(crate) fn can_sign_in(&self) -> bool {
+        self.peer.is_some()
+    }
+
     /// Returns what the tool asks.
     pub(crate) fn asker(&self) -> AskerBox {
         let questions = self.clone();
@@ -68,12 +74,15 @@ impl Questions {
             let Some(form) = self.form(&question) else {
                 return unreached;
             };
-            let response = peer.create_elicitation(form).await;
-            return response.map_or(unreached, |response| answer(&question, &json!(response)));
-        }
-        // The sign-in ends with the call, and a repeated one begins another.
-        if question["sign_in"].is_object() {
-            return unreached;
+            let is_link = matches!(form, ElicitRequestParams::UrlElicitationParams { .. });
+            let Ok(response) = peer.create_elicitation(form).await else {
+                return unreached;
+            };
+            let answer = answer(&question, &json!(response));
+            if goes_on(&question, is_link, &answer) {
+                return std::future::pending().await;
+            }
+            return answer;
         }
         let given = self.answer.lock().take();
         if let Some((id, response)) = given
@@ -104,7 +113,11 @@ impl Questions {
     fn form(&self, question: &Value) -> Option<ElicitRequestParams> {
         let mut message = message(question);
         let link = question["url"].as_str();
-        if let Some(url) = link.filter(|_| self.opens_links && !has_form(question)) {
+        // A link has no field for the address at which a browser elsewhere ends.
+        let takes_address = question["sign_in"]["takes_address"] == true;
+        let is_link =
+            self.opens_links && !has_form(question) && !(takes_address && self.shows_forms);
+        if let Some(url) = link.filter(|_| is_link) {
             return Some(ElicitRequestParams::UrlElicitationParams {
                 meta: None,
                 message,
@@ -128,6 +141,12 @@ impl Questions {
             requested_schema: ElicitationSchema::from_json_schema(schema(question)).ok()?,
         })
     }
+}
+
+/// Returns whether the sign-in goes on after this answer: who accepts a link agrees to open it, and when they have signed in, only the
+/// server says. The call then ends the question.
+fn goes_on(question: &Value, is_link: bool, answer: &Value) -> bool {
+    is_link && question["sign_in"].is_object() && answer["action"] == "answer"
 }
 
 /// Returns whether the question has more than one field for any text.
@@ -332,8 +351,8 @@ mod tests {
         );
     }
 
-    #[tokio::test]
-    async fn sign_in_at_the_server_of_the_settings_is_a_link_of_this_call() {
+    #[test]
+    fn sign_in_at_the_server_of_the_settings_is_a_link_of_this_call() {
         let mut sign_in = question();
         sign_in["fields"] =
             json!([{"name": "answer", "title": "Answer", "type": "text", "required": true}]);
@@ -345,16 +364,7 @@ mod tests {
                 serde_json::from_value(declared).unwrap_or_default();
             json!(Questions::new(None, &client, None).form(&sign_in))
         };
-        let questions = Questions::new(None, &ElicitationCapability::default(), None);
-        assert_eq!(
-            questions.ask(sign_in.clone()).await["action"],
-            "unreachable"
-        );
-        assert!(
-            questions
-                .input_required(|_| Some("id".to_owned()))
-                .is_none()
-        );
+        assert!(!Questions::new(None, &ElicitationCapability::default(), None).can_sign_in());
         let link = shown(json!({"url": {}}));
         assert_eq!(link["url"], "https://id.example/");
         assert_eq!(
@@ -367,6 +377,34 @@ mod tests {
             message.ends_with("WDJB. The link: https://id.example/"),
             "{form}"
         );
+    }
+
+    #[test]
+    fn browser_elsewhere_ends_at_an_address_which_needs_a_form() {
+        let mut sign_in = question();
+        sign_in["fields"] =
+            json!([{"name": "answer", "title": "Answer", "type": "text", "required": true}]);
+        sign_in["sign_in"] = json!({"server": "https://id.example", "takes_address": true});
+        for (declared, mode) in [
+            (json!({"form": {}, "url": {}}), "form"),
+            (json!({"url": {}}), "url"),
+        ] {
+            let client: ElicitationCapability =
+                serde_json::from_value(declared).unwrap_or_default();
+            let shown = json!(Questions::new(None, &client, None).form(&sign_in));
+            assert_eq!(shown["mode"], mode, "{shown}");
+        }
+    }
+
+    #[test]
+    fn sign_in_goes_on_after_the_person_agreed_to_open_its_link() {
+        let mut sign_in = question();
+        sign_in["sign_in"] = json!({"server": "https://id.example", "code": "WDJB"});
+        let given = |action: &str| answer(&sign_in, &json!({ "action": action }));
+        assert!(goes_on(&sign_in, true, &given("accept")));
+        assert!(!goes_on(&sign_in, true, &given("decline")));
+        assert!(!goes_on(&sign_in, false, &given("accept")));
+        assert!(!goes_on(&question(), true, &given("accept")));
     }
 
     #[tokio::test]

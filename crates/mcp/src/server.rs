@@ -228,11 +228,15 @@ impl McpServer {
         becomes_task: bool,
         questions: Option<&Questions>,
     ) -> Result<Outcome, String> {
+        // Ignores the name that the client declares.
+        let mut caller = self.caller(client(context), context.meta.get_traceparent());
+        if questions.is_some_and(|questions| !questions.can_sign_in()) {
+            caller["no_sign_in"] = true.into();
+        }
         let call = RunningCall {
             tool: &self.tool,
             request: &request,
-            // Ignores the name that the client declares.
-            caller: &self.caller(client(context), context.meta.get_traceparent()),
+            caller: &caller,
             progress: context
                 .meta
                 .get_progress_token()

@@ -212,17 +212,20 @@ impl<'a> Call<'a> {
         });
     }
 
-    /// Records that the agent has replied to the message. If that was a person's answer, the task no longer waits.
+    /// Records that the agent has replied to the message. A person's message changes their mind, and after their answer the task no
+    /// longer waits.
     pub(in crate::remote_agent) fn message_arrived(&mut self) {
+        if let Some(task_id) = self.collected.task_id.as_ref().or(self.task_id.as_ref())
+            && (self.person.writes || self.person.pending.is_some())
+        {
+            self.set_declined(task_id, None);
+        }
         let Some(answer) = self.person.pending.take() else {
             return;
         };
         self.report(&answer.question_id, ReportOutcome::Answered, answer.by);
         if let (Some(words), Some(report)) = (answer.words, &mut self.person.report) {
             report.answers.push(words);
-        }
-        if let Some(task_id) = self.collected.task_id.as_ref().or(self.task_id.as_ref()) {
-            self.set_declined(task_id, None);
         }
         self.person.current = None;
         self.person.asking = None;
@@ -266,7 +269,7 @@ impl<'a> Call<'a> {
                 "Another call is asking a person about this task. Watch later with this task_handle or continuation."
             }
             ReportOutcome::Limit => {
-                "The agent asked a person too often in one call. Watch with this task_handle or continuation asks on; cancel gives the task up."
+                "The agent asked a person too often in one call, or a budget has no room for the answer. Watch with this task_handle or continuation asks on; cancel gives the task up."
             }
         })
     }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use parking_lot::Mutex;
 use secrecy::{ExposeSecret as _, SecretString};
@@ -123,8 +124,9 @@ pub struct OAuth2 {
     pub grant: Grant,
     /// The issued tokens.
     pub tokens: Arc<Tokens>,
-    /// The sign-in that is asked for now: one at a time.
-    pub signing_in: Arc<tokio::sync::Mutex<()>>,
+    /// The sign-in that is asked for now: one at a time. Has the last refusal of a person, and its time, for the calls that
+    /// waited meanwhile.
+    pub signing_in: Arc<tokio::sync::Mutex<Option<(Instant, String)>>>,
     /// The refreshes that the server may have received, of all people.
     pub refreshes: TaskTracker,
     /// The credentials of people, if each has a token of their own.

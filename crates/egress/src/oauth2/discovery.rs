@@ -62,11 +62,11 @@ async fn find(
     if let Some(url) = own {
         return Ok(url.clone());
     }
-    if client.endpoints.issuer.is_none() {
+    let Some(issuer) = &client.endpoints.issuer else {
         let message = format_args!("its `{name}` is not known; set `auth.{setting}`");
         return Err(unavailable(client, message));
-    }
-    match choose(metadata(net, client, endpoint).await?) {
+    };
+    match choose(metadata(net, client, endpoint, issuer).await?) {
         Ok(Some(url)) => Ok(url.clone()),
         Ok(None) => {
             let message = format_args!("its metadata has no `{name}`; set `auth.{setting}`");
@@ -87,10 +87,10 @@ pub(super) async fn revocation(
     client: &OAuth2,
     endpoint: &TokenEndpoint,
 ) -> Result<Option<Url>, NetError> {
-    if client.endpoints.issuer.is_none() {
+    let Some(issuer) = &client.endpoints.issuer else {
         return Ok(None);
-    }
-    let metadata = metadata(net, client, endpoint).await?;
+    };
+    let metadata = metadata(net, client, endpoint, issuer).await?;
     Ok(metadata.revocation.clone().unwrap_or_default())
 }
 
@@ -125,10 +125,11 @@ async fn metadata<'a>(
     net: &dyn HttpClient,
     client: &'a OAuth2,
     endpoint: &TokenEndpoint,
+    issuer: &Url,
 ) -> Result<&'a Metadata, NetError> {
     let known = &client.endpoints.metadata;
     known
-        .get_or_try_init(|| discover(net, client, endpoint))
+        .get_or_try_init(|| discover(net, client, endpoint, issuer))
         .await
 }
 
@@ -137,10 +138,8 @@ async fn discover(
     net: &dyn HttpClient,
     client: &OAuth2,
     endpoint: &TokenEndpoint,
+    issuer: &Url,
 ) -> Result<Metadata, NetError> {
-    let Some(issuer) = &client.endpoints.issuer else {
-        return Err(unavailable(client, "it has no issuer; set `auth.issuer`"));
-    };
     let mut answers = Vec::new();
     for url in places(issuer) {
         let request = Request {

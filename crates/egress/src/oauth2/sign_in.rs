@@ -49,8 +49,11 @@ const MAX_POLL_INTERVAL: Duration = Duration::from_secs(60);
 /// The maximum time for a sign-in.
 const MAX_SIGN_IN: Duration = Duration::from_secs(30 * 60);
 
-/// How often a person may paste something else than the address.
+/// How many pasted texts that are not the address end the sign-in.
 const MAX_BAD_PASTES: usize = 5;
+
+/// The longest code that a person enters.
+const MAX_USER_CODE_CHARS: usize = 40;
 
 /// How long a browser may take to return.
 const BROWSER_TIMEOUT: Duration = Duration::from_secs(5 * 60);
@@ -224,6 +227,12 @@ async fn by_device(
         seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
     };
     let expires_in = duration(device.expires_in.as_ref()).unwrap_or(MAX_SIGN_IN);
+    if !is_user_code(&device.user_code) {
+        return Err(unavailable(
+            client,
+            "its answer has no code that a person could enter",
+        ));
+    }
     let code = DeviceCode {
         url: web_address(&device.verification_uri)
             .ok_or_else(|| unavailable(client, "its address for the code is not http or https"))?,
@@ -231,7 +240,7 @@ async fn by_device(
             .verification_uri_complete
             .as_deref()
             .and_then(web_address),
-        user_code: excerpt(&device.user_code),
+        user_code: device.user_code,
         expires_in: expires_in.min(MAX_SIGN_IN),
     };
     let until = Instant::now() + code.expires_in;
@@ -287,6 +296,12 @@ fn expired(client: &OAuth2) -> NetError {
         client,
         "the code expired before the sign-in was complete; start again",
     )
+}
+
+/// Returns whether a text is a code for a person (RFC 8628 §6.1), and no sentence: hosts show it among words of their own.
+fn is_user_code(text: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+    (1..=MAX_USER_CODE_CHARS).contains(&text.len()) && text.chars().all(is_part)
 }
 
 /// Parses an address that a person may open.

@@ -48,6 +48,32 @@ async fn model_does_not_answer_for_a_person() {
     }
 }
 
+/// A person's message that fails leaves their refusal: the model may not answer next.
+#[tokio::test]
+async fn message_of_a_person_that_fails_does_not_clear_their_refusal() {
+    let waiting = question("Where to?");
+    let fixture = agent(
+        json!({"answers": "person-then-model"}),
+        vec![waiting.clone(), json!("the connection fails")],
+        vec![PollReply::Task(waiting.clone())],
+    );
+    let person = Scripted::new([json!({"action": "decline"})]);
+    call(&fixture.agent, &person, plain()).await;
+    let request = json!({"action": "send", "target_alias": "agent", "task_id": "t", "parts": [{"kind": "text", "text": "Braga"}]});
+    let tool_call = ToolCall {
+        request: &request.to_string(),
+        caller: Some(r#"{"by_person": true}"#),
+        updates: None,
+        person: None,
+        cancel: CancellationToken::new(),
+        closing: CancellationToken::new(),
+    };
+    let failed: Value = serde_json::from_str(&fixture.agent.execute(tool_call).await).unwrap();
+    assert_eq!(failed["ok"], false, "{failed}");
+    let refused = fixture.call(request).await;
+    assert_eq!(refused["error"]["reason"], "person_required", "{refused}");
+}
+
 /// A person's own message goes through, and its words are the person's.
 #[tokio::test]
 async fn message_that_a_person_wrote_answers_the_task() {
