@@ -24,12 +24,12 @@ use super::{
 const EXAMPLES: &str = "\
 Examples:
   remote-agent sign-in --config agents.json desk
-  remote-agent sign-in desk --person anna";
+  remote-agent sign-in --config agents.json desk --person anna";
 
 const SIGN_OUT_EXAMPLES: &str = "\
 Examples:
   remote-agent sign-out --config agents.json desk
-  remote-agent sign-out desk --person anna";
+  remote-agent sign-out --config agents.json desk --person anna";
 
 /// Sign in to an agent with a code or a browser
 ///
@@ -137,15 +137,15 @@ fn open(alias: Option<&str>, peers: &PeerArgs) -> Result<SignIn, Failure> {
     })
 }
 
-/// Returns the state of each agent of a configuration that needs a sign-in: its name with a sentence, and the command that
-/// signs in if it is needed.
-pub(super) fn states(config: &str, user: Option<&str>) -> Vec<(String, Option<String>)> {
+/// Returns the state of each agent of a configuration that needs a sign-in: its alias, a sentence, and the command that signs in
+/// if it is needed.
+pub(super) fn states(config: &str, user: Option<&str>) -> Vec<(String, String, Option<String>)> {
     let Ok((config, _)) = config::resolve(config, |name| std::env::var(name).ok()) else {
         return Vec::new();
     };
     let now = SystemTime::now();
     let sentence = |state: SignInState| {
-        let alias = text::line(&state.alias);
+        let alias = state.alias;
         let (state, command) = match state.token {
             Ok(Some(token)) => {
                 let is_valid =
@@ -159,7 +159,7 @@ pub(super) fn states(config: &str, user: Option<&str>) -> Vec<(String, Option<St
                 Some(state.command),
             ),
         };
-        (format!("{alias}: {state}"), command)
+        (alias, state, command)
     };
     sign_in::states(&config, user)
         .into_iter()

@@ -225,7 +225,7 @@ impl PeerArgs {
     }
 
     /// Returns the options that name the settings.
-    fn source(&self) -> String {
+    pub(super) fn source(&self) -> String {
         let config = self.config.config.as_ref();
         let config = config.map(|file| format!(" --config {}", shell(&file.display().to_string())));
         let openclaw = match &self.config.openclaw {
@@ -238,10 +238,7 @@ impl PeerArgs {
 
     /// Returns a text of the library with the settings of this command in the commands that it suggests.
     pub(super) fn with_source(&self, text: &str) -> String {
-        let commands = ["remote-agent sign-in", "remote-agent budget"];
-        commands.iter().fold(text.to_owned(), |text, command| {
-            text.replace(command, &format!("{command}{}", self.source()))
-        })
+        with_source(&self.source(), text)
     }
 
     /// Returns these options as text for a suggested command.
@@ -348,6 +345,14 @@ impl TargetArgs {
         }
         options
     }
+}
+
+/// Returns a text of the library with the options `source` in the commands that it suggests.
+pub(super) fn with_source(source: &str, text: &str) -> String {
+    let commands = ["remote-agent sign-in", "remote-agent budget"];
+    commands.iter().fold(text.to_owned(), |text, command| {
+        text.replace(command, &format!("{command}{source}"))
+    })
 }
 
 /// Returns the target in the origin of a continuation.
