@@ -46,7 +46,7 @@ pub(super) async fn obtain(
     let Some(mut stored) = file.read_async().await.map_err(failed)? else {
         let command = file.command();
         return Err(own_fault(format_args!(
-            "nobody is signed in to this target; sign in with `{command}`"
+            "no person is signed in to this target; sign in with `{command}`"
         )));
     };
     let mut may_read_again = true;

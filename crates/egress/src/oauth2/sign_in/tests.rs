@@ -363,7 +363,7 @@ async fn name_of_this_machine_is_bound_in_both_families() {
 }
 
 #[tokio::test]
-async fn nobody_signs_in_for_a_token_that_cannot_be_stored() {
+async fn store_is_checked_before_a_person_signs_in() {
     let folder = Folder::new();
     std::fs::write(folder.file("tokens"), "no directory").unwrap();
     let client = client(&folder, SignInFlow::DeviceCode);
