@@ -69,10 +69,14 @@ async fn person_signs_in_calls_and_signs_out() {
     assert_contains(
         &refused.stderr,
         &[&format!(
-            "nobody is signed in to this target; sign in with `remote-agent sign-in --config {config} desk`"
+            "no person is signed in to this target; sign in with `remote-agent sign-in --config {config} desk`"
         )],
     );
     assert!(!refused.stderr.contains("what to do"), "{}", refused.stderr);
+    let refused = run_with("send", &["--json", "hello"]).await;
+    let message = json_lines(&refused).pop().unwrap()["error"]["message"].take();
+    let command = format!("`remote-agent sign-in --config {config} desk`");
+    assert!(message.as_str().unwrap().contains(&command), "{message}");
 
     let signed_in = run_with("sign-in", &["desk"]).await;
     assert_exit_code(&signed_in, 0);

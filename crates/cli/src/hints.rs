@@ -533,7 +533,7 @@ mod tests {
     #[test]
     fn message_with_the_command_that_signs_in_needs_no_hint() {
         let error = json!({"reason": "token_unavailable", "details": {"hint": "Ask."},
-            "message": "nobody is signed in; sign in with `remote-agent sign-in desk`"});
+            "message": "no person is signed in; sign in with `remote-agent sign-in desk`"});
         let peers = PeerArgs::default();
         assert_eq!(agent_hint(&error, "desk", &peers, false), "");
         let envelope = json!({ "error": error });

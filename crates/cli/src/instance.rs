@@ -25,7 +25,7 @@ use super::{
     config::{self, UnsetVariables},
     exit::Failure,
     output::note,
-    target::{PeerArgs, with_source},
+    text::with_source,
 };
 
 /// The opened library.
@@ -76,10 +76,10 @@ impl Library {
         })
     }
 
-    /// Adds the settings of `peers` to the commands in log lines.
+    /// Adds these options to the commands in log lines.
     #[must_use]
-    pub(super) fn with_source(mut self, peers: &PeerArgs) -> Self {
-        self.source = peers.source();
+    pub(super) fn with_source(mut self, source: String) -> Self {
+        self.source = source;
         self
     }
 
@@ -135,7 +135,7 @@ impl Library {
         let (verbose, source) = (self.verbose, self.source.clone());
         log_to(move |level, line| {
             if verbose || matches!(level, "warn" | "error") {
-                note(format_args!("{level}: {}", with_source(&source, line)));
+                note(format_args!("{level}: {}", with_source(line, &source)));
             }
         })
     }

@@ -3,7 +3,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use a2a::TaskState;
+use a2a::{TaskState, Usage};
 use openclaw_remote_agent::remote_agent::Reason;
 use openclaw_remote_agent_interface::{CallOptions, updates_to};
 use parking_lot::Mutex;
@@ -20,7 +20,6 @@ use super::{
     output::{LineWriter, note, print_error},
     screen::{AnswerWriter, Screen, render_message},
     target::{PeerArgs, TargetArgs},
-    tasks::{reported, usage_text},
     text::{self, shell},
 };
 
@@ -73,6 +72,7 @@ impl InteractiveCall<'_> {
                 person: self.ask.person(|| {}),
             };
             let text = instance.call(&request, options).await;
+            let text = self.context.target.peers().in_failure(text);
             lines.write(text.clone());
             (text, None)
         } else {
@@ -313,8 +313,9 @@ fn print_outcome(
         }),
         _ => {}
     }
-    if let Some(usage) = reported(&summary["usage"]) {
-        note(format_args!("used: {}", usage_text(&usage)));
+    let usage = Usage::read_own(&summary["usage"]);
+    if !usage.is_empty() {
+        note(format_args!("used: {}", text::usage(&usage)));
     }
     let status_text = summary["status_message"].as_str();
     let status_text = status_text.filter(|status_text| !shown.has_shown(status_text));

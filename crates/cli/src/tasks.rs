@@ -292,7 +292,7 @@ fn delegated(file: &Path) -> Vec<Task> {
 }
 
 /// Reads a usage that the library or `openclaw/usage.js` wrote.
-pub(super) fn reported(usage: &Value) -> Option<Usage> {
+fn reported(usage: &Value) -> Option<Usage> {
     Some(Usage::read_own(usage)).filter(|usage| !usage.is_empty())
 }
 
@@ -308,26 +308,6 @@ fn sums<'a>(
         }
     }
     sums
-}
-
-/// Formats a usage as `openclaw/usage.js` does.
-pub(super) fn usage_text(usage: &Usage) -> String {
-    let mut parts = Vec::new();
-    if let Some(total) = usage.tokens.total {
-        parts.push(format!("{total} tokens"));
-    }
-    if let Some(micros) = usage.usd_micros {
-        // Tenths of a thousandth of a dollar.
-        let rounded = micros.saturating_add(50) / 100;
-        parts.push(format!("${}.{:04}", rounded / 10_000, rounded % 10_000));
-    }
-    match usage.unknown_currency.as_deref() {
-        Some("unknown") => parts.push("in an unknown currency".to_owned()),
-        Some(currency) => parts.push(format!("in {currency}")),
-        None => {}
-    }
-    let mark = if usage.estimated { "~" } else { "" };
-    format!("{mark}{}", parts.join(" "))
 }
 
 fn read_json(file: &Path, max_bytes: u64) -> Option<Value> {
@@ -407,7 +387,7 @@ fn show(matching: &[&Task], args: &Args, now: SystemTime, is_complete: bool) {
         ];
         if !targets.is_empty() {
             let used = task.usage.as_ref();
-            row.push(used.map_or_else(|| "-".to_owned(), usage_text));
+            row.push(used.map_or_else(|| "-".to_owned(), text::usage));
         }
         row.push(first_chars(&word, MAX_TEXT_CHARS).to_owned());
         table.add_row(row);
@@ -418,7 +398,7 @@ fn show(matching: &[&Task], args: &Args, now: SystemTime, is_complete: bool) {
             note(format_args!(
                 "used by {kind} {}: {}",
                 text::line(name),
-                usage_text(&sum)
+                text::usage(&sum)
             ));
         }
     }
@@ -464,7 +444,7 @@ mod tests {
         let tasks = merge(&[&listed], followed(directory.path()));
         let ids: Vec<&str> = tasks.iter().map(|task| task.id.as_str()).collect();
         assert_eq!(ids, ["t-3", "t-1", "t-4"]);
-        let used = tasks[0].usage.as_ref().map(usage_text);
+        let used = tasks[0].usage.as_ref().map(text::usage);
         assert_eq!(used.as_deref(), Some("8 tokens $0.0015"));
         assert_eq!(
             (tasks[1].began, tasks[1].changed),
@@ -530,9 +510,9 @@ mod tests {
         let tasks: Vec<&Task> = tasks.iter().collect();
         let by_target = sums(&tasks, |task| Some(&task.target));
         assert_eq!(by_target.len(), 1);
-        assert_eq!(usage_text(&by_target["desk"]), "~1200 tokens $0.0123");
+        assert_eq!(text::usage(&by_target["desk"]), "~1200 tokens $0.0123");
         let by_session = sums(&tasks, |task| task.session.as_deref());
-        assert_eq!(usage_text(&by_session["s"]), "~600 tokens $0.0062");
+        assert_eq!(text::usage(&by_session["s"]), "~600 tokens $0.0062");
         assert_eq!(tasks[0].json(at(0))["usage"], usage);
         assert_eq!(tasks[2].json(at(0)).get("usage"), None);
     }
