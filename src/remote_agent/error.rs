@@ -231,7 +231,7 @@ reasons! {
         gateway "Ask the operator to set gateway.token to the gateway's shared token.";
     /// The authorization server, or the command, of the target's credential gave no credential.
     TokenUnavailable of Kind::Net(NetFault::TokenUnavailable) = "token_unavailable", Peer, HandlerError, false,
-        "If the server named in the message was unreachable, call again later; else ask the operator to correct targets[].auth, or to sign in again where a command gives the credential."
+        "If the server named in the message was unreachable, call again later; else ask the operator to correct targets[].auth, or to mend what the message says."
         repeats true;
     /// The proxy requires credentials, or others.
     ProxyAuthRequired of Kind::Net(NetFault::ProxyAuth) = "proxy_auth_required", Peer, HandlerError, false,

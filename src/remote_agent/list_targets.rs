@@ -5,7 +5,7 @@ mod local;
 
 use std::time::{Duration, SystemTime};
 
-use a2a::{CardView, OAuthFlow, Scheme, Skill};
+use a2a::{CardView, OAuthFlow, Scheme, Skill, Usage};
 use futures_util::{StreamExt as _, future, stream};
 use local::AgentPresence;
 use peer::{CallOptions, PeerErrorKind};
@@ -232,6 +232,11 @@ async fn tasks(
                 ("status_message", json!(task.status_text())),
                 ("updated_at", task.json()["status"]["timestamp"].clone()),
             ]);
+            let mut usage = Usage::default();
+            usage.add(task.json());
+            if !usage.is_empty() {
+                shown["usage"] = json!(usage);
+            }
             secrets.redact_value(&mut shown);
             shown
         });

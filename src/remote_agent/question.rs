@@ -375,25 +375,27 @@ impl Question {
     /// dropped.
     ///
     /// # Errors
-    /// A value is missing or does not fit; a sentence for the person.
+    /// Values are missing or do not fit; a sentence for the person about each of them.
     pub(super) fn check(&self, content: &Map<String, Value>) -> Result<Map<String, Value>, String> {
-        let mut checked = Map::new();
+        let (mut checked, mut errors) = (Map::new(), Vec::new());
         for field in &self.fields {
             let given = content.get(&field.name);
             let given = given.filter(|value| !value.is_null() && **value != "");
             match given {
-                Some(value) => {
-                    let value = field.convert(value);
-                    let value = value.map_err(|form| format!("{}: {form}", field.title))?;
-                    checked.insert(field.name.clone(), value);
-                }
+                Some(value) => match field.convert(value) {
+                    Ok(value) => drop(checked.insert(field.name.clone(), value)),
+                    Err(form) => errors.push(format!("{}: {form}", field.title)),
+                },
                 None if field.required => {
-                    return Err(format!("{}: a value is needed", field.title));
+                    errors.push(format!("{}: a value is needed", field.title));
                 }
                 None => {}
             }
         }
-        Ok(checked)
+        match errors.is_empty() {
+            true => Ok(checked),
+            false => Err(errors.join("; ")),
+        }
     }
 
     /// Returns the parts of the message that answers: the text, or the form as data and as text that reads the same.

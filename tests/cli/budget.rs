@@ -46,7 +46,10 @@ async fn damaged_record_is_named_and_repaired() {
     );
 
     for (args, said) in [
-        (&["shop"][..], "there is no budget for `target shop`"),
+        (
+            &["shop"][..],
+            "there is no budget for `target shop` (there are budgets for `target desk`)",
+        ),
         (&["desk", "--add", "usd=1"], "does not limit usd"),
         (
             &["--reset"],

@@ -70,6 +70,9 @@ const RUN_ELSEWHERE: [(&str, &str); 19] = [
     ("remote-agent sign-out", "tests/cli/sign_in.rs"),
 ];
 
+/// The page whose commands publish a release.
+const PUBLISHES: &str = "docs/how-to/release.md";
+
 /// Texts of pages with their replacements in the shell: the binary is on the `PATH`, and the scripted agent has its own
 /// commands.
 const SUBSTITUTIONS: [(&str, &str); 4] = [
@@ -107,6 +110,9 @@ fn elsewhere(block: &str) -> Option<usize> {
 fn every_documented_command_is_run_by_a_test() {
     let mut used = [false; RUN_ELSEWHERE.len()];
     for page in crate::contract::documents::documents() {
+        if page == PUBLISHES {
+            continue;
+        }
         let text = fs::read_to_string(root(&page)).unwrap();
         for (_, block) in blocks(&text)
             .iter()

@@ -60,13 +60,23 @@ async fn person_signs_in_calls_and_signs_out() {
             &format!("`remote-agent sign-in --config {config} desk`"),
         ],
     );
+    let faults = before
+        .stdout
+        .lines()
+        .filter(|line| line.starts_with("error"));
+    assert_eq!(faults.count(), 1, "{}", before.stdout);
     let refused = run_with("send", &["hello"]).await;
     assert_contains(
         &refused.stderr,
         &[&format!(
-            "sign in with `remote-agent sign-in --config {config} desk`"
+            "no person is signed in to this target; sign in with `remote-agent sign-in --config {config} desk`"
         )],
     );
+    assert!(!refused.stderr.contains("what to do"), "{}", refused.stderr);
+    let refused = run_with("send", &["--json", "hello"]).await;
+    let message = json_lines(&refused).pop().unwrap()["error"]["message"].take();
+    let command = format!("`remote-agent sign-in --config {config} desk`");
+    assert!(message.as_str().unwrap().contains(&command), "{message}");
 
     let signed_in = run_with("sign-in", &["desk"]).await;
     assert_exit_code(&signed_in, 0);
@@ -135,7 +145,10 @@ async fn each_person_has_a_token_of_their_own() {
     let command = format!("`remote-agent sign-in --config {config} desk --person bob`");
     assert_contains(&bob.stderr, &[&command]);
     let nameless = run_with("send", &["hello"]).await;
-    assert_contains(&nameless.stderr, &["does not name the person"]);
+    assert_contains(
+        &nameless.stderr,
+        &["does not name the person", "`--person NAME`"],
+    );
 }
 
 #[tokio::test]

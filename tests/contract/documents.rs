@@ -135,7 +135,7 @@ const EXITS_MEAN: &str = "
   `summary.continuation.task.status` has the state.
 - `send`, `watch` and `status` exit with 1 also if the task failed, with 5 if the wait ended before the task, and with 6 or 7 by the state of the task.
   `cancel` exits with 0 if the task is canceled. `call` exits by the envelope only.
-- After Ctrl-C the command prints how to follow the task.
+- After Ctrl-C the command prints how to follow the task, or to answer it if it waits.
 - `targets` exits with 0 if it could read one card, else with the code of the worst reason. `doctor` exits with 1 if a card can be read and a check found
   an error.
 - If the [policy](../how-to/policy.md#addresses) refuses an address, the command exits with 3.

@@ -20,10 +20,13 @@ use super::{
 const EXAMPLES: &str = "\
 Examples:
   remote-agent budget --config agents.json
-  remote-agent budget support --add usd=5 --add calls=100
-  remote-agent budget --reset
+  remote-agent budget --config agents.json support --add usd=5 --add calls=100
+  remote-agent budget --config agents.json --reset
 
 Budgets are settings: `targets[].budget` and `budget`. Without TARGET and --chain, --add and --reset change the budget of all targets together.";
+
+/// How many budgets an error names.
+const MAX_NAMES: usize = 5;
 
 /// Show what is used of the budgets, or raise them
 #[derive(Debug, clap::Args)]
@@ -146,8 +149,16 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
                 "there is no budget of all targets together (`budget.total`); name the TARGET or the `--chain` whose budget changes",
             ));
         }
+        let names: Vec<_> = known
+            .iter()
+            .map(|(name, _)| format!("`{}`", text::line(name)))
+            .collect();
+        let names = match names.is_empty() {
+            true => String::new(),
+            false => format!(" (there are budgets for {})", distinct(names).join(", ")),
+        };
         return Err(Failure::usage(format!(
-            "there is no budget for `{whose}`; set one in `targets[].budget` or `budget`"
+            "there is no budget for `{whose}`{names}; set one in `targets[].budget` or `budget`"
         )));
     }
     for (unit, _) in &args.add {
@@ -176,6 +187,13 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     let shown = shown.filter(|(name, _)| chosen.as_ref().is_none_or(|chosen| chosen == name));
     show(shown.collect(), args.json, &ledger);
     Ok(Exit::Ok)
+}
+
+/// Returns the first [`MAX_NAMES`] names, each once: a budget has a level for each unit.
+fn distinct(mut names: Vec<String>) -> Vec<String> {
+    names.dedup();
+    names.truncate(MAX_NAMES);
+    names
 }
 
 fn read<T: serde::de::DeserializeOwned>(value: &Value) -> Result<T, Failure> {

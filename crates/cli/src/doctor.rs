@@ -15,7 +15,7 @@ use super::{
     output::Findings,
     sign_in,
     target::{NAME_AN_AGENT, PeerArgs},
-    text::field,
+    text::{field, line},
 };
 
 const EXAMPLES: &str = "\
@@ -129,18 +129,6 @@ async fn check(
         let message = peers.unset_sentence(unset);
         findings.error("secrets", message, "");
     }
-    for (state, command) in sign_in::states(&config, peers.user()) {
-        match command {
-            None => findings.ok("sign-in", state),
-            Some(command) => {
-                findings.error(
-                    "sign-in",
-                    state,
-                    &format!("Sign in with `{}`.", peers.with_source(&command)),
-                );
-            }
-        }
-    }
     let caller = json!({"agent_id": peers.agent(), "user": peers.user(), "list_tasks": true});
     let caller = caller.to_string();
     let (_, listing) = instance.list_targets(Some(caller)).await;
@@ -155,7 +143,27 @@ async fn check(
         let repair = "Until then no message goes to a target with a budget.";
         findings.error("budget", message, repair);
     }
+    // After the listing, which renews a token or learns that its sign-in is over.
+    let mut signed_out = Vec::new();
+    for (alias, state, command) in sign_in::states(&config, peers.user()) {
+        let message = format!("{}: {state}", line(&alias));
+        match command {
+            None => findings.ok("sign-in", message),
+            Some(command) => {
+                let repair = format!("Sign in with `{}`.", peers.with_source(&command));
+                findings.error("sign-in", message, &repair);
+                signed_out.push(alias);
+            }
+        }
+    }
     for target in targets {
+        let is_signed_out = signed_out
+            .iter()
+            .any(|alias| target["target_alias"] == **alias);
+        if is_signed_out && failure(target).is_some_and(hints::names_sign_in) {
+            // The finding above is the same.
+            continue;
+        }
         check_agent(target, peers, findings);
     }
     for hidden in peers.restricted(targets) {
@@ -174,13 +182,18 @@ async fn check(
     })
 }
 
-fn check_agent(target: &Value, peers: &PeerArgs, findings: &mut Findings) {
-    let (alias, url) = (field(target, "target_alias"), field(target, "target_url"));
+/// Returns why an agent cannot be called.
+fn failure(target: &Value) -> Option<&Value> {
     // Task lists are optional.
     let refusal = target
         .get("tasks_error")
         .filter(|error| !hints::is_answer(error));
-    let Some(error) = target.get("last_refresh_error").or(refusal) else {
+    target.get("last_refresh_error").or(refusal)
+}
+
+fn check_agent(target: &Value, peers: &PeerArgs, findings: &mut Findings) {
+    let (alias, url) = (field(target, "target_alias"), field(target, "target_url"));
+    let Some(error) = failure(target) else {
         if target["status"] == "offline" {
             let repair = "Start the agent and connect it to the gateway.";
             let message = format!("{alias}: the agent is offline");

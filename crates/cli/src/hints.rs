@@ -45,6 +45,9 @@ fn general_hint(envelope: &Value, peers: &PeerArgs, about: About<'_>) -> Option<
     let Some(reason) = Reason::in_error(error) else {
         return of_library();
     };
+    if let Some(hint) = sign_in_hint(error) {
+        return Some(hint.to_owned()).filter(|hint| !hint.is_empty());
+    }
     let hint_text = match reason {
         Reason::InvalidRequest if lacks_target(details) && peers.uses_gateway() => {
             "Name an agent of the gateway with `--target NAME`; `remote-agent targets` shows them."
@@ -133,6 +136,17 @@ fn general_hint(envelope: &Value, peers: &PeerArgs, about: About<'_>) -> Option<
              A larger `--timeout` waits longer; `--task-required` returns a task at once."
         }
         Reason::Timeout => "Try again with a larger `--timeout`.",
+        Reason::PersonRequired => {
+            let task = about.task_options.unwrap_or_default();
+            return Some(format!(
+                "Nothing was sent: only a person at a terminal may answer this task, without a pipe and without `--json`. \
+                 Run `remote-agent watch{task} --ask` in a terminal, which asks you; `remote-agent cancel{task}` gives the task up."
+            ));
+        }
+        Reason::BudgetExceeded => {
+            let alias = details["target_alias"].as_str().or(about.alias);
+            return Some(budget_hint(details, alias, peers));
+        }
         Reason::Busy => "Nothing was sent. Try again later, or with a larger `--timeout`.",
         reason => {
             let alias = details["target_alias"].as_str().or(about.alias);
@@ -141,6 +155,44 @@ fn general_hint(envelope: &Value, peers: &PeerArgs, about: About<'_>) -> Option<
         }
     };
     Some(hint_text.to_owned())
+}
+
+/// Returns the command that raises the budget which did not suffice.
+fn budget_hint(details: &Value, alias: Option<&str>, peers: &PeerArgs) -> String {
+    let whose = match details["scope"].as_str() {
+        Some("target") => format!(
+            " {}",
+            alias.map_or_else(|| "TARGET".to_owned(), text::shell)
+        ),
+        Some("chain") => " --chain ID".to_owned(),
+        _ => String::new(),
+    };
+    let amount = match details["unit"].as_str() {
+        Some("calls") | None => "calls=1",
+        Some("seconds") => "seconds=60",
+        Some("tokens") => "tokens=1000",
+        Some(_) => "usd=1",
+    };
+    let source = peers.source();
+    format!(
+        "Nothing was sent. `remote-agent budget{whose}{source} --add {amount}` raises the budget, and `remote-agent budget{source}` shows it."
+    )
+}
+
+/// Returns the hint of an error about a person's sign-in: empty where its message has the command.
+fn sign_in_hint(error: &Value) -> Option<&'static str> {
+    if names_sign_in(error) {
+        return Some("");
+    }
+    let message = error["message"].as_str()?;
+    let is_nameless = message.contains(egress::sign_in::NAMELESS);
+    is_nameless.then_some("Name the person with `--person NAME`.")
+}
+
+/// Returns whether the error names the command that mends it, so that a hint would only repeat it.
+pub(super) fn names_sign_in(error: &Value) -> bool {
+    let message = error["message"].as_str().unwrap_or_default();
+    message.contains("`remote-agent sign-in ")
 }
 
 /// Returns whether a working agent answers with this error, to a request that it does not support or for an unknown task.
@@ -156,9 +208,12 @@ pub(super) fn is_answer(error: &Value) -> bool {
 /// Returns the hint for the agent `alias` that cannot be called, from its error or from the library. `of_gateway` means that
 /// the agent is behind the local gateway.
 pub(super) fn agent_hint(error: &Value, alias: &str, peers: &PeerArgs, of_gateway: bool) -> String {
+    if let Some(hint) = sign_in_hint(error) {
+        return hint.to_owned();
+    }
     Reason::in_error(error)
         .and_then(|reason| target_hint(reason, Some(alias), peers, of_gateway))
-        .or_else(|| error["details"]["hint"].as_str().map(text::line))
+        .or_else(|| error["details"]["hint"].as_str().map(for_command))
         .unwrap_or_default()
 }
 
@@ -256,7 +311,10 @@ const WORDS: [(&str, &str); 18] = [
         "Ask for less (history_length), or ask the operator to raise limits.",
         "Raise `limits` in the configuration.",
     ),
-    ("else ask the operator to correct", "else correct"),
+    (
+        "else ask the operator to correct targets[].auth, or to mend what the message says",
+        "else correct targets[].auth in the configuration, or what the message says",
+    ),
     (
         "Use another agent, or ask the operator for",
         "Use another agent, or get",
@@ -434,11 +492,52 @@ mod tests {
                     "history_length",
                     "sk the operator",
                     "or the operator",
+                    "task_handle",
+                    "Do not answer for the person",
                 ] {
                     assert!(!hint.contains(word), "{reason:?}: {hint}");
                 }
             }
         }
+    }
+
+    #[test]
+    fn refused_budget_names_the_command_that_raises_it() {
+        for (details, command) in [
+            (
+                json!({"target_alias": "desk", "scope": "target", "unit": "calls"}),
+                "`remote-agent budget desk --add calls=1`",
+            ),
+            (
+                json!({"scope": "total", "unit": "usd"}),
+                "`remote-agent budget --add usd=1`",
+            ),
+        ] {
+            let hint = hint_text("budget_exceeded", &details);
+            assert!(hint.contains(command), "{hint}");
+        }
+    }
+
+    #[test]
+    fn refused_answer_names_the_command_that_asks_the_person() {
+        let envelope = json!({"error": {"reason": "person_required"}});
+        let about = About {
+            task_options: Some(" --continuation f.json"),
+            ..About::default()
+        };
+        let hint = hint(&envelope, &PeerArgs::default(), about).unwrap();
+        let command = "`remote-agent watch --continuation f.json --ask`";
+        assert!(hint.contains(command), "{hint}");
+    }
+
+    #[test]
+    fn message_with_the_command_that_signs_in_needs_no_hint() {
+        let error = json!({"reason": "token_unavailable", "details": {"hint": "Ask."},
+            "message": "no person is signed in; sign in with `remote-agent sign-in desk`"});
+        let peers = PeerArgs::default();
+        assert_eq!(agent_hint(&error, "desk", &peers, false), "");
+        let envelope = json!({ "error": error });
+        assert_eq!(hint(&envelope, &peers, About::default()), None);
     }
 
     #[test]

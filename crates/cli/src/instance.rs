@@ -25,6 +25,7 @@ use super::{
     config::{self, UnsetVariables},
     exit::Failure,
     output::note,
+    text::with_source,
 };
 
 /// The opened library.
@@ -34,6 +35,8 @@ pub struct Library {
     verbose: bool,
     /// The delegation of this process.
     delegation: Option<Delegation>,
+    /// The options that the commands in log lines get.
+    source: String,
 }
 
 /// A configured tool. Dropping it closes the instance and blocks until the connection to the local gateway is closed. The
@@ -69,7 +72,15 @@ impl Library {
             module: locate()?.1,
             verbose,
             delegation: delegation()?,
+            source: String::new(),
         })
+    }
+
+    /// Adds these options to the commands in log lines.
+    #[must_use]
+    pub(super) fn with_source(mut self, source: String) -> Self {
+        self.source = source;
+        self
     }
 
     /// Checks a configuration and returns it as JSON with its defaults.
@@ -121,10 +132,10 @@ impl Library {
     }
 
     fn log(&self) -> LogBox {
-        let verbose = self.verbose;
+        let (verbose, source) = (self.verbose, self.source.clone());
         log_to(move |level, line| {
             if verbose || matches!(level, "warn" | "error") {
-                note(format_args!("{level}: {line}"));
+                note(format_args!("{level}: {}", with_source(line, &source)));
             }
         })
     }

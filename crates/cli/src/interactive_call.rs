@@ -3,7 +3,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use a2a::TaskState;
+use a2a::{TaskState, Usage};
 use openclaw_remote_agent::remote_agent::Reason;
 use openclaw_remote_agent_interface::{CallOptions, updates_to};
 use parking_lot::Mutex;
@@ -72,6 +72,7 @@ impl InteractiveCall<'_> {
                 person: self.ask.person(|| {}),
             };
             let text = instance.call(&request, options).await;
+            let text = self.context.target.peers().in_failure(text);
             lines.write(text.clone());
             (text, None)
         } else {
@@ -148,9 +149,13 @@ impl InteractiveCall<'_> {
             return Ok(());
         };
         let Some(continuation) = continuation(envelope) else {
+            let what = match file.exists() {
+                true => "is unchanged",
+                false => "was not written",
+            };
+            let file = file.display();
             note(format_args!(
-                "the result has no continuation; `{}` is unchanged",
-                file.display()
+                "the result has no continuation; `{file}` {what}"
             ));
             return Ok(());
         };
@@ -301,8 +306,16 @@ fn print_outcome(
         Some("timeout") => note("no answer came in time, and nothing was sent"),
         Some("invalid") => note("the answer did not fit the question twice, and nothing was sent"),
         Some("limit") => note("the agent asked too often for one command"),
-        Some("unsent") => note("the answer was not sent, or the agent did not wait for it"),
+        Some("unsent") => note(match summary["person"]["delivered"].as_str() {
+            None => "the agent did not wait for the answer any longer, so it was not sent",
+            Some("no") => "the answer was not sent",
+            Some(_) => "sending the answer failed, and the agent may have it",
+        }),
         _ => {}
+    }
+    let usage = Usage::read_own(&summary["usage"]);
+    if !usage.is_empty() {
+        note(format_args!("used: {}", text::usage(&usage)));
     }
     let status_text = summary["status_message"].as_str();
     let status_text = status_text.filter(|status_text| !shown.has_shown(status_text));
@@ -310,12 +323,7 @@ fn print_outcome(
         || summary["protocol_version"]
             .as_str()
             .is_some_and(|dialect| dialect.starts_with("openclaw"));
-    print_next_steps(
-        continuation,
-        status_text,
-        (keeps_tasks, asked.is_some()),
-        context,
-    );
+    print_next_steps(continuation, status_text, keeps_tasks, context);
 }
 
 /// Returns a sentence about a budget that is nearly used up.
@@ -345,7 +353,11 @@ fn budget_note(warning: &Value) -> String {
 fn print_stopped(envelope: &Value, context: &Context<'_>) {
     let details = &envelope["error"]["details"];
     let has_continuation = continuation(envelope).is_some();
-    if envelope["action"] != "send" {
+    let state = continuation(envelope).and_then(|known| known["task"]["status"].as_str());
+    if state.is_some_and(is_waiting) {
+        // The next lines say for what, and have the commands.
+        note("stopped");
+    } else if envelope["action"] != "send" {
         note("stopped waiting; the task goes on");
         if !has_continuation && let Some(options) = context.follow_up_options() {
             note(format_args!("  remote-agent watch{options}"));
@@ -389,11 +401,16 @@ pub(super) fn print_call_error(
     }
 }
 
+/// Returns whether a task in this state waits for its caller.
+fn is_waiting(state: &str) -> bool {
+    matches!(state, "input-required" | "auth-required")
+}
+
 /// Prints the task state, the agent's status text and the suggested commands.
 fn print_next_steps(
     continuation: &Value,
     status_text: Option<&str>,
-    (keeps_tasks, asks_person): (bool, bool),
+    keeps_tasks: bool,
     context: &Context<'_>,
 ) {
     let alias = continuation["target"]["target_alias"].as_str();
@@ -429,7 +446,7 @@ fn print_next_steps(
         }
         if allows("can_cancel") && !ends_with_command {
             let options = from_file.unwrap_or_else(|| format!("{to_target} --task {}", shell(id)));
-            let waits = matches!(state, "input-required" | "auth-required");
+            let waits = is_waiting(state);
             note(if waits {
                 "the task waits for you; answer or cancel it:"
             } else {
@@ -437,9 +454,7 @@ fn print_next_steps(
             });
             if waits {
                 command("send", &options, " 'YOUR ANSWER'");
-                if asks_person {
-                    command("watch", &options, " --ask");
-                }
+                command("watch", &options, " --ask");
             } else {
                 if allows("can_watch") {
                     command("watch", &options, "");

@@ -109,7 +109,7 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
             request.insert(name.to_owned(), value);
         }
     }
-    let library = Library::open(verbose)?;
+    let library = Library::open(verbose)?.with_source(args.target.peers().source());
     // A new embedded gateway cannot have the task that the message continues. Without the gateway, the option check reports
     // this.
     let _gateway = match follow_up.has_task() {
@@ -326,7 +326,7 @@ pub(super) async fn run_task(
     if let Some(timeout) = args.timeout.milliseconds() {
         request.insert("timeout_ms".to_owned(), json!(timeout));
     }
-    let library = Library::open(verbose)?;
+    let library = Library::open(verbose)?.with_source(args.target.peers().source());
     let config = args.target.config(follow_up.continuation.as_ref())?;
     let instance = library.interactive_instance(&ask.config(config))?;
     let interactive_call = InteractiveCall {

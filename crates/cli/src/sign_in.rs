@@ -11,12 +11,13 @@ use egress::{
     sign_in::{DeviceCode, Prompt, SignedOut},
 };
 use openclaw_remote_agent::sign_in::{self, SignIn, SignInError, SignInState};
+use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::{
     config,
     exit::{Exit, Failure},
-    output::LineWriter,
+    output::{LineWriter, note},
     target::PeerArgs,
     text,
 };
@@ -24,12 +25,12 @@ use super::{
 const EXAMPLES: &str = "\
 Examples:
   remote-agent sign-in --config agents.json desk
-  remote-agent sign-in desk --person anna";
+  remote-agent sign-in --config agents.json desk --person anna";
 
 const SIGN_OUT_EXAMPLES: &str = "\
 Examples:
   remote-agent sign-out --config agents.json desk
-  remote-agent sign-out desk --person anna";
+  remote-agent sign-out --config agents.json desk --person anna";
 
 /// Sign in to an agent with a code or a browser
 ///
@@ -92,8 +93,30 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
         exit: Exit::Auth,
     })?;
     let state = described(&token, SystemTime::now());
-    LineWriter::default().write(format!("{}: {state}", text::line(sign_in.alias())));
+    let alias = text::line(sign_in.alias());
+    LineWriter::default().write(format!("{alias}: {state}"));
+    let config = serde_json::from_str(&args.peers.config()?).unwrap_or_default();
+    let unnamed = unnamed_scopes(&config, sign_in.alias(), token.scope.as_deref());
+    if !unnamed.is_empty() {
+        let unnamed = text::line(&unnamed.join(" "));
+        note(format_args!(
+            "{alias}: of the scopes in the settings, the authorization server did not name {unnamed}"
+        ));
+    }
     Ok(Exit::Ok)
+}
+
+/// Returns the scopes in the settings of a target that the server does not name as granted. Some servers write a granted one in
+/// another way.
+fn unnamed_scopes<'a>(config: &'a Value, alias: &str, granted: Option<&str>) -> Vec<&'a str> {
+    let granted = granted.unwrap_or_default();
+    // Some servers separate them by commas.
+    let granted: Vec<&str> = granted.split([' ', ',']).collect();
+    let mut targets = config["targets"].as_array().into_iter().flatten();
+    let target = targets.find(|target| target["alias"].as_str().map(str::trim) == Some(alias));
+    let scopes = target.and_then(|target| target["auth"]["scopes"].as_array());
+    let scopes = scopes.into_iter().flatten().filter_map(Value::as_str);
+    scopes.filter(|scope| !granted.contains(scope)).collect()
 }
 
 fn show_code(lines: &LineWriter, code: &DeviceCode) {
@@ -137,15 +160,15 @@ fn open(alias: Option<&str>, peers: &PeerArgs) -> Result<SignIn, Failure> {
     })
 }
 
-/// Returns the state of each agent of a configuration that needs a sign-in: its name with a sentence, and the command that
-/// signs in if it is needed.
-pub(super) fn states(config: &str, user: Option<&str>) -> Vec<(String, Option<String>)> {
+/// Returns the state of each agent of a configuration that needs a sign-in: its alias, a sentence, and the command that signs in
+/// if it is needed.
+pub(super) fn states(config: &str, user: Option<&str>) -> Vec<(String, String, Option<String>)> {
     let Ok((config, _)) = config::resolve(config, |name| std::env::var(name).ok()) else {
         return Vec::new();
     };
     let now = SystemTime::now();
     let sentence = |state: SignInState| {
-        let alias = text::line(&state.alias);
+        let alias = state.alias;
         let (state, command) = match state.token {
             Ok(Some(token)) => {
                 let is_valid =
@@ -159,7 +182,7 @@ pub(super) fn states(config: &str, user: Option<&str>) -> Vec<(String, Option<St
                 Some(state.command),
             ),
         };
-        (format!("{alias}: {state}"), command)
+        (alias, state, command)
     };
     sign_in::states(&config, user)
         .into_iter()
@@ -199,4 +222,23 @@ fn rounded(seconds: u64) -> Duration {
 fn unix(time: SystemTime) -> u64 {
     let since = time.duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn scopes_that_the_server_does_not_name_are_shown() {
+        let auth = json!({"scopes": ["read", "write", "offline_access"]});
+        let config = json!({"targets": [{"alias": "desk", "auth": auth}]});
+        for (granted, unnamed) in [
+            (Some("read"), &["write", "offline_access"][..]),
+            (Some("read,write,offline_access"), &[]),
+        ] {
+            assert_eq!(unnamed_scopes(&config, "desk", granted), unnamed);
+        }
+    }
 }

@@ -13,7 +13,7 @@ use super::{
     gateway::embedded::Embedded,
     local::{self, LocalArgs},
     openclaw::Loaded,
-    text::shell,
+    text::{shell, with_source},
 };
 use base::config::with_presumed_scheme;
 
@@ -225,7 +225,7 @@ impl PeerArgs {
     }
 
     /// Returns the options that name the settings.
-    fn source(&self) -> String {
+    pub(super) fn source(&self) -> String {
         let config = self.config.config.as_ref();
         let config = config.map(|file| format!(" --config {}", shell(&file.display().to_string())));
         let openclaw = match &self.config.openclaw {
@@ -238,10 +238,19 @@ impl PeerArgs {
 
     /// Returns a text of the library with the settings of this command in the commands that it suggests.
     pub(super) fn with_source(&self, text: &str) -> String {
-        let commands = ["remote-agent sign-in", "remote-agent budget"];
-        commands.iter().fold(text.to_owned(), |text, command| {
-            text.replace(command, &format!("{command}{}", self.source()))
-        })
+        with_source(text, &self.source())
+    }
+
+    /// Returns an envelope with the settings of this command in the commands that the message of its error suggests.
+    pub(super) fn in_failure(&self, envelope: String) -> String {
+        let parsed: Value = serde_json::from_str(&envelope).unwrap_or_default();
+        let message = &parsed["error"]["message"];
+        let full = self.with_source(message.as_str().unwrap_or_default());
+        match *message == *full || message.is_null() {
+            true => envelope,
+            // The rest of the text stays as the library wrote it.
+            false => envelope.replacen(&message.to_string(), &json!(full).to_string(), 1),
+        }
     }
 
     /// Returns these options as text for a suggested command.

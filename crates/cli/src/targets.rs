@@ -66,8 +66,8 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
         Some(targets) => {
             let gateway = &envelope["summary"]["gateway"];
             show(targets, gateway, &lines, &args.peers, missing);
-            for (state, _) in sign_in::states(&config, args.peers.user()) {
-                lines.write(state);
+            for (alias, state, _) in sign_in::states(&config, args.peers.user()) {
+                lines.write(format!("{}: {state}", text::line(&alias)));
             }
             for hidden in args.peers.restricted(targets) {
                 note(hidden);
@@ -248,7 +248,7 @@ fn card_problem(
         "" => field(target, "target_alias"),
         other => other.to_owned(),
     };
-    let message = field(error, "message");
+    let message = peers.with_source(&field(error, "message"));
     if Reason::in_error(error) == Some(Reason::CredentialUnresolved)
         && let Some(unset) = missing.named_in(&message).next()
     {
@@ -258,10 +258,11 @@ fn card_problem(
         )]));
     }
     let hint = hints::agent_hint(error, &alias, peers, is_local(target));
-    Some(paragraphs(&[
-        format!("{alias}: {message}"),
-        format!("what to do: {hint}"),
-    ]))
+    let mut texts = vec![format!("{alias}: {message}")];
+    if !hint.is_empty() {
+        texts.push(format!("what to do: {hint}"));
+    }
+    Some(paragraphs(&texts))
 }
 
 /// Returns an empty line and the paragraphs, wrapped to the width of the terminal.
@@ -322,7 +323,8 @@ pub(super) async fn run_card(mut args: CardArgs, verbose: bool) -> Result<Exit, 
     let Some(target) = chosen else {
         let name = args.alias.as_deref().map(text::line).unwrap_or_default();
         return Err(Failure::usage(format!(
-            "no agent is called `{name}`; `remote-agent targets` lists the agents"
+            "no agent is called `{name}`; `remote-agent targets{}` lists the agents",
+            args.peers.options()
         )));
     };
     if let Some(error) = target.get("last_refresh_error") {

@@ -20,7 +20,7 @@ use super::{
     interactive_call::print_call_error,
     output::{LineWriter, note},
     target::PeerArgs,
-    text::{self, Table},
+    text::{self, Table, field, shell},
 };
 
 const EXAMPLES: &str = "\
@@ -153,8 +153,9 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
     let targets: Vec<&Value> = targets.iter().filter(|one| is_named(&alias(one))).collect();
     if let Some(named) = args.target.as_deref().filter(|_| targets.is_empty()) {
         return Err(Failure::usage(format!(
-            "no agent is called `{}`; `remote-agent targets` lists the agents",
-            text::line(named)
+            "no agent is called `{}`; `remote-agent targets{}` lists the agents",
+            text::line(named),
+            peers.options()
         )));
     }
     let recorded = match args.peers.openclaw() {
@@ -167,8 +168,10 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
         None => Vec::new(),
     };
     let known = merge(&targets, recorded);
+    let mut is_complete = true;
     for target in &targets {
-        if let Some(why) = missing_list(target) {
+        if let Some(why) = missing_list(target, peers) {
+            is_complete = false;
             note(format_args!("{}: {why}", text::line(&alias(target))));
         }
     }
@@ -184,7 +187,7 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
             && args.since.is_none_or(is_recent)
     };
     let matching: Vec<&Task> = known.iter().filter(fits).collect();
-    show(&matching, &args, now);
+    show(&matching, &args, now, is_complete || !known.is_empty());
     let targets: Vec<Value> = targets.into_iter().cloned().collect();
     Ok(match Exit::from_targets(&targets) {
         _ if !known.is_empty() => Exit::Ok,
@@ -193,7 +196,7 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
 }
 
 /// Returns why a target has no list of tasks.
-fn missing_list(target: &Value) -> Option<String> {
+fn missing_list(target: &Value, peers: &PeerArgs) -> Option<String> {
     let error = target
         .get("tasks_error")
         .or(target.get("last_refresh_error"));
@@ -201,12 +204,14 @@ fn missing_list(target: &Value) -> Option<String> {
     match error.filter(|error| Reason::in_error(error) != Some(Reason::RpcError)) {
         Some(error) => Some(format!(
             "its tasks cannot be listed: {}",
-            text::line(error["message"].as_str().unwrap_or_default())
+            peers.with_source(&field(error, "message"))
         )),
         None if target["tasks"].is_array() => None,
-        None => Some(
-            "it has no list of tasks, as all agents before A2A 1.0; `remote-agent status --task ID` shows one".to_owned(),
-        ),
+        None => Some(format!(
+            "it has no list of tasks, as all agents before A2A 1.0; `remote-agent status{} --target {} --task ID` shows one",
+            peers.options(),
+            shell(&field(target, "target_alias"))
+        )),
     }
 }
 
@@ -236,6 +241,7 @@ fn merge(targets: &[&Value], recorded: Vec<Task>) -> Vec<Task> {
             task.state = text("status");
             task.changed = changed.or(task.changed);
             task.last_word = text("status_message").or(task.last_word.take());
+            task.usage = reported(&listed["usage"]).or(task.usage.take());
         }
     }
     let mut tasks: Vec<Task> = known.into_values().collect();
@@ -285,7 +291,7 @@ fn delegated(file: &Path) -> Vec<Task> {
     records.iter().take(MAX_RECORDS).filter_map(task).collect()
 }
 
-/// Reads a usage that `openclaw/usage.js` wrote.
+/// Reads a usage that the library or `openclaw/usage.js` wrote.
 fn reported(usage: &Value) -> Option<Usage> {
     Some(Usage::read_own(usage)).filter(|usage| !usage.is_empty())
 }
@@ -302,26 +308,6 @@ fn sums<'a>(
         }
     }
     sums
-}
-
-/// Formats a usage as `openclaw/usage.js` does.
-fn usage_text(usage: &Usage) -> String {
-    let mut parts = Vec::new();
-    if let Some(total) = usage.tokens.total {
-        parts.push(format!("{total} tokens"));
-    }
-    if let Some(micros) = usage.usd_micros {
-        // Tenths of a thousandth of a dollar.
-        let rounded = micros.saturating_add(50) / 100;
-        parts.push(format!("${}.{:04}", rounded / 10_000, rounded % 10_000));
-    }
-    match usage.unknown_currency.as_deref() {
-        Some("unknown") => parts.push("in an unknown currency".to_owned()),
-        Some(currency) => parts.push(format!("in {currency}")),
-        None => {}
-    }
-    let mark = if usage.estimated { "~" } else { "" };
-    format!("{mark}{}", parts.join(" "))
 }
 
 fn read_json(file: &Path, max_bytes: u64) -> Option<Value> {
@@ -358,7 +344,8 @@ fn record(file: &Path) -> Option<Task> {
     })
 }
 
-fn show(matching: &[&Task], args: &Args, now: SystemTime) {
+/// Prints the tasks. `is_complete` says that all targets have listed theirs.
+fn show(matching: &[&Task], args: &Args, now: SystemTime, is_complete: bool) {
     let lines = LineWriter::default();
     let shown = matching.iter().take(args.limit);
     let targets = sums(matching, |task| Some(&task.target));
@@ -373,7 +360,10 @@ fn show(matching: &[&Task], args: &Args, now: SystemTime) {
         return;
     }
     if matching.is_empty() {
-        note("no matching tasks");
+        // Where a list failed, a note has said so.
+        if is_complete {
+            note("no matching tasks");
+        }
         return;
     }
     let heads = ["TARGET", "TASK", "STATE", "AGE", "CHANGED", "NOTIFY"];
@@ -397,7 +387,7 @@ fn show(matching: &[&Task], args: &Args, now: SystemTime) {
         ];
         if !targets.is_empty() {
             let used = task.usage.as_ref();
-            row.push(used.map_or_else(|| "-".to_owned(), usage_text));
+            row.push(used.map_or_else(|| "-".to_owned(), text::usage));
         }
         row.push(first_chars(&word, MAX_TEXT_CHARS).to_owned());
         table.add_row(row);
@@ -408,7 +398,7 @@ fn show(matching: &[&Task], args: &Args, now: SystemTime) {
             note(format_args!(
                 "used by {kind} {}: {}",
                 text::line(name),
-                usage_text(&sum)
+                text::usage(&sum)
             ));
         }
     }
@@ -447,12 +437,15 @@ mod tests {
         }
         let listed = json!({"target_alias": "desk", "tasks": [
             {"task_id": "t-1", "status": "working", "updated_at": "1970-01-01T00:00:59Z"},
-            {"task_id": "t-3", "status": "completed", "updated_at": "1970-01-01T00:01:00Z", "status_message": "done"},
+            {"task_id": "t-3", "status": "completed", "updated_at": "1970-01-01T00:01:00Z", "status_message": "done",
+                "usage": {"tokens": {"total": 8}, "usd_micros": 1500}},
             {"task_id": "t-4", "status": "completed", "updated_at": "yesterday"},
         ]});
         let tasks = merge(&[&listed], followed(directory.path()));
         let ids: Vec<&str> = tasks.iter().map(|task| task.id.as_str()).collect();
         assert_eq!(ids, ["t-3", "t-1", "t-4"]);
+        let used = tasks[0].usage.as_ref().map(text::usage);
+        assert_eq!(used.as_deref(), Some("8 tokens $0.0015"));
         assert_eq!(
             (tasks[1].began, tasks[1].changed),
             (Some(at(10)), Some(at(59)))
@@ -464,10 +457,21 @@ mod tests {
 
     #[test]
     fn agent_without_a_list_of_tasks_is_named() {
-        assert_eq!(missing_list(&json!({"tasks": []})), None);
-        assert!(missing_list(&json!({})).unwrap().contains("A2A 1.0"));
+        assert_eq!(
+            missing_list(&json!({"tasks": []}), &PeerArgs::default()),
+            None
+        );
+        assert!(
+            missing_list(&json!({}), &PeerArgs::default())
+                .unwrap()
+                .contains("A2A 1.0")
+        );
         let refused = json!({"tasks_error": {"message": "no\nway"}});
-        assert!(missing_list(&refused).unwrap().ends_with("no way"));
+        assert!(
+            missing_list(&refused, &PeerArgs::default())
+                .unwrap()
+                .ends_with("no way")
+        );
     }
 
     #[test]
@@ -506,9 +510,9 @@ mod tests {
         let tasks: Vec<&Task> = tasks.iter().collect();
         let by_target = sums(&tasks, |task| Some(&task.target));
         assert_eq!(by_target.len(), 1);
-        assert_eq!(usage_text(&by_target["desk"]), "~1200 tokens $0.0123");
+        assert_eq!(text::usage(&by_target["desk"]), "~1200 tokens $0.0123");
         let by_session = sums(&tasks, |task| task.session.as_deref());
-        assert_eq!(usage_text(&by_session["s"]), "~600 tokens $0.0062");
+        assert_eq!(text::usage(&by_session["s"]), "~600 tokens $0.0062");
         assert_eq!(tasks[0].json(at(0))["usage"], usage);
         assert_eq!(tasks[2].json(at(0)).get("usage"), None);
     }

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use a2a::Usage;
 pub(super) use base::visible::visible as block;
 use console::{Alignment, Term, measure_text_width, pad_str, style};
 use serde_json::Value;
@@ -25,6 +26,34 @@ pub(super) fn shell(word: &str) -> String {
         return word.into_owned();
     }
     format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// Returns a text of the library with the options `source` in the commands that it suggests.
+pub(super) fn with_source(text: &str, source: &str) -> String {
+    let commands = ["remote-agent sign-in", "remote-agent budget"];
+    commands.iter().fold(text.to_owned(), |text, command| {
+        text.replace(command, &format!("{command}{source}"))
+    })
+}
+
+/// Formats a usage as `openclaw/usage.js` does.
+pub(super) fn usage(usage: &Usage) -> String {
+    let mut parts = Vec::new();
+    if let Some(total) = usage.tokens.total {
+        parts.push(format!("{total} tokens"));
+    }
+    if let Some(micros) = usage.usd_micros {
+        // Tenths of a thousandth of a dollar.
+        let rounded = micros.saturating_add(50) / 100;
+        parts.push(format!("${}.{:04}", rounded / 10_000, rounded % 10_000));
+    }
+    match usage.unknown_currency.as_deref() {
+        Some("unknown") => parts.push("in an unknown currency".to_owned()),
+        Some(currency) => parts.push(format!("in {currency}")),
+        None => {}
+    }
+    let mark = if usage.estimated { "~" } else { "" };
+    format!("{mark}{}", parts.join(" "))
 }
 
 const GAP: &str = "  ";

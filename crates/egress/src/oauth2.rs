@@ -512,6 +512,11 @@ impl Answer<'_> {
     }
 }
 
+/// Returns the error of a cause on this machine, or of a person: no server refused anything.
+fn own_fault(reason: impl std::fmt::Display) -> NetError {
+    NetError::new(NetFault::TokenUnavailable, Sent::No, reason.to_string())
+}
+
 fn unavailable(client: &OAuth2, reason: impl std::fmt::Display) -> NetError {
     NetError::new(
         NetFault::TokenUnavailable,

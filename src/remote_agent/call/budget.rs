@@ -431,7 +431,12 @@ fn exceeded(level: Level, target: &str) -> ToolError {
         "the budget {whose} does not suffice for another message: {used} of {limit} {unit} are used{}",
         anew.unwrap_or_default()
     );
-    let error = ToolError::local(Reason::BudgetExceeded, message)
+    let error = ToolError::local(Reason::BudgetExceeded, message);
+    let error = match scope == "target" {
+        true => error.with("target_alias", target),
+        false => error,
+    };
+    let error = error
         .with("scope", scope)
         .with("unit", unit)
         .with("limit", limit)

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use base::field_order::FieldOrder;
 use base::text::{first_chars, shortened};
+use base::validation::compile_value;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -42,6 +43,61 @@ pub struct Field {
     pub choices: Vec<Choice>,
     /// Whether it must be filled in.
     pub required: bool,
+    /// What else the agent's schema says about a value. The description says it to the person.
+    #[serde(skip)]
+    limits: Vec<Limit>,
+}
+
+/// A limit of a value.
+#[derive(Debug, Clone, PartialEq)]
+struct Limit {
+    /// A schema with one keyword.
+    schema: Value,
+    /// What a value has to be, for the person.
+    words: String,
+}
+
+/// The keywords that limit a value.
+const LIMITS: [&str; 8] = [
+    "format",
+    "pattern",
+    "minimum",
+    "exclusiveMinimum",
+    "maximum",
+    "exclusiveMaximum",
+    "minLength",
+    "maxLength",
+];
+
+impl Limit {
+    /// Reads a keyword of an agent's schema; `None` if nothing can be checked with it.
+    fn read(keyword: &str, value: &Value) -> Option<Self> {
+        let words = match (keyword, value) {
+            ("format", Value::String(format)) => match &**format {
+                "email" => "an e-mail address".to_owned(),
+                "uri" => "an address such as https://example.com".to_owned(),
+                "date" => "a date such as 2026-01-31".to_owned(),
+                "date-time" => "a time such as 2026-01-31T12:00:00Z".to_owned(),
+                _ => return None,
+            },
+            ("pattern", Value::String(pattern)) => format!("of the form {}", shown(pattern)?),
+            ("minimum", Value::Number(least)) => format!("at least {least}"),
+            ("exclusiveMinimum", Value::Number(less)) => format!("more than {less}"),
+            ("maximum", Value::Number(most)) => format!("at most {most}"),
+            ("exclusiveMaximum", Value::Number(more)) => format!("less than {more}"),
+            ("minLength", Value::Number(least)) => format!("at least {least} characters long"),
+            ("maxLength", Value::Number(most)) => format!("at most {most} characters long"),
+            _ => return None,
+        };
+        let schema = Value::Object(Map::from_iter([(keyword.to_owned(), value.clone())]));
+        compile_value(&schema).ok()?;
+        Some(Self { schema, words })
+    }
+
+    fn allows(&self, value: &Value) -> bool {
+        // It compiled before.
+        compile_value(&self.schema).is_ok_and(|limit| limit.is_valid(value))
+    }
 }
 
 /// The type of a field.
@@ -98,6 +154,7 @@ fn field(name: &str, title: &str, kind: FieldKind) -> Field {
         kind,
         choices: Vec::new(),
         required: true,
+        limits: Vec::new(),
     }
 }
 
@@ -178,8 +235,14 @@ fn property_field(name: &str, property: &Value, required: bool) -> Option<Field>
         Some("boolean") => FieldKind::Boolean,
         _ => return None,
     };
+    let limits: Vec<Limit> = LIMITS
+        .iter()
+        .filter(|_| kind != FieldKind::Choice)
+        .filter_map(|keyword| Limit::read(keyword, property.get(*keyword)?))
+        .collect();
     Some(Field {
-        description: word("description").and_then(shown),
+        description: description(word("description"), &limits, property.get("default")),
+        limits,
         choices,
         required,
         ..field(
@@ -188,6 +251,23 @@ fn property_field(name: &str, property: &Value, required: bool) -> Option<Field>
             kind,
         )
     })
+}
+
+/// Returns the agent's description with the limits and the default of a value.
+fn description(agents: Option<&str>, limits: &[Limit], default: Option<&Value>) -> Option<String> {
+    let default = match default {
+        Some(Value::String(text)) => shown(text),
+        Some(value @ (Value::Number(_) | Value::Bool(_))) => Some(value.to_string()),
+        _ => None,
+    };
+    let limits = limits.iter().map(|limit| limit.words.clone());
+    let default = default.map(|default| format!("the default is {default}"));
+    let facts: Vec<String> = limits.chain(default).collect();
+    let facts = Some(facts.join(", ")).filter(|facts| !facts.is_empty());
+    match (agents.and_then(shown), facts) {
+        (Some(agents), Some(facts)) => Some(format!("{agents} ({facts})")),
+        (agents, facts) => agents.or(facts),
+    }
 }
 
 /// Returns the choices; `None` if there are too many, or one cannot be shown.
@@ -270,7 +350,7 @@ impl Field {
                 _ => value.as_bool().map(Value::from),
             },
         };
-        converted.ok_or_else(|| match self.kind {
+        let converted = converted.ok_or_else(|| match self.kind {
             FieldKind::Text => format!("write at most {MAX_ANSWER_CHARS} characters"),
             FieldKind::Choice => {
                 let titles = self.choices.iter().map(|choice| &*choice.title);
@@ -279,7 +359,11 @@ impl Field {
             FieldKind::Integer => "write a whole number".to_owned(),
             FieldKind::Number => "write a number".to_owned(),
             FieldKind::Boolean => "answer yes or no".to_owned(),
-        })
+        })?;
+        match self.limits.iter().find(|limit| !limit.allows(&converted)) {
+            Some(limit) => Err(format!("it has to be {}", limit.words)),
+            None => Ok(converted),
+        }
     }
 }
 

@@ -46,6 +46,62 @@ fn form_becomes_typed_fields() {
 }
 
 #[test]
+fn values_outside_the_limits_of_the_schema_do_not_fit() {
+    let limited = |property: Value| {
+        let form = data(json!({"properties": {"f": property}}));
+        form.fields.into_iter().next().unwrap()
+    };
+    for (property, shown, good, bad) in [
+        (
+            json!({"type": "integer", "minimum": 1, "maximum": 9, "default": 2}),
+            "at least 1, at most 9, the default is 2",
+            "9",
+            "30",
+        ),
+        (
+            json!({"type": "number", "exclusiveMaximum": 1.5, "description": "How much"}),
+            "How much (less than 1.5)",
+            "1.25",
+            "1.5",
+        ),
+        (
+            json!({"type": "string", "format": "email"}),
+            "an e-mail address",
+            "a@b.example",
+            "nomail",
+        ),
+        (
+            json!({"type": "string", "format": "date"}),
+            "a date such as 2026-01-31",
+            "2026-02-28",
+            "99/99",
+        ),
+        (
+            json!({"type": "string", "pattern": "^[a-z]+$", "maxLength": 3}),
+            "of the form ^[a-z]+$, at most 3 characters long",
+            "abc",
+            "abcd",
+        ),
+    ] {
+        let field = limited(property);
+        assert_eq!(field.description.as_deref(), Some(shown));
+        assert!(field.convert(&json!(good)).is_ok(), "{shown}");
+        let error = field.convert(&json!(bad)).unwrap_err();
+        assert!(error.starts_with("it has to be "), "{error}");
+    }
+    // What cannot be checked limits nothing.
+    for property in [
+        json!({"type": "string", "format": "colour"}),
+        json!({"type": "string", "pattern": "("}),
+        json!({"type": "string", "maxLength": "x", "minimum": true}),
+    ] {
+        let field = limited(property);
+        assert_eq!(field.description, None);
+        assert!(field.convert(&json!("anything")).is_ok());
+    }
+}
+
+#[test]
 fn fields_have_the_order_of_the_agent() {
     let form = r#"{"kind": "data", "data": {"required": ["seats"], "properties": {"day": {"type": "string"}, "class": {"type": "string"}, "seats": {"type": "integer"}}}}"#;
     let order = FieldOrder::default();

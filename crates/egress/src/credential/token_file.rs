@@ -121,13 +121,6 @@ impl TokenFile {
 
     /// Returns the command that signs in.
     pub fn command(&self) -> String {
-        let quoted = |text: &str| {
-            let is_word = |c: char| c.is_ascii_alphanumeric() || "-_.:@".contains(c);
-            match !text.is_empty() && text.chars().all(is_word) {
-                true => text.to_owned(),
-                false => format!("'{}'", text.replace('\'', r"'\''")),
-            }
-        };
         let user = self.user.as_deref();
         let user = user.map(|user| format!(" --person {}", quoted(user)));
         let alias = quoted(&self.alias);
@@ -226,7 +219,12 @@ impl TokenFile {
         let file = files::blocking(move || {
             files::create_private_dir(&dir)?;
             let checked = files::check_private_dir(&dir);
-            checked.map_err(|cause| io::Error::other(format!("the directory {cause}")))?;
+            checked.map_err(|cause| {
+                // The error names the directory anyway, so the command may too.
+                let command = format!("`chmod o-w {}`", quoted(&dir.to_string_lossy()));
+                let cause = cause.replace("`chmod o-w`", &command);
+                io::Error::other(format!("the directory {cause}"))
+            })?;
             files::open_private_append(&path)
         });
         let file = file.await?;
@@ -248,6 +246,15 @@ impl TokenFile {
     /// Returns the directory of the file.
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+}
+
+/// Returns a word of a shell command.
+fn quoted(text: &str) -> String {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || "-_.:@/".contains(c);
+    match !text.is_empty() && text.chars().all(is_word) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
     }
 }
 
@@ -332,7 +339,8 @@ mod tests {
         fs::create_dir(file.dir()).unwrap();
         fs::set_permissions(file.dir(), fs::Permissions::from_mode(0o777)).unwrap();
         let error = file.lock().await.err().unwrap();
-        assert!(error.to_string().contains("chmod o-w"), "{error}");
+        let command = format!("`chmod o-w {}`", file.dir().display());
+        assert!(error.to_string().contains(&command), "{error}");
     }
 
     #[test]

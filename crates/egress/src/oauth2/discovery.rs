@@ -205,8 +205,9 @@ fn read(client: &OAuth2, issuer: &Url, body: &[u8]) -> Result<Metadata, NetError
     let named = document.issuer.trim_end_matches('/');
     if named != issuer.as_str().trim_end_matches('/') {
         let message = format!(
-            "its metadata is that of another issuer, `{}`; correct `auth.issuer`",
-            base::text::excerpt(named)
+            "its metadata is that of another issuer, `{}`, and not of `{}`; correct `auth.issuer`",
+            base::text::excerpt(named),
+            base::text::excerpt(issuer.as_str().trim_end_matches('/'))
         );
         return Err(unavailable(client, message));
     }
@@ -305,7 +306,7 @@ mod tests {
         for (next, expected) in [
             (
                 vec![document("https://evil.example", json!({}))],
-                "another issuer, `https://evil.example`",
+                "another issuer, `https://evil.example`, and not of `https://as.example`",
             ),
             (vec![at("http://as.example/token")], "not https"),
             (vec![at("file:///etc/passwd")], "not https"),

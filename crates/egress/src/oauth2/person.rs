@@ -4,10 +4,15 @@ use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::{
-    Form, TokenEndpoint, TokenResponse, add_target, discovery, request_token, unavailable,
+    Form, TokenEndpoint, TokenResponse, add_target, discovery, own_fault, request_token,
+    unavailable,
 };
 use crate::credential::{Issued, OAuth2, StoredToken, TokenFile, sensitive};
 use crate::{HttpClient, NetError};
+
+/// The error of a call without a person, to a target to which each person signs in.
+pub const NAMELESS: &str =
+    "each person signs in to this target, and the host does not name the person who calls";
 
 /// How long before its expiry a stored token is refreshed; at most a fifth of its lifetime.
 const REFRESH_MARGIN: u64 = 30;
@@ -27,30 +32,22 @@ pub(super) async fn obtain(
     endpoint: &TokenEndpoint,
 ) -> Result<Issued, NetError> {
     if file.is_per_user() && file.user.is_none() {
-        return Err(unavailable(
-            client,
-            "each person signs in to this target, and the host does not name the person who calls",
-        ));
+        return Err(own_fault(NAMELESS));
     }
     let failed = |error: io::Error| {
         let dir = file.dir().display();
-        unavailable(
-            client,
-            format_args!("cannot use the stored token in `{dir}`: {error}"),
-        )
+        own_fault(format_args!(
+            "cannot use the stored token in `{dir}`: {error}"
+        ))
     };
     let _lock = file.lock().await.map_err(failed)?;
     let now = client.tokens.clock.system_time();
-    let again = |reason: &str| {
-        unavailable(
-            client,
-            format_args!("{reason}; sign in again with `{}`", file.command()),
-        )
-    };
+    let again = |reason: &str| format!("{reason}; sign in again with `{}`", file.command());
     let Some(mut stored) = file.read_async().await.map_err(failed)? else {
         let command = file.command();
-        let message = format_args!("there is no sign-in for this target; sign in with `{command}`");
-        return Err(unavailable(client, message));
+        return Err(own_fault(format_args!(
+            "no person is signed in to this target; sign in with `{command}`"
+        )));
     };
     let mut may_read_again = true;
     loop {
@@ -58,7 +55,7 @@ pub(super) async fn obtain(
             return issued(client, &stored, now);
         }
         let Some(refresh_token) = stored.refresh_token.clone() else {
-            return Err(again("the sign-in has expired"));
+            return Err(own_fault(again("the sign-in has expired")));
         };
         // First, so that the wait below is for the refresh alone.
         discovery::token(net, client, endpoint).await?;
@@ -79,10 +76,12 @@ pub(super) async fn obtain(
                     may_read_again && newer.refresh_token.as_ref() != Some(&refresh_token)
                 });
                 let Some(newer) = newer else {
-                    // The next call need not ask the server.
+                    // The next call need not ask the server, and the token that is refused or about to expire is over.
                     stored.refresh_token = None;
+                    stored.expires_at = Some(stored.expires_at.unwrap_or(u64::MAX).min(unix(now)));
                     file.write_async(&stored).await.map_err(failed)?;
-                    return Err(again("it does not accept the stored sign-in"));
+                    let message = again("it does not accept the stored sign-in");
+                    return Err(unavailable(client, message));
                 };
                 may_read_again = false;
                 stored = newer;

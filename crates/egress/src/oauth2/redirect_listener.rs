@@ -149,11 +149,12 @@ async fn read(mut stream: TcpStream, redirect: &Url) -> Option<Returned> {
 
 impl Reply {
     /// Tells the person in the browser how the sign-in goes on.
-    pub(super) fn send(mut self, accepted: bool) {
-        let (status, text) = match accepted {
+    /// `is_own` says that the address is that of the sign-in, whether it succeeds or not.
+    pub(super) fn send(mut self, is_own: bool) {
+        let (status, text) = match is_own {
             true => (
                 "200 OK",
-                "You may close this page: the sign-in goes on where you began it.",
+                "You may close this page: where you began the sign-in, you see how it ends.",
             ),
             false => (
                 "400 Bad Request",

@@ -21,7 +21,7 @@ use base::text::excerpt;
 use super::person::stored_token;
 use super::{
     Form, TOKEN_TIMEOUT, TokenEndpoint, TokenError, TokenResponse, add_scopes, add_target,
-    discovery, post, request_token, unavailable,
+    discovery, own_fault, post, request_token, unavailable,
 };
 use crate::credential::{
     ClientAuth, Grant, OAuth2, SignInFlow, StoredToken, TokenFile, random_text, seconds,
@@ -29,6 +29,7 @@ use crate::credential::{
 use crate::{HttpClient, NetError, NetFault};
 
 pub use super::discovery::server;
+pub use super::person::NAMELESS;
 pub use super::redirect_listener::RedirectListener;
 
 /// The grant type of RFC 8628.
@@ -45,6 +46,12 @@ const MIN_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The maximum interval of polls: a server cannot delay the answer to a finished sign-in further.
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(60);
+
+/// The error of a person who refuses.
+const DECLINED: &str = "the sign-in was declined; start again to sign in";
+
+/// The error of a person who does not come in time.
+const EXPIRED: &str = "the code expired before the sign-in was complete; start again";
 
 /// The maximum time for a sign-in.
 const MAX_SIGN_IN: Duration = Duration::from_secs(30 * 60);
@@ -93,8 +100,11 @@ pub async fn sign_in(
     pasted: mpsc::Receiver<String>,
 ) -> Result<StoredToken, NetError> {
     let Grant::Person { flow, file } = &client.grant else {
-        return Err(unavailable(client, "this target needs no sign-in"));
+        return Err(own_fault("this target needs no sign-in"));
     };
+    // A person must not sign in for a token that cannot be stored.
+    let locked = file.lock().await;
+    drop(locked.map_err(|error| not_stored(file, &error))?);
     let answer = match flow {
         SignInFlow::DeviceCode => by_device(net, client, endpoint, show).await?,
         SignInFlow::AuthorizationCode(redirect) => {
@@ -116,14 +126,13 @@ async fn store(
         Ok(_lock) => file.write_async(&token).await,
         Err(error) => Err(error),
     };
-    stored.map_err(|error| {
-        let dir = file.dir().display();
-        unavailable(
-            client,
-            format_args!("cannot store the token in `{dir}`: {error}"),
-        )
-    })?;
+    stored.map_err(|error| not_stored(file, &error))?;
     Ok(token)
+}
+
+fn not_stored(file: &TokenFile, error: &io::Error) -> NetError {
+    let dir = file.dir().display();
+    own_fault(format_args!("cannot store the token in `{dir}`: {error}"))
 }
 
 /// What a sign-out found and did.
@@ -276,9 +285,9 @@ async fn poll(
             Some("authorization_pending") => {}
             Some("slow_down") => interval = slower(interval, SLOW_DOWN),
             Some("access_denied" | "authorization_declined") => {
-                return Err(unavailable(client, "the sign-in was declined"));
+                return Err(own_fault(DECLINED));
             }
-            Some("expired_token") => return Err(expired(client)),
+            Some("expired_token") => return Err(own_fault(EXPIRED)),
             // The connection, or the server, failed, and the code is still valid.
             None if error.fault() == NetFault::TokenUnavailable => {
                 interval = slower(interval, interval);
@@ -286,16 +295,9 @@ async fn poll(
             _ => return Err(error),
         }
         if Instant::now() >= until {
-            return Err(expired(client));
+            return Err(own_fault(EXPIRED));
         }
     }
-}
-
-fn expired(client: &OAuth2) -> NetError {
-    unavailable(
-        client,
-        "the code expired before the sign-in was complete; start again",
-    )
 }
 
 /// Returns whether a text is a code for a person (RFC 8628 §6.1), and no sentence: hosts show it among words of their own.
@@ -318,11 +320,17 @@ async fn by_browser(
     mut show: impl FnMut(Prompt<'_>),
     mut pasted: mpsc::Receiver<String>,
 ) -> Result<TokenResponse, NetError> {
-    let failed = |error: std::io::Error| {
-        unavailable(
-            client,
-            format_args!("cannot wait for the browser: {error}; set another `auth.redirectUrl`"),
-        )
+    let failed = |error: io::Error| {
+        let place = redirect.map_or_else(String::new, |url| format!(" at `{url}`"));
+        let repair = match error.kind() {
+            io::ErrorKind::AddrInUse => {
+                "another program uses its port; end that program, or set and register another `auth.redirectUrl`"
+            }
+            _ => "set and register another `auth.redirectUrl`",
+        };
+        own_fault(format_args!(
+            "cannot wait for the browser{place}: {error}; {repair}"
+        ))
     };
     let mut listener = RedirectListener::bind(redirect).await.map_err(failed)?;
     let authorization = discovery::authorization(net, client, endpoint).await?;
@@ -342,7 +350,7 @@ async fn by_browser(
                         // Another program, or an earlier sign-in.
                         Err(None) => reply.send(false),
                         Err(Some(error)) => {
-                            reply.send(false);
+                            reply.send(true);
                             return Err(error);
                         }
                     }
@@ -362,7 +370,7 @@ async fn by_browser(
                     };
                     bad_pastes += 1;
                     if bad_pastes >= MAX_BAD_PASTES {
-                        return Err(unavailable(client, format_args!("{reason}; start again")));
+                        return Err(own_fault(format_args!("{reason}; start again")));
                     }
                     show(Prompt::PasteAgain(reason));
                 }
@@ -371,7 +379,7 @@ async fn by_browser(
     });
     let code = code
         .await
-        .unwrap_or_else(|_| Err(unavailable(client, "the browser did not return in time")))?;
+        .unwrap_or_else(|_| Err(own_fault("the browser did not return in time; start again")))?;
     let mut form = Form::default();
     form.append_pair("grant_type", "authorization_code");
     form.append_pair("code", code.expose_secret());
@@ -444,7 +452,7 @@ impl CodeRequest {
             return Ok(code.into());
         }
         let reason = match parameter("error").as_deref() {
-            Some("access_denied") => "the sign-in was declined".to_owned(),
+            Some("access_denied") => return Err(Some(own_fault(DECLINED))),
             Some(error) => {
                 let description = parameter("error_description");
                 let description = description.map(|text| format!(" ({})", excerpt(&text)));

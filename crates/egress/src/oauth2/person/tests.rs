@@ -309,8 +309,7 @@ async fn missing_sign_in_names_the_command() {
     let folder = Folder::new();
     let net = Scripted::new([]);
     let error = token(&net, &client(&folder)).await.err().unwrap();
-    let message = "the authorization server `https://as.example` issued no access token: there is no sign-in for this \
-target; sign in with `remote-agent sign-in desk`";
+    let message = "no person is signed in to this target; sign in with `remote-agent sign-in desk`";
     assert_eq!(error.to_string(), message);
     write(&folder, &stored("old", None, 2)).await;
     let error = token(&net, &client(&folder)).await.err().unwrap();

@@ -365,6 +365,18 @@ async fn name_of_this_machine_is_bound_in_both_families() {
 }
 
 #[tokio::test]
+async fn store_is_checked_before_a_person_signs_in() {
+    let folder = Folder::new();
+    std::fs::write(folder.file("tokens"), "no directory").unwrap();
+    let client = client(&folder, SignInFlow::DeviceCode);
+    let show = |_: Prompt<'_>| panic!("no code may be shown");
+    let net = Scripted::new([]);
+    let refused = sign_in(&net, &client, &endpoint(), show, nothing_pasted()).await;
+    let error = refused.err().unwrap().to_string();
+    assert!(error.starts_with("cannot store the token in"), "{error}");
+}
+
+#[tokio::test]
 async fn port_of_another_program_is_refused() {
     let other = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = other.local_addr().unwrap().port();
@@ -375,7 +387,8 @@ async fn port_of_another_program_is_refused() {
     let net = Scripted::new([]);
     let refused = sign_in(&net, &client, &endpoint(), show, nothing_pasted()).await;
     let error = refused.err().unwrap().to_string();
-    assert!(error.contains("cannot wait for the browser"), "{error}");
+    assert!(error.contains(&format!(":{port}/callback`: ")), "{error}");
+    assert!(error.contains("another program uses its port"), "{error}");
 }
 
 #[tokio::test]
