@@ -155,7 +155,7 @@ export class People {
     const host = this.#host;
     const { signal } = call;
     if (!host || this.isStopping || signal.aborted) return UNREACHABLE;
-    // The error has the command. Where several people write, any of them could sign in, as whoever they are.
+    // The error has the command. Where several people write, any of them could sign in with an account of their own.
     if (question.sign_in && (SHARED.test(session.sessionKey) || !linkOf(question))) return UNREACHABLE;
     const ms = Math.max(question.timeout_ms - MARGIN_MS, 0);
     const known = this.#asked.get(question.id);

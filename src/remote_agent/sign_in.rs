@@ -30,7 +30,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// How long the server may take to have the sign-in of a person who says that it is done. Then they are asked again.
 const DONE_TIMEOUT: Duration = Duration::from_secs(2 * 60);
 
-/// Why nobody was asked.
+/// Why no person was asked.
 const UNREACHED: &str = "no person can be reached to sign in";
 
 /// The sign-in of one target, or of one person at a target.

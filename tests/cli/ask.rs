@@ -135,7 +135,7 @@ async fn typed_message_is_that_of_a_person() {
     };
     for (variable, marker, goes_through) in [
         ("OPENCLAW_SHELL", "exec", false),
-        ("REMOTE_AGENT_DELEGATION", "{}", false),
+        ("REMOTE_AGENT_DELEGATION", r#"{"hop": 1}"#, false),
         ("OPENCLAW_SHELL", "", true),
     ] {
         let mut typed = command(&arguments);

@@ -123,7 +123,7 @@ async fn call_waits_for_the_sign_in_of_another_only_within_its_deadline() {
     let waiting = sign_in.ask_in_turn(&person, &waits, true);
     tokio::select! {
         biased;
-        _ = asking => unreachable!("nobody answers"),
+        _ = asking => unreachable!("no person answers"),
         waited = waiting => {
             let error = waited.unwrap_err();
             assert_eq!(error.reason, Reason::TokenUnavailable);
@@ -188,7 +188,7 @@ async fn refusal(more: &Value, caller: &Value) -> (Value, String) {
 }
 
 #[tokio::test]
-async fn nobody_signs_in_for_a_message_that_is_refused() {
+async fn no_person_signs_in_for_a_message_that_is_refused() {
     let budget = json!({"budget": {"total": {"calls": 1}}});
     let depth = json!({"policy": {"maxDelegationDepth": 2}});
     let chain = json!({"chain": {"hop": 7, "chain": "row-1"}});
