@@ -48,7 +48,7 @@ const MIN_POLL_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The error of a person who refuses.
-const DECLINED: &str = "the sign-in was declined; start again to sign in";
+const DECLINED: &str = "the sign-in was declined";
 
 /// The error of a person who does not come in time.
 const EXPIRED: &str = "the code expired before the sign-in was complete; start again";

@@ -194,7 +194,7 @@ async fn sign_in_of_another_process_applies_at_once() {
     file(&folder).remove().unwrap();
     tokio::time::advance(Duration::from_secs(1)).await;
     let error = token(&net, &client).await.err().unwrap().to_string();
-    assert!(error.contains("there is no sign-in"), "{error}");
+    assert!(error.contains("no person is signed in"), "{error}");
 }
 
 #[tokio::test]
