@@ -35,6 +35,12 @@ const MAX_POSTS = 200;
 const SHARED = /:(?:group|channel|room|thread|topic):/;
 const PERSONAL = /^agent:[^:]+:(?:.*:)?direct:/;
 
+/**
+ * Returns whether several people may write in a session.
+ * @param {string | undefined} sessionKey
+ */
+export const isShared = (sessionKey) => sessionKey !== undefined && SHARED.test(sessionKey);
+
 /** @type {Answer} */
 const UNREACHABLE = { action: "unreachable" };
 /** @type {Answer} */
@@ -156,7 +162,7 @@ export class People {
     const { signal } = call;
     if (!host || this.isStopping || signal.aborted) return UNREACHABLE;
     // The error has the command. Where several people write, any of them could sign in with an account of their own.
-    if (question.sign_in && (SHARED.test(session.sessionKey) || !linkOf(question))) return UNREACHABLE;
+    if (question.sign_in && (isShared(session.sessionKey) || !linkOf(question))) return UNREACHABLE;
     const ms = Math.max(question.timeout_ms - MARGIN_MS, 0);
     const known = this.#asked.get(question.id);
     const settled = known ? undefined : [...this.#ended.values()].find(({ id, isAnswered, call: other }) => id === question.id && isAnswered && other !== call);
@@ -384,9 +390,9 @@ export class People {
         isConversation(post, conversationId),
     );
     if (!post) return undefined;
-    const isShared = isGroup || SHARED.test(sessionKey);
-    const isAddressee = senderId && (isSender(post.user, channel, accountId, senderId) || (!isShared && idIn(post.to, channel) === senderId));
-    if ((isShared || !PERSONAL.test(sessionKey)) && !isAddressee) return undefined;
+    const hasOthers = isGroup || isShared(sessionKey);
+    const isAddressee = senderId && (isSender(post.user, channel, accountId, senderId) || (!hasOthers && idIn(post.to, channel) === senderId));
+    if ((hasOthers || !PERSONAL.test(sessionKey)) && !isAddressee) return undefined;
     return { handled: true, text: await this.answer(post.reference, content, { sessionKey, by: answeredBy(channel, senderId) }) };
   }
 

@@ -3,6 +3,7 @@ import { setImmediate } from "node:timers/promises";
 
 import { argumentCleaner } from "./arguments.js";
 import { FileError, NO_FILES, attach, describe, save, withPaths, withoutSaved } from "./files.js";
+import { isShared } from "./person.js";
 import { senderOf } from "./sender.js";
 import { withOwnCommand } from "./text.js";
 /** @import {Followers} from "./followers.js" */
@@ -39,7 +40,8 @@ const OUTPUT_SCHEMA = {
  */
 export function createTool({ agent, definition, followers, number = 0, people, tasks, CancelToken }, context = {}) {
   const { agentId, sessionKey, stateDir, oneShotCliRun, workspaceDir, mediaRoots, traceparent } = context;
-  const caller = { agent_id: agentId, user: senderOf(context), session_key: sessionKey, state_dir: stateDir };
+  // Where several people write, any of them could sign in with an account of their own.
+  const caller = { agent_id: agentId, user: senderOf(context), session_key: sessionKey, state_dir: stateDir, ...(isShared(sessionKey) && { no_sign_in: true }) };
   const parameters = workspaceDir ? withPaths(definition.parameters) : definition.parameters;
   return {
     ...definition,

@@ -664,6 +664,7 @@ export interface ListedTarget {
      * The time of the state, as the agent gives it.
      */
     updated_at?: string;
+    usage?: Usage;
   }[];
   tasks_error?: Error;
 }
@@ -889,7 +890,7 @@ export interface Details {
   handle_target?: NamedTarget;
   explicit_target?: NamedTarget;
   /**
-   * The target of an error in `list_targets`.
+   * The target of an error in `list_targets`, or whose budget does not suffice.
    */
   target_alias?: string;
   reason?: "ambiguous_normalized_url_matches";
@@ -1123,7 +1124,7 @@ export interface Artifact {
  */
 export interface Person {
   /**
-   * Of the last question: the agent has the answer; the person declined; the person left it to the model; no person answered in time; no person could be asked; the answer did not fit twice; another call asks about this task; the agent asked too often in one call; or the answer was not sent, or not taken by the agent.
+   * Of the last question: the agent has the answer; the person declined; the person left it to the model; no person answered in time; no person could be asked; the answer did not fit twice; another call asks about this task; the agent asked too often in one call, or a budget has no room for the answer; or the answer was not sent, or not taken by the agent.
    */
   outcome: "answered" | "declined" | "passed" | "timeout" | "unreachable" | "invalid" | "busy" | "limit" | "unsent";
   /**

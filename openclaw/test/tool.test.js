@@ -31,6 +31,15 @@ test("the request and its caller reach the library as JSON", async () => {
   assert.equal(onUpdate, null);
 });
 
+test("no sign-in begins in a session of several people", async () => {
+  const seen = [];
+  for (const sessionKey of ["agent:main:telegram:group:7", "agent:main:telegram:direct:7"]) {
+    const tool = createTool(lease(async (_request, caller) => (seen.push(JSON.parse(caller).no_sign_in), envelope)), { sessionKey });
+    await tool.execute("call_1", { action: "send" }, undefined, undefined);
+  }
+  assert.deepEqual(seen, [true, undefined]);
+});
+
 /** People that note what calls do with them. */
 function people() {
   const seen = { asked: [], ended: [] };

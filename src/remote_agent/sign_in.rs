@@ -355,7 +355,7 @@ impl super::RemoteAgent {
             return Ok(());
         }
         if call.action == Action::Send {
-            call.check_budget().await?;
+            call.check_budget().await.map_err(unsent)?;
         }
         let asked = sign_in.ask_in_turn(person, &call.deadline, call.person.extends);
         asked.await.map_err(unsent)?;

@@ -153,7 +153,8 @@ impl Ledger {
     /// # Errors
     /// As [`reserve`](Self::reserve).
     pub fn check(&self, scopes: &[Scope], now: SystemTime) -> Result<(), BudgetError> {
-        let mut record = self.usable_record()?;
+        // A process that changes the file now is soon done.
+        let mut record = self.usable_record(self.lock_within(Duration::ZERO)?.as_ref())?;
         record.roll(now);
         record.reservation(scopes).map(drop)
     }
@@ -263,14 +264,17 @@ impl Ledger {
     /// # Errors
     /// The file cannot be locked, read or replaced.
     pub fn check_file(&self) -> Result<(), BudgetError> {
-        self.usable_record().map(drop)
+        let alone = self.lock(LOCK_TIMEOUT)?;
+        self.usable_record(Some(&alone)).map(drop)
     }
 
-    /// Does what [`update`](Self::update) does up to the change, and returns the record.
-    fn usable_record(&self) -> Result<Record, BudgetError> {
-        let _alone = self.lock(LOCK_TIMEOUT)?;
+    /// Does what [`update`](Self::update) does up to the change, and returns the record. The draft of the new content belongs
+    /// to the process that has the lock.
+    fn usable_record(&self, alone: Option<&LockedFile>) -> Result<Record, BudgetError> {
         let record = self.read()?;
-        files::check_replace(&self.0).map_err(|error| Self::unusable(&error.to_string()))?;
+        if alone.is_some() {
+            files::check_replace(&self.0).map_err(|error| Self::unusable(&error.to_string()))?;
+        }
         Ok(record)
     }
 
@@ -294,6 +298,12 @@ impl Ledger {
 
     /// Waits until no other process changes the file.
     fn lock(&self, timeout: Duration) -> Result<LockedFile, BudgetError> {
+        self.lock_within(timeout)?
+            .ok_or_else(|| Self::unusable("another process holds its lock"))
+    }
+
+    /// Waits like [`lock`](Self::lock); `None` if another process still has the lock.
+    fn lock_within(&self, timeout: Duration) -> Result<Option<LockedFile>, BudgetError> {
         if self.0.is_relative() {
             return Err(Self::unusable(
                 "its path is not absolute; set `budget.path`",
@@ -314,13 +324,11 @@ impl Ledger {
         let began = Instant::now();
         loop {
             match file.try_lock() {
-                Ok(()) => return Ok(LockedFile(file)),
+                Ok(()) => return Ok(Some(LockedFile(file))),
                 Err(TryLockError::WouldBlock) if began.elapsed() < timeout => {
                     thread::sleep(LOCK_INTERVAL);
                 }
-                Err(TryLockError::WouldBlock) => {
-                    return Err(Self::unusable("another process holds its lock"));
-                }
+                Err(TryLockError::WouldBlock) => return Ok(None),
                 Err(TryLockError::Error(error)) => return Err(failed(error)),
             }
         }

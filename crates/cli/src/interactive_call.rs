@@ -305,7 +305,9 @@ fn print_outcome(
     match asked {
         Some("timeout") => note("no answer came in time, and nothing was sent"),
         Some("invalid") => note("the answer did not fit the question twice, and nothing was sent"),
-        Some("limit") => note("the agent asked too often for one command"),
+        Some("limit") => note(
+            "no person was asked: the agent asked too often for one command, or a budget has no room for the answer (`remote-agent budget` shows them)",
+        ),
         Some("unsent") => note(match summary["person"]["delivered"].as_str() {
             None => "the agent did not wait for the answer any longer, so it was not sent",
             Some("no") => "the answer was not sent",

@@ -233,8 +233,9 @@ fn account_end(tool: &RemoteAgent, account: Account, end: Settlement) -> JoinHan
                 })
             });
             if let Ok(Err(BudgetError::Unusable(message))) = recorded.await {
-                let message =
-                    format!("{message}; the next call tries again to record what this one used");
+                let message = format!(
+                    "{message}; a later call of this process tries again to record what this one used"
+                );
                 log_with_path(&*log, &message, &path);
                 return None;
             }

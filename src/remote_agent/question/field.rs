@@ -80,7 +80,10 @@ impl Limit {
                 "date-time" => "a time such as 2026-01-31T12:00:00Z".to_owned(),
                 _ => return None,
             },
-            ("pattern", Value::String(pattern)) => format!("of the form {}", shown(pattern)?),
+            // A longer one could not be shown whole, and takes memory to compile.
+            ("pattern", Value::String(pattern)) if is_short(pattern) => {
+                format!("of the form {}", shown(pattern)?)
+            }
             ("minimum", Value::Number(least)) => format!("at least {least}"),
             ("exclusiveMinimum", Value::Number(less)) => format!("more than {less}"),
             ("maximum", Value::Number(most)) => format!("at most {most}"),

@@ -205,7 +205,7 @@ async fn no_person_signs_in_for_a_message_that_is_refused() {
 #[tokio::test]
 async fn sign_in_does_not_begin_where_the_host_cannot_show_it() {
     let (_, begun) = refusal(&json!({}), &json!({})).await;
-    assert!(!begun.contains("there is no sign-in"), "{begun}");
+    assert!(!begun.contains("no person is signed in"), "{begun}");
     let (_, not_begun) = refusal(&json!({}), &json!({"no_sign_in": true})).await;
-    assert!(not_begun.contains("there is no sign-in"), "{not_begun}");
+    assert!(not_begun.contains("no person is signed in"), "{not_begun}");
 }

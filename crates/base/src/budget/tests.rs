@@ -494,6 +494,7 @@ fn check_finds_what_makes_every_message_fail() {
     lock.lock().unwrap();
     let message = unusable(fixture.1.check_file());
     assert!(message.contains("holds its lock"), "{message}");
+    fixture.1.check(&scopes, at(0)).unwrap();
 }
 
 #[test]

@@ -324,7 +324,7 @@ async fn by_browser(
         let place = redirect.map_or_else(String::new, |url| format!(" at `{url}`"));
         let repair = match error.kind() {
             io::ErrorKind::AddrInUse => {
-                "another program uses its port; end that program, or set and register another `auth.redirectUrl`"
+                "another program, or another sign-in that is open, uses its port; wait for its end, or set and register another `auth.redirectUrl`"
             }
             _ => "set and register another `auth.redirectUrl`",
         };
