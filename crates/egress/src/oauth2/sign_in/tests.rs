@@ -388,7 +388,10 @@ async fn port_of_another_program_is_refused() {
     let refused = sign_in(&net, &client, &endpoint(), show, nothing_pasted()).await;
     let error = refused.err().unwrap().to_string();
     assert!(error.contains(&format!(":{port}/callback`: ")), "{error}");
-    assert!(error.contains("another program uses its port"), "{error}");
+    assert!(
+        error.contains("another sign-in that is open, uses its port"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
