@@ -29,6 +29,10 @@ struct Message<'a> {
     parts: Parts<'a>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     reference_task_ids: &'a [String],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    extensions: &'a [String],
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    metadata: &'a Map<String, Value>,
 }
 
 /// `SendMessageConfiguration` (§3.2.2). Always contains `returnImmediately`.
@@ -56,6 +60,8 @@ impl<'a> SendParams<'a> {
                 role: "ROLE_USER",
                 parts: Parts(&outgoing.parts),
                 reference_task_ids: &outgoing.reference_task_ids,
+                extensions: &outgoing.extensions,
+                metadata: &outgoing.message_metadata,
             },
             configuration: Configuration {
                 accepted_output_modes: &outgoing.accepted_output_modes,
