@@ -24,7 +24,7 @@ async fn offered_extensions_are_sent_in_every_dialect() {
         let peers = dialect
             .peer(vec![(dialect.operations[0], (dialect.answer)(task))])
             .await;
-        let envelope = with_extensions(&peers.origin("main"))
+        let envelope = with_extensions(peers.origin("main"))
             .call(&send_request())
             .await;
         assert_eq!(envelope["ok"], true, "{}: {envelope}", dialect.name);
@@ -55,7 +55,7 @@ async fn extension_is_active_where_the_response_names_it() {
     let mut answer = result(message("pong"));
     answer["headers"] = json!({"X-A2A-Extensions": format!("https://peers.test/other, {OFFERED}")});
     let peers = peers(json!({"main": {"card": card, "rpc": {"message/send": answer}}})).await;
-    let envelope = with_extensions(&peers.origin("main"))
+    let envelope = with_extensions(peers.origin("main"))
         .call(&send_request())
         .await;
     let expected = json!({OFFERED: "active", ELSEWHERE: "unknown"});

@@ -182,6 +182,8 @@ mod tests {
             accepted_output_modes: vec!["text/plain".into()],
             blocking: true,
             followed: false,
+            extensions: vec!["https://x/ext".into()],
+            message_metadata: Map::from_iter([("m".to_owned(), json!(2))]),
             history_length: Some(0),
             push_notification_config: Some(json!({
                 "url": "https://me/hook", "token": "tok", "id": "p",
@@ -195,6 +197,7 @@ mod tests {
                 "tenant": "acme",
                 "message": {
                     "messageId": "m", "contextId": "c-1", "taskId": "t-1", "role": "ROLE_USER", "referenceTaskIds": ["other"],
+                    "extensions": ["https://x/ext"], "metadata": {"m": 2},
                     "parts": [
                         {"text": "t", "metadata": {"k": 1}},
                         {"url": "https://f/x", "mediaType": "image/png"},
