@@ -1066,6 +1066,12 @@ export interface Summary {
    */
   streaming_supported?: boolean;
   /**
+   * The extensions that the target activates, by URI: confirmed by the agent; requested, and the agent does not say; or not offered by the card with the expected parameters.
+   */
+  extensions?: {
+    [k: string]: "active" | "unknown" | "not_offered";
+  };
+  /**
    * The kind of the agent's answer. `continuation` says how to continue.
    */
   response_kind?: "message" | "task";

@@ -12,8 +12,8 @@ use secrecy::ExposeSecret as _;
 use url::Url;
 
 use super::{
-    Auth, Config, ConfigError, Gateway, KeyPlace, Program, Secret, TargetConfig, card_url,
-    gateway_url, normal_url,
+    Auth, Config, ConfigError, ExtensionConfig, Gateway, KeyPlace, Program, Secret, TargetConfig,
+    card_url, gateway_url, normal_url,
 };
 
 /// Checks and tidies a configuration that fits the schema.
@@ -78,6 +78,40 @@ pub(super) fn check(mut config: Config) -> Result<Config, ConfigError> {
     Ok(config)
 }
 
+/// Extensions that want credentials, models or tools of the client, by their URIs without the scheme.
+const REFUSED_EXTENSIONS: [&str; 6] = [
+    "a2a-extensions.agentstack.beeai.dev/auth/",
+    "a2a-extensions.agentstack.beeai.dev/services/embedding/",
+    "a2a-extensions.agentstack.beeai.dev/services/llm/",
+    "a2a-extensions.agentstack.beeai.dev/services/mcp/",
+    "a2a-extensions.agentstack.beeai.dev/services/platform_api/",
+    "a2a-extensions.agentstack.beeai.dev/services/platform-api/",
+];
+
+fn check_extensions(extensions: &[ExtensionConfig], place: &str) -> Result<(), ConfigError> {
+    for (i, ExtensionConfig { uri, .. }) in extensions.iter().enumerate() {
+        let place = format!("{place}/extensions/{i}/uri");
+        let name = uri.split_once("://").map_or(&**uri, |(_, rest)| rest);
+        let name = name.to_ascii_lowercase();
+        if REFUSED_EXTENSIONS
+            .iter()
+            .any(|refused| name.starts_with(refused))
+        {
+            let message = format!(
+                "the extension `{uri}` asks the client for credentials, models or tools, which the plugin never hands over"
+            );
+            return Err(ConfigError::at(place, message));
+        }
+        if extensions[..i].iter().any(|other| other.uri == *uri) {
+            return Err(ConfigError::at(
+                place,
+                format!("the extension `{uri}` is there twice"),
+            ));
+        }
+    }
+    Ok(())
+}
+
 fn check_target(
     target: &mut TargetConfig,
     normalize: bool,
@@ -113,6 +147,7 @@ fn check_target(
         }
     }
     check_signing(target, place)?;
+    check_extensions(&target.extensions, place)?;
     for (name, value) in target.headers.iter() {
         check_header(name, known_secret(value), &format!("{place}/headers"))?;
     }

@@ -16,6 +16,7 @@ use collective::TriadConfig;
 use gateway_bridge::DialectChoice;
 pub use oauth2::{ClientAuth, Grant, OAuth2, Per};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 pub const SCHEMA: &str = include_str!("../../schema/config.schema.json");
 
@@ -278,6 +279,9 @@ pub struct TargetConfig {
     /// The tenant to send in every request, instead of the one in the card.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
+    /// The extensions of the protocol to activate.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub extensions: Vec<ExtensionConfig>,
     /// Headers for every request to the target's own origins. They are handled as credentials.
     pub headers: SecretMap<Secret>,
     /// The credential.
@@ -306,6 +310,19 @@ pub struct TargetConfig {
     /// A file with the keys that may sign the card: a JSON Web Key Set (RFC 7517 §5).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jwks_file: Option<PathBuf>,
+}
+
+/// An extension of the protocol.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+pub struct ExtensionConfig {
+    /// Its URI.
+    pub uri: String,
+    /// The parameters that the card must declare for it.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub params: Map<String, Value>,
+    /// The members that it adds to the metadata of every message.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub metadata: Map<String, Value>,
 }
 
 /// The budget of a target for a day.

@@ -75,6 +75,7 @@ async fn send(call: &mut Call<'_>, mut request: Box<Request>) -> Result<(), Tool
     person::check_may_send(call, &*peer)
         .await
         .map_err(|error| error.delivered(Delivered::No).for_send())?;
+    let (extensions, message_metadata) = call.active_extensions();
     let outgoing = SendRequest {
         message_id: request.message_id.unwrap_or(fresh_id),
         parts: request
@@ -92,6 +93,8 @@ async fn send(call: &mut Call<'_>, mut request: Box<Request>) -> Result<(), Tool
         followed: request.follow_updates,
         history_length: request.history_length,
         push_notification_config: request.push_notification_config.as_ref().map(push_config),
+        extensions,
+        message_metadata,
         metadata: request.metadata,
     };
     let follows = request.follow_updates;
@@ -282,6 +285,7 @@ async fn watch(call: &mut Call<'_>, request: Box<Request>) -> Result<(), ToolErr
     task_id(call)?;
     let mut done = follow(call, &*peer, Start::Task).await;
     if done.is_ok() && call.awaits_answer() {
+        let (extensions, message_metadata) = call.active_extensions();
         let answer = SendRequest {
             message_id: String::new(),
             parts: Vec::new(),
@@ -293,6 +297,8 @@ async fn watch(call: &mut Call<'_>, request: Box<Request>) -> Result<(), ToolErr
             followed: true,
             history_length: None,
             push_notification_config: None,
+            extensions,
+            message_metadata,
             metadata: request.metadata,
         };
         done = Box::pin(answer_questions(call, &*peer, answer, true)).await;

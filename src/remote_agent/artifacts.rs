@@ -23,6 +23,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::error::{Reason, ToolError};
+use super::extension_text::interface_text;
 use crate::config::Limits;
 
 /// The source of a snapshot.
@@ -320,7 +321,7 @@ const MAX_LISTED_ARTIFACTS: usize = 100;
 pub(super) enum Piece<'a> {
     /// A text part.
     Text(Cow<'a, str>),
-    /// Any other part, as JSON.
+    /// Any other part, as JSON, or as the text of an interface that it describes.
     Json(Cow<'a, str>),
 }
 
@@ -329,8 +330,13 @@ impl<'a> Piece<'a> {
         let is_text = part["kind"].as_str().is_none_or(|kind| kind == "text");
         match part["text"].as_str().filter(|_| is_text) {
             Some(text) => Self::Text(text.into()),
-            None => Self::Json(part.to_string().into()),
+            None => Self::json(part.to_string().into()),
         }
+    }
+
+    /// Returns the piece for a part that is not text.
+    pub(super) fn json(part: Cow<'a, str>) -> Self {
+        Self::Json(interface_text(&part).map_or(part, Cow::from))
     }
 }
 

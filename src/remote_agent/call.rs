@@ -5,6 +5,7 @@ mod budget;
 mod person;
 mod updates;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,8 +15,10 @@ use base::budget::Level;
 use base::field_order::FieldOrder;
 use base::redact::Secrets;
 pub(super) use budget::{Account, LedgerLocks};
-use peer::{CallOptions, Delivered, HostSession, Peer, PeerError, PeerErrorKind, Transports};
-use serde_json::{Value, json};
+use peer::{
+    CallOptions, Delivered, Extension, HostSession, Peer, PeerError, PeerErrorKind, Transports,
+};
+use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 use updates::{UpdatePacer, UpdateRedaction, UpdateSender};
 
@@ -170,6 +173,39 @@ impl<'a> Call<'a> {
         self.metrics.record_transport(&*peer);
         self.peer = Some(Arc::clone(&peer));
         Ok(peer)
+    }
+
+    /// Returns the URIs of the active extensions, and the metadata that they add to a message.
+    pub(super) fn active_extensions(&self) -> (Vec<String>, Map<String, Value>) {
+        let config = &self.target.peer_config;
+        let card = self.card.as_ref().map(|known| &known.card);
+        let (mut uris, mut metadata) = (Vec::new(), Map::new());
+        for extension in card
+            .into_iter()
+            .flat_map(|card| config.active_extensions(card))
+        {
+            uris.push(extension.uri.clone());
+            metadata.extend(extension.metadata.clone());
+        }
+        (uris, metadata)
+    }
+
+    /// Returns what became of the target's extensions, once a peer is open.
+    fn extension_states(&self) -> BTreeMap<&str, &'static str> {
+        let (Some(peer), Some(known)) = (&self.peer, &self.card) else {
+            return BTreeMap::new();
+        };
+        let config = &self.target.peer_config;
+        let mut states: BTreeMap<_, _> = config
+            .extensions
+            .iter()
+            .map(|extension| (&*extension.uri, "not_offered"))
+            .collect();
+        for Extension { uri, .. } in config.active_extensions(&known.card) {
+            let confirmed = peer.confirms_extension(uri);
+            states.insert(uri, if confirmed { "active" } else { "unknown" });
+        }
+        states
     }
 
     /// Returns whether a person may be asked during the call.
@@ -349,6 +385,7 @@ impl<'a> Call<'a> {
             person: self.person.report.as_ref(),
             usage: self.metrics.usage(),
             budget_warning: self.budget_warning.as_ref(),
+            extensions: self.extension_states(),
             ..self.base_summary()
         }
     }
@@ -416,6 +453,7 @@ impl<'a> Call<'a> {
             protocol_version: protocol.map(|protocol| protocol.version),
             transport: protocol.map(|protocol| protocol.transport.as_str()),
             streaming_supported: streaming,
+            extensions: BTreeMap::new(),
             response_kind: self.collected.kind.map(|kind| match kind {
                 Kind::Message => "message",
                 Kind::Task => "task",

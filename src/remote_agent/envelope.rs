@@ -1,6 +1,7 @@
 //! Writes envelopes, and is the only module that does.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -172,6 +173,8 @@ pub(super) struct Summary<'a> {
     pub(super) transport: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) streaming_supported: Option<bool>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) extensions: BTreeMap<&'a str, &'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) response_kind: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -279,9 +279,9 @@ reasons! {
     /// The peer offers no supported version of the protocol.
     UnsupportedVersion of Kind::UnsupportedVersion = "unsupported_version", Peer, NoActiveVersion, false,
         "Ask the agent's operator for an interface of A2A 1.0 or 0.3.";
-    /// The peer requires an extension that the plugin does not have.
+    /// The peer requires an extension that the target does not activate.
     ExtensionRequired of Kind::ExtensionRequired = "extension_required", Peer, NoActiveVersion, false,
-        "Use another agent: this one requires the extension that the message names.";
+        "Use another agent, or ask the operator to list the extension that the message names in `extensions` of the target.";
     /// The target has no usable agent card.
     CardUnavailable of Kind::CardUnavailable = "card_unavailable", Peer, NoActiveVersion, true,
         "Check the target's address and card path; the message names each place that was tried."

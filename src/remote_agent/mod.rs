@@ -24,6 +24,7 @@ mod concurrency_limiter;
 mod deadline;
 mod envelope;
 mod error;
+mod extension_text;
 mod follow;
 #[cfg(test)]
 mod gateway_tests;

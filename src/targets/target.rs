@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use a2a::{Transport, Version};
 use http::{HeaderName, HeaderValue};
-use peer::{CardKeys, CardLocation, PeerConfig};
+use peer::{CardKeys, CardLocation, Extension, PeerConfig};
 use secrecy::ExposeSecret as _;
 use url::Url;
 
@@ -187,6 +187,15 @@ pub(super) fn configured(
             ProtocolVersion::V1_0 => Some(Version::V1_0),
         },
         tenant: target.tenant.clone(),
+        extensions: target
+            .extensions
+            .iter()
+            .map(|extension| Extension {
+                uri: extension.uri.clone(),
+                params: extension.params.clone(),
+                metadata: extension.metadata.clone(),
+            })
+            .collect(),
         card_keys,
         allow_private: target.allow_private_network,
         ..PeerConfig::new(base_url, card)

@@ -123,6 +123,13 @@ const server = createServer(async (request, response) => {
   provider.callback()(request, response);
 });
 
+// A token for a resource is a JSON Web Token.
+const resourceIndicators = {
+  enabled: true,
+  defaultResource: () => undefined,
+  getResourceServerInfo: (_context, audience) => ({ scope: "work rest", audience, accessTokenFormat: "jwt" }),
+};
+
 server.listen(0, "127.0.0.1", () => {
   const { port } = server.address();
   provider = new Provider(`http://127.0.0.1:${port}`, {
@@ -154,7 +161,7 @@ server.listen(0, "127.0.0.1", () => {
         scope: "work",
       },
     ],
-    features: { clientCredentials: { enabled: true }, deviceFlow: { enabled: true }, devInteractions: { enabled: false } },
+    features: { clientCredentials: { enabled: true }, deviceFlow: { enabled: true }, devInteractions: { enabled: false }, resourceIndicators },
     interactions: { url: (_context, interaction) => `/interaction/${interaction.uid}` },
     issueRefreshToken: () => true,
     rotateRefreshToken: true,

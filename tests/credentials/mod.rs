@@ -1,7 +1,7 @@
 //! Credentials and certificates with servers that check them, and results that must not contain them.
 
 #[cfg(feature = "real")]
-mod authorization_server;
+pub(crate) mod authorization_server;
 mod certificates;
 mod echo;
 pub(crate) use crate::support::in_process;

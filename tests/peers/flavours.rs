@@ -56,6 +56,11 @@ const TESTS: &[Test] = &[
         Sdk::Js13,
         newest,
     ),
+    (
+        "js13: an extension that the server requires is activated, and called only with it",
+        Sdk::Js13,
+        extension,
+    ),
 ];
 
 pub fn trials() -> Vec<Trial> {
@@ -167,4 +172,42 @@ fn newest(server: &'static Server) {
     let answer = send(server, "hybrid", "message: hi", &json!({}));
     assert_eq!(answer["ok"], true, "{answer:#}");
     assert_eq!(answer["summary"]["protocol_version"], "1.0", "{answer:#}");
+}
+
+fn extension(server: &'static Server) {
+    let uri = "https://peers.test/greeting/v1";
+    let metadata = json!({"name": "Ada"});
+    for more in [
+        json!({"protocolVersion": "0.3"}),
+        json!({"preferredTransports": ["JSONRPC"]}),
+        json!({"preferredTransports": ["HTTP+JSON"]}),
+    ] {
+        let mut settings = more.clone();
+        settings["extensions"] =
+            json!([{"uri": uri, "params": {"tone": "kind"}, "metadata": metadata}]);
+        let answer = send(server, "extension", "extension", &settings);
+        let text = answer["summary"]["message_text"].as_str();
+        let seen: Value =
+            serde_json::from_str(text.unwrap_or_else(|| panic!("{answer:#}"))).unwrap();
+        assert_eq!(
+            seen,
+            json!({"extensions": [uri], "metadata": metadata}),
+            "{more}"
+        );
+        assert_eq!(
+            answer["summary"]["extensions"],
+            json!({uri: "active"}),
+            "{more}"
+        );
+
+        settings["extensions"][0]["params"]["tone"] = json!("rude");
+        for settings in [more, settings] {
+            let answer = send(server, "extension", "extension", &settings);
+            assert_eq!(
+                answer["error"]["reason"], "extension_required",
+                "{answer:#}"
+            );
+            assert_eq!(answer["error"]["details"]["delivered"], "no", "{answer:#}");
+        }
+    }
 }

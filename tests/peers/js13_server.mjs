@@ -134,6 +134,11 @@ const messages = {
   message: (_request, rest) => rest,
   where: ({ context }) => context.state.get(sdk.STATE_HEADERS_KEY)["x-path"],
   tenant: ({ context }) => context.tenant ?? "",
+  // Activates the extensions that the client requests, and reports what came with the message.
+  extension({ context, userMessage }) {
+    for (const uri of context.requestedExtensions ?? []) context.addActivatedExtension(uri);
+    return JSON.stringify({ extensions: userMessage.extensions, metadata: userMessage.metadata });
+  },
 };
 
 /** Returns a part in the form of the protocol. */
@@ -193,7 +198,7 @@ const agent = {
 
 const declared = (url, protocolBinding, protocolVersion) => ({ url, protocolBinding, protocolVersion, tenant: "" });
 
-const card = (origin, hybrid) => ({
+const card = (origin, hybrid, extensions) => ({
   name: "js13",
   description: "Does what the first word of a message says.",
   version: "1.0.0",
@@ -203,7 +208,7 @@ const card = (origin, hybrid) => ({
     declared(`${origin}/rest`, "HTTP+JSON", "1.0"),
   ],
   provider: undefined,
-  capabilities: { streaming: true, pushNotifications: true, extensions: [], extendedAgentCard: false },
+  capabilities: { streaming: true, pushNotifications: true, extensions, extendedAgentCard: false },
   securitySchemes: {},
   securityRequirements: [],
   defaultInputModes: ["text/plain", "application/json", "application/octet-stream"],
@@ -215,7 +220,7 @@ const card = (origin, hybrid) => ({
 });
 
 /** Starts one flavour and returns its port. */
-async function serve(hybrid) {
+async function serve(hybrid, extensions = []) {
   const app = express();
   const server = app.listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -225,7 +230,7 @@ async function serve(hybrid) {
   const sender = hybrid
     ? legacy.createLegacyAwarePushNotificationSender(configs)
     : new sdk.DefaultPushNotificationSender(configs);
-  const described = card(`http://127.0.0.1:${port}`, hybrid);
+  const described = card(`http://127.0.0.1:${port}`, hybrid, extensions);
   const tasks = new sdk.InMemoryTaskStore();
   const requestHandler = new sdk.DefaultRequestHandler(described, tasks, agent, undefined, configs, sender);
   const options = { requestHandler, userBuilder: http.UserBuilder.noAuthentication, legacyCompat };
@@ -240,5 +245,6 @@ async function serve(hybrid) {
   return port;
 }
 
-console.log(`READY 1.0=${await serve(false)} hybrid=${await serve(true)}`);
+const greeting = { uri: "https://peers.test/greeting/v1", description: "", required: true, params: { tone: "kind" } };
+console.log(`READY 1.0=${await serve(false)} hybrid=${await serve(true)} extension=${await serve(true, [greeting])}`);
 process.stdin.resume().on("end", () => process.exit(0));

@@ -27,5 +27,6 @@ mod safety;
 #[cfg(unix)]
 mod secrets;
 mod tasks;
+mod trusted;
 
 use testkit::support::{root, text};

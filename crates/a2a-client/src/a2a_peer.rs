@@ -193,6 +193,10 @@ impl Peer for A2aPeer {
         self.interface().binding().secrets()
     }
 
+    fn confirms_extension(&self, uri: &str) -> bool {
+        self.interface().binding().confirms_extension(uri)
+    }
+
     async fn card(&self) -> Result<Card, PeerError> {
         self.call(|peer| peer.card()).await
     }

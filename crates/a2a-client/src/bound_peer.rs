@@ -125,6 +125,10 @@ impl Peer for BoundPeer {
         self.http.secrets().current()
     }
 
+    fn confirms_extension(&self, uri: &str) -> bool {
+        self.http.confirms_extension(uri)
+    }
+
     async fn card(&self) -> Result<Card, PeerError> {
         let json = self.call(Request::Card).await?;
         let json = self.http.verify_card(json).await?;

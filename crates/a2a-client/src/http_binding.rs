@@ -1,7 +1,8 @@
 //! HTTP requests to one interface, for either binding, with limits and errors.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use a2a::http::{EXTENSIONS_HEADER, OLD_EXTENSIONS_HEADER};
 use a2a::{Operation, Security, SendRequest, Version};
 use base::field_order::FieldOrder;
 use base::{blocking, json};
@@ -20,7 +21,7 @@ use url::Url;
 use super::decoder::Decoder;
 use super::error::{content_type, from_net, from_status};
 use super::events::Events;
-use super::outgoing::{access_to, authorization, configured_headers, set_version};
+use super::outgoing::{access_to, authorization, configured_headers, set_extensions, set_version};
 use super::peer_secrets::PeerSecrets;
 use super::{challenge, response_json, signature};
 
@@ -42,6 +43,8 @@ pub(super) struct HttpBinding {
     declared: Arc<Security>,
     /// The trusted keys, if the card must be signed.
     signed_by: Option<Arc<PeerConfig>>,
+    /// The extensions that the peer has called active, if any were requested.
+    active_extensions: Option<Arc<OnceLock<Vec<String>>>>,
 }
 
 /// Whether the HTTP client may repeat a request.
@@ -98,6 +101,7 @@ impl HttpBinding {
             field_order: None,
             declared: Arc::default(),
             signed_by: config.card_keys.is_some().then(|| Arc::new(config.clone())),
+            active_extensions: None,
         })
     }
 
@@ -120,6 +124,36 @@ impl HttpBinding {
     pub(super) fn with_version(mut self, version: Version) -> Self {
         set_version(&mut self.headers, Some(version));
         self
+    }
+
+    /// Sets the extensions that every request activates.
+    #[must_use]
+    pub(super) fn with_extensions(mut self, version: Version, uris: &[String]) -> Self {
+        set_extensions(&mut self.headers, version, uris);
+        self.active_extensions = (!uris.is_empty()).then(Arc::default);
+        self
+    }
+
+    /// Returns whether a response has called the extension active.
+    pub(super) fn confirms_extension(&self, uri: &str) -> bool {
+        let active = self.active_extensions.as_ref().and_then(|all| all.get());
+        active.is_some_and(|active| active.iter().any(|one| one == uri))
+    }
+
+    /// Keeps the active extensions of the first response that names any.
+    fn note_extensions(&self, headers: &HeaderMap) {
+        let Some(active) = &self.active_extensions else {
+            return;
+        };
+        let names = [EXTENSIONS_HEADER, OLD_EXTENSIONS_HEADER];
+        let lists = names.iter().flat_map(|name| headers.get_all(name));
+        let uris = lists
+            .filter_map(|list| list.to_str().ok())
+            .flat_map(|list| list.split(','));
+        let uris: Vec<_> = uris.map(|uri| uri.trim().to_owned()).collect();
+        if !uris.is_empty() {
+            let _ = active.set(uris);
+        }
     }
 
     /// Verifies the signature of a card if it must be signed. Returns the part that the signature covers.
@@ -169,6 +203,7 @@ impl HttpBinding {
         let request = self.request(method, url, body, JSON, idempotency);
         let followed = redirect::follow(&*self.net, request).await;
         let mut response = followed.map_err(from_net)?.response;
+        self.note_extensions(&response.headers);
         if !response.status.is_success() {
             let text = body::read_error(response.body).await;
             return Err(self.status_error(response.status, &response.headers, &text, parse_error));
@@ -196,7 +231,10 @@ impl HttpBinding {
             .await
             .map_err(from_net)?
         {
-            Opened::Events(reader) => Ok(StreamResponse::Events(reader)),
+            Opened::Events { reader, headers } => {
+                self.note_extensions(&headers);
+                Ok(StreamResponse::Events(reader))
+            }
             Opened::Answer {
                 status,
                 headers,
@@ -218,6 +256,7 @@ impl HttpBinding {
                 ))
             }
             Opened::Answer { headers, body, .. } => {
+                self.note_extensions(&headers);
                 Ok(StreamResponse::Plain(PlainResponse { headers, body }))
             }
         }

@@ -78,6 +78,7 @@ impl A2aPeerProvider {
         card: &Card,
         route: Route,
         options: &CallOptions<'_>,
+        extensions: &[String],
     ) -> Result<VersionedInterface, PeerError> {
         let state = self.interfaces.get_or_insert(InterfaceKey {
             configured: config.configured,
@@ -100,12 +101,12 @@ impl A2aPeerProvider {
         let (version, older) = match state.version().filter(|_| in_doubt) {
             Some(version) => (version, None),
             None if in_doubt => {
-                let older = bind(http.clone(), &route, Version::V0_3, &state);
+                let older = bind(http.clone(), &route, Version::V0_3, &state, extensions);
                 (route.version, Some(older))
             }
             None => (route.version, None),
         };
-        let peer = bind(http, &route, version, &state);
+        let peer = bind(http, &route, version, &state, extensions);
         Ok(VersionedInterface::new(peer, older, state))
     }
 }
@@ -116,8 +117,11 @@ fn bind(
     route: &Route,
     version: Version,
     state: &Arc<InterfaceState>,
+    extensions: &[String],
 ) -> Box<dyn Peer> {
-    let http = http.with_version(version);
+    let http = http
+        .with_version(version)
+        .with_extensions(version, extensions);
     let (url, tenant) = (route.url.clone(), route.tenant.clone());
     Box::new(BoundPeer::new(
         http,
@@ -145,12 +149,14 @@ impl PeerProvider for A2aPeerProvider {
         card: &Card,
         options: &CallOptions<'_>,
     ) -> Result<Box<dyn Peer>, PeerError> {
+        let extensions = negotiate::extensions(config, card)?;
         let (first, other) = negotiate::choose(config, card)?;
+        let open = |route| self.interface(config, card, route, options, &extensions);
         let other = other.map(|other| {
             let names = [&first, &other].map(Route::to_string);
-            Fallback::new(names, self.interface(config, card, other, options))
+            Fallback::new(names, open(other))
         });
-        let first = self.interface(config, card, first, options)?;
+        let first = open(first)?;
         Ok(Box::new(A2aPeer::new(first, other)))
     }
 }

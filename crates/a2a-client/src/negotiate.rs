@@ -82,9 +82,6 @@ pub(super) fn choose(
     config: &PeerConfig,
     card: &Card,
 ) -> Result<(Route, Option<Route>), PeerError> {
-    if !card.required_extensions.is_empty() {
-        return Err(extension_required(card));
-    }
     let mut candidates = candidates(card)?;
     candidates.sort_by_key(|candidate| {
         let preferred = config
@@ -296,18 +293,30 @@ fn is_unspecified(url: &Url) -> bool {
     }
 }
 
-fn extension_required(card: &Card) -> PeerError {
-    let named: Vec<String> = card
-        .required_extensions
-        .iter()
+/// Returns the URIs of the extensions to activate.
+///
+/// # Errors
+/// [`PeerErrorKind::ExtensionRequired`] if the peer requires another one.
+pub(super) fn extensions(config: &PeerConfig, card: &Card) -> Result<Vec<String>, PeerError> {
+    let active = config.active_extensions(card);
+    let active: Vec<_> = active.map(|extension| extension.uri.clone()).collect();
+    let missing = card.extensions.iter();
+    let missing: Vec<String> = missing
+        .filter(|extension| extension.required && !active.contains(&extension.uri))
         .take(MAX_LISTED)
-        .map(|uri| format!("`{}`", excerpt(uri)))
+        .map(|extension| match &*extension.uri {
+            "" => "without a name".to_owned(),
+            uri => format!("`{}`", excerpt(uri)),
+        })
         .collect();
+    if missing.is_empty() {
+        return Ok(active);
+    }
     let message = format!(
-        "the peer requires the extension {}, which is not supported",
-        named.join(" and ")
+        "the peer requires the extension {}, which is not active here",
+        missing.join(" and ")
     );
-    PeerError::new(PeerErrorKind::ExtensionRequired, message)
+    Err(PeerError::new(PeerErrorKind::ExtensionRequired, message))
 }
 
 fn unsupported_transport(card: &Card) -> PeerError {

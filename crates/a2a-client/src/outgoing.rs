@@ -24,6 +24,20 @@ pub(super) fn set_version(headers: &mut HeaderMap, pinned: Option<Version>) {
     }
 }
 
+/// Sets the header with the extensions to activate. 0.3 has an older name for it, and not all of its servers know the newer one.
+pub(super) fn set_extensions(headers: &mut HeaderMap, version: Version, uris: &[String]) {
+    let Ok(value) = HeaderValue::try_from(uris.join(", ")) else {
+        return;
+    };
+    if uris.is_empty() {
+        return;
+    }
+    if version == Version::V0_3 {
+        headers.insert(a2a::http::OLD_EXTENSIONS_HEADER, value.clone());
+    }
+    headers.insert(a2a::http::EXTENSIONS_HEADER, value);
+}
+
 /// Returns the addresses that a connection for `url` may use.
 pub(super) fn access_to(config: &PeerConfig, url: &Url) -> Result<AddressPolicy, PeerError> {
     AddressPolicy::for_url(url, config.allow_private, config.is_configured_host(url))

@@ -13,6 +13,7 @@ pub mod access_control;
 mod agent_protocol;
 pub mod app;
 mod card;
+mod card_signer;
 pub mod clients;
 mod envelope;
 pub mod error;
@@ -33,6 +34,7 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::{any, post};
 pub use card::CardFacts;
+pub use card_signer::CardSigner;
 use envelope::Id;
 use error::Failure;
 use http::header::ALLOW;
@@ -51,6 +53,8 @@ pub struct App {
     pub requires_token: bool,
     /// The part of the agent card that does not depend on the agents.
     pub card: CardFacts,
+    /// Signs the agent cards; `None` for cards without a signature.
+    pub card_signer: Option<Arc<CardSigner>>,
     /// The maximum size of a request body, in bytes.
     pub body_limit: usize,
     /// How long a stream may be silent before the server sends a comment.
@@ -86,6 +90,16 @@ async fn dispatch(State(app): State<Arc<App>>, request: Request) -> Response {
     }
     match route {
         Route::Card => card::serve(&app, &parts, agent).await,
+        Route::Keys => match &app.card_signer {
+            Some(signer) => signer.keys(),
+            None => {
+                let error = A2aError::new(
+                    ErrorReason::MethodNotFound,
+                    "this server does not sign its cards, so it has no keys",
+                );
+                error::rest(Version::V1_0, &error.into())
+            }
+        },
         Route::Rpc => rpc::serve(&app, parts, body, agent).await,
         Route::Rest {
             version,
@@ -114,7 +128,7 @@ fn method_not_allowed(route: &Route) -> Response {
     let mut response = match route {
         Route::Rpc => error::rpc(&Id::null(), &failure),
         Route::Rest { version, .. } => error::rest(*version, &failure),
-        Route::Card | Route::Unknown(_) => error::rest(Version::V1_0, &failure),
+        Route::Card | Route::Keys | Route::Unknown(_) => error::rest(Version::V1_0, &failure),
     };
     let methods = HeaderValue::from_static(route.methods());
     response.headers_mut().insert(ALLOW, methods);

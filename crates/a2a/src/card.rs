@@ -20,12 +20,23 @@ pub struct Card {
     pub streaming: Option<bool>,
     /// Whether the peer has an extended card for authenticated callers.
     pub has_extended_card: bool,
-    /// The URIs of the extensions that the peer requires.
-    pub required_extensions: Vec<String>,
+    /// The extensions that the peer offers.
+    pub extensions: Vec<CardExtension>,
     /// The security requirements.
     pub security: Arc<Security>,
     /// The part that `list_targets` shows; an error text if only that part is invalid.
     pub view: Result<CardView, String>,
+}
+
+/// An extension of the protocol that a peer offers (A2A 0.3 §5.5.2.1, 1.0 §4.4.4).
+#[derive(Debug, Clone, PartialEq)]
+pub struct CardExtension {
+    /// Its URI; empty if the card names none.
+    pub uri: String,
+    /// Whether the peer refuses clients without it.
+    pub required: bool,
+    /// Its parameters, as in the card.
+    pub params: Option<Value>,
 }
 
 /// An interface of a peer.
@@ -144,7 +155,7 @@ fn read(json: &Value) -> Result<Card, String> {
         has_extended_card: flag(capabilities, "extendedAgentCard")
             .or_else(|| flag(Some(json), "supportsAuthenticatedExtendedCard"))
             .unwrap_or(false),
-        required_extensions: required_extensions(capabilities),
+        extensions: extensions(capabilities),
         security: Arc::new(crate::security::read(card)),
         view: view(card, &interfaces_1_0),
     })
@@ -207,11 +218,15 @@ fn interfaces_0_3(card: &Map<String, Value>) -> Vec<Interface> {
     without_duplicates(all)
 }
 
-fn required_extensions(capabilities: Option<&Value>) -> Vec<String> {
-    let list = items(capabilities.and_then(|c| member(c, "extensions"))).iter();
-    let required = list.filter(|extension| flag(Some(extension), "required") == Some(true));
-    required
-        .map(|extension| text(member(extension, "uri")).unwrap_or_else(|| "without a name".into()))
+fn extensions(capabilities: Option<&Value>) -> Vec<CardExtension> {
+    items(capabilities.and_then(|c| member(c, "extensions")))
+        .iter()
+        .filter(|extension| extension.is_object())
+        .map(|extension| CardExtension {
+            uri: text(member(extension, "uri")).unwrap_or_default(),
+            required: flag(Some(extension), "required") == Some(true),
+            params: member(extension, "params").cloned(),
+        })
         .collect()
 }
 

@@ -5,6 +5,12 @@ use http::HeaderName;
 /// The header that names the version of a request; a request without it is one of 0.3.
 pub const VERSION_HEADER: HeaderName = HeaderName::from_static("a2a-version");
 
+/// The header with the extensions that a client activates, and in a response those that are active (A2A 1.0 §3.2.6).
+pub const EXTENSIONS_HEADER: HeaderName = HeaderName::from_static("a2a-extensions");
+
+/// The name of [`EXTENSIONS_HEADER`] in 0.3.
+pub const OLD_EXTENSIONS_HEADER: HeaderName = HeaderName::from_static("x-a2a-extensions");
+
 /// The header of a push notification with the token that its webhook was registered with.
 pub const NOTIFICATION_TOKEN_HEADER: HeaderName =
     HeaderName::from_static("x-a2a-notification-token");

@@ -26,6 +26,7 @@
 
 mod artifact;
 mod card;
+mod card_signature;
 mod decode_response;
 mod error;
 mod event;
@@ -48,7 +49,8 @@ pub mod v0_3;
 pub use a2a_lf as v1_0;
 
 pub use artifact::Artifact;
-pub use card::{Capabilities, Card, CardView, Interface, Skill};
+pub use card::{Capabilities, Card, CardExtension, CardView, Interface, Skill};
+pub use card_signature::{CanonicalCard, canonical_cards};
 pub use error::{A2aError, ErrorReason};
 pub use event::{ArtifactUpdate, Event, Reply, StatusUpdate};
 pub use json::ShapeError;

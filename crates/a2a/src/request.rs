@@ -32,6 +32,10 @@ pub struct SendRequest {
     pub history_length: Option<u64>,
     /// The push notification configuration, in the contract's camelCase.
     pub push_notification_config: Option<Value>,
+    /// The URIs of the extensions that the message uses.
+    pub extensions: Vec<String>,
+    /// The metadata of the message itself, which extensions read.
+    pub message_metadata: Map<String, Value>,
     /// Extra data for the peer.
     pub metadata: Option<Map<String, Value>>,
 }

@@ -1,6 +1,6 @@
 //! Time and random identifiers as parameters, so that tests can set them.
 
-use std::time::{Instant, SystemTime};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use uuid::Uuid;
 
@@ -11,6 +11,18 @@ pub trait Clock: Send + Sync + 'static {
 
     /// Returns the time of day.
     fn system_time(&self) -> SystemTime;
+
+    /// Returns the time of day in milliseconds since 1970.
+    fn unix_millis(&self) -> u64 {
+        unix_millis(self.system_time())
+    }
+}
+
+/// Converts a time to milliseconds since 1970. Earlier times become 0.
+#[must_use]
+pub fn unix_millis(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Generates random identifiers.

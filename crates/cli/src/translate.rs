@@ -1,7 +1,5 @@
 //! `remote-agent translate`: converts envelopes of `a2a-v1`, FIPA ACL and A2A, one per line.
 
-use std::time::UNIX_EPOCH;
-
 use clap::ValueEnum;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -100,11 +98,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
 }
 
 fn translate(line: &str, args: &Args, env: &dyn Environment) -> Result<Vec<Value>, EnvelopeError> {
-    let since_1970 = env
-        .system_time()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    let now = u64::try_from(since_1970.as_millis()).unwrap_or_default();
+    let now = env.unix_millis();
     let mut new_id = || format!("msg-{}", env.uuid());
     let mut fill = TranslationContext {
         now,

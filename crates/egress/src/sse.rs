@@ -35,7 +35,12 @@ pub struct SseLimits {
 /// The response to a request for events.
 pub enum Opened {
     /// A stream of events.
-    Events(EventReader),
+    Events {
+        /// Reads the events.
+        reader: EventReader,
+        /// The headers.
+        headers: HeaderMap,
+    },
     /// Another response: the status is not 2xx, or the content type is not `text/event-stream`.
     Answer {
         /// The status.
@@ -52,7 +57,7 @@ pub enum Opened {
 impl fmt::Debug for Opened {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Events(reader) => reader.fmt(f),
+            Self::Events { reader, .. } => reader.fmt(f),
             Self::Answer {
                 status,
                 body,
@@ -96,7 +101,9 @@ pub async fn open(
     let place = super::error::place(&request.url);
     let response = redirect::follow(net, request).await?.response;
     if response.status.is_success() && is_event_stream(&response.headers) {
-        return EventReader::new(response.body, limits.event_bytes, place).map(Opened::Events);
+        let reader = EventReader::new(response.body, limits.event_bytes, place)?;
+        let headers = response.headers;
+        return Ok(Opened::Events { reader, headers });
     }
     let (status, headers) = (response.status, response.headers);
     let (body, rest) = if status.is_success() {

@@ -86,7 +86,7 @@ pub(super) fn card(name: &str, description: Option<&str>, settings: &Settings) -
         )],
         streaming: Some(true),
         has_extended_card: false,
-        required_extensions: Vec::new(),
+        extensions: Vec::new(),
         security: Arc::default(),
         view: Ok(CardView {
             name: Some(name.to_owned()),

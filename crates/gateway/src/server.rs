@@ -13,7 +13,7 @@ use base::environment::Environment;
 use base::log::{Level, Log};
 use egress::{HttpClient, NetError, ReqwestClient};
 use http_server::serve::{ConnectionConfig, serve};
-use http_server::tls::{self, TlsFiles};
+use http_server::tls::{self, ClientCertificates, TlsFiles};
 
 use super::access::Keyring;
 use super::audit::Audit;
@@ -215,7 +215,7 @@ async fn shut_down(state: &Arc<GatewayState>) {
 /// # Errors
 /// The first unusable file, with its JSON Pointer in the configuration. The error never contains the content of a file.
 pub(super) fn tls_acceptor(files: &TlsFiles) -> Result<TlsAcceptor, ConfigError> {
-    tls::acceptor(files)
+    tls::acceptor(files, ClientCertificates::Required)
         .map_err(|error| ConfigError::at(format!("/tls/{}", error.key), error.to_string()))
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use serde_json::{Value, json};
@@ -125,9 +125,7 @@ impl GatewayState {
 
     /// Returns the time of day, in milliseconds since 1970.
     pub(super) fn now_millis(&self) -> u64 {
-        let since = self.env.system_time().duration_since(UNIX_EPOCH);
-        let millis = since.unwrap_or(Duration::ZERO).as_millis();
-        u64::try_from(millis).unwrap_or(u64::MAX)
+        self.env.unix_millis()
     }
 
     /// Authenticates a client, and counts its connection towards the share of its identity.

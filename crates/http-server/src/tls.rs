@@ -21,7 +21,7 @@ pub struct TlsFiles {
     pub cert_file: PathBuf,
     /// The private key of the server's certificate.
     pub key_file: PathBuf,
-    /// The certificate authorities of clients. If set, every client needs a certificate.
+    /// The certificate authorities of clients.
     pub client_ca_file: Option<PathBuf>,
 }
 
@@ -42,11 +42,23 @@ impl TlsError {
     }
 }
 
+/// Whether a client needs a certificate of `client_ca_file`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClientCertificates {
+    /// A connection without a certificate is refused.
+    Required,
+    /// A client may show a certificate.
+    Optional,
+}
+
 /// Returns an acceptor for TLS 1.2 and 1.3.
 ///
 /// # Errors
 /// A file cannot be used. The error contains the file and the cause.
-pub fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, TlsError> {
+pub fn acceptor(
+    files: &TlsFiles,
+    certificates_of_clients: ClientCertificates,
+) -> Result<TlsAcceptor, TlsError> {
     let of_certificates = |cause| TlsError::new("certFile", &files.cert_file, cause);
     let of_key = |cause| TlsError::new("keyFile", &files.key_file, cause);
     let chain = certificates(&files.cert_file).map_err(of_certificates)?;
@@ -60,7 +72,11 @@ pub fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, TlsError> {
         Some(path) => {
             let of_authorities = |cause| TlsError::new("clientCaFile", path, cause);
             let roots = authorities(path).map_err(of_authorities)?;
-            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+            let mut verifier =
+                WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+            if certificates_of_clients == ClientCertificates::Optional {
+                verifier = verifier.allow_unauthenticated();
+            }
             let verifier = verifier.build().map_err(|e| of_authorities(unusable(e)))?;
             builder.with_client_cert_verifier(verifier)
         }

@@ -169,6 +169,7 @@ fn app(frontend: &Frontend, service: &Service, description: &str) -> Router {
         service: service.clone(),
         requires_token: frontend.requires_token(),
         card,
+        card_signer: frontend.card_signer.clone(),
         body_limit: config.limits.http().body_bytes,
         keep_alive: config.limits.keep_alive,
     });

@@ -64,7 +64,7 @@ impl ClientFile {
         let written: Written = base::json::from_str(&text, base::json::Limits::NONE)
             .map_err(|error| self.failed("is no list of clients", &error))?;
         for client in &written.clients {
-            let invalid = match (is_name(&client.name), digest(client)) {
+            let invalid = match (is_name(&client.name), client.proof()) {
                 (true, Some(_)) => continue,
                 (true, None) => "the digest of",
                 (false, _) => "the name of a client",
@@ -94,8 +94,9 @@ impl ClientFile {
             }
             clients.push(ClientConfig {
                 name: name.to_owned(),
-                sha256: TokenDigest::new(token.expose_secret()).hex(),
+                sha256: Some(TokenDigest::new(token.expose_secret()).hex()),
                 operator,
+                ..ClientConfig::default()
             });
             Ok(())
         })?;
@@ -114,7 +115,7 @@ impl ClientFile {
         let mut found = false;
         self.change(|clients| {
             for client in clients.iter_mut().filter(|client| client.name == name) {
-                client.sha256 = TokenDigest::new(token.expose_secret()).hex();
+                client.sha256 = Some(TokenDigest::new(token.expose_secret()).hex());
                 found = true;
             }
             Ok(())
@@ -190,15 +191,11 @@ pub fn registered_clients(clients: &[ClientConfig]) -> Vec<RegisteredClient> {
     let known = clients.iter().filter_map(|client| {
         Some(RegisteredClient {
             name: client.name.clone(),
-            digest: digest(client)?,
+            proof: client.proof()?,
             operator: client.operator,
         })
     });
     known.collect()
-}
-
-fn digest(client: &ClientConfig) -> Option<TokenDigest> {
-    TokenDigest::parse(&client.sha256)
 }
 
 fn is_name(name: &str) -> bool {
@@ -309,6 +306,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use a2a_server::http::clients::Proof;
 
     #[test]
     fn only_the_digest_of_a_token_is_stored() {
@@ -321,8 +319,8 @@ mod tests {
         assert!(!text.contains(token.expose_secret()));
         let clients = file.read().unwrap();
         assert_eq!(
-            registered_clients(&clients)[0].digest,
-            TokenDigest::new(token.expose_secret())
+            registered_clients(&clients)[0].proof,
+            Proof::Token(TokenDigest::new(token.expose_secret()))
         );
         assert_eq!((clients[0].operator, clients[1].operator), (false, true));
         assert_ne!(token.expose_secret(), operator.expose_secret());
@@ -364,8 +362,8 @@ mod tests {
         let clients = file.read().unwrap();
         assert_eq!(clients[0], bob);
         assert_eq!(
-            registered_clients(&clients)[1].digest,
-            TokenDigest::new(after.expose_secret())
+            registered_clients(&clients)[1].proof,
+            Proof::Token(TokenDigest::new(after.expose_secret()))
         );
         assert!(clients[1].operator);
     }

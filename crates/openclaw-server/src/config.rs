@@ -15,6 +15,7 @@ use std::time::Duration;
 pub use self::check::{default_state_dir, names_directory};
 pub use self::openclaw::local_gateway;
 use a2a_server::http::DEFAULT_KEEP_ALIVE;
+use a2a_server::http::clients::{Proof, TokenDigest};
 use a2a_server::settings::ServiceLimits;
 use a2a_server::store::Retention;
 use base::config::{ConfigError, Secret, SecretMap, millis};
@@ -25,7 +26,7 @@ use http_server::serve::ConnectionConfig;
 use http_server::tls::TlsFiles;
 use secrecy::SecretString;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use url::Url;
 
 use super::executor::{RunMode, Thinking};
@@ -54,6 +55,8 @@ settings! {
         pub documentation_url: Option<Url>,
         /// The TLS files; `None` for plain HTTP.
         pub tls: Option<TlsFiles>,
+        /// The files with the private keys that sign agent cards, the present one first.
+        pub signing_keys: Vec<PathBuf>,
         /// Whether the server is behind a proxy.
         pub behind_proxy: bool,
         /// The addresses of trusted proxies, in addition to loopback.
@@ -104,26 +107,57 @@ settings! {
     }
 }
 
-/// A client. The configuration contains only the digest of its token.
-#[derive(Clone, Deserialize, serde::Serialize, PartialEq, Eq)]
+/// A client, with one way to prove who it is. The configuration contains only the digest of a token.
+#[derive(Clone, Default, Deserialize, serde::Serialize, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct ClientConfig {
     /// The name of the client.
     pub name: String,
     /// The SHA-256 of the client's token, in hexadecimal digits.
-    pub sha256: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+    /// The SHA-256 of the client's certificate in DER, in hexadecimal digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate_sha256: Option<String>,
+    /// The issuer of the client's JSON Web Tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub issuer: Option<Url>,
+    /// The audience of these tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audience: Option<String>,
+    /// Claims that these tokens have.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub claims: Map<String, Value>,
     /// Whether the client may see and cancel the tasks of all clients.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub operator: bool,
+}
+
+impl ClientConfig {
+    /// Returns the proof; `None` unless there is exactly one that is valid.
+    pub fn proof(&self) -> Option<Proof> {
+        let token = self.sha256.as_deref().and_then(TokenDigest::parse);
+        let certificate = self.certificate_sha256.as_deref();
+        let certificate = certificate.and_then(TokenDigest::parse);
+        match (token, certificate, &self.issuer, &self.audience) {
+            (Some(token), None, None, None) => Some(Proof::Token(token)),
+            (None, Some(certificate), None, None) => Some(Proof::Certificate(certificate)),
+            (None, None, Some(issuer), Some(audience)) => Some(Proof::Issued {
+                issuer: issuer.as_str().trim_end_matches('/').to_owned(),
+                audience: audience.clone(),
+                claims: self.claims.clone(),
+            }),
+            _ => None,
+        }
+    }
 }
 
 impl std::fmt::Debug for ClientConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ClientConfig")
             .field("name", &self.name)
-            .field("sha256", &"[redacted]")
             .field("operator", &self.operator)
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The A2A server in front of a local OpenClaw. It adds the parts for OpenClaw to the crate `a2a_server`.
 //!
-//! - [`config`] reads `serve.json`, [`clients`] reads and changes the client file, and [`sessions`] maps contexts to
-//!   sessions.
+//! - [`config`] reads `serve.json`, [`clients`] reads and changes the client file, [`issuers`] verifies the tokens of OpenID
+//!   providers, and [`sessions`] maps contexts to sessions.
 //! - [`openclaw_file`] reads OpenClaw's own configuration.
 //! - [`executor`] runs tasks with OpenClaw's gateway or with the command `openclaw agent`.
 //! - [`push_sender`] posts notifications to webhooks under the address policy.
@@ -25,6 +25,7 @@ pub mod assembly;
 pub mod clients;
 pub mod config;
 pub mod executor;
+pub mod issuers;
 pub mod openclaw_file;
 pub mod push_sender;
 pub mod sessions;

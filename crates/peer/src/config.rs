@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue};
 use serde::Serialize;
+use serde_json::{Map, Value};
 use url::{Host, Url};
 
 use a2a::http::{CARD_PATH, OLD_CARD_PATH};
-use a2a::{Transport, Version};
+use a2a::{Card, Transport, Version};
 use base::jws::KeySet;
 use egress::credential::{Credential, Trust};
 
@@ -49,6 +50,26 @@ pub enum CardKeys {
     OfOwnOrigin,
 }
 
+/// An extension of the protocol that the operator activates (A2A 1.0 §4.6).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Extension {
+    /// Its URI.
+    pub uri: String,
+    /// The parameters that the card must declare for it; others leave it inactive.
+    pub params: Map<String, Value>,
+    /// The members that it adds to the metadata of every message.
+    pub metadata: Map<String, Value>,
+}
+
+impl Extension {
+    fn fits(&self, params: Option<&Value>) -> bool {
+        let param = |name: &str| params.and_then(|params| params.get(name));
+        self.params
+            .iter()
+            .all(|(name, value)| param(name) == Some(value))
+    }
+}
+
 /// The configuration of a peer. `Debug` shows no credential.
 #[derive(Clone)]
 pub struct PeerConfig {
@@ -77,6 +98,8 @@ pub struct PeerConfig {
     pub version: Option<Version>,
     /// The tenant of every request, in place of the card's.
     pub tenant: Option<String>,
+    /// The extensions to activate where the card offers them.
+    pub extensions: Arc<[Extension]>,
     /// The keys that may sign the card; `None` allows an unsigned card.
     pub card_keys: Option<CardKeys>,
     /// Whether addresses that are not public may be connected.
@@ -101,6 +124,7 @@ impl PeerConfig {
             trust_elsewhere: None,
             version: None,
             tenant: None,
+            extensions: Arc::default(),
             card_keys: None,
             allow_private: false,
         }
@@ -127,6 +151,14 @@ impl PeerConfig {
     pub fn is_own_origin(&self, url: &Url) -> bool {
         self.configured_urls()
             .any(|own| own.scheme() == url.scheme() && same_place(own, url))
+    }
+
+    /// Returns the extensions to activate that the card offers with the expected parameters.
+    pub fn active_extensions<'a>(&'a self, card: &'a Card) -> impl Iterator<Item = &'a Extension> {
+        self.extensions.iter().filter(|extension| {
+            let mut offered = card.extensions.iter();
+            offered.any(|one| one.uri == extension.uri && extension.fits(one.params.as_ref()))
+        })
     }
 
     /// Returns the TLS trust for `url`, if it differs from that of the system.

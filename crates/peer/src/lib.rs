@@ -38,7 +38,7 @@ use async_trait::async_trait;
 use base::redact::Secrets;
 
 pub use base::text::excerpt;
-pub use config::{CardKeys, CardLocation, NegotiatedProtocol, PeerConfig};
+pub use config::{CardKeys, CardLocation, Extension, NegotiatedProtocol, PeerConfig};
 pub use error::{Delivered, PeerError, PeerErrorKind, Transports};
 pub use keep_alive::is_keep_alive;
 pub use local::{Connection, ConnectionState, LocalGateway, Member, MemberStatus};
@@ -56,6 +56,12 @@ pub trait Peer: Send + Sync {
     /// Returns the credentials that were sent so far. One event contains no whole credential, but several together may.
     fn secrets(&self) -> Arc<Secrets> {
         Arc::default()
+    }
+
+    /// Returns whether the peer has said that the extension with this URI is active. Many servers never say it.
+    fn confirms_extension(&self, uri: &str) -> bool {
+        let _ = uri;
+        false
     }
 
     /// Returns the card that the peer shows to this caller (the extended card, A2A 0.3 §7.10, 1.0 §3.1.11).

@@ -78,7 +78,7 @@ fn card(name: &str) -> Card {
         interfaces: vec![Interface::new("GATEWAY", "ws://127.0.0.1:18789/")],
         streaming: Some(true),
         has_extended_card: false,
-        required_extensions: Vec::new(),
+        extensions: Vec::new(),
         security: Arc::default(),
         view: Ok(CardView {
             name: Some(name.to_owned()),

@@ -13,6 +13,7 @@ use uuid::Uuid;
 use super::sanitize::sanitize;
 use super::view::{Raw, Text};
 use crate::remote_agent::artifacts::{Piece, joined};
+use crate::remote_agent::extension_text::notes;
 
 /// How many characters the note about omitted sections takes at most.
 const OMISSION_NOTE_CHARS: usize = 40;
@@ -251,6 +252,8 @@ pub(super) struct MessageParts<'a> {
     pub(super) status: Cow<'a, str>,
     /// A part of a message that is the answer.
     pub(super) answer: Cow<'a, str>,
+    /// What known extensions add to both.
+    pub(super) notes: String,
 }
 
 impl<'a> MessageParts<'a> {
@@ -261,10 +264,16 @@ impl<'a> MessageParts<'a> {
         if let Some(last) = sections.final_event.take() {
             sections = *last;
         }
-        let status = sections.status.message.map(|message| message.parts);
+        let status = sections.status.message.unwrap_or_default();
+        let metadata = [status.metadata, sections.metadata];
+        let notes = metadata.into_iter().flatten().map(|all| notes(all.get()));
         Self {
-            status: files_and_data(&status.unwrap_or_default()),
+            status: files_and_data(&status.parts),
             answer: files_and_data(&sections.parts),
+            notes: notes
+                .filter(|notes| !notes.is_empty())
+                .collect::<Vec<_>>()
+                .join("\n"),
         }
     }
 }
@@ -289,7 +298,7 @@ fn piece(part: &str) -> Piece<'_> {
         .and_then(|view| view.text);
     match text {
         Some(text) => Piece::Text(text.into_inner()),
-        None => Piece::Json(part.into()),
+        None => Piece::json(part.into()),
     }
 }
 

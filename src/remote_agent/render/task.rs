@@ -9,6 +9,7 @@ use super::sanitize::{line, quoted};
 use super::sections::{MessageParts, Section, Sections, artifact_text, length, shortened};
 use super::view::{Artifact, BudgetWarning, Failure, Page, Summary, Task};
 use super::{ModelText, gateway_name, page_chars, word};
+use crate::remote_agent::extension_text;
 
 /// The longest alias and address, in characters, so that the required lines fit the smallest limit.
 const MAX_NAME_CHARS: usize = 120;
@@ -162,6 +163,18 @@ pub(super) fn collect<'a>(
     }
     for artifact in &summary.artifacts {
         sections.push_shared(of_artifact(artifact));
+    }
+    let metadata = summary
+        .artifacts
+        .iter()
+        .filter_map(|artifact| artifact.metadata);
+    let notes = metadata.map(|metadata| extension_text::notes(metadata.get()));
+    let notes: Vec<_> = std::iter::once(message_parts.notes.clone())
+        .chain(notes)
+        .filter(|notes| !notes.is_empty())
+        .collect();
+    if !notes.is_empty() {
+        sections.push_shared(Section::new("sources and steps", notes.join("\n")));
     }
 }
 

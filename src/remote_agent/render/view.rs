@@ -41,12 +41,14 @@ pub(super) struct Envelope<'a> {
     pub(super) raw: Option<&'a RawValue>,
 }
 
-/// `raw`, as far as the summary lacks it: the parts of a message, and those of the status message.
+/// `raw`, as far as the summary lacks it: the parts and the metadata of a message, and those of the status message.
 #[derive(Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Raw<'a> {
     #[serde(borrow)]
     pub(super) parts: Vec<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) metadata: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) status: Status<'a>,
     /// The last event of a stream.
@@ -61,10 +63,12 @@ pub(super) struct Status<'a> {
     pub(super) message: Option<Message<'a>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
 pub(super) struct Message<'a> {
     #[serde(borrow)]
     pub(super) parts: Vec<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) metadata: Option<&'a RawValue>,
 }
 
 /// A budget that is nearly used up.
@@ -135,6 +139,8 @@ pub(super) struct Artifact<'a> {
     pub(super) name: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) parts: Vec<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) metadata: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]

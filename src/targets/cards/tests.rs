@@ -18,7 +18,7 @@ fn card(has_extended_card: bool) -> Card {
         interfaces: Vec::new(),
         streaming: None,
         has_extended_card,
-        required_extensions: Vec::new(),
+        extensions: Vec::new(),
         security: Arc::default(),
         view: Ok(CardView::default()),
     }

@@ -1,4 +1,6 @@
 #![allow(clippy::unwrap_used)]
+use serde_json::Map;
+
 use super::*;
 use a2a::CardView;
 use peer::CardLocation;
@@ -28,7 +30,7 @@ fn card(interfaces: &[(&str, &str, &str)]) -> Card {
             .collect(),
         streaming: None,
         has_extended_card: false,
-        required_extensions: Vec::new(),
+        extensions: Vec::new(),
         security: Arc::default(),
         view: Ok(CardView::default()),
     }
@@ -181,12 +183,24 @@ fn unsupported_transports_are_listed() {
 }
 
 #[test]
-fn required_extension_is_an_error() {
+fn required_extension_is_an_error_unless_it_is_active() {
     let mut card = card(&[("JSONRPC", "http://a.example/rpc", "1.0")]);
-    card.required_extensions = vec!["https://x/ext".into()];
-    let error = choose(&config(&[]), &card).unwrap_err();
+    card.extensions = vec![a2a::CardExtension {
+        uri: "https://x/ext".into(),
+        required: true,
+        params: None,
+    }];
+    let mut config = config(&[]);
+    let error = extensions(&config, &card).unwrap_err();
     assert_eq!(error.kind, PeerErrorKind::ExtensionRequired);
     assert!(error.message.contains("`https://x/ext`"), "{error}");
+    config.extensions = [peer::Extension {
+        uri: "https://x/ext".into(),
+        params: Map::new(),
+        metadata: Map::new(),
+    }]
+    .into();
+    assert_eq!(extensions(&config, &card).unwrap(), ["https://x/ext"]);
 }
 
 #[test]

@@ -128,7 +128,7 @@ impl AccessControl {
             client,
             origin: format!("{scheme}://{host}"),
             direct: from_here && !forwarded && is_loopback(host.host()),
-            principal: self.clients.identify(headers),
+            principal: self.clients.identify(headers, certificate(request)),
         };
         let is_public = |origin: &str| self.public_origin.as_deref() == Some(origin);
         if host::is_foreign_origin(headers, &context.origin, is_public)
@@ -212,7 +212,7 @@ async fn checked(
         ));
     };
     let limiter = &access.limiter;
-    let context = match access.context(remote, &request) {
+    let mut context = match access.context(remote, &request) {
         Ok(context) => context,
         Err(error) => {
             // This limit also prevents rejected requests from filling the log.
@@ -224,6 +224,15 @@ async fn checked(
             return refused(error);
         }
     };
+    if context.principal.is_err()
+        && let Some(token) = access.clients.issued_token(request.headers())
+    {
+        // Verifying a signature costs more than the rest of a refused request.
+        if let Err(error) = limiter.check_rate(&RateLimitKey::address(context.client)) {
+            return refused(limit_error(error));
+        }
+        context.principal = access.clients.identify_issued(token).await;
+    }
     match &context.principal {
         Ok(principal) => log.record_client(&principal.name),
         Err(_) => log.record_client(&context.client.to_string()),
@@ -279,6 +288,12 @@ async fn checked(
     limiter
         .guard_response(key, response, (opened, active))
         .unwrap_or_else(|error| refused(limit_error(error)))
+}
+
+/// Returns the client certificate of the connection, in DER.
+fn certificate(request: &Request) -> Option<&[u8]> {
+    let connection = request.extensions().get::<Connection>()?;
+    connection.client_certificate().map(AsRef::as_ref)
 }
 
 fn host_error(error: HostError) -> A2aError {

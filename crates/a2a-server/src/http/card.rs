@@ -81,7 +81,7 @@ async fn public(app: &App, parts: &Parts, agent: Option<String>) -> Result<Respo
         _ => CardFormat::Both,
     };
     let list = app.service.agent_list().await?;
-    let card = CardContent {
+    let mut card = CardContent {
         facts: &app.card,
         base: &base,
         agents: &list.agents,
@@ -90,6 +90,9 @@ async fn public(app: &App, parts: &Parts, agent: Option<String>) -> Result<Respo
         detailed: !app.requires_token,
     }
     .write(agent.as_deref(), format)?;
+    if let Some(signer) = &app.card_signer {
+        signer.sign(&mut card, &base);
+    }
     let bytes = serde_json::to_vec(&card).unwrap_or_default();
     let tag = request::entity_tag(&bytes);
     let known = parts.headers.get_all(IF_NONE_MATCH).iter();
@@ -152,14 +155,18 @@ pub(crate) async fn extended(
         Dialect::V1_0 => CardFormat::V1,
         Dialect::V0_3(_) => CardFormat::V0_3,
     };
-    CardContent {
+    let mut card = CardContent {
         facts: &app.card,
         base,
         agents: &app.service.agents().await?,
         bearer: true,
         detailed: true,
     }
-    .write(caller.agent.as_deref(), format)
+    .write(caller.agent.as_deref(), format)?;
+    if let Some(signer) = &app.card_signer {
+        signer.sign(&mut card, base);
+    }
+    Ok(card)
 }
 
 /// The URI of the extension that lists the agents.

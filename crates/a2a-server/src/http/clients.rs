@@ -1,13 +1,15 @@
-//! The clients of the server and their bearer tokens.
+//! The clients of the server: their bearer tokens, certificates, and tokens of issuers.
 
-use parking_lot::RwLock;
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
+use futures_util::future::BoxFuture;
+use parking_lot::RwLock;
 use ring::digest::{SHA256, digest};
+use serde_json::{Map, Value};
 use subtle::ConstantTimeEq as _;
 use tokio_util::sync::CancellationToken;
 
@@ -22,8 +24,13 @@ pub struct TokenDigest([u8; 32]);
 impl TokenDigest {
     /// Computes the digest of a token.
     pub fn new(token: &str) -> Self {
+        Self::of(token.as_bytes())
+    }
+
+    /// Computes the digest of a certificate.
+    fn of(content: &[u8]) -> Self {
         let mut bytes = [0; 32];
-        bytes.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
+        bytes.copy_from_slice(digest(&SHA256, content).as_ref());
         Self(bytes)
     }
 
@@ -54,13 +61,61 @@ impl fmt::Debug for TokenDigest {
     }
 }
 
-/// A client with a token.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// How a client proves who it is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Proof {
+    /// A bearer token with this digest.
+    Token(TokenDigest),
+    /// A TLS certificate whose DER has this digest.
+    Certificate(TokenDigest),
+    /// A JSON Web Token.
+    Issued {
+        /// Its issuer (`iss`), without a slash at the end.
+        issuer: String,
+        /// Its audience (`aud`).
+        audience: String,
+        /// Claims that it has, or lists that contain the values.
+        claims: Map<String, Value>,
+    },
+}
+
+impl Proof {
+    /// Returns whether the verified claims of a token are this proof.
+    fn fits(&self, token: &Map<String, Value>) -> bool {
+        let Self::Issued {
+            issuer,
+            audience,
+            claims,
+        } = self
+        else {
+            return false;
+        };
+        let has = |name: &str, value: &Value| match token.get(name) {
+            Some(Value::Array(all)) => all.contains(value),
+            one => one == Some(value),
+        };
+        let from = token.get("iss").and_then(Value::as_str);
+        from.is_some_and(|from| from.trim_end_matches('/') == issuer)
+            && has("aud", &Value::from(&**audience))
+            && claims.iter().all(|(name, value)| has(name, value))
+    }
+}
+
+/// Verifies tokens of issuers such as OpenID providers.
+pub trait TokenIssuers: Send + Sync {
+    /// Verifies issuer, time and signature of a token, and returns its claims.
+    ///
+    /// The error says why it is not valid, and does not contain it.
+    fn verify<'a>(&'a self, token: &'a str) -> BoxFuture<'a, Result<Map<String, Value>, String>>;
+}
+
+/// A client that the server accepts.
+#[derive(Debug, Clone, PartialEq)]
 pub struct RegisteredClient {
     /// The name of the client, which owns its tasks and contexts.
     pub name: String,
-    /// The digest of the client's token.
-    pub digest: TokenDigest,
+    /// What identifies the client.
+    pub proof: Proof,
     /// Whether the client may see and cancel the tasks of all clients.
     pub operator: bool,
 }
@@ -70,7 +125,7 @@ pub struct RegisteredClient {
 pub struct Principal {
     /// The client's name.
     pub name: Arc<str>,
-    /// Whether the request carried a valid token.
+    /// Whether the request proved who the client is.
     pub authenticated: bool,
     /// Whether the client may see and cancel the tasks of all clients.
     pub operator: bool,
@@ -96,6 +151,7 @@ pub struct ClientRegistry {
     /// Constant, so that a server without remaining clients still requires tokens.
     requires_token: bool,
     entries: RwLock<Arc<[Entry]>>,
+    issuers: Option<Arc<dyn TokenIssuers>>,
     /// The principal of requests to a server that requires no token.
     anonymous: Arc<Principal>,
 }
@@ -138,6 +194,7 @@ impl ClientRegistry {
         Self {
             requires_token,
             entries: RwLock::new(entries.collect()),
+            issuers: None,
             anonymous: Arc::new(Principal {
                 name: ANONYMOUS_CLIENT.into(),
                 authenticated: false,
@@ -148,13 +205,20 @@ impl ClientRegistry {
         }
     }
 
+    /// Sets what verifies the tokens of issuers.
+    #[must_use]
+    pub fn with_issuers(mut self, issuers: Arc<dyn TokenIssuers>) -> Self {
+        self.issuers = Some(issuers);
+        self
+    }
+
     /// Replaces all clients. Ends the requests and streams whose token is no longer valid.
     pub fn replace(&self, clients: Vec<RegisteredClient>) {
         let mut entries = self.entries.write();
         let old = std::mem::replace(&mut *entries, Arc::new([]));
         let has_same_token = |old: &Entry, client: &RegisteredClient| {
             old.client.name == client.name
-                && old.client.digest == client.digest
+                && old.client.proof == client.proof
                 // Requests with the rights of an operator end with these.
                 && (client.operator || !old.client.operator)
         };
@@ -188,24 +252,67 @@ impl ClientRegistry {
         self.requires_token
     }
 
-    /// Returns the principal of a request. Compares the token in constant time with the token of every client.
+    /// Returns the principal of a request, by its token or else by the certificate of its connection in DER. Compares digests in
+    /// constant time with those of every client.
     ///
     /// # Errors
-    /// The token is missing or unknown. The error does not contain the token.
-    pub fn identify(&self, headers: &HeaderMap) -> Result<Arc<Principal>, A2aError> {
+    /// Neither identifies a client. The error does not contain the token.
+    pub fn identify(
+        &self,
+        headers: &HeaderMap,
+        certificate: Option<&[u8]>,
+    ) -> Result<Arc<Principal>, A2aError> {
         if !self.requires_token {
             return Ok(Arc::clone(&self.anonymous));
         }
-        let digest = TokenDigest::new(token(headers)?);
+        let by_certificate = certificate.filter(|_| !headers.contains_key(AUTHORIZATION));
+        let shown = match by_certificate {
+            Some(der) => Proof::Certificate(TokenDigest::of(der)),
+            None => Proof::Token(TokenDigest::new(token(headers)?)),
+        };
         let entries = Arc::clone(&self.entries.read());
         let mut found = None;
         for entry in entries.iter() {
-            if bool::from(entry.client.digest.0.ct_eq(&digest.0)) {
+            let is_same = match (&entry.client.proof, &shown) {
+                (Proof::Token(own), Proof::Token(shown))
+                | (Proof::Certificate(own), Proof::Certificate(shown)) => own.0.ct_eq(&shown.0),
+                _ => continue,
+            };
+            if bool::from(is_same) {
                 found = Some(entry);
             }
         }
+        found.map(|entry| Arc::clone(&entry.principal)).ok_or_else(|| match shown {
+            Proof::Certificate(_) => unauthenticated(
+                "the client certificate is that of no client; send a bearer token, or ask the server's operator to list its SHA-256",
+            ),
+            _ => unauthenticated("unknown bearer token; ask the server's operator for one (`remote-agent serve clients add NAME`)"),
+        })
+    }
+
+    /// Returns the token of a request that may be one of an issuer.
+    pub(super) fn issued_token<'a>(&self, headers: &'a HeaderMap) -> Option<&'a str> {
+        self.issuers.as_ref()?;
+        let token = token(headers).ok()?;
+        (token.matches('.').count() == 2).then_some(token)
+    }
+
+    /// Returns the principal of a token of an issuer.
+    ///
+    /// # Errors
+    /// The token is not valid, or identifies no client. The error does not contain it.
+    pub(super) async fn identify_issued(&self, token: &str) -> Result<Arc<Principal>, A2aError> {
+        let Some(issuers) = &self.issuers else {
+            return Err(unauthenticated("this server accepts no tokens of issuers"));
+        };
+        let claims = issuers.verify(token).await;
+        let claims =
+            claims.map_err(|problem| A2aError::new(ErrorReason::Unauthenticated, problem))?;
+        let entries = Arc::clone(&self.entries.read());
+        let mut entries = entries.iter();
+        let found = entries.find(|entry| entry.client.proof.fits(&claims));
         found.map(|entry| Arc::clone(&entry.principal)).ok_or_else(|| {
-            unauthenticated("unknown bearer token; ask the server's operator for one (`remote-agent serve clients add NAME`)")
+            unauthenticated("the token is valid, but no client of this server has its issuer, audience and claims; ask the server's operator")
         })
     }
 }

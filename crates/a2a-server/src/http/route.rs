@@ -20,6 +20,8 @@ pub(crate) struct Path {
 pub(crate) enum Route {
     /// The agent card.
     Card,
+    /// The public keys of the signatures of cards.
+    Keys,
     /// JSON-RPC of both versions.
     Rpc,
     /// HTTP+JSON.
@@ -67,6 +69,10 @@ impl Path {
                 agent: None,
                 route: Route::Rpc,
             },
+            [".well-known", "jwks.json"] => Self {
+                agent: None,
+                route: Route::Keys,
+            },
             rest => Self {
                 agent: None,
                 route: route(rest),
@@ -113,7 +119,7 @@ impl Route {
     /// Returns the value of the header `Allow`.
     pub(crate) fn methods(&self) -> &'static str {
         match self {
-            Self::Card => "GET, HEAD",
+            Self::Card | Self::Keys => "GET, HEAD",
             Self::Rpc => "POST",
             Self::Rest { resource, .. } => resource.http_methods(),
             Self::Unknown(_) => "",

@@ -10,7 +10,7 @@ use http_server::serve::ConnectionConfig;
 use http_server::testing::{Server, start};
 
 use super::access_control::{AccessControl, AccessRules, control};
-use super::clients::{ClientRegistry, RegisteredClient, TokenDigest};
+use super::clients::{ClientRegistry, Proof, RegisteredClient, TokenDigest};
 
 /// Returns the rules of a server that is reachable only from this machine.
 pub(super) fn rules() -> AccessRules {
@@ -27,7 +27,7 @@ pub(super) fn rules() -> AccessRules {
 pub(super) fn ada_and_the_operator() -> ClientRegistry {
     let client = |name: &str, operator| RegisteredClient {
         name: name.into(),
-        digest: TokenDigest::new(&format!("token-of-{name}")),
+        proof: Proof::Token(TokenDigest::new(&format!("token-of-{name}"))),
         operator,
     };
     ClientRegistry::new(vec![client("ada", false), client("op", true)])

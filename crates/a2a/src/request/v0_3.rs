@@ -29,6 +29,10 @@ struct Message<'a> {
     context_id: Option<&'a str>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     reference_task_ids: &'a [String],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    extensions: &'a [String],
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    metadata: &'a Map<String, Value>,
 }
 
 /// Always contains `blocking`, because servers differ in its default.
@@ -55,6 +59,8 @@ impl<'a> SendParams<'a> {
                 task_id: outgoing.task_id.as_deref(),
                 context_id: outgoing.context_id.as_deref(),
                 reference_task_ids: &outgoing.reference_task_ids,
+                extensions: &outgoing.extensions,
+                metadata: &outgoing.message_metadata,
             },
             configuration: Configuration {
                 accepted_output_modes: &outgoing.accepted_output_modes,
@@ -91,6 +97,12 @@ pub(super) fn send_body(outgoing: &SendRequest) -> Value {
         if let Some(value) = value {
             message.insert(key.into(), json!(value));
         }
+    }
+    if !outgoing.extensions.is_empty() {
+        message.insert("extensions".into(), json!(outgoing.extensions));
+    }
+    if !outgoing.message_metadata.is_empty() {
+        message.insert("metadata".into(), json!(outgoing.message_metadata));
     }
     // Always written, because some servers default to false.
     let mut configuration = Map::new();

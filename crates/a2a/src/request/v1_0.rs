@@ -29,6 +29,10 @@ struct Message<'a> {
     parts: Parts<'a>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     reference_task_ids: &'a [String],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    extensions: &'a [String],
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    metadata: &'a Map<String, Value>,
 }
 
 /// `SendMessageConfiguration` (§3.2.2). Always contains `returnImmediately`.
@@ -56,6 +60,8 @@ impl<'a> SendParams<'a> {
                 role: "ROLE_USER",
                 parts: Parts(&outgoing.parts),
                 reference_task_ids: &outgoing.reference_task_ids,
+                extensions: &outgoing.extensions,
+                metadata: &outgoing.message_metadata,
             },
             configuration: Configuration {
                 accepted_output_modes: &outgoing.accepted_output_modes,
@@ -176,6 +182,8 @@ mod tests {
             accepted_output_modes: vec!["text/plain".into()],
             blocking: true,
             followed: false,
+            extensions: vec!["https://x/ext".into()],
+            message_metadata: Map::from_iter([("m".to_owned(), json!(2))]),
             history_length: Some(0),
             push_notification_config: Some(json!({
                 "url": "https://me/hook", "token": "tok", "id": "p",
@@ -189,6 +197,7 @@ mod tests {
                 "tenant": "acme",
                 "message": {
                     "messageId": "m", "contextId": "c-1", "taskId": "t-1", "role": "ROLE_USER", "referenceTaskIds": ["other"],
+                    "extensions": ["https://x/ext"], "metadata": {"m": 2},
                     "parts": [
                         {"text": "t", "metadata": {"k": 1}},
                         {"url": "https://f/x", "mediaType": "image/png"},

@@ -75,6 +75,12 @@ impl KeySet {
         Ok(Self(keys))
     }
 
+    /// Returns whether it has a key of this id.
+    #[must_use]
+    pub fn has(&self, id: &str) -> bool {
+        self.0.iter().any(|key| key.id == id)
+    }
+
     /// Verifies `signature` over `message` with the key of this id.
     ///
     /// # Errors

@@ -5,9 +5,13 @@
 
 mod keys;
 mod signature;
+mod signing;
+mod token;
 
 pub use keys::KeySet;
 pub use signature::Signature;
+pub use signing::SigningKey;
+pub use token::{TimeError, Token};
 
 use std::fmt;
 use std::str::FromStr;
@@ -33,13 +37,19 @@ impl FromStr for Algorithm {
     }
 }
 
-impl fmt::Display for Algorithm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Algorithm {
+    fn as_str(self) -> &'static str {
+        match self {
             Self::Es256 => "ES256",
             Self::Rs256 => "RS256",
             Self::EdDsa => "EdDSA",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 

@@ -1,7 +1,7 @@
 //! `remote-agent gateway status` and `doctor`: print which server responds at an address and its state, and check it, with a fix
 //! for each problem.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use base::environment::{Clock as _, SystemEnvironment};
 
 use collective::{ErrorCode, MAJORITY};
 use gateway_bridge::client::{ClientError, ClientErrorKind, Health};
@@ -337,11 +337,10 @@ fn listening_process(url: &str) -> Option<String> {
 }
 
 fn check_clock(gateway: Option<u64>, findings: &mut Findings) {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now = now.map_or(0, |since| since.as_millis());
-    let (Some(gateway), Ok(now)) = (gateway, u64::try_from(now)) else {
+    let Some(gateway) = gateway else {
         return;
     };
+    let now = SystemEnvironment.unix_millis();
     let skew_ms = gateway.abs_diff(now);
     if skew_ms <= MAX_CLOCK_SKEW_MS {
         findings.ok(

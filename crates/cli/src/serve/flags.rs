@@ -96,6 +96,11 @@ struct AccessArgs {
     #[serde(rename = "tls.keyFile", serialize_with = "serialize_path")]
     tls_key: Option<PathBuf>,
 
+    /// Sign agent cards with the private key in this file (PEM: Ed25519, ECDSA on P-256 or RSA); give a second, older key while clients still know that one
+    #[arg(long, value_name = "FILE")]
+    #[serde(rename = "signingKeys", serialize_with = "serialize_paths")]
+    signing_key: Vec<PathBuf>,
+
     /// Trust the headers of a proxy that terminates TLS and forwards requests
     #[arg(long)]
     #[serde(skip_serializing_if = "Not::not")]
@@ -405,6 +410,11 @@ fn serialize_pairs<S: Serializer>(
 /// Serializes an absolute path, resolved from the current directory.
 fn serialize_path<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
     path.as_deref().map(absolute).serialize(serializer)
+}
+
+/// Serializes absolute paths, resolved from the current directory.
+fn serialize_paths<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(paths.iter().map(|path| absolute(path)))
 }
 
 /// Serializes a command: an absolute path, or a name to look up in `PATH`.

@@ -162,7 +162,7 @@ async fn compressed_event_is_read_before_the_stream_ends() {
     };
     let client = ReqwestClient::new().unwrap();
     let opened = open(&client, get(server.url("/")), limits).await.unwrap();
-    let Opened::Events(mut reader) = opened else {
+    let Opened::Events { mut reader, .. } = opened else {
         unreachable!("an event stream")
     };
     let event = SseItem::Event {

@@ -3,16 +3,11 @@
 use std::hash::{Hash, Hasher};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use base::jws::SigningKey;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::digest::{SHA256, digest};
 use ring::rand::{SecureRandom as _, SystemRandom};
-use ring::rsa::KeyPair as RsaKeyPair;
-use ring::signature::{
-    ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, RSA_PKCS1_SHA256,
-};
-use rustls::pki_types::PrivateKeyDer;
-use rustls::pki_types::pem::PemObject as _;
 use secrecy::SecretString;
 use serde_json::json;
 
@@ -21,16 +16,10 @@ const LIFETIME: Duration = Duration::from_secs(60);
 
 /// The private key of a client, with the id of its public key.
 pub struct AssertionKey {
-    pair: KeyPair,
+    key: SigningKey,
     id: Option<String>,
     /// The hash of the file, for the identity of a target.
     hash: Vec<u8>,
-}
-
-enum KeyPair {
-    Es256(EcdsaKeyPair),
-    Rs256(RsaKeyPair),
-    EdDsa(Ed25519KeyPair),
 }
 
 impl AssertionKey {
@@ -39,12 +28,8 @@ impl AssertionKey {
     /// # Errors
     /// It is no such key; the end of a sentence that begins with the file.
     pub fn parse(pem: &[u8], id: Option<String>) -> Result<Self, &'static str> {
-        let key = PrivateKeyDer::from_pem_slice(pem).map_err(
-            |_| "holds no private key in PEM form; one that is encrypted cannot be read",
-        )?;
         Ok(Self {
-            pair: key_pair(&key)
-                .ok_or("holds a private key of a kind that cannot sign; use RSA, ECDSA on P-256 or Ed25519, as PKCS#8 (`openssl pkcs8 -topk8 -nocrypt`)")?,
+            key: SigningKey::parse(pem)?,
             id,
             hash: digest(&SHA256, pem).as_ref().to_vec(),
         })
@@ -57,14 +42,8 @@ impl AssertionKey {
         audience: &str,
         now: SystemTime,
     ) -> Option<SecretString> {
-        let random = SystemRandom::new();
         let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let alg = match self.pair {
-            KeyPair::Es256(_) => "ES256",
-            KeyPair::Rs256(_) => "RS256",
-            KeyPair::EdDsa(_) => "EdDSA",
-        };
-        let mut header = json!({"alg": alg, "typ": "JWT"});
+        let mut header = json!({"alg": self.key.algorithm(), "typ": "JWT"});
         if let Some(id) = &self.id {
             header["kid"] = json!(id);
         }
@@ -74,34 +53,9 @@ impl AssertionKey {
         });
         let parts = [header, claims].map(|part| URL_SAFE_NO_PAD.encode(part.to_string()));
         let text = parts.join(".");
-        let signature = match &self.pair {
-            KeyPair::Es256(pair) => pair.sign(&random, text.as_bytes()).ok()?.as_ref().to_vec(),
-            KeyPair::EdDsa(pair) => pair.sign(text.as_bytes()).as_ref().to_vec(),
-            KeyPair::Rs256(pair) => {
-                let mut signature = vec![0; pair.public().modulus_len()];
-                pair.sign(&RSA_PKCS1_SHA256, &random, text.as_bytes(), &mut signature)
-                    .ok()?;
-                signature
-            }
-        };
-        let signature = URL_SAFE_NO_PAD.encode(signature);
+        let signature = URL_SAFE_NO_PAD.encode(self.key.sign(text.as_bytes())?);
         Some(format!("{text}.{signature}").into())
     }
-}
-
-fn key_pair(key: &PrivateKeyDer<'_>) -> Option<KeyPair> {
-    let der = key.secret_der();
-    if let PrivateKeyDer::Pkcs1(_) = key {
-        return RsaKeyPair::from_der(der).ok().map(KeyPair::Rs256);
-    }
-    let random = SystemRandom::new();
-    let ecdsa = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, der, &random);
-    let rsa = || RsaKeyPair::from_pkcs8(der).ok().map(KeyPair::Rs256);
-    let ed25519 = || {
-        let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(der);
-        pair.ok().map(KeyPair::EdDsa)
-    };
-    ecdsa.ok().map(KeyPair::Es256).or_else(rsa).or_else(ed25519)
 }
 
 /// Returns a random text of 256 bits; `None` if the system gives no random numbers.
@@ -119,9 +73,9 @@ impl Hash for AssertionKey {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::panic)]
+    #![allow(clippy::unwrap_used)]
     use super::*;
-    use ring::signature::{ECDSA_P256_SHA256_FIXED, KeyPair as _, UnparsedPublicKey};
+    use ring::signature::{ECDSA_P256_SHA256_FIXED, UnparsedPublicKey};
 
     #[test]
     fn assertion_is_signed_by_the_key_and_named_by_its_id() {
@@ -146,10 +100,10 @@ mod tests {
             (&json!(1000), &json!(1060))
         );
         assert_eq!(claims["aud"], "https://as.example");
-        let KeyPair::Es256(pair) = &key.pair else {
-            panic!("a key of ECDSA");
-        };
-        let public = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, pair.public_key());
+        let public = key.key.public_key();
+        let coordinate = |name: &str| URL_SAFE_NO_PAD.decode(public[name].as_str().unwrap());
+        let point = [vec![4], coordinate("x").unwrap(), coordinate("y").unwrap()].concat();
+        let public = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point);
         let signature = URL_SAFE_NO_PAD.decode(signature).unwrap();
         public.verify(signed.as_bytes(), &signature).unwrap();
     }

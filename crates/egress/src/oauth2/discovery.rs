@@ -141,7 +141,7 @@ async fn discover(
     issuer: &Url,
 ) -> Result<Metadata, NetError> {
     let mut answers = Vec::new();
-    for url in places(issuer) {
+    for url in metadata_places(issuer) {
         let request = Request {
             method: Method::GET,
             access: access(client, endpoint, &url)?,
@@ -166,8 +166,8 @@ async fn discover(
     Err(unavailable(client, message))
 }
 
-/// Returns the places of the metadata: RFC 8414 §3.1 inserts its path before that of the issuer, OpenID Connect appends it.
-fn places(issuer: &Url) -> Vec<Url> {
+/// Returns the places of the metadata of an issuer: RFC 8414 §3.1 inserts its path before that of the issuer, OpenID Connect appends it.
+pub fn metadata_places(issuer: &Url) -> Vec<Url> {
     let path = issuer.path().trim_end_matches('/');
     let mut paths = vec![
         format!("/.well-known/oauth-authorization-server{path}"),

@@ -63,7 +63,7 @@ type End = Result<(), NetError>;
 
 /// Returns all items up to the end, which the reader repeats.
 async fn items(net: &dyn HttpClient, request: Request, limits: SseLimits) -> (Vec<SseItem>, End) {
-    let Opened::Events(mut reader) = open(net, request, limits).await.unwrap() else {
+    let Opened::Events { mut reader, .. } = open(net, request, limits).await.unwrap() else {
         panic!("an event stream")
     };
     let mut items = Vec::new();
@@ -311,7 +311,7 @@ async fn dropping_the_reader_closes_its_connection() {
     let script = vec![send(format!("{HEAD}\r\ndata: a\n\n")), Step::WaitForClose];
     let (server, closed) = RawServer::start_with_close_signal(vec![script]).await;
     let opened = open_at(&server).await.unwrap();
-    let Opened::Events(mut reader) = opened else {
+    let Opened::Events { mut reader, .. } = opened else {
         panic!("an event stream")
     };
     assert_eq!(reader.next().await, Some(Ok(data("a"))));

@@ -83,6 +83,7 @@ pub(super) async fn start_server(world: &Arc<World>, server: usize, faults: u64)
         service: service.clone(),
         requires_token: true,
         card,
+        card_signer: None,
         body_limit: DEFAULT_BODY_BYTES,
         keep_alive: DEFAULT_KEEP_ALIVE,
     });

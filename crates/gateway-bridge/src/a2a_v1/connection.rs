@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::UNIX_EPOCH;
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -158,12 +157,7 @@ impl A2aV1Connection {
     pub(super) fn envelope(&self, kind: Kind, content: Value) -> Envelope {
         Envelope::new(kind, content)
             .with("id", new_id(&*self.env))
-            .with("timestamp", self.unix_millis())
-    }
-
-    /// Returns the time in milliseconds since 1970.
-    pub(super) fn unix_millis(&self) -> u64 {
-        unix_millis(&*self.env)
+            .with("timestamp", self.env.unix_millis())
     }
 
     /// Sends an envelope.
@@ -239,12 +233,6 @@ impl A2aV1Connection {
 /// Returns a new message id (Heretek A2A §4.4).
 pub(crate) fn new_id(env: &dyn Environment) -> String {
     format!("msg-{}", env.uuid())
-}
-
-/// Returns the time in milliseconds since 1970.
-pub(crate) fn unix_millis(env: &dyn Environment) -> u64 {
-    let since = env.system_time().duration_since(UNIX_EPOCH);
-    u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
 }
 
 fn lost_error(reason: &str, sent: Sent) -> PeerError {

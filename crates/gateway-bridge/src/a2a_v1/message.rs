@@ -130,7 +130,10 @@ fn with_call_metadata(
         .since
         .map(|since| connection.env.now().saturating_duration_since(since));
     let age = u64::try_from(age.unwrap_or_default().as_millis()).unwrap_or(u64::MAX);
-    let envelope = envelope.with("timestamp", connection.unix_millis().saturating_sub(age));
+    let envelope = envelope.with(
+        "timestamp",
+        connection.env.unix_millis().saturating_sub(age),
+    );
     let metadata = outgoing.metadata.iter().flatten();
     let metadata = metadata.filter(|(field, _)| !RESERVED_METADATA.contains(&field.as_str()));
     metadata.fold(envelope, |envelope, (field, value)| {
@@ -234,7 +237,7 @@ pub(super) async fn propose(
         default_duration,
     )?;
     let deadline = Instant::now() + proposal.open_for;
-    let now = connection.unix_millis();
+    let now = connection.env.unix_millis();
     let remaining_ms = u64::try_from(proposal.open_for.as_millis()).unwrap_or(u64::MAX);
     let id = match outgoing.message_id.strip_prefix(PROPOSAL_ID_PREFIX) {
         Some(rest) if !rest.is_empty() && outgoing.message_id.len() <= MAX_ID_CHARS => {

@@ -19,7 +19,7 @@ use async_trait::async_trait;
 use base::environment::Environment;
 use base::log::Log;
 use collective::{Envelope, ErrorCode, Kind};
-pub(super) use connection::{A2aV1Connection, DialectCodec, new_id, unix_millis};
+pub(super) use connection::{A2aV1Connection, DialectCodec, new_id};
 use egress::websocket::Receiver;
 pub(super) use handshake::{HandshakeIo, Introduction, available_agents, shake_hands};
 use peer::{Delivered, EventStream, Member, PeerError, PeerErrorKind, excerpt};

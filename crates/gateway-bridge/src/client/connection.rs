@@ -7,9 +7,7 @@ use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
-use crate::a2a_v1::{
-    HandshakeIo, Introduction, available_agents, new_id, shake_hands, unix_millis,
-};
+use crate::a2a_v1::{HandshakeIo, Introduction, available_agents, new_id, shake_hands};
 use crate::dial::access;
 use base::environment::Environment;
 use collective::{
@@ -67,9 +65,7 @@ impl MessageSender {
             Some(_) => envelope,
             None => envelope.with("id", new_id(&*self.env)),
         };
-        let text = envelope
-            .with("timestamp", unix_millis(&*self.env))
-            .to_text();
+        let text = envelope.with("timestamp", self.env.unix_millis()).to_text();
         let sent = self.socket.text(text).await;
         sent.map_err(|error| ClientError::new(ClientErrorKind::Unreachable, error.to_string()))
     }

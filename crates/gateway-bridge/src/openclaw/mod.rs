@@ -310,7 +310,7 @@ fn member(agent: &Value, busy: Option<&HashSet<String>>) -> Option<Member> {
         interfaces: vec![Interface::new("GATEWAY", format!("/agents/{name}"))],
         streaming: Some(true),
         has_extended_card: false,
-        required_extensions: Vec::new(),
+        extensions: Vec::new(),
         security: Arc::default(),
         view: Ok(CardView {
             name: text("/identity/name")

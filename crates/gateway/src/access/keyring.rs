@@ -1,19 +1,18 @@
 //! The accepted credentials: keys, certificates, and JSON Web Tokens (RFC 7519), signed (RFC 7515 §7.1).
 
 use std::fs;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::digest::{SHA256, digest};
 use ring::hmac;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use crate::agent;
 use crate::config::{JwtAlgorithm, JwtConfig, ServerConfig};
 use base::config::ConfigError;
-use base::json;
-use base::jws::{KeySet, Signature};
+use base::jws::{KeySet, TimeError, Token};
 use collective::{ErrorCode, FRAME_LIMITS};
 
 use super::{AccessError, Authenticated, Identity, Operation, Rules};
@@ -235,84 +234,52 @@ impl TokenVerifier {
         token: &str,
         now: SystemTime,
     ) -> Result<Authenticated, AccessError> {
-        let claims = self.verify(token).map_err(failed)?;
-        let time = |claim: &str| match claims.get(claim) {
-            None => Ok(None),
-            Some(value) => match value.as_f64().map(Duration::try_from_secs_f64) {
-                Some(Ok(since)) => Ok(UNIX_EPOCH.checked_add(since)),
-                _ => Err(failed(format!("has a `{claim}` that is not a time"))),
-            },
-        };
-        let expiry = time("exp")?.ok_or_else(|| failed("has no expiry (`exp`)".into()))?;
-        let expires_at = expiry.checked_add(self.leeway).filter(|end| *end > now);
-        if expires_at.is_none() {
-            return Err(AccessError::new(
-                ErrorCode::TokenExpired,
-                "the token has expired; get a new one",
-            ));
-        }
-        if let Some(begin) = time("nbf")?
-            && begin > now.checked_add(self.leeway).unwrap_or(now)
-        {
-            return Err(failed("is not valid yet (`nbf`)".into()));
-        }
-        let identity = self.identity(&claims).map_err(failed)?;
+        let token = self.verify(token).map_err(failed)?;
+        let expires_at = token
+            .check_time(now, self.leeway)
+            .map_err(|error| match error {
+                TimeError::NotATime(claim) => failed(format!("has a `{claim}` that is not a time")),
+                TimeError::NoExpiry => failed("has no expiry (`exp`)".into()),
+                TimeError::NotYet => failed("is not valid yet (`nbf`)".into()),
+                TimeError::Expired => AccessError::new(
+                    ErrorCode::TokenExpired,
+                    "the token has expired; get a new one",
+                ),
+            })?;
+        let identity = self.identity(&token).map_err(failed)?;
         Ok(Authenticated {
             identity,
-            expires_at,
+            expires_at: Some(expires_at),
         })
     }
 
-    /// Verifies the signature, and returns the claims.
-    fn verify(&self, token: &str) -> Result<Map<String, Value>, VerifyError> {
-        let mut parts = token.split('.');
-        let (Some(header), Some(payload), Some(signature), None) =
-            (parts.next(), parts.next(), parts.next(), parts.next())
-        else {
-            return Err("does not have three parts".into());
-        };
-        let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).map_err(|_| "is not base64url");
-        let header_claims: Map<String, Value> = json::from_slice(&decode(header)?, FRAME_LIMITS)
-            .map_err(|_| "has a header that is not a JSON object")?;
-        let named = header_claims.get("alg").and_then(Value::as_str);
-        if named != Some(self.algorithm.as_str()) {
+    /// Parses a token and verifies its signature.
+    fn verify<'a>(&self, token: &'a str) -> Result<Token<'a>, VerifyError> {
+        let token = Token::parse(token, FRAME_LIMITS)?;
+        if token.header("alg") != Some(self.algorithm.as_str()) {
             return Err(format!("is not signed with {}", self.algorithm.as_str()));
         }
-        // A recipient must support every extension that `crit` lists (RFC 7515 §4.1.11). This one supports none.
-        if header_claims.contains_key("crit") {
-            return Err("has unsupported critical extensions (`crit`)".into());
-        }
-        let content = decode(payload)?;
         match &self.key {
             TokenKey::Shared(key) => {
-                let (signed, _) = token.rsplit_once('.').unwrap_or_default();
-                hmac::verify(key, signed.as_bytes(), &decode(signature)?)
+                let (signed, signature) = token.signed();
+                let signature = URL_SAFE_NO_PAD.decode(signature);
+                let signature = signature.map_err(|_| "is not base64url")?;
+                hmac::verify(key, signed.as_bytes(), &signature)
                     .map_err(|_| "has an invalid signature")?;
             }
-            TokenKey::Public(keys) => {
-                Signature::read(&json!({ "protected": header, "signature": signature }))
-                    .and_then(|read| read.verify(keys, &content))
-                    .map_err(|problem| format!("has an invalid signature: {problem}"))?;
-            }
+            TokenKey::Public(keys) => token.verify(keys)?,
         }
-        json::from_slice(&content, FRAME_LIMITS)
-            .map_err(|_| "has claims that are not a JSON object".into())
+        Ok(token)
     }
 
-    fn identity(&self, claims: &Map<String, Value>) -> Result<Identity, VerifyError> {
-        let text = |claim: &str| claims.get(claim).and_then(Value::as_str);
+    fn identity(&self, token: &Token<'_>) -> Result<Identity, VerifyError> {
+        let text = |claim: &str| token.text(claim);
         if self.issuer.is_some() && text("iss") != self.issuer.as_deref() {
             return Err("has another issuer (`iss`)".into());
         }
-        if let Some(audience) = &self.audience {
-            let matches = match claims.get("aud") {
-                Some(Value::String(one)) => one == audience,
-                Some(Value::Array(all)) => all.iter().any(|one| one == audience),
-                _ => false,
-            };
-            if !matches {
-                return Err("has another audience (`aud`)".into());
-            }
+        let audience = self.audience.as_deref();
+        if audience.is_some_and(|audience| !token.is_for(audience)) {
+            return Err("has another audience (`aud`)".into());
         }
         if let Some(agent) = text("agent") {
             agent::validate_agent_name(agent)
@@ -323,7 +290,7 @@ impl TokenVerifier {
             |split_names: &str| split_names.split_whitespace().map(str::to_owned).collect();
         Ok(Identity {
             name: name.ok_or("has no subject (`sub`)")?.to_owned(),
-            roles: match claims.get("roles") {
+            roles: match token.claims().get("roles") {
                 Some(Value::String(text)) => split_names(text),
                 Some(Value::Array(all)) => {
                     let texts = all.iter().filter_map(Value::as_str);

@@ -5,11 +5,12 @@ use std::fs::File;
 use std::io;
 use std::io::{BufRead, BufReader, Read as _, Take};
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use base::environment::unix_millis;
 use base::validation;
 use collective::Envelope;
 
@@ -52,7 +53,7 @@ impl<'a> Entry<'a> {
         let role = role.filter(|role| ROLES.contains(role));
         let inner = role.and(content.get("content"));
         Self {
-            timestamp: millis(now),
+            timestamp: unix_millis(now),
             role: role.unwrap_or("agent").into(),
             content: Cow::Borrowed(inner.unwrap_or(content)),
             session_id: session_id.into(),
@@ -60,12 +61,6 @@ impl<'a> Entry<'a> {
             event: None,
         }
     }
-}
-
-/// Converts a time to milliseconds since 1970. Earlier times become 0.
-pub(super) fn millis(time: SystemTime) -> u64 {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// A change of the session that a line records. Other programs read such a line as an entry of the system.

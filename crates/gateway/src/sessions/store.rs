@@ -18,7 +18,7 @@ use base::environment::Environment;
 use base::files::{self, Fsync, LockedFile};
 use base::log::{Level, Log};
 
-use super::line::{Event, SessionMeta, millis};
+use super::line::{Event, SessionMeta};
 use super::{ACTIVE, AGENTS, ARCHIVE, EXTENSION, SessionError, SessionKey, is_agent_name};
 
 /// The maximum number of sessions whose metadata stays in memory, at about 300 bytes each.
@@ -98,7 +98,7 @@ impl Store {
 
     /// Returns the time of day, in milliseconds since 1970.
     pub(super) fn now(&self) -> u64 {
-        millis(self.env.system_time())
+        self.env.unix_millis()
     }
 
     /// Validates an agent's name. Also compares it with the names of other workspaces.

@@ -37,11 +37,12 @@ impl Files {
 
     fn acceptor(&self, certificates: &str, key: &str) -> Result<TlsAcceptor, TlsError> {
         let folder = self.folder.path();
-        acceptor(&TlsFiles {
+        let files = TlsFiles {
             cert_file: folder.join(certificates),
             key_file: folder.join(key),
             client_ca_file: None,
-        })
+        };
+        acceptor(&files, ClientCertificates::Required)
     }
 }
 

@@ -1,15 +1,18 @@
 //! The part of the server that clients connect to: listener, TLS, access control and client file.
 
+use std::fs;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use a2a_server::http::Router;
 use a2a_server::http::access_control::{AccessControl, AccessRules};
 use a2a_server::http::clients::ClientRegistry;
+use a2a_server::http::{CardSigner, Router};
+use egress::ReqwestClient;
 use http_server::host::HostNames;
 use http_server::host::{TrustedProxies, parse_network};
 use http_server::serve::{ConnectionConfig, serve};
-use http_server::tls::acceptor;
+use http_server::tls::{ClientCertificates, acceptor};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -18,8 +21,11 @@ use url::Url;
 
 use super::StartError;
 use crate::clients::{ClientFile, ClientFileWatch, registered_clients};
-use crate::config::ServeConfig;
+use crate::config::{ClientConfig, ServeConfig};
+use crate::issuers::Issuers;
 use base::config::ConfigError;
+use base::environment::SystemEnvironment;
+use base::jws::SigningKey;
 
 /// A bound listener with the clients, limits and certificates of a configuration.
 pub struct Frontend {
@@ -28,6 +34,7 @@ pub struct Frontend {
     watch: ClientFileWatch,
     pub(super) address: SocketAddr,
     pub(super) clients: Arc<ClientRegistry>,
+    pub(super) card_signer: Option<Arc<CardSigner>>,
     pub(super) connections: ConnectionConfig,
     pub(super) config: ServeConfig,
 }
@@ -44,11 +51,16 @@ impl Frontend {
         let mut all = config.clients.clone();
         all.extend(file.read()?);
         config.check(&all)?;
-        let clients = Arc::new(match all.is_empty() {
+        let clients = match all.is_empty() {
             true => ClientRegistry::open(),
             false => ClientRegistry::new(registered_clients(&all)),
+        };
+        let clients = Arc::new(match issuers(&all)? {
+            Some(issuers) => clients.with_issuers(Arc::new(issuers)),
+            None => clients,
         });
         let tls = secured(&config)?;
+        let card_signer = card_signer(&config.signing_keys)?;
         let listener = listen(config.listen).await?;
         let address = listener.local_addr().map_err(|error| StartError::Listen {
             address: config.listen,
@@ -64,6 +76,7 @@ impl Frontend {
             watch,
             address,
             clients,
+            card_signer,
             config,
         })
     }
@@ -163,8 +176,37 @@ fn proxies(config: &ServeConfig) -> Option<TrustedProxies> {
 }
 
 fn secured(config: &ServeConfig) -> Result<Option<TlsAcceptor>, ConfigError> {
-    let acceptor = config.tls.as_ref().map(acceptor).transpose();
+    let tls = config.tls.as_ref();
+    let acceptor = tls.map(|files| acceptor(files, ClientCertificates::Optional));
+    let acceptor = acceptor.transpose();
     acceptor.map_err(|error| ConfigError::at(format!("/tls/{}", error.key), error.to_string()))
+}
+
+/// Returns the verifier for the tokens of these clients, if any has tokens of an issuer.
+fn issuers(clients: &[ClientConfig]) -> Result<Option<Issuers>, StartError> {
+    let urls: Vec<_> = clients
+        .iter()
+        .filter_map(|client| client.issuer.clone())
+        .collect();
+    if urls.is_empty() {
+        return Ok(None);
+    }
+    let net = Arc::new(ReqwestClient::new()?);
+    Ok(Some(Issuers::new(net, Arc::new(SystemEnvironment), urls)))
+}
+
+/// Reads the keys that sign agent cards.
+fn card_signer(files: &[PathBuf]) -> Result<Option<Arc<CardSigner>>, ConfigError> {
+    let keys = files.iter().enumerate().map(|(i, path)| {
+        let invalid = |cause: String| {
+            let message = format!("the file `{}` {cause}", path.display());
+            ConfigError::at(format!("/signingKeys/{i}"), message)
+        };
+        let pem = fs::read(path).map_err(|error| invalid(format!("cannot be read: {error}")))?;
+        SigningKey::parse(&pem).map_err(|cause| invalid(cause.to_owned()))
+    });
+    let keys = keys.collect::<Result<Vec<_>, _>>()?;
+    Ok((!keys.is_empty()).then(|| Arc::new(CardSigner::new(keys))))
 }
 
 async fn listen(address: SocketAddr) -> Result<TcpListener, StartError> {

@@ -50,7 +50,8 @@ fn check_url(url: &str, place: &str) -> Result<(), ConfigError> {
 /// Checks combinations of settings. `clients` are all clients.
 pub(super) fn check(config: &ServeConfig, clients: &[ClientConfig]) -> Result<(), ConfigError> {
     check_exposure(config, !clients.is_empty())?;
-    names(clients)?;
+    let tls = config.tls.as_ref();
+    names(clients, tls.is_some_and(|tls| tls.client_ca_file.is_some()))?;
     for (i, text) in config.trusted_proxies.iter().enumerate() {
         let place = format!("/trustedProxies/{i}");
         if parse_network(text).is_none() {
@@ -115,7 +116,7 @@ fn check_exposure(config: &ServeConfig, has_clients: bool) -> Result<(), ConfigE
     Ok(())
 }
 
-fn names(clients: &[ClientConfig]) -> Result<(), ConfigError> {
+fn names(clients: &[ClientConfig], has_client_ca: bool) -> Result<(), ConfigError> {
     let mut names = HashSet::new();
     let mut digests = HashSet::new();
     for (i, client) in clients.iter().enumerate() {
@@ -132,9 +133,37 @@ fn names(clients: &[ClientConfig]) -> Result<(), ConfigError> {
             );
             return Err(ConfigError::at(format!("/clients/{i}/name"), message));
         }
-        if !digests.insert(client.sha256.to_ascii_lowercase()) {
-            let message = "another client has the same token; create one token per client";
-            return Err(ConfigError::at(format!("/clients/{i}/sha256"), message));
+        let place = format!("/clients/{i}");
+        if client.proof().is_none() {
+            let message =
+                "a client has one of `sha256`, `certificateSha256`, or `issuer` with `audience`";
+            return Err(ConfigError::at(place, message));
+        }
+        if let Some(issuer) = &client.issuer
+            && issuer.scheme() != "https"
+            && !issuer.host_str().is_some_and(is_loopback)
+        {
+            let message = "the issuer is not https, so anyone on the way could sign in";
+            return Err(ConfigError::at(format!("{place}/issuer"), message));
+        }
+        if client.certificate_sha256.is_some() && !has_client_ca {
+            let message = "no client shows a certificate without `tls.clientCaFile`; set it";
+            return Err(ConfigError::at(
+                format!("{place}/certificateSha256"),
+                message,
+            ));
+        }
+        for (key, digest) in [
+            ("sha256", &client.sha256),
+            ("certificateSha256", &client.certificate_sha256),
+        ] {
+            let Some(digest) = digest else {
+                continue;
+            };
+            if !digests.insert((key, digest.to_ascii_lowercase())) {
+                let message = "another client has the same one; give each its own";
+                return Err(ConfigError::at(format!("{place}/{key}"), message));
+            }
         }
     }
     Ok(())
@@ -176,7 +205,9 @@ pub(super) fn resolve_paths(config: &mut ServeConfig, folder: &Path) -> Result<(
     let mut paths = vec![&mut config.state_dir];
     if let Some(tls) = &mut config.tls {
         paths.extend([&mut tls.cert_file, &mut tls.key_file]);
+        paths.extend(&mut tls.client_ca_file);
     }
+    paths.extend(&mut config.signing_keys);
     paths.extend(&mut config.gateway.ca_file);
     paths.extend(&mut config.working_directory);
     if config.openclaw_path.components().count() > 1 {

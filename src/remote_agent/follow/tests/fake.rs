@@ -212,7 +212,7 @@ pub(super) fn card(streaming: Option<bool>) -> Discovered {
             interfaces: vec![Interface::new("JSONRPC", "https://agent.example/")],
             streaming,
             has_extended_card: false,
-            required_extensions: Vec::new(),
+            extensions: Vec::new(),
             security: Arc::default(),
             view: Ok(CardView::default()),
         }),

@@ -39,6 +39,7 @@ async fn start_server(rules: AccessRules, clients: ClientRegistry) -> TestServer
         service: service.clone(),
         requires_token: clients.requires_token(),
         card: CardFacts::new("Local OpenClaw", "Agents of one OpenClaw.", "7.8.9"),
+        card_signer: None,
         body_limit: DEFAULT_BODY_BYTES,
         keep_alive: DEFAULT_KEEP_ALIVE,
     });

@@ -130,6 +130,7 @@ impl Server {
             service: service.clone(),
             requires_token: !matches!(options.clients, Clients::Anonymous),
             card: options.card,
+            card_signer: None,
             body_limit: options.body_limit,
             keep_alive: options.keep_alive,
         });

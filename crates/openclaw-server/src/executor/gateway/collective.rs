@@ -1,6 +1,6 @@
 //! The members of a collective as agents, and its triad. A message to the triad becomes a proposal.
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use a2a::v1_0::AgentSkill;
 use a2a::{Part, SendRequest};
@@ -107,7 +107,7 @@ impl Proposal {
         timeout: Duration,
         env: &dyn Environment,
     ) -> Result<Self, Outcome> {
-        let now = now(env);
+        let now = env.unix_millis();
         let open_for = timeout.saturating_sub(DECISION_MARGIN).max(timeout / 2);
         let latest = now.saturating_add(millis(open_for));
         let deadline = match named_deadline(&parts) {
@@ -144,7 +144,7 @@ impl Proposal {
 
     /// Returns whether the deadline has passed.
     pub(super) fn has_expired(&self, env: &dyn Environment) -> bool {
-        now(env) >= self.deadline
+        env.unix_millis() >= self.deadline
     }
 
     /// Returns the request to the triad. It is the same for every call.
@@ -180,14 +180,6 @@ fn named_deadline(parts: &[Part]) -> Option<u64> {
         .next_back()
 }
 
-fn now(env: &dyn Environment) -> u64 {
-    millis(
-        env.system_time()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default(),
-    )
-}
-
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
@@ -195,7 +187,7 @@ fn millis(time: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
-    use base::environment::SystemEnvironment;
+    use base::environment::{Clock as _, SystemEnvironment};
     use serde_json::json;
 
     use super::*;
@@ -226,7 +218,7 @@ mod tests {
 
     #[test]
     fn deadline_after_the_run_is_rejected() {
-        let late = now(&SystemEnvironment) + 120_000;
+        let late = SystemEnvironment.unix_millis() + 120_000;
         let data = json!({"proposal": "Ship it", "deadline": late});
         let parts = vec![Part::data(data.as_object().unwrap().clone())];
         let Err(Outcome::Rejected(text)) = Proposal::new(parts, None, TIMEOUT, &SystemEnvironment)

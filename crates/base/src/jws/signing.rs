@@ -1,0 +1,132 @@
+//! Private keys.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::digest::{SHA256, digest};
+use ring::rand::SystemRandom;
+use ring::rsa::{KeyPair as RsaKeyPair, PublicKeyComponents};
+use ring::signature::{
+    ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _, RSA_PKCS1_SHA256,
+};
+use rustls_pki_types::PrivateKeyDer;
+use rustls_pki_types::pem::PemObject as _;
+use serde_json::{Value, json};
+
+use super::Algorithm;
+
+/// A private key. `Debug` omits it.
+///
+/// # Examples
+///
+/// ```
+/// use openclaw_remote_agent_base::jws::SigningKey;
+///
+/// assert!(SigningKey::parse(b"no key").unwrap_err().starts_with("holds no private key"));
+/// ```
+pub struct SigningKey(KeyPair);
+
+enum KeyPair {
+    Es256(EcdsaKeyPair),
+    Rs256(RsaKeyPair),
+    EdDsa(Ed25519KeyPair),
+}
+
+impl SigningKey {
+    /// Reads a key from PEM: RSA, ECDSA on P-256, or Ed25519.
+    ///
+    /// # Errors
+    /// It is no such key; the end of a sentence that begins with the file.
+    pub fn parse(pem: &[u8]) -> Result<Self, &'static str> {
+        let key = PrivateKeyDer::from_pem_slice(pem).map_err(
+            |_| "holds no private key in PEM form; one that is encrypted cannot be read",
+        )?;
+        key_pair(&key).map(Self)
+            .ok_or("holds a private key of a kind that cannot sign; use RSA, ECDSA on P-256 or Ed25519, as PKCS#8 (`openssl pkcs8 -topk8 -nocrypt`)")
+    }
+
+    /// Returns the name of its algorithm (`alg`).
+    #[must_use]
+    pub fn algorithm(&self) -> &'static str {
+        match self.0 {
+            KeyPair::Es256(_) => Algorithm::Es256,
+            KeyPair::Rs256(_) => Algorithm::Rs256,
+            KeyPair::EdDsa(_) => Algorithm::EdDsa,
+        }
+        .as_str()
+    }
+
+    /// Returns the signature of `message`; `None` if the system gives no random numbers.
+    #[must_use]
+    pub fn sign(&self, message: &[u8]) -> Option<Vec<u8>> {
+        let random = SystemRandom::new();
+        Some(match &self.0 {
+            KeyPair::Es256(pair) => pair.sign(&random, message).ok()?.as_ref().to_vec(),
+            KeyPair::EdDsa(pair) => pair.sign(message).as_ref().to_vec(),
+            KeyPair::Rs256(pair) => {
+                let mut signature = vec![0; pair.public().modulus_len()];
+                pair.sign(&RSA_PKCS1_SHA256, &random, message, &mut signature)
+                    .ok()?;
+                signature
+            }
+        })
+    }
+
+    /// Returns the signature of a detached `payload` (RFC 7515 §7.2.2 and appendix F) as `{protected, signature}`, with `header`
+    /// as the protected header.
+    #[must_use]
+    pub fn sign_detached(&self, header: &Value, payload: &[u8]) -> Option<Value> {
+        let protected = URL_SAFE_NO_PAD.encode(header.to_string());
+        let message = format!("{protected}.{}", URL_SAFE_NO_PAD.encode(payload));
+        let signature = URL_SAFE_NO_PAD.encode(self.sign(message.as_bytes())?);
+        Some(json!({"protected": protected, "signature": signature}))
+    }
+
+    /// Returns the public key as a JSON Web Key, whose `kid` is its thumbprint (RFC 7638).
+    #[must_use]
+    pub fn public_key(&self) -> Value {
+        let encode = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
+        let mut key = match &self.0 {
+            KeyPair::Es256(pair) => {
+                // The uncompressed point: a byte for its form, and two coordinates.
+                let (x, y) = pair.public_key().as_ref()[1..].split_at(32);
+                json!({"kty": "EC", "crv": "P-256", "x": encode(x), "y": encode(y)})
+            }
+            KeyPair::EdDsa(pair) => {
+                json!({"kty": "OKP", "crv": "Ed25519", "x": encode(pair.public_key().as_ref())})
+            }
+            KeyPair::Rs256(pair) => {
+                let parts: PublicKeyComponents<Vec<u8>> = pair.public().into();
+                json!({"kty": "RSA", "n": encode(&parts.n), "e": encode(&parts.e)})
+            }
+        };
+        // The required members in the order of their names, without spaces, which is how `Value` writes them.
+        let thumbprint = encode(digest(&SHA256, key.to_string().as_bytes()).as_ref());
+        key["kid"] = thumbprint.into();
+        key["alg"] = self.algorithm().into();
+        key["use"] = "sig".into();
+        key
+    }
+}
+
+fn key_pair(key: &PrivateKeyDer<'_>) -> Option<KeyPair> {
+    let der = key.secret_der();
+    if let PrivateKeyDer::Pkcs1(_) = key {
+        return RsaKeyPair::from_der(der).ok().map(KeyPair::Rs256);
+    }
+    let random = SystemRandom::new();
+    let ecdsa = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, der, &random);
+    let rsa = || RsaKeyPair::from_pkcs8(der).ok().map(KeyPair::Rs256);
+    let ed25519 = || {
+        let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(der);
+        pair.ok().map(KeyPair::EdDsa)
+    };
+    ecdsa.ok().map(KeyPair::Es256).or_else(rsa).or_else(ed25519)
+}
+
+impl fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SigningKey({})", self.algorithm())
+    }
+}
