@@ -215,6 +215,8 @@ export interface Question {
   continuation?: Continuation;
   /** Why the library did not accept the answer before this one. */
   error?: string;
+  /** The fields whose values did not fit in that answer. */
+  misfits?: string[];
 }
 
 export interface QuestionField {
@@ -224,6 +226,8 @@ export interface QuestionField {
   type: "text" | "choice" | "integer" | "number" | "boolean";
   choices?: QuestionChoice[];
   required: boolean;
+  /** The value that the agent proposes. */
+  default?: unknown;
 }
 
 export interface QuestionChoice {

@@ -71,7 +71,7 @@ pub use question::{
 pub use schema::SCHEMA as REQUEST_SCHEMA;
 pub use schema::TOOL_NAME;
 pub use sign_in::SignIn;
-pub(crate) use sign_in::token_file;
+pub(crate) use sign_in::{check_issuer, token_file};
 
 use call::{Account, Call, CallPerson, LedgerLocks, Questions};
 use call_audit::CallAudit;

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
 
 use parking_lot::Mutex;
 use secrecy::{ExposeSecret as _, SecretString};
@@ -13,6 +12,7 @@ use tokio_util::task::TaskTracker;
 use url::Url;
 
 use super::{AssertionKey, Credential, TokenFile, Tokens, Trust, basic, form_encoded};
+use crate::sign_in::SignInTurn;
 
 /// The maximum number of people whose tokens are in memory at a time.
 const MAX_USERS: usize = 1000;
@@ -124,9 +124,8 @@ pub struct OAuth2 {
     pub grant: Grant,
     /// The issued tokens.
     pub tokens: Arc<Tokens>,
-    /// The sign-in that is asked for now: one at a time. Has the last refusal of a person, and its time, for the calls that
-    /// waited meanwhile.
-    pub signing_in: Arc<tokio::sync::Mutex<Option<(Instant, String)>>>,
+    /// The turn to ask a person to sign in.
+    pub signing_in: Arc<tokio::sync::Mutex<SignInTurn>>,
     /// The refreshes that the server may have received, of all people.
     pub refreshes: TaskTracker,
     /// The credentials of people, if each has a token of their own.
@@ -218,6 +217,11 @@ impl OAuth2 {
         let credential = Arc::new(Credential::OAuth2(Arc::new(client)));
         users.insert(key.to_owned(), Arc::clone(&credential));
         Some(credential)
+    }
+
+    /// Returns whether the agent has refused the token.
+    pub fn is_refused(&self) -> bool {
+        self.tokens.refused().is_some()
     }
 
     /// Encodes the client's id and secret for `Authorization: Basic`, each form-encoded first (RFC 6749 §2.3.1).

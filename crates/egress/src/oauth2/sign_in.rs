@@ -2,6 +2,7 @@
 //! PKCE, RFC 7636).
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -12,6 +13,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
+use tokio_util::task::AbortOnDropHandle;
 use url::Url;
 
 use base::files;
@@ -78,13 +80,75 @@ pub struct DeviceCode {
 }
 
 /// What the person has to do.
-pub enum Prompt<'a> {
+pub enum Prompt {
     /// Enter a code.
-    Device(&'a DeviceCode),
+    Device(DeviceCode),
     /// Open an address in a browser of this machine, or paste the address at which another browser ends.
-    Browser(&'a Url),
+    Browser(Url),
     /// Paste again, and why.
     PasteAgain(&'static str),
+}
+
+/// The sign-in that calls of one token ask for, one at a time.
+#[derive(Default)]
+pub struct SignInTurn {
+    /// How the last one ended without a token.
+    pub refusal: Option<Refusal>,
+    /// When a person signed in for a call.
+    pub signed_in_at: Option<Instant>,
+    /// The sign-in that goes on without a call.
+    pub running: Option<RunningSignIn>,
+}
+
+/// Why a sign-in has no token, for the calls that waited for it.
+pub struct Refusal {
+    /// When it ended.
+    pub at: Instant,
+    /// A sentence.
+    pub reason: String,
+    /// Whether the person refused, so that the next calls do not ask either.
+    pub is_persons: bool,
+}
+
+/// A sign-in in a task of its own. It ends when this is dropped.
+pub struct RunningSignIn {
+    /// Its end.
+    pub ended: AbortOnDropHandle<Result<StoredToken, NetError>>,
+    /// What the person has to do next.
+    pub prompts: mpsc::Receiver<Prompt>,
+    /// The address at which a browser ended.
+    pub pasted: mpsc::Sender<String>,
+    /// What the person has to do first, once it is known.
+    pub shown: Option<Prompt>,
+    /// Whether it goes on after the call that began it.
+    pub is_kept: bool,
+}
+
+impl RunningSignIn {
+    /// Begins a sign-in, as [`sign_in`] does.
+    pub fn begin(net: Arc<dyn HttpClient>, client: Arc<OAuth2>, endpoint: TokenEndpoint) -> Self {
+        // A prompt and up to as many bad pastes as the sign-in allows.
+        let (sender, prompts) = mpsc::channel(1 + MAX_BAD_PASTES);
+        let (pasted, addresses) = mpsc::channel(1);
+        let ended = tokio::spawn(async move {
+            let show = |prompt| {
+                let _ = sender.try_send(prompt);
+            };
+            sign_in(&*net, &client, &endpoint, show, addresses).await
+        });
+        Self {
+            ended: AbortOnDropHandle::new(ended),
+            prompts,
+            pasted,
+            shown: None,
+            is_kept: false,
+        }
+    }
+}
+
+/// Returns whether this is the end of a sign-in that the person refused at the server.
+pub fn is_refusal(error: &NetError) -> bool {
+    error.to_string() == DECLINED
 }
 
 /// Signs a person in with the flow of `client`, and stores the token. `show` presents what the person has to do, and `pasted`
@@ -96,7 +160,7 @@ pub async fn sign_in(
     net: &dyn HttpClient,
     client: &OAuth2,
     endpoint: &TokenEndpoint,
-    show: impl FnMut(Prompt<'_>),
+    show: impl FnMut(Prompt),
     pasted: mpsc::Receiver<String>,
 ) -> Result<StoredToken, NetError> {
     let Grant::Person { flow, file } = &client.grant else {
@@ -216,7 +280,7 @@ async fn by_device(
     net: &dyn HttpClient,
     client: &OAuth2,
     endpoint: &TokenEndpoint,
-    mut show: impl FnMut(Prompt<'_>),
+    mut show: impl FnMut(Prompt),
 ) -> Result<TokenResponse, NetError> {
     let url = discovery::device(net, client, endpoint).await?;
     let mut form = Form::default();
@@ -253,7 +317,7 @@ async fn by_device(
         expires_in: expires_in.min(MAX_SIGN_IN),
     };
     let until = Instant::now() + code.expires_in;
-    show(Prompt::Device(&code));
+    show(Prompt::Device(code));
     let interval = duration(device.interval.as_ref()).unwrap_or(POLL_INTERVAL);
     poll(net, client, endpoint, &device.device_code, interval, until).await
 }
@@ -317,7 +381,7 @@ async fn by_browser(
     client: &OAuth2,
     endpoint: &TokenEndpoint,
     redirect: Option<&Url>,
-    mut show: impl FnMut(Prompt<'_>),
+    mut show: impl FnMut(Prompt),
     mut pasted: mpsc::Receiver<String>,
 ) -> Result<TokenResponse, NetError> {
     let failed = |error: io::Error| {
@@ -335,7 +399,7 @@ async fn by_browser(
     let mut listener = RedirectListener::bind(redirect).await.map_err(failed)?;
     let authorization = discovery::authorization(net, client, endpoint).await?;
     let request = CodeRequest::new(client, authorization, listener.url().clone())?;
-    show(Prompt::Browser(&request.url));
+    show(Prompt::Browser(request.url.clone()));
     let (mut can_paste, mut bad_pastes) = (true, 0);
     let code = timeout(BROWSER_TIMEOUT, async {
         loop {
