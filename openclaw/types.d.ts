@@ -162,6 +162,17 @@ export interface ListedTarget {
   allowed_agents?: string[];
   /** The state of an agent of the local gateway. */
   status?: string;
+  health?: Health;
+}
+
+/** How the calls of the last hour to a target fared. */
+export interface Health {
+  calls?: number;
+  failed?: number;
+  p50_ms?: number;
+  last_success_at?: string;
+  /** For how long calls are refused. */
+  retry_after_ms?: number;
 }
 
 /** The local gateway in a listing. */
@@ -358,6 +369,8 @@ export interface RemoteAgent {
   signOut(alias: string | null, user: string | null): Promise<string>;
   render(envelope: string, maxChars?: number): string;
   definition(): string;
+  /** Returns the `Health` of each target that was called, as a JSON object by alias. */
+  health(): string;
   close(): void;
   /** Closes, and blocks until the sign-ins that are being renewed are stored. For a process that ends; also after `close`. */
   closeAndWait(): void;

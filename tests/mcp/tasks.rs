@@ -253,5 +253,12 @@ async fn sign_in_survives_between_the_calls_of_the_present_version() {
     let codes = peers.log("login").into_iter();
     let codes = codes.filter(|request| request.path == "/device").count();
     assert_eq!(codes, 1);
-    assert_eq!(peers.log("desk").iter().filter(|request| request.method == "POST").count(), 1);
+    assert_eq!(
+        peers
+            .log("desk")
+            .iter()
+            .filter(|request| request.method == "POST")
+            .count(),
+        1
+    );
 }

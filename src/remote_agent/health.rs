@@ -1,0 +1,457 @@
+//! The health of targets, as the calls of this process see it: a breaker that refuses calls to a target which failed several times
+//! in a row, and the figures of the last hour.
+//!
+//! Only a target that does not answer, or answers with 5xx, fails. Every other answer closes its breaker, also a refusal: one of
+//! a credential must reach the caller.
+
+use std::collections::VecDeque;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use base::backoff::Backoff;
+use humantime::format_rfc3339_millis;
+use lru::LruCache;
+use parking_lot::Mutex;
+use peer::Delivered;
+use serde_json::{Value, json};
+
+use super::error::{Reason, ToolError};
+use crate::config::Breaker;
+
+/// How many targets are remembered. Requests may name any number.
+const MAX_TARGETS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(999);
+
+/// The longest time that a breaker stays open, unless the setting is longer.
+const MAX_OPEN: Duration = Duration::from_secs(10 * 60);
+
+/// How many calls of a target the figures are about.
+const MAX_CALLS: usize = 128;
+
+/// How far back they go.
+const PERIOD: Duration = Duration::from_secs(60 * 60);
+
+/// What a call shows about its target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It answers.
+    Answered,
+    /// It does not answer, or is broken.
+    Failed(Reason),
+    /// Nothing.
+    Unknown,
+}
+
+impl Verdict {
+    /// Reads the outcome of a call that reached its target, or tried to. `waits_fully` says that the call had the time that the
+    /// operator gives an agent, and not one of its request.
+    pub(super) fn of(outcome: Result<(), &ToolError>, waits_fully: bool) -> Self {
+        let Err(error) = outcome else {
+            return Self::Answered;
+        };
+        // The target has answered before.
+        if error.details.contains_key("latest_event_summary") {
+            return Self::Answered;
+        }
+        let status = error.details.get("http_status").and_then(Value::as_u64);
+        match error.reason {
+            Reason::Dns | Reason::Unreachable | Reason::Tls | Reason::ConnectionCut => {
+                Self::Failed(error.reason)
+            }
+            Reason::Timeout if waits_fully => Self::Failed(error.reason),
+            Reason::HttpStatus if status.is_some_and(|status| status >= 500) => {
+                Self::Failed(error.reason)
+            }
+            Reason::HttpStatus
+            | Reason::AuthRequired
+            | Reason::RpcError
+            | Reason::InvalidResponse
+            | Reason::TooLarge
+            | Reason::EventTooLarge
+            | Reason::TooManyArtifacts
+            | Reason::ArtifactsTooLarge
+            | Reason::RedirectRefused
+            | Reason::MessageReturned
+            | Reason::StreamCut => Self::Answered,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// The health of all targets.
+pub(super) struct Health {
+    /// After how many failures in a row a breaker opens; `None` never.
+    failures: Option<u32>,
+    open: Backoff,
+    targets: Mutex<LruCache<Arc<str>, TargetHealth>>,
+}
+
+#[derive(Default)]
+struct TargetHealth {
+    /// The failures since the last answer.
+    failures: u32,
+    /// How many of them were those of a call that tried whether the target is well again.
+    probes: u32,
+    /// Until when an open breaker refuses calls; after that it lets one through at a time.
+    open_until: Option<Instant>,
+    is_probed: bool,
+    /// Why the last call failed.
+    reason: Option<Reason>,
+    answered_at: Option<SystemTime>,
+    /// The latest calls, the newest last.
+    calls: VecDeque<Recorded>,
+}
+
+struct Recorded {
+    at: Instant,
+    /// How long an answer took; `None` where the target failed, or a person was asked meanwhile.
+    took: Option<Duration>,
+    has_failed: bool,
+}
+
+impl TargetHealth {
+    /// Returns how long the breaker refuses calls; `None` if it lets one through.
+    fn refused_for(&self, now: Instant) -> Option<Duration> {
+        let left = self.open_until?.saturating_duration_since(now);
+        match (left.is_zero(), self.is_probed) {
+            (false, _) => Some(left),
+            // The call that tries the target may end at any time.
+            (true, true) => Some(Duration::from_secs(1)),
+            (true, false) => None,
+        }
+    }
+
+    fn check(&self, now: Instant) -> Result<(), ToolError> {
+        let Some(left) = self.refused_for(now) else {
+            return Ok(());
+        };
+        let last = self.reason.map_or("", Reason::as_str);
+        let seconds = left.as_millis().div_ceil(1000);
+        let message = format!(
+            "the last {} calls to this target failed, the latest with `{last}`; it is tried again in {seconds} s",
+            self.failures
+        );
+        let error = ToolError::local(Reason::TargetUnavailable, message);
+        Err(error
+            .with("retry_after_ms", json!(left.as_millis()))
+            .with("last_reason", last)
+            .delivered(Delivered::No))
+    }
+}
+
+/// A call that the breaker lets through, until its verdict or its drop.
+pub(super) struct Admission<'a> {
+    health: &'a Health,
+    target: Arc<str>,
+    is_probe: bool,
+}
+
+impl Drop for Admission<'_> {
+    fn drop(&mut self) {
+        if self.is_probe
+            && let Some(target) = self.health.targets.lock().get_mut(&self.target)
+        {
+            target.is_probed = false;
+        }
+    }
+}
+
+impl Health {
+    pub(super) fn new(settings: &Breaker) -> Self {
+        let open = Duration::from_millis(settings.open_ms);
+        Self {
+            failures: settings.enabled.then_some(settings.failures),
+            open: Backoff::new(open, open.max(MAX_OPEN)),
+            targets: Mutex::new(LruCache::new(MAX_TARGETS)),
+        }
+    }
+
+    /// Checks that the breaker of a target lets a call through now.
+    ///
+    /// # Errors
+    /// [`Reason::TargetUnavailable`]. Nothing was sent.
+    pub(super) fn check(&self, target: &Arc<str>, now: Instant) -> Result<(), ToolError> {
+        let targets = self.targets.lock();
+        targets
+            .peek(target)
+            .map_or(Ok(()), |known| known.check(now))
+    }
+
+    /// Lets a call to a target through: each while its breaker is closed, and one at a time after it was open.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub(super) fn admit(
+        &self,
+        target: &Arc<str>,
+        now: Instant,
+    ) -> Result<Admission<'_>, ToolError> {
+        let mut targets = self.targets.lock();
+        let known = targets.get_or_insert_mut(Arc::clone(target), TargetHealth::default);
+        known.check(now)?;
+        let is_probe = known.open_until.is_some();
+        known.is_probed = is_probe;
+        Ok(Admission {
+            health: self,
+            target: Arc::clone(target),
+            is_probe,
+        })
+    }
+
+    /// Records the verdict of a call. `took` is how long the target had for it.
+    pub(super) fn record(
+        &self,
+        call: Admission<'_>,
+        verdict: Verdict,
+        took: Option<Duration>,
+        (now, time): (Instant, SystemTime),
+    ) {
+        let mut targets = self.targets.lock();
+        let known = targets.get_or_insert_mut(Arc::clone(&call.target), TargetHealth::default);
+        match verdict {
+            Verdict::Unknown => {}
+            Verdict::Answered => {
+                known.failures = 0;
+                known.probes = 0;
+                known.open_until = None;
+                known.answered_at = Some(time);
+            }
+            Verdict::Failed(reason) => {
+                known.failures = known.failures.saturating_add(1);
+                known.reason = Some(reason);
+                let opens = self.failures.is_some_and(|most| known.failures >= most);
+                // A call from before it opened says nothing new.
+                if call.is_probe {
+                    known.probes = known.probes.saturating_add(1);
+                    known.open_until = Some(now + self.open.delay(known.probes));
+                } else if opens && known.open_until.is_none() {
+                    known.open_until = Some(now + self.open.delay(0));
+                }
+            }
+        }
+        if verdict != Verdict::Unknown {
+            let has_failed = verdict != Verdict::Answered;
+            if known.calls.len() >= MAX_CALLS {
+                known.calls.pop_front();
+            }
+            known.calls.push_back(Recorded {
+                at: now,
+                took: took.filter(|_| !has_failed),
+                has_failed,
+            });
+        }
+        drop(targets);
+        drop(call);
+    }
+
+    /// Returns when calls to a target are not refused any more; `None` if they are not refused now.
+    pub(super) fn retry_after(&self, target: &Arc<str>, now: Instant) -> Option<Value> {
+        let targets = self.targets.lock();
+        let left = targets.peek(target)?.refused_for(now)?;
+        Some(json!({"retry_after_ms": left.as_millis()}))
+    }
+
+    /// Returns the figures of a target for an operator; `None` before its first call.
+    pub(super) fn figures(&self, target: &Arc<str>, now: Instant) -> Option<Value> {
+        let targets = self.targets.lock();
+        let known = targets.peek(target)?;
+        let is_recent = |call: &&Recorded| now.saturating_duration_since(call.at) <= PERIOD;
+        let recent: Vec<_> = known.calls.iter().filter(is_recent).collect();
+        let failed = recent.iter().filter(|call| call.has_failed).count();
+        let mut took: Vec<_> = recent.iter().filter_map(|call| call.took).collect();
+        took.sort_unstable();
+        let mut figures = json!({"calls": recent.len(), "failed": failed});
+        let median = took.get(took.len() / 2).map(Duration::as_millis);
+        let left = known.refused_for(now).map(|left| left.as_millis());
+        for (name, value) in [
+            ("p50_ms", median.map(|ms| json!(ms))),
+            (
+                "last_success_at",
+                known
+                    .answered_at
+                    .map(|at| json!(format_rfc3339_millis(at).to_string())),
+            ),
+            ("retry_after_ms", left.map(|ms| json!(ms))),
+        ] {
+            if let Some(value) = value {
+                figures[name] = value;
+            }
+        }
+        Some(figures)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn health(failures: u32) -> (Health, Arc<str>, Instant) {
+        let settings = Breaker {
+            failures,
+            open_ms: 30_000,
+            ..Breaker::default()
+        };
+        (Health::new(&settings), "a".into(), Instant::now())
+    }
+
+    fn call(health: &Health, target: &Arc<str>, now: Instant, verdict: Verdict) {
+        let admitted = health.admit(target, now).unwrap();
+        health.record(
+            admitted,
+            verdict,
+            Some(SECOND),
+            (now, SystemTime::UNIX_EPOCH),
+        );
+    }
+
+    const FAILED: Verdict = Verdict::Failed(Reason::Unreachable);
+
+    #[test]
+    fn breaker_opens_after_failures_in_a_row_and_tries_one_call_at_a_time() {
+        let (health, a, now) = health(3);
+        for verdict in [
+            FAILED,
+            FAILED,
+            Verdict::Answered,
+            FAILED,
+            Verdict::Unknown,
+            FAILED,
+        ] {
+            call(&health, &a, now, verdict);
+        }
+        health.check(&a, now).unwrap();
+        call(&health, &a, now, FAILED);
+        let refused = health.check(&a, now + SECOND).unwrap_err();
+        assert_eq!(refused.reason, Reason::TargetUnavailable);
+        assert_eq!(refused.details["retry_after_ms"], 29_000);
+        assert_eq!(refused.delivered, Delivered::No);
+        assert!(refused.message.contains("3 calls") && refused.message.contains("unreachable"));
+        health.check(&"b".into(), now).unwrap();
+
+        let later = now + 30 * SECOND;
+        let probe = health.admit(&a, later).unwrap();
+        health.admit(&a, later).map(drop).unwrap_err();
+        // A call that was cancelled shows nothing, and the next one tries.
+        drop(probe);
+        call(&health, &a, later, FAILED);
+        let refused = health.check(&a, later).unwrap_err();
+        assert_eq!(refused.details["retry_after_ms"], 60_000);
+        call(&health, &a, later + 60 * SECOND, Verdict::Answered);
+        for _ in 0..2 {
+            call(&health, &a, later + 60 * SECOND, FAILED);
+        }
+        health.check(&a, later + 60 * SECOND).unwrap();
+    }
+
+    #[test]
+    fn open_time_grows_to_its_maximum_and_the_breaker_can_be_off() {
+        let (health, a, mut now) = health(1);
+        call(&health, &a, now, FAILED);
+        for _ in 0..9 {
+            now += MAX_OPEN;
+            call(&health, &a, now, FAILED);
+        }
+        let refused = health.check(&a, now).unwrap_err();
+        assert_eq!(
+            refused.details["retry_after_ms"],
+            json!(MAX_OPEN.as_millis())
+        );
+        let off = Health::new(&Breaker {
+            enabled: false,
+            ..Breaker::default()
+        });
+        for _ in 0..99 {
+            call(&off, &a, now, FAILED);
+        }
+    }
+
+    #[test]
+    fn call_from_before_the_breaker_opened_does_not_prolong_it() {
+        let (health, a, now) = health(1);
+        let [early, late] = [(); 2].map(|()| health.admit(&a, now).unwrap());
+        health.record(early, FAILED, None, (now, SystemTime::UNIX_EPOCH));
+        let later = now + 30 * SECOND;
+        health.record(late, FAILED, None, (later, SystemTime::UNIX_EPOCH));
+        health.check(&a, later).unwrap();
+    }
+
+    #[test]
+    fn figures_are_those_of_the_last_hour() {
+        let (health, a, now) = health(5);
+        assert_eq!(health.figures(&a, now), None);
+        for (at, verdict, seconds) in [
+            (0, FAILED, 9),
+            (3600, Verdict::Answered, 4),
+            (3601, Verdict::Answered, 2),
+            (3602, FAILED, 9),
+            (3603, Verdict::Answered, 3),
+        ] {
+            let at = now + at * SECOND;
+            let admitted = health.admit(&a, at).unwrap();
+            health.record(
+                admitted,
+                verdict,
+                Some(seconds * SECOND),
+                (at, SystemTime::UNIX_EPOCH),
+            );
+        }
+        let figures = health.figures(&a, now + 3604 * SECOND).unwrap();
+        assert_eq!(
+            figures,
+            json!({"calls": 4, "failed": 1, "p50_ms": 3000, "last_success_at": "1970-01-01T00:00:00.000Z"})
+        );
+        for _ in 0..1000 {
+            call(&health, &a, now, Verdict::Answered);
+        }
+        assert_eq!(
+            health.targets.lock().peek(&a).unwrap().calls.len(),
+            MAX_CALLS
+        );
+    }
+
+    #[test]
+    fn refusals_and_the_limits_of_the_caller_are_no_failures() {
+        let of = |reason: Reason| Verdict::of(Err(&ToolError::new(reason, "")), true);
+        for reason in [
+            Reason::Dns,
+            Reason::Unreachable,
+            Reason::Tls,
+            Reason::ConnectionCut,
+            Reason::Timeout,
+        ] {
+            assert_eq!(of(reason), Verdict::Failed(reason));
+        }
+        for reason in [
+            Reason::AuthRequired,
+            Reason::RpcError,
+            Reason::HttpStatus,
+            Reason::InvalidResponse,
+        ] {
+            assert_eq!(of(reason), Verdict::Answered);
+        }
+        for reason in [
+            Reason::TokenUnavailable,
+            Reason::BudgetExceeded,
+            Reason::Aborted,
+            Reason::Busy,
+            Reason::PersonRequired,
+            Reason::InvalidRequest,
+        ] {
+            assert_eq!(of(reason), Verdict::Unknown);
+        }
+        let status =
+            |status: u16| ToolError::new(Reason::HttpStatus, "").with("http_status", status);
+        assert_eq!(
+            Verdict::of(Err(&status(503)), true),
+            Verdict::Failed(Reason::HttpStatus)
+        );
+        assert_eq!(Verdict::of(Err(&status(429)), true), Verdict::Answered);
+        let timeout = ToolError::new(Reason::Timeout, "");
+        assert_eq!(Verdict::of(Err(&timeout), false), Verdict::Unknown);
+        let after_events = timeout.with("latest_event_summary", json!({}));
+        assert_eq!(Verdict::of(Err(&after_events), true), Verdict::Answered);
+    }
+}
