@@ -4,15 +4,17 @@ use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use secrecy::{ExposeSecret as _, SecretString};
-use tokio::sync::OnceCell;
-use tokio_util::task::TaskTracker;
+use tokio::sync::{OnceCell, mpsc};
+use tokio::time::Instant;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use url::Url;
 
-use super::{AssertionKey, Credential, TokenFile, Tokens, Trust, basic, form_encoded};
-use crate::sign_in::SignInTurn;
+use super::{AssertionKey, Credential, StoredToken, TokenFile, Tokens, Trust, basic, form_encoded};
+use crate::NetError;
 
 /// The maximum number of people whose tokens are in memory at a time.
 const MAX_USERS: usize = 1000;
@@ -253,6 +255,63 @@ impl Hash for OAuth2 {
         (&self.client_id, &self.scopes, &self.client_auth).hash(state);
         (&self.audience, &self.resource, &self.params, &self.grant).hash(state);
     }
+}
+
+/// A code that the person enters at an address.
+pub struct DeviceCode {
+    /// The address.
+    pub url: Url,
+    /// The address with the code in it.
+    pub complete_url: Option<Url>,
+    /// The code.
+    pub user_code: String,
+    /// How long it is valid.
+    pub expires_in: Duration,
+}
+
+/// What the person has to do.
+pub enum Prompt {
+    /// Enter a code.
+    Device(DeviceCode),
+    /// Open an address in a browser of this machine, or paste the address at which another browser ends.
+    Browser(Url),
+    /// Paste again, and why.
+    PasteAgain(&'static str),
+}
+
+/// The sign-in that calls of one token ask for, one at a time.
+#[derive(Default)]
+pub struct SignInTurn {
+    /// How the last one ended without a token.
+    pub refusal: Option<Refusal>,
+    /// When a person signed in for a call.
+    pub signed_in_at: Option<Instant>,
+    /// The sign-in that goes on without a call.
+    pub running: Option<RunningSignIn>,
+}
+
+/// Why a sign-in has no token, for the calls that waited for it.
+pub struct Refusal {
+    /// When it ended.
+    pub at: Instant,
+    /// A sentence.
+    pub reason: String,
+    /// Whether the person refused, so that the next calls do not ask either.
+    pub is_persons: bool,
+}
+
+/// A sign-in in a task of its own. It ends when this is dropped.
+pub struct RunningSignIn {
+    /// Its end.
+    pub ended: AbortOnDropHandle<Result<StoredToken, NetError>>,
+    /// What the person has to do next.
+    pub prompts: mpsc::Receiver<Prompt>,
+    /// The address at which a browser ended.
+    pub pasted: mpsc::Sender<String>,
+    /// What the person has to do first, once it is known.
+    pub shown: Option<Prompt>,
+    /// Whether it goes on after the call that began it.
+    pub is_kept: bool,
 }
 
 #[cfg(test)]

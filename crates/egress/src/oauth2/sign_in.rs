@@ -33,6 +33,7 @@ use crate::{HttpClient, NetError, NetFault};
 pub use super::discovery::server;
 pub use super::person::NAMELESS;
 pub use super::redirect_listener::RedirectListener;
+pub use crate::credential::{DeviceCode, Prompt, Refusal, RunningSignIn, SignInTurn};
 
 /// The grant type of RFC 8628.
 const DEVICE_CODE: &str = "urn:ietf:params:oauth:grant-type:device_code";
@@ -66,63 +67,6 @@ const MAX_USER_CODE_CHARS: usize = 40;
 
 /// How long a browser may take to return.
 const BROWSER_TIMEOUT: Duration = Duration::from_secs(5 * 60);
-
-/// A code that the person enters at an address.
-pub struct DeviceCode {
-    /// The address.
-    pub url: Url,
-    /// The address with the code in it.
-    pub complete_url: Option<Url>,
-    /// The code.
-    pub user_code: String,
-    /// How long it is valid.
-    pub expires_in: Duration,
-}
-
-/// What the person has to do.
-pub enum Prompt {
-    /// Enter a code.
-    Device(DeviceCode),
-    /// Open an address in a browser of this machine, or paste the address at which another browser ends.
-    Browser(Url),
-    /// Paste again, and why.
-    PasteAgain(&'static str),
-}
-
-/// The sign-in that calls of one token ask for, one at a time.
-#[derive(Default)]
-pub struct SignInTurn {
-    /// How the last one ended without a token.
-    pub refusal: Option<Refusal>,
-    /// When a person signed in for a call.
-    pub signed_in_at: Option<Instant>,
-    /// The sign-in that goes on without a call.
-    pub running: Option<RunningSignIn>,
-}
-
-/// Why a sign-in has no token, for the calls that waited for it.
-pub struct Refusal {
-    /// When it ended.
-    pub at: Instant,
-    /// A sentence.
-    pub reason: String,
-    /// Whether the person refused, so that the next calls do not ask either.
-    pub is_persons: bool,
-}
-
-/// A sign-in in a task of its own. It ends when this is dropped.
-pub struct RunningSignIn {
-    /// Its end.
-    pub ended: AbortOnDropHandle<Result<StoredToken, NetError>>,
-    /// What the person has to do next.
-    pub prompts: mpsc::Receiver<Prompt>,
-    /// The address at which a browser ended.
-    pub pasted: mpsc::Sender<String>,
-    /// What the person has to do first, once it is known.
-    pub shown: Option<Prompt>,
-    /// Whether it goes on after the call that began it.
-    pub is_kept: bool,
-}
 
 impl RunningSignIn {
     /// Begins a sign-in, as [`sign_in`] does.
