@@ -208,6 +208,8 @@ struct RecordedMetrics {
     pub(super) context_id: Option<String>,
     /// The last state of the task.
     pub(super) state: Option<TaskState>,
+    /// Whether the peer has answered a request, or opened a stream.
+    has_answered: bool,
     /// The questions that a person was asked.
     questions: Vec<AskedQuestion>,
     /// What the peer reports that the work used.
@@ -256,6 +258,11 @@ impl CallMetrics {
     pub(super) fn usage(&self) -> Option<Usage> {
         let recorded = self.recorded();
         (!recorded.usage.is_empty()).then(|| recorded.usage.clone())
+    }
+
+    /// Returns whether the peer has answered a request, or opened a stream.
+    pub(super) fn has_answered(&self) -> bool {
+        self.recorded().has_answered
     }
 
     fn record_message(&self, outgoing: &SendRequest) {
@@ -327,6 +334,7 @@ macro_rules! exchange {
         );
         let outcome = $work.instrument(span).await;
         $self.record_transport($peer);
+        $self.recorded().has_answered |= outcome.is_ok();
         outcome
     }};
 }

@@ -43,16 +43,20 @@ pub(super) enum Verdict {
 }
 
 impl Verdict {
-    /// Reads the outcome of a call that reached its target, or tried to. `waits_fully` says that the call had the time that the
-    /// operator gives an agent, and not one of its request.
-    pub(super) fn of(outcome: Result<(), &ToolError>, waits_fully: bool) -> Self {
-        let Err(error) = outcome else {
-            return Self::Answered;
-        };
-        // The target has answered before.
-        if error.details.contains_key("latest_event_summary") {
+    /// Reads the outcome of a call that reached its target, or tried to, and whose target `has_answered` another request of it.
+    /// `waits_fully` says that the call had the time that the operator gives an agent, and not one of its request.
+    pub(super) fn of(
+        outcome: Result<(), &ToolError>,
+        has_answered: bool,
+        waits_fully: bool,
+    ) -> Self {
+        if has_answered {
             return Self::Answered;
         }
+        // A wait that expired has a result too.
+        let Err(error) = outcome else {
+            return Self::Unknown;
+        };
         let status = error.details.get("http_status").and_then(Value::as_u64);
         match error.reason {
             Reason::Dns | Reason::Unreachable | Reason::Tls | Reason::ConnectionCut => {
@@ -414,7 +418,7 @@ mod tests {
 
     #[test]
     fn refusals_and_the_limits_of_the_caller_are_no_failures() {
-        let of = |reason: Reason| Verdict::of(Err(&ToolError::new(reason, "")), true);
+        let of = |reason: Reason| Verdict::of(Err(&ToolError::new(reason, "")), false, true);
         for reason in [
             Reason::Dns,
             Reason::Unreachable,
@@ -445,13 +449,17 @@ mod tests {
         let status =
             |status: u16| ToolError::new(Reason::HttpStatus, "").with("http_status", status);
         assert_eq!(
-            Verdict::of(Err(&status(503)), true),
+            Verdict::of(Err(&status(503)), false, true),
             Verdict::Failed(Reason::HttpStatus)
         );
-        assert_eq!(Verdict::of(Err(&status(429)), true), Verdict::Answered);
+        assert_eq!(
+            Verdict::of(Err(&status(429)), false, true),
+            Verdict::Answered
+        );
         let timeout = ToolError::new(Reason::Timeout, "");
-        assert_eq!(Verdict::of(Err(&timeout), false), Verdict::Unknown);
-        let after_events = timeout.with("latest_event_summary", json!({}));
-        assert_eq!(Verdict::of(Err(&after_events), true), Verdict::Answered);
+        assert_eq!(Verdict::of(Err(&timeout), false, false), Verdict::Unknown);
+        assert_eq!(Verdict::of(Err(&timeout), true, true), Verdict::Answered);
+        assert_eq!(Verdict::of(Ok(()), true, true), Verdict::Answered);
+        assert_eq!(Verdict::of(Ok(()), false, true), Verdict::Unknown);
     }
 }

@@ -432,7 +432,8 @@ impl RemoteAgent {
         call.wait_until = Some(wait_until);
         let done = actions::run(&mut call, request).await;
         if let Some(admitted) = admitted {
-            let verdict = Verdict::of(done.as_ref().map(drop), extends);
+            let has_answered = call.metrics.has_answered();
+            let verdict = Verdict::of(done.as_ref().map(drop), has_answered, extends);
             let now = (self.env.now(), self.env.system_time());
             // A person's time is not the target's.
             let took = (call.person.questions == 0).then(|| now.0.saturating_duration_since(began));

@@ -98,3 +98,25 @@ async fn refused_credential_is_not_hidden() {
         assert_eq!(reason(&fixture).await, expected);
     }
 }
+
+/// A stream that opens and then says nothing is no sign that its agent is down.
+#[tokio::test(start_paused = true)]
+async fn silent_stream_is_an_answer() {
+    let silent = SubscribeReply::Events(vec![], StreamEnd::Hang);
+    let fixture = Fixture::new(Script {
+        streaming: Some(true),
+        subscriptions: vec![silent, SubscribeReply::Never],
+        target: json!({"breaker": {"failures": 1}}),
+        ..Script::default()
+    });
+    for _ in 0..2 {
+        let result = fixture.call(watch()).await;
+        assert_eq!(result["summary"]["wait_expired"], true, "{result}");
+    }
+    // The second stream did not even open.
+    let (health, _) = listed(&fixture, r#"{"operator": "cli"}"#).await;
+    assert_eq!(
+        (&health["calls"], &health["failed"]),
+        (&json!(1), &json!(0))
+    );
+}
