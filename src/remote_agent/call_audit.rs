@@ -4,6 +4,7 @@
 //! spans around its exchanges with the peer, and the numbers and ids of that line.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use a2a::{Event, Reply, SendRequest, Task, TaskState, Transport, Usage};
@@ -190,6 +191,8 @@ pub(super) struct CallMetrics {
     trace: Trace,
     /// Whether to count bytes and ids, which costs another pass over each message.
     is_counting: bool,
+    /// Whether the peer has answered a request, or opened a stream.
+    pub(super) has_answered: Arc<AtomicBool>,
     recorded: Mutex<RecordedMetrics>,
 }
 
@@ -208,8 +211,6 @@ struct RecordedMetrics {
     pub(super) context_id: Option<String>,
     /// The last state of the task.
     pub(super) state: Option<TaskState>,
-    /// Whether the peer has answered a request, or opened a stream.
-    has_answered: bool,
     /// The questions that a person was asked.
     questions: Vec<AskedQuestion>,
     /// What the peer reports that the work used.
@@ -222,6 +223,7 @@ impl CallMetrics {
         Self {
             trace,
             is_counting,
+            has_answered: Arc::default(),
             recorded: Mutex::default(),
         }
     }
@@ -258,11 +260,6 @@ impl CallMetrics {
     pub(super) fn usage(&self) -> Option<Usage> {
         let recorded = self.recorded();
         (!recorded.usage.is_empty()).then(|| recorded.usage.clone())
-    }
-
-    /// Returns whether the peer has answered a request, or opened a stream.
-    pub(super) fn has_answered(&self) -> bool {
-        self.recorded().has_answered
     }
 
     fn record_message(&self, outgoing: &SendRequest) {
@@ -334,7 +331,9 @@ macro_rules! exchange {
         );
         let outcome = $work.instrument(span).await;
         $self.record_transport($peer);
-        $self.recorded().has_answered |= outcome.is_ok();
+        if outcome.is_ok() {
+            $self.has_answered.store(true, Ordering::Relaxed);
+        }
         outcome
     }};
 }

@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use base::backoff::Backoff;
@@ -98,7 +99,8 @@ struct TargetHealth {
     probes: u32,
     /// Until when an open breaker refuses calls; after that it lets one through at a time.
     open_until: Option<Instant>,
-    is_probed: bool,
+    /// Whether the call that tries the target has an answer already; `None` while no call tries it.
+    probe: Option<Arc<AtomicBool>>,
     /// Why the last call failed.
     reason: Option<Reason>,
     answered_at: Option<SystemTime>,
@@ -117,12 +119,12 @@ impl TargetHealth {
     /// Returns how long the breaker refuses calls; `None` if it lets one through.
     fn refused_for(&self, now: Instant) -> Option<Duration> {
         let left = self.open_until?.saturating_duration_since(now);
-        match (left.is_zero(), self.is_probed) {
-            (false, _) => Some(left),
-            // The call that tries the target may end at any time.
-            (true, true) => Some(Duration::from_secs(1)),
-            (true, false) => None,
+        if !left.is_zero() {
+            return Some(left);
         }
+        let probe = self.probe.as_ref()?;
+        // The call that tries the target may have its answer at any time, and go on long after it.
+        (!probe.load(Ordering::Relaxed)).then_some(Duration::from_secs(1))
     }
 
     fn check(&self, now: Instant) -> Result<(), ToolError> {
@@ -155,7 +157,7 @@ impl Drop for Admission<'_> {
         if self.is_probe
             && let Some(target) = self.health.targets.lock().get_mut(&self.target)
         {
-            target.is_probed = false;
+            target.probe = None;
         }
     }
 }
@@ -181,20 +183,22 @@ impl Health {
             .map_or(Ok(()), |known| known.check(now))
     }
 
-    /// Lets a call to a target through: each while its breaker is closed, and one at a time after it was open.
+    /// Lets a call to a target through: each while its breaker is closed, and one at a time after it was open, until one
+    /// `has_answered`.
     ///
     /// # Errors
     /// As [`check`](Self::check).
     pub(super) fn admit(
         &self,
         target: &Arc<str>,
+        has_answered: &Arc<AtomicBool>,
         now: Instant,
     ) -> Result<Admission<'_>, ToolError> {
         let mut targets = self.targets.lock();
         let known = targets.get_or_insert_mut(Arc::clone(target), TargetHealth::default);
         known.check(now)?;
         let is_probe = known.open_until.is_some();
-        known.is_probed = is_probe;
+        known.probe = is_probe.then(|| Arc::clone(has_answered));
         Ok(Admission {
             health: self,
             target: Arc::clone(target),
@@ -301,8 +305,16 @@ mod tests {
         (Health::new(&settings), "a".into(), Instant::now())
     }
 
+    fn admit<'a>(
+        health: &'a Health,
+        target: &Arc<str>,
+        now: Instant,
+    ) -> Result<Admission<'a>, ToolError> {
+        health.admit(target, &Arc::default(), now)
+    }
+
     fn call(health: &Health, target: &Arc<str>, now: Instant, verdict: Verdict) {
-        let admitted = health.admit(target, now).unwrap();
+        let admitted = admit(health, target, now).unwrap();
         health.record(
             admitted,
             verdict,
@@ -336,8 +348,12 @@ mod tests {
         health.check(&"b".into(), now).unwrap();
 
         let later = now + 30 * SECOND;
-        let probe = health.admit(&a, later).unwrap();
-        health.admit(&a, later).map(drop).unwrap_err();
+        let has_answered = Arc::default();
+        let probe = health.admit(&a, &has_answered, later).unwrap();
+        admit(&health, &a, later).map(drop).unwrap_err();
+        has_answered.store(true, Ordering::Relaxed);
+        health.check(&a, later).unwrap();
+        has_answered.store(false, Ordering::Relaxed);
         // A call that was cancelled shows nothing, and the next one tries.
         drop(probe);
         call(&health, &a, later, FAILED);
@@ -375,7 +391,7 @@ mod tests {
     #[test]
     fn call_from_before_the_breaker_opened_does_not_prolong_it() {
         let (health, a, now) = health(1);
-        let [early, late] = [(); 2].map(|()| health.admit(&a, now).unwrap());
+        let [early, late] = [(); 2].map(|()| admit(&health, &a, now).unwrap());
         health.record(early, FAILED, None, (now, SystemTime::UNIX_EPOCH));
         let later = now + 30 * SECOND;
         health.record(late, FAILED, None, (later, SystemTime::UNIX_EPOCH));
@@ -394,7 +410,7 @@ mod tests {
             (3603, Verdict::Answered, 3),
         ] {
             let at = now + at * SECOND;
-            let admitted = health.admit(&a, at).unwrap();
+            let admitted = admit(&health, &a, at).unwrap();
             health.record(
                 admitted,
                 verdict,

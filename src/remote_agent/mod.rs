@@ -42,6 +42,7 @@ mod sign_in;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -421,7 +422,8 @@ impl RemoteAgent {
             .await;
         call.permit = Some(permit.map_err(for_action)?);
         let began = self.env.now();
-        let admitted = (!is_local).then(|| self.health.admit(&key, began));
+        let has_answered = Arc::clone(&call.metrics.has_answered);
+        let admitted = (!is_local).then(|| self.health.admit(&key, &has_answered, began));
         let admitted = admitted.transpose().map_err(for_action)?;
         // The budget counts neither the wait nor the sign-in.
         call.pause_budget(opened);
@@ -432,7 +434,7 @@ impl RemoteAgent {
         call.wait_until = Some(wait_until);
         let done = actions::run(&mut call, request).await;
         if let Some(admitted) = admitted {
-            let has_answered = call.metrics.has_answered();
+            let has_answered = has_answered.load(Ordering::Relaxed);
             let verdict = Verdict::of(done.as_ref().map(drop), has_answered, extends);
             let now = (self.env.now(), self.env.system_time());
             // A person's time is not the target's.

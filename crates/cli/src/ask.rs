@@ -26,7 +26,7 @@ use super::{
 /// Whether the person at the terminal answers.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub(super) struct AskArgs {
-    /// Ask on the terminal what the agent wants to know, and send it the answer; an empty line declines
+    /// Ask on the terminal what the agent wants to know, and send it the answer; an empty line declines, or takes the default of a field
     #[arg(long)]
     pub(super) ask: bool,
 }
