@@ -248,7 +248,7 @@ export interface QuestionChoice {
 
 /** What a person did with a question. */
 export interface Answer {
-  action: "answer" | "decline" | "model" | "timeout" | "unreachable";
+  action: "answer" | "decline" | "model" | "timeout" | "unreachable" | "later";
   content?: Record<string, unknown>;
   by?: string;
 }
