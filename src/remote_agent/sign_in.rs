@@ -267,8 +267,12 @@ impl SignIn {
                 asked
             }
         };
-        turn.running
-            .take_if(|_| !matches!(asked, Err(NotSignedIn::Later)));
+        turn.running.take_if(|running| match asked {
+            // The caller that began it may still have its question.
+            Err(NotSignedIn::Unreached) => !running.is_kept,
+            Err(NotSignedIn::Later) => false,
+            _ => true,
+        });
         match &asked {
             Ok(_) => {
                 turn.signed_in_at = Some(Instant::now());

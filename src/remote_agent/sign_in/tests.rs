@@ -166,7 +166,9 @@ async fn repeated_call_finds_the_sign_in_that_was_begun() {
     };
     let end = deadline(Duration::from_secs(60));
     let ask = || sign_in.ask_in_turn(&person, &end, true);
-    for _ in 0..3 {
+    for action in [None, Some(AnswerAction::Unreachable), None] {
+        // A caller that reaches no person does not end the sign-in of another.
+        *person.answer.lock() = action.map(Answer::without_words);
         ask().await.unwrap_err();
     }
     assert_eq!(server.codes.load(Ordering::Relaxed), 1);
