@@ -961,6 +961,14 @@ export interface Details {
    */
   http_status?: number;
   /**
+   * How long calls to the target are still refused.
+   */
+  retry_after_ms?: number;
+  /**
+   * The reason of the latest call to the target that failed.
+   */
+  last_reason?: string;
+  /**
    * The authentication schemes that the agent requires, by their HTTP names, else those that its card declares.
    *
    * @minItems 1

@@ -4,15 +4,12 @@
 //! Only a target that does not answer, or answers with 5xx, fails. Every other answer closes its breaker, also a refusal: one of
 //! a credential must reach the caller.
 
-use std::collections::VecDeque;
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use base::backoff::Backoff;
 use humantime::format_rfc3339_millis;
-use lru::LruCache;
 use parking_lot::Mutex;
 use peer::Delivered;
 use serde_json::{Value, json};
@@ -21,7 +18,7 @@ use super::error::{Reason, ToolError};
 use crate::config::Breaker;
 
 /// How many targets are remembered. Requests may name any number.
-const MAX_TARGETS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(999);
+const MAX_TARGETS: usize = 1000;
 
 /// The longest time that a breaker stays open, unless the setting is longer.
 const MAX_OPEN: Duration = Duration::from_secs(10 * 60);
@@ -88,7 +85,28 @@ pub(super) struct Health {
     /// After how many failures in a row a breaker opens; `None` never.
     failures: Option<u32>,
     open: Backoff,
-    targets: Mutex<LruCache<Arc<str>, TargetHealth>>,
+    targets: Mutex<Targets>,
+}
+
+/// The known targets, the latest last. They are few, so a list is searched fast enough.
+#[derive(Default)]
+struct Targets(Vec<(Arc<str>, TargetHealth)>);
+
+impl Targets {
+    fn get(&mut self, target: &str) -> Option<&mut TargetHealth> {
+        let mut all = self.0.iter_mut();
+        let known = all.find(|(known, _)| **known == *target);
+        known.map(|(_, health)| health)
+    }
+
+    fn add(&mut self, target: &Arc<str>) {
+        if self.get(target).is_none() {
+            if self.0.len() >= MAX_TARGETS {
+                self.0.remove(0);
+            }
+            self.0.push((Arc::clone(target), TargetHealth::default()));
+        }
+    }
 }
 
 #[derive(Default)]
@@ -105,13 +123,13 @@ struct TargetHealth {
     reason: Option<Reason>,
     answered_at: Option<SystemTime>,
     /// The latest calls, the newest last.
-    calls: VecDeque<Recorded>,
+    calls: Vec<Recorded>,
 }
 
 struct Recorded {
     at: Instant,
-    /// How long an answer took; `None` where the target failed, or a person was asked meanwhile.
-    took: Option<Duration>,
+    /// How long an answer took, in milliseconds; `None` where the target failed, or a person was asked meanwhile.
+    took: Option<u64>,
     has_failed: bool,
 }
 
@@ -145,6 +163,34 @@ impl TargetHealth {
     }
 }
 
+impl TargetHealth {
+    fn record(
+        &mut self,
+        health: &Health,
+        verdict: Verdict,
+        is_probe: bool,
+        (now, time): (Instant, SystemTime),
+    ) {
+        let Verdict::Failed(reason) = verdict else {
+            self.failures = 0;
+            self.probes = 0;
+            self.open_until = None;
+            self.answered_at = Some(time);
+            return;
+        };
+        self.failures = self.failures.saturating_add(1);
+        self.reason = Some(reason);
+        let opens = health.failures.is_some_and(|most| self.failures >= most);
+        // A call from before it opened says nothing new.
+        if is_probe {
+            self.probes = self.probes.saturating_add(1);
+            self.open_until = Some(now + health.open.delay(self.probes));
+        } else if opens && self.open_until.is_none() {
+            self.open_until = Some(now + health.open.delay(0));
+        }
+    }
+}
+
 /// A call that the breaker lets through, until its verdict or its drop.
 pub(super) struct Admission<'a> {
     health: &'a Health,
@@ -155,7 +201,7 @@ pub(super) struct Admission<'a> {
 impl Drop for Admission<'_> {
     fn drop(&mut self) {
         if self.is_probe
-            && let Some(target) = self.health.targets.lock().get_mut(&self.target)
+            && let Some(target) = self.health.targets.lock().get(&self.target)
         {
             target.probe = None;
         }
@@ -168,7 +214,7 @@ impl Health {
         Self {
             failures: settings.enabled.then_some(settings.failures),
             open: Backoff::new(open, open.max(MAX_OPEN)),
-            targets: Mutex::new(LruCache::new(MAX_TARGETS)),
+            targets: Mutex::default(),
         }
     }
 
@@ -177,10 +223,8 @@ impl Health {
     /// # Errors
     /// [`Reason::TargetUnavailable`]. Nothing was sent.
     pub(super) fn check(&self, target: &Arc<str>, now: Instant) -> Result<(), ToolError> {
-        let targets = self.targets.lock();
-        targets
-            .peek(target)
-            .map_or(Ok(()), |known| known.check(now))
+        let mut targets = self.targets.lock();
+        targets.get(target).map_or(Ok(()), |known| known.check(now))
     }
 
     /// Lets a call to a target through: each while its breaker is closed, and one at a time after it was open, until one
@@ -195,10 +239,13 @@ impl Health {
         now: Instant,
     ) -> Result<Admission<'_>, ToolError> {
         let mut targets = self.targets.lock();
-        let known = targets.get_or_insert_mut(Arc::clone(target), TargetHealth::default);
-        known.check(now)?;
-        let is_probe = known.open_until.is_some();
-        known.probe = is_probe.then(|| Arc::clone(has_answered));
+        targets.add(target);
+        let mut is_probe = false;
+        if let Some(known) = targets.get(target) {
+            known.check(now)?;
+            is_probe = known.open_until.is_some();
+            known.probe = is_probe.then(|| Arc::clone(has_answered));
+        }
         Ok(Admission {
             health: self,
             target: Arc::clone(target),
@@ -214,62 +261,48 @@ impl Health {
         took: Option<Duration>,
         (now, time): (Instant, SystemTime),
     ) {
-        let mut targets = self.targets.lock();
-        let known = targets.get_or_insert_mut(Arc::clone(&call.target), TargetHealth::default);
-        match verdict {
-            Verdict::Unknown => {}
-            Verdict::Answered => {
-                known.failures = 0;
-                known.probes = 0;
-                known.open_until = None;
-                known.answered_at = Some(time);
-            }
-            Verdict::Failed(reason) => {
-                known.failures = known.failures.saturating_add(1);
-                known.reason = Some(reason);
-                let opens = self.failures.is_some_and(|most| known.failures >= most);
-                // A call from before it opened says nothing new.
-                if call.is_probe {
-                    known.probes = known.probes.saturating_add(1);
-                    known.open_until = Some(now + self.open.delay(known.probes));
-                } else if opens && known.open_until.is_none() {
-                    known.open_until = Some(now + self.open.delay(0));
-                }
-            }
-        }
-        if verdict != Verdict::Unknown {
-            let has_failed = verdict != Verdict::Answered;
+        if verdict != Verdict::Unknown
+            && let Some(known) = self.targets.lock().get(&call.target)
+        {
+            known.record(self, verdict, call.is_probe, (now, time));
             if known.calls.len() >= MAX_CALLS {
-                known.calls.pop_front();
+                known.calls.remove(0);
             }
-            known.calls.push_back(Recorded {
+            let has_failed = verdict != Verdict::Answered;
+            let took = took.filter(|_| !has_failed);
+            known.calls.push(Recorded {
                 at: now,
-                took: took.filter(|_| !has_failed),
+                took: took.and_then(|took| u64::try_from(took.as_millis()).ok()),
                 has_failed,
             });
         }
-        drop(targets);
-        drop(call);
     }
 
     /// Returns when calls to a target are not refused any more; `None` if they are not refused now.
     pub(super) fn retry_after(&self, target: &Arc<str>, now: Instant) -> Option<Value> {
-        let targets = self.targets.lock();
-        let left = targets.peek(target)?.refused_for(now)?;
+        let left = self.targets.lock().get(target)?.refused_for(now)?;
         Some(json!({"retry_after_ms": left.as_millis()}))
     }
 
     /// Returns the figures of a target for an operator; `None` before its first call.
     pub(super) fn figures(&self, target: &Arc<str>, now: Instant) -> Option<Value> {
-        let targets = self.targets.lock();
-        let known = targets.peek(target)?;
-        let is_recent = |call: &&Recorded| now.saturating_duration_since(call.at) <= PERIOD;
-        let recent: Vec<_> = known.calls.iter().filter(is_recent).collect();
-        let failed = recent.iter().filter(|call| call.has_failed).count();
-        let mut took: Vec<_> = recent.iter().filter_map(|call| call.took).collect();
-        took.sort_unstable();
-        let mut figures = json!({"calls": recent.len(), "failed": failed});
-        let median = took.get(took.len() / 2).map(Duration::as_millis);
+        let mut targets = self.targets.lock();
+        let known = targets.get(target)?;
+        let (mut calls, mut failed, mut took) = (0, 0, Vec::new());
+        for call in &known.calls {
+            if now.saturating_duration_since(call.at) > PERIOD {
+                continue;
+            }
+            calls += 1;
+            failed += u32::from(call.has_failed);
+            if let Some(ms) = call.took {
+                // They are few.
+                let at = took.partition_point(|earlier| *earlier < ms);
+                took.insert(at, ms);
+            }
+        }
+        let mut figures = json!({"calls": calls, "failed": failed});
+        let median = took.get(took.len() / 2);
         let left = known.refused_for(now).map(|left| left.as_millis());
         for (name, value) in [
             ("p50_ms", median.map(|ms| json!(ms))),
@@ -427,7 +460,7 @@ mod tests {
             call(&health, &a, now, Verdict::Answered);
         }
         assert_eq!(
-            health.targets.lock().peek(&a).unwrap().calls.len(),
+            health.targets.lock().get(&a).unwrap().calls.len(),
             MAX_CALLS
         );
     }
