@@ -10,7 +10,7 @@ import { withPlace } from "./place.js";
 import { repairFor } from "./repair.js";
 import { FAILED, OK, exitOf, exitOfEnvelope, printError, printNextSteps, report } from "./report.js";
 import { table, wrapped } from "./table.js";
-import { line, note, print, safe, word } from "./text.js";
+import { healthText, line, note, print, safe, word } from "./text.js";
 /** @import {Context} from "./commands.js" */
 /** @import {CallPlace} from "./repair.js" */
 /** @import {CallRequest, Caller, Envelope, ListedGateway, ListedTarget} from "./types.d.ts" */
@@ -91,11 +91,13 @@ function showTargets(all, gateway, place) {
     { true: "yes", false: "no" }[String(target.streaming_supported)] ?? "?",
     cardState(target),
     callState(target),
-    target.allowed_agents ? `only for: ${target.allowed_agents.join(", ")}` : "",
+    ...calls(healthText(target.health)),
+    ...agents(target.allowed_agents ? `only for: ${target.allowed_agents.join(", ")}` : ""),
   ];
-  const rows = [["ALIAS", "NAME", "ADDRESS", "STREAMING", "CARD", "CALLS", "AGENTS"], ...all.map(row)];
-  const isRestricted = all.some((target) => target.allowed_agents);
-  if (all.length > 0) print(table(rows.map((cells) => (isRestricted ? cells : cells.slice(0, -1)))));
+  const calls = (/** @type {string} */ text) => (all.some((target) => target.health) ? [text] : []);
+  const agents = (/** @type {string} */ text) => (all.some((target) => target.allowed_agents) ? [text] : []);
+  const rows = [["ALIAS", "NAME", "ADDRESS", "STREAMING", "CARD", "CALLS", ...calls("LAST HOUR"), ...agents("AGENTS")], ...all.map(row)];
+  if (all.length > 0) print(table(rows));
   const fault = faultOf(gateway);
   if (fault) note(wrapped(`\n${fault}`));
   for (const target of all) {

@@ -183,7 +183,7 @@ async function checkAgents(add, where, place, shell) {
   const list = (/** @type {Pick<Gateway, "run">} */ { run }) => run({ action: "list_targets" }, null, { list_tasks: true });
   const { ok, error, summary } = await list(where);
   if (!ok) return add("cards", "error", line(error?.message), hintFor(error?.reason, error?.details));
-  if (summary.budget_error) add("budget", "error", line(summary.budget_error), "Until then no message goes to a target with a budget.");
+  if (summary.budget_error) add("budget", "error", line(summary.budget_error), "Do what the message says; no message goes to a target with a budget until then.");
   const fault = faultOf(summary.gateway);
   if (fault) add("gateway", "error", fault, "Check that it runs, and `gateway.url` and `gateway.token` of the settings.");
   const all = summary.targets ?? [];

@@ -30,7 +30,11 @@ export function registerGatewayMethods(api, config, lease, ask = () => undefined
     const own = instance ? withFollowed(instance.tasks.list(), instance.followers.list()) : [];
     return withOperators(own, calls.tasks.list());
   };
-  const rows = { targets: () => targetsOf(config), tasks };
+  const targets = () => {
+    const health = JSON.parse(lease()?.agent.health() ?? "{}");
+    return targetsOf(config).map((target) => ({ ...target, ...(health[target.alias] && { health: health[target.alias] }) }));
+  };
+  const rows = { targets, tasks };
   /** @type {(name: string, scope: "operator.read" | "operator.write", run: (params: any, client: any) => unknown) => void} */
   const method = (name, scope, run) => {
     const handler = async ({ params, client, respond }) => {

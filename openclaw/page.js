@@ -1,6 +1,6 @@
 // A tab of Control UI with the targets and the delegated tasks. The page has no script; it reloads itself.
 
-import { age } from "./text.js";
+import { age, healthText } from "./text.js";
 import { sumsBy, usageText } from "./usage.js";
 /** @import {Api} from "./types.d.ts" */
 
@@ -73,7 +73,8 @@ export function registerPage(api, { targets, tasks }, scopes = callerScopes) {
 
 /** Returns the HTML of the page, with all texts escaped. */
 export function page(targets, tasks) {
-  const targetRows = targets.map(({ alias, url, description, default: isDefault }) => [cell(isDefault ? `${alias} (default)` : alias), cell(url), cell(description)]);
+  const calls = (html) => (targets.some(({ health }) => health) ? [html] : []);
+  const targetRows = targets.map(({ alias, url, description, default: isDefault, health }) => [cell(isDefault ? `${alias} (default)` : alias), cell(url), cell(description), ...calls(cell(healthText(health), "Last hour"))]);
   const sums = Object.entries(sumsBy(tasks, (task) => task.target));
   const sessions = Object.entries(sumsBy(tasks, (task) => task.session && `session ${task.session}`));
   const used = (html) => (sums.length > 0 ? [html] : []);
@@ -93,7 +94,7 @@ export function page(targets, tasks) {
 ${table(["Target", "State", "Age", ...used("Used"), "Last words", "Task, and how to cancel it"], taskRows, "No task of this gateway is on record.")}${[...sums, ...sessions].map(([name, sum]) => `\n<p>Used by ${escaped(name)}: ${escaped(usageText(sum))}</p>`).join("")}
 </section>
 <section><h1>Targets</h1>
-${table(["Alias", "URL", "Description"], targetRows, "No target is configured. Add one with: openclaw remote-agent add URL")}
+${table(["Alias", "URL", "Description", ...calls("Last hour")], targetRows, "No target is configured. Add one with: openclaw remote-agent add URL")}
 </section>
 </body>
 </html>

@@ -23,6 +23,19 @@ export function age(ms) {
   return seconds < 86400 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86400)} d`;
 }
 
+/**
+ * Returns how the calls of the last hour to a target fared: `1 of 20 failed, half took 350 ms, answered 2 min ago`.
+ * @param {import("./types.d.ts").Health} [health]
+ */
+export function healthText({ calls = 0, failed = 0, p50_ms, last_success_at, retry_after_ms } = {}) {
+  const parts = [];
+  if (retry_after_ms !== undefined) parts.push(`refuses calls for ${age(retry_after_ms)}`);
+  if (calls > 0) parts.push(`${failed} of ${calls} failed`);
+  if (p50_ms !== undefined) parts.push(`half took ${p50_ms} ms`);
+  if (last_success_at) parts.push(`answered ${age(Date.now() - Date.parse(last_success_at))} ago`);
+  return parts.join(", ");
+}
+
 /** Quotes `text` as one word of a shell. */
 export function word(text) {
   const plain = line(text);

@@ -162,6 +162,17 @@ export interface ListedTarget {
   allowed_agents?: string[];
   /** The state of an agent of the local gateway. */
   status?: string;
+  health?: Health;
+}
+
+/** How the calls of the last hour to a target fared. */
+export interface Health {
+  calls?: number;
+  failed?: number;
+  p50_ms?: number;
+  last_success_at?: string;
+  /** For how long calls are refused. */
+  retry_after_ms?: number;
 }
 
 /** The local gateway in a listing. */
@@ -215,6 +226,8 @@ export interface Question {
   continuation?: Continuation;
   /** Why the library did not accept the answer before this one. */
   error?: string;
+  /** The fields whose values did not fit in that answer. */
+  misfits?: string[];
 }
 
 export interface QuestionField {
@@ -224,6 +237,8 @@ export interface QuestionField {
   type: "text" | "choice" | "integer" | "number" | "boolean";
   choices?: QuestionChoice[];
   required: boolean;
+  /** The value that the agent proposes. */
+  default?: unknown;
 }
 
 export interface QuestionChoice {
@@ -233,7 +248,7 @@ export interface QuestionChoice {
 
 /** What a person did with a question. */
 export interface Answer {
-  action: "answer" | "decline" | "model" | "timeout" | "unreachable";
+  action: "answer" | "decline" | "model" | "timeout" | "unreachable" | "later";
   content?: Record<string, unknown>;
   by?: string;
 }
@@ -354,6 +369,8 @@ export interface RemoteAgent {
   signOut(alias: string | null, user: string | null): Promise<string>;
   render(envelope: string, maxChars?: number): string;
   definition(): string;
+  /** Returns the `Health` of each target that was called, as a JSON object by alias. */
+  health(): string;
   close(): void;
   /** Closes, and blocks until the sign-ins that are being renewed are stored. For a process that ends; also after `close`. */
   closeAndWait(): void;

@@ -371,6 +371,7 @@ export type Error = {
     | "too_many_artifacts"
     | "artifacts_too_large"
     | "busy"
+    | "target_unavailable"
     | "connection_cut"
     | "stream_cut"
     | "timeout"
@@ -637,6 +638,28 @@ export interface ListedTarget {
    * The host's agents that may use a restricted target. Only for an operator.
    */
   allowed_agents?: string[];
+  /**
+   * How the calls of this process in the last hour fared. For an operator; for others only while calls are refused.
+   */
+  health?: {
+    /**
+     * Calls that the target answered or failed, the latest 128 at most.
+     */
+    calls?: number;
+    /**
+     * Those without an answer, or with 5xx.
+     */
+    failed?: number;
+    /**
+     * The median time of those with an answer.
+     */
+    p50_ms?: number;
+    last_success_at?: Time;
+    /**
+     * How long calls fail with `target_unavailable`. Absent while they do not.
+     */
+    retry_after_ms?: number;
+  };
   /**
    * The flows of authorization servers in the card of a target without a credential. Only for an operator, who decides about their addresses.
    */
@@ -937,6 +960,14 @@ export interface Details {
    * The HTTP status of the agent's response.
    */
   http_status?: number;
+  /**
+   * How long calls to the target are still refused.
+   */
+  retry_after_ms?: number;
+  /**
+   * The reason of the latest call to the target that failed.
+   */
+  last_reason?: string;
   /**
    * The authentication schemes that the agent requires, by their HTTP names, else those that its card declares.
    *

@@ -140,6 +140,12 @@ impl Plugin {
         self.agent.definition()
     }
 
+    /// Returns the health of the configured targets that were called, as a JSON object by alias. Starts no thread.
+    #[must_use]
+    pub fn health(&self) -> String {
+        self.agent.health()
+    }
+
     /// Returns the text that a model reads of an envelope or update of this instance. Starts no thread.
     #[must_use]
     pub fn render(&self, envelope: &str) -> String {

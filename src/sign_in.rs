@@ -1,12 +1,15 @@
 //! Sign-in of a person to a target of a configuration, and the state of a sign-in. Calls refresh the stored token by themselves.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use egress::credential::StoredToken;
+use futures_util::future::join_all;
+use tokio::time::timeout;
 
 use crate::config::{Config, ConfigError};
 use crate::plugin::network;
-use crate::remote_agent::token_file;
+use crate::remote_agent::{check_issuer, token_file};
 use crate::targets::{Catalog, for_user};
 
 pub use crate::remote_agent::SignIn;
@@ -67,4 +70,26 @@ pub fn states(config_json: &str, user: Option<&str>) -> Vec<SignInState> {
             token: file.read().map_err(|error| error.to_string()),
         })
         .collect()
+}
+
+/// Reads the metadata of the issuers of a configuration, each within `limit`. Returns the alias of each target whose authorization
+/// server cannot be used, and a sentence.
+pub async fn issuer_faults(config_json: &str, limit: Duration) -> Vec<(String, String)> {
+    let config = Config::parse(config_json);
+    let opened = config.and_then(|config| Ok((Catalog::new(&config)?, network(&config)?)));
+    let Ok((catalog, net)) = opened else {
+        return Vec::new();
+    };
+    let checks = catalog.targets().iter().map(async |target| {
+        let checked = timeout(limit, check_issuer(target, &net)).await;
+        let seconds = limit.as_secs();
+        let late = || {
+            Err(format!(
+                "the authorization server has not answered within {seconds} seconds"
+            ))
+        };
+        let fault = checked.unwrap_or_else(|_| late()).err()?;
+        Some((target.alias.clone().unwrap_or_default(), fault))
+    });
+    join_all(checks).await.into_iter().flatten().collect()
 }

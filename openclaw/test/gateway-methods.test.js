@@ -23,7 +23,7 @@ function methods(config, { lease, ask, client } = {}) {
 /** A lease whose calls end with `envelope`, and the requests and callers that it got. */
 function fakeLease(envelope = { ok: true, summary: {} }) {
   const seen = [];
-  const agent = { execute: async (request, caller) => (seen.push([JSON.parse(request), JSON.parse(caller)]), JSON.stringify(envelope)) };
+  const agent = { health: () => JSON.stringify({ a: { calls: 1, failed: 0 } }), execute: async (request, caller) => (seen.push([JSON.parse(request), JSON.parse(caller)]), JSON.stringify(envelope)) };
   const lease = { agent, seen, CancelToken: class { cancel() {} }, share: () => ({ agent, release() {} }) };
   return lease;
 }
@@ -51,6 +51,12 @@ test("targets have no secret, also in settings that the library refuses", async 
     const [, { targets }] = await methods({ targets: [{ alias: "a", baseUrl, auth, headers: { "x-key": SECRET } }] }).call("targets");
     assert.deepEqual(targets, [{ alias: "a", url, description: undefined, default: false }]);
   }
+});
+
+test("targets that were called have their health", async () => {
+  const targets = [{ alias: "a", baseUrl: "https://a.example" }, { alias: "b", baseUrl: "https://b.example" }];
+  const [, listed] = await methods({ targets }, { lease: fakeLease() }).call("targets");
+  assert.deepEqual(listed.targets.map(({ health }) => health), [{ calls: 1, failed: 0 }, undefined]);
 });
 
 test("settings of the wrong type have no targets", async () => {

@@ -37,6 +37,15 @@ test("tab and route share a path behind the gateway's authentication", () => {
   assert.deepEqual(tab.requiredScopes, ["operator.read"]);
 });
 
+test("page shows the health of targets that were called", () => {
+  const last_success_at = new Date(Date.now() - 120_000).toISOString();
+  const health = { calls: 20, failed: 1, p50_ms: 350, last_success_at, retry_after_ms: 20_000 };
+  const target = { alias: "desk", url: "https://desk.example/", default: true };
+  const html = page([{ ...target, health }, { ...target, alias: "shop" }], []);
+  assert.ok(html.includes("refuses calls for 20 s, 1 of 20 failed, half took 350 ms, answered 2 min ago"), html);
+  assert.ok(!page([target], []).includes("Last hour"));
+});
+
 test("page shows targets and tasks with their age", () => {
   const html = page([{ alias: "desk", url: "https://desk.example/", description: "Answers.", default: true }], [TASK]);
   for (const text of ["desk (default)", "https://desk.example/", "t-1", "working", "1 min", "reading"]) assert.ok(html.includes(text), text);

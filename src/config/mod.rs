@@ -45,6 +45,8 @@ pub struct Config {
     pub cards: Cards,
     /// Limits on a peer's answers, on concurrent calls and on waiting.
     pub limits: Limits,
+    /// When calls to a target that does not answer fail at once.
+    pub breaker: Breaker,
     /// The local gateway, whose agents are targets too.
     pub gateway: Gateway,
     /// The audit log.
@@ -167,6 +169,19 @@ settings! {
         pub model_text_chars: usize = 12_000,
         /// How long a call that follows a task waits by default, in milliseconds.
         pub wait_ms: u64 = 25_000,
+    }
+}
+
+settings! {
+    /// When calls to a target that does not answer fail at once.
+    #[derive(Debug, Clone, Deserialize, Serialize)]
+    pub struct Breaker {
+        /// Whether they do.
+        pub enabled: bool = true,
+        /// After how many failures in a row.
+        pub failures: u32 = 5,
+        /// For how long at first, in milliseconds; each further failure doubles it.
+        pub open_ms: u64 = 30_000,
     }
 }
 

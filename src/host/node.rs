@@ -70,6 +70,7 @@ pub fn parse_config(config_json: String) -> Result<String> {
 
 /// A request or a response of the HTTP API. A request has the first three members, a response the rest.
 #[napi(object)]
+#[derive(Default)]
 pub struct ApiMessage {
     pub action: Option<String>,
     pub request: Option<String>,
@@ -84,13 +85,11 @@ pub struct ApiMessage {
 impl From<ApiResponse> for ApiMessage {
     fn from(response: ApiResponse) -> Self {
         Self {
-            action: None,
-            request: None,
-            expires_after: None,
             status: Some(response.status.into()),
             body: Some(response.body),
             reason: response.reason.map(str::to_owned),
             retryable: response.retryable,
+            ..Self::default()
         }
     }
 }
@@ -107,10 +106,7 @@ pub fn api_request(route: String, body: String) -> Option<ApiMessage> {
             action: Some(parsed.action.to_owned()),
             request: Some(parsed.request.to_string()),
             expires_after: u32::try_from(parsed.expires_after.as_millis()).ok(),
-            status: None,
-            body: None,
-            reason: None,
-            retryable: None,
+            ..ApiMessage::default()
         },
         Err(error) => ApiResponse::from(&error).into(),
     })
@@ -213,6 +209,12 @@ impl RemoteAgent {
             Some(max) => self.plugin.render_within(&envelope_json, max as usize),
             None => self.plugin.render(&envelope_json),
         }
+    }
+
+    /// Returns the health of the configured targets that were called, as a JSON object by alias.
+    #[napi(catch_unwind)]
+    pub fn health(&self) -> String {
+        self.plugin.health()
     }
 
     /// Starts a call. The promise always resolves, with the envelope as JSON, after the last update was delivered.
@@ -351,11 +353,9 @@ impl RemoteAgent {
         let receiver = on_update.map(|function| UpdateReceiver::new(env, &function));
         let receiver = receiver.transpose()?;
         let person = ask_person.map(|function| HostPerson::new(&function));
-        let person = person
-            .transpose()?
-            .map(|person| -> Arc<dyn Person> { Arc::new(person) });
+        let person = person.transpose()?;
+        let person = person.map(|person| -> Arc<dyn Person> { Arc::new(person) });
         let (promised, promise) = self.promise(env)?;
-        let promised = Arc::new(promised);
         let updates = receiver.map(|receiver| self.forward(receiver, Arc::clone(&promised)));
         let job = CallInput {
             request,
@@ -388,14 +388,14 @@ impl RemoteAgent {
     }
 
     /// Creates a promise for JavaScript.
-    fn promise<'env>(&self, env: &'env Env) -> Result<(CallPromise, Object<'env>)> {
+    fn promise<'env>(&self, env: &'env Env) -> Result<(Arc<CallPromise>, Object<'env>)> {
         let resolvers = self.promises.borrow_back(env)?.call(())?;
         let resolve: Resolve<'_> = resolvers.get_named_property("resolve")?;
-        let promised = CallPromise {
+        let promised = Arc::new(CallPromise {
             resolve: Some(resolve.create_ref()?),
             answer: OnceLock::new(),
             queue: self.answer_queue(env)?,
-        };
+        });
         Ok((promised, resolvers.get_named_property("promise")?))
     }
 

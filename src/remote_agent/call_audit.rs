@@ -4,6 +4,7 @@
 //! spans around its exchanges with the peer, and the numbers and ids of that line.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use a2a::{Event, Reply, SendRequest, Task, TaskState, Transport, Usage};
@@ -190,6 +191,8 @@ pub(super) struct CallMetrics {
     trace: Trace,
     /// Whether to count bytes and ids, which costs another pass over each message.
     is_counting: bool,
+    /// Whether the peer has answered a request, or opened a stream.
+    pub(super) has_answered: Arc<AtomicBool>,
     recorded: Mutex<RecordedMetrics>,
 }
 
@@ -220,6 +223,7 @@ impl CallMetrics {
         Self {
             trace,
             is_counting,
+            has_answered: Arc::default(),
             recorded: Mutex::default(),
         }
     }
@@ -327,6 +331,9 @@ macro_rules! exchange {
         );
         let outcome = $work.instrument(span).await;
         $self.record_transport($peer);
+        if outcome.is_ok() {
+            $self.has_answered.store(true, Ordering::Relaxed);
+        }
         outcome
     }};
 }

@@ -261,6 +261,9 @@ reasons! {
     /// Too many calls were running, and none ended in time.
     Busy = "busy", Peer, HandlerError, true,
         "Nothing was sent. Call again, later or with a larger timeout_ms.";
+    /// The latest calls to the target failed, and the plugin does not try it again yet.
+    TargetUnavailable = "target_unavailable", Peer, NoActiveVersion, true,
+        "Nothing was sent. Call again after details.retry_after_ms, or use another agent.";
     /// The connection broke before the answer was complete.
     ConnectionCut of Kind::Net(NetFault::Cut) = "connection_cut", Peer, HandlerError, true,
         "Call again.";

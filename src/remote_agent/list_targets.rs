@@ -74,6 +74,7 @@ pub(super) async fn list_targets(
             }
             tasks.merge_into(shown);
             add_allowed_agents(shown, target, caller);
+            add_health(tool, shown, target, caller);
         }
     }
     let mut summary = object([]);
@@ -101,6 +102,18 @@ pub(super) async fn list_targets(
 fn add_allowed_agents(shown: &mut Value, target: &Target, caller: &Caller) {
     if sees_all(caller) && !target.allowed_agents.is_empty() {
         shown["allowed_agents"] = json!(target.allowed_agents);
+    }
+}
+
+/// Adds how calls to a target fared: for an operator, and for an agent only that its calls are refused now.
+fn add_health(tool: &RemoteAgent, shown: &mut Value, target: &Target, caller: &Caller) {
+    let now = tool.env.now();
+    let health = match caller.operator.is_some() {
+        true => tool.health.figures(&target.key, now),
+        false => tool.health.retry_after(&target.key, now),
+    };
+    if let Some(health) = health {
+        shown["health"] = health;
     }
 }
 

@@ -3,8 +3,8 @@
 //! 1. `schema.rs` and `rules.rs` validate the request, and `request.rs` types it.
 //! 2. `resolve.rs` finds its target, task and conversation. `admission.rs` refuses a target that the caller (`caller.rs`)
 //!    may not use.
-//! 3. `concurrency_limiter.rs` lets the call wait for its turn, `deadline.rs` ends it, and `call/budget.rs` refuses a message that
-//!    no budget covers.
+//! 3. `concurrency_limiter.rs` lets the call wait for its turn, `deadline.rs` ends it, `health.rs` refuses one to a target that is
+//!    down, and `call/budget.rs` a message that no budget covers.
 //! 4. `actions.rs` runs the action on a `call.rs`. `list_targets.rs` is the action without a target.
 //! 5. `follow.rs` follows a task through cuts: `read_stream.rs` reads one connection, and `recovery.rs` decides after a
 //!    failed read. `collected.rs` and `artifacts.rs` merge the answers, and `call/updates.rs` sends updates.
@@ -28,6 +28,7 @@ mod extension_text;
 mod follow;
 #[cfg(test)]
 mod gateway_tests;
+mod health;
 mod list_targets;
 mod person;
 mod question;
@@ -42,6 +43,7 @@ mod sign_in;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -72,13 +74,14 @@ pub use question::{
 pub use schema::SCHEMA as REQUEST_SCHEMA;
 pub use schema::TOOL_NAME;
 pub use sign_in::SignIn;
-pub(crate) use sign_in::token_file;
+pub(crate) use sign_in::{check_issuer, token_file};
 
 use call::{Account, Call, CallPerson, LedgerLocks, Questions};
 use call_audit::CallAudit;
 use caller::Caller;
 use concurrency_limiter::ConcurrencyLimiter;
 use deadline::Deadline;
+use health::{Health, Verdict};
 use request::request_hint;
 use request::{Action, Request};
 use schema::RequestSchema;
@@ -138,6 +141,7 @@ pub struct RemoteAgent {
     ledger_locks: LedgerLocks,
     limits: Limits,
     concurrency_limiter: ConcurrencyLimiter,
+    health: Health,
     default_timeout: Duration,
     poll_intervals: PollIntervals,
     delegations: gateway_bridge::delegation::DelegationLookup,
@@ -191,6 +195,7 @@ impl RemoteAgent {
             ledger_locks: LedgerLocks::default(),
             limits: config.limits.clone(),
             concurrency_limiter: ConcurrencyLimiter::new(&config.limits),
+            health: Health::new(&config.breaker),
             default_timeout: Duration::from_millis(config.defaults.timeout_ms)
                 .min(MAX_CALL_TIMEOUT),
             poll_intervals,
@@ -399,6 +404,15 @@ impl RemoteAgent {
             Action::Send => error.for_send(),
             _ => error,
         };
+        let key = Arc::clone(&call.target.key);
+        // A gateway on this machine has its own reconnection, and its agents their own states.
+        let is_local = call.target.peer_config.is_local();
+        if !is_local {
+            // Before a person signs in.
+            self.health
+                .check(&key, self.env.now())
+                .map_err(for_action)?;
+        }
         if call.person.person.is_some() && !call_audit.caller.no_sign_in {
             let signed_in = Box::pin(self.sign_in_first(&mut call)).await;
             signed_in.map_err(for_action)?;
@@ -408,6 +422,10 @@ impl RemoteAgent {
             .acquire(&call.target.key, &call.deadline)
             .await;
         call.permit = Some(permit.map_err(for_action)?);
+        let began = self.env.now();
+        let has_answered = Arc::clone(&call.metrics.has_answered);
+        let admitted = (!is_local).then(|| self.health.admit(&key, &has_answered, began));
+        let admitted = admitted.transpose().map_err(for_action)?;
         // The budget counts neither the wait nor the sign-in.
         call.pause_budget(opened);
         // A timeout in the request limits the blocking send; without one, the send becomes a task before the host's own
@@ -415,8 +433,15 @@ impl RemoteAgent {
         let wait = Duration::from_millis(self.limits.wait_ms);
         let wait_until = call.deadline.wait_until(extends.then_some(wait));
         call.wait_until = Some(wait_until);
-        let is_local = call.target.peer_config.is_local();
         let done = actions::run(&mut call, request).await;
+        if let Some(admitted) = admitted {
+            let has_answered = has_answered.load(Ordering::Relaxed);
+            let verdict = Verdict::of(done.as_ref().map(drop), has_answered, extends);
+            let now = (self.env.now(), self.env.system_time());
+            // A person's time is not the target's.
+            let took = (call.person.questions == 0).then(|| now.0.saturating_duration_since(began));
+            self.health.record(admitted, verdict, took, now);
+        }
         done.map_err(|error| if is_local { error.for_gateway() } else { error })
     }
 
@@ -428,6 +453,16 @@ impl RemoteAgent {
         }
         let wait = Duration::from_millis(self.limits.wait_ms);
         wait.min(self.default_timeout).min(target.timeout)
+    }
+
+    /// Returns the health of the configured targets that were called, as a JSON object by alias.
+    pub fn health(&self) -> String {
+        let now = self.env.now();
+        let known = self.catalog.targets().iter().filter_map(|target| {
+            let figures = self.health.figures(&target.key, now)?;
+            Some((target.alias.clone()?, figures))
+        });
+        Value::Object(known.collect()).to_string()
     }
 
     fn parse_request(&self, value: Value) -> Result<Box<Request>, ToolError> {

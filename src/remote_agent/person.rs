@@ -13,7 +13,7 @@ use super::artifacts::Source;
 use super::call::{Call, PendingAnswer};
 use super::envelope::ReportOutcome;
 use super::error::{Reason, ToolError};
-use super::question::{Answer, AnswerAction, Person, Question, QuestionKind, Wording};
+use super::question::{Answer, AnswerAction, Misfits, Person, Question, QuestionKind, Wording};
 use super::question::{question_id, shown};
 use super::recovery::is_unsupported;
 use crate::config::Answers;
@@ -44,7 +44,7 @@ pub(super) enum Next {
 /// # Errors
 /// The call has ended, or the peer cannot be asked whether the question still stands.
 pub(super) async fn ask(call: &mut Call<'_>, peer: &dyn Peer) -> Result<Option<Next>, ToolError> {
-    let mut invalid: Option<(String, String)> = None;
+    let mut invalid: Option<(String, Misfits)> = None;
     loop {
         let Some((wording, task_id)) = open_question(call) else {
             return Ok(None);
@@ -82,7 +82,7 @@ pub(super) async fn ask(call: &mut Call<'_>, peer: &dyn Peer) -> Result<Option<N
         let limit = call.time_for_person(QUESTION_TIMEOUT);
         let error = invalid.take_if(|(id, _)| *id == wording.id);
         let is_retry = error.is_some();
-        let question = question(call, wording, limit, error.map(|(_, error)| error));
+        let question = question(call, wording, limit, error.map(|(_, misfits)| misfits));
         // A person may take long, and cancelling the task must not wait for them.
         call.permit = None;
         let asked = Instant::now();
@@ -94,7 +94,7 @@ pub(super) async fn ask(call: &mut Call<'_>, peer: &dyn Peer) -> Result<Option<N
             AnswerAction::Answer => None,
             AnswerAction::Model if question.may_pass_to_model => Some(ReportOutcome::Passed),
             AnswerAction::Decline | AnswerAction::Model => Some(ReportOutcome::Declined),
-            AnswerAction::Unreachable => Some(ReportOutcome::Unreachable),
+            AnswerAction::Unreachable | AnswerAction::Later => Some(ReportOutcome::Unreachable),
             AnswerAction::Timeout
                 if !call.person.extends && call.deadline.before_end() > MIN_TIMEOUT + pause =>
             {
@@ -114,8 +114,8 @@ pub(super) async fn ask(call: &mut Call<'_>, peer: &dyn Peer) -> Result<Option<N
         }
         let content = match question.check(&answer.content) {
             Ok(content) => content,
-            Err(error) if !is_retry => {
-                invalid = Some((question.id, error));
+            Err(misfits) if !is_retry => {
+                invalid = Some((question.id, misfits));
                 continue;
             }
             Err(_) => {
@@ -193,8 +193,10 @@ fn question(
     call: &mut Call<'_>,
     wording: Wording,
     limit: Duration,
-    error: Option<String>,
+    misfits: Option<Misfits>,
 ) -> Question {
+    let misfits = misfits.map(|misfits| (misfits.error, misfits.fields));
+    let (error, misfits) = misfits.unzip();
     let continuation = call.continuation();
     let card = call.card.as_ref();
     let name = card.and_then(|known| known.card.view.as_ref().ok()?.name.as_deref());
@@ -220,6 +222,7 @@ fn question(
         timeout_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
         continuation,
         error,
+        misfits: misfits.unwrap_or_default(),
     }
 }
 

@@ -89,6 +89,17 @@ pub struct Question {
     /// Why the answer before this one was not sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// The fields whose values did not fit in that answer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub misfits: Vec<String>,
+}
+
+/// Values of an answer that do not fit.
+pub(super) struct Misfits {
+    /// A sentence for the person about each of them.
+    pub(super) error: String,
+    /// The names of their fields.
+    pub(super) fields: Vec<String>,
 }
 
 /// A sign-in of the person at the authorization server that the operator configured.
@@ -142,6 +153,8 @@ pub enum AnswerAction {
     Timeout,
     /// No person could be asked.
     Unreachable,
+    /// The host ends the call with the question of a sign-in, and repeats the call with the answer.
+    Later,
 }
 
 impl AnswerAction {
@@ -153,6 +166,7 @@ impl AnswerAction {
             Self::Model => "model",
             Self::Timeout => "timeout",
             Self::Unreachable => "unreachable",
+            Self::Later => "later",
         }
     }
 }
@@ -375,26 +389,33 @@ impl Question {
     /// dropped.
     ///
     /// # Errors
-    /// Values are missing or do not fit; a sentence for the person about each of them.
-    pub(super) fn check(&self, content: &Map<String, Value>) -> Result<Map<String, Value>, String> {
-        let (mut checked, mut errors) = (Map::new(), Vec::new());
+    /// Values are missing or do not fit.
+    pub(super) fn check(
+        &self,
+        content: &Map<String, Value>,
+    ) -> Result<Map<String, Value>, Misfits> {
+        let (mut checked, mut errors, mut fields) = (Map::new(), Vec::new(), Vec::new());
         for field in &self.fields {
             let given = content.get(&field.name);
             let given = given.filter(|value| !value.is_null() && **value != "");
-            match given {
-                Some(value) => match field.convert(value) {
-                    Ok(value) => drop(checked.insert(field.name.clone(), value)),
-                    Err(form) => errors.push(format!("{}: {form}", field.title)),
-                },
-                None if field.required => {
-                    errors.push(format!("{}: a value is needed", field.title));
+            let error = match given.map(|value| field.convert(value)) {
+                Some(Ok(value)) => {
+                    checked.insert(field.name.clone(), value);
+                    continue;
                 }
-                None => {}
-            }
+                Some(Err(form)) => form,
+                None if field.required => "a value is needed".to_owned(),
+                None => continue,
+            };
+            errors.push(format!("{}: {error}", field.title));
+            fields.push(field.name.clone());
         }
         match errors.is_empty() {
             true => Ok(checked),
-            false => Err(errors.join("; ")),
+            false => Err(Misfits {
+                error: errors.join("; "),
+                fields,
+            }),
         }
     }
 

@@ -1,15 +1,16 @@
 //! The sign-in of a person to a target: by a command, or during the call that needs it.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use egress::HttpClient;
-use egress::auth::{TokenEndpoint, needs_sign_in};
+use egress::auth::{TokenEndpoint, check_endpoints, needs_sign_in};
 use egress::credential::{Credential, Grant, OAuth2, StoredToken, TokenFile};
-use egress::sign_in::{self, DeviceCode, Prompt, SignedOut};
+use egress::sign_in::{self, Prompt, Refusal, RunningSignIn, SignInTurn, SignedOut};
+use egress::{HttpClient, NetError};
 use peer::Delivered;
 use tokio::sync::mpsc;
-use tokio::time::{sleep, timeout};
+use tokio::task::JoinError;
+use tokio::time::{Instant, sleep, timeout};
 use url::Url;
 
 use super::call::Call;
@@ -30,8 +31,15 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// How long the server may take to have the sign-in of a person who says that it is done. Then they are asked again.
 const DONE_TIMEOUT: Duration = Duration::from_secs(2 * 60);
 
-/// Why no person was asked.
-const UNREACHED: &str = "no person can be reached to sign in";
+/// How long a person who refused is not asked again, nor another one, and none is asked for an agent that refuses the token of a
+/// new sign-in.
+const REFUSAL_TIME: Duration = Duration::from_secs(10 * 60);
+
+/// The error of a call whose agent refuses the token of a new sign-in.
+const REFUSED_TOKEN: &str = "the agent refuses the token of the latest sign-in";
+
+/// The error of a call with a time limit of its own.
+const TIME_UP: &str = "no person signed in before the call's time was up";
 
 /// The sign-in of one target, or of one person at a target.
 pub struct SignIn {
@@ -66,9 +74,15 @@ impl SignIn {
             }
         };
         let Some(target) = target else {
-            return Err(match alias {
+            let files = catalog.targets().iter().filter_map(|one| token_file(one));
+            let names: Vec<_> = files.map(|file| format!("`{}`", file.alias)).collect();
+            let wanted = match alias {
                 Some(alias) => format!("no target is named `{}`", alias.escape_debug()),
-                None => "name a target: not exactly one of them needs a sign-in".to_owned(),
+                None => "name a target".to_owned(),
+            };
+            return Err(match names.is_empty() {
+                true => format!("{wanted}; no target needs a sign-in"),
+                false => format!("{wanted}; these need a sign-in: {}", names.join(", ")),
             });
         };
         let name = target.alias.as_deref().unwrap_or_default();
@@ -90,16 +104,13 @@ impl SignIn {
 
     /// Returns the sign-in of a target, for the person of its credential; `None` if it needs none.
     fn of(target: &Target, net: Arc<dyn HttpClient>) -> Option<Self> {
-        let (client, config) = (client(target)?, &target.peer_config);
+        let base_url = &target.peer_config.base_url;
         Some(Self {
             file: token_file(target)?,
-            client: Arc::clone(client),
-            endpoint: TokenEndpoint {
-                allow_private: config.allow_private,
-                trust: config.trust_elsewhere.clone(),
-            },
+            client: Arc::clone(client(target)?),
+            endpoint: endpoint(target),
             net,
-            origin: config.base_url.origin().ascii_serialization(),
+            origin: base_url.origin().ascii_serialization(),
         })
     }
 
@@ -109,9 +120,10 @@ impl SignIn {
     /// The server or the person refuses, or the time is up; a sentence.
     pub async fn run(
         &self,
-        show: impl FnMut(Prompt<'_>),
+        show: impl FnMut(Prompt),
         pasted: mpsc::Receiver<String>,
     ) -> Result<StoredToken, String> {
+        self.forget_refusals();
         let signed_in = sign_in::sign_in(&*self.net, &self.client, &self.endpoint, show, pasted);
         signed_in.await.map_err(|error| error.to_string())
     }
@@ -139,22 +151,43 @@ impl SignIn {
     /// # Errors
     /// Why there is no sign-in; a sentence.
     pub async fn ask(&self, person: &dyn Person) -> Result<StoredToken, String> {
-        // A prompt and up to as many bad pastes as the sign-in allows.
-        let (prompts, shown) = mpsc::channel(8);
-        let (sender, pasted) = mpsc::channel(1);
-        let show = |prompt: Prompt<'_>| {
-            let _ = prompts.try_send(match prompt {
-                Prompt::Device(code) => Shown::Question(Box::new(
-                    self.question(code.complete_url.as_ref().unwrap_or(&code.url), Some(code)),
-                )),
-                Prompt::Browser(url) => Shown::Question(Box::new(self.question(url, None))),
-                Prompt::PasteAgain(reason) => Shown::Again(reason),
-            });
+        self.forget_refusals();
+        let asked = self.ask_about(person, &mut self.begin()).await;
+        asked.map_err(NotSignedIn::into_reason)
+    }
+
+    fn begin(&self) -> RunningSignIn {
+        let (net, client) = (Arc::clone(&self.net), Arc::clone(&self.client));
+        RunningSignIn::begin(net, client, self.endpoint.clone())
+    }
+
+    /// Asks the person what the sign-in shows, until it ends or they refuse.
+    async fn ask_about(
+        &self,
+        person: &dyn Person,
+        running: &mut RunningSignIn,
+    ) -> Result<StoredToken, NotSignedIn> {
+        let RunningSignIn {
+            ended,
+            shown,
+            prompts,
+            pasted,
+            ..
+        } = running;
+        let asking = async {
+            if shown.is_none() {
+                *shown = prompts.recv().await;
+            }
+            match shown.as_ref().and_then(|prompt| self.question(prompt)) {
+                Some(question) => ask_person(person, question, prompts, pasted).await,
+                // It has ended.
+                None => std::future::pending().await,
+            }
         };
         tokio::select! {
             biased;
-            signed_in = self.run(show, pasted) => signed_in,
-            ended = ask_person(person, shown, sender) => Err(ended),
+            ended = ended => NotSignedIn::read(ended),
+            refused = asking => Err(refused),
         }
     }
 
@@ -162,8 +195,17 @@ impl SignIn {
         needs_sign_in(&*self.net, &self.client, &self.endpoint).await
     }
 
+    /// Lets the next call ask: a person signs in with a command.
+    fn forget_refusals(&self) {
+        // A call that asks now has the lock, and forgets them too if the person signs in.
+        if let Ok(mut turn) = self.client.signing_in.try_lock() {
+            *turn = SignInTurn::default();
+        }
+    }
+
     /// Asks a person during a call, unless another call has a token meanwhile. Of the calls that wait for the same token one asks,
-    /// and a person's refusal is for all of them. If the call `extends`, the time of a person does not count.
+    /// and a person's refusal is for all of them, and for the calls of the next minutes. If the call `extends`, the time of a
+    /// person does not count.
     ///
     /// # Errors
     /// The person does not sign in, or the call has ended. Nothing was sent to the agent.
@@ -175,38 +217,78 @@ impl SignIn {
     ) -> Result<(), ToolError> {
         let began = Instant::now();
         let turn = deadline.run(self.client.signing_in.lock()).await;
-        let mut last_refusal = turn.map_err(|error| match error.reason {
+        let mut turn = turn.map_err(|error| match error.reason {
             Reason::Timeout => self.unavailable("another call is asking a person to sign in"),
             _ => error,
         })?;
-        if let Some((at, reason)) = &*last_refusal
-            && *at >= began
+        if let Some(refusal) = &turn.refusal
+            && (refusal.at >= began || refusal.is_persons && is_recent(refusal.at))
         {
-            return Err(self.unavailable(reason));
+            return Err(self.unavailable(&refusal.reason));
         }
-        let asking = async {
-            if !self.is_needed().await {
-                return Ok(());
-            }
-            let asked = self.ask(person).await.map(drop);
-            // The host of another call may reach one.
-            if let Some(reason) = asked.as_ref().err().filter(|reason| *reason != UNREACHED) {
-                *last_refusal = Some((Instant::now(), reason.clone()));
-            }
-            asked
-        };
+        let asking = self.ask_with(person, &mut turn);
         let asked = async {
             if extends {
                 return asking.await;
             }
-            timeout(deadline.before_end(), asking)
-                .await
-                .unwrap_or_else(|_| {
-                    Err("no person signed in before the call's time was up".to_owned())
-                })
+            let asked = timeout(deadline.before_end(), asking).await;
+            asked.unwrap_or_else(|_| Err(NotSignedIn::Failed(TIME_UP.to_owned())))
         };
-        let asked = deadline.run_without_limit(asked).await?;
-        asked.map_err(|reason| self.unavailable(&reason))
+        let asked = deadline.run_without_limit(asked).await;
+        // The question has ended with the call.
+        turn.running.take_if(|running| !running.is_kept);
+        asked?.map_err(|ended| self.unavailable(&ended.into_reason()))
+    }
+
+    async fn ask_with(
+        &self,
+        person: &dyn Person,
+        turn: &mut SignInTurn,
+    ) -> Result<(), NotSignedIn> {
+        if !self.is_needed().await {
+            turn.running = None;
+            return Ok(());
+        }
+        if turn.signed_in_at.is_some_and(is_recent) && self.client.is_refused() {
+            return Err(NotSignedIn::Refused(REFUSED_TOKEN.to_owned()));
+        }
+        let finished = turn.running.take_if(|running| running.ended.is_finished());
+        let refused_meanwhile = match finished {
+            Some(finished) => NotSignedIn::read(finished.ended.await).err(),
+            None => None,
+        };
+        let asked = match refused_meanwhile {
+            Some(refused @ NotSignedIn::Refused(_)) => Err(refused),
+            // Another sign-in may do better than one that has expired or failed.
+            _ => {
+                let running = turn.running.get_or_insert_with(|| self.begin());
+                let asked = self.ask_about(person, running).await;
+                running.is_kept |= matches!(asked, Err(NotSignedIn::Later));
+                asked
+            }
+        };
+        turn.running.take_if(|running| match asked {
+            // The caller that began it may still have its question.
+            Err(NotSignedIn::Unreached) => !running.is_kept,
+            Err(NotSignedIn::Later) => false,
+            _ => true,
+        });
+        match &asked {
+            Ok(_) => {
+                turn.signed_in_at = Some(Instant::now());
+                turn.refusal = None;
+            }
+            // The host of another call may reach one.
+            Err(NotSignedIn::Unreached | NotSignedIn::Later) => {}
+            Err(NotSignedIn::Refused(reason) | NotSignedIn::Failed(reason)) => {
+                turn.refusal = Some(Refusal {
+                    at: Instant::now(),
+                    reason: reason.clone(),
+                    is_persons: matches!(asked, Err(NotSignedIn::Refused(_))),
+                });
+            }
+        }
+        asked.map(drop)
     }
 
     fn unavailable(&self, reason: &str) -> ToolError {
@@ -215,17 +297,25 @@ impl SignIn {
         ToolError::new(Reason::TokenUnavailable, message)
     }
 
-    fn question(&self, link: &Url, code: Option<&DeviceCode>) -> Question {
+    /// Returns the question of a prompt; `None` if it only repeats one.
+    fn question(&self, prompt: &Prompt) -> Option<Question> {
+        let (link, code) = match prompt {
+            Prompt::Device(code) => (
+                code.complete_url.as_ref().unwrap_or(&code.url),
+                Some(code.user_code.clone()),
+            ),
+            Prompt::Browser(url) => (url, None),
+            Prompt::PasteAgain(_) => return None,
+        };
         let server = sign_in::server(&self.client);
         let user = self.file.user.as_deref().unwrap_or_default();
-        let code = code.map(|code| code.user_code.clone());
         let text = match &code {
             Some(code) => format!("Sign in at {server}: open the link, and enter the code {code}."),
             None => format!(
                 "Sign in at {server}: open the link. If the page at the end does not load, answer with its whole address."
             ),
         };
-        Question {
+        Some(Question {
             id: question_id(
                 &["sign-in", &self.file.alias, user, link.as_str(), &text],
                 &[],
@@ -249,14 +339,45 @@ impl SignIn {
             may_pass_to_model: false,
             timeout_ms: u64::try_from(QUESTION_TIMEOUT.as_millis()).unwrap_or(u64::MAX),
             error: None,
-        }
+            misfits: Vec::new(),
+        })
     }
 }
 
-/// What a sign-in shows.
-enum Shown {
-    Question(Box<Question>),
-    Again(&'static str),
+/// Returns whether something was less than [`REFUSAL_TIME`] ago.
+fn is_recent(at: Instant) -> bool {
+    at.elapsed() < REFUSAL_TIME
+}
+
+/// Why there is no sign-in.
+enum NotSignedIn {
+    /// No person can be reached.
+    Unreached,
+    /// The host has to end the call before the person answers.
+    Later,
+    /// The person refuses; a sentence.
+    Refused(String),
+    /// Something else; a sentence.
+    Failed(String),
+}
+
+impl NotSignedIn {
+    /// Reads the end of a sign-in.
+    fn read(ended: Result<Result<StoredToken, NetError>, JoinError>) -> Result<StoredToken, Self> {
+        match ended {
+            Ok(Ok(token)) => Ok(token),
+            Ok(Err(error)) if sign_in::is_refusal(&error) => Err(Self::Refused(error.to_string())),
+            Ok(Err(error)) => Err(Self::Failed(error.to_string())),
+            Err(error) => Err(Self::Failed(error.to_string())),
+        }
+    }
+
+    fn into_reason(self) -> String {
+        match self {
+            Self::Unreached | Self::Later => "no person can be reached to sign in".to_owned(),
+            Self::Refused(reason) | Self::Failed(reason) => reason,
+        }
+    }
 }
 
 /// Withdraws a question that is over.
@@ -268,15 +389,13 @@ impl Drop for Withdrawal<'_> {
     }
 }
 
-/// Asks the person what the sign-in shows, and passes on the addresses that they answer. Returns why the sign-in ends.
+/// Asks the person the question of a sign-in, and passes on the addresses that they answer. Returns why the sign-in ends.
 async fn ask_person(
     person: &dyn Person,
-    mut shown: mpsc::Receiver<Shown>,
-    pasted: mpsc::Sender<String>,
-) -> String {
-    let Some(Shown::Question(mut question)) = shown.recv().await else {
-        return std::future::pending().await;
-    };
+    mut question: Question,
+    prompts: &mut mpsc::Receiver<Prompt>,
+    pasted: &mpsc::Sender<String>,
+) -> NotSignedIn {
     let _withdrawal = Withdrawal(person, question.id.clone());
     loop {
         let answer = loop {
@@ -288,8 +407,9 @@ async fn ask_person(
         };
         match answer.action {
             AnswerAction::Answer => {}
-            AnswerAction::Unreachable => return UNREACHED.to_owned(),
-            _ => return "the person declined to sign in".to_owned(),
+            AnswerAction::Unreachable => return NotSignedIn::Unreached,
+            AnswerAction::Later => return NotSignedIn::Later,
+            _ => return NotSignedIn::Refused("the person declined to sign in".to_owned()),
         }
         let words = answer
             .content
@@ -301,7 +421,7 @@ async fn ask_person(
         match address.filter(|_| question.is_answered_with_address()) {
             Some(address) => {
                 drop(pasted.send(address.to_owned()).await);
-                let Some(Shown::Again(reason)) = shown.recv().await else {
+                let Some(Prompt::PasteAgain(reason)) = prompts.recv().await else {
                     return std::future::pending().await;
                 };
                 question.error = Some(reason.to_owned());
@@ -369,6 +489,28 @@ fn client(target: &Target) -> Option<&Arc<OAuth2>> {
         Credential::OAuth2(client) => Some(client),
         _ => None,
     }
+}
+
+/// Returns the allowed addresses of the authorization server of a target.
+fn endpoint(target: &Target) -> TokenEndpoint {
+    let config = &target.peer_config;
+    TokenEndpoint {
+        allow_private: config.allow_private,
+        trust: config.trust_elsewhere.clone(),
+    }
+}
+
+/// Checks the endpoints of the authorization server of a target, if it has one with an issuer.
+///
+/// # Errors
+/// They cannot be used; a sentence.
+pub(crate) async fn check_issuer(target: &Target, net: &dyn HttpClient) -> Result<(), String> {
+    let client = client(target).filter(|client| client.endpoints.issuer.is_some());
+    let Some(client) = client.filter(|_| target.unresolved.is_none()) else {
+        return Ok(());
+    };
+    let checked = check_endpoints(net, client, &endpoint(target)).await;
+    checked.map_err(|error| error.to_string())
 }
 
 /// Returns the file of the token of a target that needs a sign-in.

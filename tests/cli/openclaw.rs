@@ -178,3 +178,23 @@ async fn tasks_have_the_age_of_the_record() {
         "{task}"
     );
 }
+
+#[tokio::test]
+async fn targets_have_the_usage_of_the_record() {
+    let peers = start_desk(json!({})).await;
+    let settings = json!({"targets": [{"alias": "desk", "baseUrl": peers.origin("desk")}]});
+    let openclaw = OpenClaw::new("openclaw-usage", &settings);
+    let record = openclaw.0.join("remote-agent");
+    fs::create_dir_all(&record).unwrap();
+    let task = |target: &str, id: &str| json!({"target": target, "taskId": id, "state": "completed", "since": 1, "updated": 2, "usage": {"tokens": {"total": 600}}});
+    let tasks = json!([
+        task("desk", "t-1"),
+        task("desk", "t-2"),
+        task("other", "t-3")
+    ]);
+    fs::write(record.join("tasks.json"), tasks.to_string()).unwrap();
+    let output = openclaw.run(&["targets"]).await;
+    assert_exit_code(&output, 0);
+    assert_contains(&output.stderr, &["used by agent desk: 1200 tokens"]);
+    assert!(!output.stderr.contains("other"), "{output:?}");
+}

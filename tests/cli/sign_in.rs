@@ -187,3 +187,25 @@ async fn target_without_a_sign_in_is_refused() {
     let output = run_subcommand(&peers, "sign-in", &["shop"]).await;
     assert_contains(&output.stderr, &["no target is named `shop`"]);
 }
+
+#[tokio::test]
+async fn doctor_reads_the_metadata_of_an_issuer() {
+    let peers = start(token()).await;
+    let config = config("sign-in-issuer", &peers, &json!({}));
+    let mut settings: Value = serde_json::from_slice(&fs::read(&config).unwrap()).unwrap();
+    let auth = settings["targets"][0]["auth"].as_object_mut().unwrap();
+    auth.retain(|name, _| !name.ends_with("Url"));
+    auth.insert("issuer".to_owned(), json!(peers.origin("login")));
+    fs::write(&config, settings.to_string()).unwrap();
+    let output = run(&["doctor", "--config", &config]).await;
+    assert_exit_code(&output, 4);
+    assert_contains(
+        &output.stdout,
+        &[
+            "desk: not signed in",
+            "it has no metadata",
+            "correct `auth.issuer`",
+            "Correct `auth` of the target",
+        ],
+    );
+}

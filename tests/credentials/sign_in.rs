@@ -51,7 +51,7 @@ impl Desk {
     async fn sign_in(&self, server: &'static Server) {
         let sign_in = sign_in::open(&self.config().to_string(), None, None).unwrap();
         let mut browser = None;
-        let show = |prompt: Prompt<'_>| {
+        let show = |prompt: Prompt| {
             let url = match prompt {
                 Prompt::Device(code) => code.complete_url.clone().unwrap(),
                 Prompt::Browser(url) => url.clone(),

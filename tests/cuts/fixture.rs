@@ -85,6 +85,8 @@ impl Fixture {
         let config = json!({
             "targets": [{"alias": "desk", "baseUrl": peer.origin, "default": true}],
             "limits": {"concurrency": 10_000, "concurrencyPerTarget": 10_000},
+            // Every call is to reach the agent.
+            "breaker": {"enabled": false},
         });
         let poll_intervals = poll_intervals(if stalls { STALL_TIMEOUT } else { HANG_TIMEOUT });
         let agent = plugin::assemble(&config.to_string(), poll_intervals, Arc::new(SilentLog));

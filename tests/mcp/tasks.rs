@@ -203,3 +203,62 @@ async fn sign_in_reaches_the_person_as_a_link_and_the_call_goes_on() {
     };
     tokio::task::spawn_blocking(check).await.unwrap();
 }
+
+/// In MCP 2026-07-28 the call ends with the question, and the repeated one finds the sign-in that was begun.
+#[tokio::test(flavor = "multi_thread")]
+async fn sign_in_survives_between_the_calls_of_the_present_version() {
+    let pending = json!({"status": 400, "json": {"error": "authorization_pending"}});
+    // One a second, while the calls before the last one run.
+    let answers = vec![pending; 6]
+        .into_iter()
+        .chain([json!({"json": sign_in::token()})]);
+    let peers = sign_in::start(Value::Array(answers.collect())).await;
+    let config = sign_in::config("mcp-sign-in-state", &peers, &json!({}));
+    let check = move || {
+        let mut host = Host::start(&["--ask-user", "--config", &config]);
+        let mut request = send_request("hello");
+        request["target_alias"] = json!("desk");
+        let call = |host: &mut Host, declared: Value, state: &Value, responses: Value| {
+            let mut params = call_params(request.clone());
+            if !state.is_null() {
+                params["requestState"] = state.clone();
+                params["inputResponses"] = responses;
+            }
+            host.request("tools/call", with_metadata(params, declared))
+        };
+        let links = || json!({"elicitation": {"url": {}}});
+        let asked = call(&mut host, links(), &Value::Null, Value::Null);
+        assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+        let requests = asked["result"]["inputRequests"].as_object().unwrap();
+        let (id, question) = requests.iter().next().unwrap();
+        assert_eq!(question["params"]["mode"], "url", "{question}");
+        let state = &asked["result"]["requestState"];
+        // A client that shows forms gets the same sign-in as a form.
+        let forms = json!({"elicitation": {"form": {}}});
+        let again = call(&mut host, forms, &Value::Null, Value::Null);
+        let form = &again["result"]["inputRequests"][id];
+        assert_eq!(form["params"]["mode"], "form", "{again}");
+        // A state that this process did not issue finds no sign-in.
+        let accepted = json!({id: {"action": "accept"}});
+        let forged = format!("{}x", state.as_str().unwrap());
+        let refused = call(&mut host, links(), &json!(forged), accepted.clone());
+        assert_eq!(refused["error"]["code"], -32602, "{refused}");
+        let answer = call(&mut host, links(), state, accepted);
+        assert!(text(&answer).contains("pong"), "{answer}");
+        assert!(!answer.to_string().contains("s3cret"), "{answer}");
+        host.end();
+        peers
+    };
+    let peers = tokio::task::spawn_blocking(check).await.unwrap();
+    let codes = peers.log("login").into_iter();
+    let codes = codes.filter(|request| request.path == "/device").count();
+    assert_eq!(codes, 1);
+    assert_eq!(
+        peers
+            .log("desk")
+            .iter()
+            .filter(|request| request.method == "POST")
+            .count(),
+        1
+    );
+}

@@ -10,6 +10,7 @@ use crate::{
     model,
     notify::{NotifyFixture, Test},
     peer::answer_text,
+    sign_in,
     surfaces::{capture_color_schemes, control_ui, update_docs_image},
 };
 
@@ -225,17 +226,8 @@ fn reply_in_a_chat_answers_a_question(fixture: &NotifyFixture) {
 /// The person only follows the link: the question closes by itself, and the call goes on.
 fn sign_in_of_a_call_is_asked_and_closed(fixture: &NotifyFixture) {
     let server = authorization_server::server();
-    let auth = json!({"type": "oauth2", "grant": "device_code", "issuer": server.issuer(), "clientId": "person",
-        "scopes": ["openid", "offline_access"], "tokenParams": {"prompt": "consent"}});
-    let target = json!({"alias": "signed", "baseUrl": fixture.peer.url(), "allowPrivateNetwork": true, "auth": auth});
     let before = fixture.host.config();
-    let state = fixture.host.state().join("sign-ins");
-    fixture.host.edit_config(|config| {
-        let settings = &mut config["plugins"]["entries"]["remote-agent"]["config"];
-        settings["stateDir"] = json!(state);
-        settings["targets"].as_array_mut().unwrap().push(target);
-    });
-    fixture.restart(drop);
+    sign_in::add_target(fixture, server, "signed", "device_code");
     let mut request = send("about the curtains");
     request["target_alias"] = json!("signed");
     let session = "agent:main:curtains";

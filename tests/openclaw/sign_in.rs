@@ -27,7 +27,7 @@ pub const TESTS: &[Test] = &[
 ];
 
 /// Adds a target for a sign-in with this grant.
-fn add_target(fixture: &NotifyFixture, server: &Server, alias: &str, grant: &str) {
+pub fn add_target(fixture: &NotifyFixture, server: &Server, alias: &str, grant: &str) {
     let auth = json!({"type": "oauth2", "grant": grant, "issuer": server.issuer(), "clientId": "person",
         "scopes": ["openid", "offline_access"], "tokenParams": {"prompt": "consent"}});
     let target = json!({"alias": alias, "baseUrl": fixture.peer.url(), "allowPrivateNetwork": true, "auth": auth});

@@ -133,6 +133,8 @@ impl Fixture {
             "enabled": true,
             "targets": targets,
             "taskHandles": {"maxEntries": 200},
+            // Every call is to reach the agent that is down.
+            "breaker": {"enabled": false},
             "gateway": {"enabled": true, "url": self.gateway_url},
         })
     }

@@ -11,10 +11,10 @@ mod limits;
 mod record;
 
 use std::fs::{self, TryLockError};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
+use std::{fmt, io};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -153,8 +153,12 @@ impl Ledger {
     /// # Errors
     /// As [`reserve`](Self::reserve).
     pub fn check(&self, scopes: &[Scope], now: SystemTime) -> Result<(), BudgetError> {
-        // A process that changes the file now is soon done.
-        let mut record = self.usable_record(self.lock_within(Duration::ZERO)?.as_ref())?;
+        let alone = self.lock_within(Duration::ZERO)?;
+        let mut record = self.read()?;
+        // A process that changes the file now has a draft of the new content, and is soon done.
+        if alone.is_some() {
+            self.check_replace()?;
+        }
         record.roll(now);
         record.reservation(scopes).map(drop)
     }
@@ -255,7 +259,7 @@ impl Ledger {
             Err(error) => return Err(error.into()),
         }
         let damaged = with_suffix(&self.0, ".damaged");
-        fs::rename(&self.0, &damaged).map_err(|error| Self::unusable(&error.to_string()))?;
+        fs::rename(&self.0, &damaged).map_err(Self::failed)?;
         Ok(Some(damaged))
     }
 
@@ -264,18 +268,14 @@ impl Ledger {
     /// # Errors
     /// The file cannot be locked, read or replaced.
     pub fn check_file(&self) -> Result<(), BudgetError> {
-        let alone = self.lock(LOCK_TIMEOUT)?;
-        self.usable_record(Some(&alone)).map(drop)
+        let _alone = self.lock(LOCK_TIMEOUT)?;
+        self.read()?;
+        self.check_replace()
     }
 
-    /// Does what [`update`](Self::update) does up to the change, and returns the record. The draft of the new content belongs
-    /// to the process that has the lock.
-    fn usable_record(&self, alone: Option<&LockedFile>) -> Result<Record, BudgetError> {
-        let record = self.read()?;
-        if alone.is_some() {
-            files::check_replace(&self.0).map_err(|error| Self::unusable(&error.to_string()))?;
-        }
-        Ok(record)
+    /// Checks that the file can be replaced. The caller has its lock.
+    fn check_replace(&self) -> Result<(), BudgetError> {
+        files::check_replace(&self.0).map_err(Self::failed)
     }
 
     fn update<T>(
@@ -292,35 +292,33 @@ impl Ledger {
         let written = serde_json::to_string(&record).map_err(io::Error::from);
         written
             .and_then(|text| files::replace(&self.0, &text))
-            .map_err(|error| Self::unusable(&error.to_string()))?;
+            .map_err(Self::failed)?;
         Ok(result)
     }
 
     /// Waits until no other process changes the file.
     fn lock(&self, timeout: Duration) -> Result<LockedFile, BudgetError> {
         self.lock_within(timeout)?
-            .ok_or_else(|| Self::unusable("another process holds its lock"))
+            .ok_or_else(|| Self::unusable("another process holds its lock").into())
     }
 
     /// Waits like [`lock`](Self::lock); `None` if another process still has the lock.
     fn lock_within(&self, timeout: Duration) -> Result<Option<LockedFile>, BudgetError> {
         if self.0.is_relative() {
-            return Err(Self::unusable(
-                "its path is not absolute; set `budget.path`",
-            ));
+            let cause = "its path is not absolute; set `budget.path`";
+            return Err(Self::unusable(cause).into());
         }
-        let failed = |error: io::Error| Self::unusable(&error.to_string());
         if let Some(folder) = self.0.parent() {
-            files::create_private_dir(folder).map_err(failed)?;
+            files::create_private_dir(folder).map_err(Self::failed)?;
             files::check_private_dir(folder).map_err(|cause| {
-                Self::unusable(&format!("its directory {cause}; set `budget.path`"))
+                Self::unusable(format_args!("its directory {cause}; set `budget.path`"))
             })?;
         }
         let mut options = files::private_options();
         options.read(true).write(true).create(true);
         let file = options
             .open(with_suffix(&self.0, ".lock"))
-            .map_err(failed)?;
+            .map_err(Self::failed)?;
         let began = Instant::now();
         loop {
             match file.try_lock() {
@@ -329,7 +327,7 @@ impl Ledger {
                     thread::sleep(LOCK_INTERVAL);
                 }
                 Err(TryLockError::WouldBlock) => return Ok(None),
-                Err(TryLockError::Error(error)) => return Err(failed(error)),
+                Err(TryLockError::Error(error)) => return Err(Self::failed(error)),
             }
         }
     }
@@ -345,17 +343,14 @@ impl Ledger {
         let bytes = match bytes {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Record::new()),
-            Err(error) => {
-                let message = format!("the record of budgets cannot be used: {error}");
-                return Err(RecordError::Unusable(message));
-            }
+            Err(error) => return Err(Self::unusable(error)),
         };
         // A later form may have other members.
         if let Ok(Versioned { version }) = serde_json::from_slice(&bytes)
             && version > VERSION
         {
-            return Err(RecordError::Unusable(format!(
-                "the record of budgets cannot be used: a newer version of the plugin wrote it (form {version}, and this one reads form {VERSION}); update this one"
+            return Err(Self::unusable(format_args!(
+                "a newer version of the plugin wrote it (form {version}, and this one reads form {VERSION}); update this one"
             )));
         }
         let record: Record = serde_json::from_slice(&bytes).map_err(|error| {
@@ -370,8 +365,12 @@ impl Ledger {
         }
     }
 
-    fn unusable(cause: &str) -> BudgetError {
-        BudgetError::Unusable(format!("the record of budgets cannot be used: {cause}"))
+    fn unusable(cause: impl fmt::Display) -> RecordError {
+        RecordError::Unusable(format!("the record of budgets cannot be used: {cause}"))
+    }
+
+    fn failed(error: io::Error) -> BudgetError {
+        Self::unusable(error).into()
     }
 
     fn damaged(cause: &str) -> RecordError {

@@ -1,11 +1,11 @@
 //! Lets the person at the terminal answer the questions of an agent (`--ask`).
 //!
-//! Answers come from standard input, a line each: typed, or piped by a script.
+//! Answers come from standard input, a line each: typed, or piped by a script, whose answers are not recorded as a person's.
 
 use std::{
     env,
     io::{self, BufRead, IsTerminal},
-    sync::Arc,
+    sync::{Arc, Once},
     thread,
     time::Instant,
 };
@@ -26,13 +26,28 @@ use super::{
 /// Whether the person at the terminal answers.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub(super) struct AskArgs {
-    /// Ask on the terminal what the agent wants to know, and send it the answer; an empty line declines
+    /// Ask on the terminal what the agent wants to know, and send it the answer; an empty line declines, or takes the default of a field
     #[arg(long)]
     pub(super) ask: bool,
 }
 
 /// The lines of standard input and when each was read, by a thread of their own: it may wait for a line when the process ends.
-type Lines = Arc<Mutex<mpsc::Receiver<(Instant, String)>>>;
+type Lines = mpsc::Receiver<(Instant, String)>;
+
+/// What was read for the questions of a call.
+struct Input {
+    lines: Lines,
+    /// The id of the question that was answered last, and the values.
+    given: Option<(String, Map<String, Value>)>,
+}
+
+/// Who answers, for the audit log: a person at the terminal, or whatever is at the other end of a pipe.
+fn answered_by() -> &'static str {
+    match io::stdin().is_terminal() {
+        true => "terminal",
+        false => "standard input",
+    }
+}
 
 /// How many lines wait for a question. Those of a terminal beyond it are dropped.
 const MAX_LINES: usize = 64;
@@ -82,13 +97,23 @@ impl AskArgs {
                 }
             }
         });
-        let lines: Lines = Arc::new(Mutex::new(lines));
+        let input = Arc::new(Mutex::new(Input { lines, given: None }));
+        let first = Arc::new(Once::new());
         Some(ask_with(move |question: String| {
             before();
-            let lines = Arc::clone(&lines);
+            let input = Arc::clone(&input);
+            first.call_once(|| {
+                if !io::stdin().is_terminal() {
+                    note(
+                        "standard input is not a terminal: its lines answer, and the audit log does not name a person. Run the command at a terminal for a person's answer",
+                    );
+                }
+            });
             async move {
                 let question: Value = serde_json::from_str(&question).unwrap_or_default();
-                answer(&question, &lines).await.to_string()
+                answer(&question, &mut *input.lock().await)
+                    .await
+                    .to_string()
             }
         }))
     }
@@ -150,8 +175,7 @@ fn has_input() -> bool {
 }
 
 /// Asks the question and returns the answer, both as JSON.
-async fn answer(question: &Value, lines: &Lines) -> Value {
-    let mut lines = lines.lock().await;
+async fn answer(question: &Value, input: &mut Input) -> Value {
     let is_terminal = io::stdin().is_terminal();
     let is_sign_in = question["sign_in"].is_object();
     if !is_sign_in {
@@ -161,15 +185,29 @@ async fn answer(question: &Value, lines: &Lines) -> Value {
         discard_typed();
     }
     if is_sign_in {
-        return sign_in(question, &mut lines, is_terminal).await;
+        return sign_in(question, &mut input.lines, is_terminal).await;
     }
     let shown = Instant::now();
     let fields = question["fields"].as_array().cloned().unwrap_or_default();
-    let mut content = Map::new();
+    let id = question["id"].as_str().unwrap_or_default();
+    let misfits = question["misfits"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
+    let before = input.given.take().filter(|(given, _)| given == id);
+    let before = before.filter(|_| !misfits.is_empty());
+    let keeps = before.is_some();
+    let mut content = before.map_or_else(Map::new, |(_, content)| content);
+    // A person must choose by themselves what they permit.
+    let takes_defaults = question["kind"] == "input";
     for field in &fields {
-        note(prompt(field, fields.len() == 1));
+        if keeps && !misfits.contains(&field["name"]) {
+            continue;
+        }
+        let name = field["name"].as_str().unwrap_or_default();
+        let default = field.get("default").filter(|_| takes_defaults);
+        note(prompt(field, fields.len() == 1, default.is_some()));
         let typed = loop {
-            match lines.recv().await {
+            match input.lines.recv().await {
                 // What was typed before the question is no answer to it.
                 Some((read, _)) if is_terminal && read < shown => {}
                 Some((_, line)) => break line,
@@ -180,46 +218,51 @@ async fn answer(question: &Value, lines: &Lines) -> Value {
             }
         };
         match typed.trim() {
-            "" if field["required"] == true => {
-                note("declined; nothing is sent");
-                return json!({"action": "decline", "by": "terminal"});
-            }
-            "" => {}
-            typed => {
-                let name = field["name"].as_str().unwrap_or_default();
-                content.insert(name.to_owned(), value(field, typed));
-            }
+            "" => match default {
+                Some(default) => drop(content.insert(name.to_owned(), default.clone())),
+                None if field["required"] == true => {
+                    note("declined; nothing is sent");
+                    return json!({"action": "decline", "by": answered_by()});
+                }
+                None => drop(content.remove(name)),
+            },
+            typed => drop(content.insert(name.to_owned(), value(field, typed))),
         }
     }
-    json!({"action": "answer", "content": content, "by": "terminal"})
+    input.given = Some((id.to_owned(), content.clone()));
+    json!({"action": "answer", "content": content, "by": answered_by()})
 }
 
 /// Shows where the person signs in, and returns the address that they paste. The library ends the question of a code.
-async fn sign_in(
-    question: &Value,
-    lines: &mut mpsc::Receiver<(Instant, String)>,
-    is_terminal: bool,
-) -> Value {
+async fn sign_in(question: &Value, lines: &mut Lines, is_terminal: bool) -> Value {
     let text = |value: &Value| line(value.as_str().unwrap_or_default());
     let prompt = &question["sign_in"];
     let (target, server) = (text(&question["target"]), text(&prompt["server"]));
-    match question["error"].as_str() {
-        Some(error) => note(format!("{}. Paste it again:", line(error))),
+    match question["error"].as_str().map(line) {
+        Some(error) if prompt["takes_address"] == true => note(format!("{error}. Paste it again:")),
+        Some(error) => note(error),
         None => note(format!(
             "to call {target}, sign in at {server}; open {}",
             text(&question["url"])
         )),
     }
-    if prompt["code"].is_string() {
-        note(format!("and enter the code {}", text(&prompt["code"])));
-        return std::future::pending().await;
+    let has_code = prompt["code"].is_string();
+    if has_code {
+        let declines = match is_terminal {
+            true => " (an empty line declines)",
+            false => "",
+        };
+        note(format!(
+            "and enter the code {}{declines}",
+            text(&prompt["code"])
+        ));
     }
     // The lines of a script answer the agent.
     if !is_terminal {
         return std::future::pending().await;
     }
     let shown = Instant::now();
-    if question["error"].is_null() {
+    if !has_code && question["error"].is_null() {
         note("if the page at the end does not load, paste its whole address (empty declines):");
     }
     while let Some((read, typed)) = lines.recv().await {
@@ -229,7 +272,10 @@ async fn sign_in(
             continue;
         }
         if typed.is_empty() {
-            return json!({"action": "decline", "by": "terminal"});
+            return json!({"action": "decline", "by": answered_by()});
+        }
+        if has_code {
+            continue;
         }
         if Url::parse(typed).is_ok() {
             return json!({"action": "answer", "content": {"answer": typed}});
@@ -293,7 +339,7 @@ fn show(question: &Value) {
     }
 }
 
-fn prompt(field: &Value, is_only: bool) -> String {
+fn prompt(field: &Value, is_only: bool, has_default: bool) -> String {
     let form = match field["type"].as_str() {
         Some("integer") => ", a whole number",
         Some("number") => ", a number",
@@ -303,6 +349,7 @@ fn prompt(field: &Value, is_only: bool) -> String {
         _ => "",
     };
     let empty = match field["required"] == true {
+        _ if has_default => "empty takes the default",
         true => "empty declines",
         false => "empty leaves it out",
     };
@@ -401,7 +448,7 @@ mod tests {
         ] {
             assert_eq!(value(field, typed), expected, "{field} {typed}");
         }
-        let shown = [&equal, &numbers].map(|field| prompt(field, true));
+        let shown = [&equal, &numbers].map(|field| prompt(field, true, false));
         assert!(
             shown[0].ends_with("\n  1) Yes\n  2) Y\u{435}s (2)"),
             "{}",
@@ -432,6 +479,12 @@ mod tests {
             "decline"
         );
         let mut piped = lines(&[(later, "Braga")]);
+        let by_code = json!({"sign_in": {"server": "https://id.example", "code": "WDJB"}});
+        let mut typed = lines(&[stale, (later, "hello"), (later, "")]);
+        assert_eq!(
+            sign_in(&by_code, &mut typed, true).await["action"],
+            "decline"
+        );
         let never = tokio::time::timeout(
             std::time::Duration::from_millis(10),
             sign_in(&question, &mut piped, false),

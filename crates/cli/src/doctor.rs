@@ -1,9 +1,10 @@
 //! `remote-agent doctor`: prints one line per check, and a fix for each problem.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base::redact::is_credential_header;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use openclaw_remote_agent::sign_in::issuer_faults;
 use serde_json::{Value, json};
 
 use super::{
@@ -32,6 +33,13 @@ const MIN_REDACTED_BYTES: usize = 6;
 
 /// The fix for clocks that differ.
 const CLOCK_REPAIR: &str = "Synchronize the clock of this machine, for example with `timedatectl set-ntp true`; if it is right, the agent's operator has to. Tokens with an expiry fail until then.";
+
+/// How long an authorization server may take to answer with its metadata.
+const ISSUER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The fix for metadata that cannot be used.
+const ISSUER_REPAIR: &str =
+    "Correct `auth` of the target: no person can sign in, and no token is renewed, until then.";
 
 /// The fix for an invalid configuration.
 const SETTING_REPAIR: &str = "Correct the setting; docs/reference/settings.md lists all of them.";
@@ -140,8 +148,20 @@ async fn check(
     };
     if listing["summary"]["budget_error"].is_string() {
         let message = peers.with_source(&field(&listing["summary"], "budget_error"));
-        let repair = "Until then no message goes to a target with a budget.";
+        let repair =
+            "Do what the message says; no message goes to a target with a budget until then.";
         findings.error("budget", message, repair);
+    }
+    for (alias, fault) in issuer_faults(&resolved, ISSUER_TIMEOUT).await {
+        let is_of_agent = |target: &Value| {
+            let message = failure(target).map(|error| field(error, "message"));
+            target["target_alias"] == *alias && message.is_some_and(|all| all.contains(&fault))
+        };
+        // The finding about the agent says it too.
+        if !targets.iter().any(is_of_agent) {
+            let message = format!("{}: {fault}", line(&alias));
+            findings.error("issuer", message, ISSUER_REPAIR);
+        }
     }
     // After the listing, which renews a token or learns that its sign-in is over.
     let mut signed_out = Vec::new();

@@ -116,6 +116,7 @@ impl Exit {
     fn from_reason(reason: Reason) -> Self {
         match reason {
             Reason::Unreachable
+            | Reason::TargetUnavailable
             | Reason::ProxyAuthRequired
             | Reason::Dns
             | Reason::Tls

@@ -64,10 +64,10 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     let sign_in = open(args.alias.as_deref(), &args.peers)?;
     let (sender, pasted) = mpsc::channel(1);
     let mut sender = Some(sender);
-    let show = |prompt: Prompt<'_>| {
+    let show = |prompt: Prompt| {
         let lines = LineWriter::default();
         match prompt {
-            Prompt::Device(code) => show_code(&lines, code),
+            Prompt::Device(code) => show_code(&lines, &code),
             Prompt::Browser(url) => {
                 lines.write(format!(
                     "Open this address in a browser of this machine:\n  {url}\nWith a browser elsewhere, sign in there and paste the address of the page at which it ends:"

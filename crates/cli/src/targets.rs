@@ -12,6 +12,7 @@ use super::{
     output::{LineWriter, note},
     sign_in,
     target::{NAME_AN_AGENT, PeerArgs},
+    tasks,
     text::{self, Table, field, terminal_width, wrap},
 };
 
@@ -69,6 +70,7 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
             for (alias, state, _) in sign_in::states(&config, args.peers.user()) {
                 lines.write(format!("{}: {state}", text::line(&alias)));
             }
+            tasks::show_usage(&args.peers, targets);
             for hidden in args.peers.restricted(targets) {
                 note(hidden);
             }

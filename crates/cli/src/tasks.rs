@@ -158,15 +158,10 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
             peers.options()
         )));
     }
-    let recorded = match args.peers.openclaw() {
-        Some(files) => {
-            let file = files.environment.file();
-            let mut recorded = delegated(&file.with_file_name(DELEGATED));
-            recorded.extend(followed(&file.with_file_name(FOLLOWED)));
-            recorded
-        }
-        None => Vec::new(),
-    };
+    let mut recorded = delegated(peers);
+    if let Some(files) = peers.openclaw() {
+        recorded.extend(followed(&files.environment.file().with_file_name(FOLLOWED)));
+    }
     let known = merge(&targets, recorded);
     let mut is_complete = true;
     for target in &targets {
@@ -269,8 +264,33 @@ fn followed(directory: &Path) -> Vec<Task> {
         .collect()
 }
 
+/// Reads the tasks on the record of the settings' OpenClaw; none outside OpenClaw.
+fn delegated(peers: &PeerArgs) -> Vec<Task> {
+    peers.openclaw().map_or_else(Vec::new, |files| {
+        read_delegated(&files.environment.file().with_file_name(DELEGATED))
+    })
+}
+
+/// Prints what the tasks on record of these agents used.
+pub(super) fn show_usage(peers: &PeerArgs, targets: &[Value]) {
+    let recorded = delegated(peers);
+    let is_listed = |task: &&Task| {
+        let mut names = targets.iter().map(|target| &target["target_alias"]);
+        names.any(|name| *name == *task.target)
+    };
+    let listed: Vec<&Task> = recorded.iter().filter(is_listed).collect();
+    for (name, sum) in sums(&listed, |task| Some(&task.target)) {
+        note_usage("agent", name, &sum);
+    }
+}
+
+fn note_usage(kind: &str, name: &str, sum: &Usage) {
+    let name = text::line(name);
+    note(format_args!("used by {kind} {name}: {}", text::usage(sum)));
+}
+
 /// Reads the tasks that agents of OpenClaw delegated. Ignores values of another form.
-fn delegated(file: &Path) -> Vec<Task> {
+fn read_delegated(file: &Path) -> Vec<Task> {
     let Some(Value::Array(records)) = read_json(file, MAX_DELEGATED_BYTES) else {
         return Vec::new();
     };
@@ -395,11 +415,7 @@ fn show(matching: &[&Task], args: &Args, now: SystemTime, is_complete: bool) {
     lines.write(table.render());
     for (kind, sums) in [("agent", targets), ("session", sessions)] {
         for (name, sum) in sums {
-            note(format_args!(
-                "used by {kind} {}: {}",
-                text::line(name),
-                text::usage(&sum)
-            ));
+            note_usage(kind, name, &sum);
         }
     }
     if matching.len() > args.limit {
@@ -483,7 +499,7 @@ mod tests {
             {"target": "desk"}, null,
         ]);
         fs::write(&file, written.to_string()).unwrap();
-        let tasks = delegated(&file);
+        let tasks = read_delegated(&file);
         assert_eq!(tasks.len(), 1);
         let shown = tasks[0].json(at(70));
         assert_eq!(

@@ -16,7 +16,7 @@ use crate::credential::{
 use super::oauth2;
 use super::{HttpClient, NetError, Request, Response};
 
-pub use super::oauth2::discovery::metadata_places;
+pub use super::oauth2::discovery::{check_endpoints, metadata_places};
 pub use super::oauth2::{REFRESH_TIMEOUT, TokenEndpoint, end_refreshes, needs_sign_in};
 
 /// A credential for one request. The caller attaches it only to requests to the credential's origins.

@@ -1,7 +1,8 @@
 //! Questions of agents that the person at the client answers, as elicitations.
 //!
 //! Up to MCP 2025-11-25 the server asks during the call. From 2026-07-28 on the call ends with the question, and the client
-//! repeats it with the answer: then the tool asks again, and gets that answer if the question is still the same.
+//! repeats it with the answer: then the tool asks again, and gets that answer if the question is still the same. A sign-in goes on
+//! in the library meanwhile.
 
 use std::sync::Arc;
 
@@ -10,13 +11,22 @@ use openclaw_remote_agent_interface::{AskerBox, ask_with};
 use parking_lot::Mutex;
 use rmcp::model::{
     ElicitRequest, ElicitRequestParams, ElicitationCapability, ElicitationSchema, InputRequest,
-    InputRequiredResult, InputResponses,
+    InputRequiredResult,
 };
 use rmcp::service::{Peer, RoleServer};
 use serde_json::{Map, Value, json};
 
 /// What a person answers who opened a link: whether they also signed in, only the agent can tell.
 const LINK_OPENED: &str = "I have opened the link to sign in.";
+
+/// What the client responded to a question that a call ended with.
+pub(crate) struct Given {
+    /// The question.
+    pub(crate) id: String,
+    pub(crate) response: Value,
+    /// Whether the server asked for a sign-in.
+    pub(crate) is_sign_in: bool,
+}
 
 /// The questions of one call to the person at the client.
 #[derive(Clone)]
@@ -27,8 +37,8 @@ pub(crate) struct Questions {
     shows_forms: bool,
     /// Whether the client opens links.
     opens_links: bool,
-    /// The answer of a repeated call: the id of its question, and the client's response.
-    answer: Arc<Mutex<Option<(String, Value)>>>,
+    /// The answer of a repeated call.
+    given: Arc<Mutex<Option<Given>>>,
     /// The question that the call ended with.
     open: Arc<Mutex<Option<Value>>>,
 }
@@ -37,23 +47,16 @@ impl Questions {
     pub(crate) fn new(
         peer: Option<Peer<RoleServer>>,
         client: &ElicitationCapability,
-        answers: Option<InputResponses>,
+        given: Option<Given>,
     ) -> Self {
-        let answer = answers.and_then(|answers| answers.into_iter().next());
         Self {
             peer,
             // A client that names neither shows forms.
             shows_forms: client.form.is_some() || client.url.is_none(),
             opens_links: client.url.is_some(),
-            answer: Arc::new(Mutex::new(answer)),
+            given: Arc::new(Mutex::new(given)),
             open: Arc::default(),
         }
-    }
-
-    /// Returns whether a person can sign in during the call. One that ends with a question ends the sign-in too, and a repeated one
-    /// begins another.
-    pub(crate) fn can_sign_in(&self) -> bool {
-        self.peer.is_some()
     }
 
     /// Returns what the tool asks.
@@ -74,50 +77,50 @@ impl Questions {
             let Some(form) = self.form(&question) else {
                 return unreached;
             };
-            let is_link = matches!(form, ElicitRequestParams::UrlElicitationParams { .. });
             let Ok(response) = peer.create_elicitation(form).await else {
                 return unreached;
             };
             let answer = answer(&question, &json!(response));
-            if goes_on(&question, is_link, &answer) {
+            if self.goes_on(&question, &answer) {
                 return std::future::pending().await;
             }
             return answer;
         }
-        let given = self.answer.lock().take();
-        if let Some((id, response)) = given
-            && question["id"] == *id
+        let given = self.given.lock().take();
+        let is_sign_in = question["sign_in"].is_object();
+        if let Some(given) = given
+            && question["id"] == *given.id
+            && given.is_sign_in == is_sign_in
         {
-            return answer(&question, &response);
+            return answer(&question, &given.response);
         }
+        let goes_on = is_sign_in && self.form(&question).is_some();
         *self.open.lock() = Some(question);
-        unreached
+        match goes_on {
+            true => json!({"action": "later"}),
+            false => unreached,
+        }
     }
 
-    /// Returns the result that requests the person's input for the question that the call ended with. The answer continues
-    /// the task whose continuation gets an `id`.
+    /// Returns the result that requests the person's input for the question that the call ended with. The client repeats the
+    /// `state` of the question with the answer.
     pub(crate) fn input_required(
         &self,
-        id: impl FnOnce(&Value) -> Option<String>,
+        state: impl FnOnce(&Value) -> Option<String>,
     ) -> Option<InputRequiredResult> {
         let question = self.open.lock().take()?;
         let request = InputRequest::Elicitation(ElicitRequest::new(self.form(&question)?));
         let name = question["id"].as_str()?.to_owned();
         Some(InputRequiredResult::new(
             Some([(name, request)].into()),
-            Some(id(&question["continuation"])?),
+            Some(state(&question)?),
         ))
     }
 
     /// Returns the form for the person, or the link of a sign-in that needs nothing else; `None` if the client shows neither.
     fn form(&self, question: &Value) -> Option<ElicitRequestParams> {
         let mut message = message(question);
-        let link = question["url"].as_str();
-        // A link has no field for the address at which a browser elsewhere ends.
-        let takes_address = question["sign_in"]["takes_address"] == true;
-        let is_link =
-            self.opens_links && !has_form(question) && !(takes_address && self.shows_forms);
-        if let Some(url) = link.filter(|_| is_link) {
+        if let Some(url) = self.link(question) {
             return Some(ElicitRequestParams::UrlElicitationParams {
                 meta: None,
                 message,
@@ -128,7 +131,7 @@ impl Questions {
         if !self.shows_forms {
             return None;
         }
-        if let Some(url) = link {
+        if let Some(url) = question["url"].as_str() {
             let whose = match question["sign_in"].is_object() {
                 true => "The link",
                 false => "Its link, as the agent wrote it",
@@ -138,15 +141,31 @@ impl Questions {
         Some(ElicitRequestParams::FormElicitationParams {
             meta: None,
             message,
-            requested_schema: ElicitationSchema::from_json_schema(schema(question)).ok()?,
+            requested_schema: requested_schema(question)?,
         })
+    }
+
+    /// Returns the link that the client opens in place of a form.
+    fn link<'a>(&self, question: &'a Value) -> Option<&'a str> {
+        // A link has no field for the address at which a browser elsewhere ends.
+        let takes_address = question["sign_in"]["takes_address"] == true;
+        let is_link =
+            self.opens_links && !has_form(question) && !(takes_address && self.shows_forms);
+        question["url"].as_str().filter(|_| is_link)
+    }
+
+    /// Returns whether the sign-in goes on after this answer: who accepts a link agrees to open it, and when they have signed in,
+    /// only the server says. The call then ends the question.
+    fn goes_on(&self, question: &Value, answer: &Value) -> bool {
+        let is_sign_in = question["sign_in"].is_object();
+        is_sign_in && self.link(question).is_some() && answer["action"] == "answer"
     }
 }
 
-/// Returns whether the sign-in goes on after this answer: who accepts a link agrees to open it, and when they have signed in, only the
-/// server says. The call then ends the question.
-fn goes_on(question: &Value, is_link: bool, answer: &Value) -> bool {
-    is_link && question["sign_in"].is_object() && answer["action"] == "answer"
+/// Returns the fields with their names.
+fn named_fields(question: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    let fields = question["fields"].as_array().into_iter().flatten();
+    fields.map(|field| (field["name"].as_str().unwrap_or_default(), field))
 }
 
 /// Returns whether the question has more than one field for any text.
@@ -172,12 +191,19 @@ fn constants(field: &Value) -> Vec<String> {
 
 /// Returns the property that leaves the answer to the model, where a person may do that; no field has its name.
 fn passing_property(question: &Value) -> Option<String> {
-    let fields = question["fields"].as_array().into_iter().flatten();
-    let taken: Vec<_> = fields.filter_map(|field| field["name"].as_str()).collect();
+    let taken: Vec<_> = named_fields(question).map(|(name, _)| name).collect();
     let mut names = (0..).map(|n| format!("leave_to_model{}", "_".repeat(n)));
     names
         .find(|name| !taken.contains(&&**name))
         .filter(|_| question["may_pass_to_model"] == true)
+}
+
+/// Returns the schema of the form, with the properties in the order of the fields.
+fn requested_schema(question: &Value) -> Option<ElicitationSchema> {
+    let mut schema = ElicitationSchema::from_json_schema(schema(question)).ok()?;
+    let names = named_fields(question).map(|(name, _)| name.to_owned());
+    schema.property_order = Some(names.collect());
+    Some(schema)
 }
 
 /// Returns the schema of the form: one property for each field. A form that may be left to the model requires none of them: the
@@ -185,8 +211,7 @@ fn passing_property(question: &Value) -> Option<String> {
 fn schema(question: &Value) -> Map<String, Value> {
     let mut properties = Map::new();
     let mut required = Vec::new();
-    for field in question["fields"].as_array().into_iter().flatten() {
-        let name = field["name"].as_str().unwrap_or_default();
+    for (name, field) in named_fields(question) {
         let kind = field["type"].as_str();
         let kind = kind.filter(|kind| matches!(*kind, "integer" | "number" | "boolean"));
         let kind = kind.unwrap_or("string");
@@ -269,26 +294,24 @@ fn answer(question: &Value, response: &Value) -> Value {
         Some("cancel") => return json!({"action": "unreachable"}),
         _ => return json!({"action": "decline", "by": "mcp client"}),
     }
-    let mut content = match response["content"].as_object() {
+    let given = match response["content"].as_object() {
         Some(content) => json!(content),
         None => json!({"answer": LINK_OPENED}),
     };
-    if passing_property(question).is_some_and(|name| content[name] == true) {
+    if passing_property(question).is_some_and(|name| given[name] == true) {
         return json!({"action": "model", "by": "mcp client"});
     }
-    for field in question["fields"].as_array().into_iter().flatten() {
-        let Some(given) = field["name"]
-            .as_str()
-            .and_then(|name| content.get_mut(name))
-        else {
+    let mut content = Map::new();
+    for (name, field) in named_fields(question) {
+        let Some(given) = given.get(name) else {
             continue;
         };
         let mut chosen = constants(field)
             .into_iter()
             .zip(field["choices"].as_array().into_iter().flatten());
-        if let Some((_, choice)) = chosen.find(|(name, _)| *given == **name) {
-            *given = choice["value"].clone();
-        }
+        let chosen = chosen.find(|(name, _)| *given == **name);
+        let value = chosen.map_or(given, |(_, choice)| &choice["value"]);
+        content.insert(name.to_owned(), value.clone());
     }
     json!({"action": "answer", "content": content, "by": "mcp client"})
 }
@@ -341,6 +364,9 @@ mod tests {
         assert_eq!(properties["n"]["type"], "integer", "{form}");
         assert_eq!(properties["c"]["oneOf"][1]["const"], "Seven", "{form}");
         assert_eq!(form["requestedSchema"]["required"], json!(["n"]));
+        let sent = serde_json::to_string(&with(both(), &question())).unwrap_or_default();
+        let at = |name: &str| sent.find(&format!("\"{name}\":{{"));
+        assert!(at("n").is_some() && at("n") < at("c"), "{sent}");
         let mut sign_in = question();
         sign_in["fields"] =
             json!([{"name": "answer", "title": "Answer", "type": "text", "required": true}]);
@@ -364,7 +390,6 @@ mod tests {
                 serde_json::from_value(declared).unwrap_or_default();
             json!(Questions::new(None, &client, None).form(&sign_in))
         };
-        assert!(!Questions::new(None, &ElicitationCapability::default(), None).can_sign_in());
         let link = shown(json!({"url": {}}));
         assert_eq!(link["url"], "https://id.example/");
         assert_eq!(
@@ -400,24 +425,44 @@ mod tests {
     fn sign_in_goes_on_after_the_person_agreed_to_open_its_link() {
         let mut sign_in = question();
         sign_in["sign_in"] = json!({"server": "https://id.example", "code": "WDJB"});
+        sign_in["fields"] = json!([{"name": "answer", "type": "text"}]);
         let given = |action: &str| answer(&sign_in, &json!({ "action": action }));
-        assert!(goes_on(&sign_in, true, &given("accept")));
-        assert!(!goes_on(&sign_in, true, &given("decline")));
-        assert!(!goes_on(&sign_in, false, &given("accept")));
-        assert!(!goes_on(&question(), true, &given("accept")));
+        let of = |declared: Value| {
+            let client: ElicitationCapability =
+                serde_json::from_value(declared).unwrap_or_default();
+            Questions::new(None, &client, None)
+        };
+        let links = of(json!({"url": {}}));
+        assert!(links.goes_on(&sign_in, &given("accept")));
+        assert!(!links.goes_on(&sign_in, &given("decline")));
+        assert!(!of(json!({"form": {}})).goes_on(&sign_in, &given("accept")));
+        assert!(!links.goes_on(&question(), &given("accept")));
     }
 
     #[tokio::test]
     async fn answer_of_a_repeated_call_is_for_its_question_only() {
         let accepted = json!({"action": "accept", "content": {"n": 1}});
-        for (id, action) in [("q", "answer"), ("other", "unreachable")] {
-            let answers = [(id.to_owned(), accepted.clone())].into();
-            let questions = Questions::new(None, &ElicitationCapability::default(), Some(answers));
-            assert_eq!(questions.ask(question()).await["action"], action);
+        let mut sign_in = question();
+        sign_in["sign_in"] = json!({"server": "https://id.example"});
+        for (asked, id, is_sign_in, action) in [
+            (question(), "q", false, "answer"),
+            (question(), "other", false, "unreachable"),
+            (sign_in.clone(), "q", true, "answer"),
+            // The state of a task is none of a sign-in.
+            (sign_in.clone(), "q", false, "later"),
+            (sign_in, "other", true, "later"),
+        ] {
+            let given = Given {
+                id: id.to_owned(),
+                response: accepted.clone(),
+                is_sign_in,
+            };
+            let questions = Questions::new(None, &ElicitationCapability::default(), Some(given));
+            assert_eq!(questions.ask(asked).await["action"], action);
             let is_open = questions
                 .input_required(|_| Some("id".to_owned()))
                 .is_some();
-            assert_eq!(is_open, id == "other");
+            assert_eq!(is_open, action != "answer");
         }
     }
 

@@ -11,9 +11,9 @@ use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, CreateTaskResult,
     CustomRequest, CustomResult, DetailedTask, ErrorData, GetTaskParams, GetTaskResult,
-    Implementation, InputResponses, ListToolsResult, PaginatedRequestParams, ProtocolVersion,
-    ServerCapabilities, ServerConfig, TASKS_EXTENSION_ID, Task, TaskPayload, TaskStatus,
-    Tool as ToolDefinition, ToolAnnotations,
+    Implementation, ListToolsResult, PaginatedRequestParams, ProtocolVersion, ServerCapabilities,
+    ServerConfig, TASKS_EXTENSION_ID, Task, TaskPayload, TaskStatus, Tool as ToolDefinition,
+    ToolAnnotations,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Map, Value, json};
@@ -22,7 +22,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::call::{Outcome, RunningCall, follow};
 use crate::caller;
-use crate::elicitation::Questions;
+use crate::elicitation::{Given, Questions};
 use crate::files::FileStore;
 use crate::message;
 use crate::results;
@@ -72,6 +72,8 @@ pub struct McpServer {
     calls: CancellationToken,
     running: TaskTracker,
     slots: Option<KeyedSemaphore<String>>,
+    /// Binds the state of questions to sign in to clients. The sign-ins end with the process.
+    sign_in_key: Option<TaskIdKey>,
 }
 
 impl McpServer {
@@ -84,6 +86,7 @@ impl McpServer {
             calls: CancellationToken::new(),
             running: TaskTracker::new(),
             slots: None,
+            sign_in_key: TaskIdKey::random(),
         }
     }
 
@@ -214,6 +217,17 @@ impl McpServer {
         Some((key, client(context).unwrap_or_default()))
     }
 
+    /// Returns the key of states of questions to sign in, and the client.
+    fn sign_in_owner<'a>(
+        &'a self,
+        context: &'a RequestContext<RoleServer>,
+    ) -> Option<(&'a TaskIdKey, &'a str)> {
+        Some((
+            self.sign_in_key.as_ref()?,
+            client(context).unwrap_or_default(),
+        ))
+    }
+
     fn decode(&self, id: &str, context: &RequestContext<RoleServer>) -> Result<TaskRef, ErrorData> {
         task_id::decode(id, self.owner(context)).ok_or_else(|| {
             ErrorData::invalid_params("unknown task, or a task of another client", None)
@@ -229,10 +243,7 @@ impl McpServer {
         questions: Option<&Questions>,
     ) -> Result<Outcome, String> {
         // Ignores the name that the client declares.
-        let mut caller = self.caller(client(context), context.meta.get_traceparent());
-        if questions.is_some_and(|questions| !questions.can_sign_in()) {
-            caller["no_sign_in"] = true.into();
-        }
+        let caller = self.caller(client(context), context.meta.get_traceparent());
         let call = RunningCall {
             tool: &self.tool,
             request: &request,
@@ -269,7 +280,7 @@ impl McpServer {
     async fn call(
         &self,
         mut request: Map<String, Value>,
-        answers: Option<InputResponses>,
+        given: Option<Given>,
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let is_modern = context
@@ -284,7 +295,7 @@ impl McpServer {
         let questions = capabilities.elicitation.as_ref().map(|client| {
             // A client of the present version gets the question as the result.
             let peer = (!is_modern).then(|| context.peer.clone());
-            Questions::new(peer, client, answers)
+            Questions::new(peer, client, given)
         });
         let request = Value::Object(request);
         let outcome = self
@@ -300,9 +311,11 @@ impl McpServer {
             }
             Ok(Outcome::Envelope(envelope)) => envelope,
         };
-        let id =
-            |continuation: &Value| task_id::encode(continuation, &created, self.owner(context));
-        let question = questions.and_then(|questions| questions.input_required(id));
+        let state = |question: &Value| match question["sign_in"].is_object() {
+            true => task_id::encode_sign_in(question["id"].as_str()?, self.sign_in_owner(context)?),
+            false => task_id::encode(&question["continuation"], &created, self.owner(context)),
+        };
+        let question = questions.and_then(|questions| questions.input_required(state));
         Ok(question.map_or_else(|| self.result(&envelope).into(), Into::into))
     }
 }
@@ -355,16 +368,36 @@ impl ServerHandler for McpServer {
                 None,
             ));
         }
-        let (request, answers) = match (params.request_state, params.input_responses) {
+        let (request, given) = match (params.request_state, params.input_responses) {
+            (Some(state), Some(mut responses)) if task_id::is_sign_in(&state) => {
+                let owner = self.sign_in_owner(&context);
+                let id = owner.and_then(|owner| task_id::decode_sign_in(&state, owner));
+                let id = id.ok_or_else(|| {
+                    let message = "unknown `requestState`, or that of another client or of an earlier process; call the tool without it";
+                    ErrorData::invalid_params(message, None)
+                })?;
+                let given = responses.remove(&id).map(|response| Given {
+                    id,
+                    response,
+                    is_sign_in: true,
+                });
+                (params.arguments.unwrap_or_default(), given)
+            }
             (Some(id), Some(responses)) => {
                 let task = self.decode(&id, &context)?;
                 // The tool asks again, and takes the answer if the question is still the same.
                 let request = json!({ "action": "watch", "continuation": task.continuation });
-                (object(request), Some(responses))
+                let response = responses.into_iter().next();
+                let given = response.map(|(id, response)| Given {
+                    id,
+                    response,
+                    is_sign_in: false,
+                });
+                (object(request), given)
             }
             _ => (params.arguments.unwrap_or_default(), None),
         };
-        self.call(request, answers, &context).await
+        self.call(request, given, &context).await
     }
 
     async fn get_task(

@@ -1,4 +1,4 @@
-//! Ids of MCP tasks: the continuation of a task, in text that a client cannot change.
+//! Ids of MCP tasks: the continuation of a task, in text that a client cannot change. And the state of a question to sign in.
 
 use std::sync::Arc;
 
@@ -11,6 +11,9 @@ use serde_json::{Value, json};
 /// The first characters of every id. The number is the version of the format.
 const PREFIX: &str = "rat1.";
 
+/// The first characters of the state of every question to sign in.
+const SIGN_IN_PREFIX: &str = "ras1.";
+
 /// The key that encrypts ids for one client each. A server with several clients needs one that outlives its process.
 #[derive(Clone)]
 pub struct TaskIdKey(Arc<LessSafeKey>);
@@ -21,6 +24,12 @@ impl TaskIdKey {
     pub fn new(bytes: &[u8]) -> Option<Self> {
         let key = UnboundKey::new(&CHACHA20_POLY1305, bytes).ok()?;
         Some(Self(Arc::new(LessSafeKey::new(key))))
+    }
+
+    /// Creates a key that ends with the process; `None` if the system gives no random numbers.
+    pub(crate) fn random() -> Option<Self> {
+        let bytes: [u8; 32] = rand::generate(&SystemRandom::new()).ok()?.expose();
+        Self::new(&bytes)
     }
 
     /// Encrypts `text` for `client`. The nonce is random and precedes the result.
@@ -97,6 +106,28 @@ pub(crate) fn decode(id: &str, owner: Owner<'_>) -> Option<TaskRef> {
     })
 }
 
+/// Returns the state of the question `id` to sign in, which only `client` can repeat.
+pub(crate) fn encode_sign_in(id: &str, (key, client): (&TaskIdKey, &str)) -> Option<String> {
+    let sealed = key.seal(client, id)?;
+    Some(format!(
+        "{SIGN_IN_PREFIX}{}",
+        URL_SAFE_NO_PAD.encode(sealed)
+    ))
+}
+
+/// Returns whether a state is that of a question to sign in.
+pub(crate) fn is_sign_in(state: &str) -> bool {
+    state.starts_with(SIGN_IN_PREFIX)
+}
+
+/// Returns the id of the question of a state; `None` if this process did not ask this client.
+pub(crate) fn decode_sign_in(state: &str, (key, client): (&TaskIdKey, &str)) -> Option<String> {
+    let sealed = URL_SAFE_NO_PAD
+        .decode(state.strip_prefix(SIGN_IN_PREFIX)?)
+        .ok()?;
+    String::from_utf8(key.open(client, &sealed)?).ok()
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -157,6 +188,22 @@ mod tests {
             .decode(id.strip_prefix(PREFIX).unwrap())
             .unwrap();
         assert!(!String::from_utf8_lossy(&bytes).contains("desk"));
+    }
+
+    #[test]
+    fn state_of_a_sign_in_is_for_one_client_of_one_process() {
+        let (key, other) = (TaskIdKey::random().unwrap(), TaskIdKey::random().unwrap());
+        let state = encode_sign_in("question", (&key, "ada")).unwrap();
+        assert!(is_sign_in(&state) && !state.contains("question"));
+        assert_eq!(
+            decode_sign_in(&state, (&key, "ada")).as_deref(),
+            Some("question")
+        );
+        assert_eq!(decode_sign_in(&state, (&key, "eve")), None);
+        assert_eq!(decode_sign_in(&state, (&other, "ada")), None);
+        for forged in ["", "ras1.", "ras1.cQ", "rat1.cQ"] {
+            assert_eq!(decode_sign_in(forged, (&key, "ada")), None, "{forged}");
+        }
     }
 
     #[test]

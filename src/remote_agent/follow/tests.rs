@@ -10,6 +10,7 @@ mod person;
 mod polled;
 mod resubscribed;
 mod silent;
+mod unavailable;
 mod unreadable;
 
 use serde_json::{Value, json};

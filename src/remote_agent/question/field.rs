@@ -43,6 +43,9 @@ pub struct Field {
     pub choices: Vec<Choice>,
     /// Whether it must be filled in.
     pub required: bool,
+    /// The value that the agent proposes, if it fits and the person sees it whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default: Option<Value>,
     /// What else the agent's schema says about a value. The description says it to the person.
     #[serde(skip)]
     limits: Vec<Limit>,
@@ -157,6 +160,7 @@ fn field(name: &str, title: &str, kind: FieldKind) -> Field {
         kind,
         choices: Vec::new(),
         required: true,
+        default: None,
         limits: Vec::new(),
     }
 }
@@ -243,8 +247,8 @@ fn property_field(name: &str, property: &Value, required: bool) -> Option<Field>
         .filter(|_| kind != FieldKind::Choice)
         .filter_map(|keyword| Limit::read(keyword, property.get(*keyword)?))
         .collect();
-    Some(Field {
-        description: description(word("description"), &limits, property.get("default")),
+    let agents_default = property.get("default");
+    let field = Field {
         limits,
         choices,
         required,
@@ -253,16 +257,32 @@ fn property_field(name: &str, property: &Value, required: bool) -> Option<Field>
             &word("title").and_then(shown).or_else(|| shown(name))?,
             kind,
         )
+    };
+    let is_shown = |value: &&Value| {
+        value
+            .as_str()
+            .is_none_or(|text| shown(text).as_deref() == Some(text))
+    };
+    let default = agents_default.filter(is_shown);
+    let default = default.and_then(|value| field.convert(value).ok());
+    let mut choices = field.choices.iter();
+    let chosen = choices.find(|choice| Some(&choice.value) == default.as_ref());
+    let words = match (chosen, agents_default) {
+        // The person sees the titles and not the values.
+        (Some(choice), _) => Some(choice.title.clone()),
+        (None, Some(Value::String(text))) => shown(text),
+        (None, Some(value @ (Value::Number(_) | Value::Bool(_)))) => Some(value.to_string()),
+        _ => None,
+    };
+    Some(Field {
+        description: description(word("description"), &field.limits, words),
+        default,
+        ..field
     })
 }
 
 /// Returns the agent's description with the limits and the default of a value.
-fn description(agents: Option<&str>, limits: &[Limit], default: Option<&Value>) -> Option<String> {
-    let default = match default {
-        Some(Value::String(text)) => shown(text),
-        Some(value @ (Value::Number(_) | Value::Bool(_))) => Some(value.to_string()),
-        _ => None,
-    };
+fn description(agents: Option<&str>, limits: &[Limit], default: Option<String>) -> Option<String> {
     let limits = limits.iter().map(|limit| limit.words.clone());
     let default = default.map(|default| format!("the default is {default}"));
     let facts: Vec<String> = limits.chain(default).collect();

@@ -46,7 +46,7 @@ fn form_becomes_typed_fields() {
 }
 
 #[test]
-fn values_outside_the_limits_of_the_schema_do_not_fit() {
+fn limits_and_default_of_the_schema_hold() {
     let limited = |property: Value| {
         let form = data(json!({"properties": {"f": property}}));
         form.fields.into_iter().next().unwrap()
@@ -88,6 +88,33 @@ fn values_outside_the_limits_of_the_schema_do_not_fit() {
         assert!(field.convert(&json!(good)).is_ok(), "{shown}");
         let error = field.convert(&json!(bad)).unwrap_err();
         assert!(error.starts_with("it has to be "), "{error}");
+    }
+    let choices = json!([{"const": 1, "title": "Red"}, {"const": 2, "title": "Blue"}]);
+    for (property, shown, default) in [
+        (
+            json!({"type": "integer", "maximum": 4, "default": 2}),
+            "at most 4, the default is 2",
+            Some(json!(2)),
+        ),
+        (
+            json!({"type": "integer", "maximum": 4, "default": 5}),
+            "at most 4, the default is 5",
+            None,
+        ),
+        (
+            json!({"oneOf": choices, "default": 2}),
+            "the default is Blue",
+            Some(json!(2)),
+        ),
+        (
+            json!({"type": "string", "default": "a\u{202e}b"}),
+            "the default is ab",
+            None,
+        ),
+    ] {
+        let field = limited(property);
+        assert_eq!(field.description.as_deref(), Some(shown));
+        assert_eq!(field.default, default, "{shown}");
     }
     // What cannot be checked limits nothing.
     for property in [

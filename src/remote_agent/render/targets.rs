@@ -81,9 +81,21 @@ fn listed(name: String, target: &Target<'_>) -> String {
     } else {
         ""
     };
+    let refused = target
+        .health
+        .as_ref()
+        .and_then(|health| health.retry_after_ms);
+    let refused = refused.map(|ms| {
+        let seconds = ms.div_ceil(1000);
+        format!(", does not answer: calls to it fail for {seconds} s")
+    });
     let failed = target.last_refresh_error.as_ref();
     let failed = failed.map(|error| format!(", not reached: {}", reason(error)));
-    format!("- {name}{default}{streams}{}", failed.unwrap_or_default())
+    format!(
+        "- {name}{default}{streams}{}{}",
+        refused.unwrap_or_default(),
+        failed.unwrap_or_default()
+    )
 }
 
 /// Returns why a card is missing, and the hint, from the tool's own table.

@@ -204,6 +204,14 @@ pub(super) struct Target<'a> {
     pub(super) peer_card: Option<Card<'a>>,
     #[serde(borrow)]
     pub(super) last_refresh_error: Option<Failure<'a>>,
+    pub(super) health: Option<Health>,
+}
+
+/// How calls to a target fared.
+#[derive(Deserialize)]
+pub(super) struct Health {
+    /// For how long they are refused.
+    pub(super) retry_after_ms: Option<u64>,
 }
 
 /// A member of a triad.

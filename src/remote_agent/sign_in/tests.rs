@@ -1,5 +1,5 @@
 #![allow(clippy::unwrap_used)]
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use egress::credential::{ClientAuth, Endpoints, SignInFlow};
 use egress::{NetError, Request, Response};
@@ -14,20 +14,36 @@ use super::*;
 use crate::plugin::{CallInput, Plugin};
 use crate::remote_agent::Answer;
 
-/// An authorization server that issues a code, and no token.
-struct Server;
+/// An authorization server that issues a code, and no token until the person is done.
+#[derive(Default)]
+struct Server {
+    codes: AtomicUsize,
+    polls: AtomicUsize,
+    is_done: AtomicBool,
+}
 
 impl HttpClient for Server {
     fn exchange(&self, request: Request) -> BoxFuture<'_, Result<Response, NetError>> {
         let (status, body) = match request.url.path() {
-            "/device" => (
-                StatusCode::OK,
-                json!({"device_code": "d", "user_code": "WDJB", "verification_uri": "https://as.example/go"}),
-            ),
-            _ => (
-                StatusCode::BAD_REQUEST,
-                json!({"error": "authorization_pending"}),
-            ),
+            "/device" => {
+                let nth = self.codes.fetch_add(1, Ordering::Relaxed);
+                let code = format!("WDJB-{nth}");
+                (
+                    StatusCode::OK,
+                    json!({"device_code": "d", "user_code": code, "verification_uri": "https://as.example/go"}),
+                )
+            }
+            "/refuses" => (StatusCode::UNAUTHORIZED, Value::Null),
+            _ if self.is_done.load(Ordering::Relaxed) => {
+                (StatusCode::OK, json!({"access_token": "one"}))
+            }
+            _ => {
+                self.polls.fetch_add(1, Ordering::Relaxed);
+                (
+                    StatusCode::BAD_REQUEST,
+                    json!({"error": "authorization_pending"}),
+                )
+            }
         };
         Box::pin(async move {
             Ok(Response {
@@ -76,7 +92,7 @@ fn sign_in(folder: &Folder) -> SignIn {
             allow_private: false,
             trust: None,
         },
-        net: Arc::new(Server),
+        net: Arc::new(Server::default()),
         origin: "https://desk.example".into(),
     }
 }
@@ -85,7 +101,7 @@ fn deadline(wait: Duration) -> Deadline {
     Deadline::new(wait, CancellationToken::new(), CancellationToken::new())
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn refusal_of_a_person_is_for_all_calls_that_wait() {
     let (folder, person) = (Folder::new(), Decliner::default());
     let (sign_in, end) = (sign_in(&folder), deadline(Duration::from_secs(60)));
@@ -107,10 +123,137 @@ async fn refusal_of_a_person_is_for_all_calls_that_wait() {
         );
     }
     assert_eq!(person.asked.load(Ordering::Relaxed), 1);
-    // A later call asks again.
-    person.may_decline.notify_one();
-    ask().await.unwrap_err();
-    assert_eq!(person.asked.load(Ordering::Relaxed), 2);
+    // Later calls do not ask again so soon, unless a person uses the command.
+    let refused = ask().await.unwrap_err();
+    assert!(
+        refused.message.contains("remote-agent sign-in desk"),
+        "{}",
+        refused.message
+    );
+    assert_eq!(person.asked.load(Ordering::Relaxed), 1);
+    sign_in.forget_refusals();
+    for asked in 2..=3 {
+        person.may_decline.notify_one();
+        ask().await.unwrap_err();
+        assert_eq!(person.asked.load(Ordering::Relaxed), asked);
+        tokio::time::advance(REFUSAL_TIME).await;
+    }
+}
+
+/// A person of a host that ends the call with the question, and what the host answers when it repeats the call.
+#[derive(Default)]
+struct Repeated {
+    answer: parking_lot::Mutex<Option<Answer>>,
+    asked: parking_lot::Mutex<Vec<String>>,
+}
+
+impl Person for Repeated {
+    fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Answer> {
+        self.asked.lock().push(question.id.clone());
+        let answer = self.answer.lock().take();
+        let answer = answer.unwrap_or_else(|| Answer::without_words(AnswerAction::Later));
+        Box::pin(std::future::ready(answer))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn repeated_call_finds_the_sign_in_that_was_begun() {
+    let (folder, person) = (Folder::new(), Repeated::default());
+    let server = Arc::new(Server::default());
+    let sign_in = SignIn {
+        net: server.clone(),
+        ..sign_in(&folder)
+    };
+    let end = deadline(Duration::from_secs(60));
+    let ask = || sign_in.ask_in_turn(&person, &end, true);
+    for action in [None, Some(AnswerAction::Unreachable), None] {
+        // A caller that reaches no person does not end the sign-in of another.
+        *person.answer.lock() = action.map(Answer::without_words);
+        ask().await.unwrap_err();
+    }
+    assert_eq!(server.codes.load(Ordering::Relaxed), 1);
+    // The person signs in between the calls.
+    server.is_done.store(true, Ordering::Relaxed);
+    *person.answer.lock() = Some(Answer::read(r#"{"action": "answer"}"#));
+    ask().await.unwrap();
+    assert!(sign_in.file.read().unwrap().is_some());
+    assert!(sign_in.client.signing_in.lock().await.running.is_none());
+    let asked = person.asked.lock().clone();
+    assert!(asked.iter().all(|id| *id == asked[0]), "{asked:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn sign_in_between_two_calls_ends_with_its_code() {
+    let (folder, person) = (Folder::new(), Repeated::default());
+    let server = Arc::new(Server::default());
+    let sign_in = SignIn {
+        net: server.clone(),
+        ..sign_in(&folder)
+    };
+    let end = deadline(Duration::from_secs(60));
+    sign_in.ask_in_turn(&person, &end, true).await.unwrap_err();
+    tokio::time::sleep(Duration::from_secs(31 * 60)).await;
+    let before = server.polls.load(Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(server.polls.load(Ordering::Relaxed), before);
+    sign_in.ask_in_turn(&person, &end, true).await.unwrap_err();
+    assert_eq!(server.codes.load(Ordering::Relaxed), 2);
+    // A person who refuses ends it at once.
+    *person.answer.lock() = Some(Answer::without_words(AnswerAction::Decline));
+    sign_in.ask_in_turn(&person, &end, true).await.unwrap_err();
+    assert!(sign_in.client.signing_in.lock().await.running.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn agent_that_refuses_each_token_causes_one_question() {
+    let (folder, person) = (Folder::new(), Decliner::default());
+    let server = Arc::new(Server::default());
+    server.is_done.store(true, Ordering::Relaxed);
+    let sign_in = SignIn {
+        net: server.clone(),
+        ..sign_in(&folder)
+    };
+    let end = deadline(Duration::from_secs(60));
+    sign_in.ask_in_turn(&person, &end, true).await.unwrap();
+    // After the time in which a new token is not replaced.
+    let mut files = std::fs::read_dir(folder.file("tokens")).unwrap();
+    let stored = files.find_map(|file| {
+        let path = file.unwrap().path();
+        let is_token = path
+            .extension()
+            .is_some_and(|extension| extension == "json");
+        is_token.then_some(path)
+    });
+    let stored = stored.unwrap();
+    let mut token: Value = serde_json::from_slice(&std::fs::read(&stored).unwrap()).unwrap();
+    token["issuedAt"] = json!(token["issuedAt"].as_u64().unwrap() - 60);
+    std::fs::write(&stored, token.to_string()).unwrap();
+    tokio::time::advance(Duration::from_secs(2)).await;
+    let authorization = egress::Authorization {
+        credential: Arc::new(Credential::OAuth2(Arc::clone(&sign_in.client))),
+        endpoint: sign_in.endpoint.clone(),
+    };
+    let url = Url::parse("https://desk.example/refuses").unwrap();
+    let call = Request {
+        method: http::Method::POST,
+        access: egress::AddressPolicy::for_url(&url, false, false).unwrap(),
+        url,
+        headers: HeaderMap::new(),
+        body: None,
+        trust: None,
+        repeatable: true,
+        authorization: None,
+    };
+    let called = egress::auth::exchange(&*sign_in.net, authorization, call).await;
+    assert!(called.is_err());
+    assert!(sign_in.is_needed().await);
+    let refused = sign_in.ask_in_turn(&person, &end, true).await.unwrap_err();
+    assert!(
+        refused.message.contains("refuses the token"),
+        "{}",
+        refused.message
+    );
+    assert_eq!(server.codes.load(Ordering::Relaxed), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,15 +4,17 @@ use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use secrecy::{ExposeSecret as _, SecretString};
-use tokio::sync::OnceCell;
-use tokio_util::task::TaskTracker;
+use tokio::sync::{OnceCell, mpsc};
+use tokio::time::Instant;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use url::Url;
 
-use super::{AssertionKey, Credential, TokenFile, Tokens, Trust, basic, form_encoded};
+use super::{AssertionKey, Credential, StoredToken, TokenFile, Tokens, Trust, basic, form_encoded};
+use crate::NetError;
 
 /// The maximum number of people whose tokens are in memory at a time.
 const MAX_USERS: usize = 1000;
@@ -124,9 +126,8 @@ pub struct OAuth2 {
     pub grant: Grant,
     /// The issued tokens.
     pub tokens: Arc<Tokens>,
-    /// The sign-in that is asked for now: one at a time. Has the last refusal of a person, and its time, for the calls that
-    /// waited meanwhile.
-    pub signing_in: Arc<tokio::sync::Mutex<Option<(Instant, String)>>>,
+    /// The turn to ask a person to sign in.
+    pub signing_in: Arc<tokio::sync::Mutex<SignInTurn>>,
     /// The refreshes that the server may have received, of all people.
     pub refreshes: TaskTracker,
     /// The credentials of people, if each has a token of their own.
@@ -220,6 +221,11 @@ impl OAuth2 {
         Some(credential)
     }
 
+    /// Returns whether the agent has refused the token.
+    pub fn is_refused(&self) -> bool {
+        self.tokens.refused().is_some()
+    }
+
     /// Encodes the client's id and secret for `Authorization: Basic`, each form-encoded first (RFC 6749 §2.3.1).
     pub fn basic(&self) -> SecretString {
         let secret = self.client_secret.as_ref();
@@ -249,6 +255,63 @@ impl Hash for OAuth2 {
         (&self.client_id, &self.scopes, &self.client_auth).hash(state);
         (&self.audience, &self.resource, &self.params, &self.grant).hash(state);
     }
+}
+
+/// A code that the person enters at an address.
+pub struct DeviceCode {
+    /// The address.
+    pub url: Url,
+    /// The address with the code in it.
+    pub complete_url: Option<Url>,
+    /// The code.
+    pub user_code: String,
+    /// How long it is valid.
+    pub expires_in: Duration,
+}
+
+/// What the person has to do.
+pub enum Prompt {
+    /// Enter a code.
+    Device(DeviceCode),
+    /// Open an address in a browser of this machine, or paste the address at which another browser ends.
+    Browser(Url),
+    /// Paste again, and why.
+    PasteAgain(&'static str),
+}
+
+/// The sign-in that calls of one token ask for, one at a time.
+#[derive(Default)]
+pub struct SignInTurn {
+    /// How the last one ended without a token.
+    pub refusal: Option<Refusal>,
+    /// When a person signed in for a call.
+    pub signed_in_at: Option<Instant>,
+    /// The sign-in that goes on without a call.
+    pub running: Option<RunningSignIn>,
+}
+
+/// Why a sign-in has no token, for the calls that waited for it.
+pub struct Refusal {
+    /// When it ended.
+    pub at: Instant,
+    /// A sentence.
+    pub reason: String,
+    /// Whether the person refused, so that the next calls do not ask either.
+    pub is_persons: bool,
+}
+
+/// A sign-in in a task of its own. It ends when this is dropped.
+pub struct RunningSignIn {
+    /// Its end.
+    pub ended: AbortOnDropHandle<Result<StoredToken, NetError>>,
+    /// What the person has to do next.
+    pub prompts: mpsc::Receiver<Prompt>,
+    /// The address at which a browser ended.
+    pub pasted: mpsc::Sender<String>,
+    /// What the person has to do first, once it is known.
+    pub shown: Option<Prompt>,
+    /// Whether it goes on after the call that began it.
+    pub is_kept: bool,
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use base::json::{self, Limits};
 
 use super::{TokenEndpoint, fetch, unavailable};
 use crate::address::{special_host, with_article};
-use crate::credential::{ClientAuth, Found, Metadata, OAuth2};
+use crate::credential::{ClientAuth, Found, Grant, Metadata, OAuth2, SignInFlow};
 use crate::error::place;
 use crate::{AddressPolicy, HttpClient, NetError, Request, status_text};
 
@@ -48,6 +48,27 @@ pub(super) async fn device(
     let names = ["device_authorization_endpoint", "deviceAuthorizationUrl"];
     let own = &client.endpoints.device;
     find(net, client, endpoint, names, own, |found| &found.device).await
+}
+
+/// Checks the endpoints that the grant of the client needs, and reads the metadata of its issuer for those that the settings do not
+/// name.
+///
+/// # Errors
+/// The metadata cannot be read, or an endpoint is missing or may not be used.
+pub async fn check_endpoints(
+    net: &dyn HttpClient,
+    client: &OAuth2,
+    endpoint: &TokenEndpoint,
+) -> Result<(), NetError> {
+    token(net, client, endpoint).await?;
+    let Grant::Person { flow, .. } = &client.grant else {
+        return Ok(());
+    };
+    let found = match flow {
+        SignInFlow::DeviceCode => device(net, client, endpoint).await,
+        SignInFlow::AuthorizationCode(_) => authorization(net, client, endpoint).await,
+    };
+    found.map(drop)
 }
 
 /// Returns the endpoint of the settings, else that of the metadata. Only the endpoint that a request needs has to be right.

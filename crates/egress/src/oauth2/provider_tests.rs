@@ -306,7 +306,7 @@ async fn run(cell: Cell) -> (String, String) {
     let net = Scripted::new(device.into_iter().chain(cell.answers));
     let came = if let Grant::Person { .. } = &client.grant {
         let (sender, pasted) = mpsc::channel(1);
-        let show = |prompt: Prompt<'_>| {
+        let show = |prompt: Prompt| {
             if let Prompt::Browser(url) = prompt {
                 let asked: std::collections::HashMap<_, _> =
                     url.query_pairs().into_owned().collect();

@@ -2,6 +2,7 @@
 //! PKCE, RFC 7636).
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -12,6 +13,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
+use tokio_util::task::AbortOnDropHandle;
 use url::Url;
 
 use base::files;
@@ -31,6 +33,7 @@ use crate::{HttpClient, NetError, NetFault};
 pub use super::discovery::server;
 pub use super::person::NAMELESS;
 pub use super::redirect_listener::RedirectListener;
+pub use crate::credential::{DeviceCode, Prompt, Refusal, RunningSignIn, SignInTurn};
 
 /// The grant type of RFC 8628.
 const DEVICE_CODE: &str = "urn:ietf:params:oauth:grant-type:device_code";
@@ -65,26 +68,31 @@ const MAX_USER_CODE_CHARS: usize = 40;
 /// How long a browser may take to return.
 const BROWSER_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 
-/// A code that the person enters at an address.
-pub struct DeviceCode {
-    /// The address.
-    pub url: Url,
-    /// The address with the code in it.
-    pub complete_url: Option<Url>,
-    /// The code.
-    pub user_code: String,
-    /// How long it is valid.
-    pub expires_in: Duration,
+impl RunningSignIn {
+    /// Begins a sign-in, as [`sign_in`] does.
+    pub fn begin(net: Arc<dyn HttpClient>, client: Arc<OAuth2>, endpoint: TokenEndpoint) -> Self {
+        // A prompt and up to as many bad pastes as the sign-in allows.
+        let (sender, prompts) = mpsc::channel(1 + MAX_BAD_PASTES);
+        let (pasted, addresses) = mpsc::channel(1);
+        let ended = tokio::spawn(async move {
+            let show = |prompt| {
+                let _ = sender.try_send(prompt);
+            };
+            sign_in(&*net, &client, &endpoint, show, addresses).await
+        });
+        Self {
+            ended: AbortOnDropHandle::new(ended),
+            prompts,
+            pasted,
+            shown: None,
+            is_kept: false,
+        }
+    }
 }
 
-/// What the person has to do.
-pub enum Prompt<'a> {
-    /// Enter a code.
-    Device(&'a DeviceCode),
-    /// Open an address in a browser of this machine, or paste the address at which another browser ends.
-    Browser(&'a Url),
-    /// Paste again, and why.
-    PasteAgain(&'static str),
+/// Returns whether this is the end of a sign-in that the person refused at the server.
+pub fn is_refusal(error: &NetError) -> bool {
+    error.to_string() == DECLINED
 }
 
 /// Signs a person in with the flow of `client`, and stores the token. `show` presents what the person has to do, and `pasted`
@@ -96,7 +104,7 @@ pub async fn sign_in(
     net: &dyn HttpClient,
     client: &OAuth2,
     endpoint: &TokenEndpoint,
-    show: impl FnMut(Prompt<'_>),
+    show: impl FnMut(Prompt),
     pasted: mpsc::Receiver<String>,
 ) -> Result<StoredToken, NetError> {
     let Grant::Person { flow, file } = &client.grant else {
@@ -216,7 +224,7 @@ async fn by_device(
     net: &dyn HttpClient,
     client: &OAuth2,
     endpoint: &TokenEndpoint,
-    mut show: impl FnMut(Prompt<'_>),
+    mut show: impl FnMut(Prompt),
 ) -> Result<TokenResponse, NetError> {
     let url = discovery::device(net, client, endpoint).await?;
     let mut form = Form::default();
@@ -253,7 +261,7 @@ async fn by_device(
         expires_in: expires_in.min(MAX_SIGN_IN),
     };
     let until = Instant::now() + code.expires_in;
-    show(Prompt::Device(&code));
+    show(Prompt::Device(code));
     let interval = duration(device.interval.as_ref()).unwrap_or(POLL_INTERVAL);
     poll(net, client, endpoint, &device.device_code, interval, until).await
 }
@@ -317,7 +325,7 @@ async fn by_browser(
     client: &OAuth2,
     endpoint: &TokenEndpoint,
     redirect: Option<&Url>,
-    mut show: impl FnMut(Prompt<'_>),
+    mut show: impl FnMut(Prompt),
     mut pasted: mpsc::Receiver<String>,
 ) -> Result<TokenResponse, NetError> {
     let failed = |error: io::Error| {
@@ -335,7 +343,7 @@ async fn by_browser(
     let mut listener = RedirectListener::bind(redirect).await.map_err(failed)?;
     let authorization = discovery::authorization(net, client, endpoint).await?;
     let request = CodeRequest::new(client, authorization, listener.url().clone())?;
-    show(Prompt::Browser(&request.url));
+    show(Prompt::Browser(request.url.clone()));
     let (mut can_paste, mut bad_pastes) = (true, 0);
     let code = timeout(BROWSER_TIMEOUT, async {
         loop {

@@ -118,7 +118,7 @@ impl Pair {
         let config = json!({"targets": [{
             "alias": "desk", "baseUrl": server.url("/"), "allowPrivateNetwork": true,
             "auth": {"type": "bearer", "token": TOKEN},
-        }]});
+        }], "breaker": {"enabled": false}});
         let config = Config::parse(&config.to_string()).unwrap();
         let net = Arc::new(ReqwestClient::new().unwrap());
         let (env, log) = (Arc::new(SystemEnvironment), Arc::new(Silent));

@@ -61,7 +61,7 @@ pub(super) struct Script {
     pub further: Vec<Value>,
     pub subscriptions: Vec<SubscribeReply>,
     pub polls: Vec<PollReply>,
-    /// Further settings of the target; `limits` are those of the tool.
+    /// Further settings of the target; `limits` and `breaker` are those of the tool.
     pub target: Value,
 }
 
@@ -167,7 +167,7 @@ pub(super) fn tool(
     let mut config = json!({"targets": [{"alias": "agent", "baseUrl": "https://agent.example", "default": true}]});
     for (name, value) in settings.as_object().into_iter().flatten() {
         match &**name {
-            "limits" => config[name] = value.clone(),
+            "limits" | "breaker" => config[name] = value.clone(),
             _ => config["targets"][0][name] = value.clone(),
         }
     }

@@ -214,7 +214,7 @@ async fn by_browser_with<F: Future<Output = ()>>(
     let client = client(&folder, SignInFlow::AuthorizationCode(None));
     let net = Scripted::new(next);
     let (sender, mut shown) = mpsc::channel(1);
-    let show = |prompt: Prompt<'_>| match prompt {
+    let show = |prompt: Prompt| match prompt {
         Prompt::Browser(url) => sender.try_send(url.clone()).unwrap(),
         Prompt::PasteAgain(_) => {}
         Prompt::Device(_) => panic!("a browser"),
@@ -369,7 +369,7 @@ async fn store_is_checked_before_a_person_signs_in() {
     let folder = Folder::new();
     std::fs::write(folder.file("tokens"), "no directory").unwrap();
     let client = client(&folder, SignInFlow::DeviceCode);
-    let show = |_: Prompt<'_>| panic!("no code may be shown");
+    let show = |_: Prompt| panic!("no code may be shown");
     let net = Scripted::new([]);
     let refused = sign_in(&net, &client, &endpoint(), show, nothing_pasted()).await;
     let error = refused.err().unwrap().to_string();
@@ -383,7 +383,7 @@ async fn port_of_another_program_is_refused() {
     let redirect = Url::parse(&format!("http://127.0.0.1:{port}/callback")).unwrap();
     let folder = Folder::new();
     let client = client(&folder, SignInFlow::AuthorizationCode(Some(redirect)));
-    let show = |_: Prompt<'_>| panic!("no browser may be opened");
+    let show = |_: Prompt| panic!("no browser may be opened");
     let net = Scripted::new([]);
     let refused = sign_in(&net, &client, &endpoint(), show, nothing_pasted()).await;
     let error = refused.err().unwrap().to_string();

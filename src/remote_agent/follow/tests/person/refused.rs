@@ -4,6 +4,19 @@ use peer::PeerErrorKind;
 
 use super::*;
 
+/// Makes a call that a person typed.
+async fn call_of_person(agent: &RemoteAgent, request: &Value) -> Value {
+    let tool_call = ToolCall {
+        request: &request.to_string(),
+        caller: Some(r#"{"by_person": true}"#),
+        updates: None,
+        person: None,
+        cancel: CancellationToken::new(),
+        closing: CancellationToken::new(),
+    };
+    serde_json::from_str(&agent.execute(tool_call).await).unwrap()
+}
+
 /// A person answers, and no message of the model in their place reaches the agent.
 #[tokio::test]
 async fn model_does_not_answer_for_a_person() {
@@ -60,15 +73,7 @@ async fn message_of_a_person_that_fails_does_not_clear_their_refusal() {
     let person = Scripted::new([json!({"action": "decline"})]);
     call(&fixture.agent, &person, plain()).await;
     let request = json!({"action": "send", "target_alias": "agent", "task_id": "t", "parts": [{"kind": "text", "text": "Braga"}]});
-    let tool_call = ToolCall {
-        request: &request.to_string(),
-        caller: Some(r#"{"by_person": true}"#),
-        updates: None,
-        person: None,
-        cancel: CancellationToken::new(),
-        closing: CancellationToken::new(),
-    };
-    let failed: Value = serde_json::from_str(&fixture.agent.execute(tool_call).await).unwrap();
+    let failed = call_of_person(&fixture.agent, &request).await;
     assert_eq!(failed["ok"], false, "{failed}");
     let refused = fixture.call(request).await;
     assert_eq!(refused["error"]["reason"], "person_required", "{refused}");
@@ -88,15 +93,7 @@ async fn message_that_a_person_wrote_answers_the_task() {
         let person = Scripted::new([json!({"action": "decline"})]);
         call(&fixture.agent, &person, plain()).await;
         let request = json!({"action": "send", "target_alias": "agent", "task_id": "t", "parts": [{"kind": "text", "text": "Braga"}]});
-        let tool_call = ToolCall {
-            request: &request.to_string(),
-            caller: Some(r#"{"by_person": true}"#),
-            updates: None,
-            person: None,
-            cancel: CancellationToken::new(),
-            closing: CancellationToken::new(),
-        };
-        let result: Value = serde_json::from_str(&fixture.agent.execute(tool_call).await).unwrap();
+        let result = call_of_person(&fixture.agent, &request).await;
         assert_eq!(state(&result), "completed", "{result}");
         let sent = fixture.peer.sent.lock().unwrap();
         let id = &sent.last().unwrap().message_id;
