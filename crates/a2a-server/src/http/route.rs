@@ -20,6 +20,8 @@ pub(crate) struct Path {
 pub(crate) enum Route {
     /// The agent card.
     Card,
+    /// The catalog of the public agents (AI Catalog, and ARD §5.1).
+    Catalog,
     /// JSON-RPC of both versions.
     Rpc,
     /// HTTP+JSON.
@@ -36,6 +38,12 @@ pub(crate) enum Route {
 }
 
 impl Path {
+    /// Returns whether a request only reads the catalog.
+    pub(crate) fn is_catalog(method: &Method, path: &str) -> bool {
+        let route = Self::parse(path).route;
+        route == Route::Catalog && route.allows(method)
+    }
+
     /// Parses the path of a URL, with or without a slash at the end.
     pub(crate) fn parse(path: &str) -> Self {
         let path = path.strip_prefix('/').unwrap_or(path);
@@ -66,6 +74,10 @@ impl Path {
             [""] => Self {
                 agent: None,
                 route: Route::Rpc,
+            },
+            [".well-known", "ai-catalog.json" | "ard.json"] => Self {
+                agent: None,
+                route: Route::Catalog,
             },
             rest => Self {
                 agent: None,
@@ -113,7 +125,7 @@ impl Route {
     /// Returns the value of the header `Allow`.
     pub(crate) fn methods(&self) -> &'static str {
         match self {
-            Self::Card => "GET, HEAD",
+            Self::Card | Self::Catalog => "GET, HEAD",
             Self::Rpc => "POST",
             Self::Rest { resource, .. } => resource.http_methods(),
             Self::Unknown(_) => "",
