@@ -231,7 +231,8 @@ function checkAgent(add, target, place, here) {
   } else if (target.status === "offline") {
     add("card", "warning", `${who} is offline`, "Start the agent and connect it to the gateway.");
   } else {
-    add("card", "info", `${who} answers${only}`);
+    const isGiven = targetsIn(place.config).some((one) => one.alias === alias && one.card !== undefined);
+    add("card", "info", `${who} answers${isGiven ? ", and its card is in the settings" : ""}${only}`);
   }
   if (skew) {
     const side = skew > 0 ? "ahead of" : "behind";

@@ -67,6 +67,12 @@ export async function openInstance(api, host, change = (config) => config) {
      * @returns {Promise<import("./types.d.ts").SignInResult>}
      */
     signOut: async (alias, person) => JSON.parse(await agent.signOut(alias ?? null, person ?? null)),
+    /**
+     * Looks for agents that a person may add.
+     * @param {Record<string, unknown>} query
+     * @returns {Promise<import("./types.d.ts").FoundAgents>}
+     */
+    findAgents: (query) => cancellable((token) => agent.findAgents(JSON.stringify(query), token)),
     // The process of a command ends soon.
     close: () => agent.closeAndWait(),
   };

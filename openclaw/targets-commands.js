@@ -6,10 +6,11 @@ import { CommandError, edit, positive } from "./command-support.js";
 import { LEGACY_ID, settings, targetsIn } from "./config.js";
 import { aliasFor, isSameAgent, merged, migrateSettings, putTarget, removeAll, removeTarget, targetIn, toolIsAllowed } from "./configuration.js";
 import { CREDENTIAL_OPTIONS, REPEATABLE, credentialsIn, fieldOf, nameOf } from "./credential-options.js";
+import { findTarget } from "./find-agents.js";
 import { openInstance } from "./instance.js";
 import { ANSWER_REASONS } from "./listing.js";
 import { missingVariable, newValue, repairFor, variablesOf } from "./repair.js";
-import { OK, TIMEOUT, exitOf, printError } from "./report.js";
+import { OK, TIMEOUT, USAGE, exitOf, printError } from "./report.js";
 import { line, note, print, word } from "./text.js";
 /** @import {Api, CallRequest, Caller, Envelope, EnvelopeError, HostConfig, OAuthFlow, Target} from "./types.d.ts" */
 
@@ -33,9 +34,6 @@ const POLL_MS = 250;
 const APPLY_SECONDS = 30;
 const CHECK_TIMEOUT_MS = 10_000;
 
-/** The path of an agent card, and the one before A2A 0.3. */
-const CARD_PATH = /\/\.well-known\/(agent-card|agent)\.json$/;
-
 /** The id of a task that no agent has. */
 const CHECK_TASK = "openclaw-remote-agent-check";
 
@@ -48,16 +46,25 @@ const MISSING_CREDENTIAL =
 const ADD_OPTIONS = [
   ["--alias <alias>", "The alias of the agent; by default from the host"],
   ...CREDENTIAL_OPTIONS,
+  ["--endpoint <url>", "Call the agent at this URL, in place of the one in its card"],
   ["--description <text>", "The purpose of the agent"],
   ["--default", "Use it for requests without a target"],
   ["--answers <who>", "Who answers its questions: model, person or person-then-model"],
   ["--allow-private", "Allow an address that is not public"],
 ];
 
+/** The options that find the agent. */
+const FIND_OPTIONS = [
+  ["--search <text>", "Ask the registry of --registry for agents that fit this text"],
+  ["--registry <url>", "The search endpoint (ARD) for --search"],
+  ["--pick <agent>", "Add the listed agent with this number, name or identifier"],
+  ["--yes", "Accept a card that is part of a catalog, or a credential for an agent at another origin than the place: only the catalog vouches for the address"],
+];
+
 /** Registers the commands. `command(words, description, run)` creates one. */
 export function registerTargetCommands(command) {
-  let added = command("add <url>", "Add an agent, or change the one at this address: check it, configure it and allow the tool", (context, url) => add(context, url));
-  for (const [flags, description] of ADD_OPTIONS) {
+  let added = command("add [place]", "Add an agent, or change the one at this address: check it, configure it and allow the tool. The place is a domain, a URL or a file with a card", (context, place) => add(context, place));
+  for (const [flags, description] of [...ADD_OPTIONS, ...FIND_OPTIONS]) {
     const collect = (value, before = []) => [...before, value];
     added = REPEATABLE.has(nameOf(flags)) ? added.option(flags, description, collect) : added.option(flags, description);
   }
@@ -70,17 +77,19 @@ export function registerTargetCommands(command) {
 
 /**
  * @param {Context} context
- * @param {string} given
+ * @param {string | undefined} given
  */
 export async function add({ api, host, options }, given, surroundings = SURROUNDINGS) {
-  if (!/^https?:\/\//i.test(given) || !URL.canParse(given)) throw new CommandError(`cannot add \`${given}\`: it is no http or https URL; try \`https://${given}\``);
-  const url = given.replace(CARD_PATH, "");
   const seconds = typeof options.wait === "string" ? positive(options.wait, "--wait") : APPLY_SECONDS;
+  const found = await findTarget({ api, host, options, args: [] }, given, surroundings);
+  if (!found) return USAGE;
+  const url = found.baseUrl;
+  const named = given?.startsWith(`${url}/`) ? url : given;
   const { config, place } = settings({ pluginConfig: api.pluginConfig, config: host });
   const known = targetsIn(config);
   const before = knownTarget(known, url, options);
-  const target = withOptions(before ?? { alias: options.alias ?? aliasFor(url, known.map(({ alias }) => alias)), baseUrl: url }, options);
-  if (url !== given) note(`\`${line(given)}\` is the address of a card; the agent is at ${line(url)}`);
+  const target = changed(before ?? { alias: options.alias ?? aliasFor(url, known.map(({ alias }) => alias)), baseUrl: url }, found, options);
+  if (named !== given) note(`\`${line(given)}\` is the address of a card; the agent is at ${line(url)}`);
   const isChanged = !isDeepStrictEqual(target, before);
   if (before) note(`${line(url)} is already \`${line(before.alias)}\`${isChanged ? "; this changes it" : ""}`);
   for (const { alias } of known.filter((other) => other.alias !== target.alias && isSameAgent(other.baseUrl, url))) note(`\`${line(alias)}\` is at the same address; \`openclaw remote-agent remove ${word(alias)}\` removes it`);
@@ -90,8 +99,8 @@ export async function add({ api, host, options }, given, surroundings = SURROUND
   if (problem) {
     printProblem(problem, target);
     if (!options.force) {
-      if (NO_AGENT.has(problem.reason ?? "")) note(`nothing was changed; there is no agent at ${line(url)}: give the address before \`/.well-known/agent-card.json\``);
-      else note(`nothing was changed; \`openclaw remote-agent add ${word(url)}${givenOptions(options)} --force\` adds the agent all the same`);
+      if (NO_AGENT.has(problem.reason ?? "")) note(`nothing was changed; there is no agent at ${line(url)}: give the address before \`/.well-known/agent-card.json\`, the domain of the agent, or a file with its card`);
+      else note(`nothing was changed; \`openclaw remote-agent add${named ? ` ${word(named)}` : ""}${givenOptions(options)} --force\` adds the agent all the same`);
       return exitOf(problem.reason);
     }
   }
@@ -110,7 +119,7 @@ export async function add({ api, host, options }, given, surroundings = SURROUND
       if (isInherited) moved = migrateSettings(draft);
       // The file may have `${VARIABLE}` where the settings have its value.
       const inFile = before && targetIn(draft, target.alias);
-      putTarget(draft, inFile ? withOptions(inFile, options) : before ? withOptions({ alias: target.alias, baseUrl: target.baseUrl }, options) : target);
+      putTarget(draft, inFile ? changed(inFile, found, options) : before ? changed({ alias: target.alias, baseUrl: target.baseUrl }, found, options) : target);
     });
     if (moved) note(movedText(moved));
     if (moved) noteKeptEntry(written);
@@ -145,15 +154,19 @@ function knownTarget(known, url, { alias, force }) {
 }
 
 /**
- * Returns a copy of the target with the settings of the options. Those that no option names remain.
+ * Returns a copy of the target with the place of its card, and the settings of the options. Others remain.
  * @param {Target} target
+ * @param {{ cardUrl?: string, card?: unknown }} found
  * @param {Record<string, any>} options
  * @returns {Target}
  */
-function withOptions(target, options) {
+function changed(target, { cardUrl, card }, options) {
   const { auth, headers, tls } = credentialsIn(options);
+  // The card is in one place.
+  const { cardUrl: _url, cardPath: _path, card: _card, ...rest } = target;
   return {
-    ...target,
+    ...(cardUrl || card ? { ...rest, ...(cardUrl && { cardUrl }), ...(card !== undefined && { card }) } : target),
+    ...(options.endpoint && { endpoint: options.endpoint }),
     ...(options.description && { description: options.description }),
     ...(options.default && { default: true }),
     ...(options.answers && { answers: options.answers }),
@@ -166,7 +179,7 @@ function withOptions(target, options) {
 
 /** Returns the given options as the words of a command, each with a leading space. */
 function givenOptions(options) {
-  const words = ADD_OPTIONS.flatMap(([flags]) => {
+  const words = [...ADD_OPTIONS, ...FIND_OPTIONS].flatMap(([flags]) => {
     const value = options[fieldOf(flags)];
     if (value === undefined || value === false) return [];
     return value === true ? [nameOf(flags)] : [value].flat().flatMap((one) => [nameOf(flags), word(one)]);

@@ -30,6 +30,8 @@ export interface Target {
   default?: boolean;
   cardPath?: string;
   cardUrl?: string;
+  card?: unknown;
+  endpoint?: string;
   approval?: string;
   notify?: boolean;
   answers?: string;
@@ -358,6 +360,32 @@ export interface SignInResult {
   isUsage?: boolean;
 }
 
+/** An agent that a document lists: the `FoundAgent` of the library. */
+export interface FoundAgent {
+  number: number;
+  name: string;
+  catalog: string;
+  interfaces: string[];
+  odd: string[];
+  /** Its settings without an alias; absent if it cannot be added. */
+  target?: { baseUrl: string; cardUrl?: string; card?: unknown };
+  inline: boolean;
+  foreign: boolean;
+  card?: string;
+  /** All of this for a person, in lines. */
+  text: string;
+}
+
+/** What a search for agents found. */
+export interface FoundAgents {
+  agents: FoundAgent[];
+  left: number;
+  others: number;
+  registries: string[];
+  problems: string[];
+  error?: string;
+}
+
 export type AskPerson = (question: string) => Promise<string>;
 
 /** An instance in the native library. Requests, callers, envelopes and updates are JSON. */
@@ -367,6 +395,8 @@ export interface RemoteAgent {
   /** Both resolve to a `SignInResult`. */
   signIn(alias: string | null, user: string | null, token: CancelToken, askPerson: AskPerson): Promise<string>;
   signOut(alias: string | null, user: string | null): Promise<string>;
+  /** Resolves to the `FoundAgents`. */
+  findAgents(query: string, token: CancelToken): Promise<string>;
   render(envelope: string, maxChars?: number): string;
   definition(): string;
   /** Returns the `Health` of each target that was called, as a JSON object by alias. */

@@ -21,10 +21,12 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::config::{Config, ConfigError};
 use crate::remote_agent::{Person, PollIntervals, Reason, RemoteAgent, SignIn, ToolCall};
+use a2a_client::ai_catalog::{AgentQuery, find_agents};
 use base::log::{Level, Log};
 use base::panics::{self, Panicked};
 use egress::auth::REFRESH_TIMEOUT;
 
+pub use a2a_client::ai_catalog::{FoundAgent, FoundAgents};
 pub use assembly::{assemble, assemble_with_network, network};
 
 /// How long running calls may take to finish after the instance closed. They are cancelled, so they need far less.
@@ -173,6 +175,22 @@ impl Plugin {
     /// The target needs no sign-in; a sentence.
     pub fn sign_in(&self, alias: Option<&str>, user: Option<&str>) -> Result<SignIn, String> {
         self.agent.sign_in(alias, user)
+    }
+
+    /// Returns the agents that a query asks for, for a person who adds one; the query is an [`AgentQuery`] as JSON.
+    ///
+    /// # Errors
+    /// The query is invalid; a sentence.
+    pub fn find_agents(
+        &self,
+        query_json: &str,
+    ) -> impl Future<Output = Result<FoundAgents, String>> + Send + use<> {
+        let net = self.agent.network();
+        let query = AgentQuery::from_json(query_json);
+        async move {
+            let net = net.ok_or("there is no network")?;
+            find_agents(&*net, &query?).await
+        }
     }
 
     /// Starts a call. The future resolves to the envelope; dropping it cancels the call. Any executor may poll it.

@@ -41,11 +41,11 @@ async function run(t, name, values = [], options = {}, config = {}) {
   return { exit, text: printed.join("") };
 }
 
-test("add refuses an address that is no http or https URL", async (t) => {
-  for (const url of ["ftp://x", "x", "javascript:1", "http://", "//x"]) {
-    const { exit, text } = await run(t, "add", [url]);
-    assert.equal(exit, 2, url);
-    assert.match(text, /^error: cannot add `.*`: it is no http or https URL; try `https:/, url);
+test("add refuses a place that is no URL, no domain and no file", async (t) => {
+  for (const place of ["ftp://x", "http://", "//x", "x/y", "/no/such/card.json"]) {
+    const { exit, text } = await run(t, "add", [place]);
+    assert.equal(exit, 2, place);
+    assert.match(text, /^error: cannot add `.*`: it is no /, place);
   }
 });
 

@@ -146,6 +146,11 @@ fn check_target(
             parse_url(value, &format!("{place}/{key}"), &target.alias)?;
         }
     }
+    if target.card.is_some() && (target.card_url.is_some() || target.card_path.is_some()) {
+        let message =
+            "`card` is the card itself, so nothing is read from `cardPath` or `cardUrl`; keep one";
+        return Err(ConfigError::at(format!("{place}/card"), message));
+    }
     check_signing(target, place)?;
     check_extensions(&target.extensions, place)?;
     for (name, value) in target.headers.iter() {

@@ -280,6 +280,9 @@ pub struct TargetConfig {
     /// The card's URL, when it is not below the base URL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub card_url: Option<String>,
+    /// The card itself, or the path of a JSON file with it. It is not fetched then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub card: Option<Value>,
     /// The URL to call instead of the one in the card.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,

@@ -84,6 +84,12 @@ fn invalid_settings_are_reported_with_their_place() {
         (json!({"baseUrl": "https://u:p@a.example/"}), "baseUrl"),
         (json!({"endpoint": "/relative"}), "endpoint"),
         (two_cards, "cardPath"),
+        (
+            json!({"card": {}, "cardUrl": "https://b.example/c"}),
+            "card",
+        ),
+        (json!({"card": {}, "cardPath": "/c"}), "card"),
+        (json!({"card": 1}), "card"),
         (json!({"preferredTransports": []}), "preferredTransports"),
         (
             json!({"preferredTransports": ["GRPC"]}),

@@ -7,6 +7,7 @@
 
 pub mod abi;
 pub mod node;
+pub mod node_api;
 mod pieces;
 
 use base::panics::Panicked;

@@ -26,7 +26,6 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::pieces;
-use crate::http_api::{ApiError, ApiRequest, ApiResponse, Route};
 use crate::plugin::{self, CallInput, Plugin, UpdateCallback};
 use crate::remote_agent::{Answer as PersonAnswer, Person, Question};
 use base::log::{Level, Log, Silent};
@@ -66,64 +65,6 @@ pub fn build_id() -> &'static str {
 pub fn parse_config(config_json: String) -> Result<String> {
     panics::silence();
     plugin::parse_config(&config_json).map_err(|error| Error::from_reason(error.to_json()))
-}
-
-/// A request or a response of the HTTP API. A request has the first three members, a response the rest.
-#[napi(object)]
-#[derive(Default)]
-pub struct ApiMessage {
-    pub action: Option<String>,
-    pub request: Option<String>,
-    /// The time after which the host cancels the call, in milliseconds.
-    pub expires_after: Option<u32>,
-    pub status: Option<u32>,
-    pub body: Option<String>,
-    pub reason: Option<String>,
-    pub retryable: Option<bool>,
-}
-
-impl From<ApiResponse> for ApiMessage {
-    fn from(response: ApiResponse) -> Self {
-        Self {
-            status: Some(response.status.into()),
-            body: Some(response.body),
-            reason: response.reason.map(str::to_owned),
-            retryable: response.retryable,
-            ..Self::default()
-        }
-    }
-}
-
-/// Parses a body for the route `read` or `write`. Returns the request for [`RemoteAgent::execute`], or the response to a
-/// body that is none.
-#[napi(catch_unwind)]
-#[must_use]
-pub fn api_request(route: String, body: String) -> Option<ApiMessage> {
-    let route = Route::from_name(&route)?;
-    let timeout = route.default_timeout();
-    Some(match ApiRequest::parse(route, body.as_bytes(), timeout) {
-        Ok(parsed) => ApiMessage {
-            action: Some(parsed.action.to_owned()),
-            request: Some(parsed.request.to_string()),
-            expires_after: u32::try_from(parsed.expires_after.as_millis()).ok(),
-            ..ApiMessage::default()
-        },
-        Err(error) => ApiResponse::from(&error).into(),
-    })
-}
-
-/// Returns the response with an envelope. `has_expired` says that the call was cancelled at the time limit of the route.
-#[napi(catch_unwind)]
-#[must_use]
-pub fn api_response(action: String, envelope_json: String, has_expired: bool) -> ApiMessage {
-    ApiResponse::new(&action, &envelope_json, has_expired).into()
-}
-
-/// Returns the response to a request that the host does not allow; `message` is for the caller.
-#[napi(catch_unwind)]
-#[must_use]
-pub fn api_refusal(message: String) -> ApiMessage {
-    ApiResponse::from(&ApiError::unavailable(message)).into()
 }
 
 /// Ends a call early: `signal.addEventListener("abort", () => token.cancel())`.
@@ -323,6 +264,27 @@ impl RemoteAgent {
                 SignedOut::NotSignedIn => "absent",
             };
             Ok(json!({"alias": sign_in.alias(), "outcome": outcome}))
+        })
+    }
+
+    /// Looks for agents that a person may add: `query_json` is an `AgentQuery` of the library. The promise resolves with JSON, the
+    /// `FoundAgents` or `{"error", "isUsage"}`.
+    ///
+    /// # Errors
+    /// As [`execute`](Self::execute).
+    #[napi(catch_unwind, ts_return_type = "Promise<string>")]
+    pub fn find_agents<'env>(
+        &self,
+        env: &'env Env,
+        query_json: String,
+        cancel: &CancelToken,
+    ) -> Result<Object<'env>> {
+        let (cancel, search) = (cancel.0.clone(), self.plugin.find_agents(&query_json));
+        self.resolve_with(env, async move {
+            let found = cancel.run_until_cancelled(search).await;
+            let found = found.unwrap_or_else(|| Err("the search was cancelled".to_owned()));
+            let found = found.map_err(|error| (error, true))?;
+            serde_json::to_value(found).map_err(|error| (error.to_string(), false))
         })
     }
 

@@ -210,6 +210,11 @@ impl RemoteAgent {
         self
     }
 
+    /// Returns the network, for work that is no call.
+    pub fn network(&self) -> Option<Arc<dyn HttpClient>> {
+        self.net.clone()
+    }
+
     /// Returns the tool's definition as JSON: `{name, label, description, parameters}`.
     pub fn definition(&self) -> String {
         let urls = self.policy.allow_target_url_override;

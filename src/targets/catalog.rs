@@ -12,7 +12,7 @@ use peer::{CardLocation, PeerConfig};
 
 use super::credentials::{self, Files};
 use super::local::{Local, local_name};
-use super::target::{Target, configured, millis, same_place, transports};
+use super::target::{Target, configured, given_card, millis, same_place, transports};
 
 /// The reason that a requested target cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +66,9 @@ impl Catalog {
             let trusts = files.read(target, &place)?;
             let card_keys = credentials::card_keys(target)
                 .map_err(|e| ConfigError::at(format!("{place}/jwksFile"), e))?;
-            let target = configured(config, target, trusts, card_keys)
+            let card =
+                given_card(target).map_err(|e| ConfigError::at(format!("{place}/card"), e))?;
+            let target = configured(config, target, trusts, card_keys, card)
                 .map_err(|e| ConfigError::at(place, e))?;
             targets.push(Arc::new(target));
         }

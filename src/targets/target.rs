@@ -1,13 +1,17 @@
 //! A target and its identity, and how it is built from its settings.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use a2a::{Transport, Version};
+use base::files::read_bounded;
+use base::json::{self, Limits};
 use http::{HeaderName, HeaderValue};
 use peer::{CardKeys, CardLocation, Extension, PeerConfig};
 use secrecy::ExposeSecret as _;
+use serde_json::Value;
 use url::Url;
 
 use super::credentials::{self, CredentialError, TargetTrust};
@@ -15,6 +19,9 @@ use crate::config::{
     Answers, Config, MAX_CALL_TIMEOUT, ProtocolVersion, Secret, SecretMap, TargetBudget,
     TargetConfig, card_url, normal_url,
 };
+
+/// The maximum size of a file with a card.
+const MAX_CARD_BYTES: u64 = 4 << 20;
 
 /// A peer that can be called.
 #[derive(Debug, Clone)]
@@ -111,6 +118,10 @@ pub(super) fn key(peer_config: &PeerConfig) -> Arc<str> {
     let card = match &peer_config.card {
         CardLocation::Path(path) => path.as_str(),
         CardLocation::Url(url) => url.as_str(),
+        CardLocation::Given(card) => {
+            card.hash(&mut credentials);
+            "given"
+        }
     };
     format!(
         "{} {card} {:?} {:?} {:?} {} {:x}",
@@ -138,6 +149,7 @@ pub(super) fn configured(
     target: &TargetConfig,
     trusts: TargetTrust,
     card_keys: Option<CardKeys>,
+    given: Option<Arc<Value>>,
 ) -> Result<Target, String> {
     let base_url = normal_url(&target.base_url)?;
     let card_path = target
@@ -149,6 +161,7 @@ pub(super) fn configured(
         Some(url) => (CardLocation::Url(normal_url(url)?), url.clone()),
         None => (CardLocation::Path(card_path.clone()), card_path),
     };
+    let card = given.map_or(card, CardLocation::Given);
     let credential = credentials::credential(target, &trusts, config.state_dir.as_deref());
     let (credential, mut unresolved) = match credential {
         Ok(credential) => (credential.map(Arc::new), None),
@@ -224,6 +237,21 @@ pub(super) fn configured(
         unresolved,
         closed_headers,
     })
+}
+
+/// Returns the card in the settings of a target, or in the file that they name.
+///
+/// # Errors
+/// The file cannot be read, or is not JSON; a sentence.
+pub(super) fn given_card(target: &TargetConfig) -> Result<Option<Arc<Value>>, String> {
+    let Some(Value::String(file)) = &target.card else {
+        return Ok(target.card.clone().map(Arc::new));
+    };
+    let text = read_bounded(Path::new(file), MAX_CARD_BYTES)
+        .map_err(|e| format!("the file `{file}` cannot be read: {e}"))?;
+    let card = json::from_str(text.trim_start_matches('\u{feff}'), Limits::NONE)
+        .map_err(|e| format!("the file `{file}` is not JSON: {e}"))?;
+    Ok(Some(Arc::new(card)))
 }
 
 /// Returns headers. Sets `unresolved` to the first reference that the host has not resolved, unless it is set.

@@ -1,5 +1,6 @@
 //! The command, for people and scripts.
 
+mod add;
 mod answers;
 mod ask;
 mod budget;

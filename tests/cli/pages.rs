@@ -30,10 +30,11 @@ enum Needs {
 }
 
 /// The pages with commands to run.
-const PAGES: [(&str, Needs); 8] = [
+const PAGES: [(&str, Needs); 9] = [
     ("README.md", Needs::OpenClaw),
     ("docs/tutorial/first-task.md", Needs::Nothing),
     ("docs/how-to/shell.md", Needs::Agent),
+    ("docs/how-to/find.md", Needs::Agent),
     ("docs/how-to/person.md", Needs::Agent),
     ("docs/how-to/costs.md", Needs::Agent),
     ("docs/how-to/serve.md", Needs::OpenClaw),
@@ -42,7 +43,7 @@ const PAGES: [(&str, Needs); 8] = [
 ];
 
 /// A text that identifies a block, and the test that runs its commands instead.
-const RUN_ELSEWHERE: [(&str, &str); 19] = [
+const RUN_ELSEWHERE: [(&str, &str); 21] = [
     ("cargo run -- demo", ".ci/run"),
     ("remote-agent install", "tests/openclaw/commands.rs"),
     ("openclaw remote-agent", "tests/openclaw/commands.rs"),
@@ -66,6 +67,8 @@ const RUN_ELSEWHERE: [(&str, &str); 19] = [
     ("/remote_agent/read -d", "tests/mcp/api.rs"),
     ("--print-config claude-code", "tests/mcp/host_config.rs"),
     ("--state-dir ~/mcp", "tests/mcp/http.rs"),
+    ("add --search", "tests/cli/add.rs"),
+    ("add card.json", "tests/cli/add.rs"),
     ("remote-agent sign-in", "tests/cli/sign_in.rs"),
     ("remote-agent sign-out", "tests/cli/sign_in.rs"),
 ];

@@ -66,7 +66,8 @@ impl Setting {
             _ => None,
         };
         match self.schema.str("type") {
-            None => "string or SecretRef".to_owned(),
+            None if self.is_secret() => "string or SecretRef".to_owned(),
+            None => "object or string".to_owned(),
             Some("integer") => {
                 let bound = |name| self.schema.get(name).map(|value| value.to_value());
                 match (bound("minimum"), bound("maximum")) {

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use http::header::{ACCEPT, AGE, CACHE_CONTROL, DATE, ETAG, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use serde_json::Value;
 use url::Url;
 
 use a2a::Card;
@@ -30,6 +31,9 @@ pub(super) async fn discover(
     validator: Option<&CardEtag>,
     max_bytes: usize,
 ) -> Result<Discovered, PeerError> {
+    if let CardLocation::Given(card) = &config.card {
+        return given(net, config, card).await;
+    }
     let max_bytes = max_bytes.min(MAX_CARD_BYTES);
     let mut locations = locations(config)?;
     if let Some(validator) = validator {
@@ -68,6 +72,29 @@ pub(super) async fn discover(
         Some(error) => PeerError { message, ..error },
         None if is_malformed => PeerError::new(PeerErrorKind::CardMalformed, message).undelivered(),
         None => PeerError::new(PeerErrorKind::CardUnavailable, message).undelivered(),
+    })
+}
+
+/// Checks a card that the operator has given like one of the peer.
+async fn given(
+    net: &dyn HttpClient,
+    config: &PeerConfig,
+    card: &Value,
+) -> Result<Discovered, PeerError> {
+    let json = signature::verify(net, config, card.clone()).await?;
+    let card = Card::read(&json).map_err(|reason| {
+        let message = format!("the agent card in the settings: {reason}");
+        PeerError::new(PeerErrorKind::CardMalformed, message).undelivered()
+    })?;
+    Ok(Discovered::Card {
+        // The peer's own card is not asked for, so neither is its extended one.
+        card: Box::new(Card {
+            has_extended_card: false,
+            ..card
+        }),
+        validator: None,
+        max_age: None,
+        date: None,
     })
 }
 
@@ -180,6 +207,7 @@ fn locations(config: &PeerConfig) -> Result<Vec<Url>, PeerError> {
     let path = match &config.card {
         CardLocation::Url(url) => return Ok(vec![url.clone()]),
         CardLocation::Path(path) => path,
+        CardLocation::Given(_) => return Ok(Vec::new()),
     };
     let base = &config.base_url;
     let mut locations: Vec<Url> = Vec::new();

@@ -4,6 +4,7 @@
 //!
 //! - `discover.rs` fetches a card, and `signature.rs` verifies it.
 //! - `negotiate.rs` chooses interface and version, and keeps the result. `a2a_peer.rs` falls back to another one.
+//! - `ai_catalog.rs` finds agents for a person who adds one.
 //! - `bound_peer.rs` calls one interface in one version. Its binding (`jsonrpc.rs` or `http_json.rs`) sends requests by
 //!   `http_binding.rs`, with the address policy, credentials and headers of `outgoing.rs`. The crate `a2a` serializes requests
 //!   and reads responses, and `response_json.rs` bounds their JSON.
@@ -26,6 +27,7 @@
 #![forbid(unsafe_code)]
 
 mod a2a_peer;
+pub mod ai_catalog;
 mod bound_peer;
 mod challenge;
 mod decoder;

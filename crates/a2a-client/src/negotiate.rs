@@ -249,7 +249,7 @@ fn names_host(base: &Url, address: &str) -> bool {
 fn card_location(config: &PeerConfig) -> &Url {
     match &config.card {
         CardLocation::Url(card) => card,
-        CardLocation::Path(_) => &config.base_url,
+        CardLocation::Path(_) | CardLocation::Given(_) => &config.base_url,
     }
 }
 

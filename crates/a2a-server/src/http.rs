@@ -100,6 +100,8 @@ async fn dispatch(State(app): State<Arc<App>>, request: Request) -> Response {
                 error::rest(Version::V1_0, &error.into())
             }
         },
+        Route::Catalog if app.card.public_url.is_some() => card::serve_catalog(&app, &parts).await,
+        Route::Catalog => unknown_path(Version::V1_0),
         Route::Rpc => rpc::serve(&app, parts, body, agent).await,
         Route::Rest {
             version,
@@ -109,14 +111,16 @@ async fn dispatch(State(app): State<Arc<App>>, request: Request) -> Response {
             Ok(response) => response,
             Err(failure) => error::rest(version, &failure),
         },
-        Route::Unknown(version) => {
-            let error = A2aError::new(
-                ErrorReason::MethodNotFound,
-                "unknown path; `/.well-known/agent-card.json` lists the interfaces",
-            );
-            error::rest(version, &error.into())
-        }
+        Route::Unknown(version) => unknown_path(version),
     }
+}
+
+fn unknown_path(version: Version) -> Response {
+    let error = A2aError::new(
+        ErrorReason::MethodNotFound,
+        "unknown path; `/.well-known/agent-card.json` lists the interfaces",
+    );
+    error::rest(version, &error.into())
 }
 
 fn method_not_allowed(route: &Route) -> Response {
@@ -128,7 +132,9 @@ fn method_not_allowed(route: &Route) -> Response {
     let mut response = match route {
         Route::Rpc => error::rpc(&Id::null(), &failure),
         Route::Rest { version, .. } => error::rest(*version, &failure),
-        Route::Card | Route::Keys | Route::Unknown(_) => error::rest(Version::V1_0, &failure),
+        Route::Card | Route::Catalog | Route::Keys | Route::Unknown(_) => {
+            error::rest(Version::V1_0, &failure)
+        }
     };
     let methods = HeaderValue::from_static(route.methods());
     response.headers_mut().insert(ALLOW, methods);

@@ -189,6 +189,13 @@ async fn check(
     for hidden in peers.restricted(targets) {
         findings.ok("agent", format!("{hidden} to check it"));
     }
+    let settings: Value = serde_json::from_str(&config).unwrap_or_default();
+    let configured = settings["targets"].as_array().into_iter().flatten();
+    for target in configured.filter(|target| !target["card"].is_null()) {
+        let alias = field(target, "alias");
+        let message = format!("{alias}: its card is in the settings, and not read from the agent");
+        findings.ok("agent", message);
+    }
     if targets.is_empty() {
         let message = "no target allows the calling agent".to_owned();
         let repair = "Add one to `targets`, or name the caller with `--agent NAME`.";

@@ -9,17 +9,15 @@ use std::{
 };
 
 use openclaw_remote_agent::remote_agent::Reason;
-use openclaw_remote_agent_interface::CallOptions;
 use serde_json::{Value, json};
 
 use super::{
     credentials::CredentialArgs,
     exit::{Exit, Failure},
-    hints,
     instance::{self, Library},
     output::note,
     package::{self, Packaged},
-    target,
+    target, targets,
     text::{self, shell},
 };
 
@@ -28,9 +26,6 @@ const APPLY_SECONDS: &str = "60";
 
 /// The timeout of the request for the agent card, in milliseconds.
 const CARD_TIMEOUT_MS: u64 = 10_000;
-
-/// A task that no agent has.
-const CHECK_TASK: &str = "openclaw-remote-agent-check";
 
 /// A phrase in OpenClaw's error about a plugin that it did not install.
 const NOT_INSTALLED: &str = "is not associated with a tracked package install";
@@ -223,26 +218,12 @@ impl Args {
         let config = json!({"enabled": true, "targets": [target]});
         let library = Library::open(verbose)?;
         let instance = library.interactive_instance(&config.to_string())?;
-        let (_, listed) = instance.list_targets(None).await;
-        let seen = &listed["summary"]["targets"][0];
-        let mut error = match listed["ok"] == true {
-            true => &seen["last_refresh_error"],
-            false => &listed["error"],
-        };
-        // Uses the address, the transport and the credential of a message, and changes nothing at the agent.
-        let request =
-            json!({"action": "status", "target_alias": "agent", "task_id": CHECK_TASK}).to_string();
-        let status = instance.call(&request, CallOptions::default()).await;
-        let status: Value = serde_json::from_str(&status).unwrap_or_default();
-        if error.is_null() && !hints::is_answer(&status["error"]) {
-            error = &status["error"];
-        }
+        let (name, error) = targets::check(&instance, "agent").await;
         if error.is_null() {
-            let name = seen["target_name"].as_str().unwrap_or_default();
             return Ok(format!("{name} at {url}"));
         }
         let variable = self.credentials.variable();
-        let next = match (Reason::in_error(error), variable) {
+        let next = match (Reason::in_error(&error), variable) {
             (Some(Reason::AddressRefused), _) => "add `--allow-private` if the agent may be at such an address".to_owned(),
             (Some(Reason::AuthRequired), Some(variable)) => format!("check the value of `{variable}`: the agent refused it"),
             (Some(Reason::AuthRequired), None) => "give its credential, for example with `--bearer-env VAR`; `remote-agent install --help` lists the others".to_owned(),
@@ -250,7 +231,7 @@ impl Args {
             _ => "start the agent, or correct `--url`; `remote-agent targets --url URL` tries again".to_owned(),
         };
         Err(Failure {
-            exit: Exit::from_error(error),
+            exit: Exit::from_error(&error),
             ..Failure::new(format!(
                 "cannot call the agent: {}; {next}. {NOTHING_INSTALLED}",
                 text::line(error["message"].as_str().unwrap_or_default())

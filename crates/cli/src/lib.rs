@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod add;
 mod artifact_files;
 mod ask;
 mod budget;
@@ -84,6 +85,7 @@ enum Command {
     Demo(demo::Args),
     Targets(targets::Args),
     Card(targets::CardArgs),
+    Add(Box<add::Args>),
     Send(send::Args),
     /// Follow a task until it ends or requires input
     #[command(after_help = send::Action::Watch.examples())]
@@ -197,6 +199,7 @@ async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Demo(args) => demo::run(args, verbose).await,
         Command::Targets(args) => targets::run(args, verbose).await,
         Command::Card(args) => targets::run_card(args, verbose).await,
+        Command::Add(args) => add::run(*args, verbose).await,
         Command::Send(args) => send::run(args, verbose).await,
         Command::Watch(args) => {
             send::run_task(send::Action::Watch, args.task, args.ask, verbose).await

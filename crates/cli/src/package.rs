@@ -54,6 +54,7 @@ const FILES: &[(&str, &[u8])] = with_contents![
     "exit-codes.json",
     "failure.js",
     "files.js",
+    "find-agents.js",
     "followers.js",
     "gateway-calls.js",
     "gateway-methods.js",

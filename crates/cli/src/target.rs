@@ -83,10 +83,8 @@ impl PeerArgs {
     fn ad_hoc(&self) -> Option<Value> {
         let url = self.url.as_ref()?;
         let mut target = json!({"alias": AD_HOC, "baseUrl": url});
-        if is_agent_url(url) {
-            // The card at the origin describes another agent of the server.
-            let url = url.trim_end_matches('/');
-            target["cardUrl"] = json!(format!("{url}/.well-known/agent-card.json"));
+        if let Some(card) = own_card_url(url) {
+            target["cardUrl"] = card.into();
         }
         self.credentials.apply(&mut target);
         if self.allow_private {
@@ -372,6 +370,13 @@ fn settings_from(origin: &Value) -> Value {
         }
     }
     target
+}
+
+/// Returns the URL of the card of a single agent of a server; the card at the origin describes another agent. `None` for other
+/// URLs.
+pub(super) fn own_card_url(url: &str) -> Option<String> {
+    let base = url.trim_end_matches('/');
+    is_agent_url(url).then(|| format!("{base}/.well-known/agent-card.json"))
 }
 
 /// Returns whether the URL has the form of an agent URL: `…/agents/NAME`.

@@ -1,13 +1,14 @@
 //! `remote-agent targets` and `card`: list the known agents, and print the card of one.
 
 use openclaw_remote_agent::remote_agent::Reason;
+use openclaw_remote_agent_interface::CallOptions;
 use serde_json::{Value, json};
 
 use super::{
     config::UnsetVariables,
     exit::{Exit, Failure},
     hints::{self, About},
-    instance::Library,
+    instance::{Instance, Library},
     interactive_call::print_call_error,
     output::{LineWriter, note},
     sign_in,
@@ -15,6 +16,9 @@ use super::{
     tasks,
     text::{self, Table, field, terminal_width, wrap},
 };
+
+/// The id of a task that no agent has.
+const CHECK_TASK: &str = "openclaw-remote-agent-check";
 
 /// The maximum number of skills to name. For more skills the table only gives their number.
 const MAX_NAMED_SKILLS: usize = 4;
@@ -87,6 +91,36 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
         )));
     }
     Ok(exit)
+}
+
+/// Checks the only target of an instance in the same way as `openclaw remote-agent add`. Returns the name in its card, and the
+/// error; null if there is none.
+pub(super) async fn check(instance: &Instance, alias: &str) -> (String, Value) {
+    let (_, listed) = instance.list_targets(None).await;
+    let seen = &listed["summary"]["targets"][0];
+    let name = seen["target_name"].as_str().unwrap_or_default().to_owned();
+    let error = match listed["ok"] == true {
+        true => &seen["last_refresh_error"],
+        false => &listed["error"],
+    };
+    if !error.is_null() {
+        return (name, error.clone());
+    }
+    // Uses the address, the transport and the credential of a message, and changes nothing at the agent.
+    let request =
+        json!({"action": "status", "target_alias": alias, "task_id": CHECK_TASK}).to_string();
+    let status = instance.call(&request, CallOptions::default()).await;
+    let status: Value = serde_json::from_str(&status).unwrap_or_default();
+    let error = &status["error"];
+    let is_answer = error.is_null() || hints::is_answer(error);
+    (
+        name,
+        if is_answer {
+            Value::Null
+        } else {
+            error.clone()
+        },
+    )
 }
 
 fn show(

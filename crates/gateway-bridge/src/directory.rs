@@ -167,6 +167,7 @@ fn agent(config: &PeerConfig) -> Result<String, PeerError> {
     let path = match &config.card {
         CardLocation::Path(path) => path.as_str(),
         CardLocation::Url(url) => url.path(),
+        CardLocation::Given(_) => "",
     };
     let name = path.strip_prefix(CARD_PATH_PREFIX).unwrap_or_default();
     let name = percent_decode_str(name).decode_utf8().unwrap_or_default();

@@ -39,6 +39,8 @@ pub enum CardLocation {
     Path(String),
     /// Any other URL.
     Url(Url),
+    /// The card itself, which is then not fetched.
+    Given(Arc<Value>),
 }
 
 /// The keys that may sign a peer's agent card (A2A 1.0 §8.4).
@@ -139,7 +141,7 @@ impl PeerConfig {
     fn configured_urls(&self) -> impl Iterator<Item = &Url> {
         let card = match &self.card {
             CardLocation::Url(url) => Some(url),
-            CardLocation::Path(_) => None,
+            CardLocation::Path(_) | CardLocation::Given(_) => None,
         };
         [Some(&self.base_url), card, self.endpoint.as_ref()]
             .into_iter()

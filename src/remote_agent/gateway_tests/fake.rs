@@ -225,7 +225,7 @@ impl PeerProvider for FakeDirectory {
 fn name(peer_config: &PeerConfig) -> String {
     match &peer_config.card {
         CardLocation::Path(path) => path.strip_prefix("/agents/").unwrap().to_owned(),
-        CardLocation::Url(url) => panic!("{url}"),
+        other => panic!("{other:?}"),
     }
 }
 

@@ -135,3 +135,29 @@ fn unresolved_secret_keeps_its_reference() {
         Some("env:TOKEN")
     );
 }
+
+#[test]
+fn card_of_the_settings_is_that_of_its_file() {
+    let given = |card: Value| {
+        let target = json!({"alias": "a", "baseUrl": "https://x.example", "card": card});
+        let config = json!({ "targets": [target] }).to_string();
+        Catalog::new(&Config::parse(&config).unwrap())
+    };
+    let file = std::env::temp_dir().join(format!("card-{}.json", std::process::id()));
+    std::fs::write(&file, "\u{feff}{\"name\": \"A\"}").unwrap();
+    let of_file = given(json!(file));
+    std::fs::write(&file, "{").unwrap();
+    let broken = given(json!(file)).unwrap_err();
+    std::fs::remove_file(&file).unwrap();
+    let missing = given(json!(file)).unwrap_err();
+    let of_file = of_file.unwrap().by_alias("a").unwrap();
+    let inline = given(json!({"name": "A"})).unwrap().by_alias("a").unwrap();
+    let other = given(json!({"name": "B"})).unwrap().by_alias("a").unwrap();
+    assert_eq!(of_file.peer_config.card, inline.peer_config.card);
+    assert_eq!(of_file.key, inline.key);
+    assert_ne!(other.key, inline.key);
+    for (error, part) in [(broken, "is not JSON"), (missing, "cannot be read")] {
+        assert_eq!(error.path, "/targets/0/card");
+        assert!(error.message.contains(part), "{}", error.message);
+    }
+}

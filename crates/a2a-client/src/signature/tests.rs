@@ -334,3 +334,31 @@ async fn fetched_key_sets_are_bounded() {
     assert!(message.contains("12 more were not verified"), "{message}");
     assert_eq!(net.requested_urls().len(), MAX_KEY_SETS);
 }
+
+#[tokio::test]
+async fn card_of_the_settings_is_checked_and_not_fetched() {
+    let net = Answers::no_content();
+    let discovered = async |card: Value, card_keys: Option<CardKeys>| {
+        let config = PeerConfig {
+            card: CardLocation::Given(Arc::new(card)),
+            card_keys,
+            ..config(CardKeys::OfOwnOrigin)
+        };
+        crate::discover::discover(&net, &config, None, 1 << 20).await
+    };
+    let recorded: Value = serde_json::from_str(PYTHON).unwrap();
+    let keys = jwks_config(&recorded["jwks"]).card_keys;
+    let signed = recorded["cards"]["ES256"].clone();
+    discovered(signed, keys.clone()).await.unwrap();
+    let unsigned = json!({"name": "Desk", "url": "https://agent.example/rpc", "supportsAuthenticatedExtendedCard": true});
+    let error = discovered(unsigned.clone(), keys).await.unwrap_err();
+    assert_eq!(error.kind, PeerErrorKind::CardSignature);
+    match discovered(unsigned, None).await.unwrap() {
+        peer::Discovered::Card { card, .. } => assert!(!card.has_extended_card),
+        peer::Discovered::Unchanged { .. } => panic!("a card"),
+    }
+    let error = discovered(json!({"name": "Desk"}), None).await.unwrap_err();
+    assert_eq!(error.kind, PeerErrorKind::CardMalformed);
+    assert!(error.message.contains("in the settings"), "{error}");
+    assert!(net.requested_urls().is_empty());
+}

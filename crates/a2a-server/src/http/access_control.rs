@@ -22,6 +22,7 @@ use url::Url;
 use super::clients::{self, ClientRegistry};
 use super::error;
 use super::request_log::RequestLog;
+use super::route::Path;
 use a2a::{A2aError, ErrorReason};
 
 pub use super::clients::Principal;
@@ -130,6 +131,11 @@ impl AccessControl {
             direct: from_here && !forwarded && is_loopback(host.host()),
             principal: self.clients.identify(headers, certificate(request)),
         };
+        // The catalog is for everyone, and a page can change nothing by reading it.
+        if self.public_origin.is_some() && Path::is_catalog(request.method(), request.uri().path())
+        {
+            return Ok(context);
+        }
         let is_public = |origin: &str| self.public_origin.as_deref() == Some(origin);
         if host::is_foreign_origin(headers, &context.origin, is_public)
             || host::is_cross_site(headers, request.method())

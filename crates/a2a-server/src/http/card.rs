@@ -1,12 +1,15 @@
 //! Agent cards (A2A 1.0 §4.4 and §8, A2A 0.3 §5.5). The server builds them from the current agents for each request.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use a2a::http::JSON;
 use a2a::{A2aError, Dialect, ErrorReason};
 use axum::body::Body;
 use axum::response::Response;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LAST_MODIFIED, VARY};
+use http::header::{
+    ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LAST_MODIFIED,
+    VARY,
+};
 use http::request::Parts;
 use http::{HeaderValue, StatusCode};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -93,7 +96,48 @@ async fn public(app: &App, parts: &Parts, agent: Option<String>) -> Result<Respo
     if let Some(signer) = &app.card_signer {
         signer.sign(&mut card, &base);
     }
-    let bytes = serde_json::to_vec(&card).unwrap_or_default();
+    let mut response = cacheable(app, parts, &card, list.changed, JSON);
+    // The URLs on the card depend on the host of the request.
+    let headers = response.headers_mut();
+    headers.insert(VARY, HeaderValue::from_static("Host, A2A-Version"));
+    Ok(response)
+}
+
+/// Serves the catalog of the public cards.
+pub(crate) async fn serve_catalog(app: &App, parts: &Parts) -> Response {
+    let list = match app.service.agent_list().await {
+        Ok(list) => list,
+        Err(error) => return error::rest(Version::V1_0, &error.into()),
+    };
+    let base = app.card.public_url.as_ref().map_or("", Url::as_str);
+    let catalog = CardContent {
+        facts: &app.card,
+        base: base.trim_end_matches('/'),
+        agents: &list.agents,
+        bearer: app.requires_token,
+        detailed: !app.requires_token,
+    }
+    .write_catalog();
+    // The same bytes on both paths: readers of ARD expect JSON, and ignore what only an AI Catalog has.
+    let media_type = match parts.uri.path().contains("ard.json") {
+        true => JSON,
+        false => "application/ai-catalog+json",
+    };
+    let mut response = cacheable(app, parts, &catalog, list.changed, media_type);
+    let headers = response.headers_mut();
+    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    response
+}
+
+/// Returns a response that clients may cache, or 304 if theirs is the current one.
+fn cacheable(
+    app: &App,
+    parts: &Parts,
+    content: &Value,
+    changed: SystemTime,
+    media_type: &'static str,
+) -> Response {
+    let bytes = serde_json::to_vec(content).unwrap_or_default();
     let tag = request::entity_tag(&bytes);
     let known = parts.headers.get_all(IF_NONE_MATCH).iter();
     let mut response =
@@ -103,13 +147,13 @@ async fn public(app: &App, parts: &Parts, agent: Option<String>) -> Result<Respo
             response
         } else {
             let mut response = Response::new(Body::from(bytes));
-            let json = HeaderValue::from_static(JSON);
-            response.headers_mut().insert(CONTENT_TYPE, json);
+            let media_type = HeaderValue::from_static(media_type);
+            response.headers_mut().insert(CONTENT_TYPE, media_type);
             response
         };
     let headers = response.headers_mut();
     let max_age = format!("public, max-age={}", app.card.max_age.as_secs());
-    let changed = httpdate::fmt_http_date(list.changed);
+    let changed = httpdate::fmt_http_date(changed);
     for (name, value) in [
         (ETAG, tag),
         (CACHE_CONTROL, max_age),
@@ -119,9 +163,7 @@ async fn public(app: &App, parts: &Parts, agent: Option<String>) -> Result<Respo
             headers.insert(name, value);
         }
     }
-    // The URLs on the card depend on the host of the request.
-    headers.insert(VARY, HeaderValue::from_static("Host, A2A-Version"));
-    Ok(response)
+    response
 }
 
 /// Returns the extended agent card (A2A 1.0 §3.1.11, A2A 0.3 §7.10) with all agents and their skills.
@@ -250,6 +292,32 @@ impl CardContent<'_> {
             add_security(&mut card, format);
         }
         Ok(Value::Object(card))
+    }
+
+    /// Returns the catalog: the server, and each of several agents. All of these cards are public.
+    fn write_catalog(&self) -> Value {
+        let facts = self.facts;
+        let host = facts.public_url.as_ref().and_then(Url::host_str);
+        let publisher = host.unwrap_or_default();
+        let entry = |name: &str, title: &str, description: &str, base: &str| {
+            json!({
+                "identifier": format!("urn:air:{publisher}:a2a:{name}"),
+                "displayName": title,
+                "description": description,
+                "type": "application/a2a-agent-card+json",
+                "version": facts.version,
+                "url": format!("{base}/.well-known/agent-card.json"),
+            })
+        };
+        let server = entry("server", &facts.name, &facts.description, self.base);
+        let has_agents = self.agents.len() > 1;
+        let agents = self.agents.iter().filter(|_| has_agents).map(|agent| {
+            let name = format!("agent:{}", utf8_percent_encode(&agent.name, SEGMENT));
+            let (title, description) = (title_of(agent), description_of(agent));
+            entry(&name, &title, &description, &self.agent_base(agent))
+        });
+        let entries: Vec<Value> = std::iter::once(server).chain(agents).collect();
+        json!({"specVersion": "1.0", "host": {"displayName": facts.name}, "entries": entries})
     }
 
     fn agent_base(&self, agent: &Agent) -> String {

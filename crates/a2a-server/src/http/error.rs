@@ -65,7 +65,7 @@ pub fn respond_at(method: &Method, path: &str, error: &A2aError) -> Response {
     match Path::parse(path).route {
         Route::Rpc if *method == Method::POST => rpc(&Id::null(), &failure),
         Route::Rest { version, .. } | Route::Unknown(version) => rest(version, &failure),
-        Route::Rpc | Route::Card | Route::Keys => rest(Version::V1_0, &failure),
+        Route::Rpc | Route::Card | Route::Catalog | Route::Keys => rest(Version::V1_0, &failure),
     }
 }
 

@@ -22,6 +22,8 @@ pub(crate) enum Route {
     Card,
     /// The public keys of the signatures of cards.
     Keys,
+    /// The catalog of the public agents (AI Catalog, and ARD §5.1).
+    Catalog,
     /// JSON-RPC of both versions.
     Rpc,
     /// HTTP+JSON.
@@ -38,6 +40,12 @@ pub(crate) enum Route {
 }
 
 impl Path {
+    /// Returns whether a request only reads the catalog.
+    pub(crate) fn is_catalog(method: &Method, path: &str) -> bool {
+        let route = Self::parse(path).route;
+        route == Route::Catalog && route.allows(method)
+    }
+
     /// Parses the path of a URL, with or without a slash at the end.
     pub(crate) fn parse(path: &str) -> Self {
         let path = path.strip_prefix('/').unwrap_or(path);
@@ -72,6 +80,10 @@ impl Path {
             [".well-known", "jwks.json"] => Self {
                 agent: None,
                 route: Route::Keys,
+            },
+            [".well-known", "ai-catalog.json" | "ard.json"] => Self {
+                agent: None,
+                route: Route::Catalog,
             },
             rest => Self {
                 agent: None,
@@ -119,7 +131,7 @@ impl Route {
     /// Returns the value of the header `Allow`.
     pub(crate) fn methods(&self) -> &'static str {
         match self {
-            Self::Card | Self::Keys => "GET, HEAD",
+            Self::Card | Self::Catalog | Self::Keys => "GET, HEAD",
             Self::Rpc => "POST",
             Self::Rest { resource, .. } => resource.http_methods(),
             Self::Unknown(_) => "",

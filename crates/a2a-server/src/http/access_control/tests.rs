@@ -100,6 +100,25 @@ async fn rejects_foreign_origin_and_admits_own() {
 }
 
 #[tokio::test]
+async fn pages_of_others_may_read_only_the_catalog_of_a_public_server() {
+    let page = ["Origin: https://evil.example", "Sec-Fetch-Site: cross-site"];
+    let path = "/.well-known/ai-catalog.json";
+    let public = AccessRules {
+        public_url: Some("https://agents.example".parse().unwrap()),
+        ..rules()
+    };
+    let app = || context_echo().route(path, get(|| async { "catalog" }));
+    let server = guarded(app(), public, ada_and_the_operator()).await;
+    assert_eq!(server.get(path, &page).await, 200);
+    assert_eq!(server.get("/", &page).await, 403);
+    assert_eq!(server.get(path, &["Host: rebound.example"]).await, 403);
+    let posted = server.request(&format!("POST {path}"), &page, "").await;
+    assert_eq!(posted.status, 403);
+    let private = guarded(app(), rules(), ada_and_the_operator()).await;
+    assert_eq!(private.get(path, &page).await, 403);
+}
+
+#[tokio::test]
 async fn rejects_cross_site_request_and_admits_link() {
     let server = server_without_clients().await;
     let fetched = ["Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: no-cors"];

@@ -2,7 +2,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 use url::Url;
 
-use super::harness::{Options, Server, TOKEN, V1};
+use super::harness::{Clients, Options, Server, TOKEN, V1};
 
 const CARD: &str = "/.well-known/agent-card.json";
 
@@ -306,4 +306,83 @@ async fn card_declares_push_notifications_as_configured() {
     let server = Server::changed(|options| options.card.push_notifications = false).await;
     let card = card(&server, CARD).await;
     assert_eq!(card["capabilities"]["pushNotifications"], false);
+}
+
+const CATALOG: &str = "/.well-known/ai-catalog.json";
+const ARD: &str = "/.well-known/ard.json";
+
+async fn public_server(clients: Clients) -> Server {
+    Server::changed(|options| {
+        options.clients = clients;
+        options.agents = &["main", "two words"];
+        options.card.public_url = Some("https://agents.example/a2a/".parse().unwrap());
+    })
+    .await
+}
+
+#[tokio::test]
+async fn catalog_of_a_public_server_lists_its_agents() {
+    let server = public_server(Clients::Anonymous).await;
+    let reply = server.get(CATALOG, &[]).await;
+    let catalog: Value = serde_json::from_str(&reply.text).unwrap();
+    assert_eq!(catalog["specVersion"], "1.0");
+    let entries = catalog["entries"].as_array().unwrap();
+    let urls: Vec<_> = entries
+        .iter()
+        .map(|entry| entry["url"].as_str().unwrap())
+        .collect();
+    let base = "https://agents.example/a2a";
+    let card = "/.well-known/agent-card.json";
+    assert_eq!(
+        urls,
+        [
+            format!("{base}{card}"),
+            format!("{base}/agents/main{card}"),
+            format!("{base}/agents/two%20words{card}"),
+        ]
+    );
+    let last = &entries[2];
+    assert_eq!(
+        last["identifier"],
+        "urn:air:agents.example:a2a:agent:two%20words"
+    );
+    assert_eq!(last["displayName"], "two words");
+    assert_eq!(last["type"], "application/a2a-agent-card+json");
+    assert_eq!(reply.header("access-control-allow-origin"), "*");
+    assert_eq!(reply.header("content-type"), "application/ai-catalog+json");
+}
+
+#[tokio::test]
+async fn both_catalog_paths_serve_the_same_bytes() {
+    let server = public_server(Clients::Anonymous).await;
+    let (catalog, ard) = (server.get(CATALOG, &[]).await, server.get(ARD, &[]).await);
+    assert_eq!(catalog.text, ard.text);
+    assert_eq!(catalog.header("etag"), ard.header("etag"));
+    assert_eq!(ard.header("content-type"), "application/json");
+    let tag = ard.header("etag");
+    let again = server.get(CATALOG, &[("if-none-match", tag)]).await;
+    assert_eq!(again.status, StatusCode::NOT_MODIFIED);
+}
+
+#[tokio::test]
+async fn catalog_lists_only_cards_that_need_no_token() {
+    let server = public_server(Clients::Bearer).await;
+    let text = server.get(CATALOG, &[]).await.text;
+    let catalog: Value = serde_json::from_str(&text).unwrap();
+    for entry in catalog["entries"].as_array().unwrap() {
+        let url = entry["url"].as_str().unwrap();
+        let path = url.strip_prefix("https://agents.example/a2a").unwrap();
+        assert_eq!(server.get(path, &[]).await.status, StatusCode::OK, "{url}");
+    }
+}
+
+#[tokio::test]
+async fn server_without_a_public_url_has_no_catalog() {
+    let server = Server::start().await;
+    for path in [CATALOG, ARD] {
+        assert_eq!(server.get(path, &[]).await.status, StatusCode::NOT_FOUND);
+    }
+    let server = public_server(Clients::Anonymous).await;
+    let below = format!("/agents/main{CATALOG}");
+    assert_eq!(server.get(&below, &[]).await.status, StatusCode::NOT_FOUND);
 }
