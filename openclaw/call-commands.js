@@ -6,6 +6,7 @@ import process from "node:process";
 import { AnswerWriter } from "./answer-writer.js";
 import { CommandError, positive, timeout } from "./command-support.js";
 import { callState, cardState, faultOf, isOfGateway, problemOf, refusalOf } from "./listing.js";
+import { pinState } from "./pin.js";
 import { withPlace } from "./place.js";
 import { repairFor } from "./repair.js";
 import { FAILED, OK, exitOf, exitOfEnvelope, printError, printNextSteps, report } from "./report.js";
@@ -101,6 +102,8 @@ function showTargets(all, gateway, place) {
   const fault = faultOf(gateway);
   if (fault) note(wrapped(`\n${fault}`));
   for (const target of all) {
+    const [pinned] = pinState(target) ?? [];
+    if (pinned) print(`${line(target.target_alias)}: ${pinned}`);
     const error = problemOf(target);
     if (error && !(fault && isOfGateway(target))) note(wrapped(`\n${line(target.target_alias)}: ${line(error.message)}\nwhat to do: ${repairFor(error, target.target_alias, place) ?? "Check the address."}`));
   }

@@ -7,6 +7,7 @@ import { callGateway, noGateway } from "./ask-gateway.js";
 import { registerCallCommands } from "./call-commands.js";
 import { CommandError, duration, edit, positive } from "./command-support.js";
 import { settings } from "./config.js";
+import { registerPinCommand } from "./pin.js";
 import { withPlace } from "./place.js";
 import { FAILED, OK, exitOf, printError } from "./report.js";
 import { registerSignInCommands } from "./sign-in.js";
@@ -42,6 +43,7 @@ export function registerCommands({ program, config: host }, api) {
   registerTargetCommands(command);
   registerCallCommands(command);
   registerSignInCommands(command);
+  registerPinCommand(command);
   command("tasks", "Show the tasks that the gateway delegated and those that agents list, the latest first", tasks)
     .option("--target <alias>", "Only tasks of this agent")
     .option("--state <states>", "Only tasks in these states, with commas between them")

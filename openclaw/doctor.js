@@ -10,6 +10,7 @@ import { openInstance } from "./instance.js";
 import { addressesOf } from "./gateway-methods.js";
 import { faultOf, isOfGateway, problemOf } from "./listing.js";
 import { loadLibrary } from "./native.js";
+import { pinState } from "./pin.js";
 import { REFUSALS, envFileName, newValue, repairFor, variablesOf } from "./repair.js";
 import { hintFor } from "./report.js";
 import { plaintextSecrets, resolveSecrets, secretPlaces, shortSecrets } from "./secrets.js";
@@ -18,6 +19,7 @@ import { line, withOwnCommand } from "./text.js";
 /** @import {Finding, ListedTarget, Settings} from "./types.d.ts" */
 /** @import {Gateway} from "./ask-gateway.js" */
 
+const PIN_REPAIR = "Look at the changes, and accept them with `--accept` if they are those of the agent's operator.";
 const CLOCK_REPAIR = "Synchronize the clock of this machine, for example with `timedatectl set-ntp true`; if it is right, the agent's operator has to. Tokens with an expiry fail until then.";
 
 /** @typedef {(check: string, severity: Finding["severity"], message: string, fixHint?: string, path?: string) => void} AddFinding */
@@ -234,6 +236,8 @@ function checkAgent(add, target, place, here) {
     const isGiven = targetsIn(place.config).some((one) => one.alias === alias && one.card !== undefined);
     add("card", "info", `${who} answers${isGiven ? ", and its card is in the settings" : ""}${only}`);
   }
+  const [pinned, hasChanged] = pinState(target) ?? [];
+  if (pinned) add("pin", hasChanged ? "warning" : "info", `${who}: ${pinned}`, hasChanged ? PIN_REPAIR : undefined);
   if (skew) {
     const side = skew > 0 ? "ahead of" : "behind";
     add("clock", "warning", `${who}: its clock is ${Math.abs(skew)} s ${side} the clock of this machine`, CLOCK_REPAIR);

@@ -73,6 +73,14 @@ export async function openInstance(api, host, change = (config) => config) {
      * @returns {Promise<import("./types.d.ts").FoundAgents>}
      */
     findAgents: (query) => cancellable((token) => agent.findAgents(JSON.stringify(query), token)),
+    /**
+     * Compares the card of a target with what was accepted of it, and accepts it on behalf of `by`.
+     * @param {string | undefined} alias
+     * @param {string | undefined} person
+     * @param {string | undefined} by
+     * @returns {Promise<import("./types.d.ts").PinResult>}
+     */
+    pin: async (alias, person, by) => JSON.parse(await agent.pin(alias ?? null, person ?? null, by ?? null)),
     // The process of a command ends soon.
     close: () => agent.closeAndWait(),
   };

@@ -42,6 +42,7 @@ export function report(envelope, hint, agent) {
   const summary = envelope.ok ? envelope.summary : envelope.error?.details?.latest_event_summary;
   if (envelope.error?.reason === "aborted") note(summary?.continuation?.task ? "stopped waiting; the task continues" : "stopped waiting; the agent may have received the message");
   else if (!envelope.ok) printError(envelope.error, hint);
+  if (summary?.card_warning) note(withOwnCommand(line(summary.card_warning.message)));
   if (summary?.budget_warning) note(budgetText(summary.budget_warning));
   if (summary?.incomplete) note("part of the result may be missing");
   if (summary?.wait_expired) note("the wait ended before the task; `--timeout 10m` waits longer");

@@ -30,7 +30,11 @@ export function auditFindings({ sourceConfig, config: host }) {
   return found;
 }
 
-function isLoopback(url) {
+/**
+ * Returns whether a URL leads to this machine.
+ * @param {string} url
+ */
+export function isLoopback(url) {
   if (!URL.canParse(url)) return false;
   const { hostname } = new URL(url);
   return hostname === "localhost" || hostname === "[::1]" || (isIPv4(hostname) && hostname.startsWith("127."));

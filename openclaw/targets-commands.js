@@ -11,6 +11,7 @@ import { openInstance } from "./instance.js";
 import { ANSWER_REASONS } from "./listing.js";
 import { missingVariable, newValue, repairFor, variablesOf } from "./repair.js";
 import { OK, TIMEOUT, USAGE, exitOf, printError } from "./report.js";
+import { isLoopback } from "./security-audit.js";
 import { line, note, print, word } from "./text.js";
 /** @import {Api, CallRequest, Caller, Envelope, EnvelopeError, HostConfig, OAuthFlow, Target} from "./types.d.ts" */
 
@@ -88,7 +89,9 @@ export async function add({ api, host, options }, given, surroundings = SURROUND
   const { config, place } = settings({ pluginConfig: api.pluginConfig, config: host });
   const known = targetsIn(config);
   const before = knownTarget(known, url, options);
-  const target = changed(before ?? { alias: options.alias ?? aliasFor(url, known.map(({ alias }) => alias)), baseUrl: url }, found, options);
+  // The card of an agent on this machine changes with the work of its developer.
+  const pins = isLoopback(url) ? {} : { pins: "enforce" };
+  const target = changed(before ?? { alias: options.alias ?? aliasFor(url, known.map(({ alias }) => alias)), baseUrl: url, ...pins }, found, options);
   if (named !== given) note(`\`${line(given)}\` is the address of a card; the agent is at ${line(url)}`);
   const isChanged = !isDeepStrictEqual(target, before);
   if (before) note(`${line(url)} is already \`${line(before.alias)}\`${isChanged ? "; this changes it" : ""}`);

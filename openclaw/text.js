@@ -11,8 +11,8 @@ export const line = (text) => safe(text).replace(/\s+/g, " ").trim();
 export const print = (text) => process.stdout.write(`${text}\n`);
 export const note = (text) => process.stderr.write(`${text}\n`);
 
-/** Returns a text of the library with the command of this plugin where it names that of the command line: both sign in. */
-export const withOwnCommand = (/** @type {string} */ text) => text.replaceAll("`remote-agent sign-in", "`openclaw remote-agent sign-in");
+/** Returns a text of the library with the command of this plugin where it names that of the command line: both sign in and show pins. */
+export const withOwnCommand = (/** @type {string} */ text) => text.replace(/`remote-agent (sign-in|pin)\b/g, "`openclaw remote-agent $1");
 
 /** Formats `ms` in the largest unit of which it has at least one; `-` if unknown. */
 export function age(ms) {

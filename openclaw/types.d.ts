@@ -119,9 +119,49 @@ export interface Summary {
   /** What became of the last question to a person. */
   person?: { outcome: string; question_id?: string };
   usage?: Usage;
+  /** What is new about a card that is not the accepted one. */
+  card_warning?: { message: string; changes?: CardChange[]; more_changes?: number };
   budget_warning?: { scope: string; unit: string; limit: number; used: number; resets?: string; unknown_currency?: string };
   /** Why the record of budgets cannot be used. */
   budget_error?: string;
+}
+
+/** A field of a card that differs from what was accepted. */
+export interface CardChange {
+  path: string;
+  old: string | null;
+  new: string | null;
+  class: "stop" | "report" | "note";
+}
+
+/** What was accepted of a card. */
+export interface CardPin {
+  mode?: string;
+  accepted_at?: string;
+  accepted_by?: string;
+  problem?: string;
+  changes?: CardChange[];
+  more_changes?: number;
+}
+
+/** Who signed a card. */
+export interface CardSigner {
+  alg: string;
+  kid: string;
+  thumbprint?: string;
+  configured: boolean;
+}
+
+/** The pins of a target and its card, or an error. `damaged` is the new path of a file that was put aside. */
+export interface PinResult extends CardPin {
+  target?: string;
+  path?: string;
+  signers?: CardSigner[];
+  stops?: boolean;
+  damaged?: string;
+  error?: string;
+  isUsage?: boolean;
+  reason?: string;
 }
 
 /** What an agent reports that a task used. */
@@ -159,6 +199,7 @@ export interface ListedTarget {
   tasks?: { task_id: string; status: string; status_message?: string; updated_at?: string }[];
   tasks_error?: EnvelopeError;
   clock_skew_seconds?: number;
+  card_pin?: CardPin;
   oauth_flows?: OAuthFlow[];
   /** The agents that may use the target, for an operator. */
   allowed_agents?: string[];
@@ -397,6 +438,8 @@ export interface RemoteAgent {
   signOut(alias: string | null, user: string | null): Promise<string>;
   /** Resolves to the `FoundAgents`. */
   findAgents(query: string, token: CancelToken): Promise<string>;
+  /** Resolves to a `PinResult`. */
+  pin(alias: string | null, user: string | null, accept: string | null): Promise<string>;
   render(envelope: string, maxChars?: number): string;
   definition(): string;
   /** Returns the `Health` of each target that was called, as a JSON object by alias. */

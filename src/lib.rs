@@ -15,6 +15,7 @@ pub mod config;
 pub mod handles;
 pub mod host;
 pub mod http_api;
+pub mod pin;
 pub mod plugin;
 pub mod remote_agent;
 pub mod sign_in;

@@ -21,12 +21,14 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::config::{Config, ConfigError};
 use crate::remote_agent::{Person, PollIntervals, Reason, RemoteAgent, SignIn, ToolCall};
+use crate::targets::{CardCache, Catalog};
 use a2a_client::ai_catalog::{AgentQuery, find_agents};
 use base::log::{Level, Log};
 use base::panics::{self, Panicked};
 use egress::auth::REFRESH_TIMEOUT;
 
 pub use a2a_client::ai_catalog::{FoundAgent, FoundAgents};
+pub(crate) use assembly::peers;
 pub use assembly::{assemble, assemble_with_network, network};
 
 /// How long running calls may take to finish after the instance closed. They are cancelled, so they need far less.
@@ -191,6 +193,11 @@ impl Plugin {
             let net = net.ok_or("there is no network")?;
             find_agents(&*net, &query?).await
         }
+    }
+
+    /// Returns the targets, and what reads their cards.
+    pub(crate) fn targets(&self) -> (&Catalog, &CardCache) {
+        self.agent.targets()
     }
 
     /// Starts a call. The future resolves to the envelope; dropping it cancels the call. Any executor may poll it.

@@ -52,7 +52,7 @@ test("add says that it checked with this shell where no gateway runs", async (t)
   const { exit, text, targets } = await run(t, add, [URL_]);
   assert.equal(exit, 0, text);
   assert.match(text, /no gateway answers at ws:.*with the environment of this shell only/);
-  assert.deepEqual(targets, [known("support", { default: true })]);
+  assert.deepEqual(targets, [known("support", { pins: "enforce", default: true })]);
 });
 
 test("add of a known address changes that target, also below another spelling", async (t) => {
@@ -120,7 +120,7 @@ test("add proposes the flows of the card and takes no address from it", async (t
   const { text, targets } = await run(t, add, [URL_], { agent });
   assert.match(text, /the card proposes OAuth 2 \(device_code\).*"deviceAuthorizationUrl":"https:\/\/login.example\/device"/);
   assert.doesNotMatch(text, /old.example/);
-  assert.deepEqual(targets, [known("support", { default: true })]);
+  assert.deepEqual(targets, [known("support", { pins: "enforce", default: true })]);
 });
 
 test("add tells a refused credential from a missing one", async (t) => {

@@ -82,6 +82,9 @@ settings! {
         pub preferred_transports: Vec<String> = vec!["JSONRPC".into(), "HTTP+JSON".into()],
         /// Who answers the questions of tasks.
         pub answers: Answers = Answers::Model,
+        /// What a changed card of a target does; [`Pins::Report`], and [`Pins::Off`] for targets on this machine, if absent.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub pins: Option<Pins>,
         /// Headers for every request to a target's own origins.
         pub service_parameters: SecretMap<Secret>,
     }
@@ -328,6 +331,9 @@ pub struct TargetConfig {
     /// A file with the keys that may sign the card: a JSON Web Key Set (RFC 7517 §5).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jwks_file: Option<PathBuf>,
+    /// What a changed card does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pins: Option<Pins>,
 }
 
 /// An extension of the protocol.
@@ -367,6 +373,18 @@ pub enum Approval {
     Always,
     /// No messages.
     Deny,
+}
+
+/// What a card does that is not the accepted one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Pins {
+    /// Nothing; no card is remembered.
+    Off,
+    /// Its changes are reported.
+    Report,
+    /// Changes of identity, addresses and credentials stop calls; others are reported.
+    Enforce,
 }
 
 /// Who answers when a task asks for input. A sign-in or a permission goes to a person wherever the host can reach one.

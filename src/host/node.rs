@@ -3,6 +3,8 @@
 //! All functions run on the thread of the JavaScript environment. Updates, log lines and results come from the plugin's
 //! own threads and pass through a queue of Node.js.
 
+mod operator;
+
 use std::{
     mem, ptr,
     sync::{Arc, OnceLock, Weak},
@@ -30,7 +32,6 @@ use crate::plugin::{self, CallInput, Plugin, UpdateCallback};
 use crate::remote_agent::{Answer as PersonAnswer, Person, Question};
 use base::log::{Level, Log, Silent};
 use base::{blocking, panics};
-use egress::sign_in::SignedOut;
 use peer::BoxFuture;
 
 /// A JavaScript function that any thread may queue a call of. It takes no error argument, and it is weak: it does not
@@ -210,82 +211,6 @@ impl RemoteAgent {
         };
         let callbacks = (on_update, ask_person);
         self.start(env, (request_json, caller_json), cancel, callbacks, answer)
-    }
-
-    /// Signs a person in to the target `alias`, or to the only one that needs a sign-in. `ask_person` shows the link and the code,
-    /// as for [`execute`](Self::execute), and reads the address at which a browser ended; it is called with `{id, withdrawn: true}`
-    /// when the sign-in is over. The promise resolves with JSON, `{"alias", "scopes"}` or `{"error", "isUsage"}`.
-    ///
-    /// # Errors
-    /// As [`execute`](Self::execute).
-    #[napi(catch_unwind, ts_return_type = "Promise<string>")]
-    pub fn sign_in<'env>(
-        &self,
-        env: &'env Env,
-        alias: Option<String>,
-        user: Option<String>,
-        cancel: &CancelToken,
-        ask_person: AskPerson<'_>,
-    ) -> Result<Object<'env>> {
-        let person = HostPerson::new(&ask_person)?;
-        let (cancel, closing) = (cancel.0.clone(), self.plugin.closing());
-        let opened = self.plugin.sign_in(alias.as_deref(), user.as_deref());
-        self.resolve_with(env, async move {
-            let sign_in = opened.map_err(|error| (error, true))?;
-            let signed_in = cancel.run_until_cancelled(sign_in.ask(&person));
-            let token = closing
-                .run_until_cancelled(signed_in)
-                .await
-                .flatten()
-                .unwrap_or_else(|| Err("the sign-in was cancelled".to_owned()))
-                .map_err(|error| (error, false))?;
-            Ok(json!({"alias": sign_in.alias(), "scopes": token.scope}))
-        })
-    }
-
-    /// Removes the stored sign-in of a target. The promise resolves with JSON, `{"alias", "outcome"}` or `{"error", "isUsage"}`, where
-    /// the outcome is `revoked`, `removed` or `absent`.
-    ///
-    /// # Errors
-    /// As [`execute`](Self::execute).
-    #[napi(catch_unwind, ts_return_type = "Promise<string>")]
-    pub fn sign_out<'env>(
-        &self,
-        env: &'env Env,
-        alias: Option<String>,
-        user: Option<String>,
-    ) -> Result<Object<'env>> {
-        let opened = self.plugin.sign_in(alias.as_deref(), user.as_deref());
-        self.resolve_with(env, async move {
-            let sign_in = opened.map_err(|error| (error, true))?;
-            let outcome = match sign_in.sign_out().await.map_err(|error| (error, false))? {
-                SignedOut::Revoked => "revoked",
-                SignedOut::Removed => "removed",
-                SignedOut::NotSignedIn => "absent",
-            };
-            Ok(json!({"alias": sign_in.alias(), "outcome": outcome}))
-        })
-    }
-
-    /// Looks for agents that a person may add: `query_json` is an `AgentQuery` of the library. The promise resolves with JSON, the
-    /// `FoundAgents` or `{"error", "isUsage"}`.
-    ///
-    /// # Errors
-    /// As [`execute`](Self::execute).
-    #[napi(catch_unwind, ts_return_type = "Promise<string>")]
-    pub fn find_agents<'env>(
-        &self,
-        env: &'env Env,
-        query_json: String,
-        cancel: &CancelToken,
-    ) -> Result<Object<'env>> {
-        let (cancel, search) = (cancel.0.clone(), self.plugin.find_agents(&query_json));
-        self.resolve_with(env, async move {
-            let found = cancel.run_until_cancelled(search).await;
-            let found = found.unwrap_or_else(|| Err("the search was cancelled".to_owned()));
-            let found = found.map_err(|error| (error, true))?;
-            serde_json::to_value(found).map_err(|error| (error.to_string(), false))
-        })
     }
 
     /// Cancels running calls, whose promises still resolve, and ends the tool's threads. A second call does nothing.

@@ -61,11 +61,7 @@ pub fn assemble_with_network(
     poll_intervals: PollIntervals,
     log: Arc<dyn Log>,
 ) -> Result<RemoteAgent, ConfigError> {
-    let limits = SseLimits {
-        event_bytes: config.limits.event_bytes,
-        answer_bytes: config.limits.response_bytes,
-    };
-    let a2a = Arc::new(A2aPeerProvider::new(Arc::clone(&net), limits));
+    let a2a = peers(config, Arc::clone(&net));
     let Some(settings) = settings(config)? else {
         let tool = RemoteAgent::new(config, a2a, None, env, poll_intervals, log)?;
         return Ok(tool.with_sign_ins(net));
@@ -82,6 +78,15 @@ pub fn assemble_with_network(
     });
     let tool = RemoteAgent::new(config, directory, Some(gateway), env, poll_intervals, log)?;
     Ok(tool.with_sign_ins(net))
+}
+
+/// Returns the peers that are not behind the gateway.
+pub(crate) fn peers(config: &Config, net: Arc<dyn HttpClient>) -> Arc<dyn PeerProvider> {
+    let limits = SseLimits {
+        event_bytes: config.limits.event_bytes,
+        answer_bytes: config.limits.response_bytes,
+    };
+    Arc::new(A2aPeerProvider::new(net, limits))
 }
 
 fn retry_context(env: Arc<dyn Environment>) -> RetryContext {
@@ -116,6 +121,11 @@ impl PeerProvider for PeerProviders {
         known: Option<&CardEtag>,
     ) -> Result<Discovered, PeerError> {
         self.select(peer_config).discover(peer_config, known).await
+    }
+
+    fn preferred_interface(&self, peer_config: &PeerConfig, card: &Card) -> Option<usize> {
+        self.select(peer_config)
+            .preferred_interface(peer_config, card)
     }
 
     fn open(

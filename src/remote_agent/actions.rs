@@ -41,6 +41,7 @@ pub(super) async fn run(
     };
     Box::pin(call.settle_budget(done.as_ref().err())).await;
     done?;
+    Box::pin(call.report_card()).await;
     match page {
         Some(artifact_id) => call.page_envelope(&artifact_id, offset),
         None if follows => Ok(call.stream_envelope()),

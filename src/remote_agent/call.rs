@@ -13,6 +13,7 @@ use a2a::{Artifact, Event, ShapeError, Task, TaskState, Transport};
 use base::blocking;
 use base::budget::Level;
 use base::field_order::FieldOrder;
+use base::log::Level as LogLevel;
 use base::redact::Secrets;
 pub(super) use budget::{Account, LedgerLocks};
 use peer::{
@@ -33,7 +34,7 @@ use super::request::{Action, Continuation};
 use super::resolve::Resolved;
 use super::{RemoteAgent, UpdateCallback, envelope, render};
 use crate::handles::{Handle, NewHandle};
-use crate::targets::{FetchedCard, Target};
+use crate::targets::{FetchedCard, Target, add_changes};
 
 pub(super) use person::{CallPerson, PendingAnswer, Questions, answer_id};
 
@@ -96,6 +97,8 @@ pub(super) struct Call<'a> {
     pub account: Option<Account>,
     /// A budget that is nearly used up.
     pub budget_warning: Option<Level>,
+    /// What is new about a card that is not the accepted one.
+    card_warning: Option<Value>,
     handle: Option<Handle>,
     /// The task and conversation for which `handle` was last stored.
     stored: Option<(String, Option<String>)>,
@@ -138,6 +141,7 @@ impl<'a> Call<'a> {
             permit: None,
             account: None,
             budget_warning: None,
+            card_warning: None,
             handle: resolved.handle,
             stored: None,
         }
@@ -206,6 +210,18 @@ impl<'a> Call<'a> {
             states.insert(uri, if confirmed { "active" } else { "unknown" });
         }
         states
+    }
+
+    /// Reports and logs what is new about a card that is not the accepted one. A call that fails leaves it to the next one.
+    pub(super) async fn report_card(&mut self) {
+        let pin = self.card.as_ref().and_then(|known| known.pin.as_ref());
+        let Some(pin) = pin else { return };
+        if let Some((message, changes)) = pin.take_report().await {
+            self.tool.log.log(LogLevel::Warn, &message);
+            let mut warning = json!({ "message": message });
+            add_changes(&mut warning, &changes);
+            self.card_warning = Some(warning);
+        }
     }
 
     /// Returns whether a person may be asked during the call.
@@ -386,6 +402,7 @@ impl<'a> Call<'a> {
             usage: self.metrics.usage(),
             budget_warning: self.budget_warning.as_ref(),
             extensions: self.extension_states(),
+            card_warning: self.card_warning.as_ref(),
             ..self.base_summary()
         }
     }
@@ -469,6 +486,7 @@ impl<'a> Call<'a> {
             person: None,
             usage: None,
             budget_warning: None,
+            card_warning: None,
             continuation: Continuation::new(&self.target, task, context_id),
         }
     }

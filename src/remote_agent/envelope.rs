@@ -200,6 +200,8 @@ pub(super) struct Summary<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) budget_warning: Option<&'a Level>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) card_warning: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) continuation: Option<Continuation<'a>>,
 }
 

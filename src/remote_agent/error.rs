@@ -295,6 +295,12 @@ reasons! {
     /// The agent card must be signed, and has no valid signature.
     CardSignature of Kind::CardSignature = "card_signature", Peer, InvalidManifest, false,
         "Do not call this agent: it may be an impostor. The message names the error of each signature.";
+    /// The target's agent card is not the one that the operator accepted.
+    CardChanged = "card_changed", Peer, InvalidManifest, false,
+        "Nothing was sent. Tell the operator, who can see the changes with `remote-agent pin` and accept them; another agent may answer at that address.";
+    /// The record of what was accepted of the target's agent card cannot be used.
+    PinUnusable = "pin_unusable", Peer, InvalidManifest, false,
+        "Nothing was sent. Tell the operator what the message says about the pins.";
     /// The transport cannot carry a value of the request.
     Unaddressable of Kind::Unaddressable = "unaddressable", Peer, InvalidInput, false,
         "Use another transport for this target, or change what the message names."

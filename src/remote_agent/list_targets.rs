@@ -274,6 +274,7 @@ struct ListedTarget {
     refreshed: String,
     error: Option<Value>,
     clock_skew: Option<i64>,
+    pin: Option<Value>,
 }
 
 impl ListedTarget {
@@ -288,12 +289,14 @@ impl ListedTarget {
                     refreshed: now(),
                     error: Some(envelope::error_json(error)),
                     clock_skew: None,
+                    pin: None,
                 }
             }
             Ok(cached) => {
                 let stale = cached.stale.map(|error| envelope::error_json(error.into()));
                 let refreshed = timestamp(cached.refreshed);
                 let clock_skew = cached.clock_skew;
+                let pin = cached.pin.map(|pin| pin.to_json());
                 match &cached.card.view {
                     Ok(view) => Self {
                         view: view.clone(),
@@ -301,6 +304,7 @@ impl ListedTarget {
                         refreshed,
                         error: stale,
                         clock_skew,
+                        pin,
                     },
                     Err(message) => {
                         let error = ToolError::new(Reason::InvalidResponse, message.clone());
@@ -310,6 +314,7 @@ impl ListedTarget {
                             refreshed,
                             error: Some(envelope::error_json(error)),
                             clock_skew,
+                            pin,
                         }
                     }
                 }
@@ -338,6 +343,7 @@ impl ListedTarget {
             ("last_refreshed_at", json!(self.refreshed)),
             ("last_refresh_error", json!(self.error)),
             ("clock_skew_seconds", json!(self.clock_skew)),
+            ("card_pin", json!(self.pin)),
         ])
     }
 

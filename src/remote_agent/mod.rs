@@ -221,6 +221,11 @@ impl RemoteAgent {
         schema::definition(&self.catalog, &self.schema, self.tool_schema, urls).to_string()
     }
 
+    /// Returns the targets, and what reads their cards.
+    pub(crate) fn targets(&self) -> (&Catalog, &CardCache) {
+        (&self.catalog, &self.cards)
+    }
+
     /// Returns the audit log, where one is enabled. The owner of the instance closes it.
     pub fn audit(&self) -> Option<&AuditLog> {
         self.audit.as_ref()

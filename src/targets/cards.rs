@@ -8,10 +8,12 @@ use lru::LruCache;
 use parking_lot::Mutex;
 
 use a2a::Card;
+use a2a::card_fields::CardFields;
 use base::environment::Environment;
 use peer::{CallOptions, CardEtag, Discovered, PeerError, PeerErrorKind, PeerProvider};
 
 use super::Target;
+use super::pins::{CardError, PinState, SeenCards, take_extended_fields, take_fields};
 
 /// How many cards are kept; requests may name any number of URLs.
 const CACHE_CAPACITY: NonZeroUsize = NonZeroUsize::MIN.saturating_add(255);
@@ -39,6 +41,8 @@ pub struct FetchedCard {
     pub stale: Option<PeerError>,
     /// The seconds by which the peer's clock is ahead of this machine's, or behind where negative. `None` within a minute.
     pub clock_skew: Option<i64>,
+    /// What was accepted of the card, where the target has pins.
+    pub pin: Option<Arc<PinState>>,
 }
 
 /// The cache. It fetches each card at most once at a time, and does not remember failures.
@@ -58,6 +62,7 @@ struct Slot {
 #[derive(Clone)]
 struct CachedCard {
     known: FetchedCard,
+    seen: Arc<SeenCards>,
     validator: Option<CardEtag>,
     fresh_until: Instant,
 }
@@ -94,8 +99,8 @@ impl CardCache {
     /// each plain card.
     ///
     /// # Errors
-    /// The target has no card, or none that the client can use.
-    pub async fn get(&self, target: &Target, timeout: Duration) -> Result<FetchedCard, PeerError> {
+    /// The target has no card, none that the client can use, or another one than an operator has accepted.
+    pub async fn get(&self, target: &Target, timeout: Duration) -> Result<FetchedCard, CardError> {
         let slot = self.slot(target);
         if let Some(known) = self.cached_if_fresh(&slot) {
             return Ok(known);
@@ -109,7 +114,7 @@ impl CardCache {
         target: &Target,
         slot: &Slot,
         timeout: Duration,
-    ) -> Result<FetchedCard, PeerError> {
+    ) -> Result<FetchedCard, CardError> {
         let deadline = tokio::time::Instant::now() + timeout;
         let cached = slot.cached.lock().clone();
         let permit = slot.fetching.lock();
@@ -129,7 +134,7 @@ impl CardCache {
         let validator = stale_card
             .as_ref()
             .and_then(|cached| cached.validator.as_ref());
-        let (card, validator, max_age, date) =
+        let (card, seen, pin, validator, max_age, date) =
             match self.discover(target, validator, stale_card.is_some()).await {
                 Ok(Discovered::Card {
                     card,
@@ -137,23 +142,23 @@ impl CardCache {
                     max_age,
                     date,
                 }) => {
-                    let card = self.fetch_extended(target, *card, deadline).await;
-                    (Arc::new(card), validator, max_age, date)
+                    let (card, seen, pin) = self.complete(target, *card, deadline).await?;
+                    let (card, seen) = (Arc::new(card), Arc::new(seen));
+                    (card, seen, pin, validator, max_age, date)
                 }
                 Ok(Discovered::Unchanged { max_age, date }) => match stale_card {
-                    Some(cached) => (cached.known.card, cached.validator, max_age, date),
-                    None => {
-                        let message =
-                            "the peer answered 304 Not Modified though no card of it is known";
-                        return Err(
-                            PeerError::new(PeerErrorKind::CardUnavailable, message).undelivered()
-                        );
+                    Some(cached) => {
+                        // An operator may have accepted another card meanwhile.
+                        let pin = self.check_pins(target, &cached.seen).await?;
+                        let (card, seen) = (cached.known.card, cached.seen);
+                        (card, seen, pin, cached.validator, max_age, date)
                     }
+                    None => return Err(no_card_to_confirm().into()),
                 },
                 Err(error) => {
                     return match stale_card {
                         Some(cached) => Ok(cached.stale(error)),
-                        None => Err(error),
+                        None => Err(error.into()),
                     };
                 }
             };
@@ -163,10 +168,12 @@ impl CardCache {
             refreshed,
             stale: None,
             clock_skew: date.and_then(|date| clock_skew(date, refreshed)),
+            pin,
         };
         let fresh_until = self.env.now() + max_age.unwrap_or(self.ttl).min(MAX_CACHE_AGE);
         *slot.cached.lock() = Some(CachedCard {
             known: known.clone(),
+            seen,
             validator,
             fresh_until,
         });
@@ -189,32 +196,93 @@ impl CardCache {
             .unwrap_or_else(|_| Err(refresh_timeout()))
     }
 
-    /// Returns `card` with the description of the extended card, or unchanged where the peer has none or does not return it.
+    /// Reads the cards that the target has now, without the cache, and accepts nothing.
+    ///
+    /// # Errors
+    /// The target has no card, or none that the client can use.
+    pub async fn read(&self, target: &Target, timeout: Duration) -> Result<SeenCards, PeerError> {
+        let deadline = tokio::time::Instant::now() + timeout;
+        let discovered = self.directory.discover(&target.peer_config, None);
+        let discovered = tokio::time::timeout(timeout, discovered).await;
+        let Discovered::Card { mut card, .. } = discovered.map_err(|_| refresh_timeout())?? else {
+            return Err(no_card_to_confirm());
+        };
+        let mut seen = self.take_public_fields(target, &mut card);
+        let reviewed = target.pins.as_ref().map(|pins| pins.review(&seen));
+        // Nothing goes to an interface that no one has accepted.
+        if !reviewed.is_some_and(|state| state.stops()) {
+            let extended = self.fetch_extended(target, &card, deadline).await;
+            seen.extended = extended.map(|mut card| take_extended_fields(&mut card));
+        }
+        Ok(seen)
+    }
+
+    /// Returns `card` with the description of the extended card, or unchanged where the peer has none or does not return it, and
+    /// what pins keep of both.
+    ///
+    /// # Errors
+    /// They may not be used. The peer gets no request for its extended card where the card may not be used.
+    async fn complete(
+        &self,
+        target: &Target,
+        mut card: Card,
+        deadline: tokio::time::Instant,
+    ) -> Result<(Card, SeenCards, Option<Arc<PinState>>), CardError> {
+        let mut seen = self.take_public_fields(target, &mut card);
+        let mut pin = self.check_pins(target, &seen).await?;
+        if let Some(mut extended) = self.fetch_extended(target, &card, deadline).await {
+            if pin.is_some() {
+                seen.extended = Some(take_extended_fields(&mut extended));
+            }
+            pin = self.check_pins(target, &seen).await?;
+            // The interface has just answered, and the extended card may name another.
+            card.view = extended.view;
+            card.streaming = extended.streaming;
+        }
+        Ok((card, seen, pin))
+    }
+
+    fn take_public_fields(&self, target: &Target, card: &mut Card) -> SeenCards {
+        if target.pins.is_none() {
+            card.fields = CardFields::default();
+            return SeenCards::default();
+        }
+        let config = &target.peer_config;
+        let preferred = self.directory.preferred_interface(config, card);
+        SeenCards {
+            public: take_fields(card, preferred, config.endpoint.is_some()),
+            extended: None,
+        }
+    }
+
+    async fn check_pins(
+        &self,
+        target: &Target,
+        seen: &SeenCards,
+    ) -> Result<Option<Arc<PinState>>, CardError> {
+        let Some(pins) = &target.pins else {
+            return Ok(None);
+        };
+        let checked = pins.check(seen.clone(), self.env.system_time()).await;
+        Ok(Some(Arc::new(checked.map_err(CardError::Pin)?)))
+    }
+
+    /// Returns the extended card; `None` where the peer has none or does not return it.
     async fn fetch_extended(
         &self,
         target: &Target,
-        card: Card,
+        card: &Card,
         deadline: tokio::time::Instant,
-    ) -> Card {
+    ) -> Option<Card> {
         if !card.has_extended_card {
-            return card;
+            return None;
         }
-        let Ok(peer) = self
-            .directory
-            .open(&target.peer_config, &card, &CallOptions::default())
-        else {
-            return card;
-        };
+        let options = CallOptions::default();
+        let peer = self.directory.open(&target.peer_config, card, &options);
+        let peer = peer.ok()?;
         let timeout = deadline.saturating_duration_since(tokio::time::Instant::now());
-        match tokio::time::timeout(EXTENDED_WAIT.min(timeout / 2), peer.card()).await {
-            // The interface has just answered, and the extended card may name another.
-            Ok(Ok(extended)) => Card {
-                view: extended.view,
-                streaming: extended.streaming,
-                ..card
-            },
-            _ => card,
-        }
+        let card = tokio::time::timeout(EXTENDED_WAIT.min(timeout / 2), peer.card()).await;
+        card.ok()?.ok()
     }
 
     fn cached_if_fresh(&self, slot: &Slot) -> Option<FetchedCard> {
@@ -229,8 +297,8 @@ impl CardCache {
         // An agent may show one person what another must not see.
         let credential = target.peer_config.credential.as_ref();
         let key = match credential.and_then(|credential| credential.user()) {
-            Some(user) => format!("{} {user}", target.key).into(),
-            None => Arc::clone(&target.key),
+            Some(user) => format!("{} {user}", target.card_key).into(),
+            None => Arc::clone(&target.card_key),
         };
         let mut slots = self.slots.lock();
         Arc::clone(slots.get_or_insert(key, Arc::default))
@@ -245,6 +313,11 @@ fn clock_skew(date: SystemTime, now: SystemTime) -> Option<i64> {
     };
     let seconds = i64::try_from(apart.as_secs()).ok()?;
     (apart > MAX_CLOCK_SKEW).then_some(sign * seconds)
+}
+
+fn no_card_to_confirm() -> PeerError {
+    let message = "the peer answered 304 Not Modified though no card of it is known";
+    PeerError::new(PeerErrorKind::CardUnavailable, message).undelivered()
 }
 
 fn refresh_timeout() -> PeerError {

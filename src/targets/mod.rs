@@ -1,10 +1,12 @@
-//! The targets: the configured ones, the agents of the local gateway, their agent cards, and URLs that a request names.
+//! The targets: the configured ones, the agents of the local gateway, their agent cards and what an operator
+//! accepted of them, and URLs that a request names.
 
 mod callbacks;
 mod cards;
 mod catalog;
 mod credentials;
 mod local;
+mod pins;
 mod target;
 
 pub use callbacks::Callbacks;
@@ -12,4 +14,5 @@ pub use cards::{CardCache, FetchedCard};
 pub use catalog::{Catalog, TargetError};
 pub use credentials::local_trust;
 pub use local::{Local, NAME_PATTERN, local_alias, local_name};
+pub use pins::{CardChange, CardError, PinError, PinFile, PinState, SeenCards, add_changes};
 pub use target::{Target, for_user, same_place};

@@ -8,6 +8,7 @@ use std::time::Duration;
 use a2a::{Transport, Version};
 use base::files::read_bounded;
 use base::json::{self, Limits};
+use egress::address::is_this_machine;
 use http::{HeaderName, HeaderValue};
 use peer::{CardKeys, CardLocation, Extension, PeerConfig};
 use secrecy::ExposeSecret as _;
@@ -15,8 +16,9 @@ use serde_json::Value;
 use url::Url;
 
 use super::credentials::{self, CredentialError, TargetTrust};
+use super::pins::PinFile;
 use crate::config::{
-    Answers, Config, MAX_CALL_TIMEOUT, ProtocolVersion, Secret, SecretMap, TargetBudget,
+    Answers, Config, MAX_CALL_TIMEOUT, Pins, ProtocolVersion, Secret, SecretMap, TargetBudget,
     TargetConfig, card_url, normal_url,
 };
 
@@ -54,12 +56,16 @@ pub struct Target {
     pub allowed_agents: Vec<String>,
     /// Its own budget for a day.
     pub budget: Option<TargetBudget>,
+    /// What was accepted of its cards; `None` if they may change.
+    pub pins: Option<PinFile>,
     /// The reference of a secret that the host has not resolved.
     pub unresolved: Option<String>,
     /// Headers that the operator set for this target; no request may set them.
     pub closed_headers: Vec<HeaderName>,
     /// Identifies this target's card and tasks: base URL, card location and credentials.
     pub key: Arc<str>,
+    /// The same, for its card alone: where pins allow a card to one target, another at the address may not use it.
+    pub card_key: Arc<str>,
 }
 
 impl Target {
@@ -71,11 +77,13 @@ impl Target {
         timeout: Duration,
         answers: Answers,
     ) -> Self {
+        let key = key(&peer_config);
         Self {
             alias: None,
             url,
             card_path,
-            key: key(&peer_config),
+            card_key: Arc::clone(&key),
+            key,
             peer_config,
             description: None,
             tags: Vec::new(),
@@ -87,6 +95,7 @@ impl Target {
             show_answers: false,
             allowed_agents: Vec::new(),
             budget: None,
+            pins: None,
             unresolved: None,
             closed_headers: Vec::new(),
         }
@@ -102,6 +111,7 @@ pub fn for_user(target: &Arc<Target>, user: Option<&str>) -> Arc<Target> {
     };
     let mut own = Target::clone(target);
     own.peer_config.credential = Some(credential);
+    own.pins = own.pins.map(|pins| pins.for_user(user));
     Arc::new(own)
 }
 
@@ -213,11 +223,17 @@ pub(super) fn configured(
         allow_private: target.allow_private_network,
         ..PeerConfig::new(base_url, card)
     };
+    let pins = pin_file(config, target, &peer_config)?;
+    let key = key(&peer_config);
     Ok(Target {
         alias: Some(target.alias.clone()),
         url: target.base_url.clone(),
         card_path,
-        key: key(&peer_config),
+        card_key: match &pins {
+            Some(pins) => format!("{key} {}", pins.path().display()).into(),
+            None => Arc::clone(&key),
+        },
+        key,
         peer_config,
         description: target
             .description
@@ -234,6 +250,7 @@ pub(super) fn configured(
         show_answers: target.show_answers,
         allowed_agents: target.allowed_agents.clone(),
         budget: target.budget.clone(),
+        pins,
         unresolved,
         closed_headers,
     })
@@ -252,6 +269,43 @@ pub(super) fn given_card(target: &TargetConfig) -> Result<Option<Arc<Value>>, St
     let card = json::from_str(text.trim_start_matches('\u{feff}'), Limits::NONE)
         .map_err(|e| format!("the file `{file}` is not JSON: {e}"))?;
     Ok(Some(Arc::new(card)))
+}
+
+/// Returns the file with the pins of a target; `None` if its cards may change. The card of an agent on this machine changes with
+/// the work of its developer, so only a setting pins it.
+///
+/// # Errors
+/// They have to be enforced, and no directory is known.
+fn pin_file(
+    config: &Config,
+    target: &TargetConfig,
+    peer_config: &PeerConfig,
+) -> Result<Option<PinFile>, String> {
+    let mode = target.pins.or(config.defaults.pins).unwrap_or_else(|| {
+        match is_this_machine(&peer_config.base_url) {
+            true => Pins::Off,
+            false => Pins::Report,
+        }
+    });
+    let variable = |name: &str| std::env::var_os(name);
+    let dir = base::config::plugin_state_dir(config.state_dir.as_deref(), variable);
+    match (mode, dir.is_relative()) {
+        (Pins::Off, _) | (Pins::Report, true) => return Ok(None),
+        (Pins::Enforce, true) => {
+            return Err("pins need a directory: set `stateDir` to an absolute path".to_owned());
+        }
+        _ => {}
+    }
+    let card = match &peer_config.card {
+        CardLocation::Path(path) => path,
+        CardLocation::Url(url) => url.as_str(),
+        // The operator writes the card in the settings.
+        CardLocation::Given(_) => return Ok(None),
+    };
+    let endpoint = peer_config.endpoint.as_ref().map_or("", Url::as_str);
+    let identity = [peer_config.base_url.as_str(), card, endpoint];
+    let (dir, alias) = (dir.join("pins"), target.alias.clone());
+    Ok(Some(PinFile::new(dir, alias, &identity, mode)))
 }
 
 /// Returns headers. Sets `unresolved` to the first reference that the host has not resolved, unless it is set.

@@ -30,13 +30,14 @@ enum Needs {
 }
 
 /// The pages with commands to run.
-const PAGES: [(&str, Needs); 9] = [
+const PAGES: [(&str, Needs); 10] = [
     ("README.md", Needs::OpenClaw),
     ("docs/tutorial/first-task.md", Needs::Nothing),
     ("docs/how-to/shell.md", Needs::Agent),
     ("docs/how-to/find.md", Needs::Agent),
     ("docs/how-to/person.md", Needs::Agent),
     ("docs/how-to/costs.md", Needs::Agent),
+    ("docs/how-to/trust.md", Needs::Nothing),
     ("docs/how-to/serve.md", Needs::OpenClaw),
     ("docs/how-to/gateway.md", Needs::Nothing),
     ("docs/how-to/run-a-gateway.md", Needs::Nothing),

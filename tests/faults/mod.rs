@@ -14,6 +14,7 @@ mod dialect;
 mod extensions;
 mod memory;
 mod optional_fields;
+mod pins;
 mod signed_cards;
 mod updates;
 mod usage;

@@ -131,8 +131,9 @@ impl Peer for BoundPeer {
 
     async fn card(&self) -> Result<Card, PeerError> {
         let json = self.call(Request::Card).await?;
-        let json = self.http.verify_card(json).await?;
-        Card::read(&json).map_err(|reason| PeerError::new(PeerErrorKind::CardMalformed, reason))
+        let verified = self.http.verify_card(json).await?;
+        let read = verified.read(self.http.secrets());
+        read.map_err(|reason| PeerError::new(PeerErrorKind::CardMalformed, reason))
     }
 
     async fn send(&self, request: &SendRequest) -> Result<Reply, PeerError> {

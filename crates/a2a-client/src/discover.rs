@@ -7,7 +7,6 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde_json::Value;
 use url::Url;
 
-use a2a::Card;
 use a2a::Security;
 use base::json::{self, JsonErrorKind};
 use egress::redirect;
@@ -81,17 +80,16 @@ async fn given(
     config: &PeerConfig,
     card: &Value,
 ) -> Result<Discovered, PeerError> {
-    let json = signature::verify(net, config, card.clone()).await?;
-    let card = Card::read(&json).map_err(|reason| {
+    let verified = signature::verify(net, config, card.clone()).await?;
+    let card = verified.read(&PeerSecrets::new(config));
+    let mut card = card.map_err(|reason| {
         let message = format!("the agent card in the settings: {reason}");
         PeerError::new(PeerErrorKind::CardMalformed, message).undelivered()
     })?;
+    // The peer's own card is not asked for, so neither is its extended one.
+    card.has_extended_card = false;
     Ok(Discovered::Card {
-        // The peer's own card is not asked for, so neither is its extended one.
-        card: Box::new(Card {
-            has_extended_card: false,
-            ..card
-        }),
+        card: Box::new(card),
         validator: None,
         max_age: None,
         date: None,
@@ -175,7 +173,7 @@ async fn fetch(
     };
     let secrets = PeerSecrets::new(config);
     let read = json::from_slice(&body, response_json::limits(max_bytes));
-    let mut json = read.map_err(|error| match error.kind {
+    let json = read.map_err(|error| match error.kind {
         JsonErrorKind::TooManyValues => {
             let error = response_json::unreadable("the card", &error);
             FetchError::Final(error.undelivered())
@@ -185,11 +183,11 @@ async fn fetch(
             invalid(format!("not JSON ({kind}, {} bytes): {error}", body.len()))
         }
     })?;
-    json = signature::verify(net, config, json)
+    let mut verified = signature::verify(net, config, json)
         .await
         .map_err(FetchError::Final)?;
-    secrets.scrub_response(&mut json);
-    let card = Card::read(&json).map_err(invalid)?;
+    secrets.scrub_response(&mut verified.json);
+    let card = verified.read(&secrets).map_err(invalid)?;
     let etag = response.headers.get(ETAG).cloned();
     Ok(Discovered::Card {
         card: Box::new(card),

@@ -23,7 +23,8 @@ use super::error::{content_type, from_net, from_status};
 use super::events::Events;
 use super::outgoing::{access_to, authorization, configured_headers, set_extensions, set_version};
 use super::peer_secrets::PeerSecrets;
-use super::{challenge, response_json, signature};
+use super::signature::{self, VerifiedCard};
+use super::{challenge, response_json};
 
 const JSON: HeaderValue = HeaderValue::from_static(a2a::http::JSON);
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream, application/json");
@@ -157,10 +158,10 @@ impl HttpBinding {
     }
 
     /// Verifies the signature of a card if it must be signed. Returns the part that the signature covers.
-    pub(super) async fn verify_card(&self, card: Value) -> Result<Value, PeerError> {
+    pub(super) async fn verify_card(&self, card: Value) -> Result<VerifiedCard, PeerError> {
         match &self.signed_by {
             Some(config) => signature::verify(&*self.net, config, card).await,
-            None => Ok(card),
+            None => Ok(VerifiedCard::unverified(card)),
         }
     }
 

@@ -145,6 +145,10 @@ impl PeerProvider for A2aPeerProvider {
         discover::discover(&*self.net, config, validator, self.limits.answer_bytes).await
     }
 
+    fn preferred_interface(&self, config: &PeerConfig, card: &Card) -> Option<usize> {
+        negotiate::preferred(config, card)
+    }
+
     fn open(
         &self,
         config: &PeerConfig,

@@ -82,21 +82,7 @@ pub(super) fn choose(
     config: &PeerConfig,
     card: &Card,
 ) -> Result<(Route, Option<Route>), PeerError> {
-    let mut candidates = candidates(card)?;
-    candidates.sort_by_key(|candidate| {
-        let preferred = config
-            .preferred
-            .iter()
-            .position(|t| *t == candidate.transport);
-        let prefers_json_rpc = candidate.declared == Some(Version::V0_3)
-            || tenant(config, candidate.interface).is_some_and(|_| config.endpoint.is_none());
-        (
-            candidate.conflicts_with(config),
-            preferred.unwrap_or(usize::MAX),
-            Reverse(candidate.rank(config)),
-            prefers_json_rpc && candidate.transport == Transport::HttpJson,
-        )
-    });
+    let candidates = sorted_candidates(config, card)?;
     // The error of an unusable address matters only if every interface has one.
     let mut refused = None;
     let mut routes = candidates
@@ -121,6 +107,41 @@ pub(super) fn choose(
         .filter(|_| config.endpoint.is_none())
         .find(|other| may_replace(&first.url, &other.url) && !loses_tenant(config, other.version));
     Ok((first, other))
+}
+
+/// Returns the place in the card of the interface that [`choose`] prefers; `None` if none can be called.
+pub(super) fn preferred(config: &PeerConfig, card: &Card) -> Option<usize> {
+    let candidates = sorted_candidates(config, card).ok()?;
+    let mut usable = candidates
+        .iter()
+        .filter(|candidate| route(config, candidate).is_ok());
+    let chosen = usable.next()?.interface;
+    card.interfaces
+        .iter()
+        .position(|interface| std::ptr::eq(interface, chosen))
+}
+
+/// Returns the interfaces with a supported transport and version, the best one first.
+fn sorted_candidates<'a>(
+    config: &PeerConfig,
+    card: &'a Card,
+) -> Result<Vec<Candidate<'a>>, PeerError> {
+    let mut candidates = candidates(card)?;
+    candidates.sort_by_key(|candidate| {
+        let preferred = config
+            .preferred
+            .iter()
+            .position(|t| *t == candidate.transport);
+        let prefers_json_rpc = candidate.declared == Some(Version::V0_3)
+            || tenant(config, candidate.interface).is_some_and(|_| config.endpoint.is_none());
+        (
+            candidate.conflicts_with(config),
+            preferred.unwrap_or(usize::MAX),
+            Reverse(candidate.rank(config)),
+            prefers_json_rpc && candidate.transport == Transport::HttpJson,
+        )
+    });
+    Ok(candidates)
 }
 
 /// Returns whether another URL may replace an unreachable one: on another origin, and never without TLS where the first

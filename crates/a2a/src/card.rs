@@ -1,5 +1,7 @@
 //! The fields of agent cards that the tool needs (A2A 0.3 §5.5, 1.0 §4.4), read leniently.
 
+pub mod fields;
+
 use std::collections::HashSet;
 use std::hash::Hash;
 use std::sync::Arc;
@@ -10,6 +12,7 @@ use url::Url;
 
 use super::json::{field, items, text};
 use super::security::Security;
+use fields::CardFields;
 
 /// An agent card.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +29,8 @@ pub struct Card {
     pub security: Arc<Security>,
     /// The part that `list_targets` shows; an error text if only that part is invalid.
     pub view: Result<CardView, String>,
+    /// What a person accepts who trusts the agent.
+    pub fields: CardFields,
 }
 
 /// An extension of the protocol that a peer offers (A2A 0.3 §5.5.2.1, 1.0 §4.4.4).
@@ -158,6 +163,7 @@ fn read(json: &Value) -> Result<Card, String> {
         extensions: extensions(capabilities),
         security: Arc::new(crate::security::read(card)),
         view: view(card, &interfaces_1_0),
+        fields: CardFields::read(json),
     })
 }
 

@@ -5,32 +5,44 @@ use serde_json::{Map, Value};
 /// A form of a card that may be signed.
 #[derive(Debug, Clone)]
 pub struct CanonicalCard {
+    /// The name of the form.
+    pub name: &'static str,
     /// The fields that the signature covers.
     pub card: Value,
     /// The canonical bytes (RFC 8785).
     pub bytes: Vec<u8>,
 }
 
-/// Returns the forms that signers use: that of A2A 1.0 §8.4.1; the same without empty values, as the official Python SDK
-/// writes it; that without the security schemes, which the official JavaScript SDK (1.3.0) omits from the signature; and
-/// the unchanged card, for cards of A2A 0.3.
+/// Returns the forms that signers use: the unchanged card; that of A2A 1.0 §8.4.1; the same without empty values, as the
+/// official Python SDK writes it; that without the security schemes, which the official JavaScript SDK (1.3.0) omits from the
+/// signature; and the unchanged card without empty values.
 ///
 /// # Errors
 /// The card has no canonical form.
 pub fn canonical_cards(card: &Value) -> Result<Vec<CanonicalCard>, String> {
+    let whole = without(card, "signatures");
     let specified = covered(card);
     let cleaned = clean(&specified).unwrap_or_else(|| Value::Object(Map::new()));
     let without_schemes = without(&cleaned, "securitySchemes");
-    let whole = without(card, "signatures");
-    let mut canonical_forms: Vec<CanonicalCard> = Vec::with_capacity(4);
-    for card in [specified, cleaned, without_schemes, whole] {
+    let whole_cleaned = clean(&whole).unwrap_or_else(|| Value::Object(Map::new()));
+    let mut canonical_cards: Vec<CanonicalCard> = Vec::with_capacity(5);
+    for (name, card) in [
+        ("unchanged", whole),
+        ("§8.4.1", specified),
+        ("§8.4.1 without empties", cleaned),
+        (
+            "§8.4.1 without empties and security schemes",
+            without_schemes,
+        ),
+        ("unchanged without empties", whole_cleaned),
+    ] {
         let bytes = serde_jcs::to_vec(&card)
             .map_err(|e| format!("the agent card has no canonical form: {e}"))?;
-        if canonical_forms.iter().all(|form| form.bytes != bytes) {
-            canonical_forms.push(CanonicalCard { card, bytes });
+        if canonical_cards.iter().all(|form| form.bytes != bytes) {
+            canonical_cards.push(CanonicalCard { name, card, bytes });
         }
     }
-    Ok(canonical_forms)
+    Ok(canonical_cards)
 }
 
 fn without(card: &Value, field: &str) -> Value {

@@ -49,7 +49,9 @@ pub mod v0_3;
 pub use a2a_lf as v1_0;
 
 pub use artifact::Artifact;
-pub use card::{Capabilities, Card, CardExtension, CardView, Interface, Skill};
+pub use card::{
+    Capabilities, Card, CardExtension, CardView, Interface, Skill, fields as card_fields,
+};
 pub use card_signature::{CanonicalCard, canonical_cards};
 pub use error::{A2aError, ErrorReason};
 pub use event::{ArtifactUpdate, Event, Reply, StatusUpdate};

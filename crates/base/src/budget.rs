@@ -10,16 +10,15 @@
 mod limits;
 mod record;
 
-use std::fs::{self, TryLockError};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 use std::{fmt, io};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::files::{self, LockedFile};
+use crate::files::{self, LockedFile, with_suffix};
 
 use record::{Record, is_work};
 
@@ -34,7 +33,6 @@ const MAX_FILE_BYTES: u64 = 8 << 20;
 const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 /// The same for the end of a call, whose use would be lost.
 const SETTLE_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
-const LOCK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// How much of a budget is used.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -314,22 +312,7 @@ impl Ledger {
                 Self::unusable(format_args!("its directory {cause}; set `budget.path`"))
             })?;
         }
-        let mut options = files::private_options();
-        options.read(true).write(true).create(true);
-        let file = options
-            .open(with_suffix(&self.0, ".lock"))
-            .map_err(Self::failed)?;
-        let began = Instant::now();
-        loop {
-            match file.try_lock() {
-                Ok(()) => return Ok(Some(LockedFile(file))),
-                Err(TryLockError::WouldBlock) if began.elapsed() < timeout => {
-                    thread::sleep(LOCK_INTERVAL);
-                }
-                Err(TryLockError::WouldBlock) => return Ok(None),
-                Err(TryLockError::Error(error)) => return Err(Self::failed(error)),
-            }
-        }
+        files::lock_beside(&self.0, timeout).map_err(Self::failed)
     }
 
     fn read(&self) -> Result<Record, RecordError> {
@@ -384,12 +367,6 @@ impl Ledger {
 #[derive(Deserialize)]
 struct Versioned {
     version: u32,
-}
-
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
 }
 
 #[cfg(test)]

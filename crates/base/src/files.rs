@@ -1,11 +1,16 @@
 //! Files and directories that only their owner may read.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde::Deserialize;
+
+/// The interval of attempts to lock a file.
+const LOCK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// When a store acknowledges a change. In every mode, changes survive a crash of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -188,6 +193,35 @@ impl Drop for LockedFile {
     }
 }
 
+/// Locks a file for this process by another one beside it, because [`replace`] makes a new file. Blocks the thread until then;
+/// `None` if another process still has the lock after `timeout`.
+///
+/// # Errors
+/// The file beside it cannot be opened or locked.
+pub fn lock_beside(path: &Path, timeout: Duration) -> io::Result<Option<LockedFile>> {
+    let mut options = private_options();
+    options.read(true).write(true).create(true);
+    let file = options.open(with_suffix(path, ".lock"))?;
+    let began = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(Some(LockedFile(file))),
+            Err(TryLockError::WouldBlock) if began.elapsed() < timeout => {
+                thread::sleep(LOCK_INTERVAL);
+            }
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+}
+
+/// Returns the path of a file beside another one.
+pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
 /// Replaces a file atomically. A new file is readable only by its owner; an existing one keeps its permissions.
 ///
 /// # Errors
@@ -208,9 +242,7 @@ pub fn check_replace(path: &Path) -> io::Result<()> {
 
 /// Writes the next content of a file beside it, and returns the path.
 fn write_draft(path: &Path, text: &str) -> io::Result<PathBuf> {
-    let mut draft = path.as_os_str().to_owned();
-    draft.push(".new");
-    let draft = PathBuf::from(draft);
+    let draft = with_suffix(path, ".new");
     match fs::remove_file(&draft) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

@@ -43,6 +43,16 @@ pub fn excerpt(text: &str) -> String {
     one_line(&shortened(text.trim(), MAX_EXCERPT_CHARS))
 }
 
+/// Returns a word of a shell command.
+#[must_use]
+pub fn shell_word(text: &str) -> String {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || "-_.:@/".contains(c);
+    match !text.is_empty() && text.chars().all(is_word) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
 /// Returns a number and its noun, in the plural unless the number is 1.
 ///
 /// # Examples

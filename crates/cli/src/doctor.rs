@@ -14,7 +14,7 @@ use super::{
     instance::{self, Library},
     openclaw::{is_secret_place, visit},
     output::Findings,
-    sign_in,
+    pin, sign_in,
     target::{NAME_AN_AGENT, PeerArgs},
     text::{field, line},
 };
@@ -40,6 +40,9 @@ const ISSUER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The fix for metadata that cannot be used.
 const ISSUER_REPAIR: &str =
     "Correct `auth` of the target: no person can sign in, and no token is renewed, until then.";
+
+/// The fix for a card that is not the accepted one.
+const PIN_REPAIR: &str = "Look at the changes, and accept them with `--accept` if they are those of the agent's operator.";
 
 /// The fix for an invalid configuration.
 const SETTING_REPAIR: &str = "Correct the setting; docs/reference/settings.md lists all of them.";
@@ -231,6 +234,13 @@ fn check_agent(target: &Value, peers: &PeerArgs, findings: &mut Findings) {
         let name = field(target, "target_name");
         let message = format!("{alias}: {name} answers at {url} {version}");
         findings.ok("agent", message.trim_end().to_owned());
+        if let Some((state, has_changed)) = pin::state(target) {
+            let message = format!("{alias}: {state}");
+            match has_changed {
+                true => findings.warn("card", peers.with_source(&message), PIN_REPAIR),
+                false => findings.ok("card", message),
+            }
+        }
         if let Some(seconds) = target["clock_skew_seconds"].as_i64() {
             let side = if seconds > 0 { "ahead of" } else { "behind" };
             let message = format!(

@@ -113,7 +113,7 @@ impl Exit {
         Reason::in_error(error).map_or(Self::Failed, Self::from_reason)
     }
 
-    fn from_reason(reason: Reason) -> Self {
+    pub(super) fn from_reason(reason: Reason) -> Self {
         match reason {
             Reason::Unreachable
             | Reason::TargetUnavailable

@@ -272,6 +272,9 @@ fn print_outcome(
         let about = context.about(task_options.as_deref());
         print_call_error(envelope, context.target.peers(), missing, about);
     }
+    if let Some(message) = summary(envelope)["card_warning"]["message"].as_str() {
+        note(context.target.peers().with_source(&text::line(message)));
+    }
     if let Some(warning) = summary(envelope).get("budget_warning") {
         note(budget_note(warning));
     }

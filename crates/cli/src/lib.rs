@@ -33,6 +33,7 @@ mod mcp;
 mod openclaw;
 pub mod output;
 pub mod package;
+mod pin;
 mod screen;
 mod send;
 mod serve;
@@ -98,6 +99,7 @@ enum Command {
     Cancel(send::TaskArgs),
     Tasks(tasks::Args),
     Budget(budget::Args),
+    Pin(pin::Args),
     SignIn(sign_in::Args),
     SignOut(sign_in::SignOutArgs),
     Doctor(doctor::Args),
@@ -212,6 +214,7 @@ async fn run(cli: Cli) -> Result<Exit, Failure> {
         }
         Command::Tasks(args) => tasks::run(args, verbose).await,
         Command::Budget(args) => budget::run(args, verbose).await,
+        Command::Pin(args) => pin::run(args).await,
         Command::SignIn(args) => sign_in::run(args).await,
         Command::SignOut(args) => sign_in::sign_out(args).await,
         Command::Doctor(args) => doctor::run(args, verbose).await,

@@ -210,7 +210,7 @@ fn described(token: &StoredToken, now: SystemTime) -> String {
 }
 
 /// Returns a time without the units that are too small to matter.
-fn rounded(seconds: u64) -> Duration {
+pub(super) fn rounded(seconds: u64) -> Duration {
     let unit = match seconds {
         0..3600 => 60,
         3600..86_400 => 3600,

@@ -82,7 +82,8 @@ pub(super) struct TargetArgs {
 impl PeerArgs {
     fn ad_hoc(&self) -> Option<Value> {
         let url = self.url.as_ref()?;
-        let mut target = json!({"alias": AD_HOC, "baseUrl": url});
+        // Nothing is remembered of an agent that is not configured.
+        let mut target = json!({"alias": AD_HOC, "baseUrl": url, "pins": "off"});
         if let Some(card) = own_card_url(url) {
             target["cardUrl"] = card.into();
         }
@@ -359,7 +360,7 @@ impl TargetArgs {
 
 /// Returns the target in the origin of a continuation.
 fn settings_from(origin: &Value) -> Value {
-    let mut target = json!({"alias": AD_HOC, "baseUrl": origin["target_url"]});
+    let mut target = json!({"alias": AD_HOC, "baseUrl": origin["target_url"], "pins": "off"});
     for (field, name) in [
         ("alias", "target_alias"),
         ("cardPath", "card_path"),

@@ -11,7 +11,7 @@ use super::{
     instance::{Instance, Library},
     interactive_call::print_call_error,
     output::{LineWriter, note},
-    sign_in,
+    pin, sign_in,
     target::{NAME_AN_AGENT, PeerArgs},
     tasks,
     text::{self, Table, field, terminal_width, wrap},
@@ -71,6 +71,12 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
         Some(targets) => {
             let gateway = &envelope["summary"]["gateway"];
             show(targets, gateway, &lines, &args.peers, missing);
+            for target in targets {
+                if let Some((state, _)) = pin::state(target) {
+                    let state = format!("{}: {state}", alias(target));
+                    lines.write(args.peers.with_source(&state));
+                }
+            }
             for (alias, state, _) in sign_in::states(&config, args.peers.user()) {
                 lines.write(format!("{}: {state}", text::line(&alias)));
             }

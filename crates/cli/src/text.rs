@@ -30,7 +30,11 @@ pub(super) fn shell(word: &str) -> String {
 
 /// Returns a text of the library with the options `source` in the commands that it suggests.
 pub(super) fn with_source(text: &str, source: &str) -> String {
-    let commands = ["remote-agent sign-in", "remote-agent budget"];
+    let commands = [
+        "remote-agent sign-in",
+        "remote-agent budget",
+        "remote-agent pin",
+    ];
     commands.iter().fold(text.to_owned(), |text, command| {
         text.replace(command, &format!("{command}{source}"))
     })

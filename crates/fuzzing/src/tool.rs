@@ -26,6 +26,7 @@ const CONFIG: &str = r#"{
     "targets": [{
         "alias": "desk",
         "baseUrl": "https://agent.example/",
+        "pins": "off",
         "auth": {"type": "bearer", "token": "s3cret-4f1b9c77"}
     }],
     "limits": {"waitMs": 1000}

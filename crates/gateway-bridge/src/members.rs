@@ -88,6 +88,7 @@ pub(super) fn card(name: &str, description: Option<&str>, settings: &Settings) -
         has_extended_card: false,
         extensions: Vec::new(),
         security: Arc::default(),
+        fields: Default::default(),
         view: Ok(CardView {
             name: Some(name.to_owned()),
             description: description.map(str::to_owned),

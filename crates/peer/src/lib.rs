@@ -119,6 +119,12 @@ pub trait PeerProvider: Send + Sync {
         validator: Option<&CardEtag>,
     ) -> Result<Discovered, PeerError>;
 
+    /// Returns the place in `card` of the interface that calls prefer, if one can be called.
+    fn preferred_interface(&self, config: &PeerConfig, card: &Card) -> Option<usize> {
+        let _ = (config, card);
+        None
+    }
+
     /// Opens a peer for one call, on an interface that `config` and `card` both allow.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use peer::{Delivered, PeerError, PeerErrorKind};
 
 use super::Reason;
+use crate::targets::{CardError, PinError, add_changes};
 
 /// The message of an error for an invalid request; `details.errors` lists the violations.
 const INVALID: &str = "remote_agent input validation failed";
@@ -163,6 +164,28 @@ fn rpc_hint(code: i64) -> Option<&'static str> {
         -32002 => "The task has ended, so nothing is left to cancel: status shows how it ended.",
         _ => return None,
     })
+}
+
+impl From<CardError> for ToolError {
+    fn from(error: CardError) -> Self {
+        let error = match error {
+            CardError::Peer(error) => return error.into(),
+            CardError::Pin(error) => error,
+        };
+        let (reason, message) = match &error {
+            PinError::Changed(_) => (Reason::CardChanged, error.to_string()),
+            PinError::Unusable(message) => (Reason::PinUnusable, message.clone()),
+        };
+        let mut result = Self::local(reason, message).delivered(Delivered::No);
+        if let PinError::Changed(state) = error {
+            let mut details = Value::Object(std::mem::take(&mut result.details));
+            add_changes(&mut details, &state.changes);
+            if let Value::Object(details) = details {
+                result.details = details;
+            }
+        }
+        result
+    }
 }
 
 impl From<PeerError> for ToolError {

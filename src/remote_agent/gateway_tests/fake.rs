@@ -80,6 +80,7 @@ fn card(name: &str) -> Card {
         has_extended_card: false,
         extensions: Vec::new(),
         security: Arc::default(),
+        fields: Default::default(),
         view: Ok(CardView {
             name: Some(name.to_owned()),
             ..CardView::default()

@@ -102,6 +102,7 @@ fn reachable_agents(tool: &RemoteAgent, local: &Local, members: Vec<Member>) -> 
                     refreshed: tool.env.system_time(),
                     stale: None,
                     clock_skew: None,
+                    pin: None,
                 }),
                 standing: AgentPresence {
                     role: member.role,

@@ -58,6 +58,10 @@ pub(super) fn result(
     if let Some(warning) = summary.budget_warning.as_ref().and_then(budget_line) {
         text_out.push_line(&warning);
     }
+    if let Some(warning) = &summary.card_warning {
+        let warning = line(&format!("warning: {}", &*warning.message));
+        text_out.push_line(&shortened(&warning, MAX_MESSAGE_CHARS));
+    }
     if let Some(next) = next(summary) {
         text_out.push_line(&format!("next: {next}"));
     }

@@ -86,6 +86,14 @@ pub(super) struct BudgetWarning<'a> {
     pub(super) unknown_currency: Option<Text<'a>>,
 }
 
+/// A card that is not the accepted one.
+#[derive(Deserialize)]
+pub(super) struct CardWarning<'a> {
+    /// The tool's own words.
+    #[serde(borrow)]
+    pub(super) message: Text<'a>,
+}
+
 /// `summary` of any action.
 #[derive(Deserialize, Default)]
 #[serde(default)]
@@ -104,6 +112,8 @@ pub(super) struct Summary<'a> {
     pub(super) artifact_page: Option<Page<'a>>,
     #[serde(borrow)]
     pub(super) budget_warning: Option<BudgetWarning<'a>>,
+    #[serde(borrow)]
+    pub(super) card_warning: Option<CardWarning<'a>>,
     #[serde(borrow)]
     pub(super) continuation: Option<Continuation<'a>>,
     /// The wait expired before the task ended.

@@ -20,6 +20,7 @@ fn card(has_extended_card: bool) -> Card {
         has_extended_card,
         extensions: Vec::new(),
         security: Arc::default(),
+        fields: Default::default(),
         view: Ok(CardView::default()),
     }
 }
@@ -58,7 +59,8 @@ impl PeerProvider for Once {
 
 #[tokio::test(start_paused = true)]
 async fn concurrent_callers_of_silent_peer_get_stale_card() {
-    let config = json!({"targets": [{"alias": "a", "baseUrl": "https://x.example/"}]});
+    let config =
+        json!({"targets": [{"alias": "a", "baseUrl": "https://x.example/", "pins": "off"}]});
     let catalog = Catalog::new(&Config::parse(&config.to_string()).unwrap()).unwrap();
     let target = &catalog.targets()[0];
     let cache = CardCache::new(
@@ -163,7 +165,8 @@ impl Peer for ExtendedCard {
 
 #[tokio::test]
 async fn unchanged_card_keeps_its_extended_card() {
-    let config = json!({"targets": [{"alias": "a", "baseUrl": "https://x.example/"}]});
+    let config =
+        json!({"targets": [{"alias": "a", "baseUrl": "https://x.example/", "pins": "off"}]});
     let catalog = Catalog::new(&Config::parse(&config.to_string()).unwrap()).unwrap();
     let peer = Arc::new(Unchanging::default());
     let ttl = Duration::from_mins(5);
@@ -180,7 +183,8 @@ async fn unchanged_card_keeps_its_extended_card() {
 #[tokio::test]
 async fn card_of_one_person_is_shown_to_no_other() {
     let auth = json!({"type": "oauth2", "grant": "device_code", "issuer": "https://as.example", "clientId": "a", "per": "user"});
-    let target = json!({"alias": "a", "baseUrl": "https://x.example/", "auth": auth});
+    let target =
+        json!({"alias": "a", "baseUrl": "https://x.example/", "pins": "off", "auth": auth});
     let config = json!({"stateDir": "/nowhere", "targets": [target]});
     let catalog = Catalog::new(&Config::parse(&config.to_string()).unwrap()).unwrap();
     let peer = Arc::new(Unchanging::default());

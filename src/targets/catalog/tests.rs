@@ -110,6 +110,23 @@ fn credentials_separate_cached_cards() {
 }
 
 #[test]
+fn pins_separate_cached_cards() {
+    let catalog = catalog(json!({"stateDir": "/state", "targets": [
+        {"alias": "a", "baseUrl": "https://x.example", "pins": "enforce"},
+        {"alias": "b", "baseUrl": "https://x.example", "pins": "off"},
+        {"alias": "c", "baseUrl": "https://x.example"},
+        {"alias": "d", "baseUrl": "http://127.0.0.1:1"},
+    ]}));
+    let [a, b, c, d] = catalog.targets() else {
+        panic!("four targets")
+    };
+    assert_eq!((&a.key, &a.key), (&b.key, &c.key));
+    assert_ne!(a.card_key, b.card_key);
+    assert_ne!(a.card_key, c.card_key);
+    assert!(c.pins.is_some() && b.pins.is_none() && d.pins.is_none());
+}
+
+#[test]
 fn unresolved_header_keeps_its_reference() {
     let reference = json!({"source": "env", "provider": "default", "id": "TEAM_KEY"});
     let own =

@@ -32,6 +32,7 @@ fn card(interfaces: &[(&str, &str, &str)]) -> Card {
         has_extended_card: false,
         extensions: Vec::new(),
         security: Arc::default(),
+        fields: Default::default(),
         view: Ok(CardView::default()),
     }
 }

@@ -118,7 +118,8 @@ fn card() -> Value {
 }
 
 async fn check(config: &PeerConfig, card: &Value) -> Result<Value, PeerError> {
-    verify(&Answers::no_content(), config, card.clone()).await
+    let verified = verify(&Answers::no_content(), config, card.clone()).await;
+    verified.map(|verified| verified.json)
 }
 
 async fn verify_error(config: &PeerConfig, card: &Value) -> String {
@@ -137,6 +138,149 @@ async fn cards_of_the_official_sdks_verify_with_every_algorithm() {
             assert_eq!(used.expect(algorithm)["name"], "Übersetzer", "{algorithm}");
         }
     }
+}
+
+/// Returns the signers of a card, with the form that they signed.
+async fn signers(config: &PeerConfig, net: &Answers, card: &Value) -> Vec<(String, String)> {
+    let verified = verify(net, config, card.clone()).await.unwrap();
+    let bytes = serde_jcs::to_vec(&verified.json).unwrap();
+    let forms = canonical_cards(card).unwrap();
+    let form = forms.iter().find(|form| form.bytes == bytes).unwrap().name;
+    let signers = verified.signers.into_iter();
+    signers
+        .map(|signer| (signer.alg, form.to_owned()))
+        .collect()
+}
+
+/// Who signs which form, in which version of A2A, with which key.
+#[tokio::test]
+async fn signature_matrix() {
+    let mut matrix = Vec::new();
+    let mut add = |signer: &str, version: &str, key: &str, found: Vec<(String, String)>| {
+        for (alg, form) in found {
+            matrix.push(format!("{signer} | {version} | {key} | {alg} | {form}"));
+        }
+    };
+    for (sdk, recorded) in [("Python 1.3.0", PYTHON), ("JavaScript 1.3.0", JAVASCRIPT)] {
+        let recorded: Value = serde_json::from_str(recorded).unwrap();
+        let config = jwks_config(&recorded["jwks"]);
+        for card in recorded["cards"].as_object().unwrap().values() {
+            let found = signers(&config, &Answers::no_content(), card).await;
+            add(sdk, "1.0", "jwksFile", found);
+        }
+    }
+    let signer = Signer::new();
+    let forms_0_3 =
+        json!({"url": "https://agent.example/", "name": "Desk", "description": "", "x": [1]});
+    for (version, card) in [("1.0", card()), ("0.3", forms_0_3)] {
+        for form in canonical_cards(&card).unwrap() {
+            // A card of 0.3 has no member that 1.0 requires.
+            if version == "0.3" && !form.name.starts_with("unchanged") {
+                continue;
+            }
+            let payload = String::from_utf8(form.bytes).unwrap();
+            for (key, url) in [
+                ("jwksFile", None),
+                ("jku", Some("https://agent.example/jwks.json")),
+            ] {
+                let mut header = header();
+                if let Some(url) = url {
+                    header["jku"] = json!(url);
+                }
+                let signed = signer.signed(card.clone(), &header, &payload);
+                let net = Answers::new(StatusCode::OK, signer.jwks());
+                let config = match url {
+                    None => jwks_config(&signer.jwks()),
+                    Some(_) => config(CardKeys::OfOwnOrigin),
+                };
+                let found = signers(&config, &net, &signed).await;
+                assert_eq!(found, [("EdDSA".to_owned(), form.name.to_owned())]);
+                add("any", version, key, found);
+            }
+        }
+    }
+    let expected = [
+        "Python 1.3.0 | 1.0 | jwksFile | ES256 | §8.4.1 without empties",
+        "Python 1.3.0 | 1.0 | jwksFile | EdDSA | §8.4.1 without empties",
+        "Python 1.3.0 | 1.0 | jwksFile | RS256 | §8.4.1 without empties",
+        "JavaScript 1.3.0 | 1.0 | jwksFile | ES256 | §8.4.1 without empties and security schemes",
+        "any | 1.0 | jwksFile | EdDSA | unchanged",
+        "any | 1.0 | jku | EdDSA | unchanged",
+        "any | 1.0 | jwksFile | EdDSA | §8.4.1",
+        "any | 1.0 | jku | EdDSA | §8.4.1",
+        "any | 1.0 | jwksFile | EdDSA | §8.4.1 without empties",
+        "any | 1.0 | jku | EdDSA | §8.4.1 without empties",
+        "any | 0.3 | jwksFile | EdDSA | unchanged",
+        "any | 0.3 | jku | EdDSA | unchanged",
+        "any | 0.3 | jwksFile | EdDSA | unchanged without empties",
+        "any | 0.3 | jku | EdDSA | unchanged without empties",
+    ];
+    assert_eq!(matrix, expected);
+}
+
+#[tokio::test]
+async fn all_keys_of_one_form_are_signers() {
+    let (pinned, newer) = (Signer::new(), Signer::new());
+    let mut keys = pinned.jwks()["keys"].as_array().unwrap().clone();
+    keys.extend(newer.jwks()["keys"].as_array().unwrap().clone());
+    let config = jwks_config(&json!({ "keys": keys }));
+    let thumbprints = async |signatures: Value| {
+        let mut card = card();
+        card["signatures"] = signatures;
+        let verified = verify(&Answers::no_content(), &config, card).await.unwrap();
+        let signers = verified.signers.into_iter();
+        signers
+            .filter_map(|signer| signer.thumbprint)
+            .collect::<Vec<_>>()
+    };
+    let [old, new] = [&pinned, &newer].map(|signer| signer.sign(&header(), PAYLOAD));
+    let both = thumbprints(json!([old, new])).await;
+    assert_eq!(both.len(), 2);
+    assert_ne!(both[0], both[1]);
+    // A signer that adds fields to a card of another does not sign beside them.
+    let whole = String::from_utf8(canonical_cards(&card()).unwrap().swap_remove(0).bytes).unwrap();
+    let of_all = newer.sign(&header(), &whole);
+    assert_eq!(thumbprints(json!([of_all, old])).await, both[1..]);
+    assert_eq!(thumbprints(json!([old, of_all])).await, both[..1]);
+}
+
+#[tokio::test]
+async fn signers_of_a_card_that_needs_no_signature_are_claims() {
+    let signer = Signer::new();
+    let mut config = jwks_config(&signer.jwks());
+    config.card_keys = None;
+    let mut signed = signer.signed(card(), &header(), "another content");
+    signed["signatures"].as_array_mut().unwrap().push(json!({}));
+    let verified = verify(&Answers::no_content(), &config, signed)
+        .await
+        .unwrap();
+    let claims: Vec<_> = verified
+        .signers
+        .iter()
+        .map(|one| (&*one.alg, &*one.kid))
+        .collect();
+    assert_eq!(claims, [("EdDSA", "k"), ("", "")]);
+    assert!(
+        verified
+            .signers
+            .iter()
+            .all(|signer| signer.thumbprint.is_none())
+    );
+}
+
+#[tokio::test]
+async fn id_of_a_key_repeats_no_credential() {
+    let signer = Signer::new();
+    let mut config = jwks_config(&signer.jwks());
+    config.card_keys = None;
+    config.headers = vec![("x-key".parse().unwrap(), "s3cret-value".parse().unwrap())];
+    let header = json!({"alg": "EdDSA", "kid": "id s3cret-value"});
+    let signed = signer.signed(card(), &header, PAYLOAD);
+    let verified = verify(&Answers::no_content(), &config, signed)
+        .await
+        .unwrap();
+    let card = verified.read(&PeerSecrets::new(&config)).unwrap();
+    assert_eq!(card.fields.signers[0].kid, "id [redacted]");
 }
 
 #[tokio::test]

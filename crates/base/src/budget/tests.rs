@@ -3,6 +3,7 @@
 mod reports;
 
 use std::sync::Arc;
+use std::thread;
 use std::time::UNIX_EPOCH;
 
 use serde_json::json;

@@ -4,6 +4,7 @@ use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::digest::{SHA256, digest};
 use ring::signature::{
     ECDSA_P256_SHA256_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents,
     UnparsedPublicKey,
@@ -21,8 +22,9 @@ const COORDINATE: usize = 32;
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct KeySet(Vec<Key>);
 
+/// A public key of a set.
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Key {
+pub struct Key {
     id: String,
     public: PublicKey,
 }
@@ -81,7 +83,13 @@ impl KeySet {
         self.0.iter().any(|key| key.id == id)
     }
 
-    /// Verifies `signature` over `message` with the key of this id.
+    /// Returns the keys.
+    #[cfg(test)]
+    pub(super) fn keys(&self) -> impl Iterator<Item = &Key> {
+        self.0.iter()
+    }
+
+    /// Verifies `signature` over `message` with the key of this id, and returns the key.
     ///
     /// # Errors
     /// Why the signature is invalid, as the end of a sentence.
@@ -91,7 +99,7 @@ impl KeySet {
         algorithm: Algorithm,
         message: &[u8],
         signature: &[u8],
-    ) -> Result<(), String> {
+    ) -> Result<&Key, String> {
         let mut named = self.0.iter().filter(|key| key.id == id).peekable();
         if named.peek().is_none() {
             return Err("its key is not in the key set".into());
@@ -102,22 +110,46 @@ impl KeySet {
         if fitting.peek().is_none() {
             return Err(format!("its key is not one for {algorithm}"));
         }
-        if fitting.any(|key| key.public.verifies(message, signature)) {
-            return Ok(());
-        }
-        Err("it does not belong to this content".into())
+        fitting
+            .find(|key| key.public.verifies(message, signature))
+            .ok_or_else(|| "it does not belong to this content".into())
     }
 }
 
 impl fmt::Debug for KeySet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list()
-            .entries(self.0.iter().map(|key| &key.id))
-            .finish()
+        f.debug_list().entries(&self.0).finish()
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.id.fmt(f)
     }
 }
 
 impl Key {
+    /// Returns the thumbprint of the key (RFC 7638), which identifies it whatever its id.
+    #[must_use]
+    pub fn thumbprint(&self) -> String {
+        let text = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
+        // The required members only, in the order of their names.
+        let json = match &self.public {
+            PublicKey::P256(point) => {
+                let (x, y) = point[1..].split_at(COORDINATE);
+                let (x, y) = (text(x), text(y));
+                format!(r#"{{"crv":"P-256","kty":"EC","x":"{x}","y":"{y}"}}"#)
+            }
+            PublicKey::Rsa { n, e } => {
+                format!(r#"{{"e":"{}","kty":"RSA","n":"{}"}}"#, text(e), text(n))
+            }
+            PublicKey::Ed25519(x) => {
+                format!(r#"{{"crv":"Ed25519","kty":"OKP","x":"{}"}}"#, text(x))
+            }
+        };
+        text(digest(&SHA256, json.as_bytes()).as_ref())
+    }
+
     fn read(json: &Value) -> Option<Self> {
         let written = RawKey::deserialize(json).ok()?;
         let public = PublicKey::read(&written)?;

@@ -8,7 +8,7 @@ mod signature;
 mod signing;
 mod token;
 
-pub use keys::KeySet;
+pub use keys::{Key, KeySet};
 pub use signature::Signature;
 pub use signing::SigningKey;
 pub use token::{TimeError, Token};

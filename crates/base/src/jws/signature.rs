@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
 
-use super::{Algorithm, KeySet};
+use super::{Algorithm, Key, KeySet};
 use crate::json::{Limits, from_slice};
 
 /// A signature with detached content, in the flattened form (RFC 7515 §7.2.2 and appendix F).
@@ -52,6 +52,12 @@ impl Signature {
         })
     }
 
+    /// Returns the name of its algorithm (`alg`).
+    #[must_use]
+    pub fn algorithm(&self) -> String {
+        self.algorithm.to_string()
+    }
+
     /// Returns the id of its key (`kid`).
     #[must_use]
     pub fn key_id(&self) -> &str {
@@ -64,11 +70,11 @@ impl Signature {
         self.keys_url.as_deref()
     }
 
-    /// Verifies that it is the signature of `payload` by one of `keys`.
+    /// Verifies that it is the signature of `payload` by one of `keys`, and returns that key.
     ///
     /// # Errors
     /// Why it is invalid, as the end of a sentence.
-    pub fn verify(&self, keys: &KeySet, payload: &[u8]) -> Result<(), String> {
+    pub fn verify<'k>(&self, keys: &'k KeySet, payload: &[u8]) -> Result<&'k Key, String> {
         let mut message = String::with_capacity(self.protected.len() + payload.len() * 4 / 3 + 8);
         message.push_str(&self.protected);
         message.push('.');

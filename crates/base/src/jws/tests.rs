@@ -43,6 +43,36 @@ fn signature_is_valid_only_for_its_content_and_key() {
     signature.verify(&others, b"content").unwrap_err();
 }
 
+/// The examples of RFC 7638 §3.1 and RFC 8037 appendix A.3, and a key of the tests against the rule of RFC 7638 §3.2.
+#[test]
+fn thumbprint_is_that_of_the_rfc() {
+    let n = "0vx7agoebGcQSuuPiLJXZptN9nndrQmbXEps2aiAFbWhM78LhWx4cbbfAAtVT86zwu1RK7aPFFxuhDR1L6tSoc_BJECPebWKRXjBZCiFV4n3oknjhMstn64tZ_2W-5JsGY4Hc5n9yBXArwl93lqt7_RN5w6Cf0h4QyQ5v-65YGjQR0_FDW2QvzqY368QQMicAtaSqzs8KJZgnYb9c7d0zgdAZHzu6qMQvRL5hajrn1n91CbOpbISD08qNLyrdkt-bFTWhAI4vMQFh6WeZu0fM4lFd2NcRwr3XPksINHaQ-G_xBniIqbw0Ls1jF44-csFCur-kEgU8awapJzKnqDKgw";
+    for (key, thumbprint) in [
+        (
+            json!({"kty": "RSA", "n": n, "e": "AQAB", "kid": "k"}),
+            "NzbLsXh8uDCcd-6MNwXF4W_7noWXFZAfHkxZsRGC9Xs",
+        ),
+        (
+            json!({"kty": "OKP", "crv": "Ed25519", "kid": "k", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}),
+            "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k",
+        ),
+    ] {
+        let key = set(&key).unwrap();
+        assert_eq!(key.keys().next().unwrap().thumbprint(), thumbprint);
+    }
+    let mine = key();
+    let whole = written(&mine);
+    let members = format!(
+        r#"{{"crv":"P-256","kty":"EC","x":{},"y":{}}}"#,
+        whole["x"], whole["y"]
+    );
+    let hash = ring::digest::digest(&ring::digest::SHA256, members.as_bytes());
+    let signature = sign(&mine, "content");
+    let keys = set(&whole).unwrap();
+    let used = signature.verify(&keys, b"content").unwrap();
+    assert_eq!(used.thumbprint(), URL_SAFE_NO_PAD.encode(hash));
+}
+
 #[test]
 fn unusable_keys_are_skipped() {
     let good = written(&key());

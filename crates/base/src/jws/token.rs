@@ -96,7 +96,7 @@ impl<'a> Token<'a> {
     /// Why it is invalid, as the end of a sentence that starts with "the token".
     pub fn verify(&self, keys: &KeySet) -> Result<(), String> {
         Signature::read(&json!({"protected": self.protected, "signature": self.signature}))
-            .and_then(|signature| signature.verify(keys, &self.payload))
+            .and_then(|signature| signature.verify(keys, &self.payload).map(drop))
             .map_err(|problem| format!("has an invalid signature: {problem}"))
     }
 

@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use base::files::{self, LockedFile};
 use base::json::{self, Limits};
+use base::text::shell_word;
 use parking_lot::Mutex;
 use ring::digest::{SHA256, digest};
 use secrecy::SecretString;
@@ -122,8 +123,8 @@ impl TokenFile {
     /// Returns the command that signs in.
     pub fn command(&self) -> String {
         let user = self.user.as_deref();
-        let user = user.map(|user| format!(" --person {}", quoted(user)));
-        let alias = quoted(&self.alias);
+        let user = user.map(|user| format!(" --person {}", shell_word(user)));
+        let alias = shell_word(&self.alias);
         format!("remote-agent sign-in {alias}{}", user.unwrap_or_default())
     }
 
@@ -221,7 +222,7 @@ impl TokenFile {
             let checked = files::check_private_dir(&dir);
             checked.map_err(|cause| {
                 // The error names the directory anyway, so the command may too.
-                let command = format!("`chmod o-w {}`", quoted(&dir.to_string_lossy()));
+                let command = format!("`chmod o-w {}`", shell_word(&dir.to_string_lossy()));
                 let cause = cause.replace("`chmod o-w`", &command);
                 io::Error::other(format!("the directory {cause}"))
             })?;
@@ -246,15 +247,6 @@ impl TokenFile {
     /// Returns the directory of the file.
     pub fn dir(&self) -> &Path {
         &self.dir
-    }
-}
-
-/// Returns a word of a shell command.
-fn quoted(text: &str) -> String {
-    let is_word = |c: char| c.is_ascii_alphanumeric() || "-_.:@/".contains(c);
-    match !text.is_empty() && text.chars().all(is_word) {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', r"'\''")),
     }
 }
 

@@ -312,6 +312,7 @@ fn member(agent: &Value, busy: Option<&HashSet<String>>) -> Option<Member> {
         has_extended_card: false,
         extensions: Vec::new(),
         security: Arc::default(),
+        fields: Default::default(),
         view: Ok(CardView {
             name: text("/identity/name")
                 .or_else(|| text("/name"))

@@ -164,7 +164,7 @@ pub(super) fn tool(
     settings: Value,
     directory: Arc<dyn PeerProvider>,
 ) -> RemoteAgent {
-    let mut config = json!({"targets": [{"alias": "agent", "baseUrl": "https://agent.example", "default": true}]});
+    let mut config = json!({"targets": [{"alias": "agent", "baseUrl": "https://agent.example", "pins": "off", "default": true}]});
     for (name, value) in settings.as_object().into_iter().flatten() {
         match &**name {
             "limits" | "breaker" => config[name] = value.clone(),
@@ -214,6 +214,7 @@ pub(super) fn card(streaming: Option<bool>) -> Discovered {
             has_extended_card: false,
             extensions: Vec::new(),
             security: Arc::default(),
+            fields: Default::default(),
             view: Ok(CardView::default()),
         }),
         validator: None,

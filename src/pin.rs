@@ -1,0 +1,183 @@
+//! The pins of a target of a configuration, for an operator: what was accepted of its cards, what differs now, and the acceptance.
+//! The state `PinState` of a call is the same without the request for the cards.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use a2a::card_fields::CardSigner;
+use base::environment::SystemEnvironment;
+use serde_json::Value;
+
+use crate::config::{Config, ConfigError};
+use crate::plugin::{Plugin, network, peers};
+use crate::remote_agent::ToolError;
+use crate::targets::{CardCache, CardError, Catalog, PinFile, PinState, SeenCards, for_user};
+
+/// How long an agent may take for its card.
+const CARD_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Why the pins cannot be shown.
+#[derive(Debug)]
+pub enum PinReviewError {
+    /// The configuration is invalid.
+    Config(ConfigError),
+    /// The target has no pins; a sentence.
+    Target(String),
+    /// The cards of the agent cannot be read.
+    Card(ToolError),
+}
+
+impl From<ConfigError> for PinReviewError {
+    fn from(error: ConfigError) -> Self {
+        Self::Config(error)
+    }
+}
+
+/// The pins of a target, and the cards that it has now.
+pub struct PinReview {
+    /// What was accepted, and what differs.
+    pub state: PinState,
+    /// The alias of the target.
+    pub alias: String,
+    file: PinFile,
+    seen: SeenCards,
+}
+
+impl PinReview {
+    /// Reads the cards of the target `alias`, or of the only one with pins, as `user` sees them, and compares them with the pins.
+    /// Accepts nothing.
+    ///
+    /// # Errors
+    /// The configuration is invalid, the target has no pins, or its card cannot be read.
+    pub async fn open(
+        config_json: &str,
+        alias: Option<&str>,
+        user: Option<&str>,
+    ) -> Result<Self, PinReviewError> {
+        let config = Config::parse(config_json)?;
+        let net = Arc::new(network(&config)?);
+        let catalog = Catalog::new(&config)?;
+        let env = Arc::new(SystemEnvironment);
+        let cards = CardCache::new(peers(&config, net), env, CARD_TIMEOUT, 1);
+        Self::find(&catalog, &cards, alias, user).await
+    }
+
+    /// Does what [`open`](Self::open) does, with the targets of an instance.
+    ///
+    /// # Errors
+    /// The target has no pins, or its card cannot be read.
+    pub(crate) async fn in_plugin(
+        plugin: &Plugin,
+        alias: Option<&str>,
+        user: Option<&str>,
+    ) -> Result<Self, PinReviewError> {
+        let (catalog, cards) = plugin.targets();
+        Self::find(catalog, cards, alias, user).await
+    }
+
+    /// Does what [`open`](Self::open) does, with targets that are known.
+    ///
+    /// # Errors
+    /// The target has no pins, or its card cannot be read.
+    async fn find(
+        catalog: &Catalog,
+        cards: &CardCache,
+        alias: Option<&str>,
+        user: Option<&str>,
+    ) -> Result<Self, PinReviewError> {
+        let mut all = catalog.targets().iter().filter(|target| match alias {
+            Some(alias) => target.alias.as_deref() == Some(alias),
+            None => target.pins.is_some(),
+        });
+        let target = match (all.next(), all.next(), alias) {
+            (Some(target), None, _) => for_user(target, user),
+            (_, _, Some(alias)) => {
+                let message = format!("no target is named `{}`", alias.escape_debug());
+                return Err(PinReviewError::Target(message));
+            }
+            (_, _, None) => {
+                let message = "name a target: not exactly one of them has pins".to_owned();
+                return Err(PinReviewError::Target(message));
+            }
+        };
+        let alias = target.alias.clone().unwrap_or_default();
+        let Some(file) = target.pins.clone() else {
+            let message = format!(
+                "`{}` has no pins: set `pins` of the target to `report` or `enforce`",
+                alias.escape_debug()
+            );
+            return Err(PinReviewError::Target(message));
+        };
+        if let Some(reference) = &target.unresolved {
+            let message = format!("the secret `{reference}` of `{alias}` has no value");
+            return Err(PinReviewError::Target(message));
+        }
+        let seen = cards.read(&target, CARD_TIMEOUT).await;
+        let seen = seen.map_err(|error| PinReviewError::Card(CardError::Peer(error).into()))?;
+        Ok(Self {
+            state: file.review(&seen),
+            alias,
+            file,
+            seen,
+        })
+    }
+
+    /// Returns who signed the card that the agent has now.
+    pub fn signers(&self) -> &[CardSigner] {
+        self.seen.signers()
+    }
+
+    /// Returns the file of the pins.
+    pub fn path(&self) -> PathBuf {
+        self.file.path()
+    }
+
+    /// Accepts the cards that were compared, on behalf of `by`. Returns the new path of a file that was damaged.
+    ///
+    /// # Errors
+    /// The file cannot be written; a sentence.
+    pub fn accept(&self, by: &str) -> Result<Option<PathBuf>, String> {
+        let accepted = self.file.accept(&self.seen, by, SystemTime::now());
+        accepted.map_err(|error| error.to_string())
+    }
+
+    /// Returns the pins as JSON, and accepts the card if it is on behalf of someone.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn answer(&self, accept: Option<&str>) -> Result<Value, PinReviewError> {
+        let mut shown = self.to_json();
+        if let Some(by) = accept {
+            let aside = self.accept(by).map_err(PinReviewError::Target)?;
+            if let Some(aside) = aside {
+                shown["damaged"] = aside.display().to_string().into();
+            }
+        }
+        Ok(shown)
+    }
+
+    /// Returns the pins as JSON: their file, what was accepted and when, the signers, and every difference.
+    pub fn to_json(&self) -> Value {
+        let mut shown = self.state.to_json();
+        shown["target"] = self.alias.clone().into();
+        if self.state.accepted_at.is_some() {
+            shown["accepted_by"] = self.state.accepted_by.clone().into();
+        }
+        shown["stops"] = self.state.stops().into();
+        shown["path"] = self.path().display().to_string().into();
+        shown["signers"] = serde_json::json!(self.signers());
+        shown
+    }
+}
+
+/// Accepts the card that the target `alias` has now, on behalf of `by`, so that its first call trusts nothing that the operator
+/// has not seen.
+///
+/// # Errors
+/// As [`PinReview::open`]; or the file cannot be written.
+pub async fn accept(config_json: &str, alias: &str, by: &str) -> Result<PinReview, PinReviewError> {
+    let review = PinReview::open(config_json, Some(alias), None).await?;
+    review.accept(by).map_err(PinReviewError::Target)?;
+    Ok(review)
+}
