@@ -382,6 +382,8 @@ export type Error = {
     | "card_unavailable"
     | "card_malformed"
     | "card_signature"
+    | "card_changed"
+    | "pin_unusable"
     | "unaddressable"
     | "agent_not_found"
     | "agent_offline"
@@ -426,6 +428,3837 @@ export type Error = {
   quotes_peer?: false;
   details: Details;
 };
+/**
+ * What differs from the accepted card, what matters most first.
+ *
+ * @minItems 1
+ * @maxItems 20
+ */
+export type CardChanges =
+  | [
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      }
+    ]
+  | [
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      }
+    ]
+  | [
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      }
+    ]
+  | [
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      }
+    ]
+  | [
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      }
+    ]
+  | [
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      }
+    ]
+  | [
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      }
+    ]
+  | [
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      }
+    ]
+  | [
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      }
+    ]
+  | [
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      }
+    ]
+  | [
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      }
+    ]
+  | [
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      }
+    ]
+  | [
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      }
+    ]
+  | [
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      }
+    ]
+  | [
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      }
+    ]
+  | [
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      }
+    ]
+  | [
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      }
+    ]
+  | [
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      }
+    ]
+  | [
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      }
+    ]
+  | [
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      },
+      {
+        /**
+         * The place in the card. Skills are named by their ids and extensions by their URIs.
+         */
+        path: string;
+        /**
+         * What was accepted; null if it was not there.
+         */
+        old: string | null;
+        /**
+         * What the card has; null if it is gone.
+         */
+        new: string | null;
+        /**
+         * Stops calls where pins are enforced, is reported, or is only shown by `remote-agent pin`.
+         */
+        class: "stop" | "report" | "note";
+      }
+    ];
+/**
+ * The number of further changes.
+ */
+export type MoreChanges = number;
 /**
  * A transport of A2A, or the local gateway.
  */
@@ -634,6 +4467,7 @@ export interface ListedTarget {
    * The agent's clock is ahead of this machine's by these seconds, or behind where negative. Absent within a minute.
    */
   clock_skew_seconds?: number;
+  card_pin?: CardPin;
   /**
    * The host's agents that may use a restricted target. Only for an operator.
    */
@@ -942,6 +4776,8 @@ export interface Details {
    * Whether the agent received the message of a `send`.
    */
   delivered?: "no" | "yes" | "unknown";
+  changes?: CardChanges;
+  more_changes?: MoreChanges;
   /**
    * The requested artifact.
    */
@@ -1140,6 +4976,7 @@ export interface Summary {
   artifact_page?: ArtifactPage;
   usage?: Usage;
   budget_warning?: BudgetLevel;
+  card_warning?: CardWarning;
   continuation?: Continuation;
 }
 /**
@@ -1263,6 +5100,37 @@ export interface BudgetLevel {
    * The currency of the cost that the agent reports and the budget does not count; `unknown` if it names none.
    */
   unknown_currency?: string;
+}
+/**
+ * The agent card is not the one that the operator accepted, or that cannot be checked. Each new value is reported once.
+ */
+export interface CardWarning {
+  /**
+   * What has changed, and what the operator can do.
+   */
+  message: string;
+  changes?: CardChanges;
+  more_changes?: MoreChanges;
+}
+/**
+ * What was accepted of the agent card, where the target has pins.
+ */
+export interface CardPin {
+  /**
+   * Whether changes are reported, or stop calls.
+   */
+  mode: "report" | "enforce";
+  accepted_at?: Time;
+  /**
+   * `operator`, or `first use`.
+   */
+  accepted_by?: string;
+  /**
+   * Why the pins cannot be used.
+   */
+  problem?: string;
+  changes?: CardChanges;
+  more_changes?: MoreChanges;
 }
 /**
  * The local gateway, if it is configured and the caller may use it.
