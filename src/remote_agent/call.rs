@@ -2,6 +2,7 @@
 //! connection.
 
 mod budget;
+mod card;
 mod person;
 mod updates;
 
@@ -13,13 +14,10 @@ use a2a::{Artifact, Event, ShapeError, Task, TaskState, Transport};
 use base::blocking;
 use base::budget::Level;
 use base::field_order::FieldOrder;
-use base::log::Level as LogLevel;
 use base::redact::Secrets;
 pub(super) use budget::{Account, LedgerLocks};
-use peer::{
-    CallOptions, Delivered, Extension, HostSession, Peer, PeerError, PeerErrorKind, Transports,
-};
-use serde_json::{Map, Value, json};
+use peer::{CallOptions, Delivered, HostSession, Peer, PeerError, PeerErrorKind, Transports};
+use serde_json::{Value, json};
 use tokio::time::Instant;
 use updates::{UpdatePacer, UpdateRedaction, UpdateSender};
 
@@ -34,7 +32,7 @@ use super::request::{Action, Continuation};
 use super::resolve::Resolved;
 use super::{RemoteAgent, UpdateCallback, envelope, render};
 use crate::handles::{Handle, NewHandle};
-use crate::targets::{FetchedCard, Target, add_changes};
+use crate::targets::{FetchedCard, Target};
 
 pub(super) use person::{CallPerson, PendingAnswer, Questions, answer_id};
 
@@ -177,51 +175,6 @@ impl<'a> Call<'a> {
         self.metrics.record_transport(&*peer);
         self.peer = Some(Arc::clone(&peer));
         Ok(peer)
-    }
-
-    /// Returns the URIs of the active extensions, and the metadata that they add to a message.
-    pub(super) fn active_extensions(&self) -> (Vec<String>, Map<String, Value>) {
-        let config = &self.target.peer_config;
-        let card = self.card.as_ref().map(|known| &known.card);
-        let (mut uris, mut metadata) = (Vec::new(), Map::new());
-        for extension in card
-            .into_iter()
-            .flat_map(|card| config.active_extensions(card))
-        {
-            uris.push(extension.uri.clone());
-            metadata.extend(extension.metadata.clone());
-        }
-        (uris, metadata)
-    }
-
-    /// Returns what became of the target's extensions, once a peer is open.
-    fn extension_states(&self) -> BTreeMap<&str, &'static str> {
-        let (Some(peer), Some(known)) = (&self.peer, &self.card) else {
-            return BTreeMap::new();
-        };
-        let config = &self.target.peer_config;
-        let mut states: BTreeMap<_, _> = config
-            .extensions
-            .iter()
-            .map(|extension| (&*extension.uri, "not_offered"))
-            .collect();
-        for Extension { uri, .. } in config.active_extensions(&known.card) {
-            let confirmed = peer.confirms_extension(uri);
-            states.insert(uri, if confirmed { "active" } else { "unknown" });
-        }
-        states
-    }
-
-    /// Reports and logs what is new about a card that is not the accepted one. A call that fails leaves it to the next one.
-    pub(super) async fn report_card(&mut self) {
-        let pin = self.card.as_ref().and_then(|known| known.pin.as_ref());
-        let Some(pin) = pin else { return };
-        if let Some((message, changes)) = pin.take_report().await {
-            self.tool.log.log(LogLevel::Warn, &message);
-            let mut warning = json!({ "message": message });
-            add_changes(&mut warning, &changes);
-            self.card_warning = Some(warning);
-        }
     }
 
     /// Returns whether a person may be asked during the call.
