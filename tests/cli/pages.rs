@@ -180,6 +180,10 @@ fn script(page: &str, needs: Needs, ports: [u16; 3]) -> String {
                 // The page may start another server after this one.
                 script += "{ kill %?serve && wait %?serve; } 2>/dev/null || true\n";
             }
+            if line == "cat serve.log" {
+                // The server writes its log some milliseconds after an answer.
+                script += "until grep -q completed serve.log; do sleep 0.05; done\n";
+            }
             match line.strip_suffix(" &") {
                 // Its output would mix with that of the next commands.
                 Some(agent) if line.starts_with("remote-agent gateway agent ") => {

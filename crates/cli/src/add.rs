@@ -9,6 +9,7 @@ use std::{
 };
 
 use base::{config::with_presumed_scheme, log::Silent};
+use egress::address::is_this_machine;
 use openclaw_remote_agent::{
     plugin::{FoundAgent, FoundAgents, Plugin},
     remote_agent::Reason,
@@ -23,6 +24,7 @@ use super::{
     instance::Library,
     openclaw,
     output::{LineWriter, note},
+    pin,
     target::{base_url, own_card_url},
     targets,
     text::{self, shell},
@@ -158,6 +160,13 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     };
     if change != "unchanged" {
         file.write(&library, at, &target)?;
+    }
+    if change == "added" && name.is_some() && !target["pins"].is_null() {
+        let mut settings = json!({"targets": [target]});
+        if let Some(directory) = file.parsed.get("stateDir") {
+            settings["stateDir"] = directory.clone();
+        }
+        pin::accept_added(&settings, target["alias"].as_str().unwrap_or_default()).await;
     }
     let alias = target["alias"].as_str().unwrap_or_default();
     let url = target["baseUrl"].as_str().unwrap_or_default();
@@ -381,6 +390,11 @@ impl Args {
         }
         if self.allow_private {
             target["allowPrivateNetwork"] = true.into();
+        }
+        // The card of an agent on this machine changes with the work of its developer, and one in the settings is the person's.
+        let is_elsewhere = Url::parse(&url).is_ok_and(|url| !is_this_machine(&url));
+        if at.is_none() && is_elsewhere && target["card"].is_null() {
+            target["pins"] = "enforce".into();
         }
         if self.default || known.iter().all(|other| other["default"] != true) {
             target["default"] = true.into();

@@ -67,6 +67,7 @@ const FILES: &[(&str, &[u8])] = with_contents![
     "page.js",
     "person-host.js",
     "person.js",
+    "pin.js",
     "place.js",
     "question.js",
     "repair.js",

@@ -7,7 +7,7 @@ use std::{
 
 use a2a::card_fields::{CardSigner, FieldClass};
 use openclaw_remote_agent::{
-    pin::{PinReview, PinReviewError},
+    pin::{self, PinReview, PinReviewError},
     targets::CardChange,
 };
 use serde_json::{Value, json};
@@ -95,6 +95,24 @@ async fn open(peers: &PeerArgs, alias: Option<&str>) -> Result<PinReview, Failur
             message: peers.with_source(&error.message),
         },
     })
+}
+
+/// Accepts the card of a target of `settings` that was just added, which the person has seen. Only says if that fails: the first
+/// call accepts it then.
+pub(super) async fn accept_added(settings: &Value, alias: &str) {
+    let written = settings.to_string();
+    let Ok((config, _)) = config::resolve(&written, |name| env::var(name).ok()) else {
+        return;
+    };
+    let cause = match pin::accept(&config, alias, &operator()).await {
+        Ok(_) => return,
+        Err(PinReviewError::Config(error)) => error.to_string(),
+        Err(PinReviewError::Target(message)) => message,
+        Err(PinReviewError::Card(error)) => error.message,
+    };
+    note(format_args!(
+        "warn: the card is not accepted yet: {cause}; see `remote-agent pin`"
+    ));
 }
 
 /// Returns the name of the user of this process, for the record.
