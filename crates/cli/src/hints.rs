@@ -278,7 +278,7 @@ fn target_hint(
 }
 
 /// What the library's hints say to the caller of the tool, and the words of this command for it.
-const WORDS: [(&str, &str); 18] = [
+const WORDS: [(&str, &str); 20] = [
     (
         "With follow_updates or task_requirement: required there is a task to ask about.",
         "With `--follow` or `--task-required` there is a task to ask about.",
@@ -314,6 +314,14 @@ const WORDS: [(&str, &str); 18] = [
     (
         "else ask the operator to correct targets[].auth, or to mend what the message says",
         "else correct targets[].auth in the configuration, or what the message says",
+    ),
+    (
+        "Call again after details.retry_after_ms, or use another agent.",
+        "Try again later, or use another agent.",
+    ),
+    (
+        "Use another agent, or ask the operator to list",
+        "Use another agent, or list",
     ),
     (
         "Use another agent, or ask the operator for",
