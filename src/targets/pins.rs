@@ -319,7 +319,7 @@ impl PinState {
     pub fn to_json(&self) -> Value {
         let at = self.accepted_at.map(|at| {
             let at = UNIX_EPOCH + Duration::from_secs(at);
-            humantime::format_rfc3339_seconds(at).to_string()
+            humantime::format_rfc3339_millis(at).to_string()
         });
         let mut shown = json!({"mode": self.file.mode});
         if let Some(at) = at {

@@ -55,7 +55,7 @@ async fn first_card_is_stored_for_the_owner_only() {
     let shown = state.to_json();
     assert_eq!(
         shown,
-        json!({"mode": "report", "accepted_at": "2023-11-14T22:13:20Z", "accepted_by": "first use"})
+        json!({"mode": "report", "accepted_at": "2023-11-14T22:13:20.000Z", "accepted_by": "first use"})
     );
 }
 

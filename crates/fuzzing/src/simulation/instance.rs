@@ -66,6 +66,8 @@ fn config(gateway: &Value) -> String {
             target("any", last, "auto", "JSONRPC", oauth),
         ],
         "gateway": gateway,
+        // Pins are files, and each run begins without any.
+        "defaults": {"pins": "off"},
         "cards": {"ttlMs": 60_000},
         "taskHandles": {"maxEntries": 20},
     })
