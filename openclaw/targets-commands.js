@@ -1,4 +1,5 @@
 // The commands that change the configured agents: `add`, `remove` and `migrate`.
+import { existsSync } from "node:fs";
 import { isDeepStrictEqual } from "node:util";
 
 import { askGateway, callGateway, noGateway } from "./ask-gateway.js";
@@ -89,6 +90,10 @@ export async function add({ api, host, options }, given, surroundings = SURROUND
   const { config, place } = settings({ pluginConfig: api.pluginConfig, config: host });
   const known = targetsIn(config);
   const before = knownTarget(known, url, options);
+  const isFromCatalog = (found.card || found.cardUrl) && !(given && existsSync(given));
+  if (before && isFromCatalog && !options.yes && (before.auth || before.headers)) {
+    throw new CommandError(`\`${line(before.alias)}\` is at this address already, and its credential would go where the catalog says; accept that with \`--yes\`. Nothing was changed`);
+  }
   // The card of an agent on this machine changes with the work of its developer.
   const pins = isLoopback(url) ? {} : { pins: "enforce" };
   const target = changed(before ?? { alias: options.alias ?? aliasFor(url, known.map(({ alias }) => alias)), baseUrl: url, ...pins }, found, options);
@@ -199,7 +204,8 @@ function givenOptions(options) {
  * @param {Pick<typeof SURROUNDINGS, "open">} surroundings
  */
 async function checkHere({ api, host }, target, { open }) {
-  const only = { ...target, allowedAgents: undefined };
+  // What the agent shows now is not accepted before it is added.
+  const only = { ...target, allowedAgents: undefined, pins: /** @type {const} */ ("off") };
   const instance = await open(api, host, ({ gateway, audit, ...config }) => ({ ...config, enabled: true, targets: [only] }));
   try {
     return await check(instance, only);

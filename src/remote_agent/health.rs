@@ -61,9 +61,8 @@ impl Verdict {
                 Self::Failed(error.reason)
             }
             Reason::Timeout if waits_fully => Self::Failed(error.reason),
-            Reason::HttpStatus if status.is_some_and(|status| status >= 500) => {
-                Self::Failed(error.reason)
-            }
+            // 500 may be about one message.
+            Reason::HttpStatus if matches!(status, Some(502..=504)) => Self::Failed(error.reason),
             Reason::HttpStatus
             | Reason::AuthRequired
             | Reason::RpcError
@@ -119,6 +118,8 @@ struct TargetHealth {
     open_until: Option<Instant>,
     /// Whether the call that tries the target has an answer already; `None` while no call tries it.
     probe: Option<Arc<AtomicBool>>,
+    /// Until when others wait for that call, which may take as long as its request says.
+    probe_until: Option<Instant>,
     /// Why the last call failed.
     reason: Option<Reason>,
     answered_at: Option<SystemTime>,
@@ -142,7 +143,8 @@ impl TargetHealth {
         }
         let probe = self.probe.as_ref()?;
         // The call that tries the target may have its answer at any time, and go on long after it.
-        (!probe.load(Ordering::Relaxed)).then_some(Duration::from_secs(1))
+        let is_recent = self.probe_until.is_some_and(|until| now < until);
+        (is_recent && !probe.load(Ordering::Relaxed)).then_some(Duration::from_secs(1))
     }
 
     fn check(&self, now: Instant) -> Result<(), ToolError> {
@@ -245,6 +247,7 @@ impl Health {
             known.check(now)?;
             is_probe = known.open_until.is_some();
             known.probe = is_probe.then(|| Arc::clone(has_answered));
+            known.probe_until = is_probe.then(|| now + self.open.delay(0));
         }
         Ok(Admission {
             health: self,

@@ -210,7 +210,7 @@ impl CardCache {
         let mut seen = self.take_public_fields(target, &mut card);
         let reviewed = target.pins.as_ref().map(|pins| pins.review(&seen));
         // Nothing goes to an interface that no one has accepted.
-        if !reviewed.is_some_and(|state| state.stops()) {
+        if !reviewed.is_some_and(|state| state.stops() || state.problem.is_some()) {
             let extended = self.fetch_extended(target, &card, deadline).await;
             seen.extended = extended.map(|mut card| take_extended_fields(&mut card));
         }

@@ -350,6 +350,9 @@ pub fn add_changes(shown: &mut Value, changes: &[CardChange]) {
     }
 }
 
+/// The year 10000 in seconds since 1970, which no text of a time can show.
+const END_OF_TIMES: u64 = 253_402_300_800;
+
 impl PinFile {
     /// Returns the file of a target below `dir`. `identity` is the addresses of its configuration.
     pub(super) fn new(dir: PathBuf, alias: String, identity: &[&str], mode: Pins) -> Self {
@@ -513,6 +516,9 @@ impl PinFile {
         match (read, version) {
             (_, Ok(Some(version))) if version > u64::from(VERSION) => {
                 Err(self.unusable(&"a newer version of the plugin wrote it; update this one"))
+            }
+            (Ok(record), _) if record.public.accepted_at >= END_OF_TIMES => {
+                Err(self.unusable(&"it is damaged: its time is after the year 9999"))
             }
             (Ok(record), _) => Ok(Some(record)),
             (Err(error), _) => Err(self.unusable(&format_args!(

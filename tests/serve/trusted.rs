@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use testkit::authority::Authority;
 use testkit::support::serve::Server;
 
-use crate::serve::http_client::{client, exchange};
+use crate::serve::http_client::{client, command, exchange, send};
+use crate::serve::safety::wait_until;
 use crate::support::tool_fixture::{ToolFixture, send_request};
 
 /// Writes a new key, and returns its file.
@@ -119,7 +120,7 @@ fn unusable_signing_key_prevents_the_start() {
         "--signing-key",
         file,
     ];
-    let ended = crate::serve::http_client::command(&args);
+    let ended = command(&args);
     let stderr = String::from_utf8_lossy(&ended.stderr);
     assert!(
         !ended.status.success()
@@ -128,6 +129,31 @@ fn unusable_signing_key_prevents_the_start() {
         "{stderr}"
     );
     assert!(!stderr.contains("s3cret"), "{stderr}");
+}
+
+#[test]
+fn removal_takes_effect_beside_a_name_of_the_configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().to_str().unwrap();
+    let eve = client(folder.path(), "eve", &[]);
+    let config = folder.path().join("serve.json");
+    let billing = json!({"name": "billing", "issuer": "https://login.example", "audience": "a"});
+    fs::write(&config, json!({"clients": [billing]}).to_string()).unwrap();
+    let config = config.to_str().unwrap();
+    let server = Server::scripted(&[
+        "--task-store",
+        "memory",
+        "--config",
+        config,
+        "--state-dir",
+        state,
+    ]);
+    assert_eq!(send(&server, "echo a", &[&eve]).status, 200);
+    let shadow = client(folder.path(), "billing", &[]);
+    let removed = command(&["serve", "clients", "remove", "eve", "--state-dir", state]);
+    assert!(removed.status.success(), "{removed:?}");
+    wait_until(|| send(&server, "echo a", &[&eve]).status == 401);
+    assert_eq!(send(&server, "echo a", &[&shadow]).status, 401);
 }
 
 #[tokio::test]

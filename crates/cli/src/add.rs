@@ -127,6 +127,7 @@ enum Place {
 /// There is no such agent, it cannot be called, or the file cannot be changed. The file is unchanged then.
 pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     let file = args.settings_file();
+    let mut is_from_catalog = false;
     let found = match args.place()? {
         Place::Agent(url) => {
             let mut target = json!({"baseUrl": url});
@@ -134,6 +135,7 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
             target
         }
         Place::Query(query) => {
+            is_from_catalog = query["file"].is_null();
             // A list needs no file.
             let policy = file.as_ref().ok().map(|file| &file.parsed["policy"]);
             let found = find(policy, &query).await?;
@@ -145,8 +147,18 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     };
     let file = file?;
     let (target, at) = args.target(found, &file)?;
+    if let Some(before) = at.map(|at| &file.targets()[at])
+        && is_from_catalog
+        && !args.yes
+        && !(before["auth"].is_null() && before["headers"].is_null())
+    {
+        return Err(Failure::usage(format!(
+            "`{}` is at this address already, and its credential would go where the catalog says; accept that with `--yes`. Nothing was changed",
+            text::field(before, "alias")
+        )));
+    }
     let library = Library::open(verbose)?;
-    let name = match args.check(&library, &target).await {
+    let name = match args.check(&library, &target, &file).await {
         Err(failure) if args.force => {
             note(failure.message);
             None
@@ -162,11 +174,11 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
         file.write(&library, at, &target)?;
     }
     if change == "added" && name.is_some() && !target["pins"].is_null() {
-        let mut settings = json!({"targets": [target]});
-        if let Some(directory) = file.parsed.get("stateDir") {
-            settings["stateDir"] = directory.clone();
-        }
-        pin::accept_added(&settings, target["alias"].as_str().unwrap_or_default()).await;
+        pin::accept_added(
+            &file.with_only(&target),
+            target["alias"].as_str().unwrap_or_default(),
+        )
+        .await;
     }
     let alias = target["alias"].as_str().unwrap_or_default();
     let url = target["baseUrl"].as_str().unwrap_or_default();
@@ -407,7 +419,12 @@ impl Args {
     }
 
     /// Calls the agent, and returns its name.
-    async fn check(&self, library: &Library, target: &Value) -> Result<String, Failure> {
+    async fn check(
+        &self,
+        library: &Library,
+        target: &Value,
+        file: &SettingsFile,
+    ) -> Result<String, Failure> {
         if let Some((option, variable)) = self.credentials.unset_variables().first() {
             return Err(Failure::usage(format!(
                 "the environment variable `{variable}` of `{option}` is not set; set it and start again. Nothing was added"
@@ -418,7 +435,9 @@ impl Args {
         // The person who adds it may call it.
         only.as_object_mut()
             .map(|only| only.remove("allowedAgents"));
-        let settings = json!({"enabled": true, "targets": [only]});
+        // What the agent shows now is not accepted before it is added.
+        only["pins"] = "off".into();
+        let settings = file.with_only(&only);
         let instance = library.interactive_instance(&settings.to_string())?;
         let (name, error) = targets::check(&instance, &text::field(target, "alias")).await;
         if error.is_null() {

@@ -76,7 +76,8 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     } else {
         show(&args, &review, &lines);
     }
-    Ok(match review.state.stops() && !args.accept {
+    let stops = review.state.stops() || review.state.problem.is_some();
+    Ok(match stops && !args.accept {
         true => Exit::Failed,
         false => Exit::Ok,
     })
@@ -97,8 +98,8 @@ async fn open(peers: &PeerArgs, alias: Option<&str>) -> Result<PinReview, Failur
     })
 }
 
-/// Accepts the card of a target of `settings` that was just added, which the person has seen. Only says if that fails: the first
-/// call accepts it then.
+/// Accepts the card of a target of `settings` that a person has just added. Only says if that fails: the first call accepts it
+/// then.
 pub(super) async fn accept_added(settings: &Value, alias: &str) {
     let written = settings.to_string();
     let Ok((config, _)) = config::resolve(&written, |name| env::var(name).ok()) else {

@@ -115,6 +115,11 @@ impl ClientFile {
         let mut found = false;
         self.change(|clients| {
             for client in clients.iter_mut().filter(|client| client.name == name) {
+                if client.sha256.is_none() {
+                    return Err(ClientFileError(format!(
+                        "the client `{name}` has no token to rotate: it is identified by its issuer or by a certificate"
+                    )));
+                }
                 client.sha256 = Some(TokenDigest::new(token.expose_secret()).hex());
                 found = true;
             }

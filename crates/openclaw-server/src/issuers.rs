@@ -46,14 +46,14 @@ const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Issuers {
     net: Arc<dyn HttpClient>,
     env: Arc<dyn Environment>,
-    issuers: HashMap<String, Issuer>,
+    issuers: HashMap<String, Arc<Issuer>>,
 }
 
 struct Issuer {
     url: Url,
     known: Mutex<KnownKeys>,
     /// Held while the keys are fetched.
-    fetching: tokio::sync::Mutex<()>,
+    fetching: Arc<tokio::sync::Mutex<()>>,
 }
 
 #[derive(Default)]
@@ -73,10 +73,10 @@ impl Issuers {
         let issuers = issuers.into_iter().map(|url| {
             let issuer = Issuer {
                 known: Mutex::default(),
-                fetching: tokio::sync::Mutex::default(),
+                fetching: Arc::default(),
                 url,
             };
-            (name(issuer.url.as_str()).to_owned(), issuer)
+            (name(issuer.url.as_str()).to_owned(), Arc::new(issuer))
         });
         Self {
             net,
@@ -107,7 +107,7 @@ impl Issuers {
         let id = token
             .header("kid")
             .ok_or("the token names no key (`kid`)")?;
-        let keys = issuer.keys(&*self.net, id).await?;
+        let keys = issuer.keys(&self.net, id).await?;
         token.verify(&keys).map_err(of_token)?;
         Ok(token.claims().clone())
     }
@@ -126,35 +126,30 @@ fn name(issuer: &str) -> &str {
 
 impl Issuer {
     /// Returns the keys of the issuer, new ones if they are old or lack the key `id`.
-    async fn keys(&self, net: &dyn HttpClient, id: &str) -> Result<Arc<KeySet>, String> {
+    async fn keys(
+        self: &Arc<Self>,
+        net: &Arc<dyn HttpClient>,
+        id: &str,
+    ) -> Result<Arc<KeySet>, String> {
         if let Some(keys) = self.fitting(id) {
             return Ok(keys);
         }
-        let _fetching = self.fetching.lock().await;
+        let fetching = Arc::clone(&self.fetching).lock_owned().await;
         // Another request may have fetched them meanwhile.
         if let Some(keys) = self.fitting(id) {
             return Ok(keys);
         }
         let now = Instant::now();
-        let may_ask = {
-            let mut known = self.known.lock();
-            let recent = known.last_attempt.is_some_and(|last| now < last + PAUSE);
-            if !recent {
-                known.last_attempt = Some(now);
-            }
-            !recent
-        };
-        if may_ask {
-            let fetched = tokio::time::timeout(FETCH_TIMEOUT, self.fetch(net)).await;
-            let fetched = fetched.unwrap_or_else(|_| Err("it does not answer in time".to_owned()));
-            let mut known = self.known.lock();
-            match fetched {
-                Ok(keys) => known.keys = Some((Arc::new(keys), now)),
-                Err(error) => {
-                    tracing::warn!(issuer = %self.url, "the keys of the issuer cannot be read: {error}");
-                    known.last_error = error;
-                }
-            }
+        let last = self.known.lock().last_attempt;
+        if last.is_none_or(|last| now >= last + PAUSE) {
+            self.known.lock().last_attempt = Some(now);
+            let (issuer, net) = (Arc::clone(self), Arc::clone(net));
+            // A client that closes its connection does not end the request that others wait for.
+            let _ = tokio::spawn(async move {
+                issuer.refresh(&*net).await;
+                drop(fetching);
+            })
+            .await;
         }
         let known = self.known.lock();
         match &known.keys {
@@ -164,6 +159,19 @@ impl Issuer {
                 known.last_error,
                 PAUSE.as_secs()
             )),
+        }
+    }
+
+    async fn refresh(&self, net: &dyn HttpClient) {
+        let fetched = tokio::time::timeout(FETCH_TIMEOUT, self.fetch(net)).await;
+        let fetched = fetched.unwrap_or_else(|_| Err("it does not answer in time".to_owned()));
+        let mut known = self.known.lock();
+        match fetched {
+            Ok(keys) => known.keys = Some((Arc::new(keys), Instant::now())),
+            Err(error) => {
+                tracing::warn!(issuer = %self.url, "the keys of the issuer cannot be read: {error}");
+                known.last_error = error;
+            }
         }
     }
 
@@ -381,6 +389,19 @@ mod tests {
         fixture.issuers.verify(&token).await.unwrap();
         tokio::time::advance(PAUSE).await;
         assert!(fixture.issuers.verify(&token).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn client_that_goes_away_does_not_end_the_request_for_keys() {
+        let fixture = fixture(honest());
+        let forged = token(&fixture.key, "none", 1000);
+        {
+            let mut request = std::pin::pin!(fixture.issuers.verify(&forged));
+            let polled = futures_util::poll!(request.as_mut());
+            assert!(polled.is_pending());
+        }
+        fixture.issuers.verify(&fixture.token(1000)).await.unwrap();
+        assert_eq!(fixture.requests(), 1);
     }
 
     #[tokio::test]

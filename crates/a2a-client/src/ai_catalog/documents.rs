@@ -1,6 +1,7 @@
 //! The documents that list agents. Those of 2025 say `mediaType` where later ones say `type`.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, LINK};
@@ -24,7 +25,8 @@ const RELATIONS: [&str; 2] = ["ai-catalog", "ard"];
 
 const CARD_TYPE: &str = "application/a2a-agent-card+json";
 
-const MAX_DOCUMENT_BYTES: usize = 16 << 20;
+/// The bytes of all documents together.
+const MAX_BYTES: usize = 16 << 20;
 /// The levels of catalogs inside the first one.
 const MAX_DEPTH: usize = 4;
 const MAX_DOCUMENTS: usize = 32;
@@ -75,6 +77,9 @@ pub(super) struct Reader<'a> {
     scope: &'a Scope<'a>,
     visited: Vec<Url>,
     entries: Vec<Entry>,
+    /// Identifier, version and address of each entry.
+    known_entries: HashSet<[String; 3]>,
+    left_bytes: AtomicUsize,
     found: FoundAgents,
 }
 
@@ -84,6 +89,8 @@ impl<'a> Reader<'a> {
             scope,
             visited: Vec::new(),
             entries: Vec::new(),
+            known_entries: HashSet::new(),
+            left_bytes: AtomicUsize::new(MAX_BYTES),
             found: FoundAgents::default(),
         }
     }
@@ -209,14 +216,9 @@ impl<'a> Reader<'a> {
             self.found.left += 1;
             return;
         }
-        let fields = ["identifier", "version", "url"];
-        let is_same = |other: &Entry| {
-            fields
-                .iter()
-                .all(|field| other.value[field] == value[field])
-        };
-        let is_named = fields.iter().any(|field| value[field].is_string());
-        if is_named && self.entries.iter().any(is_same) {
+        let names = ["identifier", "version", "url"].map(|field| value[field].to_string());
+        let is_named = names.iter().any(|name| name.starts_with('"'));
+        if is_named && !self.known_entries.insert(names) {
             return;
         }
         self.entries.push(Entry {
@@ -316,7 +318,10 @@ impl<'a> Reader<'a> {
                     message: format!("it responded {}{what}", status_text(status)),
                 });
             }
-            let bytes = body::read_response(&mut response, MAX_DOCUMENT_BYTES).await?;
+            let left = self.left_bytes.load(Ordering::Relaxed);
+            let bytes = body::read_response(&mut response, left).await?;
+            self.left_bytes
+                .store(left.saturating_sub(bytes.len()), Ordering::Relaxed);
             let document = json::from_slice(&bytes, response_json::limits(bytes.len()));
             Ok(document.map_err(|error| format!("it cannot be read as JSON: {error}"))?)
         };

@@ -8,11 +8,12 @@ use axum::body::Body;
 use axum::response::Response;
 use base::jws::SigningKey;
 use http::HeaderValue;
-use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONTENT_TYPE};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use lru::LruCache;
 use parking_lot::Mutex;
 use ring::digest::{Digest, SHA256, digest};
 use serde_json::{Value, json};
+use url::Url;
 
 /// The path of the public keys below the URL of the server.
 pub(crate) const KEYS_PATH: &str = "/.well-known/jwks.json";
@@ -28,16 +29,20 @@ const MAX_CARDS: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 #[derive(Debug)]
 pub struct CardSigner {
     keys: Vec<SigningKey>,
+    /// The port of the server, where its URL comes from the request: a program on another port of the machine gets no signed card.
+    port: Option<u16>,
     /// The signatures of a card by the digest of the card. ES256 is randomized, so each signature is made once.
     signed: Mutex<LruCache<[u8; 32], Arc<Value>>>,
 }
 
 impl CardSigner {
-    /// Creates a signer; clients read the signatures of the first key first.
+    /// Creates a signer; clients read the signatures of the first key first. Without a public URL, only cards whose URL has the
+    /// `port` of the server are signed.
     #[must_use]
-    pub fn new(keys: Vec<SigningKey>) -> Self {
+    pub fn new(keys: Vec<SigningKey>, port: Option<u16>) -> Self {
         Self {
             keys,
+            port,
             signed: Mutex::new(LruCache::new(MAX_CARDS)),
         }
     }
@@ -45,6 +50,11 @@ impl CardSigner {
     /// Adds `signatures` to a card of the server at `base`: one for each key and canonical form, because the official SDKs
     /// disagree about the form.
     pub(crate) fn sign(&self, card: &mut Value, base: &str) {
+        let is_own =
+            |port: u16| Url::parse(base).is_ok_and(|url| url.port_or_known_default() == Some(port));
+        if !self.port.is_none_or(is_own) {
+            return;
+        }
         let key = digest_bytes(digest(&SHA256, card.to_string().as_bytes()));
         let known = self.signed.lock().get(&key).cloned();
         let signatures = known.unwrap_or_else(|| {
@@ -84,7 +94,6 @@ impl CardSigner {
             CACHE_CONTROL,
             HeaderValue::from_static("public, max-age=300"),
         );
-        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
         response
     }
 }
@@ -136,7 +145,7 @@ mod tests {
         });
         let (first, second) = (key(), key());
         let public = json!({"keys": [first.public_key(), second.public_key()]});
-        let signer = CardSigner::new(vec![first, second]);
+        let signer = CardSigner::new(vec![first, second], None);
         let mut signed = card.clone();
         signer.sign(&mut signed, "https://desk.example");
         let keys = KeySet::parse(public.to_string().as_bytes()).unwrap();
@@ -148,8 +157,22 @@ mod tests {
     }
 
     #[test]
+    fn card_of_another_port_is_not_signed() {
+        let signer = CardSigner::new(vec![key()], Some(9000));
+        for (base, is_signed) in [
+            ("http://localhost:9000", true),
+            ("http://localhost:31337", false),
+            ("http://localhost", false),
+        ] {
+            let mut card = json!({"name": "Desk"});
+            signer.sign(&mut card, base);
+            assert_eq!(card["signatures"].is_array(), is_signed, "{base}");
+        }
+    }
+
+    #[test]
     fn changed_card_is_signed_anew() {
-        let signer = CardSigner::new(vec![key()]);
+        let signer = CardSigner::new(vec![key()], None);
         let signatures = |name: &str| {
             let mut card = json!({"name": name});
             signer.sign(&mut card, "https://desk.example");

@@ -18,6 +18,10 @@ use crate::json::{self, Limits};
 /// The length of a coordinate on P-256, and of an Ed25519 key, in bytes.
 const COORDINATE: usize = 32;
 
+/// The maximum number of keys in a set, and of keys with one id.
+const MAX_KEYS: usize = 64;
+const MAX_KEYS_OF_ID: usize = 4;
+
 /// A set of public keys.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct KeySet(Vec<Key>);
@@ -57,7 +61,7 @@ struct RawKey {
 
 impl KeySet {
     /// Parses a JSON Web Key Set (RFC 7517 §5). Skips keys without `kid`, for another purpose or of an unsupported kind, as
-    /// the RFC requires.
+    /// the RFC requires, and those beyond 64, or beyond four of one id.
     ///
     /// # Errors
     /// The JSON is not a key set, or has no usable key.
@@ -67,7 +71,14 @@ impl KeySet {
         let Some(written) = set.get("keys").and_then(Value::as_array) else {
             return Err("the key set has no list `keys`".into());
         };
-        let keys: Vec<Key> = written.iter().filter_map(Key::read).collect();
+        let mut keys: Vec<Key> = Vec::new();
+        for key in written.iter().filter_map(Key::read) {
+            // A signature is tried with each key of its id.
+            let same = keys.iter().filter(|known| known.id == key.id).count();
+            if same < MAX_KEYS_OF_ID && keys.len() < MAX_KEYS {
+                keys.push(key);
+            }
+        }
         if keys.is_empty() {
             return Err(
                 "the key set has no key for ES256, RS256 or EdDSA (Ed25519) that has a `kid`"

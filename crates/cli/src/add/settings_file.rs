@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use base::files;
 use serde::Deserialize;
-use serde_json::{Value, value::RawValue};
+use serde_json::{Value, json, value::RawValue};
 use url::Url;
 
 use crate::{config, exit::Failure, instance::Library};
@@ -71,6 +71,17 @@ impl SettingsFile {
 
     pub(super) fn targets(&self) -> &[Value] {
         self.parsed["targets"].as_array().map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the settings with `target` alone, and without a gateway and an audit log.
+    pub(super) fn with_only(&self, target: &Value) -> Value {
+        let mut settings = self.parsed.clone();
+        if let Some(members) = settings.as_object_mut() {
+            members.retain(|name, _| !matches!(name.as_str(), "gateway" | "audit"));
+        }
+        settings["enabled"] = true.into();
+        settings["targets"] = json!([target]);
+        settings
     }
 
     /// Writes the file with the target in place of the one `at`, or after the last. It may take the default from another one.

@@ -60,12 +60,13 @@ impl Frontend {
             None => clients,
         });
         let tls = secured(&config)?;
-        let card_signer = card_signer(&config.signing_keys)?;
         let listener = listen(config.listen).await?;
         let address = listener.local_addr().map_err(|error| StartError::Listen {
             address: config.listen,
             error,
         })?;
+        let port = config.public_url.is_none().then(|| address.port());
+        let card_signer = card_signer(&config.signing_keys, port)?;
         Ok(Self {
             connections: ConnectionConfig {
                 proxies: proxies(&config),
@@ -141,6 +142,13 @@ impl Frontend {
         let watching = clients.requires_token().then(|| {
             let watching = self.watch.run(move |added| {
                 let mut all = config.clients.clone();
+                // A name of the configuration stays its own, and the other changes of the file still take effect.
+                let is_taken = |name: &str| config.clients.iter().any(|own| own.name == name);
+                let (taken, added): (Vec<_>, Vec<_>) =
+                    added.into_iter().partition(|one| is_taken(&one.name));
+                for ClientConfig { name, .. } in taken {
+                    tracing::warn!("the client `{name}` of the client file has the name of one in the configuration, and has no access; remove it, and add it under another name");
+                }
                 all.extend(added);
                 match config.check(&all) {
                     Err(error) if !all.is_empty() => return Err(error.to_string()),
@@ -196,7 +204,10 @@ fn issuers(clients: &[ClientConfig]) -> Result<Option<Issuers>, StartError> {
 }
 
 /// Reads the keys that sign agent cards.
-fn card_signer(files: &[PathBuf]) -> Result<Option<Arc<CardSigner>>, ConfigError> {
+fn card_signer(
+    files: &[PathBuf],
+    port: Option<u16>,
+) -> Result<Option<Arc<CardSigner>>, ConfigError> {
     let keys = files.iter().enumerate().map(|(i, path)| {
         let invalid = |cause: String| {
             let message = format!("the file `{}` {cause}", path.display());
@@ -206,7 +217,7 @@ fn card_signer(files: &[PathBuf]) -> Result<Option<Arc<CardSigner>>, ConfigError
         SigningKey::parse(&pem).map_err(|cause| invalid(cause.to_owned()))
     });
     let keys = keys.collect::<Result<Vec<_>, _>>()?;
-    Ok((!keys.is_empty()).then(|| Arc::new(CardSigner::new(keys))))
+    Ok((!keys.is_empty()).then(|| Arc::new(CardSigner::new(keys, port))))
 }
 
 async fn listen(address: SocketAddr) -> Result<TcpListener, StartError> {

@@ -139,11 +139,15 @@ fn names(clients: &[ClientConfig], has_client_ca: bool) -> Result<(), ConfigErro
                 "a client has one of `sha256`, `certificateSha256`, or `issuer` with `audience`";
             return Err(ConfigError::at(place, message));
         }
+        if client.issuer.is_none() && !client.claims.is_empty() {
+            let message = "claims are those of an issuer's tokens; set `issuer`, or remove them";
+            return Err(ConfigError::at(format!("{place}/claims"), message));
+        }
         if let Some(issuer) = &client.issuer
             && issuer.scheme() != "https"
             && !issuer.host_str().is_some_and(is_loopback)
         {
-            let message = "the issuer is not https, so anyone on the way could sign in";
+            let message = "the issuer is not https, so anyone on the way could sign in; write its address with https";
             return Err(ConfigError::at(format!("{place}/issuer"), message));
         }
         if client.certificate_sha256.is_some() && !has_client_ca {
@@ -161,7 +165,7 @@ fn names(clients: &[ClientConfig], has_client_ca: bool) -> Result<(), ConfigErro
                 continue;
             };
             if !digests.insert((key, digest.to_ascii_lowercase())) {
-                let message = "another client has the same one; give each its own";
+                let message = "another client has the same token or certificate; give each its own";
                 return Err(ConfigError::at(format!("{place}/{key}"), message));
             }
         }

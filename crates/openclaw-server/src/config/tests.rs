@@ -124,9 +124,25 @@ fn refuses_conflicting_settings_with_their_place() {
     let remote = "ws://192.0.2.1:1";
     let mut named_proxy = json!({"behindProxy": true, "clients": [client("ada", "a")]});
     named_proxy["trustedProxies"] = json!(["proxy"]);
+    let mut restricted = client("bob", "b");
+    restricted["claims"] = json!({"groups": "a"});
     for (config, at) in [
         (with_ada(client("ada", "b")), "/clients/1/name"),
         (with_ada(client("bob", "A")), "/clients/1/sha256"),
+        (with_ada(json!({"name": "bob"})), "/clients/1"),
+        (
+            with_ada(json!({"name": "bob", "issuer": "https://a.example"})),
+            "/clients/1",
+        ),
+        (
+            with_ada(json!({"name": "bob", "issuer": "http://a.example", "audience": "a"})),
+            "/clients/1/issuer",
+        ),
+        (with_ada(restricted), "/clients/1/claims"),
+        (
+            with_ada(json!({"name": "bob", "certificateSha256": "b".repeat(64)})),
+            "/clients/1/certificateSha256",
+        ),
         (
             json!({"clients": [client("loopback", "a")]}),
             "/clients/0/name",
