@@ -110,6 +110,7 @@ impl Local {
         target.card_path.push_str(name);
         target.peer_config.card = CardLocation::Path(target.card_path.clone());
         target.key = key(&target.peer_config);
+        target.card_key = Arc::clone(&target.key);
         Some(Arc::new(target))
     }
 

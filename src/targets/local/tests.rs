@@ -32,6 +32,13 @@ fn agent_name_is_a_target() {
 }
 
 #[test]
+fn agents_share_no_card() {
+    let catalog = enabled(json!({}));
+    let [alpha, beta] = ["gateway:alpha", "gateway:beta"].map(|alias| catalog.by_alias(alias));
+    assert_ne!(alpha.unwrap().card_key, beta.unwrap().card_key);
+}
+
+#[test]
 fn disabled_gateway_has_no_targets() {
     assert!(catalog(json!({})).by_alias("gateway:alpha").is_none());
 }
