@@ -31,7 +31,7 @@ impl From<ApiResponse> for ApiMessage {
     }
 }
 
-/// Parses a body for the route `read` or `write`. Returns the request for [`RemoteAgent::execute`], or the response to a
+/// Parses a body for the route `read` or `write`. Returns the request for `RemoteAgent.execute`, or the response to a
 /// body that is none.
 #[napi(catch_unwind)]
 #[must_use]
