@@ -34,7 +34,7 @@ pub struct Key {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
-enum PublicKey {
+pub(super) enum PublicKey {
     /// The uncompressed point (SEC 1 §2.3.3).
     P256(Vec<u8>),
     Rsa {
@@ -143,22 +143,7 @@ impl Key {
     /// Returns the thumbprint of the key (RFC 7638), which identifies it whatever its id.
     #[must_use]
     pub fn thumbprint(&self) -> String {
-        let text = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
-        // The required members only, in the order of their names.
-        let json = match &self.public {
-            PublicKey::P256(point) => {
-                let (x, y) = point[1..].split_at(COORDINATE);
-                let (x, y) = (text(x), text(y));
-                format!(r#"{{"crv":"P-256","kty":"EC","x":"{x}","y":"{y}"}}"#)
-            }
-            PublicKey::Rsa { n, e } => {
-                format!(r#"{{"e":"{}","kty":"RSA","n":"{}"}}"#, text(e), text(n))
-            }
-            PublicKey::Ed25519(x) => {
-                format!(r#"{{"crv":"Ed25519","kty":"OKP","x":"{}"}}"#, text(x))
-            }
-        };
-        text(digest(&SHA256, json.as_bytes()).as_ref())
+        self.public.thumbprint()
     }
 
     fn read(json: &Value) -> Option<Self> {
@@ -175,6 +160,28 @@ impl Key {
 }
 
 impl PublicKey {
+    /// Returns its required members as JSON, in the order of their names and without spaces (RFC 7638 §3.2).
+    pub(super) fn members(&self) -> String {
+        let text = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
+        match self {
+            Self::P256(point) => {
+                let (x, y) = point[1..].split_at(COORDINATE);
+                let (x, y) = (text(x), text(y));
+                format!(r#"{{"crv":"P-256","kty":"EC","x":"{x}","y":"{y}"}}"#)
+            }
+            Self::Rsa { n, e } => {
+                format!(r#"{{"e":"{}","kty":"RSA","n":"{}"}}"#, text(e), text(n))
+            }
+            Self::Ed25519(x) => {
+                format!(r#"{{"crv":"Ed25519","kty":"OKP","x":"{}"}}"#, text(x))
+            }
+        }
+    }
+
+    pub(super) fn thumbprint(&self) -> String {
+        URL_SAFE_NO_PAD.encode(digest(&SHA256, self.members().as_bytes()))
+    }
+
     fn read(key: &RawKey) -> Option<Self> {
         let bytes = |field: &Option<String>| URL_SAFE_NO_PAD.decode(field.as_deref()?).ok();
         match (key.kty.as_str(), key.crv.as_deref()) {

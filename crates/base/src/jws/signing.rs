@@ -4,7 +4,6 @@ use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use ring::digest::{SHA256, digest};
 use ring::rand::SystemRandom;
 use ring::rsa::{KeyPair as RsaKeyPair, PublicKeyComponents};
 use ring::signature::{
@@ -15,6 +14,7 @@ use rustls_pki_types::pem::PemObject as _;
 use serde_json::{Value, json};
 
 use super::Algorithm;
+use super::keys::PublicKey;
 
 /// A private key. `Debug` omits it.
 ///
@@ -86,27 +86,23 @@ impl SigningKey {
     /// Returns the public key as a JSON Web Key, whose `kid` is its thumbprint (RFC 7638).
     #[must_use]
     pub fn public_key(&self) -> Value {
-        let encode = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
-        let mut key = match &self.0 {
-            KeyPair::Es256(pair) => {
-                // The uncompressed point: a byte for its form, and two coordinates.
-                let (x, y) = pair.public_key().as_ref()[1..].split_at(32);
-                json!({"kty": "EC", "crv": "P-256", "x": encode(x), "y": encode(y)})
-            }
-            KeyPair::EdDsa(pair) => {
-                json!({"kty": "OKP", "crv": "Ed25519", "x": encode(pair.public_key().as_ref())})
-            }
-            KeyPair::Rs256(pair) => {
-                let parts: PublicKeyComponents<Vec<u8>> = pair.public().into();
-                json!({"kty": "RSA", "n": encode(&parts.n), "e": encode(&parts.e)})
-            }
-        };
-        // The required members in the order of their names, without spaces, which is how `Value` writes them.
-        let thumbprint = encode(digest(&SHA256, key.to_string().as_bytes()).as_ref());
-        key["kid"] = thumbprint.into();
+        let public = self.public();
+        let mut key: Value = serde_json::from_str(&public.members()).unwrap_or_default();
+        key["kid"] = public.thumbprint().into();
         key["alg"] = self.algorithm().into();
         key["use"] = "sig".into();
         key
+    }
+
+    fn public(&self) -> PublicKey {
+        match &self.0 {
+            KeyPair::Es256(pair) => PublicKey::P256(pair.public_key().as_ref().to_vec()),
+            KeyPair::EdDsa(pair) => PublicKey::Ed25519(pair.public_key().as_ref().to_vec()),
+            KeyPair::Rs256(pair) => {
+                let PublicKeyComponents { n, e } = pair.public().into();
+                PublicKey::Rsa { n, e }
+            }
+        }
     }
 }
 
