@@ -6,7 +6,8 @@ mod local;
 use std::time::{Duration, SystemTime};
 
 use a2a::{CardView, OAuthFlow, Scheme, Skill, Usage};
-use futures_util::{StreamExt as _, future, stream};
+use futures_util::stream::FuturesOrdered;
+use futures_util::{StreamExt as _, future};
 use local::AgentPresence;
 use peer::{CallOptions, PeerErrorKind};
 use serde_json::{Map, Value, json};
@@ -42,20 +43,18 @@ pub(super) async fn list_targets(
     let targets: Vec<_> = targets
         .map(|target| for_user(target, caller.user.as_deref()))
         .collect();
-    let cards: Vec<_> = targets
-        .iter()
-        .map(async |target| {
-            let card = card(tool, target, &deadline).await;
-            let tasks = match &card {
-                Ok(card) if caller.list_tasks => tasks(tool, target, card, &deadline).await,
-                _ => Tasks::default(),
-            };
-            (card, tasks)
-        })
-        .collect();
-    let cards = stream::iter(cards)
-        .buffered(tool.limits.concurrency)
-        .collect::<Vec<_>>();
+    let cards = async {
+        // Not a future for each target at once: thousands of them would take megabytes.
+        let (mut cards, mut running) = (Vec::new(), FuturesOrdered::new());
+        for target in &targets {
+            running.push_back(card_and_tasks(tool, target, caller, &deadline));
+            if running.len() == tool.limits.concurrency {
+                cards.extend(running.next().await);
+            }
+        }
+        cards.extend(running.collect::<Vec<_>>().await);
+        cards
+    };
     let local = local::agents(tool, caller, &deadline);
     let budget = async {
         match caller.list_tasks {
@@ -177,6 +176,21 @@ impl Listing {
         }
         Ok(())
     }
+}
+
+/// Returns the card of a target, and its tasks if the host requests them.
+async fn card_and_tasks(
+    tool: &RemoteAgent,
+    target: &Target,
+    caller: &Caller,
+    deadline: &Deadline,
+) -> (Result<FetchedCard, ToolError>, Tasks) {
+    let card = card(tool, target, deadline).await;
+    let tasks = match &card {
+        Ok(card) if caller.list_tasks => tasks(tool, target, card, deadline).await,
+        _ => Tasks::default(),
+    };
+    (card, tasks)
 }
 
 async fn card(
