@@ -74,8 +74,13 @@ pub trait TaskStore: Send + Sync + 'static {
     /// id, descending.
     async fn list(&self, filter: &Filter) -> Result<SummaryPage, StoreError>;
 
-    /// Returns the same page without the tasks themselves. The default implementation knows no sizes.
-    async fn page(&self, filter: &Filter) -> Result<Page<ListedTask>, StoreError> {
+    /// Returns the same page without the tasks themselves. A store that reads their JSON in the same step returns that of the
+    /// first ones, together at most `json_bytes`. The default implementation knows neither sizes nor JSON.
+    async fn page(
+        &self,
+        filter: &Filter,
+        _json_bytes: usize,
+    ) -> Result<Page<ListedTask>, StoreError> {
         let listed = self.list(filter).await?;
         Ok(Page {
             tasks: listed.tasks.iter().map(ListedTask::unmeasured).collect(),
@@ -225,6 +230,8 @@ pub struct ListedTask {
     pub place: Cursor,
     /// The size of the record as JSON, if the store may have the finished task in one piece.
     pub bytes: Option<usize>,
+    /// The record as JSON, if the store has read it with the page.
+    pub json: Option<Bytes>,
 }
 
 impl ListedTask {
@@ -236,6 +243,7 @@ impl ListedTask {
         Self {
             place: Cursor::new(task),
             bytes: None,
+            json: None,
         }
     }
 }

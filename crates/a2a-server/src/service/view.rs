@@ -146,7 +146,12 @@ impl TaskPage {
         page_size: i32,
         dialect: Dialect,
     ) -> Result<Self, A2aError> {
-        let listed = service.core.store.page(&filter).await;
+        // A2A 0.3 needs the decoded tasks: the store loads them, because it bounds the number that are decoded at once.
+        let json_bytes = match dialect {
+            Dialect::V1_0 => PART_BYTES,
+            _ => 0,
+        };
+        let listed = service.core.store.page(&filter, json_bytes).await;
         let listed = listed.map_err(|error| to_a2a_error(error, ""))?;
         let mut page = Self {
             service,
@@ -212,10 +217,9 @@ impl TaskPage {
         };
         let count = self.listed.as_slice().iter().take_while(fits).count();
         let part: Vec<ListedTask> = self.listed.by_ref().take(count).collect();
-        // A2A 0.3 needs the decoded tasks: the store loads them, because it bounds the number that are decoded at once.
         let sends_json = matches!(self.dialect, Dialect::V1_0);
-        let finished = part.iter();
-        let finished = finished.filter(|listed| listed.bytes.is_some() && sends_json);
+        let unread = |listed: &&ListedTask| listed.bytes.is_some() && listed.json.is_none();
+        let finished = part.iter().filter(|_| sends_json).filter(unread);
         let finished: Vec<ListedTask> = finished.cloned().collect();
         let mut bodies = Vec::new().into_iter();
         if !finished.is_empty() {
@@ -224,7 +228,8 @@ impl TaskPage {
             bodies = read.map_err(|error| to_a2a_error(error, ""))?.into_iter();
         }
         let body = |listed: ListedTask| {
-            let json = listed.bytes.and_then(|_| bodies.next().flatten());
+            let read = |_| bodies.next().flatten();
+            let json = listed.json.or_else(|| listed.bytes.and_then(read));
             (listed.place, json)
         };
         self.part = part.into_iter().map(body).collect::<Vec<_>>().into_iter();

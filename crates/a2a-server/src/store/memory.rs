@@ -295,7 +295,11 @@ impl TaskStore for MemoryStore {
         Ok(self.state.lock().page(filter, summary, Cursor::new))
     }
 
-    async fn page(&self, filter: &Filter) -> Result<Page<ListedTask>, StoreError> {
+    async fn page(
+        &self,
+        filter: &Filter,
+        _json_bytes: usize,
+    ) -> Result<Page<ListedTask>, StoreError> {
         let listed = |task: &StoredTask| ListedTask {
             bytes: task.whole().map(Bytes::len),
             ..ListedTask::unmeasured(&task.summary)

@@ -398,9 +398,13 @@ impl TaskStore for SqliteStore {
             .await
     }
 
-    async fn page(&self, filter: &Filter) -> Result<Page<ListedTask>, StoreError> {
+    async fn page(
+        &self,
+        filter: &Filter,
+        json_bytes: usize,
+    ) -> Result<Page<ListedTask>, StoreError> {
         let (total, filter) = (self.total(filter), filter.clone());
-        self.read(move |connection| queries::listed(connection, &filter, total))
+        self.read(move |connection| queries::listed(connection, &filter, total, json_bytes))
             .await
     }
 

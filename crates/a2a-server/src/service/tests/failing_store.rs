@@ -139,9 +139,13 @@ impl TaskStore for FailingStore {
         self.memory.list(filter).await
     }
 
-    async fn page(&self, filter: &Filter) -> Result<Page<ListedTask>, StoreError> {
+    async fn page(
+        &self,
+        filter: &Filter,
+        json_bytes: usize,
+    ) -> Result<Page<ListedTask>, StoreError> {
         self.pages.fetch_add(1, Ordering::SeqCst);
-        self.memory.page(filter).await
+        self.memory.page(filter, json_bytes).await
     }
 
     async fn bodies(

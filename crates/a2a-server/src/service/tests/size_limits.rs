@@ -184,7 +184,7 @@ async fn large_task_ends_without_a_copy_of_it() {
         end.state = TaskState::Completed;
         let last = [last.clone(), TaskChange::Status(end)];
         core.append(&task, 2, &last).await.unwrap();
-        let page = harness.store.page(&store::tests::all()).await;
+        let page = harness.store.page(&store::tests::all(), 0).await;
         let listed = page.unwrap().tasks;
         let listed = listed.iter().find(|listed| listed.place.task_id == id);
         assert_eq!(listed.unwrap().bytes.is_some(), copied, "{id}");

@@ -132,7 +132,11 @@ impl TaskStore for RedisStore {
         Ok(Page::new(tasks, more, total, Cursor::new))
     }
 
-    async fn page(&self, filter: &Filter) -> Result<Page<ListedTask>, StoreError> {
+    async fn page(
+        &self,
+        filter: &Filter,
+        _json_bytes: usize,
+    ) -> Result<Page<ListedTask>, StoreError> {
         let (total, more, found) = self.rows::<(Text, i64)>(filter, true).await?;
         let places: Vec<Cursor> = found.into_iter().map(place).collect();
         let sizes = self.sizes(places.iter()).await;
@@ -144,6 +148,7 @@ impl TaskStore for RedisStore {
                 .map(|(place, size)| ListedTask {
                     place,
                     bytes: Some(size),
+                    json: None,
                 });
             return Ok(Page::new(tasks.collect(), more, total, ListedTask::place));
         }

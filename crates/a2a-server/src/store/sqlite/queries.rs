@@ -228,29 +228,37 @@ pub(super) fn page(
     select(&transaction, filter, total, SUMMARY, summary, Cursor::new)
 }
 
-/// Returns the same page with the sizes of the records in the rows of tasks.
+/// Returns the same page with the sizes of the records in the rows of tasks, and the first records, together at most
+/// `json_bytes`.
 pub(super) fn listed(
     connection: &Connection,
     filter: &Filter,
     total: Option<usize>,
+    json_bytes: usize,
 ) -> Result<Page<ListedTask>, SqlError> {
     let transaction = connection.unchecked_transaction()?;
-    // Rows are sorted without their sizes.
-    let mut size = transaction.prepare_cached("SELECT length(body) FROM tasks WHERE key = ?1")?;
+    // Rows are sorted without their records. SQLite reads a record only where its column is asked for.
+    let mut find =
+        transaction.prepare_cached("SELECT sum, body, length(body) FROM tasks WHERE key = ?1")?;
+    let mut left = json_bytes;
     let each = |row: &rusqlite::Row<'_>| {
-        let bytes = size.query_row([row.get::<_, i64>(0)?], |found| {
-            found.get::<_, Option<i64>>(0)
+        let found = find.query_row([row.get::<_, i64>(0)?], |found| {
+            let Some(size) = found.get::<_, Option<i64>>(2)? else {
+                return Ok((None, None));
+            };
+            let size = usize::try_from(size).unwrap_or(usize::MAX);
+            let room = left.checked_sub(size);
+            left = room.unwrap_or_default();
+            let json = room.map(|_| intact(found)).transpose()?;
+            Ok((Some(size), json.flatten()))
         });
         // The load of the task reports a damage.
-        let bytes = bytes.unwrap_or_default();
+        let (bytes, json) = found.unwrap_or_default();
         let place = Cursor {
             changed_ms: row.get(1)?,
             task_id: row.get(2)?,
         };
-        Ok(ListedTask {
-            place,
-            bytes: bytes.and_then(|bytes| usize::try_from(bytes).ok()),
-        })
+        Ok(ListedTask { place, bytes, json })
     };
     let columns = "key, changed_ms, id";
     select(
@@ -269,17 +277,17 @@ pub(super) fn bodies(
     ids: &[String],
 ) -> Result<Vec<Option<Bytes>>, SqlError> {
     let mut find = connection.prepare_cached("SELECT sum, body FROM tasks WHERE id = ?1")?;
-    let body = |id| {
-        let json = find.query_row([id], |found| {
-            let body = found.get_ref(1)?.as_blob_or_null()?;
-            let sum: Option<i64> = found.get(0)?;
-            let intact = body.filter(|body| sum == Some(checksum(body)));
-            Ok(intact.map(Bytes::copy_from_slice))
-        });
-        // The load of the task reports a damage.
-        json.unwrap_or_default()
-    };
+    // The load of the task reports a damage.
+    let body = |id| find.query_row([id], intact).unwrap_or_default();
     Ok(ids.iter().map(body).collect())
+}
+
+/// Returns the record in a row with its checksum and its bytes; `None` if it has none or is damaged.
+fn intact(row: &rusqlite::Row<'_>) -> Result<Option<Bytes>, rusqlite::Error> {
+    let body = row.get_ref(1)?.as_blob_or_null()?;
+    let sum: Option<i64> = row.get(0)?;
+    let intact = body.filter(|body| sum == Some(checksum(body)));
+    Ok(intact.map(Bytes::copy_from_slice))
 }
 
 /// Returns what `each` makes of the rows of a page.

@@ -62,13 +62,20 @@ pub(crate) async fn page_has_json_of_finished_tasks(store: SharedStore) {
             ..all()
         };
         let listed = store.list(&filter).await.unwrap();
-        let page = store.page(&filter).await.unwrap();
-        assert_eq!((page.total, page.next), (2, None));
+        let page = store.page(&filter, 0).await.unwrap();
+        assert_eq!((page.total, &page.next), (2, &None));
         let places: Vec<Cursor> = page.tasks.iter().map(|task| task.place.clone()).collect();
         let expected: Vec<Cursor> = listed.tasks.iter().map(Cursor::new).collect();
         assert_eq!(places, expected);
         let bodies = store.bodies(Some("ann"), &page.tasks).await.unwrap();
         let json = bodies[0].as_ref().unwrap();
+        // Read with the page or not, it is the same.
+        let filled = store.page(&filter, json.len()).await.unwrap();
+        assert_eq!(filled.tasks[0].bytes, Some(json.len()));
+        assert!([None, Some(json)].contains(&filled.tasks[0].json.as_ref()));
+        assert_eq!(filled.tasks[1], page.tasks[1]);
+        let none = store.page(&filter, json.len() - 1).await.unwrap();
+        assert_eq!(none, page);
         assert_eq!(Some(json.len()), page.tasks[0].bytes);
         assert_eq!(body::decode_record(json).as_ref(), Ok(&done));
         assert_eq!(bodies[1], None);
@@ -87,7 +94,7 @@ pub(crate) async fn page_has_json_of_finished_tasks(store: SharedStore) {
 
 /// A page is complete however large or few its tasks are, and a task that is deleted after it has no JSON.
 pub(crate) async fn page_lists_tasks_of_any_size(store: SharedStore) {
-    let page = store.page(&all()).await.unwrap();
+    let page = store.page(&all(), 0).await.unwrap();
     assert_eq!((page.tasks.len(), page.total), (0, 0));
     let sizes = [1, 1 << 20, 1];
     for (n, size) in (0..).zip(sizes) {
@@ -100,7 +107,7 @@ pub(crate) async fn page_lists_tasks_of_any_size(store: SharedStore) {
         append(&store, &mut made, change, n).await;
         set_final_state(&store, &mut made, TaskState::Completed, n).await;
     }
-    let page = store.page(&all()).await.unwrap();
+    let page = store.page(&all(), 0).await.unwrap();
     assert_eq!((page.next, page.total), (None, 3));
     for (listed, size) in page.tasks.iter().zip(sizes) {
         assert!(

@@ -103,7 +103,7 @@ async fn all_terminal_tasks_of_version_1_move_into_their_rows() {
     }
     assert!(before.len() > COPIES);
     assert_eq!(compacted(&store).await, 0);
-    let page = store.page(&everything).await.unwrap();
+    let page = store.page(&everything, 0).await.unwrap();
     let bodies = store.bodies(None, &page.tasks).await.unwrap();
     for (record, json) in before.iter().zip(bodies) {
         assert_eq!(

@@ -95,7 +95,7 @@ async fn wrong_checksum_damages_its_task_only() {
         let faults = check(directory.path()).unwrap();
         assert_eq!(faults.len(), 1, "{sum}: {faults:?}");
         let store = open(&directory);
-        let page = store.page(&all()).await.unwrap();
+        let page = store.page(&all(), 0).await.unwrap();
         let bodies = store.bodies(None, &page.tasks).await.unwrap();
         assert_eq!(bodies.iter().flatten().count(), made.len() / 2 - 1, "{sum}");
         let read = store.load("t2").await;

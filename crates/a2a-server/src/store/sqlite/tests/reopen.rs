@@ -231,7 +231,7 @@ async fn file_of_version_1_is_upgraded() {
     for _ in 0..2 {
         // Closing runs the queued compactions.
         store = reopen(store, &directory).await;
-        let page = store.page(&all()).await.unwrap();
+        let page = store.page(&all(), 0).await.unwrap();
         assert_eq!(page.total, expected.len());
         let bodies = store.bodies(None, &page.tasks).await.unwrap();
         for ((record, json), expected) in records.iter().zip(bodies).zip(&expected) {
