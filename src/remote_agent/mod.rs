@@ -49,7 +49,6 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use tracing::instrument::WithSubscriber as _;
 
 use crate::audit::AuditLog;
 use crate::config::{Config, ConfigError, Limits, MAX_CALL_TIMEOUT, Policy, ToolSchema};
@@ -260,13 +259,6 @@ impl RemoteAgent {
     /// Executes one call. Always returns an envelope, by the call's deadline at the latest. Dropping the future cancels
     /// the call and closes its connections. Needs a tokio runtime with time and I/O.
     pub async fn execute(&self, tool_call: ToolCall<'_>) -> String {
-        match self.spans.dispatch() {
-            Some(spans) => self.execute_audited(tool_call).with_subscriber(spans).await,
-            None => self.execute_audited(tool_call).await,
-        }
-    }
-
-    async fn execute_audited(&self, tool_call: ToolCall<'_>) -> String {
         let (caller, warnings) = Caller::read(tool_call.caller);
         for warning in warnings {
             self.log.log(Level::Warn, &warning);
@@ -283,7 +275,7 @@ impl RemoteAgent {
             }
         };
         let action = action_name(&value).to_owned();
-        if let Some(known) = Action::named(&action) {
+        if let Some(known) = Action::from_name(&action) {
             call_audit.set_action(known);
         }
         let outcome = self.dispatch(value, &tool_call, &mut call_audit).await;

@@ -11,6 +11,7 @@ use a2a::{Part, TaskState};
 use base::confusables::glyphs;
 use base::field_order::FieldOrder;
 use base::json;
+use base::named;
 use base::text::{first_chars, shortened};
 use peer::BoxFuture;
 use ring::digest::{SHA256, digest};
@@ -139,35 +140,23 @@ pub struct Answer {
     pub by: Option<String>,
 }
 
-/// What a person did with a question.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum AnswerAction {
-    /// Answered.
-    Answer,
-    /// Refused to answer.
-    Decline,
-    /// Left the answer to the model.
-    Model,
-    /// Nothing in time.
-    Timeout,
-    /// No person could be asked.
-    Unreachable,
-    /// The host ends the call with the question of a sign-in, and repeats the call with the answer.
-    Later,
-}
-
-impl AnswerAction {
-    /// Returns its name.
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Answer => "answer",
-            Self::Decline => "decline",
-            Self::Model => "model",
-            Self::Timeout => "timeout",
-            Self::Unreachable => "unreachable",
-            Self::Later => "later",
-        }
+named! {
+    /// What a person did with a question.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum AnswerAction {
+        /// Answered.
+        Answer = "answer",
+        /// Refused to answer.
+        Decline = "decline",
+        /// Left the answer to the model.
+        Model = "model",
+        /// Nothing in time.
+        Timeout = "timeout",
+        /// No person could be asked.
+        Unreachable = "unreachable",
+        /// The host ends the call with the question of a sign-in, and repeats the call with the answer.
+        Later = "later",
     }
 }
 

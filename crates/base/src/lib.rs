@@ -9,7 +9,7 @@
 //! - [`budget`]: what calls have used on a day, and its limits, in a file.
 //! - [`keyed_budget`] and [`keyed_semaphore`]: shares of each client, target or queue.
 //! - [`json`]: JSON that other programs wrote, with limits.
-//! - [`text`]: texts for messages, cut and on one line.
+//! - [`text`]: texts for messages, cut and on one line, and the macro `named!` for enums whose variants have names.
 //! - [`jws`]: signatures (RFC 7515); [`files`]: private files and durable renames.
 //! - `process`, with the feature of that name: child processes in a process group of their own.
 //!

@@ -318,7 +318,7 @@ impl Record {
         };
         Level {
             scope: kind.to_owned(),
-            unit: unit.name(),
+            unit: unit.as_str(),
             limit: unit.shown(entry.limit(scope, unit).unwrap_or_default()),
             used: unit.shown(entry.used.of(unit)),
             resets: resets.map(|at| humantime::format_rfc3339_millis(at).to_string()),

@@ -14,7 +14,7 @@ use std::{fmt, fs};
 
 use base::config::{ConfigError, Secret};
 use base::files::Fsync;
-use base::{config, settings};
+use base::{config, named, settings};
 use collective::{MAX_FRAME_BYTES, TriadConfig};
 use http_server::tls::TlsFiles;
 use serde::{Deserialize, Serialize};
@@ -232,32 +232,20 @@ pub struct JwtConfig {
     pub leeway_ms: u64,
 }
 
-/// A signature algorithm of tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-pub enum JwtAlgorithm {
-    /// HMAC with SHA-256 and a shared key.
-    #[serde(rename = "HS256")]
-    Hs256,
-    /// RSASSA-PKCS1-v1_5 with SHA-256.
-    #[serde(rename = "RS256")]
-    Rs256,
-    /// ECDSA with P-256 and SHA-256.
-    #[serde(rename = "ES256")]
-    Es256,
-    /// Ed25519.
-    #[serde(rename = "EdDSA")]
-    EdDsa,
-}
-
-impl JwtAlgorithm {
-    /// Returns its name in the `alg` header of a token.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Hs256 => "HS256",
-            Self::Rs256 => "RS256",
-            Self::Es256 => "ES256",
-            Self::EdDsa => "EdDSA",
-        }
+named! {
+    /// A signature algorithm of tokens, with its name in their header `alg`.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+    #[serde(rename_all = "UPPERCASE")]
+    pub enum JwtAlgorithm {
+        /// HMAC with SHA-256 and a shared key.
+        Hs256 = "HS256",
+        /// RSASSA-PKCS1-v1_5 with SHA-256.
+        Rs256 = "RS256",
+        /// ECDSA with P-256 and SHA-256.
+        Es256 = "ES256",
+        /// Ed25519.
+        #[serde(rename = "EdDSA")]
+        EdDsa = "EdDSA",
     }
 }
 

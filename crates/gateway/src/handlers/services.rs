@@ -191,10 +191,11 @@ impl GatewayState {
             return Ok(Outcome::Done);
         }
         let Some(operation) = manage::Operation::from_name(operation) else {
-            let known = manage::Operation::ALL.map(|operation| operation.as_str());
             let message = format!(
                 "unknown `content.operation`; the operations of the gateway are `agents.create`, `agents.restart`, {}",
-                known.map(|name| format!("`{name}`")).join(", ")
+                manage::Operation::NAMES
+                    .map(|name| format!("`{name}`"))
+                    .join(", ")
             );
             return Err(RequestError::new(ErrorCode::InvalidContent, message));
         };
