@@ -20,7 +20,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 pub use command::CommandCredential;
 use http::{HeaderName, HeaderValue};
-pub(crate) use oauth2::Found;
 pub use oauth2::{ClientAuth, Endpoints, Grant, Metadata, OAuth2, SignInFlow, Users};
 pub use oauth2::{DeviceCode, Prompt, Refusal, RunningSignIn, SignInTurn};
 use rustls::pki_types::pem::PemObject as _;

@@ -216,7 +216,7 @@ async fn request_token(
     endpoint: &TokenEndpoint,
     form: Form,
 ) -> Result<TokenResponse, TokenError> {
-    let url = discovery::token(net, client, endpoint).await?;
+    let url = discovery::find(net, client, endpoint, discovery::Needed::Token).await?;
     post(net, client, endpoint, &url, form).await?.token()
 }
 

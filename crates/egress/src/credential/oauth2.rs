@@ -177,20 +177,6 @@ impl OAuth2 {
         }
     }
 
-    /// Sets how the client authenticates.
-    #[must_use]
-    pub fn with_client_auth(mut self, client_auth: ClientAuth) -> Self {
-        self.client_auth = client_auth;
-        self
-    }
-
-    /// Sets the requested audience.
-    #[must_use]
-    pub fn with_audience(mut self, audience: Option<String>) -> Self {
-        self.audience = audience;
-        self
-    }
-
     /// Returns the client with the token of `user`; `None` if all share one token.
     pub(crate) fn for_user(&self, user: Option<&str>) -> Option<Arc<Credential>> {
         let Grant::Person { flow, file } = &self.grant else {

@@ -3,9 +3,9 @@
 use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use super::discovery::{self, Needed};
 use super::{
-    Form, TokenEndpoint, TokenResponse, add_target, discovery, own_fault, request_token,
-    unavailable,
+    Form, TokenEndpoint, TokenResponse, add_target, own_fault, request_token, unavailable,
 };
 use crate::credential::{Issued, OAuth2, StoredToken, TokenFile, sensitive};
 use crate::{HttpClient, NetError};
@@ -58,7 +58,7 @@ pub(super) async fn obtain(
             return Err(own_fault(again("the sign-in has expired")));
         };
         // First, so that the wait below is for the refresh alone.
-        discovery::token(net, client, endpoint).await?;
+        discovery::find(net, client, endpoint, Needed::Token).await?;
         // From here until its answer is stored, the end of the instance waits for the refresh.
         let _sent = client.refreshes.token();
         if client.refreshes.is_closed() {
