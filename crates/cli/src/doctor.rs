@@ -97,7 +97,7 @@ async fn check(
         findings.error("agents", message, &repair);
         return Ok(Exit::Usage);
     }
-    let _gateway = peers.embed().await?;
+    let _gateway = peers.local.embed().await?;
     let loaded = peers.load()?;
     let config = loaded.resolved;
     let resolved = match config::resolve(&config, |name| std::env::var(name).ok()) {

@@ -109,12 +109,12 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
             request.insert(name.to_owned(), value);
         }
     }
-    let library = Library::open(verbose)?.with_source(args.target.peers().source());
+    let library = Library::open(verbose)?.with_source(args.target.peers.source());
     // A new embedded gateway cannot have the task that the message continues. Without the gateway, the option check reports
     // this.
     let _gateway = match follow_up.has_task() {
         true => None,
-        false => args.target.embed().await?,
+        false => args.target.peers.local.embed().await?,
     };
     let config = args.target.config(follow_up.continuation.as_ref())?;
     let instance = library.interactive_instance(&args.ask.config(config))?;
@@ -326,7 +326,7 @@ pub(super) async fn run_task(
     if let Some(timeout) = args.timeout.milliseconds() {
         request.insert("timeout_ms".to_owned(), json!(timeout));
     }
-    let library = Library::open(verbose)?.with_source(args.target.peers().source());
+    let library = Library::open(verbose)?.with_source(args.target.peers.source());
     let config = args.target.config(follow_up.continuation.as_ref())?;
     let instance = library.interactive_instance(&ask.config(config))?;
     let interactive_call = InteractiveCall {
