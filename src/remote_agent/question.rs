@@ -5,8 +5,6 @@
 
 mod field;
 
-use std::fmt;
-
 use a2a::{Part, TaskState};
 use base::confusables::glyphs;
 use base::field_order::FieldOrder;
@@ -179,14 +177,7 @@ impl Answer {
     }
 }
 
-impl fmt::Debug for Answer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Answer")
-            .field("action", &self.action)
-            .field("by", &self.by)
-            .finish_non_exhaustive()
-    }
-}
+base::debug_fields!(self: Answer { action, by });
 
 /// What an agent wrote: the parts of the status message.
 pub(super) struct Wording {

@@ -3,7 +3,7 @@
 //! - [`environment`]: the clock and the id generator, as parameters.
 //! - [`log`] and [`audit`]: the log sink and the audit log; [`panics`] turns a panic into an error.
 //! - [`config`]: secrets and URLs in settings, and the macro `settings!` for structs of settings; [`validation`] reports faults of a JSON Schema with their places.
-//! - [`redact`]: removal of secrets from texts and JSON; [`confusables`] recognizes look-alike characters, [`visible`]
+//! - [`redact`]: removal of secrets from texts and JSON, and the macro `debug_fields!`; [`confusables`] recognizes look-alike characters, [`visible`]
 //!   removes hidden ones.
 //! - [`backoff`]: delays between attempts; [`blocking`]: work that must not hold up other tasks.
 //! - [`budget`]: what calls have used on a day, and its limits, in a file.

@@ -156,14 +156,7 @@ pub struct Response {
     pub body: ByteStream,
 }
 
-impl fmt::Debug for Response {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Response")
-            .field("status", &self.status)
-            .field("headers", &names(&self.headers))
-            .finish_non_exhaustive()
-    }
-}
+base::debug_fields!(self: Response { status, headers = names(&self.headers) });
 
 fn names(headers: &HeaderMap) -> Vec<&str> {
     headers.keys().map(::http::HeaderName::as_str).collect()

@@ -133,13 +133,7 @@ fn parse_proxy_url(value: &str) -> Option<Url> {
     })
 }
 
-impl fmt::Debug for Proxies {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Proxies")
-            .field("any", &!self.is_empty())
-            .finish_non_exhaustive()
-    }
-}
+base::debug_fields!(self: Proxies { any = !self.is_empty() });
 
 /// The hosts of `NO_PROXY`, and this machine: on the side of the proxy it would be the proxy itself.
 pub(super) struct NoProxy(Vec<Entry>);

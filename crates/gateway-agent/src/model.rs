@@ -1,7 +1,6 @@
 //! A backend that uses a model endpoint with OpenAI's Chat Completions API, such as LiteLLM.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -269,13 +268,7 @@ impl AgentBackend for ModelBackend {
     }
 }
 
-impl fmt::Debug for ModelBackend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ModelBackend")
-            .field("settings", &self.settings)
-            .finish_non_exhaustive()
-    }
-}
+base::debug_fields!(self: ModelBackend { settings });
 
 /// Adds the path to the URL of the endpoint.
 fn endpoint(url: &Url) -> Result<Url, String> {

@@ -152,14 +152,7 @@ impl ClientConfig {
     }
 }
 
-impl std::fmt::Debug for ClientConfig {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ClientConfig")
-            .field("name", &self.name)
-            .field("operator", &self.operator)
-            .finish_non_exhaustive()
-    }
-}
+base::debug_fields!(self: ClientConfig { name, operator });
 
 named! {
     /// The kind of an executor.

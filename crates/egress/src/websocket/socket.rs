@@ -288,10 +288,4 @@ impl fmt::Debug for Sender {
     }
 }
 
-impl fmt::Debug for Receiver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Receiver")
-            .field("over", &self.over)
-            .finish_non_exhaustive()
-    }
-}
+base::debug_fields!(self: Receiver { over });

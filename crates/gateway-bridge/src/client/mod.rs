@@ -79,16 +79,9 @@ impl Endpoint {
     }
 }
 
-impl fmt::Debug for Endpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Endpoint")
-            .field("url", &self.display_url())
-            .field("token", &self.token.is_some())
-            .field("allow_remote", &self.allow_remote)
-            .field("timeout", &self.timeout)
-            .finish_non_exhaustive()
-    }
-}
+base::debug_fields!(self: Endpoint {
+    url = self.display_url(), token = self.token.is_some(), allow_remote, timeout,
+});
 
 /// Connects clients to gateways.
 #[derive(Clone)]

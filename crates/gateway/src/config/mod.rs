@@ -314,15 +314,8 @@ pub struct ServiceConfig {
     pub health_endpoint: Option<String>,
 }
 
-/// Omits the URLs, because path and query may contain a key.
-impl fmt::Debug for ServiceConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServiceConfig")
-            .field("service_id", &self.service_id)
-            .field("capabilities", &self.capabilities)
-            .finish_non_exhaustive()
-    }
-}
+// `Debug` omits the URLs, because path and query may contain a key.
+base::debug_fields!(self: ServiceConfig { service_id, capabilities });
 
 /// Returns the twelve agents of the collective (Heretek A2A §8.1).
 fn collective() -> Vec<AgentConfig> {
