@@ -26,8 +26,6 @@ mod envelope;
 mod error;
 mod extension_text;
 mod follow;
-#[cfg(test)]
-mod gateway_tests;
 mod health;
 mod list_targets;
 mod person;
@@ -544,3 +542,6 @@ fn action_name(request: &Value) -> &str {
         .filter(|action| action.len() <= MAX_ACTION_BYTES)
         .unwrap_or("unknown")
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,7 @@ use base::confusables::glyphs;
 use base::field_order::FieldOrder;
 use base::json;
 use base::named;
-use base::text::{first_chars, shortened};
+use base::text::{first_chars, hex, shortened};
 use peer::BoxFuture;
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
@@ -204,8 +204,7 @@ pub(super) fn question_id(about: &[&str], parts: &[Value]) -> String {
         }
     }
     let hash = digest(&SHA256, hashed.as_bytes());
-    let half = hash.as_ref().iter().take(16);
-    half.map(|byte| format!("{byte:02x}")).collect()
+    hex(&hash.as_ref()[..16])
 }
 
 impl Wording {

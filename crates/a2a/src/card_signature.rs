@@ -24,7 +24,7 @@ pub struct CanonicalCard {
 /// The card has no canonical form.
 pub fn canonical_cards(card: &Value) -> Result<Vec<CanonicalCard>, String> {
     let whole = without(card, "signatures");
-    let specified = covered(card);
+    let specified = select(card, &CARD);
     let cleaned = clean(&specified).unwrap_or_else(|| Value::Object(Map::new()));
     let without_schemes = without(&cleaned, "securitySchemes");
     let whole_cleaned = clean(&whole).unwrap_or_else(|| Value::Object(Map::new()));
@@ -256,12 +256,7 @@ static DEVICE_CODE: [Field; 4] = [
     required("scopes"),
 ];
 
-/// Returns only the fields of the card that a signature of A2A 1.0 covers.
-fn covered(card: &Value) -> Value {
-    select(card, &CARD)
-}
-
-/// Returns a value other than an object unchanged: the signer may have signed it, and the card parser reports its error.
+/// Returns only the fields that a signature of A2A 1.0 covers. Returns a value other than an object unchanged: the signer may have signed it, and the card parser reports its error.
 fn select(value: &Value, fields: &[Field]) -> Value {
     let Some(object) = value.as_object() else {
         return value.clone();

@@ -53,6 +53,12 @@ macro_rules! named {
 /// The maximum length of an excerpt, in characters.
 const MAX_EXCERPT_CHARS: usize = 300;
 
+/// Returns two hexadecimal digits for each byte.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Returns the first `max_chars` characters.
 #[must_use]
 pub fn first_chars(text: &str, max_chars: usize) -> &str {

@@ -6,6 +6,7 @@ use std::{
 };
 
 use a2a::card_fields::{CardSigner, FieldClass};
+use base::environment::unix_seconds;
 use openclaw_remote_agent::{
     pin::{self, PinReview, PinReviewError},
     targets::CardChange,
@@ -183,9 +184,7 @@ pub(super) fn state(target: &Value) -> Option<(String, bool)> {
 
 /// Returns when a card was accepted.
 fn age(accepted_at: u64) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now = now.map_or(0, |since| since.as_secs());
-    match now.saturating_sub(accepted_at) {
+    match unix_seconds(SystemTime::now()).saturating_sub(accepted_at) {
         0..60 => "now".to_owned(),
         age => format!("{} ago", humantime::format_duration(rounded(age))),
     }

@@ -3,9 +3,10 @@
 use std::{
     io::stdin,
     thread,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime},
 };
 
+use base::environment::unix_seconds;
 use egress::{
     credential::StoredToken,
     sign_in::{DeviceCode, Prompt, SignedOut},
@@ -171,8 +172,8 @@ pub(super) fn states(config: &str, user: Option<&str>) -> Vec<(String, String, O
         let alias = state.alias;
         let (state, command) = match state.token {
             Ok(Some(token)) => {
-                let is_valid =
-                    token.is_renewable() || token.expires_at.is_none_or(|at| unix(now) < at);
+                let is_valid = token.is_renewable()
+                    || token.expires_at.is_none_or(|at| unix_seconds(now) < at);
                 let command = (!is_valid).then_some(state.command);
                 (described(&token, now), command)
             }
@@ -192,7 +193,7 @@ pub(super) fn states(config: &str, user: Option<&str>) -> Vec<(String, String, O
 
 /// Returns age, scopes and expiry of a token as a sentence.
 fn described(token: &StoredToken, now: SystemTime) -> String {
-    let now = unix(now);
+    let now = unix_seconds(now);
     let span = |seconds: u64| humantime::format_duration(rounded(seconds)).to_string();
     let age = match now.saturating_sub(token.signed_in_at) {
         0..60 => "signed in now".to_owned(),
@@ -217,11 +218,6 @@ pub(super) fn rounded(seconds: u64) -> Duration {
         _ => 86_400,
     };
     Duration::from_secs((seconds / unit).max(1) * unit)
-}
-
-fn unix(time: SystemTime) -> u64 {
-    let since = time.duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_secs())
 }
 
 #[cfg(test)]

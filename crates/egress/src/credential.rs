@@ -310,14 +310,9 @@ impl Hash for Trust {
     }
 }
 
-impl fmt::Debug for Trust {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Trust")
-            .field("own_authorities", &self.authorities.is_some())
-            .field("certificate", &self.certificate.is_some())
-            .finish()
-    }
-}
+base::debug_fields!(self: Trust {
+    own_authorities = self.authorities.is_some(), certificate = self.certificate.is_some(),
+});
 
 #[cfg(test)]
 mod tests {

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -123,14 +123,8 @@ impl ModelBackend {
         messages.push(json!({"role": "user", "content": turn.text}));
         let body = json!({"model": self.settings.model, "messages": messages, "stream": false});
         Request {
-            method: Method::POST,
-            url: self.url.clone(),
             headers,
-            body: Some(Bytes::from(body.to_string())),
-            access: self.access,
-            trust: None,
-            repeatable: false,
-            authorization: None,
+            ..Request::post(self.url.clone(), self.access, Bytes::from(body.to_string()))
         }
     }
 

@@ -2,7 +2,7 @@
 //! Discovery 1.0).
 
 use http::header::ACCEPT;
-use http::{HeaderMap, HeaderValue, Method};
+use http::{HeaderMap, HeaderValue};
 use serde::Deserialize;
 use url::Url;
 
@@ -151,17 +151,13 @@ async fn discover(
 ) -> Result<Metadata, NetError> {
     let mut answers = Vec::new();
     for url in metadata_places(issuer) {
+        let path = url.path().to_owned();
+        let access = access(client, endpoint, &url)?;
         let request = Request {
-            method: Method::GET,
-            access: access(client, endpoint, &url)?,
-            url,
             headers: HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("application/json"))]),
-            body: None,
             trust: endpoint.trust.clone(),
-            repeatable: true,
-            authorization: None,
+            ..Request::get(url, access)
         };
-        let path = request.url.path().to_owned();
         let (response, body) = fetch(net, client, request).await?;
         if response.status.is_success() {
             return read(client, issuer, &body);

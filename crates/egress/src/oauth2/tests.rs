@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 use serde_json::json;
 
-use http::HeaderValue;
+use http::{HeaderValue, Method};
 
 use super::super::testing::{Next, Scripted};
 use super::*;

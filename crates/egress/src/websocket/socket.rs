@@ -1,6 +1,5 @@
 //! Frames of an open WebSocket.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -282,10 +281,6 @@ fn cut(sent: Sent, error: &Error) -> NetError {
     )
 }
 
-impl fmt::Debug for Sender {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Sender")
-    }
-}
+base::debug_fields!(self: Sender {});
 
 base::debug_fields!(self: Receiver { over });

@@ -14,7 +14,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderMap, Method};
 use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 use url::Url;
@@ -298,16 +297,7 @@ impl Connector {
             Ok(allowed) => allowed,
             Err(error) => return Health::Unreachable(error.to_string()),
         };
-        let response = self.net.exchange(Request {
-            method: Method::GET,
-            url,
-            headers: HeaderMap::new(),
-            body: None,
-            access: allowed,
-            trust: None,
-            repeatable: true,
-            authorization: None,
-        });
+        let response = self.net.exchange(Request::get(url, allowed));
         match tokio::time::timeout(HEALTH_TIMEOUT, response).await {
             Ok(Ok(response)) if response.status.is_success() => Health::Healthy,
             Ok(Ok(response)) => Health::Unhealthy(response.status.as_u16()),
@@ -319,11 +309,7 @@ impl Connector {
     }
 }
 
-impl fmt::Debug for Connector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Connector")
-    }
-}
+base::debug_fields!(self: Connector {});
 
 impl fmt::Display for Health {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -7,10 +7,10 @@ mod check;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::{fmt, fs};
 
 use base::config::{ConfigError, Secret};
 use base::files::Fsync;
@@ -271,17 +271,7 @@ pub struct Permissions {
     pub serve: Vec<String>,
 }
 
-impl fmt::Debug for KeyConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeyConfig")
-            .field("name", &self.name)
-            .field("sha256", &"[redacted]")
-            .field("roles", &self.roles)
-            .field("agent", &self.agent)
-            .field("expires_at", &self.expires_at)
-            .finish()
-    }
-}
+base::debug_fields!(self: KeyConfig { name, roles, agent, expires_at });
 
 /// A configured agent. The gateway lists it even before it connects.
 #[derive(Debug, Clone, Deserialize)]

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use http::{HeaderMap, HeaderValue, Method, header};
+use http::{HeaderMap, HeaderValue, header};
 use serde_json::{Value, json};
 use url::Url;
 
@@ -109,15 +109,9 @@ impl GatewayState {
             HeaderValue::from_static("application/json"),
         );
         let response = self.net.exchange(Request {
-            method: Method::POST,
-            url,
             headers,
-            body: Some(body),
             // The operator configured this address.
-            access: AddressPolicy::AnyAddress,
-            trust: None,
-            repeatable: false,
-            authorization: None,
+            ..Request::post(url, AddressPolicy::AnyAddress, body)
         });
         let response = response
             .await
