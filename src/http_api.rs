@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::remote_agent::{ApiCode, REQUEST_LIMITS, Reason};
-use base::json;
+use base::{json, named};
 
 /// The largest body of a request, in bytes.
 pub const MAX_BODY_BYTES: usize = 1 << 20;
@@ -22,32 +22,18 @@ pub const REASON_HEADER: &str = "remote-agent-reason";
 /// The header of an error response that says whether a later call may succeed: `true` or `false`.
 pub const RETRYABLE_HEADER: &str = "remote-agent-retryable";
 
-/// A route of the API.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Route {
-    /// `POST /remote_agent/read`.
-    Read,
-    /// `POST /remote_agent/write`.
-    Write,
+named! {
+    /// A route of the API.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Route {
+        /// `POST /remote_agent/read`.
+        Read = "read",
+        /// `POST /remote_agent/write`.
+        Write = "write",
+    }
 }
 
 impl Route {
-    /// Returns the route of this name, `read` or `write`.
-    pub fn from_name(name: &str) -> Option<Self> {
-        match name {
-            "read" => Some(Self::Read),
-            "write" => Some(Self::Write),
-            _ => None,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-        }
-    }
-
     fn other(self) -> Self {
         match self {
             Self::Read => Self::Write,
@@ -285,7 +271,10 @@ impl Route {
             return Ok(action);
         }
         if let Some(action) = known(self.other()) {
-            let message = format!("`{action}` belongs to remote_agent/{}", self.other().name());
+            let message = format!(
+                "`{action}` belongs to remote_agent/{}",
+                self.other().as_str()
+            );
             return Err(ApiError::new(ApiCode::WrongKind, message));
         }
         let (code, noun) = match self {

@@ -4,21 +4,12 @@
 //! request to a peer's interface carries a `traceparent` with that id and one span id for the whole call, so the peer's
 //! spans are children of the call. Requests for cards carry none: one card serves many calls.
 
-use std::collections::HashMap;
-use std::fmt;
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Instant;
 
 use base::environment::Environment;
 use base::log::{Level, Log};
-use parking_lot::Mutex;
-use tracing::field::{Field, Visit};
-use tracing::level_filters::LevelFilter;
-use tracing::span::{Attributes, Id, Record};
-use tracing::subscriber::Interest;
-use tracing::{Dispatch, Event, Metadata, Subscriber};
 use uuid::Uuid;
 
 /// The request header (W3C Trace Context §3.2).
@@ -92,146 +83,57 @@ fn is_hex(text: &str) -> bool {
         .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// The spans of one instance. Each span is logged to the instance's own log when it ends. A call carries the dispatcher
-/// with its future, so nothing is global.
+/// Opens the spans of one instance.
+#[derive(Clone)]
 pub struct Spans {
     log: Arc<dyn Log>,
     env: Arc<dyn Environment>,
-    dispatch: OnceLock<Dispatch>,
 }
 
 impl Spans {
     /// Creates the spans of an instance; `env` times them and `log` receives them at debug level.
     pub fn new(log: Arc<dyn Log>, env: Arc<dyn Environment>) -> Self {
-        Self {
-            log,
-            env,
-            dispatch: OnceLock::new(),
-        }
+        Self { log, env }
     }
 
-    /// Returns the dispatcher for a call's spans; `None` if the log is not at debug level.
-    pub fn dispatch(&self) -> Option<Dispatch> {
-        if !self.log.enabled(Level::Debug) {
-            return None;
-        }
-        let made = || {
-            Dispatch::new(SpanLog {
-                log: Arc::clone(&self.log),
-                env: Arc::clone(&self.env),
-                next: AtomicU64::new(1),
-                open: Mutex::default(),
-            })
+    /// Opens a span of a call with `trace`. It costs nothing if the log is not at debug level.
+    pub fn open(&self, name: &'static str, trace: &Trace) -> Span {
+        let open = || OpenSpan {
+            began: self.env.now(),
+            spans: self.clone(),
+            name,
+            fields: format!(" trace_id={}", trace.id()),
         };
-        Some(self.dispatch.get_or_init(made).clone())
+        Span(self.log.enabled(Level::Debug).then(open))
     }
 }
 
-struct SpanLog {
-    log: Arc<dyn Log>,
-    env: Arc<dyn Environment>,
-    next: AtomicU64,
-    open: Mutex<HashMap<u64, OpenSpan>>,
-}
+/// A span, which is logged when it is dropped, so that the span of a cancelled call is logged too.
+pub struct Span(Option<OpenSpan>);
 
 struct OpenSpan {
-    name: &'static str,
     began: Instant,
-    fields: FieldText,
-    holders: usize,
+    spans: Spans,
+    name: &'static str,
+    fields: String,
 }
 
-/// Only spans of this crate are logged. Libraries open spans too, and some carry peer data in their fields.
-fn is_own(metadata: &Metadata<'_>) -> bool {
-    metadata.is_span() && metadata.target().split("::").next() == Some(env!("CARGO_CRATE_NAME"))
+impl Span {
+    /// Adds a field.
+    pub fn record(&mut self, field: &str, value: &str) {
+        if let Some(open) = &mut self.0 {
+            // Writing to a `String` never fails.
+            let _ = write!(open.fields, " {field}={}", value.escape_debug());
+        }
+    }
 }
 
-impl Subscriber for SpanLog {
-    fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
-        if is_own(metadata) {
-            // Not `always`: that would enable the span for instances whose log is not at debug level.
-            Interest::sometimes()
-        } else {
-            Interest::never()
-        }
-    }
-
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        is_own(metadata)
-    }
-
-    fn max_level_hint(&self) -> Option<LevelFilter> {
-        Some(LevelFilter::DEBUG)
-    }
-
-    fn new_span(&self, span: &Attributes<'_>) -> Id {
-        // Ids begin at 1 and are never reused. `Id` refuses zero.
-        let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let mut fields = FieldText::default();
-        span.record(&mut fields);
-        let open = OpenSpan {
-            name: span.metadata().name(),
-            began: self.env.now(),
-            fields,
-            holders: 1,
-        };
-        self.open.lock().insert(id, open);
-        Id::from_u64(id)
-    }
-
-    fn record(&self, span: &Id, values: &Record<'_>) {
-        if let Some(open) = self.open.lock().get_mut(&span.into_u64()) {
-            values.record(&mut open.fields);
-        }
-    }
-
-    fn clone_span(&self, id: &Id) -> Id {
-        if let Some(open) = self.open.lock().get_mut(&id.into_u64()) {
-            open.holders += 1;
-        }
-        id.clone()
-    }
-
-    fn try_close(&self, id: Id) -> bool {
-        let mut all = self.open.lock();
-        let Some(open) = all.get_mut(&id.into_u64()) else {
-            return false;
-        };
-        open.holders -= 1;
-        if open.holders > 0 {
-            return false;
-        }
-        let ended = all.remove(&id.into_u64());
-        drop(all);
-        if let Some(open) = ended {
-            let took = self.env.now().saturating_duration_since(open.began);
-            let (name, fields) = (open.name, open.fields.0);
-            let line = format!("span {name}: {} ms{fields}", took.as_millis());
-            self.log.log(Level::Debug, &line);
-        }
-        true
-    }
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, _: &Event<'_>) {}
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
-}
-
-#[derive(Default)]
-struct FieldText(String);
-
-impl Visit for FieldText {
-    fn record_str(&mut self, field: &Field, value: &str) {
-        // Writing to a `String` never fails.
-        let _ = write!(self.0, " {}={}", field.name(), value.escape_debug());
-    }
-
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        let _ = write!(self.0, " {}={value:?}", field.name());
+impl Drop for OpenSpan {
+    fn drop(&mut self) {
+        let took = self.spans.env.now().saturating_duration_since(self.began);
+        let (name, fields) = (self.name, &self.fields);
+        let line = format!("span {name}: {} ms{fields}", took.as_millis());
+        self.spans.log.log(Level::Debug, &line);
     }
 }
 
@@ -300,9 +202,6 @@ mod tests {
 mod spans_tests {
     #![allow(clippy::unwrap_used)]
 
-    use tracing::instrument::WithSubscriber as _;
-    use tracing::{Instrument as _, debug_span, field::Empty};
-
     use std::time::SystemTime;
 
     use uuid::Uuid;
@@ -334,43 +233,23 @@ mod spans_tests {
         Spans::new(log, Arc::new(Still(Instant::now())))
     }
 
-    #[tokio::test]
-    async fn span_is_logged_once_when_dropped() {
+    #[test]
+    fn span_is_logged_once_when_dropped() {
         let log = Arc::new(Recorder::default());
-        let spans = spans(Arc::clone(&log) as _);
-        let work = async {
-            let span = debug_span!("call", action = "send", outcome = Empty);
-            let clone = span.clone();
-            async { tokio::task::yield_now().await }
-                .instrument(span.clone())
-                .await;
-            span.record("outcome", "o\nk");
-            drop(span);
-            assert_eq!(log.0.lock().unwrap().len(), 0);
-            drop(clone);
-        };
-        work.with_subscriber(spans.dispatch().unwrap()).await;
-        let lines = log.0.lock().unwrap().clone();
-        assert_eq!(lines, ["debug: span call: 0 ms action=send outcome=o\\nk"]);
-    }
-
-    #[tokio::test]
-    async fn spans_of_other_crates_are_not_logged() {
-        let log = Arc::new(Recorder::default());
-        let spans = spans(Arc::clone(&log) as _);
-        let work = async {
-            tracing::debug!("an event");
-            let others =
-                tracing::span!(target: "h2", tracing::Level::TRACE, "frame", secret = "hush");
-            drop(others);
-        };
-        work.with_subscriber(spans.dispatch().unwrap()).await;
+        let mut span = spans(Arc::clone(&log) as _).open("call", &Trace::new(None, Uuid::nil));
+        span.record("action", "send");
+        span.record("outcome", "o\nk");
         assert_eq!(log.0.lock().unwrap().len(), 0);
+        drop(span);
+        let lines = log.0.lock().unwrap().clone();
+        let trace_id = "trace_id=00000000000000000000000000000001";
+        let line = format!("debug: span call: 0 ms {trace_id} action=send outcome=o\\nk");
+        assert_eq!(lines, [line]);
     }
 
     #[test]
     fn no_spans_without_debug_logging() {
-        let spans = spans(Arc::new(Silent));
-        assert!(spans.dispatch().is_none());
+        let span = spans(Arc::new(Silent)).open("call", &Trace::new(None, Uuid::nil));
+        assert!(span.0.is_none());
     }
 }

@@ -5,7 +5,6 @@
 mod check;
 mod oauth2;
 
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -515,13 +514,7 @@ settings! {
     }
 }
 
-impl fmt::Debug for Program {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Program")
-            .field("program", &self.command.first())
-            .finish_non_exhaustive()
-    }
-}
+base::debug_fields!(self: Program { program = self.command.first() });
 
 /// The place of an API key in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]

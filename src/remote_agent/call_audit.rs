@@ -13,8 +13,6 @@ use parking_lot::{Mutex, MutexGuard};
 use peer::{EventStream, Peer, PeerConfig, PeerError};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
-use tracing::field::Empty;
-use tracing::{Instrument as _, Span, debug_span};
 
 use super::RemoteAgent;
 use super::caller::{Caller, Position};
@@ -25,7 +23,7 @@ use super::request::Action;
 use super::resolve::Resolved;
 use crate::audit::{AskedQuestion, Record};
 use crate::targets::Target;
-use crate::trace::Trace;
+use crate::trace::{Span, Spans, Trace};
 
 /// The audit of one call. It ends once: with the call's outcome, or, when the call is dropped, with the reason for
 /// that.
@@ -58,17 +56,8 @@ impl<'a> CallAudit<'a> {
     /// Starts the audit of a call of `caller`.
     pub(super) fn open(tool: &'a RemoteAgent, caller: Caller, closing: CancellationToken) -> Self {
         let trace = Trace::new(caller.traceparent.as_deref(), || tool.env.uuid());
-        let span = debug_span!(
-            "call",
-            trace_id = Empty,
-            action = Empty,
-            target = Empty,
-            outcome = Empty
-        );
-        if !span.is_disabled() {
-            span.record("trace_id", trace.id());
-        }
         Self {
+            span: tool.spans.open("call", &trace),
             time: tool.env.system_time(),
             began: tool.env.now(),
             tool,
@@ -77,7 +66,6 @@ impl<'a> CallAudit<'a> {
             closing,
             action: "unknown",
             position: None,
-            span,
             target: None,
             subject: Subject::default(),
             ended: false,
@@ -104,8 +92,13 @@ impl<'a> CallAudit<'a> {
 
     /// Records the resolved request. Returns the metrics for the exchanges with the peer.
     pub(super) fn set_resolved(&mut self, resolved: &Resolved) -> Arc<CallMetrics> {
-        let is_counting = self.tool.audit.is_some();
-        let metrics = Arc::new(CallMetrics::new(self.trace, is_counting));
+        let metrics = Arc::new(CallMetrics {
+            trace: self.trace,
+            spans: self.tool.spans.clone(),
+            is_counting: self.tool.audit.is_some(),
+            has_answered: Arc::default(),
+            recorded: Mutex::default(),
+        });
         self.subject = Subject {
             task_id: resolved.task_id.clone(),
             context_id: resolved.context_id.clone(),
@@ -186,9 +179,9 @@ impl Drop for CallAudit<'_> {
 }
 
 /// The metrics of one call. The call records them; the audit log reads them, also if the call is dropped.
-#[derive(Debug)]
 pub(super) struct CallMetrics {
     trace: Trace,
+    spans: Spans,
     /// Whether to count bytes and ids, which costs another pass over each message.
     is_counting: bool,
     /// Whether the peer has answered a request, or opened a stream.
@@ -218,16 +211,6 @@ struct RecordedMetrics {
 }
 
 impl CallMetrics {
-    /// Creates the metrics of a call with that trace.
-    pub(super) fn new(trace: Trace, is_counting: bool) -> Self {
-        Self {
-            trace,
-            is_counting,
-            has_answered: Arc::default(),
-            recorded: Mutex::default(),
-        }
-    }
-
     /// Locks the recorded values.
     fn recorded(&self) -> MutexGuard<'_, RecordedMetrics> {
         self.recorded.lock()
@@ -324,12 +307,10 @@ impl RecordedMetrics {
 /// Runs one exchange in its own span. Afterwards the peer's transport is known.
 macro_rules! exchange {
     ($self:ident, $peer:ident, $name:literal, $work:expr) => {{
-        let span = debug_span!(
-            $name,
-            trace_id = $self.trace.id(),
-            transport = $peer.protocol().transport.as_str()
-        );
-        let outcome = $work.instrument(span).await;
+        let mut span = $self.spans.open($name, &$self.trace);
+        span.record("transport", $peer.protocol().transport.as_str());
+        let outcome = $work.await;
+        drop(span);
         $self.record_transport($peer);
         if outcome.is_ok() {
             $self.has_answered.store(true, Ordering::Relaxed);

@@ -2,6 +2,7 @@
 
 mod tool_error;
 
+use base::named;
 use collective::ErrorCode;
 use egress::NetFault;
 use peer::{Delivered, PeerErrorKind as Kind};
@@ -10,86 +11,51 @@ use serde_json::Value;
 
 pub use tool_error::ToolError;
 
-/// The contract's error codes (`error.code`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Code {
-    /// The request is invalid.
-    Validation,
-    /// The request names no usable target.
-    TargetResolution,
-    /// The store never issued the handle, or evicted it.
-    UnknownTaskHandle,
-    /// The handle has expired.
-    ExpiredTaskHandle,
-    /// A task was required, and the peer answered with a message.
-    TaskRequired,
-    /// The call to the peer failed, or its answer is unusable.
-    Peer,
-    /// The plugin has a bug.
-    Internal,
-}
-
-impl Code {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Validation => "VALIDATION_ERROR",
-            Self::TargetResolution => "TARGET_RESOLUTION_ERROR",
-            Self::UnknownTaskHandle => "UNKNOWN_TASK_HANDLE",
-            Self::ExpiredTaskHandle => "EXPIRED_TASK_HANDLE",
-            Self::TaskRequired => "TASK_REQUIRED_BUT_MESSAGE_RETURNED",
-            Self::Peer => "A2A_SDK_ERROR",
-            Self::Internal => "INTERNAL_ERROR",
-        }
+named! {
+    /// The contract's error codes (`error.code`).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum Code {
+        /// The request is invalid.
+        Validation = "VALIDATION_ERROR",
+        /// The request names no usable target.
+        TargetResolution = "TARGET_RESOLUTION_ERROR",
+        /// The store never issued the handle, or evicted it.
+        UnknownTaskHandle = "UNKNOWN_TASK_HANDLE",
+        /// The handle has expired.
+        ExpiredTaskHandle = "EXPIRED_TASK_HANDLE",
+        /// A task was required, and the peer answered with a message.
+        TaskRequired = "TASK_REQUIRED_BUT_MESSAGE_RETURNED",
+        /// The call to the peer failed, or its answer is unusable.
+        Peer = "A2A_SDK_ERROR",
+        /// The plugin has a bug.
+        Internal = "INTERNAL_ERROR",
     }
 }
 
-/// The error codes of the HTTP API (Centraid API, "Error codes").
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ApiCode {
-    /// No such target.
-    UnknownApp,
-    /// No such action among those that change something.
-    UnknownAction,
-    /// No such action among those that only read.
-    UnknownQuery,
-    /// The action belongs to the other route.
-    WrongKind,
-    /// The request is invalid, and no peer was called.
-    InvalidInput,
-    /// The target has no interface that can be called now.
-    NoActiveVersion,
-    /// The target's agent card cannot be read or trusted.
-    InvalidManifest,
-    /// The call failed.
-    HandlerError,
+named! {
+    /// The error codes of the HTTP API (Centraid API, "Error codes").
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum ApiCode {
+        /// No such target.
+        UnknownApp = "UNKNOWN_APP",
+        /// No such action among those that change something.
+        UnknownAction = "UNKNOWN_ACTION",
+        /// No such action among those that only read.
+        UnknownQuery = "UNKNOWN_QUERY",
+        /// The action belongs to the other route.
+        WrongKind = "WRONG_KIND",
+        /// The request is invalid, and no peer was called.
+        InvalidInput = "INVALID_INPUT",
+        /// The target has no interface that can be called now.
+        NoActiveVersion = "NO_ACTIVE_VERSION",
+        /// The target's agent card cannot be read or trusted.
+        InvalidManifest = "INVALID_MANIFEST",
+        /// The call failed.
+        HandlerError = "HANDLER_ERROR",
+    }
 }
 
 impl ApiCode {
-    /// All codes, in the order of the document.
-    pub const ALL: [Self; 8] = [
-        Self::UnknownApp,
-        Self::UnknownAction,
-        Self::UnknownQuery,
-        Self::WrongKind,
-        Self::InvalidInput,
-        Self::NoActiveVersion,
-        Self::InvalidManifest,
-        Self::HandlerError,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::UnknownApp => "UNKNOWN_APP",
-            Self::UnknownAction => "UNKNOWN_ACTION",
-            Self::UnknownQuery => "UNKNOWN_QUERY",
-            Self::WrongKind => "WRONG_KIND",
-            Self::InvalidInput => "INVALID_INPUT",
-            Self::NoActiveVersion => "NO_ACTIVE_VERSION",
-            Self::InvalidManifest => "INVALID_MANIFEST",
-            Self::HandlerError => "HANDLER_ERROR",
-        }
-    }
-
     /// Returns the HTTP status of a response with this code.
     pub fn status(self) -> u16 {
         match self {

@@ -26,8 +26,6 @@ mod envelope;
 mod error;
 mod extension_text;
 mod follow;
-#[cfg(test)]
-mod gateway_tests;
 mod health;
 mod list_targets;
 mod person;
@@ -49,7 +47,6 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use tracing::instrument::WithSubscriber as _;
 
 use crate::audit::AuditLog;
 use crate::config::{Config, ConfigError, Limits, MAX_CALL_TIMEOUT, Policy, ToolSchema};
@@ -260,13 +257,6 @@ impl RemoteAgent {
     /// Executes one call. Always returns an envelope, by the call's deadline at the latest. Dropping the future cancels
     /// the call and closes its connections. Needs a tokio runtime with time and I/O.
     pub async fn execute(&self, tool_call: ToolCall<'_>) -> String {
-        match self.spans.dispatch() {
-            Some(spans) => self.execute_audited(tool_call).with_subscriber(spans).await,
-            None => self.execute_audited(tool_call).await,
-        }
-    }
-
-    async fn execute_audited(&self, tool_call: ToolCall<'_>) -> String {
         let (caller, warnings) = Caller::read(tool_call.caller);
         for warning in warnings {
             self.log.log(Level::Warn, &warning);
@@ -283,7 +273,7 @@ impl RemoteAgent {
             }
         };
         let action = action_name(&value).to_owned();
-        if let Some(known) = Action::named(&action) {
+        if let Some(known) = Action::from_name(&action) {
             call_audit.set_action(known);
         }
         let outcome = self.dispatch(value, &tool_call, &mut call_audit).await;
@@ -552,3 +542,6 @@ fn action_name(request: &Value) -> &str {
         .filter(|action| action.len() <= MAX_ACTION_BYTES)
         .unwrap_or("unknown")
 }
+
+#[cfg(test)]
+mod tests;

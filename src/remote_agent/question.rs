@@ -5,13 +5,12 @@
 
 mod field;
 
-use std::fmt;
-
 use a2a::{Part, TaskState};
 use base::confusables::glyphs;
 use base::field_order::FieldOrder;
 use base::json;
-use base::text::{first_chars, shortened};
+use base::named;
+use base::text::{first_chars, hex, shortened};
 use peer::BoxFuture;
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
@@ -139,35 +138,23 @@ pub struct Answer {
     pub by: Option<String>,
 }
 
-/// What a person did with a question.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum AnswerAction {
-    /// Answered.
-    Answer,
-    /// Refused to answer.
-    Decline,
-    /// Left the answer to the model.
-    Model,
-    /// Nothing in time.
-    Timeout,
-    /// No person could be asked.
-    Unreachable,
-    /// The host ends the call with the question of a sign-in, and repeats the call with the answer.
-    Later,
-}
-
-impl AnswerAction {
-    /// Returns its name.
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Answer => "answer",
-            Self::Decline => "decline",
-            Self::Model => "model",
-            Self::Timeout => "timeout",
-            Self::Unreachable => "unreachable",
-            Self::Later => "later",
-        }
+named! {
+    /// What a person did with a question.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum AnswerAction {
+        /// Answered.
+        Answer = "answer",
+        /// Refused to answer.
+        Decline = "decline",
+        /// Left the answer to the model.
+        Model = "model",
+        /// Nothing in time.
+        Timeout = "timeout",
+        /// No person could be asked.
+        Unreachable = "unreachable",
+        /// The host ends the call with the question of a sign-in, and repeats the call with the answer.
+        Later = "later",
     }
 }
 
@@ -190,14 +177,7 @@ impl Answer {
     }
 }
 
-impl fmt::Debug for Answer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Answer")
-            .field("action", &self.action)
-            .field("by", &self.by)
-            .finish_non_exhaustive()
-    }
-}
+base::debug_fields!(self: Answer { action, by });
 
 /// What an agent wrote: the parts of the status message.
 pub(super) struct Wording {
@@ -224,8 +204,7 @@ pub(super) fn question_id(about: &[&str], parts: &[Value]) -> String {
         }
     }
     let hash = digest(&SHA256, hashed.as_bytes());
-    let half = hash.as_ref().iter().take(16);
-    half.map(|byte| format!("{byte:02x}")).collect()
+    hex(&hash.as_ref()[..16])
 }
 
 impl Wording {

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use a2a::{Part, TaskState, Transport};
+use base::named;
 use base::text::first_chars;
 use base::validation;
 use serde::{Deserialize, Serialize};
@@ -15,38 +16,21 @@ use serde_json::{Map, Value, json};
 use crate::handles::Handle;
 use crate::targets::{Catalog, Target};
 
-/// The action of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Action {
-    /// List the targets.
-    ListTargets,
-    /// Send a message.
-    Send,
-    /// Follow a task.
-    Watch,
-    /// Query a task's state.
-    Status,
-    /// Cancel a task.
-    Cancel,
-}
-
-impl Action {
-    pub(super) fn named(word: &str) -> Option<Self> {
-        use Action::{Cancel, ListTargets, Send, Status, Watch};
-        [ListTargets, Send, Watch, Status, Cancel]
-            .into_iter()
-            .find(|action| action.as_str() == word)
-    }
-
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::ListTargets => "list_targets",
-            Self::Send => "send",
-            Self::Watch => "watch",
-            Self::Status => "status",
-            Self::Cancel => "cancel",
-        }
+named! {
+    /// The action of a request.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub(super) enum Action {
+        /// List the targets.
+        ListTargets = "list_targets",
+        /// Send a message.
+        Send = "send",
+        /// Follow a task.
+        Watch = "watch",
+        /// Query a task's state.
+        Status = "status",
+        /// Cancel a task.
+        Cancel = "cancel",
     }
 }
 

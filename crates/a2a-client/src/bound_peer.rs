@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use http::Method;
 use serde_json::Value;
 use url::Url;
 
@@ -10,16 +11,16 @@ use a2a::{Card, Dialect, Reply, SendRequest, Task, Transport, Version};
 use base::redact;
 use peer::{EventStream, NegotiatedProtocol, Peer, PeerError, PeerErrorKind};
 
-use super::decoder::{Decoder, shape_error};
+use super::decoder::{Decoder, parse_error, shape_error};
 use super::events::SingleEvent;
 use super::http_binding::Request;
 use super::http_binding::{HttpBinding, StreamResponse};
 use super::http_json::HttpJson;
-use super::jsonrpc::JsonRpc;
+use super::jsonrpc;
 use super::negotiate::InterfaceState;
 
 enum Binding {
-    JsonRpc(JsonRpc),
+    JsonRpc(Url),
     HttpJson(HttpJson),
 }
 
@@ -49,9 +50,7 @@ impl BoundPeer {
                 version,
                 state: Arc::clone(state),
             }),
-            Transport::JsonRpc | Transport::Grpc | Transport::Gateway => {
-                Binding::JsonRpc(JsonRpc { url })
-            }
+            Transport::JsonRpc | Transport::Grpc | Transport::Gateway => Binding::JsonRpc(url),
         };
         Self {
             http,
@@ -75,9 +74,13 @@ impl BoundPeer {
     async fn call(&self, request: Request<'_>) -> Result<Value, PeerError> {
         let tenant = self.tenant.as_deref();
         let response = match &self.binding {
-            Binding::JsonRpc(rpc) => {
-                let dialect = self.decoder().dialect;
-                rpc.call(&self.http, &request, tenant, dialect).await
+            Binding::JsonRpc(url) => {
+                let body = jsonrpc::body(&request, tenant, self.decoder().dialect)?;
+                let (idempotency, url) = (request.idempotency(), url.clone());
+                let call = self
+                    .http
+                    .call(idempotency, Method::POST, url, Some(body), parse_error);
+                call.await
             }
             Binding::HttpJson(rest) => rest.call(&self.http, &request).await,
         }?;
@@ -94,9 +97,13 @@ impl BoundPeer {
         let tenant = self.tenant.as_deref();
         let decoder = self.decoder();
         let response = match &self.binding {
-            Binding::JsonRpc(rpc) => {
-                rpc.stream(&self.http, &request, tenant, decoder.dialect)
-                    .await
+            Binding::JsonRpc(url) => {
+                let body = jsonrpc::body(&request, tenant, decoder.dialect)?;
+                let (idempotency, url) = (request.idempotency(), url.clone());
+                let call =
+                    self.http
+                        .stream(idempotency, Method::POST, url, Some(body), parse_error);
+                call.await
             }
             Binding::HttpJson(rest) => rest.stream(&self.http, &request).await,
         }?;

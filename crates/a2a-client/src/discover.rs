@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use http::header::{ACCEPT, AGE, CACHE_CONTROL, DATE, ETAG, IF_NONE_MATCH};
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use serde_json::Value;
 use url::Url;
 
@@ -129,14 +129,10 @@ async fn fetch(
         headers.insert(IF_NONE_MATCH, validator.etag.clone());
     }
     let request = Request {
-        method: Method::GET,
-        url: location.clone(),
         headers,
-        body: None,
-        access,
         trust: config.trust_for(location).cloned(),
-        repeatable: true,
         authorization: outgoing::authorization(config, location),
+        ..Request::get(location.clone(), access)
     };
     let fetched = redirect::follow(net, request)
         .await

@@ -1,66 +1,19 @@
 //! A2A over JSON-RPC 2.0 (A2A 0.3 §3.2.1, 1.0 §9): one URL, one POST per call.
 
 use bytes::Bytes;
-use http::Method;
 use serde::Serialize;
-use url::Url;
 
 use a2a::{Dialect, SendParams, Version};
 use peer::{PeerError, PeerErrorKind};
 
-use super::decoder::{ID, parse_error};
+use super::decoder::ID;
 use super::http_binding::Request;
-use super::http_binding::{HttpBinding, PlainResponse, StreamResponse};
 
 /// The initial capacity of a request body, in bytes.
 const BODY_CAPACITY: usize = 1024;
 
-/// The JSON-RPC binding of an interface.
-pub(super) struct JsonRpc {
-    pub(super) url: Url,
-}
-
-impl JsonRpc {
-    pub(super) async fn call(
-        &self,
-        http: &HttpBinding,
-        request: &Request<'_>,
-        tenant: Option<&str>,
-        dialect: Dialect,
-    ) -> Result<PlainResponse, PeerError> {
-        let body = serialize(request, tenant, dialect)?;
-        let url = self.url.clone();
-        http.call(
-            request.idempotency(),
-            Method::POST,
-            url,
-            Some(body),
-            parse_error,
-        )
-        .await
-    }
-
-    pub(super) async fn stream(
-        &self,
-        http: &HttpBinding,
-        request: &Request<'_>,
-        tenant: Option<&str>,
-        dialect: Dialect,
-    ) -> Result<StreamResponse, PeerError> {
-        let body = serialize(request, tenant, dialect)?;
-        let url = self.url.clone();
-        http.stream(
-            request.idempotency(),
-            Method::POST,
-            url,
-            Some(body),
-            parse_error,
-        )
-        .await
-    }
-}
-
-fn serialize(
+/// Serializes the body of a request.
+pub(super) fn body(
     request: &Request<'_>,
     tenant: Option<&str>,
     dialect: Dialect,
@@ -84,7 +37,22 @@ fn serialize(
         Request::Cancel(task_id) | Request::Subscribe(task_id) => task(Some(task_id), None),
         Request::Card | Request::List => task(None, None),
     };
-    body(request.operation().method(version), &params)
+    #[derive(Serialize)]
+    struct Call<'a> {
+        jsonrpc: &'static str,
+        id: u32,
+        method: &'a str,
+        params: Params<'a>,
+    }
+    let call = Call {
+        jsonrpc: "2.0",
+        id: ID,
+        method: request.operation().method(version),
+        params,
+    };
+    let mut json = Vec::with_capacity(BODY_CAPACITY);
+    serde_json::to_writer(&mut json, &call).map_err(unserializable)?;
+    Ok(json.into())
 }
 
 /// The parameters of a call.
@@ -105,25 +73,6 @@ struct TaskParams<'a> {
     id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     history_length: Option<u64>,
-}
-
-fn body(method: &str, params: &Params<'_>) -> Result<Bytes, PeerError> {
-    #[derive(Serialize)]
-    struct Call<'a> {
-        jsonrpc: &'static str,
-        id: u32,
-        method: &'a str,
-        params: &'a Params<'a>,
-    }
-    let call = Call {
-        jsonrpc: "2.0",
-        id: ID,
-        method,
-        params,
-    };
-    let mut json = Vec::with_capacity(BODY_CAPACITY);
-    serde_json::to_writer(&mut json, &call).map_err(unserializable)?;
-    Ok(json.into())
 }
 
 pub(super) fn unserializable(error: serde_json::Error) -> PeerError {

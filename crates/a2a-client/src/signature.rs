@@ -8,7 +8,7 @@ use a2a::{CanonicalCard, Card, canonical_cards};
 use base::jws::{KeySet, Signature};
 use egress::{HttpClient, Request, body, redirect, status_text};
 use http::header::ACCEPT;
-use http::{HeaderMap, HeaderValue, Method};
+use http::{HeaderMap, HeaderValue};
 use peer::{CardKeys, PeerConfig, PeerError, PeerErrorKind, excerpt};
 use serde_json::Value;
 use url::Url;
@@ -196,14 +196,9 @@ impl Keys<'_> {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         let request = Request {
-            method: Method::GET,
-            url: url.clone(),
             headers,
-            body: None,
-            access,
             trust: self.config.trust_for(url).cloned(),
-            repeatable: true,
-            authorization: None,
+            ..Request::get(url.clone(), access)
         };
         let followed = redirect::follow(self.net, request).await;
         let mut response = followed.map_err(|e| failed(&e))?.response;

@@ -12,6 +12,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::store::state_name;
+
 /// The content type of [`Metrics::text`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -153,15 +155,9 @@ impl Drop for OpenStream {
 
 fn state_label(state: &TaskState) -> &'static str {
     match state {
-        TaskState::Unspecified => "unspecified",
-        TaskState::Submitted => "submitted",
-        TaskState::Working => "working",
-        TaskState::Completed => "completed",
-        TaskState::Failed => "failed",
-        TaskState::Canceled => "canceled",
         TaskState::InputRequired => "input_required",
-        TaskState::Rejected => "rejected",
         TaskState::AuthRequired => "auth_required",
+        state => state_name(state),
     }
 }
 

@@ -2,21 +2,26 @@
 
 use std::borrow::Cow;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::json::{self, ShapeError};
 use super::text::{joined, texts};
 
-/// An artifact (A2A 0.3 §6.7).
-#[derive(Debug, Clone, Default, PartialEq)]
+/// An artifact (A2A 0.3 §6.7). It serializes as [`into_json`](Self::into_json) returns it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Artifact {
+    #[serde(rename = "artifactId")]
     id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<Value>,
-    metadata: Option<Value>,
-    extensions: Option<Value>,
     parts: Vec<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    extensions: Option<Value>,
 }
 
 impl Artifact {
@@ -141,35 +146,6 @@ impl Artifact {
     /// Returns its text: all text parts, joined without separator.
     pub fn text(&self) -> Option<Cow<'_, str>> {
         joined(texts(&self.parts), "")
-    }
-}
-
-/// Serializes like [`Artifact::into_json`], without consuming the artifact.
-impl Serialize for Artifact {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        #[serde(rename_all = "camelCase")]
-        struct View<'a> {
-            artifact_id: &'a str,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            name: Option<&'a Value>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            description: Option<&'a Value>,
-            parts: &'a [Value],
-            #[serde(skip_serializing_if = "Option::is_none")]
-            metadata: Option<&'a Value>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            extensions: Option<&'a Value>,
-        }
-        View {
-            artifact_id: &self.id,
-            name: self.name.as_ref(),
-            description: self.description.as_ref(),
-            parts: &self.parts,
-            metadata: self.metadata.as_ref(),
-            extensions: self.extensions.as_ref(),
-        }
-        .serialize(serializer)
     }
 }
 

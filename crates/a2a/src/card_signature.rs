@@ -2,6 +2,9 @@
 
 use serde_json::{Map, Value};
 
+use FieldType::{Message, Messages, Named, Plain};
+use Presence::{Explicit, Implicit, Required};
+
 /// A form of a card that may be signed.
 #[derive(Debug, Clone)]
 pub struct CanonicalCard {
@@ -21,7 +24,7 @@ pub struct CanonicalCard {
 /// The card has no canonical form.
 pub fn canonical_cards(card: &Value) -> Result<Vec<CanonicalCard>, String> {
     let whole = without(card, "signatures");
-    let specified = covered(card);
+    let specified = select(card, &CARD);
     let cleaned = clean(&specified).unwrap_or_else(|| Value::Object(Map::new()));
     let without_schemes = without(&cleaned, "securitySchemes");
     let whole_cleaned = clean(&whole).unwrap_or_else(|| Value::Object(Map::new()));
@@ -103,19 +106,19 @@ struct Field {
 }
 
 const fn required(name: &'static str) -> Field {
-    field(name, Presence::Required, FieldType::Plain)
+    field(name, Required, Plain)
 }
 
 const fn explicit(name: &'static str) -> Field {
-    field(name, Presence::Explicit, FieldType::Plain)
+    field(name, Explicit, Plain)
 }
 
 const fn implicit(name: &'static str) -> Field {
-    field(name, Presence::Implicit, FieldType::Plain)
+    field(name, Implicit, Plain)
 }
 
 const fn message(name: &'static str, fields: &'static [Field]) -> Field {
-    field(name, Presence::Explicit, FieldType::Message(fields))
+    field(name, Explicit, Message(fields))
 }
 
 const fn field(name: &'static str, presence: Presence, field_type: FieldType) -> Field {
@@ -129,36 +132,20 @@ const fn field(name: &'static str, presence: Presence, field_type: FieldType) ->
 static CARD: [Field; 13] = [
     required("name"),
     required("description"),
-    field(
-        "supportedInterfaces",
-        Presence::Required,
-        FieldType::Messages(&INTERFACE),
-    ),
+    field("supportedInterfaces", Required, Messages(&INTERFACE)),
     message("provider", &PROVIDER),
     required("version"),
     explicit("documentationUrl"),
-    field(
-        "capabilities",
-        Presence::Required,
-        FieldType::Message(&CAPABILITIES),
-    ),
-    field(
-        "securitySchemes",
-        Presence::Implicit,
-        FieldType::Named(&SCHEME),
-    ),
+    field("capabilities", Required, Message(&CAPABILITIES)),
+    field("securitySchemes", Implicit, Named(&SCHEME)),
     REQUIREMENTS,
     required("defaultInputModes"),
     required("defaultOutputModes"),
-    field("skills", Presence::Required, FieldType::Messages(&SKILL)),
+    field("skills", Required, Messages(&SKILL)),
     explicit("iconUrl"),
 ];
 
-const REQUIREMENTS: Field = field(
-    "securityRequirements",
-    Presence::Implicit,
-    FieldType::Messages(&REQUIREMENT),
-);
+const REQUIREMENTS: Field = field("securityRequirements", Implicit, Messages(&REQUIREMENT));
 
 static INTERFACE: [Field; 4] = [
     required("url"),
@@ -172,11 +159,7 @@ static PROVIDER: [Field; 2] = [required("url"), required("organization")];
 static CAPABILITIES: [Field; 4] = [
     explicit("streaming"),
     explicit("pushNotifications"),
-    field(
-        "extensions",
-        Presence::Implicit,
-        FieldType::Messages(&EXTENSION),
-    ),
+    field("extensions", Implicit, Messages(&EXTENSION)),
     explicit("extendedAgentCard"),
 ];
 
@@ -198,11 +181,7 @@ static SKILL: [Field; 8] = [
     REQUIREMENTS,
 ];
 
-static REQUIREMENT: [Field; 1] = [field(
-    "schemes",
-    Presence::Implicit,
-    FieldType::Named(&STRING_LIST),
-)];
+static REQUIREMENT: [Field; 1] = [field("schemes", Implicit, Named(&STRING_LIST))];
 
 static STRING_LIST: [Field; 1] = [implicit("list")];
 
@@ -228,7 +207,7 @@ static HTTP_AUTH: [Field; 3] = [
 
 static OAUTH2: [Field; 3] = [
     implicit("description"),
-    field("flows", Presence::Required, FieldType::Message(&FLOWS)),
+    field("flows", Required, Message(&FLOWS)),
     implicit("oauth2MetadataUrl"),
 ];
 
@@ -277,12 +256,7 @@ static DEVICE_CODE: [Field; 4] = [
     required("scopes"),
 ];
 
-/// Returns only the fields of the card that a signature of A2A 1.0 covers.
-fn covered(card: &Value) -> Value {
-    select(card, &CARD)
-}
-
-/// Returns a value other than an object unchanged: the signer may have signed it, and the card parser reports its error.
+/// Returns only the fields that a signature of A2A 1.0 covers. Returns a value other than an object unchanged: the signer may have signed it, and the card parser reports its error.
 fn select(value: &Value, fields: &[Field]) -> Value {
     let Some(object) = value.as_object() else {
         return value.clone();

@@ -91,10 +91,11 @@ impl Serialize for V03<'_, TaskStatusUpdateEvent> {
         map.serialize_entry("contextId", &event.context_id)?;
         map.serialize_entry("status", &self.part(&event.status))?;
         map.serialize_entry("final", &is_terminal_or_interrupted(&event.status.state))?;
-        entry(
+        filled(
             &mut map,
             "metadata",
-            unless_empty(event.metadata.as_ref(), |all| all.is_empty()),
+            event.metadata.as_ref(),
+            HashMap::is_empty,
         )?;
         map.end()
     }
@@ -110,10 +111,11 @@ impl Serialize for V03<'_, TaskArtifactUpdateEvent> {
         map.serialize_entry("artifact", &self.part(&event.artifact))?;
         map.serialize_entry("append", &event.append.unwrap_or_default())?;
         map.serialize_entry("lastChunk", &event.last_chunk.unwrap_or_default())?;
-        entry(
+        filled(
             &mut map,
             "metadata",
-            unless_empty(event.metadata.as_ref(), |all| all.is_empty()),
+            event.metadata.as_ref(),
+            HashMap::is_empty,
         )?;
         map.end()
     }
@@ -360,19 +362,21 @@ impl Serialize for V03<'_, Message> {
         map.serialize_entry("role", role)?;
         let parts = if rpc { "parts" } else { "content" };
         map.serialize_entry(parts, &V03Seq(&message.parts, self.dialect))?;
-        entry(
+        filled(
             &mut map,
             "metadata",
-            unless_empty(message.metadata.as_ref(), |all| all.is_empty()),
+            message.metadata.as_ref(),
+            HashMap::is_empty,
         )?;
-        entry(
+        filled(
             &mut map,
             "extensions",
-            unless_empty(message.extensions.as_ref(), Vec::is_empty),
+            message.extensions.as_ref(),
+            Vec::is_empty,
         )?;
         if rpc {
-            let ids = unless_empty(message.reference_task_ids.as_ref(), Vec::is_empty);
-            entry(&mut map, "referenceTaskIds", ids)?;
+            let ids = message.reference_task_ids.as_ref();
+            filled(&mut map, "referenceTaskIds", ids, Vec::is_empty)?;
         }
         map.end()
     }
@@ -386,15 +390,17 @@ impl Serialize for V03<'_, Artifact> {
         entry(&mut map, "name", artifact.name.as_ref())?;
         entry(&mut map, "description", artifact.description.as_ref())?;
         map.serialize_entry("parts", &V03Seq(&artifact.parts, self.dialect))?;
-        entry(
+        filled(
             &mut map,
             "metadata",
-            unless_empty(artifact.metadata.as_ref(), |all| all.is_empty()),
+            artifact.metadata.as_ref(),
+            HashMap::is_empty,
         )?;
-        entry(
+        filled(
             &mut map,
             "extensions",
-            unless_empty(artifact.extensions.as_ref(), Vec::is_empty),
+            artifact.extensions.as_ref(),
+            Vec::is_empty,
         )?;
         map.end()
     }
@@ -453,10 +459,11 @@ impl Serialize for V03<'_, Task> {
         if let Some(history) = unless_empty(task.history.as_ref(), Vec::is_empty) {
             map.serialize_entry("history", &V03Seq(history, self.dialect))?;
         }
-        entry(
+        filled(
             &mut map,
             "metadata",
-            unless_empty(task.metadata.as_ref(), |all| all.is_empty()),
+            task.metadata.as_ref(),
+            HashMap::is_empty,
         )?;
         map.end()
     }
@@ -472,6 +479,16 @@ pub(super) fn entry<M: SerializeMap, T: Serialize + ?Sized>(
         Some(value) => map.serialize_entry(name, value),
         None => Ok(()),
     }
+}
+
+/// Writes a member if it has a value that is not empty.
+fn filled<M: SerializeMap, T: Serialize>(
+    map: &mut M,
+    name: &'static str,
+    value: Option<&T>,
+    is_empty: impl Fn(&T) -> bool,
+) -> Result<(), M::Error> {
+    entry(map, name, unless_empty(value, is_empty))
 }
 
 /// Returns a value unless it is empty.

@@ -18,6 +18,14 @@ pub trait Clock: Send + Sync + 'static {
     }
 }
 
+/// Converts a time to seconds since 1970. Earlier times become 0.
+#[must_use]
+pub fn unix_seconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs()
+}
+
 /// Converts a time to milliseconds since 1970. Earlier times become 0.
 #[must_use]
 pub fn unix_millis(time: SystemTime) -> u64 {

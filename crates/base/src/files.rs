@@ -161,6 +161,7 @@ pub fn remove_durably(path: &Path) -> io::Result<bool> {
 /// The file cannot be opened, or its permissions cannot be changed.
 pub fn open_private_append(path: &Path) -> io::Result<File> {
     let mut options = private_options();
+    // Windows locks no file that is only open for appending.
     let file = options.read(true).append(true).create(true).open(path)?;
     #[cfg(unix)]
     {
@@ -228,7 +229,15 @@ pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 /// The new content cannot be written or renamed; the file keeps its old content.
 pub fn replace(path: &Path, text: &str) -> io::Result<()> {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    fs::rename(write_draft(&path, text)?, path)
+    fs::rename(write_draft(&path, text, true)?, path)
+}
+
+/// Replaces a file like [`replace`], but makes it readable only by its owner in any case.
+///
+/// # Errors
+/// Those of [`replace`].
+pub fn replace_private(path: &Path, text: &str) -> io::Result<()> {
+    fs::rename(write_draft(path, text, false)?, path)
 }
 
 /// Checks that [`replace`] can write beside a file, and leaves the file as it is.
@@ -237,19 +246,20 @@ pub fn replace(path: &Path, text: &str) -> io::Result<()> {
 /// It cannot.
 pub fn check_replace(path: &Path) -> io::Result<()> {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    fs::remove_file(write_draft(&path, "")?)
+    fs::remove_file(write_draft(&path, "", true)?)
 }
 
 /// Writes the next content of a file beside it, and returns the path.
-fn write_draft(path: &Path, text: &str) -> io::Result<PathBuf> {
+fn write_draft(path: &Path, text: &str, keeps_permissions: bool) -> io::Result<PathBuf> {
     let draft = with_suffix(path, ".new");
+    // A file that a crash left behind may be readable by others.
     match fs::remove_file(&draft) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
     let options = &mut private_options();
     let mut file = options.write(true).create_new(true).open(&draft)?;
-    if let Ok(before) = fs::metadata(path) {
+    if keeps_permissions && let Ok(before) = fs::metadata(path) {
         file.set_permissions(before.permissions())?;
     }
     file.write_all(text.as_bytes())?;

@@ -3,13 +3,13 @@
 //! - [`environment`]: the clock and the id generator, as parameters.
 //! - [`log`] and [`audit`]: the log sink and the audit log; [`panics`] turns a panic into an error.
 //! - [`config`]: secrets and URLs in settings, and the macro `settings!` for structs of settings; [`validation`] reports faults of a JSON Schema with their places.
-//! - [`redact`]: removal of secrets from texts and JSON; [`confusables`] recognizes look-alike characters, [`visible`]
+//! - [`redact`]: removal of secrets from texts and JSON, and the macro `debug_fields!`; [`confusables`] recognizes look-alike characters, [`visible`]
 //!   removes hidden ones.
 //! - [`backoff`]: delays between attempts; [`blocking`]: work that must not hold up other tasks.
 //! - [`budget`]: what calls have used on a day, and its limits, in a file.
 //! - [`keyed_budget`] and [`keyed_semaphore`]: shares of each client, target or queue.
 //! - [`json`]: JSON that other programs wrote, with limits.
-//! - [`text`]: texts for messages, cut and on one line.
+//! - [`text`]: texts for messages, cut and on one line, and the macro `named!` for enums whose variants have names.
 //! - [`jws`]: signatures (RFC 7515); [`files`]: private files and durable renames.
 //! - `process`, with the feature of that name: child processes in a process group of their own.
 //!

@@ -1,5 +1,7 @@
 //! The sink of log lines: the host.
 
+use crate::named;
+
 /// Receives the lines of one instance. The library itself writes to no stream.
 pub trait Log: Send + Sync + 'static {
     /// Receives one line, without a line end. Any thread may call it.
@@ -11,29 +13,18 @@ pub trait Log: Send + Sync + 'static {
     }
 }
 
-/// The level of a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// A detail for debugging the plugin.
-    Debug,
-    /// A failed call.
-    Info,
-    /// A condition that a person should check. The plugin continues.
-    Warn,
-    /// A failure.
-    Error,
-}
-
-impl Level {
-    /// Returns the level's name as hosts see it: `debug`, `info`, `warn` or `error`.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Debug => "debug",
-            Self::Info => "info",
-            Self::Warn => "warn",
-            Self::Error => "error",
-        }
+named! {
+    /// The level of a line.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Level {
+        /// A detail for debugging the plugin.
+        Debug = "debug",
+        /// A failed call.
+        Info = "info",
+        /// A condition that a person should check. The plugin continues.
+        Warn = "warn",
+        /// A failure.
+        Error = "error",
     }
 }
 

@@ -21,6 +21,36 @@ use visible_text::VisibleText;
 
 mod visible_text;
 
+/// Implements `Debug` for a struct with secrets, or with fields that say nothing: it shows only those that are named.
+///
+/// # Examples
+///
+/// ```
+/// struct Account {
+///     name: String,
+///     password: Option<String>,
+/// }
+///
+/// openclaw_remote_agent_base::debug_fields!(self: Account { name, password = self.password.is_some() });
+///
+/// let account = Account { name: "ada".to_owned(), password: Some("s3cret".to_owned()) };
+/// assert_eq!(format!("{account:?}"), "Account { name: \"ada\", password: true, .. }");
+/// ```
+#[macro_export]
+macro_rules! debug_fields {
+    ($self:ident: $type:ident $(<$lifetime:lifetime>)? { $($field:ident $(= $shown:expr)?),* $(,)? }) => {
+        impl std::fmt::Debug for $type $(<$lifetime>)? {
+            fn fmt(&$self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct(stringify!($type))
+                    $(.field(stringify!($field), &$crate::debug_fields!(@$self.$field $(= $shown)?)))*
+                    .finish_non_exhaustive()
+            }
+        }
+    };
+    (@$self:ident.$field:ident) => { $self.$field };
+    (@$self:ident.$field:ident = $shown:expr) => { $shown };
+}
+
 /// The replacement of a secret.
 pub const MARK: &str = "[redacted]";
 

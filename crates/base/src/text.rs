@@ -1,9 +1,63 @@
-//! Texts for messages and logs: cut, on one line, and with the plural of a noun.
+//! Texts for messages and logs: cut, on one line, and with the plural of a noun; the macro `named!` for enums whose variants
+//! have names.
 
 use std::fmt::Display;
 
+/// Defines an enum whose variants have the names that files, wires and messages use for them.
+///
+/// # Examples
+///
+/// ```
+/// openclaw_remote_agent_base::named! {
+///     #[derive(Debug, Clone, Copy, PartialEq)]
+///     enum Side {
+///         Left = "left",
+///         Right = "right",
+///     }
+/// }
+///
+/// assert_eq!((Side::ALL, Side::NAMES), ([Side::Left, Side::Right], ["left", "right"]));
+/// assert_eq!((Side::Right.as_str(), Side::from_name("up")), ("right", None));
+/// ```
+#[macro_export]
+macro_rules! named {
+    ($(#[$attribute:meta])* $vis:vis enum $enum:ident {
+        $($(#[$variant_attribute:meta])* $variant:ident = $name:literal,)+
+    }) => {
+        $(#[$attribute])*
+        $vis enum $enum {
+            $($(#[$variant_attribute])* $variant,)+
+        }
+
+        #[allow(dead_code, reason = "few enums need all of it")]
+        impl $enum {
+            /// All variants.
+            $vis const ALL: [Self; Self::NAMES.len()] = [$(Self::$variant),+];
+
+            /// The names of all variants.
+            $vis const NAMES: [&'static str; [$($name),+].len()] = [$($name),+];
+
+            /// Returns the name of the variant.
+            $vis fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $name,)+ }
+            }
+
+            /// Returns the variant with this name.
+            $vis fn from_name(name: &str) -> Option<Self> {
+                Self::ALL.into_iter().find(|variant| variant.as_str() == name)
+            }
+        }
+    };
+}
+
 /// The maximum length of an excerpt, in characters.
 const MAX_EXCERPT_CHARS: usize = 300;
+
+/// Returns two hexadecimal digits for each byte.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
 
 /// Returns the first `max_chars` characters.
 #[must_use]

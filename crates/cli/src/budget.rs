@@ -64,10 +64,7 @@ fn addition(text: &str) -> Result<(Unit, Amounts), String> {
     let form =
         || "give a unit and an amount: calls=10, seconds=60, tokens=1000 or usd=2.5".to_owned();
     let (name, amount) = text.split_once('=').ok_or_else(form)?;
-    let unit = Unit::ALL
-        .into_iter()
-        .find(|unit| unit.name() == name)
-        .ok_or_else(form)?;
+    let unit = Unit::from_name(name).ok_or_else(form)?;
     let whole = || amount.parse::<u64>().map(Value::from).map_err(|_| form());
     let amount = match unit {
         Unit::Usd => amount
@@ -163,12 +160,12 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     }
     for (unit, _) in &args.add {
         let is_limited =
-            |(name, level): &(String, Level)| *name == changed && level.unit == unit.name();
+            |(name, level): &(String, Level)| *name == changed && level.unit == unit.as_str();
         if !known.iter().any(is_limited) {
             return Err(Failure::usage(format!(
                 "the budget for `{}` does not limit {}",
                 text::line(&changed),
-                unit.name()
+                unit.as_str()
             )));
         }
     }

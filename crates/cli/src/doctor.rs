@@ -1,7 +1,8 @@
 //! `remote-agent doctor`: prints one line per check, and a fix for each problem.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
+use base::environment::unix_seconds;
 use base::redact::is_credential_header;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use openclaw_remote_agent::sign_in::issuer_faults;
@@ -65,8 +66,7 @@ pub(super) struct Args {
 /// The options cannot be used together, or a file cannot be read.
 pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> {
     let mut findings = Findings::default();
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now = now.map_or(0, |since| since.as_secs());
+    let now = unix_seconds(SystemTime::now());
     let exit = check(&mut args.peers, verbose, now, &mut findings).await?;
     findings.print(args.json);
     Ok(exit)
@@ -97,7 +97,7 @@ async fn check(
         findings.error("agents", message, &repair);
         return Ok(Exit::Usage);
     }
-    let _gateway = peers.embed().await?;
+    let _gateway = peers.local.embed().await?;
     let loaded = peers.load()?;
     let config = loaded.resolved;
     let resolved = match config::resolve(&config, |name| std::env::var(name).ok()) {

@@ -93,7 +93,7 @@ fn general_hint(envelope: &Value, peers: &PeerArgs, about: About<'_>) -> Option<
             return Some(format!("See `remote-agent help {action}`."));
         }
         Reason::TargetNotAllowed
-            if let Some(url) = about.continued_url.filter(|_| peers.has_url()) =>
+            if let Some(url) = about.continued_url.filter(|_| peers.url.is_some()) =>
         {
             return Some(format!(
                 "The continuation is of the agent at another URL: use `--url {}`.",
@@ -109,13 +109,13 @@ fn general_hint(envelope: &Value, peers: &PeerArgs, about: About<'_>) -> Option<
         Reason::AgentNotAllowed => {
             "Name the calling agent with `--agent NAME`: one of the allowedAgents of this target in the configuration."
         }
-        Reason::AgentNotFound if peers.uses_embedded_gateway() => {
+        Reason::AgentNotFound if peers.local.uses_embedded() => {
             "Add the agent with `--gateway-agent NAME=approve`, or name another with `--target NAME`."
         }
         Reason::AgentNotFound => {
             "Name an agent of the gateway with `--target NAME`; `remote-agent targets` shows them."
         }
-        Reason::AgentOffline if peers.uses_embedded_gateway() => {
+        Reason::AgentOffline if peers.local.uses_embedded() => {
             "Add the agent with `--gateway-agent NAME=approve`; a triad needs alpha, beta and charlie."
         }
         Reason::AgentOffline if peers.uses_gateway() => {
@@ -262,7 +262,7 @@ fn target_hint(
         (Reason::CredentialUnresolved, _) if peers.openclaw().is_some() => {
             Some("Only OpenClaw reads this secret: use `openclaw remote-agent` for this agent, with the same arguments. This command reads the sources `env` and `file`.".to_owned())
         }
-        (Reason::Tls, _) if peers.has_url() => Some(
+        (Reason::Tls, _) if peers.url.is_some() => Some(
             "Check that the address begins with the right scheme. `--ca-file FILE` trusts the certificates in a file, as tls.caFile does in a configuration."
                 .to_owned(),
         ),

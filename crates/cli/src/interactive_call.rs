@@ -62,7 +62,7 @@ impl InteractiveCall<'_> {
         let task = self.status_request(request);
         let request = request.to_string();
         let by_person = !self.output.json && is_typed_by_person();
-        let caller = self.context.target.peers().caller(by_person);
+        let caller = self.context.target.peers.caller(by_person);
         let (text, screen) = if self.output.json {
             let lines = Arc::new(LineWriter::default());
             let updates = Arc::clone(&lines);
@@ -72,7 +72,7 @@ impl InteractiveCall<'_> {
                 person: self.ask.person(|| {}),
             };
             let text = instance.call(&request, options).await;
-            let text = self.context.target.peers().in_failure(text);
+            let text = self.context.target.peers.in_failure(text);
             lines.write(text.clone());
             (text, None)
         } else {
@@ -189,7 +189,7 @@ impl Context<'_> {
     /// Returns the options of this command for its task.
     fn follow_up_options(&self) -> Option<String> {
         let follow_up = self.follow_up;
-        let mut options = self.target.peer_options();
+        let mut options = self.target.peers.options();
         if let Some(alias) = self.target.named() {
             options += &format!(" --target {}", shell(alias));
         }
@@ -270,10 +270,10 @@ fn print_outcome(
     } else if envelope["ok"] != true {
         let task_options = context.follow_up_options();
         let about = context.about(task_options.as_deref());
-        print_call_error(envelope, context.target.peers(), missing, about);
+        print_call_error(envelope, &context.target.peers, missing, about);
     }
     if let Some(message) = summary(envelope)["card_warning"]["message"].as_str() {
-        note(context.target.peers().with_source(&text::line(message)));
+        note(context.target.peers.with_source(&text::line(message)));
     }
     if let Some(warning) = summary(envelope).get("budget_warning") {
         note(budget_note(warning));
@@ -423,12 +423,12 @@ fn print_next_steps(
     let to_target = context.target.options_for(&continuation["target"]);
     let from_file = context.file(continuation).map(|file| {
         let file = shell(&file.display().to_string());
-        format!("{} --continuation {file}", context.target.peer_options())
+        format!("{} --continuation {file}", context.target.peers.options())
     });
     let task = &continuation["task"];
     let allows = |what: &str| task[what] == true;
     // An embedded gateway stops with this command, so its tasks cannot be continued.
-    let ends_with_command = context.target.peers().uses_embedded_gateway();
+    let ends_with_command = context.target.peers.local.uses_embedded();
     let command = |verb: &str, options: &str, rest: &str| {
         note(format_args!("  remote-agent {verb}{options}{rest}"));
     };
@@ -476,7 +476,7 @@ fn print_next_steps(
     if let Some(id) = continuation["conversation"]["context_id"].as_str() {
         // A file that also has a task would address the task, which has ended.
         let from_file = from_file
-            .filter(|_| continuation["task"].is_null() && context.target.peers().names_nothing());
+            .filter(|_| continuation["task"].is_null() && context.target.peers.names_nothing());
         let options = from_file.unwrap_or_else(|| format!("{to_target} --context {}", shell(id)));
         note("to continue the conversation:");
         command("send", &options, " 'TEXT'");

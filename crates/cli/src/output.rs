@@ -7,6 +7,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+use base::named;
 use clap::ValueEnum;
 use console::style;
 use serde_json::{Value, json};
@@ -108,21 +109,13 @@ pub async fn standard_input(what: &str) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// The severity of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Severity {
-    Ok,
-    Warning,
-    Error,
-}
-
-impl Severity {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Warning => "warning",
-            Self::Error => "error",
-        }
+named! {
+    /// The severity of a finding.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Severity {
+        Ok = "ok",
+        Warning = "warning",
+        Error = "error",
     }
 }
 

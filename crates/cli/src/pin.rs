@@ -1,9 +1,6 @@
 //! `remote-agent pin`: shows what was accepted of an agent's card and what differs, and accepts the card that the agent has now.
 
-use std::{
-    env,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::{env, time::UNIX_EPOCH};
 
 use a2a::card_fields::{CardSigner, FieldClass};
 use openclaw_remote_agent::{
@@ -16,7 +13,7 @@ use super::{
     config,
     exit::{Exit, Failure},
     output::{LineWriter, note},
-    sign_in::rounded,
+    sign_in::age,
     target::PeerArgs,
     text::{self, Table, field, shell},
 };
@@ -179,16 +176,6 @@ pub(super) fn state(target: &Value) -> Option<(String, bool)> {
     let state =
         format!("{accepted}, {matters}{more} changed since: `remote-agent pin {alias} --diff`");
     Some((state, true))
-}
-
-/// Returns when a card was accepted.
-fn age(accepted_at: u64) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now = now.map_or(0, |since| since.as_secs());
-    match now.saturating_sub(accepted_at) {
-        0..60 => "now".to_owned(),
-        age => format!("{} ago", humantime::format_duration(rounded(age))),
-    }
 }
 
 /// Returns what a signature proves.

@@ -6,6 +6,7 @@ use std::{
 };
 
 use base::json::{self, Limits};
+use base::named;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 
@@ -109,12 +110,12 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
             request.insert(name.to_owned(), value);
         }
     }
-    let library = Library::open(verbose)?.with_source(args.target.peers().source());
+    let library = Library::open(verbose)?.with_source(args.target.peers.source());
     // A new embedded gateway cannot have the task that the message continues. Without the gateway, the option check reports
     // this.
     let _gateway = match follow_up.has_task() {
         true => None,
-        false => args.target.embed().await?,
+        false => args.target.peers.local.embed().await?,
     };
     let config = args.target.config(follow_up.continuation.as_ref())?;
     let instance = library.interactive_instance(&args.ask.config(config))?;
@@ -211,15 +212,17 @@ fn file_part(file: &str) -> Result<Value, Failure> {
     Ok(part)
 }
 
-/// An operation on a task.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Action {
-    /// Follow the task.
-    Watch,
-    /// Get its state.
-    Status,
-    /// Cancel it.
-    Cancel,
+named! {
+    /// An operation on a task.
+    #[derive(Clone, Copy, Debug)]
+    pub(super) enum Action {
+        /// Follow the task.
+        Watch = "watch",
+        /// Get its state.
+        Status = "status",
+        /// Cancel it.
+        Cancel = "cancel",
+    }
 }
 
 /// The task to follow.
@@ -256,14 +259,6 @@ pub(super) struct TaskArgs {
 }
 
 impl Action {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Watch => "watch",
-            Self::Status => "status",
-            Self::Cancel => "cancel",
-        }
-    }
-
     fn initial_message(self) -> &'static str {
         match self {
             Self::Watch => "watching the task",
@@ -306,7 +301,7 @@ pub(super) async fn run_task(
         };
         return Err(Failure::usage(format!(
             "`{argument}` needs an option; write `remote-agent {} {option} {}`",
-            action.name(),
+            action.as_str(),
             shell(argument)
         )));
     }
@@ -314,11 +309,11 @@ pub(super) async fn run_task(
     if !follow_up.has_task() {
         return Err(Failure::usage(format!(
             "{} needs a task; name it with `--continuation FILE` or `--task ID`",
-            action.name()
+            action.as_str()
         )));
     }
     let mut request = Map::new();
-    request.insert("action".to_owned(), json!(action.name()));
+    request.insert("action".to_owned(), json!(action.as_str()));
     follow_up.add_to(&mut request);
     if let Some(alias) = args.target.alias(follow_up.continuation.as_ref()) {
         request.insert("target_alias".to_owned(), json!(alias));
@@ -326,7 +321,7 @@ pub(super) async fn run_task(
     if let Some(timeout) = args.timeout.milliseconds() {
         request.insert("timeout_ms".to_owned(), json!(timeout));
     }
-    let library = Library::open(verbose)?.with_source(args.target.peers().source());
+    let library = Library::open(verbose)?.with_source(args.target.peers.source());
     let config = args.target.config(follow_up.continuation.as_ref())?;
     let instance = library.interactive_instance(&ask.config(config))?;
     let interactive_call = InteractiveCall {

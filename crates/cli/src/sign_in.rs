@@ -1,11 +1,13 @@
 //! `remote-agent sign-in` and `sign-out`: the sign-in of a person to a target.
 
 use std::{
+    fmt::Display,
     io::stdin,
     thread,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime},
 };
 
+use base::environment::unix_seconds;
 use egress::{
     credential::StoredToken,
     sign_in::{DeviceCode, Prompt, SignedOut},
@@ -171,8 +173,8 @@ pub(super) fn states(config: &str, user: Option<&str>) -> Vec<(String, String, O
         let alias = state.alias;
         let (state, command) = match state.token {
             Ok(Some(token)) => {
-                let is_valid =
-                    token.is_renewable() || token.expires_at.is_none_or(|at| unix(now) < at);
+                let is_valid = token.is_renewable()
+                    || token.expires_at.is_none_or(|at| unix_seconds(now) < at);
                 let command = (!is_valid).then_some(state.command);
                 (described(&token, now), command)
             }
@@ -192,12 +194,7 @@ pub(super) fn states(config: &str, user: Option<&str>) -> Vec<(String, String, O
 
 /// Returns age, scopes and expiry of a token as a sentence.
 fn described(token: &StoredToken, now: SystemTime) -> String {
-    let now = unix(now);
-    let span = |seconds: u64| humantime::format_duration(rounded(seconds)).to_string();
-    let age = match now.saturating_sub(token.signed_in_at) {
-        0..60 => "signed in now".to_owned(),
-        age => format!("signed in {} ago", span(age)),
-    };
+    let now = unix_seconds(now);
     let scopes = token.scope.as_deref().filter(|scope| !scope.is_empty());
     let scopes = scopes.map(|scope| format!(", scopes {}", text::line(scope)));
     let expiry = match (token.expires_at, token.is_renewable()) {
@@ -206,22 +203,26 @@ fn described(token: &StoredToken, now: SystemTime) -> String {
         (Some(at), false) if at <= now => ", expired".to_owned(),
         (Some(at), false) => format!(", expires in {} and is not renewed", span(at - now)),
     };
-    format!("{age}{}{expiry}", scopes.unwrap_or_default())
+    let age = age(token.signed_in_at);
+    format!("signed in {age}{}{expiry}", scopes.unwrap_or_default())
+}
+
+/// Returns how long ago a time in seconds since 1970 was.
+pub(super) fn age(at: u64) -> String {
+    match unix_seconds(SystemTime::now()).saturating_sub(at) {
+        0..60 => "now".to_owned(),
+        age => format!("{} ago", span(age)),
+    }
 }
 
 /// Returns a time without the units that are too small to matter.
-pub(super) fn rounded(seconds: u64) -> Duration {
+fn span(seconds: u64) -> impl Display {
     let unit = match seconds {
         0..3600 => 60,
         3600..86_400 => 3600,
         _ => 86_400,
     };
-    Duration::from_secs((seconds / unit).max(1) * unit)
-}
-
-fn unix(time: SystemTime) -> u64 {
-    let since = time.duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_secs())
+    humantime::format_duration(Duration::from_secs((seconds / unit).max(1) * unit))
 }
 
 #[cfg(test)]

@@ -10,7 +10,6 @@ use super::{
     config::{self, ConfigArgs, UnsetVariable},
     credentials::CredentialArgs,
     exit::Failure,
-    gateway::embedded::Embedded,
     local::{self, LocalArgs},
     openclaw::Loaded,
     text::{shell, with_source},
@@ -37,7 +36,7 @@ pub(super) struct PeerArgs {
         conflicts_with_all = ["config", "openclaw"],
         value_parser = base_url
     )]
-    url: Option<String>,
+    pub(super) url: Option<String>,
 
     #[command(flatten)]
     credentials: CredentialArgs,
@@ -52,7 +51,7 @@ pub(super) struct PeerArgs {
     transport: Option<String>,
 
     #[command(flatten)]
-    local: LocalArgs,
+    pub(super) local: LocalArgs,
 
     /// Call on behalf of this agent; a target may accept only some agents
     #[arg(long, value_name = "NAME", visible_alias = "as")]
@@ -72,7 +71,7 @@ pub(super) struct PeerArgs {
 #[command(next_help_heading = "Agents")]
 pub(super) struct TargetArgs {
     #[command(flatten)]
-    peers: PeerArgs,
+    pub(super) peers: PeerArgs,
 
     /// The alias of the agent [default: the agent of --url, else the default of the configuration]
     #[arg(long, value_name = "ALIAS", alias = "alias")]
@@ -200,27 +199,9 @@ impl PeerArgs {
         self.url.as_deref().is_some_and(is_agent_url)
     }
 
-    /// Returns whether the agent is that of `--url`.
-    pub(super) fn has_url(&self) -> bool {
-        self.url.is_some()
-    }
-
     /// Returns whether the agents are those behind the gateway of `--gateway`.
     pub(super) fn uses_gateway(&self) -> bool {
         self.local.is_set()
-    }
-
-    /// Starts the gateway of `--gateway embedded`. Dropping the result stops it.
-    ///
-    /// # Errors
-    /// The gateway cannot start, or the options name agents for a gateway that runs elsewhere.
-    pub(super) async fn embed(&mut self) -> Result<Option<Embedded>, Failure> {
-        self.local.embed().await
-    }
-
-    /// Returns whether the agents stop with this command.
-    pub(super) fn uses_embedded_gateway(&self) -> bool {
-        self.local.uses_embedded()
     }
 
     /// Returns the options that name the settings.
@@ -275,11 +256,6 @@ impl PeerArgs {
 }
 
 impl TargetArgs {
-    /// See [`PeerArgs::embed`].
-    pub(super) async fn embed(&mut self) -> Result<Option<Embedded>, Failure> {
-        self.peers.embed().await
-    }
-
     /// Returns the configuration. If neither the options nor the environment name one, and OpenClaw does not have the agent
     /// of the `continuation`, it contains only this agent.
     ///
@@ -319,16 +295,6 @@ impl TargetArgs {
     /// Returns the alias of `--target`.
     pub(super) fn named(&self) -> Option<&str> {
         self.target.as_deref()
-    }
-
-    /// Returns the source of the known agents.
-    pub(super) fn peers(&self) -> &PeerArgs {
-        &self.peers
-    }
-
-    /// Returns the options that select the known agents, for a suggested command: empty, or with a leading space each.
-    pub(super) fn peer_options(&self) -> String {
-        self.peers.options()
     }
 
     /// Returns the options that select the agent of a continuation with this `origin`.

@@ -49,7 +49,7 @@ pub(super) struct Args {
 /// The library or the configuration cannot be used.
 pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> {
     let library = Library::open(verbose)?;
-    let _gateway = args.peers.embed().await?;
+    let _gateway = args.peers.local.embed().await?;
     let config = args.peers.config()?;
     let instance = library.interactive_instance(&config)?;
     let caller = args.peers.caller(false);
@@ -344,7 +344,7 @@ pub(super) struct CardArgs {
 /// The library or the configuration cannot be used, or no agent has the alias.
 pub(super) async fn run_card(mut args: CardArgs, verbose: bool) -> Result<Exit, Failure> {
     let library = Library::open(verbose)?;
-    let _gateway = args.peers.embed().await?;
+    let _gateway = args.peers.local.embed().await?;
     let instance = library.interactive_instance(&args.peers.config()?)?;
     let caller = args.peers.caller(false);
     let (_, envelope) = instance.list_targets(caller).await;

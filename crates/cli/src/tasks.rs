@@ -132,7 +132,7 @@ impl Task {
 /// The library or the configuration cannot be used.
 pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> {
     let library = Library::open(verbose)?;
-    let _gateway = args.peers.embed().await?;
+    let _gateway = args.peers.local.embed().await?;
     let instance = library.interactive_instance(&args.peers.config()?)?;
     let peers = &args.peers;
     let caller = json!({"agent_id": peers.agent(), "user": peers.user(), "list_tasks": true});

@@ -165,15 +165,6 @@ codes! {
 }
 
 impl CloseCode {
-    /// The close codes that a gateway of `a2a-v1` sends.
-    pub const OF_GATEWAY: [Self; 5] = [
-        Self::Normal,
-        Self::GoingAway,
-        Self::Policy,
-        Self::TooLarge,
-        Self::Internal,
-    ];
-
     /// Returns the code of this number.
     pub fn from_number(number: u16) -> Option<Self> {
         Self::ALL

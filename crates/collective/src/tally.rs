@@ -1,43 +1,22 @@
 //! Counts the votes of a triad (Heretek A2A §10.6): two of the three members decide.
 
-use base::settings;
+use base::{named, settings};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 /// The number of votes that decide.
 pub const MAJORITY: usize = 2;
 
-/// A vote (Heretek A2A §10.4).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Vote {
-    /// For the proposal.
-    Approve,
-    /// Against the proposal.
-    Reject,
-    /// Abstention. Counts for neither side.
-    Abstain,
-}
-
-impl Vote {
-    /// Every vote.
-    pub const ALL: [Self; 3] = [Self::Approve, Self::Reject, Self::Abstain];
-
-    /// The names of the votes, in the order of [`ALL`](Self::ALL).
-    pub const NAMES: [&str; 3] = ["approve", "reject", "abstain"];
-
-    /// Returns the vote with this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|vote| vote.as_str() == name)
-    }
-
-    /// Returns its name on the wire.
-    pub fn as_str(self) -> &'static str {
-        let [approve, reject, abstain] = Self::NAMES;
-        match self {
-            Self::Approve => approve,
-            Self::Reject => reject,
-            Self::Abstain => abstain,
-        }
+named! {
+    /// A vote (Heretek A2A §10.4).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum Vote {
+        /// For the proposal.
+        Approve = "approve",
+        /// Against the proposal.
+        Reject = "reject",
+        /// Abstention. Counts for neither side.
+        Abstain = "abstain",
     }
 }
 

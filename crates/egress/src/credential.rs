@@ -20,7 +20,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 pub use command::CommandCredential;
 use http::{HeaderName, HeaderValue};
-pub(crate) use oauth2::Found;
 pub use oauth2::{ClientAuth, Endpoints, Grant, Metadata, OAuth2, SignInFlow, Users};
 pub use oauth2::{DeviceCode, Prompt, Refusal, RunningSignIn, SignInTurn};
 use rustls::pki_types::pem::PemObject as _;
@@ -311,14 +310,9 @@ impl Hash for Trust {
     }
 }
 
-impl fmt::Debug for Trust {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Trust")
-            .field("own_authorities", &self.authorities.is_some())
-            .field("certificate", &self.certificate.is_some())
-            .finish()
-    }
-}
+base::debug_fields!(self: Trust {
+    own_authorities = self.authorities.is_some(), certificate = self.certificate.is_some(),
+});
 
 #[cfg(test)]
 mod tests {

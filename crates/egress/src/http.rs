@@ -420,15 +420,9 @@ pub struct Upgrade {
     pub body: ByteStream,
 }
 
-impl std::fmt::Debug for Upgrade {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Upgrade")
-            .field("status", &self.status)
-            .field("headers", &super::names(&self.headers))
-            .field("changed", &self.stream.is_some())
-            .finish_non_exhaustive()
-    }
-}
+base::debug_fields!(self: Upgrade {
+    status, headers = super::names(&self.headers), changed = self.stream.is_some(),
+});
 
 /// Returns the error of a network without WebSockets.
 pub(super) fn unsupported(request: &Request) -> NetError {

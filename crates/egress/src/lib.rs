@@ -19,20 +19,11 @@
 //! # Examples
 //!
 //! ```no_run
-//! use http::{HeaderMap, Method};
 //! use openclaw_remote_agent_egress::{AddressPolicy, ReqwestClient, HttpClient, Request};
 //!
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
-//! let request = Request {
-//!     method: Method::GET,
-//!     url: "https://agent.example/.well-known/agent-card.json".parse()?,
-//!     headers: HeaderMap::new(),
-//!     body: None,
-//!     access: AddressPolicy::Public,
-//!     trust: None,
-//!     repeatable: true,
-//!     authorization: None,
-//! };
+//! let url = "https://agent.example/.well-known/agent-card.json".parse()?;
+//! let request = Request::get(url, AddressPolicy::Public);
 //! let response = ReqwestClient::new()?.exchange(request).await?;
 //! assert!(response.status.is_success());
 //! # Ok(())
@@ -62,7 +53,6 @@ mod testing;
 mod tls;
 pub mod websocket;
 
-use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -132,17 +122,36 @@ pub struct Request {
     pub authorization: Option<Authorization>,
 }
 
-impl fmt::Debug for Request {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Request")
-            .field("method", &self.method)
-            .field("origin", &error::place(&self.url))
-            .field("headers", &names(&self.headers))
-            .field("body_bytes", &self.body.as_ref().map(Bytes::len))
-            .field("access", &self.access)
-            .field("trust", &self.trust)
-            .field("repeatable", &self.repeatable)
-            .finish()
+base::debug_fields!(self: Request {
+    method, origin = error::place(&self.url), headers = names(&self.headers),
+    body_bytes = self.body.as_ref().map(Bytes::len), access, trust, repeatable,
+});
+
+impl Request {
+    /// Returns a request without headers and credential, which may be sent again.
+    #[must_use]
+    pub fn get(url: Url, access: AddressPolicy) -> Self {
+        Self {
+            method: Method::GET,
+            url,
+            headers: HeaderMap::new(),
+            body: None,
+            access,
+            trust: None,
+            repeatable: true,
+            authorization: None,
+        }
+    }
+
+    /// Returns a request that sends `body`, once.
+    #[must_use]
+    pub fn post(url: Url, access: AddressPolicy, body: Bytes) -> Self {
+        Self {
+            method: Method::POST,
+            body: Some(body),
+            repeatable: false,
+            ..Self::get(url, access)
+        }
     }
 }
 
@@ -156,14 +165,7 @@ pub struct Response {
     pub body: ByteStream,
 }
 
-impl fmt::Debug for Response {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Response")
-            .field("status", &self.status)
-            .field("headers", &names(&self.headers))
-            .finish_non_exhaustive()
-    }
-}
+base::debug_fields!(self: Response { status, headers = names(&self.headers) });
 
 fn names(headers: &HeaderMap) -> Vec<&str> {
     headers.keys().map(::http::HeaderName::as_str).collect()

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use secrecy::ExposeSecret as _;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -216,7 +216,7 @@ async fn request_token(
     endpoint: &TokenEndpoint,
     form: Form,
 ) -> Result<TokenResponse, TokenError> {
-    let url = discovery::token(net, client, endpoint).await?;
+    let url = discovery::find(net, client, endpoint, discovery::Needed::Token).await?;
     post(net, client, endpoint, &url, form).await?.token()
 }
 
@@ -325,14 +325,9 @@ fn request(
     let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
     headers.insert(CONTENT_TYPE, kind);
     Ok(Request {
-        method: Method::POST,
-        url: url.clone(),
         headers,
-        body: Some(Bytes::from(form.0)),
-        access,
         trust,
-        repeatable: false,
-        authorization: None,
+        ..Request::post(url.clone(), access, Bytes::from(form.0))
     })
 }
 

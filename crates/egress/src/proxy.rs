@@ -4,7 +4,6 @@
 //! this system knows: a literal address, or the addresses that the name resolves to here. The proxy decides about names
 //! that this system cannot resolve.
 
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -45,16 +44,9 @@ impl ProxySettings {
     }
 }
 
-impl fmt::Debug for ProxySettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ProxySettings")
-            .field("https", &self.https.is_some())
-            .field("http", &self.http.is_some())
-            .field("all", &self.all.is_some())
-            .field("none", &self.none)
-            .finish()
-    }
-}
+base::debug_fields!(self: ProxySettings {
+    https = self.https.is_some(), http = self.http.is_some(), all = self.all.is_some(), none,
+});
 
 /// The proxies of a client.
 #[derive(Clone, Default)]
@@ -133,13 +125,7 @@ fn parse_proxy_url(value: &str) -> Option<Url> {
     })
 }
 
-impl fmt::Debug for Proxies {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Proxies")
-            .field("any", &!self.is_empty())
-            .finish_non_exhaustive()
-    }
-}
+base::debug_fields!(self: Proxies { any = !self.is_empty() });
 
 /// The hosts of `NO_PROXY`, and this machine: on the side of the proxy it would be the proxy itself.
 pub(super) struct NoProxy(Vec<Entry>);

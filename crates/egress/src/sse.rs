@@ -205,14 +205,7 @@ impl EventReader {
     }
 }
 
-impl fmt::Debug for EventReader {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EventReader")
-            .field("place", &self.place)
-            .field("end", &self.end)
-            .finish_non_exhaustive()
-    }
-}
+base::debug_fields!(self: EventReader { place, end });
 
 fn end(error: &Error, place: &str) -> Result<(), NetError> {
     let cut = |fault, reason: String| {

@@ -1,6 +1,5 @@
 //! TLS configurations: the system's, and those of peers with their own [`Trust`].
 
-use std::fmt;
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -151,11 +150,7 @@ fn is_without_chain(error: &CertificateError) -> bool {
     }
 }
 
-impl fmt::Debug for CaFileVerifier {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CaFileVerifier").finish_non_exhaustive()
-    }
-}
+base::debug_fields!(self: CaFileVerifier {});
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gateway_bridge::scripted::{Connection, network};
+use gateway_bridge::testing::{Connection, network};
 use serde_json::Value;
 use tokio::time::timeout;
 

@@ -1,14 +1,13 @@
 //! A backend that uses a model endpoint with OpenAI's Chat Completions API, such as LiteLLM.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -124,14 +123,8 @@ impl ModelBackend {
         messages.push(json!({"role": "user", "content": turn.text}));
         let body = json!({"model": self.settings.model, "messages": messages, "stream": false});
         Request {
-            method: Method::POST,
-            url: self.url.clone(),
             headers,
-            body: Some(Bytes::from(body.to_string())),
-            access: self.access,
-            trust: None,
-            repeatable: false,
-            authorization: None,
+            ..Request::post(self.url.clone(), self.access, Bytes::from(body.to_string()))
         }
     }
 
@@ -269,13 +262,7 @@ impl AgentBackend for ModelBackend {
     }
 }
 
-impl fmt::Debug for ModelBackend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ModelBackend")
-            .field("settings", &self.settings)
-            .finish_non_exhaustive()
-    }
-}
+base::debug_fields!(self: ModelBackend { settings });
 
 /// Adds the path to the URL of the endpoint.
 fn endpoint(url: &Url) -> Result<Url, String> {

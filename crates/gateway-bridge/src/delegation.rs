@@ -12,7 +12,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -160,7 +160,7 @@ impl DelegationFile {
         all.push((session.to_owned(), work.clone()));
         let surplus = all.len().saturating_sub(MAX_SESSIONS);
         all.drain(..surplus);
-        self.replace(&written(&all))
+        files::replace_private(&self.path, &written(&all))
     }
 
     /// Returns every session, the newest last. A missing file has none.
@@ -202,31 +202,13 @@ impl DelegationFile {
 
     /// Locks the file against other writers until the returned file is dropped.
     fn lock(&self) -> io::Result<LockedFile> {
-        let mut options = files::private_options();
-        // Windows locks no file that is only open for appending.
-        options.create(true).read(true).append(true);
-        let file = LockedFile(options.open(self.path.with_extension("lock"))?);
+        let path = self.path.with_extension("lock");
+        let file = LockedFile(files::open_private_append(&path)?);
         match file.lock() {
             // Some network file systems have no locks. Write without a lock then.
             Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(file),
             locked => locked.map(|()| file),
         }
-    }
-
-    fn replace(&self, text: &str) -> io::Result<()> {
-        let new = self.path.with_extension("new");
-        // A file that a crash left behind may be readable by others.
-        match fs::remove_file(&new) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let mut file = files::private_options()
-            .create_new(true)
-            .write(true)
-            .open(&new)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&new, &self.path)
     }
 }
 

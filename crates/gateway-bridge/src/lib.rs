@@ -49,10 +49,10 @@ mod members;
 pub mod openclaw;
 mod pending_tasks;
 mod proposal;
-#[cfg(any(test, feature = "test-util"))]
-pub mod scripted;
 pub mod session_key;
 mod settings;
+#[cfg(any(test, feature = "test-util"))]
+pub mod testing;
 mod triad;
 
 use std::path::PathBuf;

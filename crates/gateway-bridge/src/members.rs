@@ -79,11 +79,20 @@ pub(super) fn triad(known: &[Member], settings: &Settings) -> Member {
 
 /// Builds the card of an agent.
 pub(super) fn card(name: &str, description: Option<&str>, settings: &Settings) -> Card {
+    let modes = [&DEFAULT_MODES[..]; 2];
+    card_at(settings.display_url(), name, description, modes)
+}
+
+/// Builds the card of an agent at an address, with its input and output modes.
+pub(super) fn card_at(
+    address: String,
+    name: &str,
+    description: Option<&str>,
+    modes: [&[&str]; 2],
+) -> Card {
+    let [input, output] = modes.map(|modes| modes.iter().map(|mode| (*mode).to_owned()).collect());
     Card {
-        interfaces: vec![Interface::new(
-            Transport::Gateway.as_str(),
-            settings.display_url(),
-        )],
+        interfaces: vec![Interface::new(Transport::Gateway.as_str(), address)],
         streaming: Some(true),
         has_extended_card: false,
         extensions: Vec::new(),
@@ -98,8 +107,8 @@ pub(super) fn card(name: &str, description: Option<&str>, settings: &Settings) -
                 push_notifications: Some(false),
                 ..Capabilities::default()
             },
-            default_input_modes: DEFAULT_MODES.map(str::to_owned).into(),
-            default_output_modes: DEFAULT_MODES.map(str::to_owned).into(),
+            default_input_modes: input,
+            default_output_modes: output,
             ..CardView::default()
         }),
     }

@@ -14,6 +14,7 @@
 //! Such changes are capitals, other characters, repeated or outer hyphens, and more than 60 characters. Nothing is
 //! stored: the same context id always maps to the same session.
 
+use base::text::hex;
 use ring::digest::{Context, SHA256};
 
 /// The prefix of the session ids of conversations.
@@ -91,13 +92,7 @@ fn with_hash(slug: &str, hashed: &[&str]) -> String {
         context.update(&(text.len() as u64).to_be_bytes());
         context.update(text.as_bytes());
     }
-    let hash: String = context
-        .finish()
-        .as_ref()
-        .iter()
-        .take(HASH_HEX_DIGITS / 2)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let hash = hex(&context.finish().as_ref()[..HASH_HEX_DIGITS / 2]);
     // The slug is ASCII, so every byte is a character boundary.
     let room = slug.len().min(MAX_SLUG_CHARS - HASH_HEX_DIGITS - 1);
     match slug[..room].trim_end_matches('-') {

@@ -1,7 +1,6 @@
 //! The settings of a gateway.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -135,22 +134,10 @@ pub(crate) fn without_token<'a>(text: &'a str, settings: &Settings) -> Cow<'a, s
     }
 }
 
-impl fmt::Debug for Settings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings")
-            .field("url", &self.url.origin().ascii_serialization())
-            .field("dialect", &self.dialect)
-            .field("protocol", &self.protocol)
-            .field("token", &self.token.is_some())
-            .field("timeout", &self.timeout)
-            .field("heartbeat", &self.heartbeat)
-            .field("allow_remote", &self.allow_remote)
-            .field("token_in_query", &self.token_in_query)
-            .field("agents", &self.agents)
-            .field("triad", &self.triad)
-            .finish_non_exhaustive()
-    }
-}
+base::debug_fields!(self: Settings {
+    url = self.url.origin().ascii_serialization(), dialect, protocol, token = self.token.is_some(),
+    timeout, heartbeat, allow_remote, token_in_query, agents, triad,
+});
 
 /// Returns whether a text frame is only a sign of life. Some gateways and proxies send such frames, which no protocol defines.
 pub(crate) fn is_keep_alive(frame: &str) -> bool {

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use base::named;
 use base::text::first_chars;
 use serde_json::{Value, json};
 
@@ -18,47 +19,30 @@ const RESERVED: [&str; 2] = [GATEWAY, "triad"];
 /// The prefix of the ids of connections.
 pub(super) const CLIENT_ID_PREFIX: &str = "client-";
 
-/// The status of an agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Status {
-    /// Connected and accepting messages.
-    Online,
-    /// Not connected.
-    Offline,
-    /// Connected, but working and not accepting messages.
-    Busy,
-    /// Connected and accepting messages, without work.
-    Idle,
-    /// Failed, and not accepting messages.
-    Error,
+named! {
+    /// The status of an agent.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub(super) enum Status {
+        /// Connected and accepting messages.
+        Online = "online",
+        /// Not connected.
+        Offline = "offline",
+        /// Connected, but working and not accepting messages.
+        Busy = "busy",
+        /// Connected and accepting messages, without work.
+        Idle = "idle",
+        /// Failed, and not accepting messages.
+        Error = "error",
+    }
 }
 
 impl Status {
-    const ALL: [Self; 5] = [
-        Self::Online,
-        Self::Offline,
-        Self::Busy,
-        Self::Idle,
-        Self::Error,
-    ];
-
     /// Parses a status. `active` (Heretek A2A §8.1) is the same as `online`.
-    pub(super) fn from_name(name: &str) -> Option<Self> {
+    pub(super) fn reported(name: &str) -> Option<Self> {
         if name.eq_ignore_ascii_case("active") {
             return Some(Self::Online);
         }
-        Self::ALL.into_iter().find(|status| status.as_str() == name)
-    }
-
-    /// Returns its name on the wire.
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Online => "online",
-            Self::Offline => "offline",
-            Self::Busy => "busy",
-            Self::Idle => "idle",
-            Self::Error => "error",
-        }
+        Self::from_name(name)
     }
 
     /// Returns whether the agent receives notifications. It may still refuse messages.
@@ -143,7 +127,7 @@ mod tests {
 
     #[test]
     fn h_30_parses_every_status_and_active_as_online() {
-        assert_eq!(Status::from_name("Active"), Some(Status::Online));
+        assert_eq!(Status::reported("Active"), Some(Status::Online));
         for status in Status::ALL {
             assert_eq!(Status::from_name(status.as_str()), Some(status));
         }

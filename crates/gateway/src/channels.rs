@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
+use base::named;
 use base::text::shortened;
 use collective::Envelope;
 
@@ -32,32 +33,16 @@ const MAX_TEXT_CHARS: usize = 2000;
 /// The maximum length of an id in an event, in characters.
 const MAX_ID_CHARS: usize = 128;
 
-/// A channel that clients subscribe to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Channel {
-    /// Status changes of agents.
-    Status,
-    /// Decisions of the triad.
-    Decisions,
-    /// Events of the gateway, for its operator. [`EventFeed`] manages the subscribers.
-    Events,
-}
-
-impl Channel {
-    pub(super) const ALL: [Self; 3] = [Self::Status, Self::Decisions, Self::Events];
-
-    pub(super) fn from_name(name: &str) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|channel| channel.as_str() == name)
-    }
-
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Status => "agent:status",
-            Self::Decisions => "triad:decision",
-            Self::Events => "gateway:events",
-        }
+named! {
+    /// A channel that clients subscribe to.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(super) enum Channel {
+        /// Status changes of agents.
+        Status = "agent:status",
+        /// Decisions of the triad.
+        Decisions = "triad:decision",
+        /// Events of the gateway, for its operator. [`EventFeed`] manages the subscribers.
+        Events = "gateway:events",
     }
 }
 

@@ -1,7 +1,6 @@
 //! A connected client, and its pending requests.
 
 use std::collections::{HashMap, VecDeque};
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -194,14 +193,7 @@ impl Client {
     }
 }
 
-impl fmt::Debug for Client {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client")
-            .field("id", &self.id)
-            .field("names", &self.names())
-            .finish_non_exhaustive()
-    }
-}
+base::debug_fields!(self: Client { id, names = self.names() });
 
 /// A message whose sender waits for a reply.
 #[derive(Debug, Clone)]

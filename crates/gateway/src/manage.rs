@@ -7,30 +7,33 @@ use serde_json::{Value, json};
 
 use super::sessions::{SessionError, Sessions, Summary};
 use base::json::encoded_bytes;
+use base::named;
 use collective::ErrorCode;
 
 /// The minimum size of a session's entry in a list.
 const MIN_SUMMARY_BYTES: usize = 64;
 
-/// An operation on sessions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operation {
-    /// Creates a session: `agent`, `sessionId`?
-    Create,
-    /// Lists sessions: `agent`?, `archived`? (includes the archive)
-    List,
-    /// Returns the entries of a session: `agent`, `sessionId`
-    Get,
-    /// Syncs a session to disk: `agent`, `sessionId`
-    Commit,
-    /// Archives old sessions: `agent`, `olderThanMs`
-    Archive,
-    /// Deletes a session: `agent`, `sessionId`
-    Delete,
-    /// Returns the entries as JSON Lines: `agent`, `sessionId`
-    Export,
-    /// Creates a session from JSON Lines: `agent`, `jsonl`, `sessionId`?
-    Import,
+named! {
+    /// An operation on sessions.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Operation {
+        /// Creates a session: `agent`, `sessionId`?
+        Create = "sessions.create",
+        /// Lists sessions: `agent`?, `archived`? (includes the archive)
+        List = "sessions.list",
+        /// Returns the entries of a session: `agent`, `sessionId`
+        Get = "sessions.get",
+        /// Syncs a session to disk: `agent`, `sessionId`
+        Commit = "sessions.commit",
+        /// Archives old sessions: `agent`, `olderThanMs`
+        Archive = "sessions.archive",
+        /// Deletes a session: `agent`, `sessionId`
+        Delete = "sessions.delete",
+        /// Returns the entries as JSON Lines: `agent`, `sessionId`
+        Export = "sessions.export",
+        /// Creates a session from JSON Lines: `agent`, `jsonl`, `sessionId`?
+        Import = "sessions.import",
+    }
 }
 
 /// The error of an operation on sessions.
@@ -53,39 +56,6 @@ pub enum ManageError {
 }
 
 impl Operation {
-    /// All operations.
-    pub const ALL: [Self; 8] = [
-        Self::Create,
-        Self::List,
-        Self::Get,
-        Self::Commit,
-        Self::Archive,
-        Self::Delete,
-        Self::Export,
-        Self::Import,
-    ];
-
-    /// Returns its name in `content.operation`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Create => "sessions.create",
-            Self::List => "sessions.list",
-            Self::Get => "sessions.get",
-            Self::Commit => "sessions.commit",
-            Self::Archive => "sessions.archive",
-            Self::Delete => "sessions.delete",
-            Self::Export => "sessions.export",
-            Self::Import => "sessions.import",
-        }
-    }
-
-    /// Returns the operation with this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|operation| operation.as_str() == name)
-    }
-
     /// Returns whether the operation is read-only.
     pub fn is_read_only(self) -> bool {
         matches!(self, Self::List | Self::Get | Self::Export)

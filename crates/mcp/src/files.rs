@@ -1,7 +1,6 @@
 //! The files of a result. A model reads their names and sizes, and the host gets a link to each saved file. Base64 in the
 //! text would only cost tokens.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -30,11 +29,7 @@ impl FileStore {
     }
 }
 
-impl fmt::Debug for FileStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FileStore").finish_non_exhaustive()
-    }
-}
+base::debug_fields!(self: FileStore {});
 
 /// Replaces the content of each file in `envelope` by its size, and by its path if it is saved. Returns links to the saved
 /// files.

@@ -55,11 +55,7 @@ impl TaskIdKey {
     }
 }
 
-impl std::fmt::Debug for TaskIdKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("TaskIdKey")
-    }
-}
+base::debug_fields!(self: TaskIdKey {});
 
 /// A client and the key of the server; `None` over standard input and output, where the client started the server.
 pub(crate) type Owner<'a> = Option<(&'a TaskIdKey, &'a str)>;

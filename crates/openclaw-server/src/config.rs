@@ -20,7 +20,7 @@ use a2a_server::settings::ServiceLimits;
 use a2a_server::store::Retention;
 use base::config::{ConfigError, Secret, SecretMap, millis};
 use base::files::Fsync;
-use base::{config, settings};
+use base::{config, named, settings};
 use http_server::request_limit::HttpLimits;
 use http_server::serve::ConnectionConfig;
 use http_server::tls::TlsFiles;
@@ -152,36 +152,20 @@ impl ClientConfig {
     }
 }
 
-impl std::fmt::Debug for ClientConfig {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ClientConfig")
-            .field("name", &self.name)
-            .field("operator", &self.operator)
-            .finish_non_exhaustive()
-    }
-}
+base::debug_fields!(self: ClientConfig { name, operator });
 
-/// The kind of an executor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ExecutorKind {
-    /// The agents behind OpenClaw's gateway.
-    #[default]
-    Gateway,
-    /// The command `openclaw agent`.
-    Command,
-    /// A scripted executor.
-    Scripted,
-}
-
-impl ExecutorKind {
-    /// Returns the name of the executor in the configuration.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Gateway => "gateway",
-            Self::Command => "command",
-            Self::Scripted => "scripted",
-        }
+named! {
+    /// The kind of an executor.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum ExecutorKind {
+        /// The agents behind OpenClaw's gateway.
+        #[default]
+        Gateway = "gateway",
+        /// The command `openclaw agent`.
+        Command = "command",
+        /// A scripted executor.
+        Scripted = "scripted",
     }
 }
 

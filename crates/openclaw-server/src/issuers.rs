@@ -14,7 +14,7 @@ use egress::auth::metadata_places;
 use egress::{AddressPolicy, HttpClient, Request, body, redirect, status_text};
 use futures_util::future::BoxFuture;
 use http::header::ACCEPT;
-use http::{HeaderMap, HeaderValue, Method};
+use http::{HeaderMap, HeaderValue};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -216,15 +216,10 @@ impl Issuer {
     /// Reads a document. The operator vouches for the origin of the issuer only.
     async fn get(&self, net: &dyn HttpClient, url: &Url) -> Result<Vec<u8>, String> {
         let is_own = url.origin() == self.url.origin();
+        let access = AddressPolicy::for_url(url, is_own, is_own).map_err(|e| e.to_string())?;
         let request = Request {
-            method: Method::GET,
-            access: AddressPolicy::for_url(url, is_own, is_own).map_err(|e| e.to_string())?,
-            url: url.clone(),
             headers: HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("application/json"))]),
-            body: None,
-            trust: None,
-            repeatable: true,
-            authorization: None,
+            ..Request::get(url.clone(), access)
         };
         let followed = redirect::follow(net, request).await;
         let mut response = followed.map_err(|e| e.to_string())?.response;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
-use std::{fmt, fs, io};
+use std::{fs, io};
 
 use serde_json::{Map, Value};
 
@@ -26,21 +26,14 @@ pub struct Location {
 }
 
 /// Why the configuration cannot be read. It repeats no line of a file, because a line may contain a secret.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The file itself cannot be read.
+    #[error("{0}")]
     Io(io::Error),
     /// The content of the file, or of a file that it includes, is not valid.
+    #[error("{0}")]
     Invalid(String),
-}
-
-impl fmt::Display for ReadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Io(error) => error.fmt(f),
-            Self::Invalid(message) => f.write_str(message),
-        }
-    }
 }
 
 /// Returns the place of the configuration: `OPENCLAW_CONFIG_PATH`, or else `openclaw.json` in the state directory. `variable`
@@ -321,14 +314,8 @@ impl Environment {
     }
 }
 
-impl fmt::Debug for Environment {
-    /// Omits the values, which may be secrets.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Environment")
-            .field("file", &self.file)
-            .finish_non_exhaustive()
-    }
-}
+// `Debug` omits the values, which may be secrets.
+base::debug_fields!(self: Environment { file });
 
 /// Parses the lines `NAME=VALUE`, as the package dotenv does. The last value of a name counts. Ignores other lines.
 fn parse_dotenv(text: &str) -> HashMap<String, String> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use a2a_server::push::{PushError, PushSender};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use http::{HeaderMap, Method, Response};
+use http::{HeaderMap, Response};
 use url::Url;
 
 use base::config::contains_url;
@@ -89,14 +89,8 @@ impl PushSender for HttpPushSender {
                 retryable: false,
             })?;
             let request = Request {
-                method: Method::POST,
-                url,
                 headers,
-                body: Some(body),
-                access,
-                trust: None,
-                repeatable: false,
-                authorization: None,
+                ..Request::post(url, access, body)
             };
             let answer = self.net.exchange(request).await.map_err(undelivered)?;
             let mut response = Response::new(());

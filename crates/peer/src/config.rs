@@ -210,31 +210,12 @@ fn same_place(a: &Url, b: &Url) -> bool {
         && (a.host() == b.host() || (loopback(a) && loopback(b)))
 }
 
-impl fmt::Debug for PeerConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PeerConfig")
-            .field("configured", &self.configured)
-            .field("base_url", &self.base_url.as_str())
-            .field("card", &self.card)
-            .field("endpoint", &self.endpoint.as_ref().map(Url::as_str))
-            .field("preferred", &self.preferred)
-            .field(
-                "headers",
-                &self
-                    .headers
-                    .iter()
-                    .map(|(name, _)| name.as_str())
-                    .collect::<Vec<_>>(),
-            )
-            .field("credential", &self.credential)
-            .field("trust", &self.trust)
-            .field("version", &self.version)
-            .field("tenant", &self.tenant)
-            .field("card_keys", &self.card_keys)
-            .field("allow_private", &self.allow_private)
-            .finish()
-    }
-}
+base::debug_fields!(self: PeerConfig {
+    configured, base_url = self.base_url.as_str(), card,
+    endpoint = self.endpoint.as_ref().map(Url::as_str), preferred,
+    headers = self.headers.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
+    credential, trust, version, tenant, card_keys, allow_private,
+});
 
 #[cfg(test)]
 mod tests {

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
+use base::named;
 use collective::ErrorCode;
 use egress::NetFault;
 
@@ -75,27 +76,20 @@ impl PeerErrorKind {
     }
 }
 
-/// Whether the peer's agent received a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Delivered {
-    /// Certainly not: no byte left, or a gateway refused the request before it forwarded it.
-    No,
-    /// Unknown.
-    Unknown,
-    /// Yes: the agent answered.
-    Yes,
+named! {
+    /// Whether the peer's agent received a request.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Delivered {
+        /// Certainly not: no byte left, or a gateway refused the request before it forwarded it.
+        No = "no",
+        /// Unknown.
+        Unknown = "unknown",
+        /// Yes: the agent answered.
+        Yes = "yes",
+    }
 }
 
 impl Delivered {
-    /// Returns the word that results use.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::No => "no",
-            Self::Unknown => "unknown",
-            Self::Yes => "yes",
-        }
-    }
-
     /// Returns whether a message was delivered, as far as the kind shows. An HTTP status may come from an intermediary.
     fn for_kind(kind: PeerErrorKind) -> Self {
         match kind {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use a2a::Card;
 use async_trait::async_trait;
+use base::named;
 
 use super::PeerError;
 
@@ -38,45 +39,31 @@ pub struct Member {
     pub card: Card,
 }
 
-/// The status of an agent (Heretek A2A §8.2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum MemberStatus {
-    /// It accepts messages.
-    Online,
-    /// Not running.
-    Offline,
-    /// It is working.
-    Busy,
-    /// It accepts messages and is not working.
-    Idle,
-    /// It has failed.
-    Error,
-    /// The gateway reports no known status.
-    Unknown,
+named! {
+    /// The status of an agent (Heretek A2A §8.2).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum MemberStatus {
+        /// It accepts messages.
+        Online = "online",
+        /// Not running.
+        Offline = "offline",
+        /// It is working.
+        Busy = "busy",
+        /// It accepts messages and is not working.
+        Idle = "idle",
+        /// It has failed.
+        Error = "error",
+        /// The gateway reports no known status.
+        Unknown = "unknown",
+    }
 }
 
 impl MemberStatus {
     /// Parses a gateway's status. Registries write `Active` for online.
-    pub fn from_name(name: &str) -> Self {
+    pub fn reported(name: &str) -> Self {
         match name.to_ascii_lowercase().as_str() {
-            "online" | "active" => Self::Online,
-            "offline" => Self::Offline,
-            "busy" => Self::Busy,
-            "idle" => Self::Idle,
-            "error" => Self::Error,
-            _ => Self::Unknown,
-        }
-    }
-
-    /// Returns the word that results use.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Online => "online",
-            Self::Offline => "offline",
-            Self::Busy => "busy",
-            Self::Idle => "idle",
-            Self::Error => "error",
-            Self::Unknown => "unknown",
+            "active" => Self::Online,
+            name => Self::from_name(name).unwrap_or(Self::Unknown),
         }
     }
 }
@@ -100,30 +87,22 @@ pub struct Connection {
     pub last_error: Option<String>,
 }
 
-/// The state of a connection (Heretek A2A §3.3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ConnectionState {
-    /// Connecting.
-    Connecting = 0,
-    /// Open.
-    Open = 1,
-    /// Closing.
-    Closing = 2,
-    /// Closed, or never opened.
-    Closed = 3,
+named! {
+    /// The state of a connection (Heretek A2A §3.3).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum ConnectionState {
+        /// Connecting.
+        Connecting = "CONNECTING",
+        /// Open.
+        Open = "OPEN",
+        /// Closing.
+        Closing = "CLOSING",
+        /// Closed, or never opened.
+        Closed = "CLOSED",
+    }
 }
 
 impl ConnectionState {
-    /// Returns the name of Heretek A2A §3.3.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Connecting => "CONNECTING",
-            Self::Open => "OPEN",
-            Self::Closing => "CLOSING",
-            Self::Closed => "CLOSED",
-        }
-    }
-
     /// Returns the number of Heretek A2A §3.3.
     pub fn code(self) -> u8 {
         self as u8

@@ -10,7 +10,7 @@ use crate::remote_agent::{PollIntervals, RemoteAgent, ToolCall};
 use base::environment::SystemEnvironment;
 use base::log::Silent;
 use egress::NetFault;
-use gateway_bridge::scripted::{Arrivals, Connection, DialAnswer, ScriptedNet, network};
+use gateway_bridge::testing::{Arrivals, Connection, DialAnswer, ScriptedNet, network};
 
 use super::super::assemble_with_network;
 use super::*;

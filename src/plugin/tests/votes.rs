@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use gateway_bridge::scripted::{Arrivals, Connection};
+use gateway_bridge::testing::{Arrivals, Connection};
 
 use super::cuts::{send_and_follow, tool_with_gateway};
 

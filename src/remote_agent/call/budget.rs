@@ -407,7 +407,7 @@ fn log_with_path(log: &dyn Log, message: &str, path: &Path) {
 
 fn remainder(reservation: &Reservation) -> Value {
     let left = Unit::ALL.into_iter().zip(reservation.left);
-    let left = left.filter_map(|(unit, left)| Some((unit.name().to_owned(), unit.shown(left?))));
+    let left = left.filter_map(|(unit, left)| Some((unit.as_str().to_owned(), unit.shown(left?))));
     Value::Object(left.collect::<Map<_, _>>())
 }
 

@@ -86,10 +86,7 @@ fn budget_line(warning: &BudgetWarning<'_>) -> Option<String> {
         "total" => "all agents",
         _ => return None,
     };
-    let unit = Unit::ALL
-        .into_iter()
-        .map(Unit::name)
-        .find(|name| *name == &*warning.unit)?;
+    let unit = Unit::from_name(&warning.unit)?.as_str();
     let BudgetWarning { used, limit, .. } = warning;
     // A currency is text of the agent.
     let uncounted = match warning.unknown_currency {

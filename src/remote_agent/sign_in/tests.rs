@@ -84,7 +84,8 @@ fn sign_in(folder: &Folder) -> SignIn {
         flow: SignInFlow::DeviceCode,
         file: file.clone(),
     };
-    let client = OAuth2::at(endpoints, "cli".into(), grant).with_client_auth(ClientAuth::None);
+    let mut client = OAuth2::at(endpoints, "cli".into(), grant);
+    client.client_auth = ClientAuth::None;
     SignIn {
         client: Arc::new(client),
         file,

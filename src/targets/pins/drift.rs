@@ -7,7 +7,7 @@ use a2a::card_fields::{
     CardFields, CardSigner, FieldClass, INTERFACE, INTERFACES, ORIGINS, SIGNATURES, class_of, push,
 };
 use a2a::{Card, Interface};
-use base::text::{first_chars, shortened};
+use base::text::{first_chars, hex, shortened};
 use base::visible::visible;
 use ring::digest::{Context, SHA256, digest};
 use serde_json::{Value, json};
@@ -148,10 +148,6 @@ fn kept(text: &str, max_bytes: usize) -> String {
 /// Returns half of a SHA-256: for 16 bytes a second text cannot be found.
 pub(super) fn short_digest(text: &str) -> String {
     hex(&digest(&SHA256, text.as_bytes()).as_ref()[..16])
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns what differs, what matters most first.

@@ -338,19 +338,13 @@ impl<'a> Reader<'a> {
         if question.is_some() {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
+        let (url, is_given) = (url.clone(), self.scope.is_given(url));
+        let access = AddressPolicy::for_url(&url, self.scope.allow_private, is_given)?;
         Ok(Request {
             method: question.map_or(Method::GET, |_| Method::POST),
-            access: AddressPolicy::for_url(
-                url,
-                self.scope.allow_private,
-                self.scope.is_given(url),
-            )?,
-            url: url.clone(),
             headers,
             body: question.map(|question| Bytes::from(question.to_string())),
-            trust: None,
-            repeatable: true,
-            authorization: None,
+            ..Request::get(url, access)
         })
     }
 }

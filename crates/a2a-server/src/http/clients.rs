@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
+use base::text::hex;
 use futures_util::future::BoxFuture;
 use parking_lot::RwLock;
 use ring::digest::{SHA256, digest};
@@ -51,7 +52,7 @@ impl TokenDigest {
 
     /// Returns the digest as 64 hexadecimal digits.
     pub fn hex(self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(&self.0)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The envelope of JSON-RPC requests and responses.
 
 use serde::de::IgnoredAny;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -12,19 +12,13 @@ use base::json;
 const MAX_ID_BYTES: usize = 1024;
 
 /// The id of a request as raw JSON; `null` if the request has none.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub(crate) struct Id(Option<Box<RawValue>>);
 
 impl Id {
     /// Returns the id for the response to an unreadable request.
     pub(crate) fn null() -> Self {
         Self(None)
-    }
-}
-
-impl Serialize for Id {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
     }
 }
 

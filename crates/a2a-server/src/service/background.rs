@@ -94,7 +94,7 @@ impl Core {
             self.tasks.spawn(runner.run_to_end(waiting, request));
             return;
         }
-        let status = status::interrupted(&*self.env, &runner.record);
+        let status = status::failed(&*self.env, &runner.record, status::Failure::Interrupted);
         if let Err(WriteError::Store(_)) = runner.write(TaskChange::Status(status)).await {
             self.tasks.spawn(runner.persist_until_stored());
         }
@@ -174,7 +174,8 @@ impl Core {
             return Ok(false);
         };
         let waited = self.settings.unanswered;
-        let change = TaskChange::Status(status::unanswered(&*self.env, &record, waited));
+        let status = status::failed(&*self.env, &record, status::Failure::Unanswered(waited));
+        let change = TaskChange::Status(status);
         let at_ms = self.now_ms(&record);
         match self
             .append(&record, at_ms, std::slice::from_ref(&change))

@@ -113,59 +113,47 @@ pub(super) fn canceled(
     with_reason(env, record, TaskState::Canceled, word, text.to_owned())
 }
 
-pub(super) fn interrupted(env: &dyn Environment, record: &TaskRecord) -> TaskStatus {
-    with_reason(
-        env,
-        record,
-        TaskState::Failed,
-        Some(INTERRUPTED),
-        CUT.to_owned(),
-    )
+/// Why the server ends a task as failed.
+pub(super) enum Failure {
+    Interrupted,
+    TimedOut(Duration),
+    StoreFailed,
+    Unanswered(Duration),
+    NoRoom,
+    TooLarge(usize),
 }
 
-pub(super) fn timed_out(
-    env: &dyn Environment,
-    record: &TaskRecord,
-    timeout: Duration,
-) -> TaskStatus {
-    let text = format!(
-        "the run was stopped after {} s, the maximum; ask for less at a time, or ask the operator to raise `timeout`",
-        timeout.as_secs_f64()
-    );
-    with_reason(env, record, TaskState::Failed, Some(TIMEOUT), text)
-}
-
-pub(super) fn store_failed(env: &dyn Environment, record: &TaskRecord) -> TaskStatus {
-    let text = "the run was stopped because the task store failed and lost its last event; send the message again, and inform the operator";
-    with_reason(env, record, TaskState::Failed, Some(STORE), text.to_owned())
-}
-
-pub(super) fn unanswered(
-    env: &dyn Environment,
-    record: &TaskRecord,
-    waited: Duration,
-) -> TaskStatus {
-    let text = format!(
-        "the task was ended because its question was not answered within {} s; send a message without `taskId` to start again",
-        waited.as_secs()
-    );
-    with_reason(env, record, TaskState::Failed, Some(UNANSWERED), text)
-}
-
-pub(super) fn no_room(env: &dyn Environment, record: &TaskRecord) -> TaskStatus {
-    let text = "the run was not started because the storage for your tasks, or for those of all clients, is full; finish or cancel open tasks, and send the message again";
-    with_reason(
-        env,
-        record,
-        TaskState::Failed,
-        Some(NO_ROOM),
-        text.to_owned(),
-    )
-}
-
-pub(super) fn too_large(env: &dyn Environment, record: &TaskRecord, most: usize) -> TaskStatus {
-    let text = format!(
-        "the run was stopped because its output exceeded {most} bytes, the maximum of a task; ask for less, or ask the operator to raise `artifactBytes`"
-    );
-    with_reason(env, record, TaskState::Failed, Some(TOO_LARGE), text)
+pub(super) fn failed(env: &dyn Environment, record: &TaskRecord, failure: Failure) -> TaskStatus {
+    let (word, text) = match failure {
+        Failure::Interrupted => (INTERRUPTED, CUT.to_owned()),
+        Failure::TimedOut(timeout) => {
+            let seconds = timeout.as_secs_f64();
+            let text = format!(
+                "the run was stopped after {seconds} s, the maximum; ask for less at a time, or ask the operator to raise `timeout`"
+            );
+            (TIMEOUT, text)
+        }
+        Failure::StoreFailed => {
+            let text = "the run was stopped because the task store failed and lost its last event; send the message again, and inform the operator";
+            (STORE, text.to_owned())
+        }
+        Failure::Unanswered(waited) => {
+            let seconds = waited.as_secs();
+            let text = format!(
+                "the task was ended because its question was not answered within {seconds} s; send a message without `taskId` to start again"
+            );
+            (UNANSWERED, text)
+        }
+        Failure::NoRoom => {
+            let text = "the run was not started because the storage for your tasks, or for those of all clients, is full; finish or cancel open tasks, and send the message again";
+            (NO_ROOM, text.to_owned())
+        }
+        Failure::TooLarge(most) => {
+            let text = format!(
+                "the run was stopped because its output exceeded {most} bytes, the maximum of a task; ask for less, or ask the operator to raise `artifactBytes`"
+            );
+            (TOO_LARGE, text)
+        }
+    };
+    with_reason(env, record, TaskState::Failed, Some(word), text)
 }

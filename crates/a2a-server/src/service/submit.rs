@@ -404,7 +404,8 @@ impl TaskRunner {
                 tracing::warn!(task_id = id, %error, "cannot delete a rejected task");
             }
         } else if self.record.task.status.state == TaskState::Submitted {
-            let status = status::interrupted(&*self.core.env, &self.record);
+            let status =
+                status::failed(&*self.core.env, &self.record, status::Failure::Interrupted);
             self.core.active_tasks.remove(&id, &self.active);
             if let Err(WriteError::Store(_)) = self.write(TaskChange::Status(status)).await {
                 self.core.clone().tasks.spawn(self.persist_until_stored());

@@ -23,7 +23,7 @@ pub(super) use self::persist::WriteError;
 use super::active_task::{ActiveTask, Running, TaskEnd, lost};
 use super::core::{Core, to_a2a_error};
 use super::quota::ValuePermit;
-use super::status;
+use super::status::{self, Failure};
 use crate::executor::{ExecutionEvent, Outcome};
 use crate::store::QueueTicket;
 use crate::task_record::{TaskChange, TaskRecord, is_interrupted};
@@ -371,29 +371,20 @@ impl TaskRunner {
             }
             RunEnd::TimedOut => {
                 let timeout = self.core.settings.timeout;
-                let status = status::timed_out(self.env(), &self.record, timeout);
-                self.write(TaskChange::Status(status)).await
+                self.set_failed(Failure::TimedOut(timeout)).await
             }
             RunEnd::TooLarge => {
                 let most = self.core.settings.limits.artifact_bytes;
-                let status = status::too_large(self.env(), &self.record, most);
-                self.write(TaskChange::Status(status)).await
+                self.set_failed(Failure::TooLarge(most)).await
             }
-            RunEnd::NoRoom => {
-                self.write(TaskChange::Status(status::no_room(
-                    self.env(),
-                    &self.record,
-                )))
-                .await
-            }
+            RunEnd::NoRoom => self.set_failed(Failure::NoRoom).await,
             RunEnd::Left => {
                 self.core.left.fetch_add(1, Ordering::Relaxed);
                 self.flush().await
             }
             RunEnd::ServerStopped => {
                 self.core.failed.fetch_add(1, Ordering::Relaxed);
-                let status = status::interrupted(self.env(), &self.record);
-                self.write(TaskChange::Status(status)).await
+                self.set_failed(Failure::Interrupted).await
             }
             RunEnd::WriteError(lost) => Err(lost),
         };
@@ -483,6 +474,11 @@ impl TaskRunner {
         parts: Option<Vec<Part>>,
     ) -> Result<(), WriteError> {
         let status = status::new(self.env(), &self.record, state, parts);
+        self.write(TaskChange::Status(status)).await
+    }
+
+    async fn set_failed(&mut self, failure: Failure) -> Result<(), WriteError> {
+        let status = status::failed(self.env(), &self.record, failure);
         self.write(TaskChange::Status(status)).await
     }
 

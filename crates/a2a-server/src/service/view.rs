@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::pin::Pin;
-use std::{fmt, vec};
+use std::vec;
 
 use a2a::v0_3::as_v0_3;
 use a2a::v1_0::{StreamResponse, Task, TaskArtifactUpdateEvent, TaskState, TaskStatusUpdateEvent};
@@ -302,13 +302,7 @@ impl TaskPage {
     }
 }
 
-impl fmt::Debug for TaskPage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TaskPage")
-            .field("total", &self.total)
-            .finish_non_exhaustive()
-    }
-}
+base::debug_fields!(self: TaskPage { total });
 
 /// Returns the task and its updates until it is terminal or interrupted (A2A 1.0 §3.1.2), or until `ending` is
 /// cancelled.

@@ -19,7 +19,6 @@ mod tasks;
 mod tests;
 
 use std::collections::HashSet;
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -123,16 +122,10 @@ impl RedisStore {
     }
 }
 
-impl fmt::Debug for RedisStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Redis")
-            .field("at", &self.inner.connection.display_address())
-            .field("prefix", &self.inner.prefix)
-            .field("server", &self.inner.server)
-            .field("lease", &self.inner.lease)
-            .finish_non_exhaustive()
-    }
-}
+base::debug_fields!(self: RedisStore {
+    at = self.inner.connection.display_address(), prefix = self.inner.prefix,
+    server = self.inner.server, lease = self.inner.lease,
+});
 
 /// The connection, the scripts and the identity of this server.
 struct Inner {
@@ -233,15 +226,9 @@ impl Options {
     }
 }
 
-impl fmt::Debug for Options {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options")
-            .field("password", &self.password.is_some())
-            .field("roots", &self.roots.is_some())
-            .field("lease", &self.lease)
-            .finish_non_exhaustive()
-    }
-}
+base::debug_fields!(self: Options {
+    password = self.password.is_some(), roots = self.roots.is_some(), lease,
+});
 
 /// A parsed address.
 struct Address {

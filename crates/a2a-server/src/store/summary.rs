@@ -261,13 +261,6 @@ pub(crate) fn parse_state(name: &str) -> TaskState {
 pub(crate) fn state_name(state: &TaskState) -> &'static str {
     match state {
         TaskState::Unspecified => "unspecified",
-        TaskState::Submitted => "submitted",
-        TaskState::Working => "working",
-        TaskState::Completed => "completed",
-        TaskState::Failed => "failed",
-        TaskState::Canceled => "canceled",
-        TaskState::InputRequired => "input-required",
-        TaskState::Rejected => "rejected",
-        TaskState::AuthRequired => "auth-required",
+        state => a2a::v0_3::state_name(state),
     }
 }

@@ -95,11 +95,6 @@ impl TaskEvents {
             task_id: task_id.to_owned(),
         }
     }
-
-    /// Returns the number of tasks with subscribers.
-    pub fn listened_tasks(&self) -> usize {
-        self.senders.lock().len()
-    }
 }
 
 /// A subscriber of a task.

@@ -7,32 +7,27 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::config::{default_state_dir, plugin_state_dir};
+use crate::named;
 
 /// The name of all targets that the configuration does not name.
 pub const BY_URL: &str = "by URL";
 
-/// What a budget limits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
-    /// Messages.
-    Calls,
-    /// The time that calls take, counted in milliseconds.
-    Seconds,
-    /// Tokens of models.
-    Tokens,
-    /// Money, counted in millionths of a US dollar.
-    Usd,
+named! {
+    /// What a budget limits.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Unit {
+        /// Messages.
+        Calls = "calls",
+        /// The time that calls take, counted in milliseconds.
+        Seconds = "seconds",
+        /// Tokens of models.
+        Tokens = "tokens",
+        /// Money, counted in millionths of a US dollar.
+        Usd = "usd",
+    }
 }
 
 impl Unit {
-    /// All units, in the order of the file.
-    pub const ALL: [Self; 4] = [Self::Calls, Self::Seconds, Self::Tokens, Self::Usd];
-
-    /// Returns the name of its setting.
-    pub fn name(self) -> &'static str {
-        ["calls", "seconds", "tokens", "usd"][self as usize]
-    }
-
     /// Returns an amount in the unit of its setting.
     #[expect(clippy::cast_precision_loss, reason = "for display")]
     pub fn shown(self, amount: u64) -> Value {

@@ -9,6 +9,7 @@ use super::{
     Amounts, BudgetError, Level, Reservation, SECONDS_OF_DAY, Scope, Settled, Settlement, Unit,
     VERSION,
 };
+use crate::environment::unix_seconds;
 
 /// How many chains, sessions and tasks are kept, each. The one that was used least recently is forgotten first.
 pub(super) const MAX_ENTRIES: usize = 1000;
@@ -162,7 +163,7 @@ impl Record {
 
     /// Begins a new day, if it is one, and returns the time in seconds since 1970.
     pub(super) fn roll(&mut self, now: SystemTime) -> u64 {
-        let seconds = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let seconds = unix_seconds(now);
         let today = seconds / SECONDS_OF_DAY;
         if today > self.day {
             self.day = today;
@@ -318,7 +319,7 @@ impl Record {
         };
         Level {
             scope: kind.to_owned(),
-            unit: unit.name(),
+            unit: unit.as_str(),
             limit: unit.shown(entry.limit(scope, unit).unwrap_or_default()),
             used: unit.shown(entry.used.of(unit)),
             resets: resets.map(|at| humantime::format_rfc3339_millis(at).to_string()),

@@ -152,7 +152,7 @@ impl Key {
         let for_it = written
             .alg
             .as_deref()
-            .is_none_or(|alg| alg.parse() == Ok(public.algorithm()));
+            .is_none_or(|alg| Algorithm::from_name(alg) == Some(public.algorithm()));
         let to_sign = written.purpose.as_deref().is_none_or(|use_| use_ == "sig");
         let id = written.kid?;
         (for_it && to_sign).then_some(Self { id, public })

@@ -14,36 +14,16 @@ pub use signing::SigningKey;
 pub use token::{TimeError, Token};
 
 use std::fmt;
-use std::str::FromStr;
 
-/// A signature algorithm.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Algorithm {
-    Es256,
-    Rs256,
-    EdDsa,
-}
+use crate::named;
 
-impl FromStr for Algorithm {
-    type Err = ();
-
-    fn from_str(name: &str) -> Result<Self, ()> {
-        match name {
-            "ES256" => Ok(Self::Es256),
-            "RS256" => Ok(Self::Rs256),
-            "EdDSA" => Ok(Self::EdDsa),
-            _ => Err(()),
-        }
-    }
-}
-
-impl Algorithm {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Es256 => "ES256",
-            Self::Rs256 => "RS256",
-            Self::EdDsa => "EdDSA",
-        }
+named! {
+    /// A signature algorithm.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    enum Algorithm {
+        Es256 = "ES256",
+        Rs256 = "RS256",
+        EdDsa = "EdDSA",
     }
 }
 

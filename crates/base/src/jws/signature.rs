@@ -41,7 +41,7 @@ impl Signature {
             return Err("its header has critical extensions, which are not supported".into());
         }
         let algorithm = field("alg")
-            .and_then(|name| name.parse().ok())
+            .and_then(Algorithm::from_name)
             .ok_or("its algorithm is none of ES256, RS256 and EdDSA")?;
         Ok(Self {
             signature: decode("signature", signature)?,

@@ -20,7 +20,7 @@ use super::{
     output::{LineWriter, note},
     text,
 };
-use fixture::{Fixture, TempFile};
+use fixture::{Fixture, StepResult, TempFile};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -224,6 +224,21 @@ fn send(to: &str, message: &str) -> Value {
     json!({"action": "send", "target_alias": to, "parts": [{"kind": "text", "text": message}]})
 }
 
+/// Sends a message to an agent, in a request with more fields.
+async fn ask(
+    fixture: &Fixture,
+    agent: &str,
+    message: &str,
+    more: Value,
+) -> Result<StepResult, Failure> {
+    fixture.printer.sent(agent, message);
+    let mut request = send(agent, message);
+    for (field, value) in more.as_object().into_iter().flatten() {
+        request[field] = value.clone();
+    }
+    fixture.call(&request).await
+}
+
 async fn list_targets(fixture: &mut Fixture) -> Result<(), Failure> {
     fixture.step("list_targets", "Lists the agents, by their cards.");
     let seen = fixture.call(&json!({"action": "list_targets"})).await?;
@@ -250,9 +265,7 @@ async fn list_targets(fixture: &mut Fixture) -> Result<(), Failure> {
 
 async fn message(fixture: &mut Fixture) -> Result<(), Failure> {
     fixture.step("send", "A question that is answered at once.");
-    let message = "Is the shop down?";
-    fixture.printer.sent("triage", message);
-    let seen = fixture.call(&send("triage", message)).await?;
+    let seen = ask(fixture, "triage", "Is the shop down?", Value::Null).await?;
     let answer = "Checkout fails since 09:12. Everything else is up.";
     seen.is(KIND, "message")?.is(ANSWER, answer)?;
     fixture.printer.received("triage", answer);
@@ -263,9 +276,7 @@ async fn message(fixture: &mut Fixture) -> Result<(), Failure> {
 
 async fn newer_version(fixture: &mut Fixture) -> Result<(), Failure> {
     fixture.step("send", "The same with an agent that speaks A2A 1.0.");
-    let message = "Has this happened before?";
-    fixture.printer.sent("archive", message);
-    let seen = fixture.call(&send("archive", message)).await?;
+    let seen = ask(fixture, "archive", "Has this happened before?", Value::Null).await?;
     let answer = "Twice this year: in March and in May.";
     seen.is(KIND, "message")?
         .is(ANSWER, answer)?
@@ -279,11 +290,8 @@ async fn newer_version(fixture: &mut Fixture) -> Result<(), Failure> {
 
 async fn stream_over_json_rpc(fixture: &mut Fixture) -> Result<(), Failure> {
     fixture.step("send", "Follows a longer task while it runs (JSON-RPC).");
-    let message = "Find the cause.";
-    fixture.printer.sent("triage", message);
-    let mut request = send("triage", message);
-    request["follow_updates"] = json!(true);
-    let seen = fixture.call(&request).await?;
+    let more = json!({"follow_updates": true});
+    let seen = ask(fixture, "triage", "Find the cause.", more).await?;
     let cause = "The payment service has no free connections.";
     seen.after_updates(5)?
         .is(STATE, "completed")?
@@ -297,11 +305,8 @@ async fn stream_over_json_rpc(fixture: &mut Fixture) -> Result<(), Failure> {
 
 async fn stream_over_http_json(fixture: &mut Fixture) -> Result<(), Failure> {
     fixture.step("send", "The same with an agent that speaks HTTP+JSON.");
-    let message = "Outline the report.";
-    fixture.printer.sent("writer", message);
-    let mut request = send("writer", message);
-    request["follow_updates"] = json!(true);
-    let seen = fixture.call(&request).await?;
+    let more = json!({"follow_updates": true});
+    let seen = ask(fixture, "writer", "Outline the report.", more).await?;
     seen.after_updates(5)?
         .is(STATE, "completed")?
         .is("/summary/artifacts/0/name", "outline.md")?
@@ -314,11 +319,8 @@ async fn stream_over_http_json(fixture: &mut Fixture) -> Result<(), Failure> {
 
 async fn cut_stream(fixture: &mut Fixture) -> Result<(), Failure> {
     fixture.step("send", "A connection that breaks in the middle.");
-    let message = "What helped then?";
-    fixture.printer.sent("archive", message);
-    let mut request = send("archive", message);
-    request["follow_updates"] = json!(true);
-    let seen = fixture.call(&request).await?;
+    let more = json!({"follow_updates": true});
+    let seen = ask(fixture, "archive", "What helped then?", more).await?;
     let remedy = "In May a larger pool of connections helped.";
     // The snapshot of the second connection repeats the known state, so it causes no update.
     seen.after_updates(4)?
@@ -341,9 +343,7 @@ async fn cut_stream(fixture: &mut Fixture) -> Result<(), Failure> {
 
 async fn question_and_restart(fixture: &mut Fixture) -> Result<(), Failure> {
     fixture.step("send", "A task that stops to ask.");
-    let message = "Write the report.";
-    fixture.printer.sent("writer", message);
-    let seen = fixture.call(&send("writer", message)).await?;
+    let seen = ask(fixture, "writer", "Write the report.", Value::Null).await?;
     let question = "For customers, or for staff only?";
     seen.is(STATE, "input-required")?.is(ANSWER, question)?;
     fixture.printer.received("writer", question);
@@ -387,12 +387,8 @@ async fn question_and_restart(fixture: &mut Fixture) -> Result<(), Failure> {
 /// Starts a watch that times out, and returns the continuation of its task.
 async fn watch(fixture: &mut Fixture) -> Result<Value, Failure> {
     fixture.step("watch", "Begin now, look in later.");
-    let message = "Repair it.";
-    fixture.printer.sent("triage", message);
-    let mut request = send("triage", message);
-    request["blocking"] = json!(false);
-    request["task_requirement"] = json!("required");
-    let seen = fixture.call(&request).await?;
+    let more = json!({"blocking": false, "task_requirement": "required"});
+    let seen = ask(fixture, "triage", "Repair it.", more).await?;
     seen.is(STATE, "working")?;
     fixture
         .printer
@@ -412,11 +408,14 @@ async fn expired_wait(fixture: &mut Fixture) -> Result<(), Failure> {
     let wait = u64::try_from(SHORT_TIMEOUT.as_millis()).unwrap_or(u64::MAX);
     let caption = format!("A task that takes longer than the call waits; here {wait} ms.");
     fixture.step("watch", &caption);
-    let message = "How did the incidents of last year begin?";
-    fixture.printer.sent("archive", message);
-    let mut request = send("archive", message);
-    request["blocking"] = json!(false);
-    let seen = fixture.call(&request).await?;
+    let more = json!({"blocking": false});
+    let seen = ask(
+        fixture,
+        "archive",
+        "How did the incidents of last year begin?",
+        more,
+    )
+    .await?;
     seen.is(STATE, "working")?;
     let continuation = seen.at(CONTINUATION).clone();
     let mut request = json!({"action": "watch", "continuation": continuation, "timeout_ms": wait});
@@ -442,11 +441,14 @@ async fn expired_wait(fixture: &mut Fixture) -> Result<(), Failure> {
 
 async fn cancel(fixture: &mut Fixture) -> Result<(), Failure> {
     fixture.step("cancel", "Cancels a task.");
-    let message = "Translate the report into 24 languages.";
-    fixture.printer.sent("writer", message);
-    let mut request = send("writer", message);
-    request["blocking"] = json!(false);
-    let seen = fixture.call(&request).await?;
+    let more = json!({"blocking": false});
+    let seen = ask(
+        fixture,
+        "writer",
+        "Translate the report into 24 languages.",
+        more,
+    )
+    .await?;
     seen.is(STATE, "working")?;
     let request = json!({"action": "cancel", "task_handle": seen.at(HANDLE)});
     let seen = fixture.call(&request).await?;
@@ -460,11 +462,8 @@ async fn triad(fixture: &mut Fixture) -> Result<(), Failure> {
         "send",
         "A decision of three: agents behind a gateway on this machine vote.",
     );
-    let message = "Open the shop again today.";
-    fixture.printer.sent("gateway:triad", message);
-    let mut request = send("gateway:triad", message);
-    request["follow_updates"] = json!(true);
-    let seen = fixture.call(&request).await?;
+    let more = json!({"follow_updates": true});
+    let seen = ask(fixture, "gateway:triad", "Open the shop again today.", more).await?;
     // The votes, the decision and the end. Votes that arrive together may share one update.
     seen.after_at_least(3)?
         .is(STATE, "completed")?

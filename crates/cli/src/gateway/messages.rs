@@ -3,6 +3,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use base::environment::unix_millis;
 use collective::Kind;
 use gateway_bridge::client::{Message, Observation};
 use serde_json::{Value, json};
@@ -279,12 +280,9 @@ pub(super) async fn vote(args: VoteArgs) -> Result<Exit, Failure> {
         content["reasoning"] = reasoning.as_str().into();
     }
     let limit = args.deadline_ms.map(Duration::from_millis);
-    if let Some(limit) = limit {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let deadline = now.unwrap_or_default() + limit;
-        content["deadline"] = u64::try_from(deadline.as_millis())
-            .unwrap_or(u64::MAX)
-            .into();
+    if let Some(limit) = args.deadline_ms {
+        let deadline = unix_millis(SystemTime::now()).saturating_add(limit);
+        content["deadline"] = deadline.into();
     }
     let mut requester = args.gateway_args.connect().await?;
     let id = args.id.unwrap_or_else(|| requester.new_proposal_id());

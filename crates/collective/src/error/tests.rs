@@ -79,12 +79,6 @@ fn h_06_shared_close_and_error_codes_differ_in_meaning() {
 }
 
 #[test]
-fn h_06_gateway_uses_five_close_codes() {
-    let numbers = CloseCode::OF_GATEWAY.map(CloseCode::number);
-    assert_eq!(numbers, [1000, 1001, 1008, 1009, 1011]);
-}
-
-#[test]
 fn unlisted_number_is_no_code() {
     for number in [0, 999, 1004, 1016, 3000, 4000, 4002] {
         assert_eq!(CloseCode::from_number(number), None, "{number}");

@@ -6,7 +6,7 @@
 mod a2a;
 mod fipa;
 #[cfg(test)]
-mod samples;
+mod testing;
 
 pub use a2a::{TranslationContext, from_a2a, to_a2a};
 pub use fipa::{from_fipa, to_fipa};

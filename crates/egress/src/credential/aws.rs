@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use base::environment::Clock;
+use base::text::hex;
 use http::header::{AUTHORIZATION, HOST};
 use http::{HeaderName, HeaderValue};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -207,10 +208,6 @@ fn hmac(key: &[u8], text: &str) -> Vec<u8> {
 
 fn sha256(bytes: &[u8]) -> String {
     hex(digest::digest(&digest::SHA256, bytes).as_ref())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn encoded(text: &str) -> Cow<'_, str> {

@@ -20,7 +20,7 @@ use crate::NetError;
 const MAX_USERS: usize = 1000;
 
 /// How a client authenticates at the token endpoint (RFC 6749 §2.3.1).
-#[derive(Clone, Default)]
+#[derive(Clone, Default, Hash)]
 pub enum ClientAuth {
     /// In the header `Authorization: Basic`, which every server must support.
     #[default]
@@ -33,17 +33,6 @@ pub enum ClientAuth {
     PrivateKeyJwt(Arc<AssertionKey>),
     /// With a certificate (RFC 8705 §2): the trust of requests to the token endpoint.
     Tls(Arc<Trust>),
-}
-
-impl Hash for ClientAuth {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        std::mem::discriminant(self).hash(state);
-        match self {
-            Self::Basic | Self::Post | Self::None => {}
-            Self::PrivateKeyJwt(key) => key.hash(state),
-            Self::Tls(trust) => trust.hash(state),
-        }
-    }
 }
 
 /// How a client gets its tokens.
@@ -175,20 +164,6 @@ impl OAuth2 {
             refreshes: TaskTracker::new(),
             users: Users::default(),
         }
-    }
-
-    /// Sets how the client authenticates.
-    #[must_use]
-    pub fn with_client_auth(mut self, client_auth: ClientAuth) -> Self {
-        self.client_auth = client_auth;
-        self
-    }
-
-    /// Sets the requested audience.
-    #[must_use]
-    pub fn with_audience(mut self, audience: Option<String>) -> Self {
-        self.audience = audience;
-        self
     }
 
     /// Returns the client with the token of `user`; `None` if all share one token.

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use base::files::{self, LockedFile};
 use base::json::{self, Limits};
-use base::text::shell_word;
+use base::text::{hex, shell_word};
 use parking_lot::Mutex;
 use ring::digest::{SHA256, digest};
 use secrecy::SecretString;
@@ -131,10 +131,7 @@ impl TokenFile {
     fn path(&self, extension: &str) -> PathBuf {
         let key = serde_json::json!([self.alias, self.identity, self.user]).to_string();
         let hash = digest(&SHA256, key.as_bytes());
-        let name: String = hash.as_ref()[..16]
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let name = hex(&hash.as_ref()[..16]);
         self.dir.join(name).with_extension(extension)
     }
 

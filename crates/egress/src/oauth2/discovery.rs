@@ -2,7 +2,7 @@
 //! Discovery 1.0).
 
 use http::header::ACCEPT;
-use http::{HeaderMap, HeaderValue, Method};
+use http::{HeaderMap, HeaderValue};
 use serde::Deserialize;
 use url::Url;
 
@@ -10,44 +10,16 @@ use base::json::{self, Limits};
 
 use super::{TokenEndpoint, fetch, unavailable};
 use crate::address::{special_host, with_article};
-use crate::credential::{ClientAuth, Found, Grant, Metadata, OAuth2, SignInFlow};
+use crate::credential::{ClientAuth, Grant, Metadata, OAuth2, SignInFlow};
 use crate::error::place;
 use crate::{AddressPolicy, HttpClient, NetError, Request, status_text};
 
-/// Returns the token endpoint.
-pub(super) async fn token(
-    net: &dyn HttpClient,
-    client: &OAuth2,
-    endpoint: &TokenEndpoint,
-) -> Result<Url, NetError> {
-    let names = ["token_endpoint", "tokenUrl"];
-    let own = &client.endpoints.token;
-    find(net, client, endpoint, names, own, |found| &found.token).await
-}
-
-/// Returns the authorization endpoint.
-pub(super) async fn authorization(
-    net: &dyn HttpClient,
-    client: &OAuth2,
-    endpoint: &TokenEndpoint,
-) -> Result<Url, NetError> {
-    let names = ["authorization_endpoint", "authorizationUrl"];
-    let own = &client.endpoints.authorization;
-    find(net, client, endpoint, names, own, |found| {
-        &found.authorization
-    })
-    .await
-}
-
-/// Returns the device authorization endpoint.
-pub(super) async fn device(
-    net: &dyn HttpClient,
-    client: &OAuth2,
-    endpoint: &TokenEndpoint,
-) -> Result<Url, NetError> {
-    let names = ["device_authorization_endpoint", "deviceAuthorizationUrl"];
-    let own = &client.endpoints.device;
-    find(net, client, endpoint, names, own, |found| &found.device).await
+/// An endpoint of an authorization server that a request needs.
+#[derive(Clone, Copy)]
+pub(super) enum Needed {
+    Token,
+    Authorization,
+    Device,
 }
 
 /// Checks the endpoints that the grant of the client needs, and reads the metadata of its issuer for those that the settings do not
@@ -60,34 +32,50 @@ pub async fn check_endpoints(
     client: &OAuth2,
     endpoint: &TokenEndpoint,
 ) -> Result<(), NetError> {
-    token(net, client, endpoint).await?;
+    find(net, client, endpoint, Needed::Token).await?;
     let Grant::Person { flow, .. } = &client.grant else {
         return Ok(());
     };
-    let found = match flow {
-        SignInFlow::DeviceCode => device(net, client, endpoint).await,
-        SignInFlow::AuthorizationCode(_) => authorization(net, client, endpoint).await,
+    let needed = match flow {
+        SignInFlow::DeviceCode => Needed::Device,
+        SignInFlow::AuthorizationCode(_) => Needed::Authorization,
     };
-    found.map(drop)
+    find(net, client, endpoint, needed).await.map(drop)
 }
 
 /// Returns the endpoint of the settings, else that of the metadata. Only the endpoint that a request needs has to be right.
-async fn find(
+pub(super) async fn find(
     net: &dyn HttpClient,
     client: &OAuth2,
     endpoint: &TokenEndpoint,
-    [name, setting]: [&str; 2],
-    own: &Option<Url>,
-    choose: fn(&Metadata) -> &Found,
+    needed: Needed,
 ) -> Result<Url, NetError> {
-    if let Some(url) = own {
+    let own = &client.endpoints;
+    let (url, [name, setting]) = match needed {
+        Needed::Token => (&own.token, ["token_endpoint", "tokenUrl"]),
+        Needed::Authorization => {
+            let names = ["authorization_endpoint", "authorizationUrl"];
+            (&own.authorization, names)
+        }
+        Needed::Device => {
+            let names = ["device_authorization_endpoint", "deviceAuthorizationUrl"];
+            (&own.device, names)
+        }
+    };
+    if let Some(url) = url {
         return Ok(url.clone());
     }
-    let Some(issuer) = &client.endpoints.issuer else {
+    let Some(issuer) = &own.issuer else {
         let message = format_args!("its `{name}` is not known; set `auth.{setting}`");
         return Err(unavailable(client, message));
     };
-    match choose(metadata(net, client, endpoint, issuer).await?) {
+    let metadata = metadata(net, client, endpoint, issuer).await?;
+    let found = match needed {
+        Needed::Token => &metadata.token,
+        Needed::Authorization => &metadata.authorization,
+        Needed::Device => &metadata.device,
+    };
+    match found {
         Ok(Some(url)) => Ok(url.clone()),
         Ok(None) => {
             let message = format_args!("its metadata has no `{name}`; set `auth.{setting}`");
@@ -163,17 +151,13 @@ async fn discover(
 ) -> Result<Metadata, NetError> {
     let mut answers = Vec::new();
     for url in metadata_places(issuer) {
+        let path = url.path().to_owned();
+        let access = access(client, endpoint, &url)?;
         let request = Request {
-            method: Method::GET,
-            access: access(client, endpoint, &url)?,
-            url,
             headers: HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("application/json"))]),
-            body: None,
             trust: endpoint.trust.clone(),
-            repeatable: true,
-            authorization: None,
+            ..Request::get(url, access)
         };
-        let path = request.url.path().to_owned();
         let (response, body) = fetch(net, client, request).await?;
         if response.status.is_success() {
             return read(client, issuer, &body);
@@ -284,13 +268,13 @@ mod tests {
             trust: None,
         };
         let net = Scripted::new(next);
-        let found = token(&net, &client, &endpoint).await;
+        let found = find(&net, &client, &endpoint, Needed::Token).await;
         let text = match &found {
             Ok(url) => url.to_string(),
             Err(error) => error.to_string(),
         };
         if found.is_ok() {
-            token(&net, &client, &endpoint).await.unwrap();
+            find(&net, &client, &endpoint, Needed::Token).await.unwrap();
         }
         let requests = net.requests().into_iter();
         (text, requests.map(|(_, one)| one.url.to_string()).collect())
@@ -376,11 +360,15 @@ mod tests {
         let more = json!({"authorization_endpoint": "http://as.example/authorize", "device_authorization_endpoint": "https://10.0.0.1/device",
             "revocation_endpoint": "https://[::1]/revoke"});
         let net = Scripted::new([document("https://as.example", more)]);
-        let url = token(&net, &client, &endpoint).await.unwrap();
+        let url = find(&net, &client, &endpoint, Needed::Token).await.unwrap();
         assert_eq!(url.as_str(), "https://as.example/token");
-        let browser = authorization(&net, &client, &endpoint).await.unwrap_err();
+        let browser = find(&net, &client, &endpoint, Needed::Authorization)
+            .await
+            .unwrap_err();
         assert!(browser.to_string().contains("set `auth.authorizationUrl`"));
-        let code = device(&net, &client, &endpoint).await.unwrap_err();
+        let code = find(&net, &client, &endpoint, Needed::Device)
+            .await
+            .unwrap_err();
         assert!(
             code.to_string()
                 .contains("`https://10.0.0.1`, which is a private address"),

@@ -1,11 +1,13 @@
 //! The token of a person who signed in: from its file, or refreshed (RFC 6749 §6).
 
 use std::io;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
+use base::environment::unix_seconds;
+
+use super::discovery::{self, Needed};
 use super::{
-    Form, TokenEndpoint, TokenResponse, add_target, discovery, own_fault, request_token,
-    unavailable,
+    Form, TokenEndpoint, TokenResponse, add_target, own_fault, request_token, unavailable,
 };
 use crate::credential::{Issued, OAuth2, StoredToken, TokenFile, sensitive};
 use crate::{HttpClient, NetError};
@@ -58,7 +60,7 @@ pub(super) async fn obtain(
             return Err(own_fault(again("the sign-in has expired")));
         };
         // First, so that the wait below is for the refresh alone.
-        discovery::token(net, client, endpoint).await?;
+        discovery::find(net, client, endpoint, Needed::Token).await?;
         // From here until its answer is stored, the end of the instance waits for the refresh.
         let _sent = client.refreshes.token();
         if client.refreshes.is_closed() {
@@ -78,7 +80,8 @@ pub(super) async fn obtain(
                 let Some(newer) = newer else {
                     // The next call need not ask the server, and the token that is refused or about to expire is over.
                     stored.refresh_token = None;
-                    stored.expires_at = Some(stored.expires_at.unwrap_or(u64::MAX).min(unix(now)));
+                    stored.expires_at =
+                        Some(stored.expires_at.unwrap_or(u64::MAX).min(unix_seconds(now)));
                     file.write_async(&stored).await.map_err(failed)?;
                     let message = again("it does not accept the stored sign-in");
                     return Err(unavailable(client, message));
@@ -119,18 +122,20 @@ async fn refresh(
 fn is_usable(client: &OAuth2, stored: &StoredToken, now: SystemTime) -> bool {
     let refused = client.tokens.refused();
     let header = sensitive(format!("Bearer {}", stored.access_token));
-    let is_new = unix(now).abs_diff(stored.issued_at) < REFUSAL_INTERVAL;
+    let is_new = unix_seconds(now).abs_diff(stored.issued_at) < REFUSAL_INTERVAL;
     if !is_new && refused.is_some() && refused == header.ok() {
         return false;
     }
     stored.expires_at.is_none_or(|expires_at| {
         let lifetime = expires_at.saturating_sub(stored.issued_at);
-        unix(now) + REFRESH_MARGIN.min(lifetime / 5) < expires_at
+        unix_seconds(now) + REFRESH_MARGIN.min(lifetime / 5) < expires_at
     })
 }
 
 fn issued(client: &OAuth2, stored: &StoredToken, now: SystemTime) -> Result<Issued, NetError> {
-    let left = stored.expires_at.map(|at| at.saturating_sub(unix(now)));
+    let left = stored
+        .expires_at
+        .map(|at| at.saturating_sub(unix_seconds(now)));
     let token = stored.access_token.clone();
     let mut issued = Issued::bearer(token.into(), None)
         .map_err(|_| unavailable(client, "an HTTP header cannot contain its token"))?;
@@ -156,15 +161,10 @@ pub(super) fn stored_token(
         access_token: answer.access_token.unwrap_or_default(),
         refresh_token: refresh_token.or_else(|| before?.refresh_token.clone()),
         scope: answer.scope.or_else(|| before?.scope.clone()).or(requested),
-        signed_in_at: before.map_or(unix(now), |before| before.signed_in_at),
-        issued_at: unix(now),
-        expires_at: lifetime.map(|lifetime| unix(now).saturating_add(lifetime.as_secs())),
+        signed_in_at: before.map_or(unix_seconds(now), |before| before.signed_in_at),
+        issued_at: unix_seconds(now),
+        expires_at: lifetime.map(|lifetime| unix_seconds(now).saturating_add(lifetime.as_secs())),
     }
-}
-
-fn unix(time: SystemTime) -> u64 {
-    let since = time.duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_secs())
 }
 
 #[cfg(test)]

@@ -20,10 +20,11 @@ use base::files;
 use base::json::{self, Limits};
 use base::text::excerpt;
 
+use super::discovery::{self, Needed};
 use super::person::stored_token;
 use super::{
     Form, TOKEN_TIMEOUT, TokenEndpoint, TokenError, TokenResponse, add_scopes, add_target,
-    discovery, own_fault, post, request_token, unavailable,
+    own_fault, post, request_token, unavailable,
 };
 use crate::credential::{
     ClientAuth, Grant, OAuth2, SignInFlow, StoredToken, TokenFile, random_text, seconds,
@@ -226,7 +227,7 @@ async fn by_device(
     endpoint: &TokenEndpoint,
     mut show: impl FnMut(Prompt),
 ) -> Result<TokenResponse, NetError> {
-    let url = discovery::device(net, client, endpoint).await?;
+    let url = discovery::find(net, client, endpoint, Needed::Device).await?;
     let mut form = Form::default();
     add_scopes(client, &mut form);
     add_target(client, &mut form);
@@ -341,7 +342,7 @@ async fn by_browser(
         ))
     };
     let mut listener = RedirectListener::bind(redirect).await.map_err(failed)?;
-    let authorization = discovery::authorization(net, client, endpoint).await?;
+    let authorization = discovery::find(net, client, endpoint, Needed::Authorization).await?;
     let request = CodeRequest::new(client, authorization, listener.url().clone())?;
     show(Prompt::Browser(request.url.clone()));
     let (mut can_paste, mut bad_pastes) = (true, 0);

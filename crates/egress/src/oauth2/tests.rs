@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 use serde_json::json;
 
-use http::HeaderValue;
+use http::{HeaderValue, Method};
 
 use super::super::testing::{Next, Scripted};
 use super::*;
@@ -60,9 +60,9 @@ async fn token_request_follows_rfc_6749() {
 #[tokio::test]
 async fn client_may_authenticate_in_the_body_and_name_an_audience() {
     let net = Scripted::new([token_response("one", json!({}))]);
-    let client = client()
-        .with_client_auth(ClientAuth::Post)
-        .with_audience(Some("https://api.example/".into()));
+    let mut client = client();
+    client.client_auth = ClientAuth::Post;
+    client.audience = Some("https://api.example/".into());
     token(&net, &client, &endpoint()).await.unwrap();
     let (_, request) = net.requests().remove(0);
     assert!(!request.headers.contains_key(AUTHORIZATION));
@@ -274,7 +274,8 @@ async fn client_without_a_secret_authenticates_in_its_own_way() {
         ),
     ] {
         let net = Scripted::new([token_response("one", json!({}))]);
-        let client = client().with_client_auth(client_auth);
+        let mut client = client();
+        client.client_auth = client_auth;
         token(&net, &client, &endpoint()).await.unwrap();
         let (_, request) = net.requests().remove(0);
         assert!(!request.headers.contains_key(AUTHORIZATION));

@@ -6,7 +6,7 @@ use http::header::{
     CONNECTION, CONTENT_TYPE, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_EXTENSIONS, SEC_WEBSOCKET_KEY,
     SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UPGRADE,
 };
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use ring::digest;
 use ring::rand::{SecureRandom as _, SystemRandom};
 
@@ -39,14 +39,10 @@ pub(super) async fn handshake(
         );
     }
     let answer = net.upgrade(Request {
-        method: Method::GET,
-        url: dial.url,
         headers,
-        body: None,
-        access: dial.access,
         trust: dial.trust,
         repeatable: false,
-        authorization: None,
+        ..Request::get(dial.url, dial.access)
     });
     let Upgrade {
         status,

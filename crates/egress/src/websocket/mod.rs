@@ -7,7 +7,6 @@
 mod handshake;
 mod socket;
 
-use std::fmt;
 use std::sync::Arc;
 
 use http::{HeaderMap, StatusCode};
@@ -37,16 +36,10 @@ pub struct Dial {
     pub frame_bytes: usize,
 }
 
-impl fmt::Debug for Dial {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Dial")
-            .field("origin", &super::error::place(&self.url))
-            .field("protocols", &self.protocols)
-            .field("headers", &super::names(&self.headers))
-            .field("access", &self.access)
-            .finish_non_exhaustive()
-    }
-}
+base::debug_fields!(self: Dial {
+    origin = super::error::place(&self.url), protocols, headers = super::names(&self.headers),
+    access,
+});
 
 /// The two halves of an open WebSocket.
 #[derive(Debug)]

@@ -1,6 +1,5 @@
 //! Frames of an open WebSocket.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -282,16 +281,6 @@ fn cut(sent: Sent, error: &Error) -> NetError {
     )
 }
 
-impl fmt::Debug for Sender {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Sender")
-    }
-}
+base::debug_fields!(self: Sender {});
 
-impl fmt::Debug for Receiver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Receiver")
-            .field("over", &self.over)
-            .finish_non_exhaustive()
-    }
-}
+base::debug_fields!(self: Receiver { over });

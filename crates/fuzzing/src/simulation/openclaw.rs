@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use egress::{HttpClient, NetError, Request, Upgrade};
-use gateway_bridge::scripted::{Connection, network};
+use gateway_bridge::testing::{Connection, network};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};

@@ -258,7 +258,7 @@ fn handle_status(connection: &A2aV1Connection, envelope: &Envelope) {
             excerpt(agent)
         ));
     }
-    let status = MemberStatus::from_name(envelope.content_str("status").unwrap_or_default());
+    let status = MemberStatus::reported(envelope.content_str("status").unwrap_or_default());
     if !connection.agents.set_status(agent, status) {
         return;
     }

@@ -138,7 +138,7 @@ impl AgentRegistry {
             let entry = AgentEntry {
                 role: text("role").map(str::to_owned),
                 description: text("description").map(str::to_owned),
-                status: MemberStatus::from_name(text("status").unwrap_or_default()),
+                status: MemberStatus::reported(text("status").unwrap_or_default()),
             };
             Some((name.to_owned(), entry))
         };

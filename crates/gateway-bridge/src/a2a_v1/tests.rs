@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 use tokio::task::JoinHandle;
 use url::Url;
 
-use crate::scripted::{Arrivals, Connection, DialAnswer, ScriptedNet, TestEnvironment, network};
+use crate::testing::{Arrivals, Connection, DialAnswer, ScriptedNet, TestEnvironment, network};
 use crate::{BridgedGateway, DialectChoice, Settings};
 use a2a::{Event, Part, Reply, SendRequest, StatusUpdate, Task, TaskState};
 use base::log::Recorder;

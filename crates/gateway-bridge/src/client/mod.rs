@@ -14,7 +14,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderMap, Method};
 use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 use url::Url;
@@ -79,16 +78,9 @@ impl Endpoint {
     }
 }
 
-impl fmt::Debug for Endpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Endpoint")
-            .field("url", &self.display_url())
-            .field("token", &self.token.is_some())
-            .field("allow_remote", &self.allow_remote)
-            .field("timeout", &self.timeout)
-            .finish_non_exhaustive()
-    }
-}
+base::debug_fields!(self: Endpoint {
+    url = self.display_url(), token = self.token.is_some(), allow_remote, timeout,
+});
 
 /// Connects clients to gateways.
 #[derive(Clone)]
@@ -305,16 +297,7 @@ impl Connector {
             Ok(allowed) => allowed,
             Err(error) => return Health::Unreachable(error.to_string()),
         };
-        let response = self.net.exchange(Request {
-            method: Method::GET,
-            url,
-            headers: HeaderMap::new(),
-            body: None,
-            access: allowed,
-            trust: None,
-            repeatable: true,
-            authorization: None,
-        });
+        let response = self.net.exchange(Request::get(url, allowed));
         match tokio::time::timeout(HEALTH_TIMEOUT, response).await {
             Ok(Ok(response)) if response.status.is_success() => Health::Healthy,
             Ok(Ok(response)) => Health::Unhealthy(response.status.as_u16()),
@@ -326,11 +309,7 @@ impl Connector {
     }
 }
 
-impl fmt::Debug for Connector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Connector")
-    }
-}
+base::debug_fields!(self: Connector {});
 
 impl fmt::Display for Health {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -283,11 +283,4 @@ fn envelope(message: &Message) -> Envelope {
         .with("sessionId", message.session_id.as_deref())
 }
 
-impl std::fmt::Debug for Requester {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Requester")
-            .field("endpoint", &self.endpoint)
-            .field("welcome", &self.welcome)
-            .finish_non_exhaustive()
-    }
-}
+base::debug_fields!(self: Requester { endpoint, welcome });

@@ -3,7 +3,7 @@ use secrecy::SecretString;
 use serde_json::json;
 
 use super::*;
-use crate::scripted::{Arrivals, DialAnswer, ScriptedNet, network};
+use crate::testing::{Arrivals, DialAnswer, ScriptedNet, network};
 use egress::NetFault;
 use peer::Delivered;
 
@@ -290,7 +290,7 @@ async fn unauthorized_upgrade_names_the_token_setting() {
     }
 }
 
-async fn closed_with(arrivals: &mut Arrivals, code: u16) -> super::super::scripted::Connection {
+async fn closed_with(arrivals: &mut Arrivals, code: u16) -> super::super::testing::Connection {
     let mut connection = arrivals.next().await;
     connection.close(code, "Unauthorized").await;
     connection

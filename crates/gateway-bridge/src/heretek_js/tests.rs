@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::scripted::{Arrivals, Connection, ScriptedNet, TestEnvironment, network};
+use crate::testing::{Arrivals, Connection, ScriptedNet, TestEnvironment, network};
 use crate::{BridgedGateway, DialectChoice, Settings};
 use a2a::{Part, Reply, SendRequest, TaskState};
 use base::log::Silent;

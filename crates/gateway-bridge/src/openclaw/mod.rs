@@ -22,7 +22,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a::{Capabilities, Card, CardView, Interface, Part, Reply, SendRequest, Task};
+use a2a::{Part, Reply, SendRequest, Task};
 use async_trait::async_trait;
 use base::environment::Environment;
 use base::log::Log;
@@ -41,7 +41,7 @@ use stream::{RunEventMapper, RunStream, RunSubscription};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::{CallContext, GatewayLink, ListPurpose, Settings};
+use super::{CallContext, GatewayLink, ListPurpose, Settings, members};
 use crate::dial::failed;
 
 /// The dialect's name in results.
@@ -306,29 +306,13 @@ fn member(agent: &Value, busy: Option<&HashSet<String>>) -> Option<Member> {
         Some(_) => MemberStatus::Idle,
         None => MemberStatus::Online,
     };
-    let card = Card {
-        interfaces: vec![Interface::new("GATEWAY", format!("/agents/{name}"))],
-        streaming: Some(true),
-        has_extended_card: false,
-        extensions: Vec::new(),
-        security: Arc::default(),
-        fields: Default::default(),
-        view: Ok(CardView {
-            name: text("/identity/name")
-                .or_else(|| text("/name"))
-                .or_else(|| Some(name.clone())),
-            description: role.clone(),
-            preferred_transport: Some("GATEWAY".into()),
-            capabilities: Capabilities {
-                streaming: Some(true),
-                push_notifications: Some(false),
-                ..Capabilities::default()
-            },
-            default_input_modes: INPUT_MODES.map(str::to_owned).into(),
-            default_output_modes: vec!["text/plain".into()],
-            ..CardView::default()
-        }),
-    };
+    let shown = text("/identity/name").or_else(|| text("/name"));
+    let card = members::card_at(
+        format!("/agents/{name}"),
+        shown.as_deref().unwrap_or(&name),
+        role.as_deref(),
+        [&INPUT_MODES, &["text/plain"]],
+    );
     Some(Member {
         name,
         role,

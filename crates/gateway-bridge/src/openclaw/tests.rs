@@ -13,7 +13,7 @@ use url::Url;
 
 use crate::delegation::{self, DelegationFile};
 use crate::dial::dial;
-use crate::scripted::{Connection, network};
+use crate::testing::{Connection, network};
 use a2a::{Part, TaskState};
 use base::environment::SystemEnvironment;
 use base::log::Silent;

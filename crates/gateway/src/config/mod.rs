@@ -7,14 +7,14 @@ mod check;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::{fmt, fs};
 
 use base::config::{ConfigError, Secret};
 use base::files::Fsync;
-use base::{config, settings};
+use base::{config, named, settings};
 use collective::{MAX_FRAME_BYTES, TriadConfig};
 use http_server::tls::TlsFiles;
 use serde::{Deserialize, Serialize};
@@ -232,32 +232,20 @@ pub struct JwtConfig {
     pub leeway_ms: u64,
 }
 
-/// A signature algorithm of tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-pub enum JwtAlgorithm {
-    /// HMAC with SHA-256 and a shared key.
-    #[serde(rename = "HS256")]
-    Hs256,
-    /// RSASSA-PKCS1-v1_5 with SHA-256.
-    #[serde(rename = "RS256")]
-    Rs256,
-    /// ECDSA with P-256 and SHA-256.
-    #[serde(rename = "ES256")]
-    Es256,
-    /// Ed25519.
-    #[serde(rename = "EdDSA")]
-    EdDsa,
-}
-
-impl JwtAlgorithm {
-    /// Returns its name in the `alg` header of a token.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Hs256 => "HS256",
-            Self::Rs256 => "RS256",
-            Self::Es256 => "ES256",
-            Self::EdDsa => "EdDSA",
-        }
+named! {
+    /// A signature algorithm of tokens, with its name in their header `alg`.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+    #[serde(rename_all = "UPPERCASE")]
+    pub enum JwtAlgorithm {
+        /// HMAC with SHA-256 and a shared key.
+        Hs256 = "HS256",
+        /// RSASSA-PKCS1-v1_5 with SHA-256.
+        Rs256 = "RS256",
+        /// ECDSA with P-256 and SHA-256.
+        Es256 = "ES256",
+        /// Ed25519.
+        #[serde(rename = "EdDSA")]
+        EdDsa = "EdDSA",
     }
 }
 
@@ -283,17 +271,7 @@ pub struct Permissions {
     pub serve: Vec<String>,
 }
 
-impl fmt::Debug for KeyConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeyConfig")
-            .field("name", &self.name)
-            .field("sha256", &"[redacted]")
-            .field("roles", &self.roles)
-            .field("agent", &self.agent)
-            .field("expires_at", &self.expires_at)
-            .finish()
-    }
-}
+base::debug_fields!(self: KeyConfig { name, roles, agent, expires_at });
 
 /// A configured agent. The gateway lists it even before it connects.
 #[derive(Debug, Clone, Deserialize)]
@@ -326,15 +304,8 @@ pub struct ServiceConfig {
     pub health_endpoint: Option<String>,
 }
 
-/// Omits the URLs, because path and query may contain a key.
-impl fmt::Debug for ServiceConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServiceConfig")
-            .field("service_id", &self.service_id)
-            .field("capabilities", &self.capabilities)
-            .finish_non_exhaustive()
-    }
-}
+// `Debug` omits the URLs, because path and query may contain a key.
+base::debug_fields!(self: ServiceConfig { service_id, capabilities });
 
 /// Returns the twelve agents of the collective (Heretek A2A §8.1).
 fn collective() -> Vec<AgentConfig> {

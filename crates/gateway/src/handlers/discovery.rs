@@ -142,9 +142,7 @@ impl GatewayState {
     ) -> Result<Outcome, RequestError> {
         let name = envelope.content_str("channel").unwrap_or_default();
         let channel = Channel::from_name(name).ok_or_else(|| {
-            let known = Channel::ALL
-                .map(|channel| format!("`{}`", channel.as_str()))
-                .join(", ");
+            let known = Channel::NAMES.map(|name| format!("`{name}`")).join(", ");
             RequestError::new(
                 ErrorCode::InvalidContent,
                 format!("unknown `content.channel`; the channels are {known}"),

@@ -69,7 +69,7 @@ impl GatewayState {
                 "`content.status` is missing; it is the status of an agent",
             )
         })?;
-        let status = Status::from_name(text).ok_or_else(|| {
+        let status = Status::reported(text).ok_or_else(|| {
             let message =
                 "`content.status` is one of `online`, `offline`, `busy`, `idle` and `error`";
             RequestError::new(ErrorCode::InvalidContent, message)

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use http::{HeaderMap, HeaderValue, Method, header};
+use http::{HeaderMap, HeaderValue, header};
 use serde_json::{Value, json};
 use url::Url;
 
@@ -109,15 +109,9 @@ impl GatewayState {
             HeaderValue::from_static("application/json"),
         );
         let response = self.net.exchange(Request {
-            method: Method::POST,
-            url,
             headers,
-            body: Some(body),
             // The operator configured this address.
-            access: AddressPolicy::AnyAddress,
-            trust: None,
-            repeatable: false,
-            authorization: None,
+            ..Request::post(url, AddressPolicy::AnyAddress, body)
         });
         let response = response
             .await
@@ -191,10 +185,11 @@ impl GatewayState {
             return Ok(Outcome::Done);
         }
         let Some(operation) = manage::Operation::from_name(operation) else {
-            let known = manage::Operation::ALL.map(|operation| operation.as_str());
             let message = format!(
                 "unknown `content.operation`; the operations of the gateway are `agents.create`, `agents.restart`, {}",
-                known.map(|name| format!("`{name}`")).join(", ")
+                manage::Operation::NAMES
+                    .map(|name| format!("`{name}`"))
+                    .join(", ")
             );
             return Err(RequestError::new(ErrorCode::InvalidContent, message));
         };

@@ -14,6 +14,7 @@ use super::{
 };
 use base::files;
 use base::json::{self, Limits};
+use base::named;
 
 /// Metadata of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,28 +35,18 @@ pub struct Summary {
     pub committed: Option<SystemTime>,
 }
 
-/// The state of a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
-    /// The session accepts entries.
-    Active,
-    /// The session's time to live has expired.
-    Expired,
-    /// The session is in the archive.
-    Archived,
-    /// The session's file is damaged.
-    Corrupt,
-}
-
-impl State {
-    /// Returns `active`, `expired`, `archived` or `corrupt`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Active => "active",
-            Self::Expired => "expired",
-            Self::Archived => "archived",
-            Self::Corrupt => "corrupt",
-        }
+named! {
+    /// The state of a session.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum State {
+        /// The session accepts entries.
+        Active = "active",
+        /// The session's time to live has expired.
+        Expired = "expired",
+        /// The session is in the archive.
+        Archived = "archived",
+        /// The session's file is damaged.
+        Corrupt = "corrupt",
     }
 }
 

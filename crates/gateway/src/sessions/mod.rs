@@ -24,7 +24,7 @@ use crate::config::ServerConfig;
 use base::environment::Environment;
 use base::files::{self, LockedFile};
 use base::log::Log;
-use base::text::first_chars;
+use base::text::{first_chars, hex};
 use collective::ErrorCode;
 
 pub use line::{Entry, Reader};
@@ -371,9 +371,7 @@ fn file_stem(session: &str) -> String {
     if session.len() <= MAX_PLAIN_BYTES && session.chars().all(safe) {
         return session.to_owned();
     }
-    let hash = digest(&SHA256, session.as_bytes());
-    let hex = hash.as_ref().iter().map(|byte| format!("{byte:02x}"));
-    std::iter::once("~".to_owned()).chain(hex).collect()
+    format!("~{}", hex(digest(&SHA256, session.as_bytes()).as_ref()))
 }
 
 #[cfg(test)]

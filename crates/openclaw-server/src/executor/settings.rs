@@ -4,38 +4,27 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 
+use base::named;
 use serde::Deserialize;
 
-/// A thinking level of OpenClaw.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Thinking {
-    /// No thinking.
-    Off,
-    /// The minimum of the model.
-    Minimal,
-    /// A low level.
-    #[default]
-    Low,
-    /// A medium level.
-    Medium,
-    /// A high level.
-    High,
-    /// The maximum of the model.
-    Xhigh,
-}
-
-impl Thinking {
-    /// Returns the name of the level in OpenClaw.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::Minimal => "minimal",
-            Self::Low => "low",
-            Self::Medium => "medium",
-            Self::High => "high",
-            Self::Xhigh => "xhigh",
-        }
+named! {
+    /// A thinking level of OpenClaw.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Thinking {
+        /// No thinking.
+        Off = "off",
+        /// The minimum of the model.
+        Minimal = "minimal",
+        /// A low level.
+        #[default]
+        Low = "low",
+        /// A medium level.
+        Medium = "medium",
+        /// A high level.
+        High = "high",
+        /// The maximum of the model.
+        Xhigh = "xhigh",
     }
 }
 

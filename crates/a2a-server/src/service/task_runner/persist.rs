@@ -114,8 +114,13 @@ impl TaskRunner {
         match lost {
             WriteError::Store(error) => {
                 // The store may have failed before the run started.
-                let status =
-                    || TaskChange::Status(status::store_failed(&*self.core.env, &self.record));
+                let status = || {
+                    TaskChange::Status(status::failed(
+                        &*self.core.env,
+                        &self.record,
+                        status::Failure::StoreFailed,
+                    ))
+                };
                 self.unstored.get_or_insert_with(status);
                 TaskEnd::Error(error)
             }
@@ -141,7 +146,11 @@ impl TaskRunner {
                 {
                     TaskChange::Status(status)
                 }
-                _ => TaskChange::Status(status::store_failed(self.env(), &self.record)),
+                _ => TaskChange::Status(status::failed(
+                    self.env(),
+                    &self.record,
+                    status::Failure::StoreFailed,
+                )),
             };
             let last = closing
                 .run_until_cancelled(sleep(STORE_RETRY_INTERVAL))

@@ -37,22 +37,11 @@ const CHECKPOINT_PAGES: i32 = 8192;
 const MAX_IDLE_WAL_BYTES: i64 = 64 << 20;
 
 /// An error inside of a write or a read: the store rejects the operation, or SQLite failed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
 pub(super) enum SqlError {
-    Rejected(StoreError),
-    Sql(rusqlite::Error),
-}
-
-impl From<rusqlite::Error> for SqlError {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::Sql(error)
-    }
-}
-
-impl From<StoreError> for SqlError {
-    fn from(error: StoreError) -> Self {
-        Self::Rejected(error)
-    }
+    Rejected(#[from] StoreError),
+    Sql(#[from] rusqlite::Error),
 }
 
 impl SqlError {

@@ -135,7 +135,7 @@ async fn stream_ends_after_terminal_change() {
         Some(TaskUpdate::Change(1, _))
     ));
     assert_eq!(updates.next().await, None);
-    assert_eq!(task.events.listened_tasks(), 0);
+    assert_eq!(task.events.senders.lock().len(), 0);
 }
 
 #[tokio::test]
@@ -163,9 +163,9 @@ async fn last_listener_frees_the_entry() {
     let task = Task::new(8);
     let one = task.subscribe();
     let other = task.subscribe();
-    assert_eq!(task.events.listened_tasks(), 1);
+    assert_eq!(task.events.senders.lock().len(), 1);
     drop(one);
-    assert_eq!(task.events.listened_tasks(), 1);
+    assert_eq!(task.events.senders.lock().len(), 1);
     drop(other);
-    assert_eq!(task.events.listened_tasks(), 0);
+    assert_eq!(task.events.senders.lock().len(), 0);
 }

@@ -65,14 +65,7 @@ pub struct TranslationContext<'a> {
     pub agent: Option<&'a str>,
 }
 
-impl std::fmt::Debug for TranslationContext<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Fill")
-            .field("now", &self.now)
-            .field("agent", &self.agent)
-            .finish_non_exhaustive()
-    }
-}
+base::debug_fields!(self: TranslationContext<'_> { now, agent });
 
 /// Returns the envelope as an A2A message, task or update of a task.
 ///

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{Envelope, EnvelopeError, ErrorCode, translate::samples::any_envelope};
+use crate::{Envelope, EnvelopeError, ErrorCode, translate::testing::any_envelope};
 
 const NOW: u64 = 1_711_843_200_000;
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::ErrorCode;
-use crate::translate::samples::any_envelope;
+use crate::translate::testing::any_envelope;
 
 const NOW: u64 = 1_711_843_200_000;
 

@@ -1,7 +1,7 @@
 //! Outgoing frames, and invalid incoming ones.
 
 use super::*;
-use crate::scripted::START_UNIX_MILLIS;
+use crate::testing::START_UNIX_MILLIS;
 
 /// Returns the frame of a message to alpha.
 async fn send_and_capture(outgoing: SendRequest) -> Value {

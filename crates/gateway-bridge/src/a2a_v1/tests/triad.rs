@@ -1,7 +1,7 @@
 //! Proposals, votes and decisions.
 
 use super::*;
-use crate::scripted::START_UNIX_MILLIS;
+use crate::testing::START_UNIX_MILLIS;
 
 fn proposal(data: Value) -> SendRequest {
     let Value::Object(data) = data else {
