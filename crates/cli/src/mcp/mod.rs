@@ -4,7 +4,7 @@ mod host_config;
 mod key;
 mod tool_source;
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use mcp_server::{
     FileStore, McpServer, Options,
@@ -12,7 +12,7 @@ use mcp_server::{
     serve_stdio,
 };
 use openclaw_remote_agent::http_api::Route;
-use openclaw_server::{assembly::Frontend, config::ServeConfig};
+use openclaw_server::{assembly::Frontend, config::ServeConfig, tracing_log::TracingLog};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -20,9 +20,10 @@ use super::{
     config,
     exit::{self, Exit, Failure},
     instance::{self, Library},
-    output::{self, LineWriter, LogArgs, note},
+    output::{self, LineWriter, LogArgs, StandardError, note},
     serve,
     target::PeerArgs,
+    traces::Traces,
 };
 use host_config::Host;
 use tool_source::ToolSource;
@@ -36,6 +37,9 @@ Examples:
 Over standard input and output, the host starts and stops the command. Over HTTP, MCP hosts use /mcp, and other programs use \
 /remote_agent/read and /remote_agent/write. `remote-agent serve clients add NAME --state-dir DIR` adds a client and prints its \
 token; DIR is the state directory of this command.";
+
+/// The name of the server in exported spans.
+const SERVICE: &str = "remote-agent-mcp";
 
 /// Offer the tool to MCP hosts, over standard input and output or over HTTP
 #[derive(Debug, clap::Args)]
@@ -178,12 +182,18 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     match args.http.listen {
         None => {
             options.files = args.save_artifacts.or_else(default_files).map(file_store);
+            let traces = Traces::from_environment(SERVICE, Arc::new(StandardError { verbose }))?;
+            output::install_spans(traces.layer());
+            traces.announce();
             serve_stdio(McpServer::new(source.tool(), options), stop)
                 .await
                 .map_err(|error| Failure::new(format!("cannot serve the host: {error}")))?;
+            traces.end().await;
         }
         Some(listen) => {
-            let _log = output::install_log(args.http.log.log, verbose);
+            let traces = Traces::from_environment(SERVICE, Arc::new(TracingLog))?;
+            let _log = output::install_log(args.http.log.log, verbose, traces.layer());
+            traces.announce();
             let config = args.http.config(listen)?;
             options.key = Some(key::read_or_create(&args.http.state_dir()?)?);
             let body_bytes = config.limits.http().body_bytes;
@@ -198,6 +208,7 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
                 stop.clone(),
             );
             frontend.serve(app, stop, |_| {}).await;
+            traces.end().await;
         }
     }
     source.close();

@@ -4,17 +4,21 @@ mod clients;
 mod flags;
 mod tasks;
 
-use std::io::ErrorKind;
+use std::{io::ErrorKind, sync::Arc};
 
 use a2a_server::service::Closed;
 use clap::Subcommand;
-use openclaw_server::assembly::{Server, StartError};
+use openclaw_server::{
+    assembly::{Server, StartError},
+    tracing_log::TracingLog,
+};
 use serde_json::json;
 
 use self::flags::ServeArgs;
 use super::{
     exit::{self, Exit, Failure, Shutdown},
     output::{self, LineWriter, LogArgs, note},
+    traces::Traces,
 };
 
 const EXAMPLES: &str = "\
@@ -91,7 +95,8 @@ struct RunArgs {
 /// # Errors
 /// The configuration is invalid, the port is taken, or the task store is unusable.
 async fn run_server(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
-    let log = output::install_log(args.log.log, verbose);
+    let traces = Traces::from_environment("remote-agent-serve", Arc::new(TracingLog))?;
+    let log = output::install_log(args.log.log, verbose, traces.layer());
     let config = args.serve.read()?;
     let ignored_flags = args.serve.ignored_flags(config.executor);
     if !ignored_flags.is_empty() {
@@ -101,6 +106,7 @@ async fn run_server(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
         ));
     }
     let Shutdown { stop, force } = exit::on_signals()?;
+    traces.announce();
     let server = Server::bind(config).await.map_err(start_failure)?;
     let lines = LineWriter::default();
     print_started(&server, args.json, &lines);
@@ -108,6 +114,7 @@ async fn run_server(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
         tracing::warn!("the server listens, but its executor is not ready: {reason}");
     }
     let closed = server.run(stop, force).await;
+    traces.end().await;
     drop(log);
     if !args.json {
         note(stopped_text(closed));
