@@ -56,39 +56,38 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
 /// The maximum length of an attribute, in characters.
 const MAX_CHARS: usize = 200;
 
-/// The export of a server's spans, if there is one.
-pub(crate) struct Traces(Option<Export>);
+/// The variables with credentials of the receiver. Commands of agents do not inherit them.
+pub(crate) const SECRET_VARIABLES: [&str; 2] = [
+    "OTEL_EXPORTER_OTLP_HEADERS",
+    "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+];
 
-struct Export {
-    provider: SdkTracerProvider,
-    place: String,
-    log: Arc<dyn Log>,
-}
+/// The export of a server's spans, if there is one.
+pub(crate) struct Traces(Option<SdkTracerProvider>);
 
 impl Traces {
-    /// Starts the export that the environment asks for. `service` names the server if the environment does not; `log` receives
-    /// the first failure of a row.
+    /// Starts the export that the environment asks for, and returns it with what `install` returns for its layer. `service` names
+    /// the server if the environment does not; `log` receives the receiver, and the first failure of a row.
     ///
     /// # Errors
-    /// A variable is invalid.
-    pub(crate) fn from_environment(
+    /// A variable is invalid. Nothing is installed then.
+    pub(crate) fn start<T>(
         service: &'static str,
-        log: Arc<dyn Log>,
-    ) -> Result<Self, Failure> {
+        log: &Arc<dyn Log>,
+        install: impl FnOnce(Option<SpanLayer>) -> T,
+    ) -> Result<(Self, T), Failure> {
+        let unusable = |error: String| Failure::usage(format!("cannot export spans: {error}"));
         let variable = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
-        let settings = Settings::read(variable)
-            .map_err(|error| Failure::usage(format!("cannot export spans: {error}")))?;
-        let Some(Settings { url, timeout }) = settings else {
-            return Ok(Self(None));
+        let Some(Settings { url, timeout }) = Settings::read(variable).map_err(unusable)? else {
+            return Ok((Self(None), install(None)));
         };
-        let place = place(&url);
+        let client = ReqwestClient::new().map_err(|error| unusable(error.to_string()))?;
         let client = Client {
-            client: ReqwestClient::new().map_err(|error| Failure::new(error.to_string()))?,
+            client,
             runtime: Handle::current(),
             url: url.clone(),
             timeout,
-            place: place.clone(),
-            log: Arc::clone(&log),
+            log: Arc::clone(log),
             is_failing: AtomicBool::new(false),
         };
         let exporter = SpanExporter::builder()
@@ -97,14 +96,12 @@ impl Traces {
             .with_timeout(timeout)
             .with_http_client(client)
             .build()
-            .map_err(|error| Failure::usage(format!("cannot export spans: {error}")))?;
+            .map_err(|error| unusable(error.to_string()))?;
         // A later value replaces an earlier one.
         let mut resource = Resource::builder_empty()
             .with_service_name(service)
-            .with_detectors(&[
-                Box::new(TelemetryResourceDetector),
-                Box::new(EnvResourceDetector::new()),
-            ]);
+            .with_detector(Box::new(TelemetryResourceDetector))
+            .with_detector(Box::new(EnvResourceDetector::new()));
         if let Some(name) = variable("OTEL_SERVICE_NAME") {
             resource = resource.with_service_name(name);
         }
@@ -112,30 +109,15 @@ impl Traces {
             .with_resource(resource.build())
             .with_batch_exporter(exporter)
             .build();
-        Ok(Self(Some(Export {
-            provider,
-            place,
-            log,
-        })))
-    }
-
-    /// Returns the layer that passes the spans on.
-    pub(crate) fn layer(&self) -> Option<SpanLayer> {
-        let export = self.0.as_ref()?;
-        Some(SpanLayer(export.provider.tracer("remote-agent")))
-    }
-
-    /// Logs where the spans go.
-    pub(crate) fn announce(&self) {
-        if let Some(Export { place, log, .. }) = &self.0 {
-            log.log(Level::Info, &format!("exports spans to {place}"));
-        }
+        let installed = install(Some(SpanLayer(provider.tracer("remote-agent"))));
+        log.log(Level::Info, &format!("exports spans to {}", place(&url)));
+        Ok((Self(Some(provider)), installed))
     }
 
     /// Sends the last spans, within [`FLUSH_TIMEOUT`].
     pub(crate) async fn end(self) {
-        if let Some(export) = self.0 {
-            let flush = move || export.provider.shutdown_with_timeout(FLUSH_TIMEOUT);
+        if let Some(provider) = self.0 {
+            let flush = move || provider.shutdown_with_timeout(FLUSH_TIMEOUT);
             // The log has the failures.
             let _ = tokio::task::spawn_blocking(flush).await;
         }
@@ -216,7 +198,6 @@ struct Client {
     runtime: Handle,
     url: Url,
     timeout: Duration,
-    place: String,
     log: Arc<dyn Log>,
     is_failing: AtomicBool,
 }
@@ -254,6 +235,7 @@ impl HttpClient for Client {
         let answer = answer?;
         let mut response = Response::new(Bytes::new());
         *response.status_mut() = answer.status;
+        // It may say when to try again.
         *response.headers_mut() = answer.headers;
         Ok(response)
     }
@@ -262,7 +244,7 @@ impl HttpClient for Client {
 impl Client {
     /// Logs the first failure and the end of a row of failures.
     fn report(&self, fault: Option<&str>) {
-        let place = &self.place;
+        let place = place(&self.url);
         match (
             self.is_failing.swap(fault.is_some(), Ordering::Relaxed),
             fault,
@@ -284,7 +266,7 @@ impl Client {
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client")
-            .field("place", &self.place)
+            .field("place", &place(&self.url))
             .finish_non_exhaustive()
     }
 }

@@ -25,7 +25,7 @@ const MAX_CHARS: usize = 200;
 /// The paths that monitors and the operator's page request continually.
 const POLLED: [&str; 5] = ["/", "/healthz", "/readyz", "/metrics", "/api/tasks"];
 
-/// The methods that a span names (RFC 9110 §9, RFC 5789).
+/// The methods that a span names. Others are text of clients.
 const METHODS: [&str; 9] = [
     "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH",
 ];

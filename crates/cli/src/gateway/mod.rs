@@ -49,7 +49,7 @@ Examples, each in a separate terminal:
   remote-agent send --gateway ws://127.0.0.1:18789 --target triad --follow \\
     'Ship it today'
 
-The gateway answers `/healthz` and `/readyz` over HTTP. The repository has a systemd unit and a container file for it in `deploy/` \
+The gateway answers `/healthz` and `/readyz` over HTTP. OTEL_EXPORTER_OTLP_ENDPOINT exports spans over OTLP/HTTP. The repository has a systemd unit and a container file for it in `deploy/` \
 (docs/how-to/deploy.md).";
 
 /// Run and manage a gateway of a2a-v1 and its agents
@@ -207,19 +207,14 @@ async fn run_reference_gateway(
         LogFormat::Human => Arc::new(StandardError { verbose }),
         LogFormat::Json => Arc::new(TracingLog),
     };
-    let traces = Traces::from_environment("remote-agent-gateway", Arc::clone(&log))?;
-    let batches = match args.log.log {
-        LogFormat::Human => {
-            output::install_spans(traces.layer());
-            None
-        }
-        LogFormat::Json => Some(output::install_log(
-            LogFormat::Json,
-            verbose,
-            traces.layer(),
-        )),
-    };
-    traces.announce();
+    let (traces, batches) =
+        Traces::start("remote-agent-gateway", &log, |spans| match args.log.log {
+            LogFormat::Human => {
+                output::install_spans(spans);
+                None
+            }
+            LogFormat::Json => Some(output::install_log(LogFormat::Json, verbose, spans)),
+        })?;
     let configured = config.agents.clone();
     let shutdown = exit::on_signal()?;
     let server = Server::bind(config, Arc::new(SystemEnvironment), Arc::clone(&log)).await;
