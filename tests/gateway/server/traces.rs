@@ -22,6 +22,7 @@ fn start(receiver: &OtlpReceiver, folder: &std::path::Path) -> (Process, SocketA
         .args(["gateway", "--port", "0", "--json", "--state-dir"])
         .arg(folder)
         .envs(receiver.variables())
+        .env("OTEL_EXPORTER_OTLP_HEADERS", "key=s3cret-key")
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
@@ -87,4 +88,23 @@ async fn refused_message_is_a_failed_span() {
     assert!(span.is_failed, "{span:?}");
     assert_eq!(span.attributes["error.type"], "AGENT_NOT_FOUND");
     assert!(!batches.iter().any(|batch| batch.contains("s3cret")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn command_of_an_agent_inherits_no_credential_of_the_receiver() {
+    let receiver = OtlpReceiver::start();
+    let folder = tempfile::tempdir().unwrap();
+    let run = r#"printf 'key: %s' "$OTEL_EXPORTER_OTLP_HEADERS""#;
+    let config = json!({"agents": [{"name": "alpha", "backend": {"run": run}}]});
+    std::fs::write(folder.path().join("gateway.json"), config.to_string()).unwrap();
+    let (_gateway, address) = start(&receiver, folder.path());
+    let mut watcher = Client::connect(address).await;
+    let subscription = json!({"type": "subscribe", "content": {"channel": "agent:status"}});
+    watcher.send(subscription).await;
+    let is_ready = |status: &Value| status["agent"] == "alpha" && status["status"] == "online";
+    while !is_ready(&watcher.recv().await["content"]) {}
+    let mut client = Client::connect(address).await;
+    let answer = client.request(message("alpha", "1")).await;
+    assert_eq!(answer["content"]["content"], "key: ", "{answer}");
+    assert!(receiver.batch().head.contains("key: s3cret-key\r\n"));
 }

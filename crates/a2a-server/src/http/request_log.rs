@@ -157,17 +157,17 @@ fn is_polled(method: &Method, path: &str) -> bool {
     method == Method::GET && (POLLED.contains(&path) || path.starts_with("/api/tasks/"))
 }
 
+/// Returns the span of a request for export. Nothing of the request is read without an export.
 fn request_span(request: &Request) -> Span {
-    let method = request.method().as_str();
-    let method = METHODS.into_iter().find(|known| *known == method);
-    let trace = request.headers().get("traceparent");
+    let method = || METHODS.into_iter().find(|known| request.method() == known);
+    let trace = || request.headers().get("traceparent")?.to_str().ok();
     tracing::info_span!(
         target: SPANS,
         parent: None,
         "request",
-        otel.name = method.unwrap_or("HTTP"),
-        traceparent = trace.and_then(|trace| trace.to_str().ok()),
-        http.request.method = method.unwrap_or("_OTHER"),
+        otel.name = method().unwrap_or("HTTP"),
+        traceparent = trace(),
+        http.request.method = method().unwrap_or("_OTHER"),
         http.response.status_code = Empty,
         rpc.method = Empty,
         client.name = Empty,

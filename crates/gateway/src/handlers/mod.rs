@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use base::log::SPANS;
 use collective::{Envelope, ErrorCode, Kind, validate};
-use serde_json::Value;
 use tracing::Span;
 use tracing::field::Empty;
 
@@ -255,13 +254,13 @@ fn message_span(envelope: &Envelope) -> Span {
     if matches!(kind, Kind::Ping | Kind::Pong) {
         return Span::none();
     }
-    let traceparent = envelope.metadata("traceparent").and_then(Value::as_str);
+    let trace = || envelope.metadata("traceparent")?.as_str();
     tracing::info_span!(
         target: SPANS,
         parent: None,
         "message",
         otel.name = kind.as_str(),
-        traceparent,
+        traceparent = trace(),
         messaging.system = "a2a-v1",
         messaging.operation.name = kind.as_str(),
         messaging.destination.name = Empty,
