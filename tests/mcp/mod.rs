@@ -10,6 +10,7 @@ mod official;
 mod protocol;
 mod stdio;
 mod tasks;
+mod traces;
 #[cfg(feature = "real")]
 mod types;
 
@@ -53,7 +54,11 @@ struct Host {
 impl Host {
     /// Starts the command without a handshake.
     fn start(flags: &[&str]) -> Self {
-        let mut child = command(flags).stderr(Stdio::null()).spawn().unwrap();
+        Self::of(&mut command(flags))
+    }
+
+    fn of(command: &mut std::process::Command) -> Self {
+        let mut child = command.stderr(Stdio::null()).spawn().unwrap();
         let (send, output) = channel();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         thread::spawn(move || {
@@ -76,12 +81,16 @@ impl Host {
     /// Starts the command and performs the handshake of an MCP version.
     fn with_version(version: &str, flags: &[&str]) -> Self {
         let mut host = Self::start(flags);
+        host.shake_hands(version);
+        host
+    }
+
+    fn shake_hands(&mut self, version: &str) {
         let client = json!({"name": "support", "version": "1"});
         let params = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": client});
-        let answer = host.request("initialize", params);
+        let answer = self.request("initialize", params);
         assert_eq!(answer["result"]["protocolVersion"], version, "{answer}");
-        host.write(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string());
-        host
+        self.write(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string());
     }
 
     fn write(&mut self, line: &str) {

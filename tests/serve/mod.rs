@@ -27,6 +27,7 @@ mod safety;
 #[cfg(unix)]
 mod secrets;
 mod tasks;
+mod traces;
 mod trusted;
 
 use testkit::support::{root, text};

@@ -1,6 +1,7 @@
 //! Support code of several suites.
 
 pub(crate) mod in_process;
+pub(crate) mod otlp;
 pub(crate) mod tool_fixture;
 use serde_json::Value;
 pub(crate) use testkit::support::*;

@@ -2,6 +2,12 @@
 
 use crate::named;
 
+/// The target of the `tracing` spans that the servers offer for export. No server enters one, so no log line shows them.
+///
+/// `otel.name` renames a span, `traceparent` is its parent in another process, and `error.type` marks it as failed; all other fields are
+/// attributes. They never have contents, credentials, queries or text of peers.
+pub const SPANS: &str = "otel";
+
 /// Receives the lines of one instance. The library itself writes to no stream.
 pub trait Log: Send + Sync + 'static {
     /// Receives one line, without a line end. Any thread may call it.

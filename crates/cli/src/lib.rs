@@ -42,6 +42,7 @@ mod target;
 mod targets;
 mod tasks;
 mod text;
+mod traces;
 mod translate;
 
 use std::{io, process::ExitCode};

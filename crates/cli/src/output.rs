@@ -13,11 +13,9 @@ use console::style;
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 use tokio_util::sync::CancellationToken;
+use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{
-    filter::{LevelFilter, Targets},
-    fmt,
-    layer::SubscriberExt as _,
-    util::SubscriberInitExt as _,
+    filter::Targets, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _,
 };
 
 use super::{
@@ -25,7 +23,10 @@ use super::{
     log_line::{LineFields, LineTime},
     log_writer::{LogGuard, LogWriter, WriteErrors},
     text::{self, terminal_width, wrap},
+    traces::SpanLayer,
 };
+use base::log::{Level, Log, SPANS};
+use base::text::first_chars;
 
 /// The first error of standard output, which is one for the process. A closed pipe is not among them: a reader such as `head`
 /// may have seen enough.
@@ -237,8 +238,12 @@ pub(crate) struct LogArgs {
 }
 
 /// Installs a logger that writes to standard error until the guard is dropped, and after that without batches. Does nothing if a
-/// logger is already installed.
-pub(crate) fn install_log(form: LogFormat, verbose: bool) -> LogGuard<io::Stderr> {
+/// logger is already installed. `spans` exports the spans, if there is an export.
+pub(crate) fn install_log(
+    form: LogFormat,
+    verbose: bool,
+    spans: Option<SpanLayer>,
+) -> LogGuard<io::Stderr> {
     let level = if verbose {
         LevelFilter::DEBUG
     } else {
@@ -247,8 +252,14 @@ pub(crate) fn install_log(form: LogFormat, verbose: bool) -> LogGuard<io::Stderr
     // The MCP library logs text that clients send about themselves.
     let levels = Targets::new()
         .with_default(level)
-        .with_target("rmcp", LevelFilter::WARN);
-    let registry = tracing_subscriber::registry().with(levels);
+        .with_target("rmcp", LevelFilter::WARN)
+        .with_target(
+            SPANS,
+            spans
+                .as_ref()
+                .map_or(LevelFilter::OFF, |_| LevelFilter::INFO),
+        );
+    let registry = tracing_subscriber::registry().with(levels).with(spans);
     let (log, guard) = LogWriter::start(io::stderr());
     let errors = WriteErrors(Arc::clone(&log));
     let lines = fmt::layer().with_writer(log).with_target(false);
@@ -267,6 +278,39 @@ pub(crate) fn install_log(form: LogFormat, verbose: bool) -> LogGuard<io::Stderr
         }
     };
     guard
+}
+
+/// Exports the spans of a server whose log is not that of [`install_log`].
+pub(crate) fn install_spans(spans: Option<SpanLayer>) {
+    if let Some(spans) = spans {
+        let levels = Targets::new().with_target(SPANS, LevelFilter::INFO);
+        let registry = tracing_subscriber::registry().with(levels);
+        let _ = registry.with(spans).try_init();
+    }
+}
+
+/// The maximum length of a line of [`StandardError`], in characters.
+const MAX_LINE_CHARS: usize = 2000;
+
+/// A log on standard error. Each entry is one line.
+pub(crate) struct StandardError {
+    /// Whether it has lines for debugging.
+    pub(crate) verbose: bool,
+}
+
+impl Log for StandardError {
+    fn log(&self, level: Level, line: &str) {
+        if self.enabled(level) {
+            // A log line may contain text of commands, models and peers.
+            let line = text::line(line);
+            let line = first_chars(&line, MAX_LINE_CHARS);
+            note(format_args!("{}: {line}", level.as_str()));
+        }
+    }
+
+    fn enabled(&self, level: Level) -> bool {
+        self.verbose || level >= Level::Info
+    }
 }
 
 #[cfg(test)]

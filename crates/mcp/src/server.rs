@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::http::request::Parts;
 use base::keyed_semaphore::{KeyedPermit, KeyedSemaphore};
+use base::log::SPANS;
 use chrono::{SecondsFormat, Utc};
 use openclaw_remote_agent::http_api::{ApiError, failed_state};
 use openclaw_remote_agent::remote_agent::TOOL_NAME;
@@ -19,6 +20,8 @@ use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Span;
+use tracing::field::Empty;
 
 use crate::call::{Outcome, RunningCall, follow};
 use crate::caller;
@@ -212,6 +215,23 @@ impl McpServer {
         caller
     }
 
+    /// Returns the span of a call for export. Over HTTP it belongs to the span of the request, unless the client names its parent.
+    fn call_span(&self, context: &RequestContext<RoleServer>) -> Span {
+        let parts = context.extensions.get::<Parts>();
+        let request = parts.and_then(|parts| parts.extensions.get::<Span>());
+        tracing::info_span!(
+            target: SPANS,
+            parent: request.and_then(Span::id),
+            "tools/call remote_agent",
+            traceparent = context.meta.get_traceparent(),
+            mcp.method.name = "tools/call",
+            gen_ai.operation.name = "execute_tool",
+            gen_ai.tool.name = TOOL_NAME,
+            client.name = client(context).or(self.options.agent.as_deref()),
+            "error.type" = Empty,
+        )
+    }
+
     fn owner<'a>(&'a self, context: &'a RequestContext<RoleServer>) -> task_id::Owner<'a> {
         let key = self.options.key.as_ref()?;
         Some((key, client(context).unwrap_or_default()))
@@ -397,7 +417,16 @@ impl ServerHandler for McpServer {
             }
             _ => (params.arguments.unwrap_or_default(), None),
         };
-        self.call(request, given, &context).await
+        let span = self.call_span(&context);
+        let answer = self.call(request, given, &context).await;
+        match &answer {
+            Ok(CallToolResponse::Complete(result)) if result.is_error != Some(true) => {}
+            Ok(CallToolResponse::InputRequired(_) | CallToolResponse::Task(_)) => {}
+            _ => {
+                span.record("error.type", "tool_error");
+            }
+        }
+        answer
     }
 
     async fn get_task(

@@ -12,6 +12,7 @@ mod messages;
 mod sessions;
 mod shares;
 mod tls;
+mod traces;
 mod triad;
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};

@@ -20,6 +20,7 @@ use url::Url;
 use crate::config::{ConfigArgs, VARIABLE, resolve};
 use crate::exit::Failure;
 use crate::instance::{Instance, Library};
+use crate::traces::SECRET_VARIABLES;
 use base::config::{Secret, gateway_url};
 use egress::address::is_this_machine;
 
@@ -200,13 +201,15 @@ pub(super) fn secret_variables(config: &BackendConfig) -> impl Iterator<Item = S
     own.chain(target.into_iter().flatten())
 }
 
-/// Opens a backend. Commands do not inherit the variables in `hidden`.
+/// Opens a backend. Commands do not inherit the variables in `hidden`, nor [`SECRET_VARIABLES`].
 ///
 /// # Errors
 /// A file cannot be read, a variable is not set, or a URL is unusable.
 pub(super) fn open(config: &BackendConfig, hidden: &[String]) -> Result<OpenedBackend, Failure> {
     if let Some(command) = &config.run {
-        let backend = CommandBackend::new(command).without_variables(hidden.iter().cloned());
+        let hidden = hidden.iter().cloned();
+        let hidden = hidden.chain(SECRET_VARIABLES.map(str::to_owned));
+        let backend = CommandBackend::new(command).without_variables(hidden);
         let backend: Arc<dyn AgentBackend> = Arc::new(backend);
         return Ok(backend.into());
     }

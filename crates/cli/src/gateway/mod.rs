@@ -20,13 +20,13 @@ use serde_json::json;
 use self::{backend::OpenedBackend, gateway_args::FileArgs};
 use super::{
     exit::{self, Exit, Failure},
-    output::{self, LineWriter, LogArgs, LogFormat, note},
-    possible_values, text,
+    output::{self, LineWriter, LogArgs, LogFormat, StandardError, note},
+    possible_values,
+    traces::Traces,
 };
 use base::environment::SystemEnvironment;
 use base::files::Fsync;
-use base::log::{Level, Log};
-use base::text::first_chars;
+use base::log::Log;
 use gateway_agent::Supervisor;
 use gateway_server::{
     Server, StartError,
@@ -49,7 +49,7 @@ Examples, each in a separate terminal:
   remote-agent send --gateway ws://127.0.0.1:18789 --target triad --follow \\
     'Ship it today'
 
-The gateway answers `/healthz` and `/readyz` over HTTP. The repository has a systemd unit and a container file for it in `deploy/` \
+The gateway answers `/healthz` and `/readyz` over HTTP. OTEL_EXPORTER_OTLP_ENDPOINT exports spans over OTLP/HTTP. The repository has a systemd unit and a container file for it in `deploy/` \
 (docs/how-to/deploy.md).";
 
 /// Run and manage a gateway of a2a-v1 and its agents
@@ -203,13 +203,18 @@ async fn run_reference_gateway(
         if config.strict { ", strict" } else { "" },
         config.state_dir.join("agents").display()
     );
-    let (log, batches): (Arc<dyn Log>, _) = match args.log.log {
-        LogFormat::Human => (Arc::new(StandardError { verbose }), None),
-        LogFormat::Json => {
-            let batches = output::install_log(LogFormat::Json, verbose);
-            (Arc::new(TracingLog), Some(batches))
-        }
+    let log: Arc<dyn Log> = match args.log.log {
+        LogFormat::Human => Arc::new(StandardError { verbose }),
+        LogFormat::Json => Arc::new(TracingLog),
     };
+    let (traces, batches) =
+        Traces::start("remote-agent-gateway", &log, |spans| match args.log.log {
+            LogFormat::Human => {
+                output::install_spans(spans);
+                None
+            }
+            LogFormat::Json => Some(output::install_log(LogFormat::Json, verbose, spans)),
+        })?;
     let configured = config.agents.clone();
     let shutdown = exit::on_signal()?;
     let server = Server::bind(config, Arc::new(SystemEnvironment), Arc::clone(&log)).await;
@@ -224,6 +229,7 @@ async fn run_reference_gateway(
     listening(server.url().trim_end_matches('/'), &what, args.json, lines);
     let (supervisor, _opened) = agents;
     tokio::join!(server.run(shutdown.clone()), supervisor.run(shutdown));
+    traces.end().await;
     drop(batches);
     if !args.json {
         note("gateway stopped; sessions flushed");
@@ -275,29 +281,6 @@ fn start_hint(error: &StartError) -> &'static str {
             ", or choose another directory with `--state-dir`"
         }
         _ => "",
-    }
-}
-
-/// The maximum length of a line of the log, in characters.
-const MAX_LINE_CHARS: usize = 2000;
-
-/// The gateway's log, on standard error. Each entry is one line.
-struct StandardError {
-    verbose: bool,
-}
-
-impl Log for StandardError {
-    fn log(&self, level: Level, line: &str) {
-        if self.enabled(level) {
-            // A log line may contain text of commands, models and peers.
-            let line = text::line(line);
-            let line = first_chars(&line, MAX_LINE_CHARS);
-            note(format_args!("{}: {line}", level.as_str()));
-        }
-    }
-
-    fn enabled(&self, level: Level) -> bool {
-        self.verbose || level >= Level::Info
     }
 }
 

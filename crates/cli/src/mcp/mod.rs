@@ -4,15 +4,16 @@ mod host_config;
 mod key;
 mod tool_source;
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
+use base::log::Log;
 use mcp_server::{
     FileStore, McpServer, Options,
     http::{ApiLimits, router},
     serve_stdio,
 };
 use openclaw_remote_agent::http_api::Route;
-use openclaw_server::{assembly::Frontend, config::ServeConfig};
+use openclaw_server::{assembly::Frontend, config::ServeConfig, tracing_log::TracingLog};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -20,9 +21,10 @@ use super::{
     config,
     exit::{self, Exit, Failure},
     instance::{self, Library},
-    output::{self, LineWriter, LogArgs, note},
+    output::{self, LineWriter, LogArgs, StandardError, note},
     serve,
     target::PeerArgs,
+    traces::Traces,
 };
 use host_config::Host;
 use tool_source::ToolSource;
@@ -35,7 +37,11 @@ Examples:
 
 Over standard input and output, the host starts and stops the command. Over HTTP, MCP hosts use /mcp, and other programs use \
 /remote_agent/read and /remote_agent/write. `remote-agent serve clients add NAME --state-dir DIR` adds a client and prints its \
-token; DIR is the state directory of this command.";
+token; DIR is the state directory of this command. OTEL_EXPORTER_OTLP_ENDPOINT exports spans over OTLP/HTTP \
+(docs/how-to/deploy.md).";
+
+/// The name of the server in exported spans.
+const SERVICE: &str = "remote-agent-mcp";
 
 /// Offer the tool to MCP hosts, over standard input and output or over HTTP
 #[derive(Debug, clap::Args)]
@@ -178,12 +184,18 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
     match args.http.listen {
         None => {
             options.files = args.save_artifacts.or_else(default_files).map(file_store);
+            let log: Arc<dyn Log> = Arc::new(StandardError { verbose });
+            let (traces, ()) = Traces::start(SERVICE, &log, output::install_spans)?;
             serve_stdio(McpServer::new(source.tool(), options), stop)
                 .await
                 .map_err(|error| Failure::new(format!("cannot serve the host: {error}")))?;
+            traces.end().await;
         }
         Some(listen) => {
-            let _log = output::install_log(args.http.log.log, verbose);
+            let log: Arc<dyn Log> = Arc::new(TracingLog);
+            let (traces, _log) = Traces::start(SERVICE, &log, |spans| {
+                output::install_log(args.http.log.log, verbose, spans)
+            })?;
             let config = args.http.config(listen)?;
             options.key = Some(key::read_or_create(&args.http.state_dir()?)?);
             let body_bytes = config.limits.http().body_bytes;
@@ -198,6 +210,7 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
                 stop.clone(),
             );
             frontend.serve(app, stop, |_| {}).await;
+            traces.end().await;
         }
     }
     source.close();

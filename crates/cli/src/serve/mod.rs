@@ -4,17 +4,22 @@ mod clients;
 mod flags;
 mod tasks;
 
-use std::io::ErrorKind;
+use std::{io::ErrorKind, sync::Arc};
 
 use a2a_server::service::Closed;
+use base::log::Log;
 use clap::Subcommand;
-use openclaw_server::assembly::{Server, StartError};
+use openclaw_server::{
+    assembly::{Server, StartError},
+    tracing_log::TracingLog,
+};
 use serde_json::json;
 
 use self::flags::ServeArgs;
 use super::{
     exit::{self, Exit, Failure, Shutdown},
     output::{self, LineWriter, LogArgs, note},
+    traces::Traces,
 };
 
 const EXAMPLES: &str = "\
@@ -38,7 +43,8 @@ For other machines, with a token for each client:
       a proxy on this machine secures connections
 
 A flag overrides the file. The server offers A2A 1.0 and 0.3 over JSON-RPC and HTTP+JSON, a page for the operator at `/`, and \
-`/healthz`, `/readyz` and `/metrics`. Ctrl-C stops it after running tasks had time to end; the next server on the same task store continues the others. The repository has systemd units \
+`/healthz`, `/readyz` and `/metrics`. Ctrl-C stops it after running tasks had time to end; the next server on the same task store continues the others. \
+OTEL_EXPORTER_OTLP_ENDPOINT exports spans over OTLP/HTTP. The repository has systemd units \
 and a container file in `deploy/` (docs/how-to/deploy.md).
 
 Exit codes: 0 ended by Ctrl-C or SIGTERM, 1 cannot listen or store tasks, 2 wrong usage or configuration.";
@@ -91,7 +97,10 @@ struct RunArgs {
 /// # Errors
 /// The configuration is invalid, the port is taken, or the task store is unusable.
 async fn run_server(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
-    let log = output::install_log(args.log.log, verbose);
+    let log: Arc<dyn Log> = Arc::new(TracingLog);
+    let (traces, batches) = Traces::start("remote-agent-serve", &log, |spans| {
+        output::install_log(args.log.log, verbose, spans)
+    })?;
     let config = args.serve.read()?;
     let ignored_flags = args.serve.ignored_flags(config.executor);
     if !ignored_flags.is_empty() {
@@ -107,8 +116,9 @@ async fn run_server(args: RunArgs, verbose: bool) -> Result<Exit, Failure> {
     if let Err(reason) = server.ready().await {
         tracing::warn!("the server listens, but its executor is not ready: {reason}");
     }
-    let closed = server.run(stop, force).await;
-    drop(log);
+    let closed = server.run(stop, force.clone()).await;
+    force.run_until_cancelled(traces.end()).await;
+    drop(batches);
     if !args.json {
         note(stopped_text(closed));
     }

@@ -9,7 +9,10 @@ mod votes;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::log::SPANS;
 use collective::{Envelope, ErrorCode, Kind, validate};
+use tracing::Span;
+use tracing::field::Empty;
 
 use super::access::RateLimit;
 use super::audit::Outcome;
@@ -167,6 +170,7 @@ impl FrameHandler {
             state.record(&client, Some(&context), from.as_deref(), refused);
             return Some(Close::TOKEN_EXPIRED);
         }
+        let span = message_span(&envelope);
         let is_disconnect = envelope.kind() == Kind::Disconnect;
         let result = match client.identity() {
             None => Err(state.keyring.anonymous().err().map_or_else(
@@ -185,6 +189,14 @@ impl FrameHandler {
                 Outcome::Refused(error.code)
             }
         };
+        if !span.is_disabled() {
+            span.record("client.name", &*client.name(from.as_deref()));
+            match outcome {
+                Outcome::Refused(code) => span.record("error.type", code.name()),
+                // Only then it is a name, and not just text of the client.
+                _ => span.record("messaging.destination.name", context.destination.as_deref()),
+            };
+        }
         state.record(&client, Some(&context), from.as_deref(), outcome);
         if is_disconnect && client.identity().is_some() {
             state.handle_disconnect(&client);
@@ -234,4 +246,25 @@ impl FrameHandler {
             }
         }
     }
+}
+
+/// Returns the span of a message for export; none for the pings of each connection.
+fn message_span(envelope: &Envelope) -> Span {
+    let kind = envelope.kind();
+    if matches!(kind, Kind::Ping | Kind::Pong) {
+        return Span::none();
+    }
+    let trace = || envelope.metadata("traceparent")?.as_str();
+    tracing::info_span!(
+        target: SPANS,
+        parent: None,
+        "message",
+        otel.name = kind.as_str(),
+        traceparent = trace(),
+        messaging.system = "a2a-v1",
+        messaging.operation.name = kind.as_str(),
+        messaging.destination.name = Empty,
+        client.name = Empty,
+        "error.type" = Empty,
+    )
 }

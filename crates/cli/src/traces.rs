@@ -1,0 +1,482 @@
+//! Exports the spans of `serve`, `gateway` and `mcp` over OTLP/HTTP, if the environment names a receiver.
+//!
+//! A server emits a `tracing` span for each request ([`SPANS`]); [`SpanLayer`] makes spans of OpenTelemetry of them. A queue of bounded
+//! length keeps them for the thread of the SDK, so a receiver that does not answer loses spans and delays nothing.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::env;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use base::log::{Level, Log, SPANS};
+use base::text::first_chars;
+use egress::{AddressPolicy, HttpClient as _, ReqwestClient, status_text};
+use opentelemetry::propagation::TextMapPropagator as _;
+use opentelemetry::trace::{
+    Span as _, SpanBuilder, SpanContext, SpanKind, Status, TraceContextExt as _, Tracer as _,
+    TracerProvider as _,
+};
+use opentelemetry::{Context, KeyValue, Value};
+use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
+use opentelemetry_otlp::{SpanExporter, WithExportConfig as _, WithHttpConfig as _};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use opentelemetry_sdk::resource::{EnvResourceDetector, TelemetryResourceDetector};
+use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider, Span};
+use tokio::runtime::Handle;
+use tracing::Subscriber;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer;
+use tracing_subscriber::registry::LookupSpan;
+use url::Url;
+
+use super::exit::Failure;
+
+/// The receiver of all signals; spans go to `/v1/traces` below it.
+const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+
+/// The whole URL for spans.
+const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
+
+/// The encoding of OTLP that the exporter writes.
+const PROTOCOL: &str = "http/protobuf";
+
+/// How long a receiver may take for a batch, if the environment does not say.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long the end of a server waits for the last spans.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// The maximum length of an attribute, in characters.
+const MAX_CHARS: usize = 200;
+
+/// The variables with credentials of the receiver. Commands of agents do not inherit them.
+pub(crate) const SECRET_VARIABLES: [&str; 2] = [
+    "OTEL_EXPORTER_OTLP_HEADERS",
+    "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+];
+
+/// The export of a server's spans, if there is one.
+pub(crate) struct Traces(Option<SdkTracerProvider>);
+
+impl Traces {
+    /// Starts the export that the environment asks for, and returns it with what `install` returns for its layer. `service` names
+    /// the server if the environment does not; `log` receives the receiver, and the first failure of a row.
+    ///
+    /// # Errors
+    /// A variable is invalid. Nothing is installed then.
+    pub(crate) fn start<T>(
+        service: &'static str,
+        log: &Arc<dyn Log>,
+        install: impl FnOnce(Option<SpanLayer>) -> T,
+    ) -> Result<(Self, T), Failure> {
+        let unusable = |error: String| Failure::usage(format!("cannot export spans: {error}"));
+        let variable = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
+        let Some(Settings { url, timeout }) = Settings::read(variable).map_err(unusable)? else {
+            return Ok((Self(None), install(None)));
+        };
+        let client = ReqwestClient::new().map_err(|error| unusable(error.to_string()))?;
+        let client = Client {
+            client,
+            runtime: Handle::current(),
+            url: url.clone(),
+            timeout,
+            log: Arc::clone(log),
+            is_failing: AtomicBool::new(false),
+        };
+        let exporter = SpanExporter::builder()
+            .with_http()
+            .with_endpoint(url.as_str())
+            .with_timeout(timeout)
+            .with_http_client(client)
+            .build()
+            .map_err(|error| unusable(error.to_string()))?;
+        // A later value replaces an earlier one.
+        let mut resource = Resource::builder_empty()
+            .with_service_name(service)
+            .with_detector(Box::new(TelemetryResourceDetector))
+            .with_detector(Box::new(EnvResourceDetector::new()));
+        if let Some(name) = variable("OTEL_SERVICE_NAME") {
+            resource = resource.with_service_name(name);
+        }
+        let provider = SdkTracerProvider::builder()
+            .with_resource(resource.build())
+            .with_batch_exporter(exporter)
+            .build();
+        let installed = install(Some(SpanLayer(provider.tracer("remote-agent"))));
+        log.log(Level::Info, &format!("exports spans to {}", place(&url)));
+        Ok((Self(Some(provider)), installed))
+    }
+
+    /// Sends the last spans, within [`FLUSH_TIMEOUT`].
+    pub(crate) async fn end(self) {
+        if let Some(provider) = self.0 {
+            let flush = move || provider.shutdown_with_timeout(FLUSH_TIMEOUT);
+            // The log has the failures.
+            let _ = tokio::task::spawn_blocking(flush).await;
+        }
+    }
+}
+
+/// What the exporter cannot read itself: it checks little, and leaves the timeout to its HTTP client.
+#[derive(Debug, PartialEq, Eq)]
+struct Settings {
+    url: Url,
+    timeout: Duration,
+}
+
+impl Settings {
+    /// Reads the variables. Returns `None` if they name no receiver, or turn the export off. No error shows a value, which may
+    /// have a password.
+    fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, String> {
+        let is = |name: &str, value: &str| {
+            variable(name).is_some_and(|text| text.trim().eq_ignore_ascii_case(value))
+        };
+        if is("OTEL_SDK_DISABLED", "true") || is("OTEL_TRACES_EXPORTER", "none") {
+            return Ok(None);
+        }
+        let (name, text, path) = match (variable(TRACES_ENDPOINT), variable(ENDPOINT)) {
+            (Some(text), _) => (TRACES_ENDPOINT, text, ""),
+            (None, Some(text)) => (ENDPOINT, text, "/v1/traces"),
+            (None, None) => return Ok(None),
+        };
+        let example = "name it like `http://localhost:4318`";
+        let mut url = Url::parse(text.trim())
+            .map_err(|error| format!("{name} is not a URL ({error}); {example}"))?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(format!("{name} is not an http or https URL; {example}"));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(format!(
+                "{name} has user info, which is not sent; put the credential in OTEL_EXPORTER_OTLP_HEADERS"
+            ));
+        }
+        if !path.is_empty() {
+            url.set_path(&format!("{}{path}", url.path().trim_end_matches('/')));
+        }
+        let of_traces = |setting: &str| {
+            [
+                format!("OTEL_EXPORTER_OTLP_TRACES_{setting}"),
+                format!("OTEL_EXPORTER_OTLP_{setting}"),
+            ]
+            .into_iter()
+            .find_map(|name| Some((variable(&name)?, name)))
+        };
+        if let Some((value, name)) = of_traces("PROTOCOL")
+            && value != PROTOCOL
+        {
+            return Err(format!(
+                "{name} is not `{PROTOCOL}`, the only protocol of this command"
+            ));
+        }
+        let timeout = match of_traces("TIMEOUT") {
+            None => DEFAULT_TIMEOUT,
+            Some((value, name)) => match value.parse() {
+                Ok(ms) if ms > 0 => Duration::from_millis(ms),
+                _ => return Err(format!("{name} is not a number of milliseconds above 0")),
+            },
+        };
+        Ok(Some(Self { url, timeout }))
+    }
+}
+
+/// Returns the part of a URL that a log may show.
+fn place(url: &Url) -> String {
+    format!("{}{}", url.origin().ascii_serialization(), url.path())
+}
+
+/// Sends batches with the client of all other requests. The operator names the receiver, so it may have any address.
+struct Client {
+    client: ReqwestClient,
+    /// Runs the requests: the thread of the SDK has no runtime.
+    runtime: Handle,
+    url: Url,
+    timeout: Duration,
+    log: Arc<dyn Log>,
+    is_failing: AtomicBool,
+}
+
+#[async_trait]
+impl HttpClient for Client {
+    async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let (parts, body) = request.into_parts();
+        let request = egress::Request {
+            method: parts.method,
+            url: self.url.clone(),
+            headers: parts.headers,
+            body: Some(body),
+            access: AddressPolicy::AnyAddress,
+            trust: None,
+            repeatable: false,
+            authorization: None,
+        };
+        let (client, timeout) = (self.client.clone(), self.timeout);
+        let exchange = async move { tokio::time::timeout(timeout, client.exchange(request)).await };
+        let answer = match self.runtime.spawn(exchange).await {
+            // Only the end of the process cancels it.
+            Err(_) => return Err("the process ends".into()),
+            Ok(Err(_)) => Err(format!("no answer within {} ms", timeout.as_millis())),
+            Ok(Ok(Err(error))) => Err(error.to_string()),
+            Ok(Ok(Ok(answer))) => Ok(answer),
+        };
+        let fault = match &answer {
+            Ok(answer) if answer.status.is_success() => None,
+            Ok(answer) => Some(format!("it answered {}", status_text(answer.status))),
+            Err(fault) => Some(fault.clone()),
+        };
+        self.report(fault.as_deref());
+        // The body could only say how many spans the receiver dropped.
+        let answer = answer?;
+        let mut response = Response::new(Bytes::new());
+        *response.status_mut() = answer.status;
+        // It may say when to try again.
+        *response.headers_mut() = answer.headers;
+        Ok(response)
+    }
+}
+
+impl Client {
+    /// Logs the first failure and the end of a row of failures.
+    fn report(&self, fault: Option<&str>) {
+        let place = place(&self.url);
+        match (
+            self.is_failing.swap(fault.is_some(), Ordering::Relaxed),
+            fault,
+        ) {
+            (false, Some(fault)) => {
+                let line = format!(
+                    "cannot export spans to {place}: {fault}; spans are lost until it works"
+                );
+                self.log.log(Level::Warn, &line);
+            }
+            (true, None) => self
+                .log
+                .log(Level::Info, &format!("exports spans to {place} again")),
+            _ => {}
+        }
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("place", &place(&self.url))
+            .finish_non_exhaustive()
+    }
+}
+
+/// Makes spans of OpenTelemetry of the `tracing` spans with the target [`SPANS`].
+pub(crate) struct SpanLayer(SdkTracer);
+
+impl<S> Layer<S> for SpanLayer
+where
+    S: Subscriber + for<'lookup> LookupSpan<'lookup>,
+{
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: layer::Context<'_, S>) {
+        let Some(new) = context
+            .span(id)
+            .filter(|new| new.metadata().target() == SPANS)
+        else {
+            return;
+        };
+        let mut fields = Fields::default();
+        attributes.record(&mut fields);
+        let parent_here = || {
+            Some(
+                new.parent()?
+                    .extensions()
+                    .get::<Span>()?
+                    .span_context()
+                    .clone(),
+            )
+        };
+        let parent = fields.parent.take().or_else(parent_here);
+        let parent = parent.map_or_else(Context::new, |parent| {
+            Context::new().with_remote_span_context(parent)
+        });
+        let builder = SpanBuilder::from_name(new.metadata().name()).with_kind(SpanKind::Server);
+        let mut span = self.0.build_with_context(builder, &parent);
+        fields.apply(&mut span);
+        new.extensions_mut().insert(span);
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, context: layer::Context<'_, S>) {
+        let Some(recorded) = context.span(id) else {
+            return;
+        };
+        if let Some(span) = recorded.extensions_mut().get_mut::<Span>() {
+            let mut fields = Fields::default();
+            values.record(&mut fields);
+            fields.apply(span);
+        }
+    }
+
+    fn on_close(&self, id: Id, context: layer::Context<'_, S>) {
+        let closed = context.span(&id);
+        if let Some(mut span) = closed.and_then(|closed| closed.extensions_mut().remove::<Span>()) {
+            span.end();
+        }
+    }
+}
+
+/// The fields of a `tracing` span.
+#[derive(Default)]
+struct Fields {
+    name: Option<String>,
+    parent: Option<SpanContext>,
+    is_failed: bool,
+    attributes: Vec<KeyValue>,
+}
+
+impl Fields {
+    fn apply(self, span: &mut Span) {
+        if let Some(name) = self.name {
+            span.update_name(name);
+        }
+        if self.is_failed {
+            span.set_status(Status::error(Cow::Borrowed("")));
+        }
+        for attribute in self.attributes {
+            span.set_attribute(attribute);
+        }
+    }
+
+    fn add(&mut self, field: &Field, value: impl Into<Value>) {
+        self.is_failed |= field.name() == "error.type";
+        self.attributes.push(KeyValue::new(field.name(), value));
+    }
+}
+
+impl Visit for Fields {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        let text = || first_chars(value, MAX_CHARS).to_owned();
+        match field.name() {
+            "otel.name" => self.name = Some(text()),
+            "traceparent" => self.parent = parent(value),
+            _ => self.add(field, text()),
+        }
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.add(field, i64::try_from(value).unwrap_or(i64::MAX));
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.record_str(field, &format!("{value:?}"));
+    }
+}
+
+/// Returns the span of a valid `traceparent`.
+fn parent(traceparent: &str) -> Option<SpanContext> {
+    let headers = HashMap::from([("traceparent".to_owned(), traceparent.to_owned())]);
+    let context = TraceContextPropagator::new().extract_with_context(&Context::new(), &headers);
+    Some(context.span().span_context().clone()).filter(SpanContext::is_valid)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// Reads variables, each `NAME=VALUE` without the prefix of all.
+    fn read(variables: &[(&str, &str)]) -> Result<Option<Settings>, String> {
+        Settings::read(|name| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn endpoint_of_all_signals_gets_the_path_of_traces() {
+        for (text, url) in [
+            ("http://localhost:4318", "http://localhost:4318/v1/traces"),
+            (
+                "https://e.example/otlp/?key=k",
+                "https://e.example/otlp/v1/traces?key=k",
+            ),
+        ] {
+            let settings = read(&[(ENDPOINT, text)]).unwrap().unwrap();
+            assert_eq!(settings.url.as_str(), url);
+            assert_eq!(settings.timeout, DEFAULT_TIMEOUT);
+        }
+    }
+
+    #[test]
+    fn variables_of_traces_come_first() {
+        let settings = read(&[
+            (ENDPOINT, "http://other.example"),
+            (TRACES_ENDPOINT, "http://e.example/spans"),
+            ("OTEL_EXPORTER_OTLP_TIMEOUT", "1"),
+            ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "250"),
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+            ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", PROTOCOL),
+        ]);
+        let settings = settings.unwrap().unwrap();
+        assert_eq!(settings.url.as_str(), "http://e.example/spans");
+        assert_eq!(settings.timeout, Duration::from_millis(250));
+    }
+
+    #[test]
+    fn nothing_is_exported_unless_asked_for() {
+        assert_eq!(read(&[]), Ok(None));
+        for off in [
+            ("OTEL_SDK_DISABLED", "TRUE"),
+            ("OTEL_TRACES_EXPORTER", "none"),
+        ] {
+            assert_eq!(read(&[(ENDPOINT, "nonsense"), off]), Ok(None), "{off:?}");
+        }
+    }
+
+    #[test]
+    fn invalid_variable_is_named_without_its_value() {
+        let endpoint = (ENDPOINT, "http://localhost:4318");
+        for (variables, name) in [
+            (vec![(ENDPOINT, "s3cret:4318")], ENDPOINT),
+            (vec![(ENDPOINT, "s3cret")], ENDPOINT),
+            (
+                vec![(TRACES_ENDPOINT, "http://me:s3cret@e.example/")],
+                TRACES_ENDPOINT,
+            ),
+            (
+                vec![endpoint, ("OTEL_EXPORTER_OTLP_PROTOCOL", "s3cret")],
+                "OTEL_EXPORTER_OTLP_PROTOCOL",
+            ),
+            (
+                vec![endpoint, ("OTEL_EXPORTER_OTLP_TIMEOUT", "s3cret")],
+                "OTEL_EXPORTER_OTLP_TIMEOUT",
+            ),
+            (
+                vec![endpoint, ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "0")],
+                "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
+            ),
+        ] {
+            let error = read(&variables).unwrap_err();
+            assert!(error.contains(name) && !error.contains("s3cret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn shown_place_has_no_query() {
+        let url = Url::parse("https://e.example/otlp/v1/traces?key=s3cret#s3cret").unwrap();
+        assert_eq!(place(&url), "https://e.example/otlp/v1/traces");
+    }
+
+    #[test]
+    fn invalid_traceparent_is_no_parent() {
+        let valid = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        assert!(parent(valid).is_some());
+        for text in [
+            "",
+            "00-1",
+            &valid.replace("b7ad6b7169203331", "0000000000000000"),
+        ] {
+            assert_eq!(parent(text), None, "{text}");
+        }
+    }
+}
