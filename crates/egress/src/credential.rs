@@ -22,7 +22,7 @@ pub use command::CommandCredential;
 use http::{HeaderName, HeaderValue};
 pub(crate) use oauth2::Found;
 pub use oauth2::{ClientAuth, Endpoints, Grant, Metadata, OAuth2, SignInFlow, Users};
-pub use oauth2::{DeviceCode, Prompt, Refusal, RunningSignIn, SignInTurn};
+pub use oauth2::{DeviceCode, Prompt, Refusal, RunningSignIn, SignInError, SignInTurn};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
