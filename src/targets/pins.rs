@@ -23,9 +23,7 @@ use serde_json::{Value, json};
 
 use crate::config::Pins;
 
-pub use drift::CardChange;
-
-use drift::MAX_CHANGES;
+pub use drift::{CardChange, SeenCards, add_changes};
 
 pub(super) use drift::{take_extended_fields, take_fields};
 
@@ -55,28 +53,6 @@ pub struct PinFile {
     identity: String,
     user: Option<String>,
     mode: Pins,
-}
-
-/// What is kept of the cards that a target has now.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct SeenCards {
-    pub(super) public: CardFields,
-    /// The extended card, if the agent has returned it.
-    pub(super) extended: Option<CardFields>,
-}
-
-impl SeenCards {
-    /// Returns who signed the card.
-    pub fn signers(&self) -> &[CardSigner] {
-        &self.public.signers
-    }
-
-    /// Returns what stands for all that is kept of the cards. No second card with the same one can be found.
-    pub fn fingerprint(&self) -> String {
-        let kept = |card: &CardFields| json!([card.values, card.signers]);
-        let cards = [Some(&self.public), self.extended.as_ref()];
-        drift::short_digest(&json!(cards.map(|card| card.map(kept))).to_string())
-    }
 }
 
 /// The content of a file.
@@ -343,17 +319,6 @@ impl PinState {
         }
         add_changes(&mut shown, &self.changes);
         shown
-    }
-}
-
-/// Adds changes to a JSON object that a model may read, within bounds.
-pub fn add_changes(shown: &mut Value, changes: &[CardChange]) {
-    let listed = changes.iter().take(MAX_CHANGES).map(CardChange::to_json);
-    if !changes.is_empty() {
-        shown["changes"] = listed.collect();
-    }
-    if changes.len() > MAX_CHANGES {
-        shown["more_changes"] = (changes.len() - MAX_CHANGES).into();
     }
 }
 

@@ -26,7 +26,8 @@ Examples:
   remote-agent pin --config agents.json desk
   remote-agent pin --config agents.json desk --diff
   remote-agent pin --config agents.json desk --accept
-  remote-agent pin --config agents.json desk --accept --fingerprint 0123456789abcdef0123456789abcdef
+  remote-agent pin --config agents.json desk --accept \\
+    --fingerprint 0123456789abcdef0123456789abcdef
 
 Exit code 1 means that a change stops calls where `pins` is `enforce`.";
 

@@ -62,6 +62,39 @@ impl CardChange {
     }
 }
 
+/// Adds changes to a JSON object that a model may read, within bounds.
+pub fn add_changes(shown: &mut Value, changes: &[CardChange]) {
+    let listed = changes.iter().take(MAX_CHANGES).map(CardChange::to_json);
+    if !changes.is_empty() {
+        shown["changes"] = listed.collect();
+    }
+    if changes.len() > MAX_CHANGES {
+        shown["more_changes"] = (changes.len() - MAX_CHANGES).into();
+    }
+}
+
+/// What is kept of the cards that a target has now.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct SeenCards {
+    pub(in crate::targets) public: CardFields,
+    /// The extended card, if the agent has returned it.
+    pub(in crate::targets) extended: Option<CardFields>,
+}
+
+impl SeenCards {
+    /// Returns who signed the card.
+    pub fn signers(&self) -> &[CardSigner] {
+        &self.public.signers
+    }
+
+    /// Returns what stands for all that is kept of the cards. No second card with the same one can be found.
+    pub fn fingerprint(&self) -> String {
+        let kept = |card: &CardFields| json!([card.values, card.signers]);
+        let cards = [Some(&self.public), self.extended.as_ref()];
+        short_digest(&json!(cards.map(|card| card.map(kept))).to_string())
+    }
+}
+
 /// What the paths of the extended card begin with.
 pub(super) const EXTENDED: &str = "/extendedCard";
 

@@ -4,6 +4,7 @@ use std::thread;
 use a2a::Card;
 use testkit::folder::Folder;
 
+use super::drift::MAX_CHANGES;
 use super::drift::tests::{card, fields, lines, with};
 use super::*;
 
