@@ -74,13 +74,14 @@ export async function openInstance(api, host, change = (config) => config) {
      */
     findAgents: (query) => cancellable((token) => agent.findAgents(JSON.stringify(query), token)),
     /**
-     * Compares the card of a target with what was accepted of it, and accepts it on behalf of `by`.
+     * Compares the card of a target with what was accepted of it, and accepts it on behalf of `by`, if it has this fingerprint.
      * @param {string | undefined} alias
-     * @param {string | undefined} person
-     * @param {string | undefined} by
+     * @param {string} [person]
+     * @param {string} [by]
+     * @param {string} [fingerprint]
      * @returns {Promise<import("./types.d.ts").PinResult>}
      */
-    pin: async (alias, person, by) => JSON.parse(await agent.pin(alias ?? null, person ?? null, by ?? null)),
+    pin: async (alias, person, by, fingerprint) => JSON.parse(await agent.pin(alias ?? null, person ?? null, by ?? null, fingerprint ?? null)),
     // The process of a command ends soon.
     close: () => agent.closeAndWait(),
   };

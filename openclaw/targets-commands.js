@@ -10,6 +10,7 @@ import { CREDENTIAL_OPTIONS, REPEATABLE, credentialsIn, fieldOf, nameOf } from "
 import { findTarget } from "./find-agents.js";
 import { openInstance } from "./instance.js";
 import { ANSWER_REASONS } from "./listing.js";
+import { reviewNew } from "./pin.js";
 import { missingVariable, newValue, repairFor, variablesOf } from "./repair.js";
 import { OK, TIMEOUT, USAGE, exitOf, printError } from "./report.js";
 import { isLoopback } from "./security-audit.js";
@@ -94,14 +95,15 @@ export async function add({ api, host, options }, given, surroundings = SURROUND
   if (before && isFromCatalog && !options.yes && (before.auth || before.headers)) {
     throw new CommandError(`\`${line(before.alias)}\` is at this address already, and its credential would go where the catalog says; accept that with \`--yes\`. Nothing was changed`);
   }
-  // The card of an agent on this machine changes with the work of its developer.
-  const pins = isLoopback(url) ? {} : { pins: "enforce" };
-  const target = changed(before ?? { alias: options.alias ?? aliasFor(url, known.map(({ alias }) => alias)), baseUrl: url, ...pins }, found, options);
+  // The card of an agent on this machine changes with the work of its developer, and one in the settings is the person's.
+  const pinned = isLoopback(url) || found.card !== undefined ? {} : { pins: /** @type {const} */ ("enforce") };
+  const target = changed(before ?? { alias: options.alias ?? aliasFor(url, known.map(({ alias }) => alias)), baseUrl: url, ...pinned }, found, options);
   if (named !== given) note(`\`${line(given)}\` is the address of a card; the agent is at ${line(url)}`);
   const isChanged = !isDeepStrictEqual(target, before);
   if (before) note(`${line(url)} is already \`${line(before.alias)}\`${isChanged ? "; this changes it" : ""}`);
   for (const { alias } of known.filter((other) => other.alias !== target.alias && isSameAgent(other.baseUrl, url))) note(`\`${line(alias)}\` is at the same address; \`openclaw remote-agent remove ${word(alias)}\` removes it`);
 
+  const pins = before ? undefined : await reviewNew({ api, host }, target, surroundings);
   const { name, problem, flows } = await checkHere({ api, host }, target, surroundings);
   for (const flow of flows ?? []) proposeFlow(flow);
   if (problem) {
@@ -109,9 +111,15 @@ export async function add({ api, host, options }, given, surroundings = SURROUND
     if (!options.force) {
       if (NO_AGENT.has(problem.reason ?? "")) note(`nothing was changed; there is no agent at ${line(url)}: give the address before \`/.well-known/agent-card.json\`, the domain of the agent, or a file with its card`);
       else note(`nothing was changed; \`openclaw remote-agent add${named ? ` ${word(named)}` : ""}${givenOptions(options)} --force\` adds the agent all the same`);
+      pins?.close();
       return exitOf(problem.reason);
     }
   }
+  // Before the settings are written: a running gateway calls the agent at once.
+  const refusal = problem ? undefined : await pins?.accept();
+  pins?.close();
+  if (refusal && !options.force) throw new CommandError(`cannot accept the agent card: ${refusal}. Nothing was added`, exitOf());
+  if (refusal) note(`warn: the agent card is not accepted: ${refusal}`);
 
   const isInherited = place.includes(LEGACY_ID);
   const isUnchanged = !isChanged && config.enabled === true && toolIsAllowed(host) && !isInherited;

@@ -158,10 +158,16 @@ export interface PinResult extends CardPin {
   path?: string;
   signers?: CardSigner[];
   stops?: boolean;
+  /** Stands for the card that the agent has now. */
+  fingerprint?: string;
+  /** What differed before the acceptance. */
+  accepted_changes?: CardChange[];
   damaged?: string;
   error?: string;
   isUsage?: boolean;
   reason?: string;
+  /** Whether the error is that the target has no pins. */
+  unpinned?: boolean;
 }
 
 /** What an agent reports that a task used. */
@@ -439,7 +445,7 @@ export interface RemoteAgent {
   /** Resolves to the `FoundAgents`. */
   findAgents(query: string, token: CancelToken): Promise<string>;
   /** Resolves to a `PinResult`. */
-  pin(alias: string | null, user: string | null, accept: string | null): Promise<string>;
+  pin(alias: string | null, user: string | null, accept: string | null, fingerprint: string | null): Promise<string>;
   render(envelope: string, maxChars?: number): string;
   definition(): string;
   /** Returns the `Health` of each target that was called, as a JSON object by alias. */

@@ -1,18 +1,21 @@
 //! The pins of a target of a configuration, for an operator: what was accepted of its cards, what differs now, and the acceptance.
 //! The state `PinState` of a call is the same without the request for the cards.
 
+use std::mem;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use a2a::card_fields::CardSigner;
 use base::environment::SystemEnvironment;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::config::{Config, ConfigError};
 use crate::plugin::{Plugin, network, peers};
 use crate::remote_agent::ToolError;
-use crate::targets::{CardCache, CardError, Catalog, PinFile, PinState, SeenCards, for_user};
+use crate::targets::{
+    CardCache, CardChange, CardError, Catalog, PinFile, PinState, SeenCards, for_user,
+};
 
 /// How long an agent may take for its card.
 const CARD_TIMEOUT: Duration = Duration::from_secs(30);
@@ -22,8 +25,12 @@ const CARD_TIMEOUT: Duration = Duration::from_secs(30);
 pub enum PinReviewError {
     /// The configuration is invalid.
     Config(ConfigError),
-    /// The target has no pins; a sentence.
+    /// No such target can be chosen; a sentence.
     Target(String),
+    /// The target has no pins; a sentence.
+    Unpinned(String),
+    /// The card cannot be accepted; a sentence.
+    Refused(String),
     /// The cards of the agent cannot be read.
     Card(ToolError),
 }
@@ -40,6 +47,8 @@ pub struct PinReview {
     pub state: PinState,
     /// The alias of the target.
     pub alias: String,
+    /// What differed before the card was accepted; `None` unless it was.
+    pub accepted: Option<Vec<CardChange>>,
     file: PinFile,
     seen: SeenCards,
 }
@@ -107,7 +116,7 @@ impl PinReview {
                 "`{}` has no pins: set `pins` of the target to `report` or `enforce`",
                 alias.escape_debug()
             );
-            return Err(PinReviewError::Target(message));
+            return Err(PinReviewError::Unpinned(message));
         };
         if let Some(reference) = &target.unresolved {
             let message = format!("the secret `{reference}` of `{alias}` has no value");
@@ -118,6 +127,7 @@ impl PinReview {
         Ok(Self {
             state: file.review(&seen),
             alias,
+            accepted: None,
             file,
             seen,
         })
@@ -133,51 +143,82 @@ impl PinReview {
         self.file.path()
     }
 
-    /// Accepts the cards that were compared, on behalf of `by`. Returns the new path of a file that was damaged.
+    /// Returns what stands for the cards that the agent has now.
+    pub fn fingerprint(&self) -> String {
+        self.seen.fingerprint()
+    }
+
+    /// Accepts the cards that were compared, on behalf of `by`, if they have this fingerprint. Returns the new path of a file that
+    /// was damaged.
     ///
     /// # Errors
-    /// The file cannot be written; a sentence.
-    pub fn accept(&self, by: &str) -> Result<Option<PathBuf>, String> {
+    /// They have another fingerprint, or the file cannot be written.
+    pub fn accept(
+        &mut self,
+        by: &str,
+        fingerprint: Option<&str>,
+    ) -> Result<Option<PathBuf>, PinReviewError> {
+        let present = self.fingerprint();
+        if fingerprint.is_some_and(|expected| expected != present) {
+            return Err(PinReviewError::Refused(format!(
+                "the card that `{}` has now is another one, with the fingerprint {present}; nothing was accepted",
+                self.alias.escape_debug()
+            )));
+        }
         let accepted = self.file.accept(&self.seen, by, SystemTime::now());
-        accepted.map_err(|error| error.to_string())
+        let aside = accepted.map_err(|error| PinReviewError::Refused(error.to_string()))?;
+        let before = mem::replace(&mut self.state, self.file.review(&self.seen));
+        self.accepted = Some(before.changes);
+        Ok(aside)
     }
 
     /// Returns the pins as JSON, and accepts the card if it is on behalf of someone.
     ///
     /// # Errors
-    /// The file cannot be written.
-    pub(crate) fn answer(&self, accept: Option<&str>) -> Result<Value, PinReviewError> {
+    /// As [`accept`](Self::accept).
+    pub(crate) fn answer(
+        &mut self,
+        accept: Option<&str>,
+        fingerprint: Option<&str>,
+    ) -> Result<Value, PinReviewError> {
+        let aside = match accept {
+            Some(by) => self.accept(by, fingerprint)?,
+            None => None,
+        };
         let mut shown = self.to_json();
-        if let Some(by) = accept {
-            let aside = self.accept(by).map_err(PinReviewError::Target)?;
-            if let Some(aside) = aside {
-                shown["damaged"] = aside.display().to_string().into();
-            }
+        if let Some(aside) = aside {
+            shown["damaged"] = aside.display().to_string().into();
         }
         Ok(shown)
     }
 
-    /// Returns the pins as JSON: their file, what was accepted and when, the signers, and every difference.
+    /// Returns the pins as JSON: their file, what was accepted and when, the signers, and every difference, for an operator and no
+    /// model. After an acceptance they are those after it.
     pub fn to_json(&self) -> Value {
         let mut shown = self.state.to_json();
+        if let Some(members) = shown.as_object_mut() {
+            members.remove("more_changes");
+        }
+        let all = [
+            (
+                "changes",
+                Some(&self.state.changes).filter(|all| !all.is_empty()),
+            ),
+            ("accepted_changes", self.accepted.as_ref()),
+        ];
+        for (name, changes) in all {
+            if let Some(changes) = changes {
+                shown[name] = changes.iter().map(CardChange::to_json).collect();
+            }
+        }
+        shown["fingerprint"] = self.fingerprint().into();
         shown["target"] = self.alias.clone().into();
         if self.state.accepted_at.is_some() {
             shown["accepted_by"] = self.state.accepted_by.clone().into();
         }
         shown["stops"] = self.state.stops().into();
         shown["path"] = self.path().display().to_string().into();
-        shown["signers"] = serde_json::json!(self.signers());
+        shown["signers"] = json!(self.signers());
         shown
     }
-}
-
-/// Accepts the card that the target `alias` has now, on behalf of `by`, so that its first call trusts nothing that the operator
-/// has not seen.
-///
-/// # Errors
-/// As [`PinReview::open`]; or the file cannot be written.
-pub async fn accept(config_json: &str, alias: &str, by: &str) -> Result<PinReview, PinReviewError> {
-    let review = PinReview::open(config_json, Some(alias), None).await?;
-    review.accept(by).map_err(PinReviewError::Target)?;
-    Ok(review)
 }

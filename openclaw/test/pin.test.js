@@ -22,20 +22,23 @@ async function ran(options, answer) {
 
 const signer = { alg: "ES256", kid: "k\u001b", thumbprint: "abc", configured: false };
 const changes = [{ path: "/provider/organization", old: "Desk", new: "Evil\u202e", class: "stop" }];
-const answer = { target: "desk", path: "/pins/a.json", mode: "enforce", accepted_at: "2026-01-02T00:00:00Z", accepted_by: "first use", signers: [signer], changes, stops: true };
+const answer = { fingerprint: "f1", target: "desk", path: "/pins/a.json", mode: "enforce", accepted_at: "2026-01-02T00:00:00Z", accepted_by: "first use", signers: [signer], changes, stops: true };
 
 test("pins are shown with what a key proves, and a stop fails", async () => {
   const { exit, shown, asked } = await ran({ person: "anna" }, answer);
-  assert.deepEqual([exit, asked], [1, ["desk", "anna", undefined]]);
-  assert.match(shown, /^desk: card accepted at 2026-01-02T00:00:00Z \(first use\)\nsigned with ES256, key k, thumbprint abc: the agent's own host .*\nchanges: 1; --diff shows them\n$/);
+  assert.deepEqual([exit, asked], [1, ["desk", "anna", undefined, undefined]]);
+  assert.match(shown, /^desk: card accepted at 2026-01-02T00:00:00Z \(first use\)\nits card has the fingerprint f1\nsigned with ES256, key k, thumbprint abc: the agent's own host .*\nchanges: 1; --diff shows them\n$/);
   assert.match((await ran({ diff: true }, answer)).shown, /stop +\/provider\/organization +Desk +Evil\n/);
 });
 
 test("acceptance names the operator", async () => {
-  const { exit, shown, asked } = await ran({ accept: true }, { ...answer, damaged: "/pins/a.json.damaged" });
+  const accepted = { ...answer, changes: undefined, stops: false, accepted_changes: changes, damaged: "/pins/a.json.damaged" };
+  const { exit, shown, asked } = await ran({ accept: true, fingerprint: "f1" }, accepted);
   assert.equal(exit, 0);
   assert.match(asked[2], /^operator /);
-  assert.match(shown, /the damaged file is now "\/pins\/a\.json\.damaged"\ndesk: accepted the card with these changes\n/);
+  assert.equal(asked[3], "f1");
+  assert.match(shown, /the damaged file is now "\/pins\/a\.json\.damaged"\ndesk: accepted the card with these changes\nCLASS .*\nstop +\/provider/);
+  assert.deepEqual((await ran({ fingerprint: "f1" }, answer)).exit, [2, "`--fingerprint` belongs to `--accept`"]);
 });
 
 test("errors have the exit code of their reason, and the command of this plugin", async () => {

@@ -12,7 +12,10 @@ const WORKING = { list_targets: (alias) => ({ ok: true, summary: { targets: [{ t
 const withCardError = (reason) => ({ ...WORKING, list_targets: (alias) => ({ ok: true, summary: { targets: [{ target_alias: alias, last_refresh_error: { reason, message: reason } }] } }) });
 const withStatusError = (reason) => ({ ...WORKING, status: () => error(reason) });
 
-const runner = (agent, alias) => ({ run: async ({ action, target_alias }) => agent[action](target_alias ?? alias()), close() {} });
+/** Answers of the pins: the review, and the acceptance. */
+const PINS = { pin: async (_alias, _person, by) => (by ? { accepted_changes: [] } : { fingerprint: "f1" }) };
+
+const runner = (agent, alias) => ({ run: async ({ action, target_alias }) => agent[action](target_alias ?? alias()), ...PINS, ...(agent.pin && { pin: agent.pin }), close() {} });
 
 /** Runs a command on the settings `entries`. Returns its exit code, what it printed, and the configuration that it leaves. */
 async function run(t, command, values, { options = {}, entries = {}, agent = WORKING, gateway } = {}) {
@@ -53,6 +56,30 @@ test("add says that it checked with this shell where no gateway runs", async (t)
   assert.equal(exit, 0, text);
   assert.match(text, /no gateway answers at ws:.*with the environment of this shell only/);
   assert.deepEqual(targets, [known("support", { pins: "enforce", default: true })]);
+});
+
+test("add accepts the card that was there before the check, and adds nothing with another one", async (t) => {
+  const asked = [];
+  const pins = (answer) => async (alias, person, by, fingerprint) => (asked.push([alias, person, by?.startsWith("operator"), fingerprint]), by ? answer : { fingerprint: "f1" });
+  const review = ["support", undefined, undefined, undefined];
+  const added = await run(t, add, [URL_], { agent: { ...WORKING, pin: pins({}) } });
+  assert.deepEqual([added.exit, asked.splice(0)], [0, [review, ["support", undefined, true, "f1"]]]);
+  await run(t, add, [URL_], { agent: { ...WORKING, pin: pins({}) }, entries: own(known("desk")) });
+  assert.deepEqual(asked.splice(0), [], "a known agent");
+  const other = { ...WORKING, pin: pins({ error: "see `remote-agent pin x`" }) };
+  await assert.rejects(run(t, add, [URL_], { agent: other }), ({ message, exit }) => exit === 1 && /^cannot accept the agent card: see `openclaw remote-agent pin x`. Nothing was added$/.test(message));
+  const forced = await run(t, add, [URL_], { agent: other, options: { force: true } });
+  assert.deepEqual([forced.exit, forced.targets.length], [0, 1]);
+  assert.match(forced.text, /warn: the agent card is not accepted/);
+  asked.splice(0);
+  const { exit } = await run(t, add, [URL_], { agent: { ...withCardError("unreachable"), pin: pins({}) } });
+  assert.deepEqual([exit, asked], [3, [review]]);
+});
+
+test("add of an agent without pins accepts no card", async (t) => {
+  const { exit, text } = await run(t, add, ["http://127.0.0.1:1"], { agent: { ...WORKING, pin: async () => ({ error: "`x` has no pins", isUsage: true, unpinned: true }) } });
+  assert.equal(exit, 0, text);
+  assert.doesNotMatch(text, /pins/);
 });
 
 test("add of a known address changes that target, also below another spelling", async (t) => {

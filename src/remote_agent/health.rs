@@ -4,12 +4,14 @@
 //! Only a target that does not answer, or answers with 5xx, fails. Every other answer closes its breaker, also a refusal: one of
 //! a credential must reach the caller.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use base::backoff::Backoff;
 use humantime::format_rfc3339_millis;
+use lru::LruCache;
 use parking_lot::Mutex;
 use peer::Delivered;
 use serde_json::{Value, json};
@@ -18,7 +20,7 @@ use super::error::{Reason, ToolError};
 use crate::config::Breaker;
 
 /// How many targets are remembered. Requests may name any number.
-const MAX_TARGETS: usize = 1000;
+const MAX_TARGETS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(999);
 
 /// The longest time that a breaker stays open, unless the setting is longer.
 const MAX_OPEN: Duration = Duration::from_secs(10 * 60);
@@ -84,28 +86,7 @@ pub(super) struct Health {
     /// After how many failures in a row a breaker opens; `None` never.
     failures: Option<u32>,
     open: Backoff,
-    targets: Mutex<Targets>,
-}
-
-/// The known targets, the latest last. They are few, so a list is searched fast enough.
-#[derive(Default)]
-struct Targets(Vec<(Arc<str>, TargetHealth)>);
-
-impl Targets {
-    fn get(&mut self, target: &str) -> Option<&mut TargetHealth> {
-        let mut all = self.0.iter_mut();
-        let known = all.find(|(known, _)| **known == *target);
-        known.map(|(_, health)| health)
-    }
-
-    fn add(&mut self, target: &Arc<str>) {
-        if self.get(target).is_none() {
-            if self.0.len() >= MAX_TARGETS {
-                self.0.remove(0);
-            }
-            self.0.push((Arc::clone(target), TargetHealth::default()));
-        }
-    }
+    targets: Mutex<LruCache<Arc<str>, TargetHealth>>,
 }
 
 #[derive(Default)]
@@ -203,7 +184,7 @@ pub(super) struct Admission<'a> {
 impl Drop for Admission<'_> {
     fn drop(&mut self) {
         if self.is_probe
-            && let Some(target) = self.health.targets.lock().get(&self.target)
+            && let Some(target) = self.health.targets.lock().get_mut(&self.target)
         {
             target.probe = None;
         }
@@ -216,7 +197,7 @@ impl Health {
         Self {
             failures: settings.enabled.then_some(settings.failures),
             open: Backoff::new(open, open.max(MAX_OPEN)),
-            targets: Mutex::default(),
+            targets: Mutex::new(LruCache::new(MAX_TARGETS)),
         }
     }
 
@@ -241,14 +222,11 @@ impl Health {
         now: Instant,
     ) -> Result<Admission<'_>, ToolError> {
         let mut targets = self.targets.lock();
-        targets.add(target);
-        let mut is_probe = false;
-        if let Some(known) = targets.get(target) {
-            known.check(now)?;
-            is_probe = known.open_until.is_some();
-            known.probe = is_probe.then(|| Arc::clone(has_answered));
-            known.probe_until = is_probe.then(|| now + self.open.delay(0));
-        }
+        let known = targets.get_or_insert_mut(Arc::clone(target), TargetHealth::default);
+        known.check(now)?;
+        let is_probe = known.open_until.is_some();
+        known.probe = is_probe.then(|| Arc::clone(has_answered));
+        known.probe_until = is_probe.then(|| now + self.open.delay(0));
         Ok(Admission {
             health: self,
             target: Arc::clone(target),
@@ -265,7 +243,7 @@ impl Health {
         (now, time): (Instant, SystemTime),
     ) {
         if verdict != Verdict::Unknown
-            && let Some(known) = self.targets.lock().get(&call.target)
+            && let Some(known) = self.targets.lock().get_mut(&call.target)
         {
             known.record(self, verdict, call.is_probe, (now, time));
             if known.calls.len() >= MAX_CALLS {
@@ -432,6 +410,16 @@ mod tests {
         let later = now + 30 * SECOND;
         health.record(late, FAILED, None, (later, SystemTime::UNIX_EPOCH));
         health.check(&a, later).unwrap();
+    }
+
+    #[test]
+    fn target_that_is_called_stays_known() {
+        let (health, a, now) = health(1);
+        call(&health, &a, now, FAILED);
+        for number in 0..2000 {
+            call(&health, &number.to_string().into(), now, FAILED);
+            health.check(&a, now).unwrap_err();
+        }
     }
 
     #[test]

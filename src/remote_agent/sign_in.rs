@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use egress::HttpClient;
 use egress::auth::{TokenEndpoint, check_endpoints, needs_sign_in};
 use egress::credential::{Credential, Grant, OAuth2, StoredToken, TokenFile};
-use egress::sign_in::{self, Prompt, Refusal, RunningSignIn, SignInTurn, SignedOut};
-use egress::{HttpClient, NetError};
+use egress::sign_in::{self, Prompt, Refusal, RunningSignIn, SignInError, SignInTurn, SignedOut};
 use peer::Delivered;
 use tokio::sync::mpsc;
 use tokio::task::JoinError;
@@ -363,10 +363,12 @@ enum NotSignedIn {
 
 impl NotSignedIn {
     /// Reads the end of a sign-in.
-    fn read(ended: Result<Result<StoredToken, NetError>, JoinError>) -> Result<StoredToken, Self> {
+    fn read(
+        ended: Result<Result<StoredToken, SignInError>, JoinError>,
+    ) -> Result<StoredToken, Self> {
         match ended {
             Ok(Ok(token)) => Ok(token),
-            Ok(Err(error)) if sign_in::is_refusal(&error) => Err(Self::Refused(error.to_string())),
+            Ok(Err(error @ SignInError::Declined)) => Err(Self::Refused(error.to_string())),
             Ok(Err(error)) => Err(Self::Failed(error.to_string())),
             Err(error) => Err(Self::Failed(error.to_string())),
         }

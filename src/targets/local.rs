@@ -8,7 +8,7 @@ use crate::config::{Config, Gateway, Secret, gateway_url};
 use a2a::Transport;
 use peer::{CardLocation, PeerConfig};
 
-use super::target::{Target, key, millis, same_place};
+use super::target::{Target, millis, same_place};
 
 /// The prefix of the alias of such a target.
 const ALIAS: &str = "gateway:";
@@ -109,9 +109,7 @@ impl Local {
         target.alias = Some(format!("{ALIAS}{name}"));
         target.card_path.push_str(name);
         target.peer_config.card = CardLocation::Path(target.card_path.clone());
-        target.key = key(&target.peer_config);
-        target.card_key = Arc::clone(&target.key);
-        Some(Arc::new(target))
+        Some(Arc::new(target.identified()))
     }
 
     /// Returns the agent at this card path of the gateway at `url`; `None` for another gateway, or where the agent may

@@ -23,9 +23,7 @@ use serde_json::{Value, json};
 
 use crate::config::Pins;
 
-pub use drift::CardChange;
-
-use drift::MAX_CHANGES;
+pub use drift::{CardChange, SeenCards, add_changes};
 
 pub(super) use drift::{take_extended_fields, take_fields};
 
@@ -55,21 +53,6 @@ pub struct PinFile {
     identity: String,
     user: Option<String>,
     mode: Pins,
-}
-
-/// What is kept of the cards that a target has now.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct SeenCards {
-    pub(super) public: CardFields,
-    /// The extended card, if the agent has returned it.
-    pub(super) extended: Option<CardFields>,
-}
-
-impl SeenCards {
-    /// Returns who signed the card.
-    pub fn signers(&self) -> &[CardSigner] {
-        &self.public.signers
-    }
 }
 
 /// The content of a file.
@@ -339,17 +322,6 @@ impl PinState {
     }
 }
 
-/// Adds changes to a JSON object, within bounds.
-pub fn add_changes(shown: &mut Value, changes: &[CardChange]) {
-    let listed = changes.iter().take(MAX_CHANGES).map(CardChange::to_json);
-    if !changes.is_empty() {
-        shown["changes"] = listed.collect();
-    }
-    if changes.len() > MAX_CHANGES {
-        shown["more_changes"] = (changes.len() - MAX_CHANGES).into();
-    }
-}
-
 /// The year 10000 in seconds since 1970, which no text of a time can show.
 const END_OF_TIMES: u64 = 253_402_300_800;
 
@@ -421,7 +393,14 @@ impl PinFile {
     }
 
     fn check_now(&self, seen: &SeenCards, now: u64) -> Result<PinState, PinError> {
-        let mut record = self.read()?;
+        let (mut record, is_own) = self.accepted(seen)?;
+        if !is_own {
+            let state = PinState::new(self, record, seen);
+            if state.stops() {
+                return Ok(state);
+            }
+            record = self.read()?;
+        }
         let is_new = match &mut record {
             Some(record) => record.learn(seen, now),
             None => true,
@@ -439,10 +418,38 @@ impl PinFile {
         Ok(PinState::new(self, record, seen))
     }
 
+    /// Returns what cards are compared with, and whether all of it is from this file. A card that is new for a person is compared
+    /// with that of the target, where that one has been accepted.
+    fn accepted(&self, seen: &SeenCards) -> Result<(Option<Record>, bool), PinError> {
+        let own = self.read()?;
+        let has_all = match &own {
+            None => false,
+            Some(own) => own.extended.is_some() || seen.extended.is_none(),
+        };
+        if self.user.is_none() || has_all {
+            return Ok((own, true));
+        }
+        let Some(shared) = self.for_user(None).read()? else {
+            return Ok((own, true));
+        };
+        let compared = match own {
+            Some(own) => Record {
+                extended: shared.extended,
+                ..own
+            },
+            None => Record {
+                user: self.user.clone(),
+                reported: Vec::new(),
+                ..shared
+            },
+        };
+        Ok((Some(compared), false))
+    }
+
     /// Compares cards with the pins, and accepts nothing. A file that cannot be used is a problem of the state.
     pub(crate) fn review(&self, seen: &SeenCards) -> PinState {
-        match self.read() {
-            Ok(record) => PinState::new(self, record, seen),
+        match self.accepted(seen) {
+            Ok((record, _)) => PinState::new(self, record, seen),
             Err(error) => PinState {
                 problem: Some(error.to_string()),
                 ..PinState::new(self, None, seen)
@@ -482,7 +489,7 @@ impl PinFile {
     /// Remembers that changes were reported.
     fn remember(&self, ids: Vec<String>) -> Result<(), PinError> {
         let _alone = self.lock()?;
-        let Some(mut record) = self.read()? else {
+        let (Some(mut record), _) = self.accepted(&SeenCards::default())? else {
             return Ok(());
         };
         record.reported.retain(|known| !ids.contains(known));

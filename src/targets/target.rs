@@ -10,7 +10,7 @@ use base::files::read_bounded;
 use base::json::{self, Limits};
 use egress::address::is_this_machine;
 use http::{HeaderName, HeaderValue};
-use peer::{CardKeys, CardLocation, Extension, PeerConfig};
+use peer::{CardKeys, CardLocation, Extension, MAX_CARD_BYTES, PeerConfig};
 use secrecy::ExposeSecret as _;
 use serde_json::Value;
 use url::Url;
@@ -21,9 +21,6 @@ use crate::config::{
     Answers, Config, MAX_CALL_TIMEOUT, Pins, ProtocolVersion, Secret, SecretMap, TargetBudget,
     TargetConfig, card_url, normal_url,
 };
-
-/// The maximum size of a file with a card.
-const MAX_CARD_BYTES: u64 = 4 << 20;
 
 /// A peer that can be called.
 #[derive(Debug, Clone)]
@@ -77,13 +74,12 @@ impl Target {
         timeout: Duration,
         answers: Answers,
     ) -> Self {
-        let key = key(&peer_config);
-        Self {
+        let target = Self {
             alias: None,
             url,
             card_path,
-            card_key: Arc::clone(&key),
-            key,
+            key: Arc::default(),
+            card_key: Arc::default(),
             peer_config,
             description: None,
             tags: Vec::new(),
@@ -98,7 +94,18 @@ impl Target {
             pins: None,
             unresolved: None,
             closed_headers: Vec::new(),
-        }
+        };
+        target.identified()
+    }
+
+    /// Returns the target with the keys of its present settings.
+    pub(super) fn identified(mut self) -> Self {
+        self.key = key(&self.peer_config);
+        self.card_key = match &self.pins {
+            Some(pins) => format!("{} {}", self.key, pins.path().display()).into(),
+            None => Arc::clone(&self.key),
+        };
+        self
     }
 }
 
@@ -116,7 +123,7 @@ pub fn for_user(target: &Arc<Target>, user: Option<&str>) -> Arc<Target> {
 }
 
 /// Computes the identity of a target. Credentials enter as a hash; the key is never shown.
-pub(super) fn key(peer_config: &PeerConfig) -> Arc<str> {
+fn key(peer_config: &PeerConfig) -> Arc<str> {
     let mut credentials = DefaultHasher::new();
     peer_config.credential.hash(&mut credentials);
     peer_config.trust.hash(&mut credentials);
@@ -224,16 +231,12 @@ pub(super) fn configured(
         ..PeerConfig::new(base_url, card)
     };
     let pins = pin_file(config, target, &peer_config)?;
-    let key = key(&peer_config);
-    Ok(Target {
+    let target = Target {
         alias: Some(target.alias.clone()),
         url: target.base_url.clone(),
         card_path,
-        card_key: match &pins {
-            Some(pins) => format!("{key} {}", pins.path().display()).into(),
-            None => Arc::clone(&key),
-        },
-        key,
+        key: Arc::default(),
+        card_key: Arc::default(),
         peer_config,
         description: target
             .description
@@ -253,7 +256,8 @@ pub(super) fn configured(
         pins,
         unresolved,
         closed_headers,
-    })
+    };
+    Ok(target.identified())
 }
 
 /// Returns the card in the settings of a target, or in the file that they name.
@@ -264,7 +268,7 @@ pub(super) fn given_card(target: &TargetConfig) -> Result<Option<Arc<Value>>, St
     let Some(Value::String(file)) = &target.card else {
         return Ok(target.card.clone().map(Arc::new));
     };
-    let text = read_bounded(Path::new(file), MAX_CARD_BYTES)
+    let text = read_bounded(Path::new(file), MAX_CARD_BYTES as u64)
         .map_err(|e| format!("the file `{file}` cannot be read: {e}"))?;
     let card = json::from_str(text.trim_start_matches('\u{feff}'), Limits::NONE)
         .map_err(|e| format!("the file `{file}` is not JSON: {e}"))?;

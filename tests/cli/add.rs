@@ -204,6 +204,30 @@ async fn failed_check_writes_nothing_without_force() {
 }
 
 #[tokio::test]
+async fn card_that_was_there_when_the_agent_was_added_is_the_accepted_one() {
+    let mut other = card();
+    other["url"] = json!("{{origin}}/elsewhere");
+    // The last one is for the first call.
+    let shown = |card: &Value| json!({"json": card, "headers": {"cache-control": "no-store"}});
+    let cards = [&card(), &card(), &other].map(shown);
+    let desk = json!({"routes": {"GET /.well-known/agent-card.json": cards}, "rpc": {}});
+    let peers = start_peer(desk).await;
+    let file = new_file("add-pins");
+    let state = file.replace("agents.json", "state");
+    let settings = json!({"stateDir": state, "defaults": {"pins": "enforce"}});
+    fs::write(&file, settings.to_string()).unwrap();
+    let output = add(&file, &[peers.origin("desk")]).await;
+    assert_eq!(output.status.code(), Some(0), "{}", output.stderr);
+    let sent = run(&["send", "--config", &file, "ping"]).await;
+    assert_contains(&sent.stderr, &["is not the one that was accepted"]);
+    let shown = run(&["pin", "--config", &file]).await;
+    assert_contains(
+        &shown.stdout,
+        &["(operator", "its card has the fingerprint "],
+    );
+}
+
+#[tokio::test]
 async fn settings_of_openclaw_are_changed_by_openclaw() {
     let entries = json!({"remote-agent": {"config": {}}});
     let file = config_file("add-openclaw", &json!({"plugins": {"entries": entries}}));

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use openclaw_remote_agent::pin::{PinReview, PinReviewError};
 use serde_json::{Value, json};
 use testkit::conformance::Peers;
 use testkit::folder::Folder;
@@ -16,6 +17,7 @@ const CARD: &str = "GET /.well-known/agent-card.json";
 struct PinnedPeer {
     peers: Peers,
     fixture: ToolFixture,
+    config: String,
     folder: Folder,
 }
 
@@ -32,14 +34,15 @@ impl PinnedPeer {
         }});
         let peers = peers(script).await;
         let folder = Folder::new();
-        let fixture = ToolFixture::new(&json!({
+        let config = json!({
             "stateDir": folder.path(),
             "defaults": {"pins": pins},
             "targets": [{"alias": "main", "default": true, "baseUrl": peers.origin("main")}],
-        }));
+        });
         Self {
             peers,
-            fixture,
+            fixture: ToolFixture::new(&config),
+            config: config.to_string(),
             folder,
         }
     }
@@ -90,6 +93,44 @@ async fn changed_card_stops_calls_until_it_is_the_accepted_one_again() {
     assert_eq!(envelope["error"]["quotes_peer"], false);
     assert_eq!(peer.sent(), 1);
     assert_eq!(peer.send().await["summary"]["message_text"], "pong");
+}
+
+#[tokio::test]
+async fn acceptance_is_of_the_card_that_was_shown() {
+    let other = |name: &str| {
+        let mut card = with("/url", json!("{{origin}}/elsewhere"));
+        card["skills"] = (0..30)
+            .map(|number| json!({"id": format!("{name}{number}"), "name": "Skill", "description": "", "tags": []}))
+            .collect();
+        card
+    };
+    let cards = [card(), other("a"), other("b"), other("b")];
+    let peer = PinnedPeer::start("enforce", &cards).await;
+    peer.send().await;
+    let review = async || PinReview::open(&peer.config, None, None).await.unwrap();
+    let shown = review().await;
+    // A model reads the first 20, an operator all.
+    let is_skill = |change: &&Value| change["path"].as_str().unwrap().starts_with("/skills/a");
+    let json = shown.to_json();
+    let skills = json["changes"].as_array().unwrap().iter().filter(is_skill);
+    assert_eq!(skills.count(), 30, "{json}");
+    assert_eq!(json.get("more_changes"), None);
+    let fingerprint = shown.fingerprint();
+    let mut next = review().await;
+    let refused = next.accept("operator op", Some(&fingerprint));
+    assert!(
+        matches!(refused, Err(PinReviewError::Refused(message)) if message.contains(&next.fingerprint()))
+    );
+    assert_eq!(reason(&peer.send().await), "card_changed");
+    next.accept("operator op", Some(&next.fingerprint()))
+        .unwrap();
+    let accepted = next.to_json();
+    assert_eq!(accepted["accepted_by"], "operator op", "{accepted}");
+    assert_eq!(
+        (&accepted["stops"], accepted.get("changes")),
+        (&json!(false), None)
+    );
+    assert_eq!(accepted["accepted_changes"][0]["path"], "/interface/url");
 }
 
 #[tokio::test]

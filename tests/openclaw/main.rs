@@ -21,6 +21,7 @@ mod calls;
 mod chromium;
 mod commands;
 mod files;
+mod first_agent;
 mod gateway_fixture;
 mod gateway_runs;
 mod gateway_triad;
@@ -299,6 +300,7 @@ fn main() -> ExitCode {
     let (for_notify, for_operator) = (Arc::clone(&installed), Arc::clone(&installed));
     let for_mcp = Arc::clone(&installed);
     let for_registry = Arc::clone(&installed);
+    let for_first_agent = Arc::clone(&installed);
     let plugin_fixture = Arc::new(LazyLock::new(move || {
         PluginFixture::start(Arc::clone(&for_plugin))
     }));
@@ -409,6 +411,17 @@ fn main() -> ExitCode {
             Ok(())
         })
     }));
+    let first_agent = Arc::new(LazyLock::new(move || {
+        first_agent::FirstAgent::start(Arc::clone(&for_first_agent))
+    }));
+    trials.extend(first_agent::TESTS.iter().map(|(name, test)| {
+        let fixture = Arc::clone(&first_agent);
+        Trial::test(format!("first_agent::{name}"), move || {
+            test(&fixture);
+            Ok(())
+        })
+    }));
+    drop(first_agent);
     // Dropping a fixture stops its gateway. Each trial keeps its fixture until it has run.
     libtest_mimic::run(&arguments, trials).exit_code()
 }

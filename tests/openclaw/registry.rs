@@ -49,7 +49,7 @@ pub const TESTS: &[Test] = &[
 const CLAWHUB_LIMIT: usize = 50 * 1024 * 1024;
 
 /// Returns an empty directory for one test.
-fn scratch(name: &str) -> PathBuf {
+pub fn scratch(name: &str) -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_dir_all(&directory);
     fs::create_dir_all(&directory).unwrap();
@@ -57,10 +57,10 @@ fn scratch(name: &str) -> PathBuf {
 }
 
 /// Runs a step, and prints how long it took.
-fn step<T>(what: &str, run: impl FnOnce() -> T) -> T {
+pub fn step<T>(what: &str, run: impl FnOnce() -> T) -> T {
     let began = Instant::now();
     let result = run();
-    println!("{what}: {:.1} s", began.elapsed().as_secs_f32());
+    eprintln!("{what}: {:.1} s", began.elapsed().as_secs_f32());
     result
 }
 
@@ -81,7 +81,7 @@ fn stripped_library(scratch: &Path) -> PathBuf {
 }
 
 /// Returns the library of this platform, and for three others its first bytes: together as much as ClawHub takes.
-fn four_libraries(scratch: &Path) -> Vec<Library> {
+pub fn four_libraries(scratch: &Path) -> Vec<Library> {
     let library = fs::read(stripped_library(scratch)).unwrap();
     let others = ["linux-arm64-gnu", "darwin-arm64", "win32-x64-msvc"];
     // 2 MB for the rest of the package.
@@ -96,7 +96,7 @@ fn four_libraries(scratch: &Path) -> Vec<Library> {
 }
 
 /// Writes the packages of a release, and returns the path of one.
-fn release_file(scratch: &Path, libraries: &[Library], suffix: &str) -> PathBuf {
+pub fn release_file(scratch: &Path, libraries: &[Library], suffix: &str) -> PathBuf {
     let out = scratch.join("release");
     release::write_packages(&root(""), libraries, &out).unwrap();
     out.join(format!(

@@ -162,6 +162,24 @@ fn client_commands_name_a_server_that_started_without_clients() {
 }
 
 #[test]
+fn client_of_the_configuration_is_not_added_again() {
+    let state = tempfile::tempdir().unwrap();
+    let folder = state.path().to_str().unwrap();
+    client(state.path(), "ada", &[]);
+    let config = state.path().join("serve.json");
+    std::fs::rename(state.path().join("clients.json"), &config).unwrap();
+    let add = ["serve", "clients", "add", "ada", "--state-dir", folder];
+    let output = command(&[&add[..], &["--config", config.to_str().unwrap()]].concat());
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(
+        text.contains("`ada` is in the configuration already"),
+        "{text}"
+    );
+    assert!(output.stdout.is_empty() && !state.path().join("clients.json").exists());
+}
+
+#[test]
 fn log_format_json_writes_json() {
     let server = Server::scripted(&["--task-store", "memory", "--log", "json"]);
     exchange(&server, "GET /", &["Host: rebound.example"], "");

@@ -203,6 +203,15 @@ async fn certificate_identifies_its_client_beside_tokens() {
             "{auth}: {envelope}"
         );
     }
+    // What a client keeps of the card.
+    let state = folder.path().join("state");
+    let url = format!("https://localhost:{port}");
+    let target = json!({"alias": "main", "default": true, "baseUrl": url, "tls": {"caFile": file("ca.pem")}, "auth": mtls("ada.example"), "pins": "report"});
+    let fixture = ToolFixture::new(&json!({"stateDir": state, "targets": [target]}));
+    assert_eq!(fixture.call(&send_request()).await["ok"], true);
+    let files = fs::read_dir(state.join("pins")).unwrap();
+    let mut kept = files.filter_map(|file| fs::read_to_string(file.unwrap().path()).ok());
+    assert!(kept.any(|text| text.contains("/securitySchemes/mtls")));
 }
 
 #[cfg(feature = "real")]

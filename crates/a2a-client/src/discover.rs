@@ -11,7 +11,9 @@ use a2a::Security;
 use base::json::{self, JsonErrorKind};
 use egress::redirect;
 use egress::{HttpClient, Request, body};
-use peer::{CardEtag, CardLocation, Discovered, PeerConfig, PeerError, PeerErrorKind};
+use peer::{
+    CardEtag, CardLocation, Discovered, MAX_CARD_BYTES, PeerConfig, PeerError, PeerErrorKind,
+};
 
 use super::{challenge, error, outgoing, peer_secrets::PeerSecrets, response_json, signature};
 
@@ -19,9 +21,6 @@ const DEFAULT_PATH: &str = a2a::http::CARD_PATH;
 
 /// Where cards were before A2A 0.3.
 const OLD_PATH: &str = a2a::http::OLD_CARD_PATH;
-
-/// The maximum size of a card, in bytes.
-const MAX_CARD_BYTES: usize = 4 << 20;
 
 /// Tries the possible locations of the card in order. The error lists every attempt.
 pub(super) async fn discover(

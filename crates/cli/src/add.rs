@@ -158,6 +158,8 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
         )));
     }
     let library = Library::open(verbose)?;
+    let alias = target["alias"].as_str().unwrap_or_default();
+    let reviewed = pin::review_new(&file.with_only(&target), alias).await;
     let name = match args.check(&library, &target, &file).await {
         Err(failure) if args.force => {
             note(failure.message);
@@ -170,17 +172,23 @@ pub(super) async fn run(args: Args, verbose: bool) -> Result<Exit, Failure> {
         Some(_) => "changed",
         None => "added",
     };
+    if let Some(reviewed) = reviewed.filter(|_| change == "added" && name.is_some())
+        && let Err(cause) = pin::accept_new(reviewed)
+    {
+        match args.force {
+            true => note(format_args!(
+                "warn: the agent card is not accepted: {cause}"
+            )),
+            false => {
+                return Err(Failure::new(format!(
+                    "cannot accept the agent card: {cause}. Nothing was added"
+                )));
+            }
+        }
+    }
     if change != "unchanged" {
         file.write(&library, at, &target)?;
     }
-    if change == "added" && name.is_some() && !target["pins"].is_null() {
-        pin::accept_added(
-            &file.with_only(&target),
-            target["alias"].as_str().unwrap_or_default(),
-        )
-        .await;
-    }
-    let alias = target["alias"].as_str().unwrap_or_default();
     let url = target["baseUrl"].as_str().unwrap_or_default();
     let lines = LineWriter::default();
     if args.json {

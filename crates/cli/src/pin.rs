@@ -4,7 +4,7 @@ use std::{env, time::UNIX_EPOCH};
 
 use a2a::card_fields::{CardSigner, FieldClass};
 use openclaw_remote_agent::{
-    pin::{self, PinReview, PinReviewError},
+    pin::{PinReview, PinReviewError},
     targets::CardChange,
 };
 use serde_json::{Value, json};
@@ -23,6 +23,8 @@ Examples:
   remote-agent pin --config agents.json desk
   remote-agent pin --config agents.json desk --diff
   remote-agent pin --config agents.json desk --accept
+  remote-agent pin --config agents.json desk --accept \\
+    --fingerprint 0123456789abcdef0123456789abcdef
 
 Exit code 1 means that a change stops calls where `pins` is `enforce`.";
 
@@ -42,6 +44,10 @@ pub(super) struct Args {
     #[arg(long)]
     accept: bool,
 
+    /// Accept no card but the one with this fingerprint, which this command shows
+    #[arg(long, value_name = "TEXT", requires = "accept")]
+    fingerprint: Option<String>,
+
     #[command(flatten)]
     peers: PeerArgs,
 
@@ -55,10 +61,11 @@ pub(super) struct Args {
 /// # Errors
 /// The target has no pins, its card cannot be read, or the file cannot be written.
 pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
-    let review = open(&args.peers, args.target.as_deref()).await?;
+    let mut review = open(&args.peers, args.target.as_deref()).await?;
     let lines = LineWriter::default();
     if args.accept {
-        let aside = review.accept(&operator()).map_err(Failure::new)?;
+        let accepted = review.accept(&operator(), args.fingerprint.as_deref());
+        let aside = accepted.map_err(|error| failure(&args.peers, error))?;
         if let Some(aside) = aside {
             note(format_args!(
                 "the damaged file is now `{}`",
@@ -74,7 +81,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
         show(&args, &review, &lines);
     }
     let stops = review.state.stops() || review.state.problem.is_some();
-    Ok(match stops && !args.accept {
+    Ok(match stops {
         true => Exit::Failed,
         false => Exit::Ok,
     })
@@ -85,32 +92,45 @@ async fn open(peers: &PeerArgs, alias: Option<&str>) -> Result<PinReview, Failur
     let (config, _) = config::resolve(&written, |name| env::var(name).ok())
         .map_err(|error| Failure::usage(config::sentence(&error)))?;
     let review = PinReview::open(&config, alias, peers.user()).await;
-    review.map_err(|error| match error {
+    review.map_err(|error| failure(peers, error))
+}
+
+fn failure(peers: &PeerArgs, error: PinReviewError) -> Failure {
+    match error {
         PinReviewError::Config(error) => Failure::usage(config::sentence(&error.to_json())),
-        PinReviewError::Target(message) => Failure::usage(message),
+        PinReviewError::Target(message) | PinReviewError::Unpinned(message) => {
+            Failure::usage(message)
+        }
+        PinReviewError::Refused(message) => Failure::new(message),
         PinReviewError::Card(error) => Failure {
             exit: Exit::from_reason(error.reason),
             message: peers.with_source(&error.message),
         },
-    })
+    }
 }
 
-/// Accepts the card of a target of `settings` that a person has just added. Only says if that fails: the first call accepts it
-/// then.
-pub(super) async fn accept_added(settings: &Value, alias: &str) {
+/// Reads the card of a target of `settings` before it is added, so that no other card is accepted once it is. Returns nothing for
+/// settings that are refused anyway.
+pub(super) async fn review_new(
+    settings: &Value,
+    alias: &str,
+) -> Option<Result<PinReview, PinReviewError>> {
     let written = settings.to_string();
-    let Ok((config, _)) = config::resolve(&written, |name| env::var(name).ok()) else {
-        return;
-    };
-    let cause = match pin::accept(&config, alias, &operator()).await {
-        Ok(_) => return,
-        Err(PinReviewError::Config(error)) => error.to_string(),
-        Err(PinReviewError::Target(message)) => message,
-        Err(PinReviewError::Card(error)) => error.message,
-    };
-    note(format_args!(
-        "warn: the card is not accepted yet: {cause}; see `remote-agent pin`"
-    ));
+    let (config, _) = config::resolve(&written, |name| env::var(name).ok()).ok()?;
+    Some(PinReview::open(&config, Some(alias), None).await)
+}
+
+/// Accepts the card of a target that is added, if it has pins.
+///
+/// # Errors
+/// The card could not be read, or the file of the pins cannot be written.
+pub(super) fn accept_new(reviewed: Result<PinReview, PinReviewError>) -> Result<(), String> {
+    match reviewed.and_then(|mut review| review.accept(&operator(), None)) {
+        Ok(_) | Err(PinReviewError::Unpinned(_)) => Ok(()),
+        Err(PinReviewError::Config(error)) => Err(error.to_string()),
+        Err(PinReviewError::Target(message) | PinReviewError::Refused(message)) => Err(message),
+        Err(PinReviewError::Card(error)) => Err(error.message),
+    }
 }
 
 /// Returns the name of the user of this process, for the record.
@@ -125,15 +145,17 @@ fn operator() -> String {
 
 fn show(args: &Args, review: &PinReview, lines: &LineWriter) {
     let (state, alias) = (&review.state, text::line(&review.alias));
-    if let Some(problem) = state.problem.as_deref().filter(|_| !args.accept) {
+    if let Some(problem) = &state.problem {
         note(args.peers.with_source(problem));
     }
     let changes = &state.changes;
-    if args.accept && changes.is_empty() {
-        lines.write(format!("{alias}: accepted the card"));
-    } else if args.accept {
-        lines.write(format!("{alias}: accepted the card with these changes"));
-        lines.write(table(changes));
+    if let Some(accepted) = &review.accepted {
+        if accepted.is_empty() {
+            lines.write(format!("{alias}: accepted the card"));
+        } else {
+            lines.write(format!("{alias}: accepted the card with these changes"));
+            lines.write(table(accepted));
+        }
     } else if let Some(at) = state.accepted_at {
         lines.write(format!(
             "{alias}: accepted {} ({})",
@@ -145,15 +167,17 @@ fn show(args: &Args, review: &PinReview, lines: &LineWriter) {
             "{alias}: nothing is accepted yet; the first call accepts what the agent has then"
         ));
     }
+    lines.write(format!(
+        "its card has the fingerprint {}",
+        review.fingerprint()
+    ));
     for signer in review.signers() {
         lines.write(signed(signer));
     }
-    if !args.accept {
-        match args.diff {
-            _ if changes.is_empty() => {}
-            true => lines.write(table(changes)),
-            false => lines.write(counted(changes)),
-        }
+    match args.diff {
+        _ if changes.is_empty() => {}
+        true => lines.write(table(changes)),
+        false => lines.write(counted(changes)),
     }
 }
 

@@ -21,7 +21,7 @@ use base64::engine::general_purpose::STANDARD;
 pub use command::CommandCredential;
 use http::{HeaderName, HeaderValue};
 pub use oauth2::{ClientAuth, Endpoints, Grant, Metadata, OAuth2, SignInFlow, Users};
-pub use oauth2::{DeviceCode, Prompt, Refusal, RunningSignIn, SignInTurn};
+pub use oauth2::{DeviceCode, Prompt, Refusal, RunningSignIn, SignInError, SignInTurn};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;

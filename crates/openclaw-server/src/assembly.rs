@@ -164,6 +164,7 @@ fn app(frontend: &Frontend, service: &Service, description: &str) -> Router {
         env!("CARGO_PKG_VERSION"),
     );
     card.public_url.clone_from(&config.public_url);
+    card.client_certificates = frontend.clients.take_certificates();
     card.documentation_url.clone_from(&config.documentation_url);
     let wire = wire::router(App {
         service: service.clone(),

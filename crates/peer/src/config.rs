@@ -32,6 +32,9 @@ fn as_text<S: serde::Serializer>(
     serializer.collect_str(value)
 }
 
+/// The maximum size of an agent card, wherever it is read.
+pub const MAX_CARD_BYTES: usize = 4 << 20;
+
 /// The location of an agent card.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum CardLocation {

@@ -38,7 +38,9 @@ use async_trait::async_trait;
 use base::redact::Secrets;
 
 pub use base::text::excerpt;
-pub use config::{CardKeys, CardLocation, Extension, NegotiatedProtocol, PeerConfig};
+pub use config::{
+    CardKeys, CardLocation, Extension, MAX_CARD_BYTES, NegotiatedProtocol, PeerConfig,
+};
 pub use error::{Delivered, PeerError, PeerErrorKind, Transports};
 pub use keep_alive::is_keep_alive;
 pub use local::{Connection, ConnectionState, LocalGateway, Member, MemberStatus};

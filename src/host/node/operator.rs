@@ -68,7 +68,8 @@ impl RemoteAgent {
     }
 
     /// Compares the card of the target `alias`, or of the only one with pins, with what was accepted of it, and accepts it on behalf
-    /// of `accept`. The promise resolves with JSON: the pins, or `{"error", "isUsage", "reason"}`.
+    /// of `accept`, if it has this `fingerprint`. The promise resolves with JSON: the pins, or `{"error", "isUsage", "reason",
+    /// "unpinned"}`.
     ///
     /// # Errors
     /// As [`execute`](Self::execute).
@@ -79,15 +80,21 @@ impl RemoteAgent {
         alias: Option<String>,
         user: Option<String>,
         accept: Option<String>,
+        fingerprint: Option<String>,
     ) -> Result<Object<'env>> {
         let plugin = Arc::clone(&self.plugin);
         self.resolve_with(env, async move {
             let review = PinReview::in_plugin(&plugin, alias.as_deref(), user.as_deref()).await;
-            match review.and_then(|review| review.answer(accept.as_deref())) {
+            let accept = (accept.as_deref(), fingerprint.as_deref());
+            match review.and_then(|mut review| review.answer(accept.0, accept.1)) {
                 Ok(answer) => Ok(answer),
                 Err(PinReviewError::Card(error)) => Ok(json!({
                     "error": error.message, "isUsage": false, "reason": error.reason,
                 })),
+                Err(PinReviewError::Unpinned(message)) => Ok(json!({
+                    "error": message, "isUsage": true, "unpinned": true,
+                })),
+                Err(PinReviewError::Refused(message)) => Err((message, false)),
                 Err(PinReviewError::Target(message)) => Err((message, true)),
                 Err(PinReviewError::Config(error)) => Err((error.to_string(), true)),
             }

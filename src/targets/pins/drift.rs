@@ -22,7 +22,7 @@ const MAX_STEP_BYTES: usize = 100;
 /// What separates the beginning of a text from its digest.
 const DIGEST_MARK: &str = "… sha256:";
 
-/// How many changes an error or a result lists.
+/// How many changes an error or a result lists, which a model may read.
 pub(super) const MAX_CHANGES: usize = 20;
 
 /// The longest texts of a change in an error or a result, in characters.
@@ -62,6 +62,39 @@ impl CardChange {
     }
 }
 
+/// Adds changes to a JSON object that a model may read, within bounds.
+pub fn add_changes(shown: &mut Value, changes: &[CardChange]) {
+    let listed = changes.iter().take(MAX_CHANGES).map(CardChange::to_json);
+    if !changes.is_empty() {
+        shown["changes"] = listed.collect();
+    }
+    if changes.len() > MAX_CHANGES {
+        shown["more_changes"] = (changes.len() - MAX_CHANGES).into();
+    }
+}
+
+/// What is kept of the cards that a target has now.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct SeenCards {
+    pub(in crate::targets) public: CardFields,
+    /// The extended card, if the agent has returned it.
+    pub(in crate::targets) extended: Option<CardFields>,
+}
+
+impl SeenCards {
+    /// Returns who signed the card.
+    pub fn signers(&self) -> &[CardSigner] {
+        &self.public.signers
+    }
+
+    /// Returns what stands for all that is kept of the cards. No second card with the same one can be found.
+    pub fn fingerprint(&self) -> String {
+        let kept = |card: &CardFields| json!([card.values, card.signers]);
+        let cards = [Some(&self.public), self.extended.as_ref()];
+        short_digest(&json!(cards.map(|card| card.map(kept))).to_string())
+    }
+}
+
 /// What the paths of the extended card begin with.
 pub(super) const EXTENDED: &str = "/extendedCard";
 
@@ -74,7 +107,8 @@ pub(in crate::targets) fn take_fields(
 ) -> CardFields {
     let mut fields = mem::take(&mut card.fields);
     for interface in &card.interfaces {
-        fields.add_item(INTERFACES, &joined(members(interface, has_endpoint)));
+        let kept = members(interface, has_endpoint).map(|text| kept(text, MAX_TEXT_BYTES));
+        fields.add_item(INTERFACES, &joined(kept.each_ref().map(String::as_str)));
         if let Some(url) = interface.address.as_ref().filter(|_| !has_endpoint) {
             fields.add_item(ORIGINS, &url.origin().ascii_serialization());
         }
@@ -121,11 +155,7 @@ fn bounded(fields: CardFields) -> CardFields {
             continue;
         }
         counts[class] += 1;
-        let steps: Vec<_> = path
-            .split('/')
-            .map(|step| kept(step, MAX_STEP_BYTES))
-            .collect();
-        values.insert(steps.join("/"), kept(&value, MAX_TEXT_BYTES));
+        values.insert(kept_path(&path), kept(&value, MAX_TEXT_BYTES));
     }
     for (rest, name) in rests.into_iter().zip(["stop", "report", "note"]) {
         if let Some(rest) = rest {
@@ -134,6 +164,11 @@ fn bounded(fields: CardFields) -> CardFields {
     }
     let signers = fields.signers;
     CardFields { values, signers }
+}
+
+fn kept_path(path: &str) -> String {
+    let steps = path.split('/').map(|step| kept(step, MAX_STEP_BYTES));
+    steps.collect::<Vec<_>>().join("/")
 }
 
 /// Returns a text, or its beginning with a digest. A text that looks like that gets one too: it must not pass for another.
@@ -208,7 +243,7 @@ fn is_other_choice(old: &CardFields, new: &CardFields) -> bool {
     let has = |fields: &CardFields, interface: &str| {
         let mut path = INTERFACES.to_owned();
         push(&mut path, interface);
-        fields.values.contains_key(&path)
+        fields.values.contains_key(&kept_path(&path))
     };
     has(old, &preferred(new)) && has(new, &preferred(old))
 }

@@ -4,6 +4,7 @@ use std::thread;
 use a2a::Card;
 use testkit::folder::Folder;
 
+use super::drift::MAX_CHANGES;
 use super::drift::tests::{card, fields, lines, with};
 use super::*;
 
@@ -383,6 +384,56 @@ async fn extended_card_of_a_stopped_agent_is_not_pinned() {
     };
     file.check(stopped, now()).await.unwrap();
     assert!(file.read().unwrap().unwrap().extended.is_none());
+}
+
+#[tokio::test]
+async fn first_card_of_a_person_is_compared_with_that_of_the_target() {
+    let folder = Folder::new();
+    let evil = with(card(), "/provider/organization", json!("Evil Ltd"));
+    let own = with(card(), "/skills/0/name", json!("Book for anna"));
+    let shared = file(&folder, Pins::Enforce);
+    let anna = shared.for_user(Some("anna"));
+    shared.accept(&seen(&card()), "operator op", now()).unwrap();
+    let expected = ["stop | /provider/organization | Desk Ltd | Evil Ltd"];
+    let error = check(&anna, &evil).await.unwrap_err();
+    assert_eq!(stopped(&error), expected);
+    assert_eq!(lines(&anna.review(&seen(&evil)).changes), expected);
+    assert!(
+        error.to_string().contains("--person anna --accept"),
+        "{error}"
+    );
+    assert!(!anna.path().exists());
+    // The extended card too, which comes after the public one.
+    let extended = |json: &Value| SeenCards {
+        extended: Some(fields(json)),
+        ..seen(&own)
+    };
+    shared
+        .accept(&extended(&card()), "operator op", now())
+        .unwrap();
+    let state = check(&anna, &own).await.unwrap();
+    assert_eq!((state.changes.len(), &*state.accepted_by), (0, FIRST_USE));
+    let stopped = anna.check(extended(&evil), now()).await;
+    assert!(matches!(stopped, Err(PinError::Changed(_))), "{stopped:?}");
+    let accepted = anna.check(extended(&own), now()).await.unwrap();
+    assert!(accepted.changes.is_empty(), "a card of their own");
+    // What a person has accepted does not change with the target.
+    shared.accept(&seen(&evil), "operator op", now()).unwrap();
+    anna.check(extended(&own), now()).await.unwrap();
+}
+
+#[tokio::test]
+async fn other_card_of_a_new_person_is_reported_once() {
+    let folder = Folder::new();
+    let evil = with(card(), "/provider/organization", json!("Evil Ltd"));
+    let shared = file(&folder, Pins::Report);
+    shared.accept(&seen(&card()), "operator op", now()).unwrap();
+    let anna = shared.for_user(Some("anna"));
+    let reports = async || {
+        let state = check(&anna, &evil).await.unwrap();
+        state.take_report().await.map(|(_, changes)| changes.len())
+    };
+    assert_eq!((reports().await, reports().await), (Some(1), None));
 }
 
 #[test]

@@ -14,12 +14,11 @@ use base::files::read_bounded;
 use base::json::{self, Limits};
 use egress::HttpClient;
 use egress::address::special_host;
-use peer::{CardLocation, Discovered, PeerConfig, PeerErrorKind};
+use peer::{CardLocation, Discovered, MAX_CARD_BYTES, PeerConfig, PeerErrorKind};
 
 use super::{Entry, FoundAgent, FoundAgents, Scope, line, origin, shown};
 use crate::discover;
 
-const MAX_CARD_BYTES: usize = 4 << 20;
 const MAX_NAMED_SKILLS: usize = 6;
 
 impl Scope<'_> {

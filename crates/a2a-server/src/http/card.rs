@@ -38,6 +38,8 @@ pub struct CardFacts {
     pub documentation_url: Option<Url>,
     /// Whether clients may register webhooks.
     pub push_notifications: bool,
+    /// Whether a certificate identifies some of the clients.
+    pub client_certificates: bool,
     /// The media types that the agents accept.
     pub input_modes: Vec<String>,
     /// The media types in which the agents answer.
@@ -60,6 +62,7 @@ impl CardFacts {
             public_url: None,
             documentation_url: None,
             push_notifications: true,
+            client_certificates: false,
             input_modes: vec!["text/plain".to_owned()],
             output_modes: OUTPUT_MODES.map(str::to_owned).to_vec(),
             max_age: Duration::from_secs(60),
@@ -289,7 +292,7 @@ impl CardContent<'_> {
         self.add_interfaces(&mut card, &base, format);
         self.add_capabilities(&mut card, agent, format);
         if self.bearer {
-            add_security(&mut card, format);
+            add_security(&mut card, facts.client_certificates, format);
         }
         Ok(Value::Object(card))
     }
@@ -441,20 +444,29 @@ fn description_of(agent: &Agent) -> String {
         .unwrap_or_else(|| format!("The agent `{}`.", agent.name))
 }
 
-/// Adds the bearer scheme in the fields of both versions, so that clients of either version find it.
-fn add_security(card: &mut Map<String, Value>, format: CardFormat) {
-    let mut scheme = Map::new();
-    // Clients that parse cards with the protobuf types of 0.3 expect this field, which 1.0 retains.
-    let http = json!({"scheme": "Bearer"});
-    scheme.insert("httpAuthSecurityScheme".to_owned(), http);
+/// Adds the bearer scheme, and that of certificates as an alternative, in the fields of both versions, so that clients of either
+/// version find them.
+fn add_security(card: &mut Map<String, Value>, certificates: bool, format: CardFormat) {
+    // Clients that parse cards with the protobuf types of 0.3 expect these members, which 1.0 retains.
+    let mut bearer = json!({"httpAuthSecurityScheme": {"scheme": "Bearer"}});
+    let mut mtls = json!({"mtlsSecurityScheme": {}});
     if format != CardFormat::V1 {
-        scheme.insert("type".to_owned(), "http".into());
-        scheme.insert("scheme".to_owned(), "bearer".into());
-        card.insert("security".to_owned(), json!([{"bearer": []}]));
+        bearer["type"] = "http".into();
+        bearer["scheme"] = "bearer".into();
+        mtls["type"] = "mutualTLS".into();
+    }
+    let all = [("bearer", bearer), ("mtls", mtls)];
+    let (mut schemes, mut old, mut new) = (Map::new(), Vec::new(), Vec::new());
+    for (name, scheme) in all.into_iter().take(1 + usize::from(certificates)) {
+        schemes.insert(name.to_owned(), scheme);
+        old.push(json!({ name: [] }));
+        new.push(json!({"schemes": {name: {"list": []}}}));
+    }
+    if format != CardFormat::V1 {
+        card.insert("security".to_owned(), old.into());
     }
     if format != CardFormat::V0_3 {
-        let requirements = json!([{"schemes": {"bearer": {"list": []}}}]);
-        card.insert("securityRequirements".to_owned(), requirements);
+        card.insert("securityRequirements".to_owned(), new.into());
     }
-    card.insert("securitySchemes".to_owned(), json!({"bearer": scheme}));
+    card.insert("securitySchemes".to_owned(), schemes.into());
 }

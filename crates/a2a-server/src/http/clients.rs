@@ -248,6 +248,13 @@ impl ClientRegistry {
             .collect()
     }
 
+    /// Returns whether a certificate identifies any of the clients.
+    pub fn take_certificates(&self) -> bool {
+        let entries = self.entries.read();
+        let mut proofs = entries.iter().map(|entry| &entry.client.proof);
+        proofs.any(|proof| matches!(proof, Proof::Certificate(_)))
+    }
+
     /// Returns whether a request needs a token.
     pub fn requires_token(&self) -> bool {
         self.requires_token

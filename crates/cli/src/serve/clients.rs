@@ -99,6 +99,11 @@ pub(super) async fn run(args: &Args) -> Result<Exit, Failure> {
             files,
         } => {
             let config = files.read()?;
+            if config.clients.iter().any(|client| client.name == *name) {
+                return Err(Failure::new(format!(
+                    "the client `{name}` is in the configuration already; choose another name, or remove it from `clients` there first"
+                )));
+            }
             let file = ClientFile::in_directory(&config.state_dir);
             let token = file.add(name, *operator).map_err(failed)?;
             let token = token.expose_secret();

@@ -254,6 +254,17 @@ pub enum Prompt {
     PasteAgain(&'static str),
 }
 
+/// Why a sign-in ended without a token.
+#[derive(Debug, thiserror::Error)]
+pub enum SignInError {
+    /// The person refused, at the server.
+    #[error("the sign-in was declined")]
+    Declined,
+    /// Something else.
+    #[error(transparent)]
+    Failed(#[from] NetError),
+}
+
 /// The sign-in that calls of one token ask for, one at a time.
 #[derive(Default)]
 pub struct SignInTurn {
@@ -278,7 +289,7 @@ pub struct Refusal {
 /// A sign-in in a task of its own. It ends when this is dropped.
 pub struct RunningSignIn {
     /// Its end.
-    pub ended: AbortOnDropHandle<Result<StoredToken, NetError>>,
+    pub ended: AbortOnDropHandle<Result<StoredToken, SignInError>>,
     /// What the person has to do next.
     pub prompts: mpsc::Receiver<Prompt>,
     /// The address at which a browser ended.

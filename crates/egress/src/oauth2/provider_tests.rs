@@ -9,7 +9,7 @@ use serde_json::json;
 use testkit::folder::Folder;
 use tokio::sync::mpsc;
 
-use super::sign_in::{Prompt, sign_in};
+use super::sign_in::{Prompt, SignInError, sign_in};
 use super::*;
 use crate::credential::{Endpoints, SignInFlow, TokenFile};
 use crate::testing::{Next, Scripted};
@@ -324,7 +324,9 @@ async fn run(cell: Cell) -> (String, String) {
         })
     } else {
         let issued = obtain(&net, &client, &endpoint).await;
-        issued.map(|issued| outcome(issued.lifetime.map(|lifetime| lifetime.as_secs()), false))
+        let came =
+            issued.map(|issued| outcome(issued.lifetime.map(|lifetime| lifetime.as_secs()), false));
+        came.map_err(SignInError::from)
     };
     let (_, last) = net.requests().pop().unwrap();
     assert_eq!(last.url.path(), "/token");

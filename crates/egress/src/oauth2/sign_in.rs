@@ -34,7 +34,7 @@ use crate::{HttpClient, NetError, NetFault};
 pub use super::discovery::server;
 pub use super::person::NAMELESS;
 pub use super::redirect_listener::RedirectListener;
-pub use crate::credential::{DeviceCode, Prompt, Refusal, RunningSignIn, SignInTurn};
+pub use crate::credential::{DeviceCode, Prompt, Refusal, RunningSignIn, SignInError, SignInTurn};
 
 /// The grant type of RFC 8628.
 const DEVICE_CODE: &str = "urn:ietf:params:oauth:grant-type:device_code";
@@ -50,9 +50,6 @@ const MIN_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The maximum interval of polls: a server cannot delay the answer to a finished sign-in further.
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(60);
-
-/// The error of a person who refuses.
-const DECLINED: &str = "the sign-in was declined";
 
 /// The error of a person who does not come in time.
 const EXPIRED: &str = "the code expired before the sign-in was complete; start again";
@@ -91,11 +88,6 @@ impl RunningSignIn {
     }
 }
 
-/// Returns whether this is the end of a sign-in that the person refused at the server.
-pub fn is_refusal(error: &NetError) -> bool {
-    error.to_string() == DECLINED
-}
-
 /// Signs a person in with the flow of `client`, and stores the token. `show` presents what the person has to do, and `pasted`
 /// has the address at which a browser ended, if the person pastes one. `show` may be called again for another paste.
 ///
@@ -107,9 +99,9 @@ pub async fn sign_in(
     endpoint: &TokenEndpoint,
     show: impl FnMut(Prompt),
     pasted: mpsc::Receiver<String>,
-) -> Result<StoredToken, NetError> {
+) -> Result<StoredToken, SignInError> {
     let Grant::Person { flow, file } = &client.grant else {
-        return Err(own_fault("this target needs no sign-in"));
+        return Err(own_fault("this target needs no sign-in").into());
     };
     // A person must not sign in for a token that cannot be stored.
     let locked = file.lock().await;
@@ -121,7 +113,7 @@ pub async fn sign_in(
             by_browser(net, client, endpoint, redirect, show, pasted).await?
         }
     };
-    store(client, file, answer).await
+    Ok(store(client, file, answer).await?)
 }
 
 async fn store(
@@ -226,7 +218,7 @@ async fn by_device(
     client: &OAuth2,
     endpoint: &TokenEndpoint,
     mut show: impl FnMut(Prompt),
-) -> Result<TokenResponse, NetError> {
+) -> Result<TokenResponse, SignInError> {
     let url = discovery::find(net, client, endpoint, Needed::Device).await?;
     let mut form = Form::default();
     add_scopes(client, &mut form);
@@ -236,7 +228,7 @@ async fn by_device(
     }
     let answer = post(net, client, endpoint, &url, form).await?;
     if !answer.status.is_success() {
-        return Err(answer.refused().error);
+        return Err(answer.refused().error.into());
     }
     let device: DeviceAnswer = json::from_slice(&answer.body, Limits::NONE)
         .map_err(|_| unavailable(client, "its answer is no device code"))?;
@@ -246,10 +238,8 @@ async fn by_device(
     };
     let expires_in = duration(device.expires_in.as_ref()).unwrap_or(MAX_SIGN_IN);
     if !is_user_code(&device.user_code) {
-        return Err(unavailable(
-            client,
-            "its answer has no code that a person could enter",
-        ));
+        let reason = "its answer has no code that a person could enter";
+        return Err(unavailable(client, reason).into());
     }
     let code = DeviceCode {
         url: web_address(&device.verification_uri)
@@ -275,7 +265,7 @@ async fn poll(
     device_code: &str,
     interval: Duration,
     until: Instant,
-) -> Result<TokenResponse, NetError> {
+) -> Result<TokenResponse, SignInError> {
     let mut interval = interval.clamp(MIN_POLL_INTERVAL, MAX_POLL_INTERVAL);
     let slower = |interval: Duration, more: Duration| (interval + more).min(MAX_POLL_INTERVAL);
     loop {
@@ -294,17 +284,17 @@ async fn poll(
             Some("authorization_pending") => {}
             Some("slow_down") => interval = slower(interval, SLOW_DOWN),
             Some("access_denied" | "authorization_declined") => {
-                return Err(own_fault(DECLINED));
+                return Err(SignInError::Declined);
             }
-            Some("expired_token") => return Err(own_fault(EXPIRED)),
+            Some("expired_token") => return Err(own_fault(EXPIRED).into()),
             // The connection, or the server, failed, and the code is still valid.
             None if error.fault() == NetFault::TokenUnavailable => {
                 interval = slower(interval, interval);
             }
-            _ => return Err(error),
+            _ => return Err(error.into()),
         }
         if Instant::now() >= until {
-            return Err(own_fault(EXPIRED));
+            return Err(own_fault(EXPIRED).into());
         }
     }
 }
@@ -328,7 +318,7 @@ async fn by_browser(
     redirect: Option<&Url>,
     mut show: impl FnMut(Prompt),
     mut pasted: mpsc::Receiver<String>,
-) -> Result<TokenResponse, NetError> {
+) -> Result<TokenResponse, SignInError> {
     let failed = |error: io::Error| {
         let place = redirect.map_or_else(String::new, |url| format!(" at `{url}`"));
         let repair = match error.kind() {
@@ -379,23 +369,23 @@ async fn by_browser(
                     };
                     bad_pastes += 1;
                     if bad_pastes >= MAX_BAD_PASTES {
-                        return Err(own_fault(format_args!("{reason}; start again")));
+                        return Err(own_fault(format_args!("{reason}; start again")).into());
                     }
                     show(Prompt::PasteAgain(reason));
                 }
             }
         }
     });
-    let code = code
-        .await
-        .unwrap_or_else(|_| Err(own_fault("the browser did not return in time; start again")))?;
+    let late = "the browser did not return in time; start again";
+    let code = code.await.unwrap_or_else(|_| Err(own_fault(late).into()))?;
     let mut form = Form::default();
     form.append_pair("grant_type", "authorization_code");
     form.append_pair("code", code.expose_secret());
     form.append_pair("redirect_uri", request.redirect.as_str());
     form.append_pair("code_verifier", request.verifier.expose_secret());
     add_target(client, &mut form);
-    Ok(request_token(net, client, endpoint, form).await?)
+    let token = request_token(net, client, endpoint, form).await;
+    Ok(token.map_err(NetError::from)?)
 }
 
 /// A request for an authorization code.
@@ -436,7 +426,7 @@ impl CodeRequest {
     ///
     /// # Errors
     /// `None` for an address of another sign-in, which changes nothing; else why there is no code.
-    fn code(&self, client: &OAuth2, url: &Url) -> Result<SecretString, Option<NetError>> {
+    fn code(&self, client: &OAuth2, url: &Url) -> Result<SecretString, Option<SignInError>> {
         let parameter = |name: &str| {
             let mut values = url.query_pairs().filter(|(key, _)| key == name);
             let first = values.next().map(|(_, value)| value.into_owned());
@@ -455,13 +445,13 @@ impl CodeRequest {
                 "the browser returned from another issuer, `{}`",
                 excerpt(&named)
             );
-            return Err(Some(unavailable(client, message)));
+            return Err(Some(unavailable(client, message).into()));
         }
         if let Some(code) = parameter("code").filter(|code| !code.is_empty()) {
             return Ok(code.into());
         }
         let reason = match parameter("error").as_deref() {
-            Some("access_denied") => return Err(Some(own_fault(DECLINED))),
+            Some("access_denied") => return Err(Some(SignInError::Declined)),
             Some(error) => {
                 let description = parameter("error_description");
                 let description = description.map(|text| format!(" ({})", excerpt(&text)));
@@ -470,7 +460,7 @@ impl CodeRequest {
             }
             None => "the browser returned without a code".to_owned(),
         };
-        Err(Some(unavailable(client, reason)))
+        Err(Some(unavailable(client, reason).into()))
     }
 }
 

@@ -44,7 +44,19 @@ pub fn serve(handler: impl Fn(&Request, &mut TcpStream) + Send + Sync + 'static)
 
 /// Answers with a whole body.
 pub fn answer(stream: &mut TcpStream, status: &str, content_type: &str, body: &str) {
-    let response = http::response(status, content_type, "connection: close\r\n", body);
+    answer_with(stream, status, content_type, "", body);
+}
+
+/// Answers with a whole body and further headers, each with the end of its line.
+pub fn answer_with(
+    stream: &mut TcpStream,
+    status: &str,
+    content_type: &str,
+    headers: &str,
+    body: &str,
+) {
+    let headers = format!("connection: close\r\n{headers}");
+    let response = http::response(status, content_type, &headers, body);
     // A disconnected client needs no answer.
     let _ = stream.write_all(response.as_bytes());
 }

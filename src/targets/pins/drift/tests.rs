@@ -228,6 +228,19 @@ fn order_of_interfaces_and_settings_stops_nothing() {
     for other in [of(&reversed, 0), of(&card(), 1)] {
         assert_eq!(lines(&changes(&accepted, &other)), <[String; 0]>::default());
     }
+    // Longer than what is kept of a step of a path, and than what is kept of a text.
+    for length in [120, 500] {
+        let url = format!("https://desk.example/{}", "a".repeat(length));
+        let long = with(card(), "/supportedInterfaces/0/url", json!(url));
+        let other = changes(&of(&long, 0), &of(&long, 1));
+        assert_eq!(lines(&other), <[String; 0]>::default(), "{length}");
+        let elsewhere = with(
+            long.clone(),
+            "/supportedInterfaces/0/url",
+            json!(format!("{url}b")),
+        );
+        assert!(changes(&of(&long, 0), &of(&elsewhere, 0))[0].class == FieldClass::Stop);
+    }
 }
 
 #[test]

@@ -256,6 +256,27 @@ async fn card_declares_security_with_tokens_only() {
 }
 
 #[tokio::test]
+async fn card_names_certificates_of_clients_beside_tokens() {
+    let mut options = Options::bearer();
+    options.card.client_certificates = true;
+    let server = Server::with(options).await;
+    let both = card(&server, CARD).await;
+    let schemes = &both["securitySchemes"];
+    assert_eq!(
+        schemes["mtls"],
+        json!({"type": "mutualTLS", "mtlsSecurityScheme": {}})
+    );
+    assert_eq!(schemes["bearer"]["type"], "http");
+    // Either is enough.
+    assert_eq!(both["security"], json!([{"bearer": []}, {"mtls": []}]));
+    let new = [
+        json!({"schemes": {"bearer": {"list": []}}}),
+        json!({"schemes": {"mtls": {"list": []}}}),
+    ];
+    assert_eq!(both["securityRequirements"], json!(new));
+}
+
+#[tokio::test]
 async fn agent_skills_need_authentication() {
     let server = Server::with(Options::bearer()).await;
     let public = card(&server, CARD).await;
