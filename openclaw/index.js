@@ -14,6 +14,7 @@ import { personHost } from "./person-host.js";
 import { markResolved } from "./secrets.js";
 import { auditFindings } from "./security-audit.js";
 import { acquire } from "./slot.js";
+import { openSubagents, registerBoundChats } from "./subagent-host.js";
 import { createTool } from "./tool.js";
 /** @import {Api, FollowedRecord, Lease} from "./types.d.ts" */
 
@@ -123,10 +124,12 @@ const plugin = {
       start(context) {
         const folder = context?.stateDir ?? stateDir;
         stop = [held.people.open(personHost(api)), held.followers.open(folder), held.tasks.open(folder, (text) => api.logger.warn(`remote-agent: ${text}`))];
+        if (folder) stop.push(openSubagents(api, { lease: held, stateDir: folder, approval: ask, traceparent: runTrace }));
       },
       stop: () => stop.forEach((close) => close()),
     });
     api.on?.("before_dispatch", (event, context) => held.people.onMessage(event, context));
+    registerBoundChats(api);
     api.registerCommand?.({
       name: "remote-answer",
       description: "Answer a question of a remote agent",

@@ -80,6 +80,8 @@ const FILES: &[(&str, &[u8])] = with_contents![
     "skills/remote-agent/SKILL.md",
     "slot.js",
     "state-files.js",
+    "subagent-host.js",
+    "subagent.js",
     "table.js",
     "targets-commands.js",
     "tasks.js",
