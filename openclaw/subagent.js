@@ -28,7 +28,7 @@ const MAX_DEPTH = 16;
 const RETRY_MS = { first: 1000, longest: 60_000, attempts: 10 };
 const APPROVAL_MS = 300_000;
 /** The gateway accepts no connection until it is ready. */
-const RESUME = { pauseMs: 2000, attempts: 60 };
+const RESUME = { pauseMs: 2000, attempts: 60, startMs: 60_000 };
 const EXCHANGE_MS = 10_000;
 
 const INTERRUPTED = ["input-required", "auth-required"];
@@ -51,7 +51,7 @@ class TurnError extends Error {}
 /** @typedef {(event: SubagentEvent) => void} Emit */
 /**
  * A turn with what it works on. `root` is the session for which it works, `agentId` the agent that uses the target.
- * @typedef {{ host: SubagentHost, lease: Lease, conversation: Conversation, root: string, agentId?: string, signal?: AbortSignal, running: RunningTurn, emit: Emit, workspace?: string }} TurnContext
+ * @typedef {{ host: SubagentHost, lease: Lease, conversation: Conversation, root: string, agentId?: string, signal: AbortSignal, stopping: AbortSignal, running: RunningTurn, emit: Emit, workspace?: string }} TurnContext
  */
 
 /** The sessions of one process. Later evaluations of the plugin take them over, while turns of the earlier one go on. */
@@ -61,6 +61,8 @@ export class Subagents {
   #host;
   /** @type {Map<string, RunningTurn>} */
   #running = new Map();
+  /** The sessions whose turns were started again, with what to do when they run. @type {Map<string, () => void>} */
+  #awaited = new Map();
 
   /**
    * Takes over the sessions, and goes on with the turns that an earlier process did not end. Returns a function that stops,
@@ -118,6 +120,7 @@ export class Subagents {
         const { promise: ended, resolve } = Promise.withResolvers();
         const running = { isCanceled: false, ended: /** @type {Promise<void>} */ (ended) };
         this.#running.set(handle.sessionKey, running);
+        this.#awaited.get(handle.sessionKey)?.();
         try {
           await this.#turn(turn, running, emit);
         } catch (error) {
@@ -189,23 +192,28 @@ export class Subagents {
    * @param {RunningTurn} running
    * @param {Emit} emit
    */
-  async #turn({ handle, text, attachments = [], requestId, signal }, running, emit) {
+  async #turn({ handle, text, attachments = [], requestId, signal: own }, running, emit) {
     const host = this.#opened;
     // The settings may change while the turn runs.
     const lease = host.lease.share();
+    // OpenClaw waits for its turns before it stops, and the task may take longer.
+    const stopping = new AbortController();
+    const stop = () => stopping.abort();
+    lease.people.stopListeners.add(stop);
+    const signal = AbortSignal.any([stopping.signal, ...(own ? [own] : [])]);
     try {
       const conversation = this.#read(idOf(handle.sessionKey));
       if (!conversation) throw new TurnError("the conversation is not on record any more; start another one");
       const { alias } = this.#target(conversation.alias, handle.sessionKey);
       const { root, agentId } = this.#origin(handle.sessionKey);
       /** @type {TurnContext} */
-      const context = { host, lease, conversation, root, agentId, signal, running, emit, workspace: handle.cwd ?? host.workspaceOf(agentOf(root)) };
-      const isSameTurn = conversation.turn === requestId;
+      const context = { host, lease, conversation, root, agentId, signal, stopping: stopping.signal, running, emit, workspace: handle.cwd ?? host.workspaceOf(agentOf(root)) };
+      const isSameTurn = conversation.turn === requestId || text.includes(RESUME_TEXT);
       // A task that runs without a turn is one whose turn was cut off, or failed to follow it.
       if (isOpenTask(conversation) && (conversation.turn !== undefined || !isWaiting(conversation))) {
         const ended = await this.#run(context, { action: "watch", continuation: continuationOf(conversation) });
         // The turn that the restart cut off ends with its task. Another one has a message of its own.
-        if (isSameTurn || ended.ok === false || signal?.aborted) return this.#end(context, ended);
+        if (isSameTurn || ended.ok === false || signal.aborted) return this.#end(context, ended);
       } else if (isSameTurn) {
         this.#write(Object.assign(conversation, { turn: undefined }));
         throw new TurnError(`the gateway was restarted before \`${line(alias)}\` confirmed the message, which it may have received; it was not sent again`);
@@ -213,10 +221,11 @@ export class Subagents {
       /** @type {CallRequest} */
       const request = { action: "send", ...(conversation.continuation ? { continuation: continuationOf(conversation) } : { target_alias: alias }), parts: partsOf(text, attachments), follow_updates: true, notify: false };
       await this.#approve(context, request);
-      if (signal?.aborted) return emit({ type: "done", stopReason: "cancelled" });
+      if (signal.aborted) return emit({ type: "done", stopReason: "cancelled" });
       this.#write(Object.assign(conversation, { turn: requestId }));
       this.#end(context, await this.#run(context, request));
     } finally {
+      lease.people.stopListeners.delete(stop);
       lease.release();
     }
   }
@@ -235,8 +244,8 @@ export class Subagents {
     for (;;) {
       const token = new lease.CancelToken();
       const cancel = () => token.cancel();
-      if (signal?.aborted) cancel();
-      else signal?.addEventListener("abort", cancel, { once: true });
+      if (signal.aborted) cancel();
+      else signal.addEventListener("abort", cancel, { once: true });
       const call = lease.people.forCall({ sessionKey: root, agentId: agentOf(root) });
       /** @type {Envelope | undefined} */
       let envelope;
@@ -254,13 +263,13 @@ export class Subagents {
         };
         envelope = /** @type {Envelope} */ (JSON.parse(await lease.agent.execute(JSON.stringify(request), JSON.stringify(caller), token, onUpdate, ask)));
       } finally {
-        signal?.removeEventListener("abort", cancel);
-        call.end(!signal?.aborted && call.isOpen, envelope);
+        signal.removeEventListener("abort", cancel);
+        call.end(!signal.aborted && call.isOpen, envelope);
       }
       const latest = latestOf(envelope);
       this.#keep(conversation, latest?.continuation);
       lease.tasks.observe(envelope, lease.number, root);
-      if (signal?.aborted) {
+      if (signal.aborted) {
         if (running.isCanceled && isOpenTask(conversation)) await this.#cancelTask(host, conversation, lease);
         return envelope;
       }
@@ -286,11 +295,14 @@ export class Subagents {
    * @param {TurnContext} context
    * @param {Envelope} envelope
    */
-  #end({ conversation, signal, running, emit, host }, envelope) {
-    // The next gateway goes on with a turn that the stop of this one cut off.
-    if (envelope.error?.reason === "shutting_down" || (signal?.aborted && !running.isCanceled && host.lease.people.isStopping)) return emit({ type: "done", stopReason: "cancelled" });
+  #end({ lease, host, conversation, signal, stopping, running, emit }, envelope) {
+    if ((stopping.aborted && !running.isCanceled && (isOpenTask(conversation) || envelope.ok === false)) || envelope.error?.reason === "shutting_down") {
+      // OpenClaw forgets the session of a turn that failed, so the next gateway follows the task as one of the tool.
+      const isFollowed = this.#leave(lease, host, conversation) !== undefined;
+      throw new TurnError(`the gateway stops${isFollowed ? "; the task goes on, and the next gateway wakes this session when it has news" : ""}`);
+    }
     this.#write(Object.assign(conversation, { turn: undefined }));
-    if (signal?.aborted) return emit({ type: "done", stopReason: "cancelled" });
+    if (signal.aborted) return emit({ type: "done", stopReason: "cancelled" });
     if (envelope.ok === false) throw new TurnError(errorText(envelope));
     const { continuation, status_message: said } = envelope.summary;
     const state = continuation?.task?.status ?? "";
@@ -313,7 +325,10 @@ export class Subagents {
     if ("block" in decision) throw new TurnError(decision.blockReason);
     const { onResolution, timeoutReason, ...approval } = decision.requireApproval;
     emit({ type: "status", text: "waits for an approval" });
-    const answer = await host.approve({ ...approval, agentId: agentOf(root), sessionKey: root, toolName: "remote_agent", timeoutMs: APPROVAL_MS }, APPROVAL_MS + EXCHANGE_MS, signal);
+    const answer = await host.approve({ ...approval, agentId: agentOf(root), sessionKey: root, toolName: "remote_agent", timeoutMs: APPROVAL_MS }, APPROVAL_MS + EXCHANGE_MS, signal).catch((error) => {
+      if (!signal.aborted) throw error;
+    });
+    if (signal.aborted) return;
     onResolution(answer);
     if (answer === "deny") throw new TurnError(`an operator denied the message to \`${line(conversation.alias)}\`; it was not sent`);
     if (answer !== "allow-once" && answer !== "allow-always") throw new TurnError(`the message to \`${line(conversation.alias)}\` needs an approval, and no operator decided; it was not sent. Ask again while Control UI or another client that may approve is open`);
@@ -331,6 +346,21 @@ export class Subagents {
     this.#keep(conversation, envelope.summary?.continuation);
     this.#write(Object.assign(conversation, { turn: undefined }));
     if (envelope.ok === false) host.warn(`cannot cancel the task of a sub-agent at ${line(conversation.alias)}: ${line(envelope.error.message)}`);
+  }
+
+  /**
+   * Leaves the task of a turn to the followers, which wake the session for which it works. Returns a function that makes those of this
+   * process follow it, and undefined if they cannot: then the next message of the session follows it first.
+   * @param {Lease} lease
+   * @param {SubagentHost} host
+   * @param {Conversation} conversation
+   */
+  #leave(lease, host, conversation) {
+    const { root, agentId } = this.#origin(conversation.sessionKey);
+    if (!isOpenTask(conversation) || root === conversation.sessionKey) return undefined;
+    const follow = lease.followers.hold(conversation.continuation, { ...callerOf(host, root, agentId), session_key: root });
+    if (follow) this.#write(Object.assign(conversation, { turn: undefined }));
+    return follow;
   }
 
   // ---- sessions -----------------------------------------------------------------------------------------------------------
@@ -404,19 +434,33 @@ export class Subagents {
    */
   async #resume(host) {
     const folder = join(host.stateDir, ...FOLDER);
-    const cut = namesIn(folder).flatMap((name) => readConversation(join(folder, name), host.warn) ?? []).filter(({ turn, sessionKey }) => turn !== undefined && !this.#running.has(sessionKey));
-    for (const { sessionKey, turn } of cut) {
-      for (let attempt = 1; this.#host === host; attempt += 1) {
-        try {
-          await host.runAgain({ sessionKey, agentId: agentOf(sessionKey), message: RESUME_TEXT, idempotencyKey: turn });
-          break;
-        } catch (error) {
-          if (attempt >= RESUME.attempts) host.warn(`the turn of the sub-agent ${line(sessionKey)} cannot go on; its next message follows the task first: ${line(error?.message ?? error)}`);
-          if (attempt >= RESUME.attempts) break;
-          await sleep(RESUME.pauseMs, undefined, { ref: false });
-        }
+    const cut = namesIn(folder).flatMap((name) => readConversation(join(folder, name), host.warn) ?? []);
+    await Promise.all(cut.filter(({ turn, sessionKey }) => turn !== undefined && !this.#running.has(sessionKey)).map((conversation) => this.#runAgain(host, conversation)));
+  }
+
+  /**
+   * @param {SubagentHost} host
+   * @param {Conversation} conversation
+   */
+  async #runAgain(host, conversation) {
+    const { sessionKey, turn } = conversation;
+    // The next message of a chat follows the task first.
+    if (this.#origin(sessionKey).root === sessionKey) return;
+    const { promise: started, resolve } = Promise.withResolvers();
+    this.#awaited.set(sessionKey, () => resolve(true));
+    for (let attempt = 1; attempt <= RESUME.attempts && this.#host === host; attempt += 1) {
+      try {
+        await host.runAgain({ sessionKey, agentId: agentOf(sessionKey), message: RESUME_TEXT, idempotencyKey: turn });
+        break;
+      } catch (error) {
+        if (attempt === RESUME.attempts) host.warn(`the turn of the sub-agent ${line(sessionKey)} cannot go on: ${line(error?.message ?? error)}`);
+        await sleep(RESUME.pauseMs, undefined, { ref: false });
       }
     }
+    // OpenClaw may have ended the run meanwhile, and forgotten the session.
+    const isStarted = await Promise.race([started, sleep(RESUME.startMs, false, { ref: false })]);
+    this.#awaited.delete(sessionKey);
+    if (!isStarted && this.#host === host) this.#leave(host.lease, host, conversation)?.();
   }
 }
 
