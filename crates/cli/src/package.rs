@@ -80,6 +80,7 @@ const FILES: &[(&str, &[u8])] = with_contents![
     "skills/remote-agent/SKILL.md",
     "slot.js",
     "state-files.js",
+    "subagent-commands.js",
     "subagent-host.js",
     "subagent.js",
     "table.js",
