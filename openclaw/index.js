@@ -7,6 +7,7 @@ import process from "node:process";
 import { Grants, approvalHook } from "./approval.js";
 import { settings, withOwnGateway } from "./config.js";
 import { describeFailure } from "./failure.js";
+import { Flows } from "./flows.js";
 import { registerGatewayMethods } from "./gateway-methods.js";
 import { registerHttpApi } from "./http-api.js";
 import { registerPage } from "./page.js";
@@ -123,7 +124,9 @@ const plugin = {
       id: "remote-agent/followers",
       start(context) {
         const folder = context?.stateDir ?? stateDir;
-        stop = [held.people.open(personHost(api)), held.followers.open(folder), held.tasks.open(folder, (text) => api.logger.warn(`remote-agent: ${text}`))];
+        const { managedFlows } = api.runtime.tasks?.async ?? {};
+        const flows = managedFlows && new Flows((sessionKey) => managedFlows.bindSession({ sessionKey }), (text) => api.logger.warn(`remote-agent: ${text}`));
+        stop = [held.people.open(personHost(api)), held.followers.open(folder, flows), held.tasks.open(folder, (text) => api.logger.warn(`remote-agent: ${text}`))];
         if (folder) stop.push(openSubagents(api, { lease: held, stateDir: folder, approval: ask, traceparent: runTrace }));
       },
       stop: () => stop.forEach((close) => close()),

@@ -343,6 +343,27 @@ export interface FollowedRecord {
   state?: string;
 }
 
+/** A flow of OpenClaw, as far as the plugin reads it. */
+export interface FlowRecord {
+  flowId: string;
+  revision: number;
+  status: string;
+  controllerId?: string;
+  currentStep?: string;
+  stateJson?: any;
+  cancelRequestedAt?: number;
+}
+
+/** OpenClaw's flows of a session. */
+export interface ManagedFlows {
+  list(): Promise<FlowRecord[]>;
+  createManaged(flow: { controllerId: string; goal: string; status?: "running"; currentStep?: string; notifyPolicy?: "silent"; stateJson?: any }): Promise<FlowRecord>;
+  setWaiting(change: { flowId: string; expectedRevision: number; currentStep?: string; waitJson?: any }): Promise<unknown>;
+  resume(change: { flowId: string; expectedRevision: number; status?: "running"; currentStep?: string }): Promise<unknown>;
+  finish(change: { flowId: string; expectedRevision: number }): Promise<unknown>;
+  fail(change: { flowId: string; expectedRevision: number; blockedSummary?: string }): Promise<unknown>;
+}
+
 /** A session of OpenClaw's ACP, as the backend of remote agents made it. */
 export interface SubagentHandle {
   sessionKey: string;

@@ -55,6 +55,7 @@ const FILES: &[(&str, &[u8])] = with_contents![
     "failure.js",
     "files.js",
     "find-agents.js",
+    "flows.js",
     "followers.js",
     "gateway-calls.js",
     "gateway-methods.js",
