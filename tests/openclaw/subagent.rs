@@ -29,6 +29,10 @@ pub const TESTS: &[Test] = &[
         "stopped_gateway_leaves_the_task_to_the_next",
         stopped_gateway_leaves_the_task_to_the_next,
     ),
+    (
+        "delegated_task_is_a_flow_that_cancels_it",
+        delegated_task_is_a_flow_that_cancels_it,
+    ),
     ("foreign_agent_is_refused", foreign_agent_is_refused),
 ];
 
