@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::{
+    approval,
     host::Gateway,
     model,
     notify::{NotifyFixture, Test},
@@ -30,14 +31,18 @@ pub const TESTS: &[Test] = &[
         stopped_gateway_leaves_the_task_to_the_next,
     ),
     (
+        "message_waits_for_an_approval",
+        message_waits_for_an_approval,
+    ),
+    (
         "delegated_task_is_a_flow_that_cancels_it",
         delegated_task_is_a_flow_that_cancels_it,
     ),
     ("foreign_agent_is_refused", foreign_agent_is_refused),
 ];
 
-/// The sub-agents: one behind the official SDK, whose questions a person answers, and the scripted one.
-const SUB_AGENTS: [&str; 2] = ["helper", "peer"];
+/// The sub-agents: one behind the official SDK, whose questions a person answers, and the scripted one, also with approvals.
+const SUB_AGENTS: [&str; 3] = ["helper", "peer", "supervised"];
 
 /// Configures the sub-agents with the command, as an operator does.
 fn configure(fixture: &NotifyFixture) {
@@ -226,6 +231,16 @@ fn stopped_gateway_leaves_the_task_to_the_next(fixture: &NotifyFixture) {
     );
     fixture.peer.finish(text);
     fixture.wait_for_wake(text);
+    assert_eq!(fixture.peer.messages(text), 1);
+}
+
+fn message_waits_for_an_approval(fixture: &NotifyFixture) {
+    let text = "approved list of the sub-agent";
+    let child = spawn(fixture, "agent:main:approved", "supervised", text);
+    let id = approval::wait_for_request(fixture, text);
+    assert_eq!(fixture.peer.messages(text), 0);
+    approval::resolve_approval(fixture, &id, "allow-once");
+    wait_for_row(fixture, &child, |row| row["status"] == "succeeded");
     assert_eq!(fixture.peer.messages(text), 1);
 }
 
