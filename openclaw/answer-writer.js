@@ -1,4 +1,4 @@
-// Prints the text of an agent on standard output as it arrives, and the state of its task on standard error.
+// Writes the text of an agent as it arrives, and the state of its task: on standard output and standard error, or where the caller says.
 import { line, note, safe } from "./text.js";
 /** @import {Envelope, Part, Summary} from "./types.d.ts" */
 
@@ -9,6 +9,8 @@ const IN_PROGRESS = ["submitted", "working"];
 export class AnswerWriter {
   /** @type {(text: string) => void} */
   #write;
+  /** @type {(text: string) => void} */
+  #note;
   /** The printed text of each artifact, by artifact id. */
   #shown = new Map();
   /** The artifact that the last printed text belongs to; undefined after any other output. */
@@ -19,9 +21,13 @@ export class AnswerWriter {
   #isStarted = false;
   #isAtLineStart = true;
 
-  /** @param {(text: string) => void} write */
-  constructor(write = (text) => void process.stdout.write(text)) {
+  /**
+   * @param {(text: string) => void} write
+   * @param {(text: string) => void} noteState
+   */
+  constructor(write = (text) => void process.stdout.write(text), noteState = note) {
     this.#write = write;
+    this.#note = noteState;
   }
 
   /** Prints an update. */
@@ -77,7 +83,7 @@ export class AnswerWriter {
     if (!IN_PROGRESS.includes(status)) return;
     const state = [status, said].filter(Boolean).map(line).join(": ");
     if (state === this.#state) return;
-    note(state);
+    this.#note(state);
     this.#state = state;
     this.#statusText = said;
   }

@@ -11,6 +11,7 @@ import { registerPinCommand } from "./pin.js";
 import { withPlace } from "./place.js";
 import { FAILED, OK, exitOf, printError } from "./report.js";
 import { registerSignInCommands } from "./sign-in.js";
+import { registerSubagentCommands } from "./subagent-commands.js";
 import { registerTargetCommands } from "./targets-commands.js";
 import { table, wrapped } from "./table.js";
 import { lastWord, selected, withAgentTasks } from "./tasks.js";
@@ -44,6 +45,7 @@ export function registerCommands({ program, config: host }, api) {
   registerCallCommands(command);
   registerSignInCommands(command);
   registerPinCommand(command);
+  registerSubagentCommands(command);
   command("tasks", "Show the tasks that the gateway delegated and those that agents list, the latest first", tasks)
     .option("--target <alias>", "Only tasks of this agent")
     .option("--state <states>", "Only tasks in these states, with commas between them")

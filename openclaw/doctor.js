@@ -14,6 +14,7 @@ import { pinState } from "./pin.js";
 import { REFUSALS, envFileName, newValue, repairFor, variablesOf } from "./repair.js";
 import { hintFor } from "./report.js";
 import { plaintextSecrets, resolveSecrets, secretPlaces, shortSecrets } from "./secrets.js";
+import { checkSubagents } from "./subagent-commands.js";
 import { line, withOwnCommand } from "./text.js";
 /** @import {CallPlace} from "./repair.js" */
 /** @import {Finding, ListedTarget, Settings} from "./types.d.ts" */
@@ -61,6 +62,7 @@ export async function diagnose({ host, api = /** @type {any} */ ({}), env = proc
   if (!toolIsAllowed(host)) {
     add("tool", "warning", "agents do not have the tool: `tools.alsoAllow` does not name `remote_agent`", "Run `openclaw remote-agent doctor --fix`.", "tools.alsoAllow");
   }
+  checkSubagents(host, targets, add);
   for (const { path } of plaintextSecrets(config)) {
     const at = `${place}.${path}`;
     add("plaintext", "warning", `\`${at}\` is a secret in plain text`, `Run \`openclaw config set '${at}' --ref-provider default --ref-source env --ref-id NAME\`.`, at);

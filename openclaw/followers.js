@@ -9,6 +9,7 @@ import process from "node:process";
 
 import { readSmall, replaceFile } from "./state-files.js";
 import { line } from "./text.js";
+/** @import {Flows} from "./flows.js" */
 /** @import {CallAsker, CallRequest, Caller, Continuation, Envelope, FollowHost, FollowedRecord} from "./types.d.ts" */
 
 const FOLDER = ["remote-agent", "followed"];
@@ -40,6 +41,8 @@ export class Followers {
   #host;
   #settings;
   #folder;
+  /** @type {Pick<Flows, "sync" | "isCanceled"> | undefined} */
+  #flows;
   #opened;
   #followed = new Map();
   #reserved = 0;
@@ -60,11 +63,14 @@ export class Followers {
   }
 
   /**
-   * Starts to follow tasks, beginning with those of an earlier gateway below `stateDir`. Returns a function that stops,
-   * unless a later evaluation of the plugin has opened it again.
+   * Starts to follow tasks, beginning with those of an earlier gateway below `stateDir`, and keeps their `flows` in step. Returns a
+   * function that stops, unless a later evaluation of the plugin has opened it again.
+   * @param {string} stateDir
+   * @param {Pick<Flows, "sync" | "isCanceled">} [flows]
    */
-  open(stateDir) {
+  open(stateDir, flows) {
     const opened = (this.#opened = {});
+    this.#flows = flows;
     if (!this.#folder) this.#resume(stateDir);
     return () => {
       if (this.#opened === opened) this.close();
@@ -112,14 +118,17 @@ export class Followers {
     if (!this.#folder || !continuation?.task) return false;
     const { target, task } = continuation;
     const key = keyOf({ target, task }, caller);
+    const known = this.#followed.get(key);
     if (envelope.summary?.notify || isOpen) {
       this.#forget(key);
       this.#follow({ key, continuation, caller, since: this.#host.now(), state: task.status }, false);
       return true;
     }
-    const known = this.#followed.get(key);
     const isAsking = (known?.isHeld || known?.asker !== undefined) && INTERRUPTED.has(task.status ?? "");
-    if ((TERMINAL_OR_INTERRUPTED.has(task.status ?? "") && !isAsking) || envelope.action === "cancel") this.#forget(key);
+    if ((TERMINAL_OR_INTERRUPTED.has(task.status ?? "") && !isAsking) || envelope.action === "cancel") {
+      if (known) this.#flows?.sync({ ...known.record, state: task.status }, true);
+      this.#forget(key);
+    }
     return this.#followed.has(key);
   }
 
@@ -148,6 +157,7 @@ export class Followers {
     /** @type {{ record: FollowedRecord, saved: boolean, isHeld: boolean, cancel(): void, asker?: CallAsker }} */
     const followed = { record, saved: saved || this.#save(record), isHeld, cancel() {} };
     this.#followed.set(record.key, followed);
+    this.#flows?.sync(record);
     if (!isHeld) this.#pollLater(followed, PAUSE_MS.first);
     return followed;
   }
@@ -174,7 +184,7 @@ export class Followers {
     }
     let envelope, asker;
     try {
-      envelope = await this.#request("status", record);
+      envelope = await this.#request((await this.#flows?.isCanceled(record)) ? "cancel" : "status", record);
       asker = INTERRUPTED.has(stateOf(envelope)) && isCurrent() ? this.#host.asker?.(record.caller) : undefined;
       // Other than `status`, `watch` lets a person answer.
       if (asker) envelope = await this.#request("watch", record, (followed.asker = asker));
@@ -183,6 +193,7 @@ export class Followers {
     }
     followed.asker = undefined;
     if (!isCurrent() || envelope?.error?.reason === "shutting_down") return;
+    this.#flows?.sync(record);
     const state = stateOf(envelope);
     const failed = !envelope || (envelope.ok === false && envelope.error.retryable);
     const over = TERMINAL_OR_INTERRUPTED.has(state) || (envelope?.ok === false && !failed);
@@ -225,6 +236,7 @@ export class Followers {
       return this.#pollLater(followed, WAKE_RETRY_MS);
     }
     this.#followed.delete(record.key);
+    this.#flows?.sync(record, true);
     rmSync(claimed, { force: true });
   }
 

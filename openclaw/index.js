@@ -7,6 +7,7 @@ import process from "node:process";
 import { Grants, approvalHook } from "./approval.js";
 import { settings, withOwnGateway } from "./config.js";
 import { describeFailure } from "./failure.js";
+import { Flows } from "./flows.js";
 import { registerGatewayMethods } from "./gateway-methods.js";
 import { registerHttpApi } from "./http-api.js";
 import { registerPage } from "./page.js";
@@ -14,6 +15,7 @@ import { personHost } from "./person-host.js";
 import { markResolved } from "./secrets.js";
 import { auditFindings } from "./security-audit.js";
 import { acquire } from "./slot.js";
+import { openSubagents, registerBoundChats } from "./subagent-host.js";
 import { createTool } from "./tool.js";
 /** @import {Api, FollowedRecord, Lease} from "./types.d.ts" */
 
@@ -122,11 +124,15 @@ const plugin = {
       id: "remote-agent/followers",
       start(context) {
         const folder = context?.stateDir ?? stateDir;
-        stop = [held.people.open(personHost(api)), held.followers.open(folder), held.tasks.open(folder, (text) => api.logger.warn(`remote-agent: ${text}`))];
+        const { managedFlows } = api.runtime.tasks?.async ?? {};
+        const flows = managedFlows && new Flows((sessionKey) => managedFlows.bindSession({ sessionKey }), (text) => api.logger.warn(`remote-agent: ${text}`));
+        stop = [held.people.open(personHost(api)), held.followers.open(folder, flows), held.tasks.open(folder, (text) => api.logger.warn(`remote-agent: ${text}`))];
+        if (folder) stop.push(openSubagents(api, { lease: held, stateDir: folder, approval: ask, traceparent: runTrace }));
       },
       stop: () => stop.forEach((close) => close()),
     });
     api.on?.("before_dispatch", (event, context) => held.people.onMessage(event, context));
+    registerBoundChats(api);
     api.registerCommand?.({
       name: "remote-answer",
       description: "Answer a question of a remote agent",

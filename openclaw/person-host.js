@@ -17,8 +17,7 @@ const EXCHANGE_MS = 10_000;
 export function personHost(api) {
   return {
     outside: AsyncLocalStorage.snapshot(),
-    // The latest configuration. Its type says that it is immutable.
-    connect: () => connect(/** @type {any} */ (api.runtime.config.current?.() ?? api.config)),
+    connect: () => connect(api, SCOPES),
     warn: (text) => api.logger.warn(`remote-agent: ${text}`),
     async post({ connection, id, sessionKey, agentId }, message) {
       const { deliveryContextFromSession } = await import("openclaw/plugin-sdk/session-store-runtime");
@@ -35,10 +34,13 @@ export function personHost(api) {
 
 /**
  * Connects to the gateway in which the plugin runs.
- * @param {Api["config"]} config
+ * @param {Api} api
+ * @param {string[]} scopes
  * @returns {Promise<GatewayConnection>}
  */
-async function connect(config) {
+export async function connect(api, scopes) {
+  // The latest configuration. Its type says that it is immutable.
+  const config = /** @type {any} */ (api.runtime.config.current?.() ?? api.config);
   const { GatewayClient, resolveGatewayAuth } = await import("openclaw/plugin-sdk/gateway-runtime");
   const url = withOwnGateway({ gateway: { enabled: true } }, config, process.env).gateway?.url;
   const { token, password } = resolveGatewayAuth({ authConfig: config.gateway?.auth, env: process.env });
@@ -48,7 +50,7 @@ async function connect(config) {
     token,
     password,
     role: "operator",
-    scopes: SCOPES,
+    scopes,
     clientName: "gateway-client",
     mode: "backend",
     clientDisplayName: "remote-agent",

@@ -90,6 +90,8 @@ export class People {
   #count = 0;
   /** @type {NodeJS.Timeout | undefined} */
   #stopping;
+  /** What else has to end before the gateway stops. @type {Set<() => void>} */
+  stopListeners = new Set();
 
   /** Whether the gateway is about to stop, so that it asks no one. */
   get isStopping() {
@@ -108,6 +110,7 @@ export class People {
     const stop = () => {
       this.#stopping ??= setTimeout(() => (this.#stopping = undefined), STOP_MS).unref();
       this.#withdrawAll();
+      for (const listener of this.stopListeners) listener();
     };
     // Before OpenClaw's own listener, which closes the gateway for new requests.
     for (const signal of STOP_SIGNALS) process.prependListener(signal, stop);

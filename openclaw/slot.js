@@ -9,6 +9,7 @@ import manifest from "./package.json" with { type: "json" };
 import { Followers } from "./followers.js";
 import { loadLibrary } from "./native.js";
 import { People } from "./person.js";
+import { Subagents } from "./subagent.js";
 import { DelegatedTasks } from "./tasks.js";
 /** @import {FollowedRecord, Lease, Library, ParsedSettings, Settings} from "./types.d.ts" */
 
@@ -25,7 +26,7 @@ const slotKey = Symbol.for(`openclaw-remote-agent/${manifest.version}`);
  *
  * `wake(record, text)` wakes a session of the host. `mark(config)` returns the configuration for the library; an evaluation
  * that cannot mark the secrets shares the instance of one that can. The lease is `{ agent, api, CancelToken, definition,
- * followers, number, people, settings, tasks, share(), release() }`; `share` returns another lease on the same instance.
+ * followers, number, people, settings, subagents, tasks, share(), release() }`; `share` returns another lease on the same instance.
  * @param {Settings} config
  * @param {{ [level: string]: any }} logger
  * @param {() => Library} load
@@ -49,7 +50,7 @@ export function acquire(config, logger, load = loadLibrary, wake, mark = (config
 }
 
 function newSlot() {
-  const slot = { library: undefined, instances: new Map(), closed: [], started: 0, tasks: new DelegatedTasks(), people: new People() };
+  const slot = { library: undefined, instances: new Map(), closed: [], started: 0, tasks: new DelegatedTasks(), people: new People(), subagents: new Subagents() };
   // The end of the process would lose a sign-in that is being renewed.
   process.once("exit", () => [...slot.closed, ...[...slot.instances.values()].map(({ agent }) => agent)].forEach((agent) => agent.closeAndWait()));
   return slot;
@@ -108,6 +109,7 @@ function lease(slot, key, instance, logger, wake) {
     followers,
     tasks: slot.tasks,
     people: slot.people,
+    subagents: slot.subagents,
     number,
     CancelToken: slot.library.CancelToken,
     api: { request: slot.library.apiRequest, response: slot.library.apiResponse, refusal: slot.library.apiRefusal },

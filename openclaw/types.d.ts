@@ -2,6 +2,7 @@
 import type { DelegatedTasks } from "./tasks.js";
 import type { Followers } from "./followers.js";
 import type { People } from "./person.js";
+import type { Subagents } from "./subagent.js";
 
 export type { OpenClawPluginApi as Api, OpenClawConfig as HostConfig } from "openclaw/plugin-sdk/core";
 export type Finding = { check: string; severity: "info" | "warning" | "error"; message: string; fixHint?: string; path?: string };
@@ -348,6 +349,70 @@ export interface FollowedRecord {
   state?: string;
 }
 
+/** A flow of OpenClaw, as far as the plugin reads it. */
+export interface FlowRecord {
+  flowId: string;
+  revision: number;
+  status: string;
+  controllerId?: string;
+  currentStep?: string;
+  stateJson?: any;
+  cancelRequestedAt?: number;
+}
+
+/** OpenClaw's flows of a session. */
+export interface ManagedFlows {
+  list(): Promise<FlowRecord[]>;
+  createManaged(flow: { controllerId: string; goal: string; status?: "running"; currentStep?: string; notifyPolicy?: "silent"; stateJson?: any }): Promise<FlowRecord>;
+  setWaiting(change: { flowId: string; expectedRevision: number; currentStep?: string; waitJson?: any }): Promise<unknown>;
+  resume(change: { flowId: string; expectedRevision: number; status?: "running"; currentStep?: string }): Promise<unknown>;
+  finish(change: { flowId: string; expectedRevision: number }): Promise<unknown>;
+  fail(change: { flowId: string; expectedRevision: number; blockedSummary?: string }): Promise<unknown>;
+}
+
+/** A session of OpenClaw's ACP, as the backend of remote agents made it. */
+export interface SubagentHandle {
+  sessionKey: string;
+  backend: string;
+  runtimeSessionName: string;
+  agent?: string;
+  agentSessionId?: string;
+  cwd?: string;
+}
+
+/** A turn of such a session. */
+export interface SubagentTurn {
+  handle: SubagentHandle;
+  text: string;
+  /** Files in Base64. */
+  attachments?: { mediaType: string; data: string; name?: string }[];
+  requestId: string;
+  signal?: AbortSignal;
+}
+
+export type SubagentEvent =
+  | { type: "text_delta"; text: string; stream: "output" }
+  | { type: "status"; text: string }
+  | { type: "done"; stopReason: "end_turn" | "cancelled" }
+  | { type: "error"; message: string; code: string };
+
+/** What `Subagents` needs of the gateway. */
+export interface SubagentHost {
+  lease: Lease;
+  stateDir: string;
+  /** The hook that says whether a message needs an approval. */
+  approval?: ReturnType<typeof import("./approval.js").approvalHook>;
+  /** Returns the session that spawned this one. */
+  parentOf(session: { sessionKey: string; agentId?: string }): string | undefined;
+  workspaceOf(agentId?: string): string | undefined;
+  /** Asks an operator, and resolves to the decision; to undefined without one. */
+  approve(approval: object, timeoutMs: number, signal?: AbortSignal): Promise<"allow-once" | "allow-always" | "deny" | undefined>;
+  /** Starts the turn of a run again. */
+  runAgain(turn: { sessionKey: string; agentId?: string; message: string; idempotencyKey?: string }): Promise<unknown>;
+  traceparent?(): Promise<string | undefined>;
+  warn(line: string): void;
+}
+
 /** A share of the instance of a configuration. */
 export interface Lease {
   agent: RemoteAgent;
@@ -358,6 +423,7 @@ export interface Lease {
   followers: Followers;
   tasks: DelegatedTasks;
   people: People;
+  subagents: Subagents;
   /** The number of the instance. The tasks are those of all instances of the process. */
   number: number;
   share(): Lease;

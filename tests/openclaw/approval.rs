@@ -40,16 +40,25 @@ pub fn request_approval(fixture: &NotifyFixture, text: &str) -> Value {
             "sessionKey": "agent:main:main", "message": format!("CALL {request}"), "idempotencyKey": text,
         });
         socket.request("chat.send", run_turn);
-        let event = socket.frames.wait("an approval request of OpenClaw", |frame| {
-            frame["event"] == "plugin.approval.requested" && frame.to_string().contains(text)
-        });
+    });
+    wait_for_request(fixture, text)
+}
+
+/// Waits for OpenClaw's approval request about `text`, and returns its id.
+pub fn wait_for_request(fixture: &NotifyFixture, text: &str) -> Value {
+    fixture.with_socket(|socket| {
+        let event = socket
+            .frames
+            .wait("an approval request of OpenClaw", |frame| {
+                frame["event"] == "plugin.approval.requested" && frame.to_string().contains(text)
+            });
         println!("the approval request: {}", event["payload"]);
         event["payload"]["id"].clone()
     })
 }
 
 /// Answers OpenClaw's approval request.
-fn resolve_approval(fixture: &NotifyFixture, id: &Value, decision: &str) {
+pub fn resolve_approval(fixture: &NotifyFixture, id: &Value, decision: &str) {
     let answer = json!({"id": id, "decision": decision});
     fixture.with_socket(|socket| socket.request("plugin.approval.resolve", answer));
 }

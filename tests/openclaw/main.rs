@@ -39,6 +39,7 @@ mod serve_fixture;
 mod serve_runs;
 mod settings;
 mod sign_in;
+mod subagent;
 mod surfaces;
 mod target_commands;
 mod telegram;
@@ -381,6 +382,13 @@ fn main() -> ExitCode {
     trials.extend(person_tests.map(|(name, test)| {
         let fixture = Arc::clone(&notify_fixture);
         Trial::test(format!("person::{name}"), move || {
+            test(&fixture);
+            Ok(())
+        })
+    }));
+    trials.extend(subagent::TESTS.iter().map(|(name, test)| {
+        let fixture = Arc::clone(&notify_fixture);
+        Trial::test(format!("subagent::{name}"), move || {
             test(&fixture);
             Ok(())
         })

@@ -10,7 +10,8 @@ use crate::{
 };
 
 /// A model that follows the user's message: `CALL {…}` calls `remote_agent` with these arguments, even invalid ones, and then
-/// repeats the result; `NAME CALL {…}` does the same with a tool whose name ends in `remote_agent`; `LIST` calls `ls`;
+/// repeats the result; `NAME CALL {…}` does the same with a tool whose name ends in `remote_agent`, or with `sessions_spawn`;
+/// `LIST` calls `ls`;
 /// `SLOW n` answers with n words, ten a second; the votes on a proposal are in its text (`alpha:approve beta:reject`). It
 /// repeats any other message.
 pub struct Model {
@@ -199,7 +200,8 @@ fn reply(body: &Value) -> (Value, &'static str) {
             let preceding_word = prompt[..call_start.unwrap_or_default()]
                 .split_whitespace()
                 .last();
-            let name = preceding_word.filter(|word| word.ends_with("remote_agent"));
+            let name = preceding_word
+                .filter(|word| word.ends_with("remote_agent") || *word == "sessions_spawn");
             let tool_function = tool_function(body, name.unwrap_or("remote_agent"), arguments);
             let call = json!({"index": 0, "id": format!("call_{}", messages.len()), "type": "function", "function": tool_function});
             (

@@ -133,6 +133,7 @@ impl NotifyFixture {
             {"alias": "supervised", "baseUrl": peer.url(), "approval": "first"},
             {"alias": "denied", "baseUrl": peer.url(), "approval": "deny"},
             {"alias": "official", "baseUrl": official_sdk},
+            {"alias": "helper", "baseUrl": official_sdk, "answers": "person"},
         ]});
         let mut config = plugin_fixture::host_config(&model, &settings);
         config["models"]["providers"]["scripted"]["models"][0]["input"] = json!(["text", "image"]);

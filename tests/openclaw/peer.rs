@@ -64,6 +64,12 @@ impl Peer {
         answers_to(&self.events, task).len()
     }
 
+    /// Returns the number of messages with this text.
+    pub fn messages(&self, text: &str) -> usize {
+        let is_message = |event: &PeerEvent| matches!(event, PeerEvent::Call { body, .. } if message_text(body) == text);
+        self.events.all(is_message).len()
+    }
+
     /// Returns the `baseUrl` of the peer.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
