@@ -60,6 +60,9 @@ impl Exit {
             return exit;
         }
         let summary = &envelope["summary"];
+        if summary["group"].is_object() {
+            return super::group::exit(envelope);
+        }
         let state = summary["continuation"]["task"]["status"].as_str();
         match state.map(Self::from_state) {
             Some(Self::Canceled) if envelope["action"] == "cancel" => Self::Ok,
