@@ -1,10 +1,12 @@
 //! One message to several targets: ordinary calls side by side, and what their answers decide.
 //!
 //! Each member of a group is a call like any other, through [`RemoteAgent::run`]: its own admission, limits, budget, breaker and
-//! line in the audit log. Every id is made before the first of them (`plan.rs`) and stands in the first update. `vote.rs` counts.
+//! line in the audit log. Every id is made before the first of them (`plan.rs`) and stands in the first update. `vote.rs` counts, and
+//! `report.rs` writes what is known.
 //! The continuation of a group has all that another process needs; nothing here sends a message again.
 
 mod plan;
+mod report;
 #[cfg(test)]
 mod tests;
 mod vote;
@@ -18,8 +20,6 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use lru::LruCache;
 use parking_lot::Mutex;
 use peer::{BoxFuture, Delivered};
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -27,12 +27,13 @@ use super::call_audit::CallAudit;
 use super::caller::Caller;
 use super::deadline::Deadline;
 use super::envelope::{self, UpdateWriter};
-use super::error::{Code, ToolError};
+use super::error::{Code, Reason, ToolError};
 use super::question::{Answer as PersonAnswer, Person, Question};
 use super::request::Action;
 use super::{RemoteAgent, ToolCall};
 use crate::handles::Handle;
-use plan::{Group, Member, Mode, Plan};
+use plan::{Group, Member, Plan};
+use report::{Answer, Board, Seen, Written};
 
 pub(super) use plan::{continuation_violations, violations};
 
@@ -45,15 +46,8 @@ const UPDATE_INTERVAL: Duration = Duration::from_millis(200);
 /// How long the cancellation of a task may take whose answer is not needed any more.
 const CANCEL_TIMEOUT_MS: u64 = 3000;
 
-/// The least size of an answer that stays whole, in bytes.
-const MIN_SHARE_BYTES: usize = 64 << 10;
-
 /// The error code of A2A for a task that cannot be cancelled.
 const NOT_CANCELABLE: i64 = -32002;
-
-const NEXT_OPEN: &str = "Some agents have not answered. Call watch with the task_handle of the group, or its continuation, to wait for more, or status to look once. Do not send again.";
-const NEXT_ASKS: &str =
-    "An agent asks: answer it with send and the task_handle or continuation of its own result.";
 
 /// The groups of this process, by handle.
 pub(super) struct Groups(Mutex<LruCache<Handle, Group>>);
@@ -118,10 +112,8 @@ pub(super) fn run<'a>(
             person,
             turn: tokio::sync::Mutex::default(),
         });
-        let answers = requests.iter().map(|request| Answer {
-            has_ended: request.is_none(),
-            ..Answer::default()
-        });
+        let answers = requests.iter();
+        let answers = answers.map(|request| Answer::new(request.is_some()));
         let answers = answers.collect();
         let group_call = GroupCall {
             tool,
@@ -136,7 +128,7 @@ pub(super) fn run<'a>(
     })
 }
 
-/// Lets a person answer one question at a time, whoever asks.
+/// Lets a person answer one question at a time, of all members.
 struct Turns<'a> {
     person: &'a dyn Person,
     turn: tokio::sync::Mutex<()>,
@@ -165,51 +157,11 @@ struct GroupCall<'a> {
     board: Mutex<Board>,
 }
 
-/// What is known of the members.
-struct Board {
-    group: Group,
-    answers: Vec<Answer>,
-}
-
-/// How the call of one member ended.
-#[derive(Default)]
-struct Answer {
-    /// Its call has ended, or it needs none.
-    has_ended: bool,
-    took: Option<Duration>,
-    summary: Option<Box<RawValue>>,
-    raw: Option<Box<RawValue>>,
-    error: Option<Value>,
-    /// What became of the cancellation of its task.
-    canceled: Option<&'static str>,
-    wait_expired: bool,
-    is_truncated: bool,
-}
-
 /// How a call ended.
 struct Ended {
     place: usize,
     took: Duration,
     outcome: Result<String, ToolError>,
-}
-
-/// An envelope as it was written.
-#[derive(Deserialize)]
-struct Written<'a> {
-    #[serde(borrow)]
-    summary: &'a RawValue,
-    #[serde(borrow, default)]
-    raw: Option<&'a RawValue>,
-}
-
-/// What a group reads of a summary.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Seen {
-    continuation: Value,
-    response_kind: Option<String>,
-    message_text: Option<String>,
-    wait_expired: bool,
 }
 
 impl GroupCall<'_> {
@@ -314,7 +266,7 @@ impl GroupCall<'_> {
         answer.took = Some(ended.took);
         match ended.outcome {
             Ok(envelope) => {
-                answer.read(&envelope, group, ended.place, share.max(MIN_SHARE_BYTES));
+                answer.read(&envelope, group, ended.place, share);
                 let member = &group.members[ended.place];
                 if action == Action::Cancel {
                     answer.canceled = Some(cancellation(&member.state));
@@ -337,7 +289,10 @@ impl GroupCall<'_> {
                 if action == Action::Cancel {
                     answer.canceled = Some(refused_cancellation(&error));
                 }
-                answer.error = Some(envelope::error_json(error));
+                // A call that the group stopped did not fail.
+                let is_stopped =
+                    error.reason == Reason::Aborted && !self.tool_call.cancel.is_cancelled();
+                answer.error = (!is_stopped).then(|| envelope::error_json(error));
             }
         }
     }
@@ -385,14 +340,6 @@ impl GroupCall<'_> {
     }
 }
 
-impl Seen {
-    fn of_envelope(envelope: &str) -> Self {
-        let written = serde_json::from_str::<Written<'_>>(envelope).ok();
-        let seen = written.and_then(|written| serde_json::from_str(written.summary.get()).ok());
-        seen.unwrap_or_default()
-    }
-}
-
 /// Returns what became of a cancellation after which the task has this state.
 fn cancellation(state: &str) -> &'static str {
     match state {
@@ -417,212 +364,4 @@ fn was_unsent(error: &ToolError) -> bool {
     );
     error.delivered == Delivered::No
         || (is_refused && !error.details.contains_key("latest_event_summary"))
-}
-
-impl Answer {
-    /// Reads the answer of the member at `place`, and its vote. Of one with more than `share` bytes only the beginning stays.
-    fn read(&mut self, envelope: &str, group: &mut Group, place: usize, share: usize) {
-        let Ok(written) = serde_json::from_str::<Written<'_>>(envelope) else {
-            return;
-        };
-        let (summary, raw) = (written.summary.get(), written.raw.map_or("", RawValue::get));
-        let seen: Seen = serde_json::from_str(summary).unwrap_or_default();
-        self.wait_expired = seen.wait_expired;
-        group.members[place].learn(seen.continuation.clone());
-        if seen.response_kind.as_deref() == Some("message") {
-            "answered".clone_into(&mut group.members[place].state);
-        }
-        if group.is_counted() && group.members[place].has_answer() {
-            let vote = vote::read(group, seen.message_text.as_deref(), summary, raw);
-            let member = &mut group.members[place];
-            member.vote = vote.or(member.vote.take());
-        }
-        self.is_truncated = envelope.len() > share;
-        if self.is_truncated {
-            let text = seen.message_text.unwrap_or_default();
-            let text = &text[..text.floor_char_boundary(share / 4)];
-            let short = json!({"target_alias": group.members[place].alias(), "target_url": group.members[place].target["target_url"],
-                "message_text": text, "continuation": seen.continuation});
-            self.summary = serde_json::value::to_raw_value(&short).ok();
-        } else {
-            self.summary = Some(written.summary.to_owned());
-            self.raw = written.raw.map(ToOwned::to_owned);
-        }
-    }
-}
-
-/// `summary` of a group.
-#[derive(Serialize)]
-struct Summary<'a> {
-    group: Report<'a>,
-    #[serde(skip_serializing_if = "is_false")]
-    wait_expired: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_step: Option<&'static str>,
-    continuation: Continuation<'a>,
-}
-
-#[derive(Serialize)]
-struct Continuation<'a> {
-    group: &'a Group,
-}
-
-/// `summary.group`.
-#[derive(Serialize)]
-struct Report<'a> {
-    id: &'a str,
-    mode: Mode,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    decided_by: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    winner: Option<&'a str>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    votes: Vec<vote::Count<'a>>,
-    results: Vec<MemberReport<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    missing: Option<Vec<Missing<'a>>>,
-}
-
-/// One of `summary.group.results`.
-#[derive(Serialize)]
-struct MemberReport<'a> {
-    target_alias: &'a str,
-    message_id: &'a str,
-    state: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    vote: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    canceled: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    duration_ms: Option<u128>,
-    #[serde(skip_serializing_if = "is_false")]
-    truncated: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    summary: Option<&'a RawValue>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<&'a Value>,
-}
-
-/// One of `summary.group.missing`.
-#[derive(Serialize)]
-struct Missing<'a> {
-    target_alias: &'a str,
-    reason: &'static str,
-}
-
-fn is_false(value: &bool) -> bool {
-    !value
-}
-
-/// Returns whether a task in this state waits for its caller.
-fn asks(member: &Member) -> bool {
-    matches!(member.state.as_str(), "input-required" | "auth-required")
-}
-
-/// Returns why a member has no answer.
-fn missing_reason(member: &Member) -> Option<&'static str> {
-    match member.state.as_str() {
-        "completed" | "answered" | "failed" | "rejected" => None,
-        _ if asks(member) => None,
-        "canceled" => Some("canceled"),
-        "not_sent" => Some("not_sent"),
-        _ if member.task.is_some() => Some("working"),
-        _ => Some("unknown"),
-    }
-}
-
-impl Board {
-    fn decide(&mut self) -> bool {
-        let Self { group, answers } = self;
-        vote::decide(group, |place| {
-            answers.get(place).is_none_or(|answer| answer.has_ended)
-        })
-    }
-
-    /// Returns the summary; of an update only what is known of the members, without their answers.
-    fn summary(&self, is_result: bool) -> Summary<'_> {
-        let Self { group, answers } = self;
-        let members = || group.members.iter();
-        let results = members().zip(answers).map(|(member, answer)| MemberReport {
-            target_alias: member.alias(),
-            message_id: &member.message_id,
-            state: &member.state,
-            vote: member.vote.as_deref(),
-            canceled: answer.canceled,
-            duration_ms: answer.took.map(|took| took.as_millis()),
-            truncated: answer.is_truncated,
-            summary: answer.summary.as_deref().filter(|_| is_result),
-            error: answer.error.as_ref().filter(|_| is_result),
-        });
-        let missing = members().filter_map(|member| {
-            Some(Missing {
-                target_alias: member.alias(),
-                reason: missing_reason(member)?,
-            })
-        });
-        let is_open = |member: &Member| member.task.is_some() && !member.is_done() && !asks(member);
-        let is_undecided = group.winner.is_none();
-        let next_step = match () {
-            () if is_undecided && members().any(is_open) => Some(NEXT_OPEN),
-            () if members().any(asks) && is_undecided => Some(NEXT_ASKS),
-            () => None,
-        };
-        Summary {
-            group: Report {
-                id: &group.id,
-                mode: group.mode,
-                decided_by: is_result.then(|| self.decided_by()),
-                winner: group.winner.as_deref(),
-                votes: vote::counts(group),
-                results: results.collect(),
-                missing: is_result.then(|| missing.collect()),
-            },
-            wait_expired: is_result && is_undecided && answers.iter().any(|one| one.wait_expired),
-            next_step: next_step.filter(|_| is_result),
-            continuation: Continuation { group },
-        }
-    }
-
-    fn decided_by(&self) -> &'static str {
-        let group = &self.group;
-        let is_counted = group.mode == Mode::First || group.is_counted();
-        match (&group.winner, group.mode) {
-            (Some(_), Mode::First) => "first",
-            (Some(_), _) => "quorum",
-            (None, _) if !is_counted && group.members.iter().all(Member::is_done) => "all",
-            (None, _) => "none",
-        }
-    }
-
-    fn envelope(&self, action: Action) -> String {
-        let raw: Vec<_> = self.answers.iter().map(|one| one.raw.as_deref()).collect();
-        envelope::success(action.as_str(), self.summary(true), raw)
-    }
-
-    /// Adds what is known to the error of a call that was stopped.
-    fn failure(&self, error: ToolError, action: Action) -> ToolError {
-        let members = &self.group.members;
-        let answered = members.iter().filter(|member| member.has_answer()).count();
-        let delivered = match () {
-            () if members.iter().all(|member| member.state == "not_sent") => Delivered::No,
-            () if members
-                .iter()
-                .any(|one| one.task.is_some() || one.has_answer()) =>
-            {
-                Delivered::Yes
-            }
-            () => Delivered::Unknown,
-        };
-        let error = match answered {
-            0 => error,
-            _ => error.with("partial_event_count", answered),
-        };
-        let error = error
-            .with("latest_event_summary", json!(self.summary(true)))
-            .delivered(delivered);
-        match action {
-            Action::Send => error.for_send(),
-            _ => error,
-        }
-    }
 }

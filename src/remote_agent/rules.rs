@@ -44,12 +44,13 @@ const RESTRICTED: [(&str, &[&str]); 20] = [
 ];
 
 /// The fields that a continuation replaces, in the order of their errors.
-const ROUTING: [&str; 5] = [
+const ROUTING: [&str; 6] = [
     "task_handle",
     "task_id",
     "context_id",
     "target_alias",
     "target_url",
+    "target_aliases",
 ];
 
 /// Headers that no request may set: they carry credentials, frame the connection, or identify the call. So do all names

@@ -305,7 +305,7 @@ async fn vote_reads_a_data_part_at_the_pointer() {
 }
 
 #[tokio::test]
-async fn decided_vote_cancels_whoever_still_works() {
+async fn decided_vote_cancels_those_that_still_work() {
     let later = |id: &str| {
         let mut later = answers(id, "yes");
         later["rpc"]["message/stream"]["delay_ms"] = json!(500);
@@ -358,7 +358,8 @@ async fn wrong_requests_are_refused_before_anything_is_sent() {
         assert_eq!(envelope["error"]["path"], place, "{more}: {envelope}");
     }
     let mode_alone = json!({"action": "send", "target_alias": "a", "mode": "all", "parts": [{"kind": "text", "text": "x"}]});
-    assert_eq!(agents.call(&mode_alone).await["error"]["path"], "/mode");
+    let path = &agents.call(&mode_alone).await["error"]["path"];
+    assert_eq!(path, "/target_aliases");
     assert_eq!(agents.peers.log("a").len() + agents.peers.log("b").len(), 0);
 }
 

@@ -3,11 +3,10 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    exit::{Exit, Failure},
-    interactive_call::Context,
+    exit::Failure,
     output::note,
     screen::{AnswerWriter, render_message},
-    text::{self, shell},
+    text,
 };
 
 /// How the answers of several agents become the result.
@@ -89,8 +88,9 @@ pub(super) fn write_answers(group: &Value, raw: &Value, writer: &mut AnswerWrite
     }
 }
 
-/// Prints what was decided, the state of each agent, and the commands that go on.
-pub(super) fn print(summary: &Value, context: &Context<'_>) {
+/// Prints what was decided, the state of each agent, and the commands that go on with these options, if a file has the
+/// continuation.
+pub(super) fn print(summary: &Value, options: Option<&str>) {
     let group = &summary["group"];
     let word = |value: &Value| text::line(value.as_str().unwrap_or_default());
     for (_, result) in results(group) {
@@ -122,81 +122,12 @@ pub(super) fn print(summary: &Value, context: &Context<'_>) {
     if summary["next_step"].is_null() {
         return;
     }
-    if let Some(file) = context.file(&summary["continuation"]) {
-        let file = shell(&file.display().to_string());
-        let options = format!("{} --continuation {file}", context.target.peer_options());
+    if let Some(options) = options {
         note("to wait for more, to look, or to cancel what goes on:");
         for action in ["watch", "status", "cancel"] {
             note(format_args!("  remote-agent {action}{options}"));
         }
     } else {
         note("with `--save FILE`, a later `remote-agent watch --continuation FILE` waits for more");
-    }
-}
-
-/// Returns the exit code of a group. Without a decision it is that of what is missing.
-pub(super) fn exit(envelope: &Value) -> Exit {
-    let summary = &envelope["summary"];
-    let group = &summary["group"];
-    let results = group["results"].as_array().into_iter().flatten();
-    let codes: Vec<Exit> = results
-        .map(|result| match result["state"].as_str() {
-            Some("completed" | "answered") => Exit::Ok,
-            Some("canceled") if envelope["action"] == "cancel" => Exit::Ok,
-            Some("submitted" | "working") => Exit::Timeout,
-            Some("not_sent" | "unknown") if result["error"].is_object() => {
-                Exit::from_error(&result["error"])
-            }
-            Some(state) if Exit::from_state(state) != Exit::Ok => Exit::from_state(state),
-            _ => Exit::Failed,
-        })
-        .collect();
-    let worst = codes.into_iter().find(|code| *code != Exit::Ok);
-    match group["decided_by"].as_str() {
-        Some("first" | "quorum") => Exit::Ok,
-        _ if summary["wait_expired"] == true => Exit::Timeout,
-        Some("none") if group["mode"] == "vote" && worst.is_none() => Exit::NoConsensus,
-        _ => worst.unwrap_or(Exit::Ok),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn envelope(mode: &str, decided_by: &str, states: &[&str]) -> Value {
-        let results: Vec<Value> = states.iter().map(|state| json!({"state": state})).collect();
-        json!({"ok": true, "action": "send", "summary": {"group": {"mode": mode, "decided_by": decided_by, "results": results}}})
-    }
-
-    #[test]
-    fn exit_code_is_that_of_the_decision_or_of_what_is_missing() {
-        for (mode, decided_by, states, expected) in [
-            ("all", "all", &["completed", "answered"][..], Exit::Ok),
-            ("all", "all", &["completed", "failed"], Exit::Failed),
-            (
-                "all",
-                "none",
-                &["completed", "input-required"],
-                Exit::InputRequired,
-            ),
-            ("all", "none", &["working", "completed"], Exit::Timeout),
-            ("first", "first", &["completed", "canceled"], Exit::Ok),
-            ("first", "none", &["failed", "failed"], Exit::Failed),
-            ("vote", "quorum", &["completed", "failed"], Exit::Ok),
-            (
-                "vote",
-                "none",
-                &["completed", "completed"],
-                Exit::NoConsensus,
-            ),
-            ("vote", "none", &["completed", "failed"], Exit::Failed),
-        ] {
-            let found = exit(&envelope(mode, decided_by, states));
-            assert_eq!(found, expected, "{mode} {decided_by} {states:?}");
-        }
-        let unreachable = json!({"ok": true, "action": "send", "summary": {"group": {"mode": "all", "decided_by": "all",
-            "results": [{"state": "not_sent", "error": {"reason": "unreachable"}}]}}});
-        assert_eq!(exit(&unreachable), Exit::Unreachable);
     }
 }

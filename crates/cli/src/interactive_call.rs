@@ -206,7 +206,7 @@ impl Context<'_> {
 
     /// Returns the file whose continuation has the same task as `continuation`, or the same conversation if there is no
     /// task.
-    pub(super) fn file(&self, continuation: &Value) -> Option<&Path> {
+    fn file(&self, continuation: &Value) -> Option<&Path> {
         let previous = self.follow_up.continuation.as_ref();
         let same = |previous: &&Value| {
             let group = |of: &Value| of["group"]["id"].as_str().map(str::to_owned);
@@ -291,7 +291,11 @@ fn print_outcome(
         return;
     };
     if summary(envelope)["group"].is_object() {
-        return group::print(summary(envelope), context);
+        let file = context.file(continuation).map(|file| {
+            let file = shell(&file.display().to_string());
+            format!("{} --continuation {file}", context.target.peer_options())
+        });
+        return group::print(summary(envelope), file.as_deref());
     }
     if reason == Some(Reason::AuthRequired) && continuation["task"]["can_cancel"] == true {
         // The agent may have canceled the tasks of a client that it no longer accepts.

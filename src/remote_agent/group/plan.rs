@@ -1,5 +1,6 @@
 //! What a request to several targets means: its rules, its members, and the call of each.
 
+use a2a::TaskState;
 use base::json;
 use base::validation::violation;
 use serde::{Deserialize, Serialize};
@@ -18,13 +19,12 @@ const FIELDS: [&str; 4] = ["mode", "quorum", "choices", "choice_pointer"];
 const VOTE_FIELDS: [&str; 3] = ["quorum", "choices", "choice_pointer"];
 
 /// The fields that do not go with `target_aliases`: each target has its own conversation, task and message.
-const SINGLE: [&str; 10] = [
+const SINGLE: [&str; 9] = [
     "target_alias",
     "target_url",
     "task_handle",
     "task_id",
     "context_id",
-    "continuation",
     "message_id",
     "reference_task_ids",
     "notify",
@@ -143,7 +143,12 @@ impl Member {
         let before = (self.state.clone(), self.task.is_some());
         if is_short(&task["task_id"]) {
             if let Some(state) = task["status"].as_str() {
-                self.state = base::text::first_chars(state, MAX_WORD_BYTES / 4).to_owned();
+                // A state of the agent's own is none of the words here.
+                let known = TaskState::from_name(state);
+                self.state = match known.is_foreign() {
+                    true => "unknown".to_owned(),
+                    false => known.as_str().to_owned(),
+                };
             }
             self.task = Some(task);
         }
@@ -338,10 +343,22 @@ pub(in crate::remote_agent) fn violations(request: &Map<String, Value>, out: &mu
     let has = |name: &&str| request.contains_key(*name);
     let Some(aliases) = request.get("target_aliases").and_then(Value::as_array) else {
         for name in FIELDS.iter().filter(|name| has(name)) {
-            refuse(name, "goes with target_aliases only; leave it out", out);
+            let message = format!("{name} requires target_aliases: the agents that it is about");
+            let params = json!({ "missingProperty": "target_aliases" });
+            out.push(violation(
+                "",
+                "#/runtime/required",
+                "required",
+                params,
+                &message,
+            ));
         }
         return;
     };
+    if request.contains_key("continuation") {
+        // The rules of continuations refuse it.
+        return;
+    }
     for name in SINGLE.iter().filter(|name| has(name)) {
         let message = "does not go with target_aliases, of which each has its own; leave it out";
         refuse(name, message, out);

