@@ -45,6 +45,10 @@ export class AnswerWriter {
   finish({ ok, summary, raw, error }) {
     const latest = /** @type {Summary} */ ((ok ? summary : error?.details?.latest_event_summary) ?? {});
     for (const artifact of latest.artifacts ?? []) this.#artifact(artifact);
+    for (const [place, { target_alias: alias, summary, canceled }] of (latest.group?.results ?? []).entries()) {
+      const said = raw?.[place]?.kind === "message" ? messageOf(raw[place]) : summary?.message_text;
+      if (said && !canceled) this.#printMessage(`${line(alias)}:\n${said}`);
+    }
     const message = raw?.kind === "message" ? messageOf(raw) : (latest.message_text ?? error?.details?.message_text);
     if (message && this.#shown.size === 0 && message !== this.#statusText) this.#printMessage(message);
     this.#endLine();

@@ -69,16 +69,19 @@ export function approvalHook(config, parameters, { grants, tasks, log = () => {}
   const decide = (/** @type {{ params?: CallRequest }} */ { params }, /** @type {{ agentId?: string }} */ { agentId } = {}) => {
     // As the library receives it: without what a prototype adds.
     const request = clean(JSON.parse(JSON.stringify(params ?? {})));
-    const found = candidates(request, targets, routed, tasks);
-    if (!carriesText(request, found, tasks)) return undefined;
+    const each = singles(request).map((one) => ({ one, reached: candidates(one, targets, routed, tasks) }));
+    if (!each.some(({ one, reached }) => carriesText(one, reached, tasks))) return undefined;
+    const found = [...new Set(each.flatMap(({ reached }) => reached))];
     const grantKey = (target) => JSON.stringify([agentId ?? null, target.alias, originOf(target.baseUrl)]);
     const needed = (target) => modeOf(target) !== "auto" && !(modeOf(target) === "first" && grants.has(grantKey(target)));
     const strictest = found.filter(needed).reduce((/** @type {Target | undefined} */ best, target) => (rank(target) > rank(best) ? target : best), undefined);
     if (strictest === undefined) return undefined;
     if (modeOf(strictest) === "deny") return { block: true, blockReason: `The operator does not allow sending to ${line(strictest.alias)}. Choose another target, or do the work yourself.` };
     const aliases = found.map(({ alias }) => line(alias));
-    const origins = [...new Set(found.map(({ baseUrl }) => originOf(baseUrl)))].join(" or ");
-    const names = shortened(aliases.join(" or "));
+    // One question for all that a message goes to.
+    const between = each.length > 1 ? ", " : " or ";
+    const origins = [...new Set(found.map(({ baseUrl }) => originOf(baseUrl)))].join(between);
+    const names = shortened(aliases.join(between));
     const message = `Agent ${shortened(line(agentId ?? "unknown"))} sends to ${names} at ${shortened(origins)}: `;
     const canLast = modeOf(strictest) === "first" && found.length === 1;
     return {
@@ -108,6 +111,19 @@ export function approvalHook(config, parameters, { grants, tasks, log = () => {}
       return { block: true, blockReason: "The request is not one of the tool, so it was not sent." };
     }
   };
+}
+
+/**
+ * Returns the requests for one target each that a request stands for: one for each target of a group.
+ * @param {CallRequest} request
+ * @returns {CallRequest[]}
+ */
+function singles(request) {
+  const { target_aliases: aliases, continuation } = request;
+  if (aliases !== undefined) return aliases.map((alias) => ({ ...request, target_alias: alias }));
+  const members = continuation?.group?.members;
+  if (members === undefined) return [request];
+  return members.map(({ target, task, conversation }) => ({ ...request, continuation: { target: target ?? {}, task, conversation } }));
 }
 
 function modeOf(target) {

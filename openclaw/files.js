@@ -202,6 +202,8 @@ function fenced(text) {
  */
 function filesOf({ ok, summary, raw }) {
   if (ok !== true) return [];
+  const each = /** @type {any[]} */ (/** @type {unknown} */ (raw)) ?? [];
+  if (summary?.group) return summary.group.results.flatMap(({ summary = {} }, place) => filesOf({ ok, summary, raw: each[place] }));
   const parts = (summary?.artifacts ?? []).flatMap((artifact) => artifact.parts ?? []);
   const message = raw?.kind === "message" && Array.isArray(raw.parts) ? raw.parts : [];
   return parts.concat(message).flatMap((part) => (part?.kind === "file" && typeof part.file?.bytes === "string" ? [part.file] : []));
@@ -209,7 +211,7 @@ function filesOf({ ok, summary, raw }) {
 
 /** @param {Envelope} envelope */
 function taskOf({ summary, raw }) {
-  return summary?.continuation?.task?.task_id ?? raw?.messageId ?? "message";
+  return summary?.group?.id ?? summary?.continuation?.task?.task_id ?? raw?.messageId ?? "message";
 }
 
 /** Creates the directories one by one. Fails if one of them is a symbolic link. */

@@ -24,12 +24,23 @@ export const exitOf = (reason = "") => EXIT_CODES_BY_NAME.get(reason) ?? FAILED;
  */
 export function exitOfEnvelope({ ok, action, error, summary }) {
   if (!ok) return exitOf(error?.reason);
+  if (summary?.group) return exitOfGroup(summary);
   const state = summary?.continuation?.task?.status ?? "";
   if (state === "canceled" && action === "cancel") return OK;
   const exit = EXIT_CODES_BY_NAME.get(state);
   if (exit) return exit;
   if (summary?.wait_expired === true) return TIMEOUT;
   return summary?.incomplete === true ? FAILED : OK;
+}
+
+/**
+ * Returns the exit code of a call about several targets: 0 if they are decided, or all have answered.
+ * @param {Summary} summary
+ */
+function exitOfGroup({ group, wait_expired: isExpired }) {
+  const { decided_by: by = "none", results = [] } = group ?? {};
+  if (["first", "quorum"].includes(by) || (by === "all" && results.every(({ state }) => ["completed", "answered"].includes(state)))) return OK;
+  return isExpired ? TIMEOUT : FAILED;
 }
 
 /**
@@ -46,7 +57,9 @@ export function report(envelope, hint, agent) {
   if (summary?.budget_warning) note(budgetText(summary.budget_warning));
   if (summary?.incomplete) note("part of the result may be missing");
   if (summary?.wait_expired) note("the wait ended before the task; `--timeout 10m` waits longer");
-  if (summary?.continuation) printNextSteps(summary, agent);
+  for (const { target_alias: alias, state, error } of summary?.group?.results ?? []) note(`${line(alias)}: ${line(state)}${error ? `: ${line(error.message)}` : ""}`);
+  if (summary?.group?.decided_by === "none") note("nothing is decided");
+  if (summary?.continuation?.target) printNextSteps(summary, agent);
   return exitOfEnvelope(envelope);
 }
 

@@ -66,6 +66,7 @@ export class DelegatedTasks {
    */
   observe({ ok, action, summary, error }, instance = 0, session = undefined) {
     const latest = ok ? summary : error?.details?.latest_event_summary;
+    for (const { summary, error } of latest?.group?.results ?? []) this.observe(summary ? { ok: true, action, summary } : { ok: false, action, error: error ?? {} }, instance, session);
     const continuation = latest?.continuation;
     const { target, task } = continuation ?? {};
     if (!target || !task?.task_id || task.task_id.length > MAX_ID_CHARS) return;

@@ -48,6 +48,7 @@ export interface Target {
 export interface CallRequest {
   action?: string;
   target_alias?: string;
+  target_aliases?: string[];
   target_url?: string;
   task_handle?: string;
   task_id?: string;
@@ -98,6 +99,8 @@ export interface Continuation {
   target: Route;
   task?: ContinuedTask;
   conversation?: { context_id: string };
+  /** The group of one message to several targets, in place of the others. */
+  group?: { id: string; members: Continuation[] };
 }
 
 export interface ContinuedTask {
@@ -109,6 +112,8 @@ export interface ContinuedTask {
 
 export interface Summary {
   continuation?: Continuation;
+  /** The answers to one message to several targets. */
+  group?: { id: string; mode: string; decided_by?: string; winner?: string; results: GroupResult[] };
   targets?: ListedTarget[];
   gateway?: ListedGateway;
   artifacts?: { parts?: Part[] }[];
@@ -125,6 +130,16 @@ export interface Summary {
   budget_warning?: { scope: string; unit: string; limit: number; used: number; resets?: string; unknown_currency?: string };
   /** Why the record of budgets cannot be used. */
   budget_error?: string;
+}
+
+/** What became of the message to one target of several. */
+export interface GroupResult {
+  target_alias: string;
+  state: string;
+  vote?: string;
+  canceled?: string;
+  summary?: Summary;
+  error?: EnvelopeError;
 }
 
 /** A field of a card that differs from what was accepted. */

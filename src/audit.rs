@@ -50,6 +50,9 @@ pub struct Record<'a> {
     pub chain: Option<&'a str>,
     /// `list_targets`, `send`, `watch`, `status` or `cancel`; `unknown` for any other action.
     pub action: &'static str,
+    /// The group of calls that the call belongs to, or is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<&'a str>,
     /// The target's alias.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "short")]
     pub target: Option<&'a str>,

@@ -12,6 +12,7 @@ const parameters = {
     action: text,
     target_alias: text,
     target_url: text,
+    target_aliases: { items: text },
     task_handle: text,
     continuation: { properties: { target: { properties: { target_alias: text } } } },
     parts: { items: { properties: { kind: text, text } } },
@@ -51,6 +52,31 @@ test("other actions and other targets are not asked about", () => {
   const ask = hook([desk({ approval: "always" }), open]);
   assert.equal(ask({ params: { action: "status", target_alias: "desk" } }, {}), undefined);
   assert.equal(ask(send({ target_alias: "open" }), {}), undefined);
+});
+
+test("a message to several targets has one question, with every target", () => {
+  const law = { alias: "law", baseUrl: "https://law.example", approval: "first" };
+  const ask = hook([desk({ approval: "always" }), law, open]);
+  const { requireApproval } = ask(send({ target_aliases: ["desk", "open", "law"] }), { agentId: "main" });
+  assert.equal(requireApproval.title, "Send to desk, open, law");
+  assert.deepEqual(requireApproval.scope.recipients, ["desk", "open", "law"]);
+  assert.deepEqual(requireApproval.allowedDecisions, ["allow-once", "deny"]);
+  assert.equal(ask(send({ target_aliases: ["open"] }), {}), undefined);
+  assert.ok(hook([desk({ approval: "deny" }), open])(send({ target_aliases: ["open", "desk"] }), {}).block);
+  assert.ok(ask(send({ targetAliases: ["open", "desk"] }), {}).requireApproval);
+});
+
+test("the continuation of a group is text for each target whose task no result contains", () => {
+  const target = { target_alias: "desk", target_url: "https://desk.example/a?key=secret", card_path: CARD };
+  const about = (task_id) => ({ params: { action: "watch", continuation: { group: { id: "g", members: [{ target, task: { task_id } }] } } } });
+  const tasks = new DelegatedTasks();
+  const member = { target_alias: "desk", state: "working", summary: { continuation: { target, task: { task_id: "7" } } } };
+  tasks.observe({ ok: true, summary: { group: { id: "g", mode: "all", results: [member] } } });
+  const ask = hook([desk({ approval: "always" }), open], { tasks });
+  assert.equal(ask(about("7"), {}), undefined);
+  assert.ok(isStopped(ask(about("the plan: 42"), {})));
+  assert.ok(isStopped(hook([desk({ approval: "deny" })])(about("the plan: 42"), {})));
+  assert.ok(isStopped(hook([desk({ approval: "deny" })])({ params: { action: "watch", continuation: { group: { members: "x" } } } }, {})));
 });
 
 test("a denied target blocks with a next step", () => {

@@ -44,6 +44,7 @@ fn record(task_id: &str) -> Record<'_> {
         session: None,
         chain: None,
         action: "send",
+        group: None,
         target: Some("desk"),
         origin: Some("https://desk.example"),
         transport: Some("JSONRPC"),

@@ -167,6 +167,8 @@ settings! {
         pub concurrency: usize = 64,
         /// How many of them may call one target.
         pub concurrency_per_target: usize = 16,
+        /// How many targets one message may have.
+        pub group_targets: usize = 10,
         /// The longest text that a model reads of one result, in characters.
         pub model_text_chars: usize = 12_000,
         /// How long a call that follows a task waits by default, in milliseconds.

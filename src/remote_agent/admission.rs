@@ -57,7 +57,15 @@ pub(super) fn may_use(target: &Target, caller: &Caller) -> bool {
             .is_some_and(|agent| allowed.contains(agent))
 }
 
-fn authorize(target: &Target, catalog: &Catalog, caller: &Caller) -> Result<(), ToolError> {
+/// Refuses a target that `caller` may not use.
+///
+/// # Errors
+/// [`Reason::AgentNotAllowed`].
+pub(super) fn authorize(
+    target: &Target,
+    catalog: &Catalog,
+    caller: &Caller,
+) -> Result<(), ToolError> {
     let refused = match &target.alias {
         Some(alias) => (!may_use(target, caller)).then(|| format!("the target `{alias}`")),
         // A URL in another spelling or with another card path must not bypass the target's access list.

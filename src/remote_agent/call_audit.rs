@@ -38,6 +38,8 @@ pub(super) struct CallAudit<'a> {
     action: &'static str,
     /// The position of the call's messages in a chain of delegations.
     pub(super) position: Option<Position>,
+    /// The group of calls that the call belongs to, or is.
+    pub(super) group: Option<String>,
     span: Span,
     target: Option<Arc<Target>>,
     subject: Subject,
@@ -66,6 +68,7 @@ impl<'a> CallAudit<'a> {
             closing,
             action: "unknown",
             position: None,
+            group: None,
             target: None,
             subject: Subject::default(),
             ended: false,
@@ -133,6 +136,7 @@ impl<'a> CallAudit<'a> {
             session: self.caller.session_key.as_deref(),
             chain: self.position.as_ref().and_then(|at| at.chain.as_deref()),
             action: self.action,
+            group: self.group.as_deref(),
             target: target.and_then(|target| target.alias.as_deref()),
             origin: origin.as_deref(),
             transport: recorded.transport.map(Transport::as_str),

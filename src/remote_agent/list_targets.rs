@@ -2,6 +2,7 @@
 //! agents of the local gateway.
 
 mod local;
+mod rank;
 
 use std::time::{Duration, SystemTime};
 
@@ -30,11 +31,12 @@ const MAX_LISTED_TASKS: usize = 100;
 const UNKNOWN_TASK: &str = "00000000-0000-0000-0000-000000000000";
 
 /// Lists every configured target that `caller` may see, with its tasks if the host requests them, and the agents of the
-/// local gateway. Refreshes cards concurrently, as many as calls may run, without permits of the concurrency limiter, so
+/// local gateway; those that fit a `query` best come first. Refreshes cards concurrently, as many as calls may run, without permits of the concurrency limiter, so
 /// that a busy target can be listed.
 pub(super) async fn list_targets(
     tool: &RemoteAgent,
     caller: &Caller,
+    query: Option<&str>,
     deadline: &Deadline,
 ) -> Result<String, ToolError> {
     let deadline = deadline.with_limit(CARD_WAIT);
@@ -88,6 +90,9 @@ pub(super) async fn list_targets(
     }
     if let Some(problem) = budget_error {
         summary["budget_error"] = problem.into();
+    }
+    if let Some(query) = query {
+        rank::sort(query, &mut listing.summary, &mut listing.raw);
     }
     summary["targets"] = listing.summary.into();
     Ok(envelope::success(

@@ -8,6 +8,7 @@
 //! 4. `actions.rs` runs the action on a `call.rs`. `list_targets.rs` is the action without a target.
 //! 5. `follow.rs` follows a task through cuts: `read_stream.rs` reads one connection, and `recovery.rs` decides after a
 //!    failed read. `collected.rs` and `artifacts.rs` merge the answers, and `call/updates.rs` sends updates.
+//!    `group.rs` runs one message to several targets as calls side by side.
 //!    `person.rs` lets a person answer the question of an interrupted task, which `question.rs` reads and checks.
 //! 6. `envelope.rs` writes the result, `render/` its text for models, and `call_audit.rs` the line of the audit log.
 //!
@@ -26,6 +27,7 @@ mod envelope;
 mod error;
 mod extension_text;
 mod follow;
+mod group;
 mod health;
 mod list_targets;
 mod person;
@@ -45,7 +47,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::audit::AuditLog;
@@ -131,6 +133,7 @@ pub struct RemoteAgent {
     /// For sign-ins.
     net: Option<Arc<dyn HttpClient>>,
     handles: Mutex<Handles<Target>>,
+    groups: group::Groups,
     env: Arc<dyn Environment>,
     policy: Policy,
     budgets: Budgets,
@@ -184,6 +187,7 @@ impl RemoteAgent {
             gateway,
             net: None,
             questions: Mutex::default(),
+            groups: group::Groups::default(),
             handles: Mutex::new(Handles::new(config.task_handles.max_entries, ttl)),
             env,
             policy: config.policy.clone(),
@@ -261,7 +265,7 @@ impl RemoteAgent {
         for warning in warnings {
             self.log.log(Level::Warn, &warning);
         }
-        let mut call_audit = CallAudit::open(self, caller, tool_call.closing.clone());
+        let call_audit = CallAudit::open(self, caller, tool_call.closing.clone());
         let value: Value = match json::from_str(tool_call.request, REQUEST_LIMITS) {
             Ok(value) => value,
             Err(e) => {
@@ -273,10 +277,28 @@ impl RemoteAgent {
             }
         };
         let action = action_name(&value).to_owned();
+        let outcome = self.run(value, &tool_call, call_audit).await;
+        outcome.unwrap_or_else(|error| envelope::failure(&action, error))
+    }
+
+    /// Runs the call of a request, logs how it ends, and closes its audit.
+    async fn run(
+        &self,
+        mut value: Value,
+        tool_call: &ToolCall<'_>,
+        mut call_audit: CallAudit<'_>,
+    ) -> Result<String, ToolError> {
+        let action = action_name(&value).to_owned();
         if let Some(known) = Action::from_name(&action) {
             call_audit.set_action(known);
         }
-        let outcome = self.dispatch(value, &tool_call, &mut call_audit).await;
+        let outcome = match self.groups.resolve(&mut value) {
+            true => match self.check_request(value) {
+                Ok(request) => group::run(self, request, tool_call, &mut call_audit).await,
+                Err(error) => Err(error),
+            },
+            false => self.dispatch(value, tool_call, &mut call_audit).await,
+        };
         let elapsed = call_audit.elapsed();
         let log = |level, how: &str| {
             if !self.log.enabled(level) {
@@ -297,7 +319,7 @@ impl RemoteAgent {
             Err(error) => log(Level::Info, error.reason.as_str()),
         }
         call_audit.finish(outcome.as_ref().map(drop).map_err(|error| error.reason));
-        outcome.unwrap_or_else(|error| envelope::failure(&action, error))
+        outcome
     }
 
     /// Returns the text that a model reads of an envelope or update of this tool, in at most `limits.modelTextChars`
@@ -333,6 +355,7 @@ impl RemoteAgent {
             return Box::pin(list_targets::list_targets(
                 self,
                 &call_audit.caller,
+                request.query.as_deref(),
                 &deadline,
             ))
             .await;
@@ -466,16 +489,26 @@ impl RemoteAgent {
     }
 
     fn parse_request(&self, value: Value) -> Result<Box<Request>, ToolError> {
-        let invalid = |errors: Vec<Value>, more| {
+        let value = Value::Object(self.check_request(value)?);
+        serde_json::from_value(value).map_err(|e| {
+            let message = format!("the request cannot be read: {e}");
+            let violation = violation("", "#/type", "type", json!({ "type": "object" }), &message);
+            ToolError::invalid(vec![violation], 0)
+        })
+    }
+
+    /// Checks a request against the schema and the rules between fields.
+    fn check_request(&self, value: Value) -> Result<Map<String, Value>, ToolError> {
+        let invalid = |value: &Value, errors: Vec<Value>, more| {
             let first = errors.first();
-            let hint = first.and_then(|first| request_hint(&value, first, &self.catalog));
+            let hint = first.and_then(|first| request_hint(value, first, &self.catalog));
             let error = ToolError::invalid(errors, more);
             hint.into_iter()
                 .fold(error, |error, hint| error.with("hint", hint))
         };
         let (errors, more) = self.schema.violations(&value);
         if !errors.is_empty() {
-            return Err(invalid(errors, more));
+            return Err(invalid(&value, errors, more));
         }
         let errors = value
             .as_object()
@@ -483,13 +516,13 @@ impl RemoteAgent {
             .unwrap_or_default();
         if !errors.is_empty() {
             let (errors, more) = validation::first(errors);
-            return Err(invalid(errors, more));
+            return Err(invalid(&value, errors, more));
         }
-        serde_json::from_value(value).map_err(|e| {
-            let message = format!("the request cannot be read: {e}");
-            let violation = violation("", "#/type", "type", json!({ "type": "object" }), &message);
-            ToolError::invalid(vec![violation], 0)
-        })
+        match value {
+            Value::Object(request) => Ok(request),
+            // The schema has refused it.
+            _ => Ok(Map::new()),
+        }
     }
 
     fn insert_handle(&self, task: NewHandle<'_, Target>, handle: Option<Handle>) -> Handle {

@@ -38,6 +38,8 @@ named! {
 #[derive(Debug, Deserialize)]
 pub(super) struct Request {
     pub action: Action,
+    /// What a listing of targets is for.
+    pub query: Option<String>,
     /// The target's alias.
     pub target_alias: Option<String>,
     /// The target's base URL.
@@ -180,13 +182,26 @@ pub(super) struct Continuation<'a> {
     conversation: Option<ConversationReference<'a>>,
 }
 
+/// The target of a continuation.
 #[derive(Debug, Serialize)]
-struct TargetReference<'a> {
+pub(super) struct TargetReference<'a> {
     target_url: &'a str,
     card_path: &'a str,
     preferred_transports: Vec<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     target_alias: Option<&'a str>,
+}
+
+impl<'a> TargetReference<'a> {
+    pub(super) fn new(target: &'a Target) -> Self {
+        let preferred = target.peer_config.preferred.iter();
+        Self {
+            target_url: &target.url,
+            card_path: &target.card_path,
+            preferred_transports: preferred.map(|transport| transport.as_str()).collect(),
+            target_alias: target.alias.as_deref(),
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -232,17 +247,7 @@ impl<'a> Continuation<'a> {
             }
         });
         Some(Self {
-            target: TargetReference {
-                target_url: &target.url,
-                card_path: &target.card_path,
-                preferred_transports: target
-                    .peer_config
-                    .preferred
-                    .iter()
-                    .map(|t| t.as_str())
-                    .collect(),
-                target_alias: target.alias.as_deref(),
-            },
+            target: TargetReference::new(target),
             task,
             conversation: context_id.map(|context_id| ConversationReference {
                 context_id,
@@ -319,9 +324,11 @@ pub(super) fn request_hint(
 ) -> Option<String> {
     let text = |field: &str| violation[field].as_str().unwrap_or_default();
     match (text("instancePath"), text("keyword")) {
-        ("/target_alias", "enum" | "anyOf" | "pattern") => {
+        (place, "enum" | "anyOf" | "pattern")
+            if place == "/target_alias" || place.starts_with("/target_aliases/") =>
+        {
             let known = known_targets(catalog)?;
-            let name = request["target_alias"].as_str()?;
+            let name = request.pointer(place)?.as_str()?;
             let name = first_chars(name, MAX_NAME_CHARS);
             Some(format!(
                 "No target is named `{}`. Use one of these as target_alias: {known}; list_targets describes them.",

@@ -191,7 +191,7 @@ fn flat_target(request: &Request, catalog: &Catalog) -> Result<Option<Arc<Target
         .transpose()
 }
 
-fn by_alias(alias: &str, catalog: &Catalog) -> Result<Arc<Target>, ToolError> {
+pub(super) fn by_alias(alias: &str, catalog: &Catalog) -> Result<Arc<Target>, ToolError> {
     catalog.by_alias(alias).ok_or_else(|| no_target(alias))
 }
 

@@ -8,6 +8,7 @@ use gateway_bridge::delegation;
 use http::{HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
 
+use crate::remote_agent::group;
 use crate::remote_agent::request::Request;
 use crate::targets::{Callbacks, Catalog, Target, TargetError};
 use crate::trace;
@@ -19,7 +20,13 @@ const STANDARD: GeneralPurpose = GeneralPurpose::new(&base64::alphabet::STANDARD
 const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&base64::alphabet::URL_SAFE, LENIENT);
 
 /// The fields that only some actions take, in the order of their errors.
-const RESTRICTED: [(&str, &[&str]); 14] = [
+const RESTRICTED: [(&str, &[&str]); 20] = [
+    ("query", &["list_targets"]),
+    ("target_aliases", &["send"]),
+    ("mode", &["send"]),
+    ("quorum", &["send"]),
+    ("choices", &["send"]),
+    ("choice_pointer", &["send"]),
     ("parts", &["send"]),
     ("message_id", &["send"]),
     ("context_id", &["send"]),
@@ -37,12 +44,13 @@ const RESTRICTED: [(&str, &[&str]); 14] = [
 ];
 
 /// The fields that a continuation replaces, in the order of their errors.
-const ROUTING: [&str; 5] = [
+const ROUTING: [&str; 6] = [
     "task_handle",
     "task_id",
     "context_id",
     "target_alias",
     "target_url",
+    "target_aliases",
 ];
 
 /// Headers that no request may set: they carry credentials, frame the connection, or identify the call. So do all names
@@ -84,6 +92,7 @@ pub(super) fn violations(
     restricted(request, action, continued, &mut out);
     if action == "send" {
         send(request, &mut out);
+        group::violations(request, &mut out);
         callback(request, callbacks, &mut out);
     }
     if action == "status" {
@@ -105,13 +114,15 @@ pub(super) fn invalid_url(place: &str, reason: &str) -> Value {
 }
 
 fn target(request: &Map<String, Value>, catalog: &Catalog, out: &mut Vec<Value>) {
-    if request.contains_key("target_alias")
+    let named = ["target_alias", "target_aliases"];
+    let named = named.into_iter().find(|name| request.contains_key(*name));
+    if let Some(name) = named
         && catalog.targets().is_empty()
         && catalog.local().is_none()
     {
         let message = "no targets are configured, so there is no alias to use";
         out.push(violation(
-            "/target_alias",
+            &format!("/{name}"),
             "#/runtime/enum",
             "enum",
             json!({ "allowedValues": [] }),
@@ -176,7 +187,7 @@ fn restricted(request: &Map<String, Value>, action: &str, continued: bool, out: 
     if action == "list_targets" {
         request
             .keys()
-            .filter(|name| *name != "action")
+            .filter(|name| !matches!(name.as_str(), "action" | "query"))
             .for_each(|name| refuse(name));
         return;
     }
@@ -319,6 +330,18 @@ fn continuation(request: &Map<String, Value>, action: &str, out: &mut Vec<Value>
         return;
     };
     let has = |name: &str| continuation.get(name).is_some();
+    if has("group") {
+        return group::continuation_violations(request, action, out);
+    }
+    if !has("target") {
+        out.push(violation(
+            "/continuation",
+            "#/properties/continuation/required",
+            "required",
+            json!({ "missingProperty": "target" }),
+            "must have required property 'target'",
+        ));
+    }
     match action {
         "send" if !has("task") && !has("conversation") => {
             let message = "send continues a task or a conversation; this continuation has neither";
@@ -350,7 +373,8 @@ fn continuation(request: &Map<String, Value>, action: &str, out: &mut Vec<Value>
 /// Requires a target: in the request, or as the configuration's default.
 fn route(request: &Map<String, Value>, action: &str, catalog: &Catalog, out: &mut Vec<Value>) {
     let has = |name: &str| request.contains_key(name);
-    let target = has("target_alias") || has("target_url") || catalog.default_target().is_some();
+    let target = ["target_alias", "target_aliases", "target_url"];
+    let target = target.into_iter().any(has) || catalog.default_target().is_some();
     let referenced = has("task_handle") || has("continuation");
     let routed = referenced || (target && (action == "send" || has("task_id")));
     if !routed {

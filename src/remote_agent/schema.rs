@@ -32,6 +32,11 @@ impl RequestSchema {
             (None, property) if !aliases.is_empty() => property["enum"] = json!(aliases),
             (None, _) => {}
         }
+        let mut each = strict["properties"]["target_alias"].clone();
+        if let Some(each) = each.as_object_mut() {
+            each.remove("description");
+        }
+        strict["properties"]["target_aliases"]["items"] = each;
         Ok(Self {
             validator: validation::compile_value(&strict)?,
             strict,
@@ -53,6 +58,8 @@ impl RequestSchema {
             flat.remove("$schema");
             flat.remove("title");
         }
+        // target_alias names them.
+        flat["properties"]["target_aliases"]["items"] = json!({ "type": "string" });
         flat
     }
 }
@@ -237,9 +244,19 @@ fn target_line(target: &Target) -> Option<String> {
 }
 
 /// The fields of the compact schema, with their descriptions.
-const COMPACT_FIELDS: [(&str, &str); 11] = [
+const COMPACT_FIELDS: [(&str, &str); 15] = [
     ("action", ""),
+    (
+        "query",
+        "For list_targets: the work, the best agents first.",
+    ),
     ("target_alias", ""),
+    ("target_aliases", "For send: several agents at once."),
+    (
+        "mode",
+        "Of target_aliases. first cancels the others, so not for side effects; vote counts choices.",
+    ),
+    ("choices", "The answers that mode vote counts."),
     ("target_url", "Where there is no alias."),
     (
         "parts",
@@ -286,6 +303,11 @@ fn compact(flat: &Value, urls: bool) -> Value {
     }
     let part = &flat["properties"]["parts"]["items"];
     let part = select_properties(&part["properties"], COMPACT_PART_FIELDS.iter());
+    for list in ["target_aliases", "choices"] {
+        if let Some(list) = properties.get_mut(list) {
+            list["items"] = json!({"type": "string"});
+        }
+    }
     if let Some(parts) = properties.get_mut("parts") {
         parts["items"] = json!({"type": "object", "properties": part, "required": ["kind"]});
     }

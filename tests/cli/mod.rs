@@ -18,6 +18,7 @@ mod openclaw;
 mod package;
 mod pages;
 mod recording;
+mod several;
 pub(crate) mod sign_in;
 mod tasks;
 pub(crate) use crate::support::process;

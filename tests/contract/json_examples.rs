@@ -100,6 +100,7 @@ fn check_audit_line(line: &Value, place: &str) {
         session: Some("s"),
         chain: Some("c"),
         action: "send",
+        group: Some("g"),
         target: Some("t"),
         origin: Some("o"),
         transport: Some("t"),

@@ -23,7 +23,13 @@ type Table = [(&'static str, [&'static str; 5])];
 
 /// Without a continuation. `watch`, `status` and `cancel` name the task by `task_id`.
 const WITHOUT_CONTINUATION: &Table = &[
+    ("query", [OK, NO, NO, NO, NO]),
     ("target_alias", [NO, OK, OK, OK, OK]),
+    ("target_aliases", [NO, OK, NO, NO, NO]),
+    ("mode", [NO, LACKS, NO, NO, NO]),
+    ("quorum", [NO, LACKS, NO, NO, NO]),
+    ("choices", [NO, LACKS, NO, NO, NO]),
+    ("choice_pointer", [NO, LACKS, NO, NO, NO]),
     ("target_url", [NO, OK, OK, OK, OK]),
     ("parts", [NO, OK, NO, NO, NO]),
     ("task_handle", [NO, OK, OK, OK, OK]),
@@ -46,12 +52,13 @@ const WITHOUT_CONTINUATION: &Table = &[
 ];
 
 /// The fields that a continuation replaces.
-const ROUTING: [&str; 5] = [
+const ROUTING: [&str; 6] = [
     "task_handle",
     "task_id",
     "context_id",
     "target_alias",
     "target_url",
+    "target_aliases",
 ];
 
 /// Beside a continuation, which no request for `list_targets` accepts.
@@ -110,7 +117,13 @@ impl Desk {
     /// Returns a value that fits the field.
     fn value(&self, field: &str) -> Value {
         match field {
+            "query" => json!("help"),
             "target_alias" => json!("desk"),
+            "target_aliases" => json!(["desk", "other"]),
+            "mode" => json!("vote"),
+            "quorum" => json!(1),
+            "choices" => json!(["yes", "no"]),
+            "choice_pointer" => json!("/answer"),
             "target_url" => json!(self.peers.origin("desk")),
             "parts" => send()["parts"].clone(),
             "task_handle" => self.continuation["task"]["task_handle"].clone(),

@@ -12,6 +12,7 @@ mod concurrency_limits;
 mod concurrent_calls;
 mod dialect;
 mod extensions;
+mod groups;
 mod memory;
 mod optional_fields;
 mod pins;

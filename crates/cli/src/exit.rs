@@ -60,6 +60,9 @@ impl Exit {
             return exit;
         }
         let summary = &envelope["summary"];
+        if summary["group"].is_object() {
+            return Self::from_group(envelope);
+        }
         let state = summary["continuation"]["task"]["status"].as_str();
         match state.map(Self::from_state) {
             Some(Self::Canceled) if envelope["action"] == "cancel" => Self::Ok,
@@ -67,6 +70,32 @@ impl Exit {
             _ if summary["wait_expired"] == true => Self::Timeout,
             _ if summary["incomplete"] == true => Self::Failed,
             _ => Self::Ok,
+        }
+    }
+
+    /// Returns the exit code of a group. Without a decision it is that of what is missing.
+    fn from_group(envelope: &Value) -> Self {
+        let summary = &envelope["summary"];
+        let group = &summary["group"];
+        let results = group["results"].as_array().into_iter().flatten();
+        let codes: Vec<Self> = results
+            .map(|result| match result["state"].as_str() {
+                Some("completed" | "answered") => Self::Ok,
+                Some("canceled") if envelope["action"] == "cancel" => Self::Ok,
+                Some("submitted" | "working") => Self::Timeout,
+                Some("not_sent" | "unknown") if result["error"].is_object() => {
+                    Self::from_error(&result["error"])
+                }
+                Some(state) if Self::from_state(state) != Self::Ok => Self::from_state(state),
+                _ => Self::Failed,
+            })
+            .collect();
+        let worst = codes.into_iter().find(|code| *code != Self::Ok);
+        match group["decided_by"].as_str() {
+            Some("first" | "quorum") => Self::Ok,
+            _ if summary["wait_expired"] == true => Self::Timeout,
+            Some("none") if group["mode"] == "vote" && worst.is_none() => Self::NoConsensus,
+            _ => worst.unwrap_or(Self::Ok),
         }
     }
 
@@ -331,5 +360,48 @@ mod tests {
         assert_eq!(Exit::from_envelope(&good), Exit::Ok);
         assert_eq!(Exit::from_envelope(&Value::Null), Exit::Failed);
         assert_eq!(code_of("of_another_version"), 1);
+    }
+}
+
+#[cfg(test)]
+mod group_tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn envelope(mode: &str, decided_by: &str, states: &[&str]) -> Value {
+        let results: Vec<Value> = states.iter().map(|state| json!({"state": state})).collect();
+        json!({"ok": true, "action": "send", "summary": {"group": {"mode": mode, "decided_by": decided_by, "results": results}}})
+    }
+
+    #[test]
+    fn exit_code_is_that_of_the_decision_or_of_what_is_missing() {
+        for (mode, decided_by, states, expected) in [
+            ("all", "all", &["completed", "answered"][..], Exit::Ok),
+            ("all", "all", &["completed", "failed"], Exit::Failed),
+            (
+                "all",
+                "none",
+                &["completed", "input-required"],
+                Exit::InputRequired,
+            ),
+            ("all", "none", &["working", "completed"], Exit::Timeout),
+            ("first", "first", &["completed", "canceled"], Exit::Ok),
+            ("first", "none", &["failed", "failed"], Exit::Failed),
+            ("vote", "quorum", &["completed", "failed"], Exit::Ok),
+            (
+                "vote",
+                "none",
+                &["completed", "completed"],
+                Exit::NoConsensus,
+            ),
+            ("vote", "none", &["completed", "failed"], Exit::Failed),
+        ] {
+            let found = Exit::from_outcome(&envelope(mode, decided_by, states));
+            assert_eq!(found, expected, "{mode} {decided_by} {states:?}");
+        }
+        let unreachable = json!({"ok": true, "action": "send", "summary": {"group": {"mode": "all", "decided_by": "all",
+            "results": [{"state": "not_sent", "error": {"reason": "unreachable"}}]}}});
+        assert_eq!(Exit::from_outcome(&unreachable), Exit::Unreachable);
     }
 }

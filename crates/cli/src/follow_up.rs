@@ -88,6 +88,7 @@ pub(super) fn read(file: &Path) -> Result<Value, Failure> {
     let names = |part: &str, field: &str| value[part][field].is_string();
     if names("target", "target_url")
         && (names("task", "task_id") || names("conversation", "context_id"))
+        || value["group"]["members"].is_array()
     {
         return Ok(value);
     }

@@ -15,6 +15,7 @@ use super::{
     config::UnsetVariables,
     exit::{Exit, Failure},
     follow_up::{self, FollowUp},
+    group,
     hints::{self, About},
     instance::Instance,
     output::{LineWriter, note, print_error},
@@ -208,6 +209,10 @@ impl Context<'_> {
     fn file(&self, continuation: &Value) -> Option<&Path> {
         let previous = self.follow_up.continuation.as_ref();
         let same = |previous: &&Value| {
+            let group = |of: &Value| of["group"]["id"].as_str().map(str::to_owned);
+            if group(previous).is_some() {
+                return group(previous) == group(continuation);
+            }
             let id = |of: &Value| match of["task"]["task_id"].as_str() {
                 Some(task) => (true, task.to_owned()),
                 None => {
@@ -239,6 +244,10 @@ fn summary(envelope: &Value) -> &Value {
 /// Prints the text of a result that the updates did not contain.
 fn write_rest(envelope: &Value, answer_writer: &mut AnswerWriter) {
     let summary = summary(envelope);
+    if summary["group"].is_object() {
+        group::write_answers(&summary["group"], &envelope["raw"], answer_writer);
+        return answer_writer.finish();
+    }
     for artifact in summary["artifacts"].as_array().into_iter().flatten() {
         answer_writer.artifact(artifact);
     }
@@ -281,6 +290,13 @@ fn print_outcome(
     let Some(continuation) = continuation(envelope) else {
         return;
     };
+    if summary(envelope)["group"].is_object() {
+        let file = context.file(continuation).map(|file| {
+            let file = shell(&file.display().to_string());
+            format!("{} --continuation {file}", context.target.peers.options())
+        });
+        return group::print(summary(envelope), file.as_deref());
+    }
     if reason == Some(Reason::AuthRequired) && continuation["task"]["can_cancel"] == true {
         // The agent may have canceled the tasks of a client that it no longer accepts.
         note("the task may have ended: the agent accepts this token no longer");

@@ -22,6 +22,7 @@ mod doctor;
 pub mod exit;
 mod follow_up;
 pub mod gateway;
+mod group;
 mod hints;
 pub mod install;
 pub mod instance;

@@ -15,6 +15,7 @@ use super::{
     ask::AskArgs,
     exit::{Exit, Failure},
     follow_up::{FollowUpArgs, TimeoutArgs},
+    group::{self, GroupArgs},
     instance::Library,
     interactive_call::{Context, InteractiveCall, OutputArgs},
     output::standard_input,
@@ -30,6 +31,8 @@ Examples:
     --save task.json 'Write the report' --attach log.txt
   remote-agent send --config agents.json --continuation task.json \\
     'Yes, publish it'
+  remote-agent send --config agents.json --target desk --target lab \\
+    --mode first 'Translate this sign' --attach sign.png
   remote-agent send --gateway ws://127.0.0.1:18789 --target triad --follow \\
     'Deploy version 2?'
   remote-agent send --gateway embedded --gateway-agent alpha=approve \\
@@ -72,6 +75,9 @@ pub(super) struct Args {
     target: TargetArgs,
 
     #[command(flatten)]
+    group: GroupArgs,
+
+    #[command(flatten)]
     output: OutputArgs,
 
     #[command(flatten)]
@@ -94,7 +100,9 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
     request.insert("action".to_owned(), json!("send"));
     request.insert("parts".to_owned(), args.parts.parts(input)?.into());
     follow_up.add_to(&mut request);
+    let aliases = args.target.group(args.group.is_set());
     let alias = args.target.alias(follow_up.continuation.as_ref());
+    let alias = alias.filter(|_| aliases.is_none());
     let optional: [(&str, Option<Value>); 5] = [
         ("target_alias", alias.map(Value::from)),
         ("context_id", args.context.map(Value::from)),
@@ -109,6 +117,9 @@ pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> 
         if let Some(value) = value {
             request.insert(name.to_owned(), value);
         }
+    }
+    if let Some(aliases) = aliases {
+        args.group.add_to(aliases, &mut request);
     }
     let library = Library::open(verbose)?.with_source(args.target.peers.source());
     // A new embedded gateway cannot have the task that the message continues. Without the gateway, the option check reports
@@ -304,6 +315,9 @@ pub(super) async fn run_task(
             action.as_str(),
             shell(argument)
         )));
+    }
+    if args.target.group(false).is_some() {
+        return Err(group::one_only(action.as_str()));
     }
     let follow_up = args.follow_up.read()?;
     if !follow_up.has_task() {

@@ -75,7 +75,7 @@ pub(super) struct TargetArgs {
 
     /// The alias of the agent [default: the agent of --url, else the default of the configuration]
     #[arg(long, value_name = "ALIAS", alias = "alias")]
-    target: Option<String>,
+    target: Vec<String>,
 }
 
 impl PeerArgs {
@@ -262,26 +262,39 @@ impl TargetArgs {
     /// # Errors
     /// The file cannot be read.
     pub(super) fn config(&self, continuation: Option<&Value>) -> Result<String, Failure> {
-        let origin = continuation.map(|continuation| &continuation["target"]);
+        let group = continuation.and_then(|known| known["group"]["members"].as_array());
+        let one = continuation.filter(|_| group.is_none());
+        let members = group.into_iter().flatten().chain(one);
+        let origins: Vec<&Value> = members.map(|member| &member["target"]).collect();
         let is_alone = |origin: &&Value| {
             self.peers.names_nothing()
                 && origin["target_url"].is_string()
                 && !self.peers.discovers(origin)
         };
-        match origin.filter(is_alone) {
-            Some(origin) => Ok(match local::settings_from(origin) {
-                Some(gateway) => json!({ "gateway": gateway }).to_string(),
-                None => json!({"targets": [settings_from(origin)]}).to_string(),
-            }),
-            None => self.peers.config(),
+        if origins.is_empty() || !origins.iter().all(is_alone) {
+            return self.peers.config();
         }
+        let gateway = origins
+            .iter()
+            .find_map(|origin| local::settings_from(origin));
+        let others = origins
+            .iter()
+            .filter(|origin| local::settings_from(origin).is_none());
+        let others: Vec<Value> = others.map(|origin| settings_from(origin)).collect();
+        let mut config = json!({});
+        if let Some(gateway) = gateway {
+            config["gateway"] = json!(gateway);
+        }
+        if !others.is_empty() {
+            config["targets"] = others.into();
+        }
+        Ok(config.to_string())
     }
 
     /// Returns the alias of the request. `None` selects the default target, or the agent that the `continuation` names.
     pub(super) fn alias(&self, continuation: Option<&Value>) -> Option<Cow<'_, str>> {
-        if let Some(target) = &self.target {
-            let local = self.peers.local.alias(target).map(Cow::Owned);
-            return local.or(Some(target.into()));
+        if let Some(target) = self.target.first() {
+            return Some(self.full_alias(target));
         }
         if continuation.is_some() {
             return None;
@@ -292,9 +305,21 @@ impl TargetArgs {
         }
     }
 
+    fn full_alias<'a>(&self, target: &'a str) -> Cow<'a, str> {
+        let local = self.peers.local.alias(target);
+        local.map_or(target.into(), Cow::Owned)
+    }
+
+    /// Returns the aliases of several `--target`, or of one if `is_group`; `None` without a group.
+    pub(super) fn group(&self, is_group: bool) -> Option<Vec<String>> {
+        let targets = self.target.iter();
+        let aliases = targets.map(|target| self.full_alias(target).into_owned());
+        (is_group || self.target.len() > 1).then(|| aliases.collect())
+    }
+
     /// Returns the alias of `--target`.
     pub(super) fn named(&self) -> Option<&str> {
-        self.target.as_deref()
+        self.target.first().map(String::as_str)
     }
 
     /// Returns the options that select the agent of a continuation with this `origin`.
@@ -474,7 +499,7 @@ mod tests {
     fn suggested_command_repeats_the_options() {
         let args = TargetArgs {
             peers: ad_hoc(),
-            target: None,
+            target: Vec::new(),
         };
         assert_eq!(
             args.options_for(&json!({"target_alias": AD_HOC})),

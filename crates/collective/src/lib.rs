@@ -36,7 +36,9 @@ pub use envelope::{Envelope, EnvelopeError, FRAME_LIMITS, GATEWAY};
 pub use error::{CloseCode, ErrorCode};
 pub use kind::{Greeting, Kind};
 pub use name::imitates_marker;
-pub use tally::{Decision, MAJORITY, Quorum, Tally, TriadConfig, Vote, VoteRejection};
+pub use tally::{
+    Decision, MAJORITY, Quorum, Standing, Tally, TriadConfig, Vote, VoteRejection, standing,
+};
 pub use validate::validate;
 
 /// The subprotocol that clients offer, and the name of the dialect (Heretek A2A §3.4).

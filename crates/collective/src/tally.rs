@@ -1,4 +1,5 @@
-//! Counts the votes of a triad (Heretek A2A §10.6): two of the three members decide.
+//! Counts votes: [`standing`] for any choices, and [`Tally`] those of a triad (Heretek A2A §10.6), of which two of the three
+//! members decide.
 
 use base::{named, settings};
 use serde::{Deserialize, Serialize};
@@ -41,6 +42,40 @@ settings! {
         pub deadline_ms: u64 = 300_000,
         /// The votes that decide.
         pub quorum: Quorum,
+    }
+}
+
+/// What the votes so far decide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing<V> {
+    /// A vote that is still missing can change the outcome.
+    Open,
+    /// This choice wins, whatever the missing votes are.
+    Won(V),
+    /// No choice can win any more.
+    Lost,
+}
+
+/// Returns what `votes` decide while `missing` more may come. A choice wins with `needed` votes, if no other has as many as it.
+pub fn standing<V: PartialEq>(
+    votes: impl IntoIterator<Item = V>,
+    missing: usize,
+    needed: usize,
+) -> Standing<V> {
+    let mut counts: Vec<(V, usize)> = Vec::new();
+    for vote in votes {
+        match counts.iter_mut().find(|(choice, _)| *choice == vote) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((vote, 1)),
+        }
+    }
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let most = counts.first().map_or(0, |(_, count)| *count);
+    let second = counts.get(1).map_or(0, |(_, count)| *count);
+    match counts.into_iter().next() {
+        Some((choice, _)) if most >= needed && most > second + missing => Standing::Won(choice),
+        _ if missing == 0 || most + missing < needed => Standing::Lost,
+        _ => Standing::Open,
     }
 }
 
@@ -130,11 +165,12 @@ impl Tally {
 
     fn is_fixed(&self) -> bool {
         let missing = self.members.len() - self.votes().count();
-        let most = self.count(Vote::Approve).max(self.count(Vote::Reject));
+        let counted = self.votes().map(|(_, vote)| vote);
+        let counted = counted.filter(|vote| *vote != Vote::Abstain);
         match self.quorum {
             _ if missing == 0 => true,
             Quorum::All => false,
-            Quorum::Majority => most >= MAJORITY || most + missing < MAJORITY,
+            Quorum::Majority => standing(counted, missing, MAJORITY) != Standing::Open,
         }
     }
 

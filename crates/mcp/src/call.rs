@@ -115,7 +115,7 @@ impl RunningCall<'_> {
         let _ = timeout(NOTIFY_TIMEOUT, peer.notify_progress(progress)).await;
     }
 
-    /// Cancels the agent's task that a cancelled `send` began: no result names it, so nothing could follow it.
+    /// Cancels the agent's task, or those of a group, that a cancelled `send` began: no result names it, so nothing could follow it.
     async fn abandon(&self, envelope: String, continuation: &Value) -> String {
         let is_new = self.request["action"] == "send"
             && ["continuation", "task_handle", "task_id"]
@@ -123,7 +123,9 @@ impl RunningCall<'_> {
                 .all(|name| self.request[*name].is_null());
         let has_ended =
             serde_json::from_str::<Value>(&envelope).is_ok_and(|done| done["ok"] == true);
-        if is_new && !has_ended && continuation["task"]["can_cancel"] == true {
+        let can_cancel =
+            continuation["task"]["can_cancel"] == true || continuation["group"].is_object();
+        if is_new && !has_ended && can_cancel {
             let request = json!({ "action": "cancel", "continuation": continuation });
             let options = CallOptions {
                 caller: Some(self.caller.to_string()),
@@ -162,6 +164,11 @@ fn is_working(update: &Value) -> bool {
 /// Returns the state of an update. Text of agents stays in the fenced result.
 fn progress_message(update: &Value) -> String {
     let summary = &update["summary"];
+    if let Some(results) = summary["group"]["results"].as_array() {
+        let states = results.iter().filter_map(|result| result["state"].as_str());
+        let answered = states.filter(|state| matches!(*state, "completed" | "answered"));
+        return format!("{} of {} agents answered", answered.count(), results.len());
+    }
     let state = summary["continuation"]["task"]["status"].as_str();
     let alias = summary["target_alias"].as_str().unwrap_or("the agent");
     match state.map(TaskState::from_name) {

@@ -312,7 +312,13 @@ impl McpServer {
         if becomes_task {
             follow(&mut request);
         }
-        let questions = capabilities.elicitation.as_ref().map(|client| {
+        // A question in place of the result would take the answers of the other agents with it.
+        let is_group = request.contains_key("target_aliases")
+            || request
+                .get("continuation")
+                .is_some_and(|known| known["group"].is_object());
+        let client = capabilities.elicitation.as_ref();
+        let questions = client.filter(|_| !(is_group && is_modern)).map(|client| {
             // A client of the present version gets the question as the result.
             let peer = (!is_modern).then(|| context.peer.clone());
             Questions::new(peer, client, given)

@@ -108,7 +108,10 @@ impl ToolError {
             self.retryable = false;
         }
         let task = self.details.get("latest_event_summary");
-        let has_task = task.is_some_and(|summary| summary["continuation"]["task"].is_object());
+        let has_task = task.is_some_and(|summary| {
+            let known = &summary["continuation"];
+            known["task"].is_object() || known["group"].is_object()
+        });
         // The hint of a person's answer that the agent did not take is about the answer.
         let is_answer = task.is_some_and(|summary| summary["person"]["outcome"] == "unsent");
         if let Some(hint) = self.reason.hint_after_delivery(self.delivered, has_task)

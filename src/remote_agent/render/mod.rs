@@ -9,6 +9,7 @@
 //! handle, the question of an interrupted task and the next step come first and fit the smallest limit; everything else
 //! shares the rest, and `status` with `artifact_id` and `offset` returns what was cut.
 
+mod group;
 #[cfg(test)]
 mod injection_tests;
 mod sanitize;
@@ -57,12 +58,25 @@ pub(super) fn render(envelope: &str, max_chars: usize, id: Uuid) -> String {
         }
         Ok(envelope) => match (&envelope.error, &envelope.summary) {
             (Some(error), _) => task::failure(&mut text_out, &envelope.action, error),
-            (None, Some(summary)) => match &summary.targets {
-                Some(targets) => targets::targets(&mut text_out, targets),
-                None if envelope.phase.is_some() => {
+            (None, Some(summary)) => match (&summary.targets, &summary.group) {
+                (Some(targets), _) => targets::targets(&mut text_out, targets),
+                (None, Some(group)) if envelope.phase.is_some() => {
+                    let action = format!("{} under way", word(&envelope.action));
+                    group::head(&mut text_out, &action, group);
+                }
+                (None, Some(group)) => {
+                    group::result(
+                        &mut text_out,
+                        &envelope.action,
+                        summary,
+                        group,
+                        envelope.raw,
+                    );
+                }
+                (None, None) if envelope.phase.is_some() => {
                     task::update(&mut text_out, &envelope.action, summary);
                 }
-                None => {
+                (None, None) => {
                     let message_parts = MessageParts::from_raw(envelope.raw);
                     task::result(&mut text_out, &envelope.action, summary, &message_parts);
                 }

@@ -303,6 +303,7 @@ fn piece(part: &str) -> Piece<'_> {
 }
 
 /// A fence whose id a peer cannot predict.
+#[derive(Clone)]
 pub(super) struct Fence {
     id: String,
 }

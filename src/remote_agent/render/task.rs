@@ -124,6 +124,9 @@ pub(super) fn update(text_out: &mut ModelText, action: &str, summary: &Summary<'
 
 /// Renders an error's `latest_event_summary`: the task's state and target.
 pub(super) fn partial(text_out: &mut ModelText, summary: &Summary<'_>) {
+    if let Some(group) = &summary.group {
+        return super::group::head(text_out, "so far", group);
+    }
     text_out.push_line(&format!("so far: {}", state_line(summary)));
     place(text_out, summary);
 }
@@ -232,12 +235,16 @@ fn name(text_out: &mut ModelText, summary: &Summary<'_>) {
         .target_alias
         .as_ref()
         .or(summary.target_url.as_ref());
-    let name = name.map(|name| match gateway_name(name) {
+    if let Some(name) = name {
+        text_out.push_line(&format!("agent: {}", shown_name(name)));
+    }
+}
+
+/// Returns an alias or an address outside the fence.
+pub(super) fn shown_name(name: &str) -> String {
+    match gateway_name(name) {
         Some(_) => "an agent of the local gateway".to_owned(),
         None => shortened(&line(name), MAX_NAME_CHARS),
-    });
-    if let Some(name) = name {
-        text_out.push_line(&format!("agent: {name}"));
     }
 }
 
@@ -438,7 +445,7 @@ fn violations(text_out: &mut ModelText, failure: &Failure<'_>) {
 }
 
 /// The longest next step from an envelope, in characters.
-const MAX_NEXT_STEP_CHARS: usize = 240;
+pub(super) const MAX_NEXT_STEP_CHARS: usize = 240;
 
 /// Returns the next step for an open task; `None` if the result is complete.
 fn next_step(summary: &Summary<'_>) -> Option<&'static str> {

@@ -382,3 +382,55 @@ fn invalid_envelope_is_reported_and_not_quoted() {
         );
     }
 }
+
+#[test]
+fn answers_of_a_group_share_the_text_in_fences_of_their_own() {
+    let member = |alias: &str, text: &str, vote: &str| {
+        let summary = task(
+            "completed",
+            json!({"target_alias": alias, "message_text": text}),
+        )["summary"]
+            .clone();
+        json!({"target_alias": alias, "message_id": "m", "state": "completed", "vote": vote, "summary": summary})
+    };
+    let results = json!([
+        member("desk", &"a".repeat(5000), "no"),
+        member("lab", &format!("{END}\n{}", "b".repeat(5000)), "yes"),
+        member("law", "c", "yes"),
+        {"target_alias": "gateway:evil", "message_id": "m", "state": "unknown", "error": {"code": "A2A_SDK_ERROR", "reason": "timeout",
+            "retryable": false, "message": "late", "details": {"hint": "Wait."}}},
+        {"target_alias": "gone", "message_id": "m", "state": "canceled", "canceled": "canceled"},
+    ]);
+    let group = json!({"id": HANDLE, "mode": "vote", "decided_by": "quorum", "winner": "yes", "results": results,
+        "votes": [{"choice": "yes", "votes": 2, "target_aliases": ["lab", "law"]}]});
+    let envelope = json!({"ok": true, "operation": "remote_agent", "action": "send", "raw": [null, null, null, null, null],
+        "summary": {"group": group, "continuation": {"group": {}}}});
+    let text = read(&envelope, 4000);
+    assert!(text.chars().count() <= 4000);
+    assert!(
+        text.starts_with("send: 3 of 5 agents answered, mode vote; decided by quorum\n"),
+        "{text}"
+    );
+    assert_eq!(text.matches(START).count(), text.matches(END).count());
+    assert_eq!(text.matches(START).count(), 5, "{text}");
+    let place = |words: &str| {
+        text.find(words)
+            .unwrap_or_else(|| unreachable!("{words} in {text}"))
+    };
+    assert!(
+        place("agent: lab") < place("agent: law") && place("agent: law") < place("agent: desk")
+    );
+    assert!(place("bbb") < place("aaa") && text.contains("agent: gone: canceled, cancelled"));
+    assert!(!text.contains("gateway:evil"), "{text}");
+    let small = read(&envelope, 1000);
+    assert!(small.chars().count() <= 1000, "{small}");
+    let update = json!({"ok": true, "operation": "remote_agent", "action": "send", "phase": "update", "raw": null,
+        "summary": {"group": {"id": HANDLE, "mode": "all", "results": [{"target_alias": "a", "message_id": "m", "state": "pending"}]}, "continuation": {"group": {}}}});
+    let update = read(&update, 4000);
+    assert_eq!(
+        update,
+        format!(
+            "send under way: 0 of 1 agents answered, mode all\ntask_handle of the group: {HANDLE}"
+        )
+    );
+}

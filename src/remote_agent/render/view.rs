@@ -129,6 +129,52 @@ pub(super) struct Summary<'a> {
     pub(super) targets: Option<Vec<Target<'a>>>,
     #[serde(borrow)]
     pub(super) person: Option<Person<'a>>,
+    #[serde(borrow)]
+    pub(super) group: Option<Group<'a>>,
+}
+
+/// The group of one message to several targets.
+#[derive(Deserialize)]
+pub(super) struct Group<'a> {
+    #[serde(borrow)]
+    pub(super) id: Text<'a>,
+    #[serde(borrow)]
+    pub(super) mode: Text<'a>,
+    #[serde(borrow)]
+    pub(super) decided_by: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) winner: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    pub(super) votes: Vec<Votes<'a>>,
+    #[serde(borrow)]
+    pub(super) results: Vec<GroupMember<'a>>,
+}
+
+/// The votes for one choice.
+#[derive(Deserialize)]
+pub(super) struct Votes<'a> {
+    #[serde(borrow)]
+    pub(super) choice: Text<'a>,
+    pub(super) votes: usize,
+}
+
+/// One target of a group.
+#[derive(Deserialize)]
+pub(super) struct GroupMember<'a> {
+    #[serde(borrow)]
+    pub(super) target_alias: Text<'a>,
+    #[serde(borrow)]
+    pub(super) state: Text<'a>,
+    #[serde(borrow)]
+    pub(super) vote: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub(super) canceled: Option<Text<'a>>,
+    #[serde(default)]
+    pub(super) truncated: bool,
+    #[serde(borrow)]
+    pub(super) summary: Option<Box<Summary<'a>>>,
+    #[serde(borrow)]
+    pub(super) error: Option<Failure<'a>>,
 }
 
 /// What became of the questions to a person.

@@ -1,0 +1,115 @@
+//! One message to several agents, on the command line.
+
+use serde_json::json;
+use testkit::conformance::peers::Peers;
+
+use crate::cli::support::*;
+
+/// Returns the configuration of agents `a`, `b` and `c`, which answer with these texts, and the agents.
+async fn three(test: &str, texts: [&str; 3]) -> (String, Peers) {
+    let script = |text: &str| {
+        let done = task(
+            "completed",
+            json!({"artifacts": [{"artifactId": "a", "parts": text_parts(text)}]}),
+        );
+        json!({"card": card(), "rpc": {"message/stream": sse_stream([done.clone()]), "tasks/get": {"result": done}}})
+    };
+    let [a, b, c] = texts.map(script);
+    let peers = Peers::start(&json!({"peers": {"a": a, "b": b, "c": c}}))
+        .await
+        .unwrap();
+    let targets = ["a", "b", "c"].map(|name| json!({"alias": name, "baseUrl": peers.origin(name)}));
+    (config_file(test, &json!({"targets": targets})), peers)
+}
+
+#[tokio::test]
+async fn agents_of_a_gateway_and_a2a_agents_mix() {
+    let (config, _peers) = three("several-mix", ["one", "two", "three"]).await;
+    let output = run(&[
+        "send",
+        "--config",
+        &config,
+        "--gateway",
+        "embedded",
+        "--gateway-agent",
+        "coder=reply:I read: {text}",
+        "--target",
+        "a",
+        "--target",
+        "coder",
+        "hello",
+    ])
+    .await;
+    assert_exit_code(&output, 0);
+    assert_eq!(output.stdout, "a:\none\n\ngateway:coder:\nI read: hello\n");
+}
+
+#[tokio::test]
+async fn vote_is_counted_and_its_group_can_be_read_later() {
+    let (config, peers) = three("several-vote", ["yes", "Yes", "no"]).await;
+    let saved = scratch("several-vote")
+        .join("vote.json")
+        .display()
+        .to_string();
+    let vote = |quorum: &'static str| {
+        [
+            "send", "--config", &config, "--target", "a", "--target", "b", "--target", "c",
+            "--mode", "vote", "--choice", "yes", "--choice", "no", "--save", &saved, "--quorum",
+            quorum, "Ship it?",
+        ]
+        .map(str::to_owned)
+    };
+    let run_all = async |args: &[String]| {
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        run(&args).await
+    };
+    let output = run_all(&vote("3")).await;
+    assert_exit_code(&output, 11);
+    assert_contains(
+        &output.stderr,
+        &["yes: 2 votes", "no: 1 votes", "nothing is decided"],
+    );
+    let output = run_all(&vote("2")).await;
+    assert_exit_code(&output, 0);
+    assert_contains(&output.stderr, &["decided: yes"]);
+    let sent = peers.log("a").len();
+    let output = run(&["status", "--continuation", &saved, "--json"]).await;
+    assert_exit_code(&output, 0);
+    let lines = json_lines(&output);
+    assert_eq!(lines.last().unwrap()["summary"]["group"]["winner"], "yes");
+    let methods = peers.log("a");
+    assert!(methods[sent..].iter().all(|request| {
+        request
+            .body
+            .as_ref()
+            .is_none_or(|body| body["method"] != "message/stream")
+    }));
+}
+
+#[tokio::test]
+async fn wrong_options_are_named() {
+    let (config, peers) = three("several-wrong", ["yes", "no", "no"]).await;
+    for (rest, expected) in [
+        (
+            &["send", "--target", "a", "--target", "a", "hi"][..],
+            "cannot use `--target`",
+        ),
+        (
+            &[
+                "send", "--target", "a", "--target", "b", "--mode", "first", "--quorum", "1", "hi",
+            ],
+            "cannot use `--quorum`",
+        ),
+        (&["send", "--target", "a", "--quorum", "1", "hi"], "--mode"),
+        (
+            &["watch", "--target", "a", "--target", "b", "--task", "t"],
+            "takes one `--target`",
+        ),
+    ] {
+        let args = [&rest[..1], &["--config", &config], &rest[1..]].concat();
+        let output = run(&args).await;
+        assert_exit_code(&output, 2);
+        assert_contains(&output.stderr, &[expected]);
+    }
+    assert!(["a", "b"].iter().all(|name| peers.log(name).is_empty()));
+}
