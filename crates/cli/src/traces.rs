@@ -8,8 +8,7 @@ use std::collections::HashMap;
 use std::env;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use base::log::{Level, Log, SPANS};
@@ -27,6 +26,7 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::resource::{EnvResourceDetector, TelemetryResourceDetector};
 use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider, Span};
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tracing::Subscriber;
 use tracing::field::{Field, Visit};
@@ -53,6 +53,9 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the end of a server waits for the last spans.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// How long after a failure no other is logged.
+const QUIET_TIME: Duration = Duration::from_secs(600);
+
 /// The maximum length of an attribute, in characters.
 const MAX_CHARS: usize = 200;
 
@@ -67,7 +70,7 @@ pub(crate) struct Traces(Option<SdkTracerProvider>);
 
 impl Traces {
     /// Starts the export that the environment asks for, and returns it with what `install` returns for its layer. `service` names
-    /// the server if the environment does not; `log` receives the receiver, and the first failure of a row.
+    /// the server if the environment does not; `log` receives where the spans go, and failures.
     ///
     /// # Errors
     /// A variable is invalid. Nothing is installed then.
@@ -88,7 +91,7 @@ impl Traces {
             url: url.clone(),
             timeout,
             log: Arc::clone(log),
-            is_failing: AtomicBool::new(false),
+            logged_at: Mutex::default(),
         };
         let exporter = SpanExporter::builder()
             .with_http()
@@ -199,7 +202,8 @@ struct Client {
     url: Url,
     timeout: Duration,
     log: Arc<dyn Log>,
-    is_failing: AtomicBool,
+    /// When it last logged a failure.
+    logged_at: Mutex<Option<Instant>>,
 }
 
 #[async_trait]
@@ -218,48 +222,42 @@ impl HttpClient for Client {
         };
         let (client, timeout) = (self.client.clone(), self.timeout);
         let exchange = async move { tokio::time::timeout(timeout, client.exchange(request)).await };
-        let answer = match self.runtime.spawn(exchange).await {
-            // Only the end of the process cancels it.
-            Err(_) => return Err("the process ends".into()),
-            Ok(Err(_)) => Err(format!("no answer within {} ms", timeout.as_millis())),
-            Ok(Ok(Err(error))) => Err(error.to_string()),
-            Ok(Ok(Ok(answer))) => Ok(answer),
+        let Ok(sent) = self.runtime.spawn(exchange).await else {
+            return Err("the process ends".into());
         };
-        let fault = match &answer {
-            Ok(answer) if answer.status.is_success() => None,
-            Ok(answer) => Some(format!("it answered {}", status_text(answer.status))),
-            Err(fault) => Some(fault.clone()),
+        let answer = match sent {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(error)) => return Err(self.failure(error.to_string())),
+            Err(_) => {
+                let fault = format!("no answer within {} ms", timeout.as_millis());
+                return Err(self.failure(fault));
+            }
         };
-        self.report(fault.as_deref());
-        // The body could only say how many spans the receiver dropped.
-        let answer = answer?;
+        if !answer.status.is_success() {
+            self.failure(format!("it answered {}", status_text(answer.status)));
+        }
+        // The headers may say when to try again. The body could only say how many spans the receiver dropped.
         let mut response = Response::new(Bytes::new());
         *response.status_mut() = answer.status;
-        // It may say when to try again.
         *response.headers_mut() = answer.headers;
         Ok(response)
     }
 }
 
 impl Client {
-    /// Logs the first failure and the end of a row of failures.
-    fn report(&self, fault: Option<&str>) {
-        let place = place(&self.url);
-        match (
-            self.is_failing.swap(fault.is_some(), Ordering::Relaxed),
-            fault,
-        ) {
-            (false, Some(fault)) => {
-                let line = format!(
-                    "cannot export spans to {place}: {fault}; spans are lost until it works"
-                );
-                self.log.log(Level::Warn, &line);
-            }
-            (true, None) => self
-                .log
-                .log(Level::Info, &format!("exports spans to {place} again")),
-            _ => {}
+    /// Logs a failure, unless one was logged recently.
+    fn failure(&self, fault: String) -> HttpError {
+        let mut logged_at = self.logged_at.lock();
+        if logged_at.is_none_or(|at| at.elapsed() > QUIET_TIME) {
+            *logged_at = Some(Instant::now());
+            let place = place(&self.url);
+            let line = format!(
+                "cannot export spans to {place}: {fault}; spans may be lost, and the log has no other failure for {} minutes",
+                QUIET_TIME.as_secs() / 60
+            );
+            self.log.log(Level::Warn, &line);
         }
+        fault.into()
     }
 }
 
@@ -287,16 +285,11 @@ where
         };
         let mut fields = Fields::default();
         attributes.record(&mut fields);
-        let parent_here = || {
-            Some(
-                new.parent()?
-                    .extensions()
-                    .get::<Span>()?
-                    .span_context()
-                    .clone(),
-            )
-        };
-        let parent = fields.parent.take().or_else(parent_here);
+        let parent_here = new.parent().and_then(|parent| {
+            let extensions = parent.extensions();
+            Some(extensions.get::<Span>()?.span_context().clone())
+        });
+        let parent = fields.parent.take().or(parent_here);
         let parent = parent.map_or_else(Context::new, |parent| {
             Context::new().with_remote_span_context(parent)
         });

@@ -22,7 +22,7 @@ fn start(receiver: &OtlpReceiver, folder: &std::path::Path) -> (Process, SocketA
         .args(["gateway", "--port", "0", "--json", "--state-dir"])
         .arg(folder)
         .envs(receiver.variables())
-        .env("OTEL_EXPORTER_OTLP_HEADERS", "key=s3cret-key")
+        .env("OTEL_EXPORTER_OTLP_HEADERS", "key=k3y")
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
@@ -95,7 +95,7 @@ async fn command_of_an_agent_inherits_no_credential_of_the_receiver() {
     let receiver = OtlpReceiver::start();
     let folder = tempfile::tempdir().unwrap();
     let run = r#"printf 'key: %s' "$OTEL_EXPORTER_OTLP_HEADERS""#;
-    let config = json!({"agents": [{"name": "alpha", "backend": {"run": run}}]});
+    let config = json!({"agents": [{"name": "alpha", "role": "Member", "backend": {"run": run}}]});
     std::fs::write(folder.path().join("gateway.json"), config.to_string()).unwrap();
     let (_gateway, address) = start(&receiver, folder.path());
     let mut watcher = Client::connect(address).await;
@@ -106,5 +106,5 @@ async fn command_of_an_agent_inherits_no_credential_of_the_receiver() {
     let mut client = Client::connect(address).await;
     let answer = client.request(message("alpha", "1")).await;
     assert_eq!(answer["content"]["content"], "key: ", "{answer}");
-    assert!(receiver.batch().head.contains("key: s3cret-key\r\n"));
+    assert!(receiver.batch().head.contains("key: k3y\r\n"));
 }
