@@ -23,7 +23,8 @@ fn key(folder: &Path, name: &str, algorithm: &'static rcgen::SignatureAlgorithm)
 /// Starts a server with a client, whose card these keys sign.
 fn signing(folder: &Path, keys: &[&str]) -> (Server, String) {
     let authorization = client(folder, "ada", &[]);
-    let config = folder.join("serve.json");
+    // Not the name that `clients add` looks for.
+    let config = folder.join("signing.json");
     fs::copy(folder.join("clients.json"), &config).unwrap();
     let mut flags = vec![
         "--task-store",
@@ -136,7 +137,8 @@ fn removal_takes_effect_beside_a_name_of_the_configuration() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().to_str().unwrap();
     let eve = client(folder.path(), "eve", &[]);
-    let config = folder.path().join("serve.json");
+    // Not the name that `clients add` looks for: it would refuse the name.
+    let config = folder.path().join("settings.json");
     let billing = json!({"name": "billing", "issuer": "https://login.example", "audience": "a"});
     fs::write(&config, json!({"clients": [billing]}).to_string()).unwrap();
     let config = config.to_str().unwrap();
