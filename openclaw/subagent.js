@@ -57,8 +57,9 @@ class TurnError extends Error {}
 /** The sessions of one process. Later evaluations of the plugin take them over, while turns of the earlier one go on. */
 export class Subagents {
   ownerAwareSessions = /** @type {const} */ (1);
-  /** @type {SubagentHost | undefined} */
+  /** The latest host. It stays for the turns that go on after a stop. @type {SubagentHost | undefined} */
   #host;
+  isOpen = false;
   /** @type {Map<string, RunningTurn>} */
   #running = new Map();
   /** The sessions whose turns were started again, with what to do when they run. @type {Map<string, () => void>} */
@@ -71,19 +72,21 @@ export class Subagents {
    */
   open(host) {
     this.#host = host;
-    void this.#resume(host);
+    this.isOpen = true;
+    this.#resume(host).catch((error) => host.warn(`the turns of sub-agents cannot go on: ${line(error?.message ?? error)}`));
     return () => {
-      if (this.#host === host) this.#host = undefined;
+      if (this.#host === host) this.isOpen = false;
     };
-  }
-
-  get isOpen() {
-    return this.#host !== undefined;
   }
 
   get #opened() {
     if (!this.#host) throw new TurnError("the plugin remote-agent is not running; see the gateway's log");
     return this.#host;
+  }
+
+  /** @param {SubagentHost} host */
+  #isCurrent(host) {
+    return this.#host === host && this.isOpen;
   }
 
   // ---- the backend --------------------------------------------------------------------------------------------------------
@@ -181,8 +184,8 @@ export class Subagents {
   }
 
   async doctor() {
-    const targets = this.#host ? targetsIn(this.#host.lease.settings).map(({ alias }) => line(alias)) : [];
-    return this.#host ? { ok: true, message: `targets: ${targets.join(", ") || "none"}` } : { ok: false, code: "ACP_BACKEND_UNAVAILABLE", message: "the plugin remote-agent is not running" };
+    const targets = targetsIn(this.#host?.lease.settings).map(({ alias }) => line(alias));
+    return this.isOpen ? { ok: true, message: `targets: ${targets.join(", ") || "none"}` } : { ok: false, code: "ACP_BACKEND_UNAVAILABLE", message: "the plugin remote-agent is not running" };
   }
 
   // ---- a turn -------------------------------------------------------------------------------------------------------------
@@ -413,7 +416,11 @@ export class Subagents {
 
   /** @param {Conversation} conversation */
   #write(conversation) {
-    replaceFile(this.#file(idOf(conversation.sessionKey)), JSON.stringify(conversation));
+    try {
+      replaceFile(this.#file(idOf(conversation.sessionKey)), JSON.stringify(conversation));
+    } catch (error) {
+      this.#opened.warn(`the conversation of a sub-agent cannot be saved, so a restart of the gateway forgets it: ${error.message}`);
+    }
   }
 
   #file(id) {
@@ -448,7 +455,7 @@ export class Subagents {
     if (this.#origin(sessionKey).root === sessionKey) return;
     const { promise: started, resolve } = Promise.withResolvers();
     this.#awaited.set(sessionKey, () => resolve(true));
-    for (let attempt = 1; attempt <= RESUME.attempts && this.#host === host; attempt += 1) {
+    for (let attempt = 1; attempt <= RESUME.attempts && this.#isCurrent(host); attempt += 1) {
       try {
         await host.runAgain({ sessionKey, agentId: agentOf(sessionKey), message: RESUME_TEXT, idempotencyKey: turn });
         break;
@@ -460,7 +467,7 @@ export class Subagents {
     // OpenClaw may have ended the run meanwhile, and forgotten the session.
     const isStarted = await Promise.race([started, sleep(RESUME.startMs, false, { ref: false })]);
     this.#awaited.delete(sessionKey);
-    if (!isStarted && this.#host === host) this.#leave(host.lease, host, conversation)?.();
+    if (!isStarted && this.#isCurrent(host)) this.#leave(host.lease, host, conversation)?.();
   }
 }
 
