@@ -41,19 +41,24 @@ fn command(flags: &[&str]) -> std::process::Command {
 }
 
 /// A host that sends literal JSON-RPC over the standard streams of the command.
-struct Host {
+pub(crate) struct Host {
     child: Child,
     input: Option<ChildStdin>,
     output: Receiver<Value>,
     /// Notifications that arrived before the last answer.
-    notifications: Vec<Value>,
+    pub(crate) notifications: Vec<Value>,
     next_id: u64,
 }
 
 impl Host {
     /// Starts the command without a handshake.
     fn start(flags: &[&str]) -> Self {
-        let mut child = command(flags).stderr(Stdio::null()).spawn().unwrap();
+        Self::of(&mut command(flags))
+    }
+
+    /// Starts a command that has pipes.
+    pub(crate) fn of(command: &mut std::process::Command) -> Self {
+        let mut child = command.stderr(Stdio::null()).spawn().unwrap();
         let (send, output) = channel();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         thread::spawn(move || {
@@ -84,12 +89,12 @@ impl Host {
         host
     }
 
-    fn write(&mut self, line: &str) {
+    pub(crate) fn write(&mut self, line: &str) {
         writeln!(self.input.as_mut().unwrap(), "{line}").unwrap();
     }
 
     /// Sends a request and returns its id.
-    fn send(&mut self, method: &str, params: Value) -> u64 {
+    pub(crate) fn send(&mut self, method: &str, params: Value) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
         self.write(
@@ -98,12 +103,12 @@ impl Host {
         id
     }
 
-    fn receive(&mut self) -> Value {
+    pub(crate) fn receive(&mut self) -> Value {
         self.output.recv_timeout(ANSWER_TIMEOUT).expect("a message")
     }
 
     /// Waits for the answer to a request.
-    fn answer(&mut self, id: u64) -> Value {
+    pub(crate) fn answer(&mut self, id: u64) -> Value {
         self.notifications.clear();
         loop {
             let message = self.receive();
@@ -114,7 +119,7 @@ impl Host {
         }
     }
 
-    fn request(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) fn request(&mut self, method: &str, params: Value) -> Value {
         let id = self.send(method, params);
         self.answer(id)
     }
@@ -133,7 +138,7 @@ impl Host {
     }
 
     /// Ends the input and waits for the end of the process.
-    fn end(&mut self) -> ExitStatus {
+    pub(crate) fn end(&mut self) -> ExitStatus {
         self.input.take();
         self.child.wait().unwrap()
     }
@@ -198,7 +203,7 @@ fn envelope(answer: &Value) -> &Value {
 }
 
 /// Returns the states of the tasks of a server.
-fn task_states(server: &Server) -> Vec<String> {
+pub(crate) fn task_states(server: &Server) -> Vec<String> {
     let listed = http_client::call(server, "ListTasks", &json!({}));
     let tasks = listed["result"]["tasks"].as_array().expect("tasks");
     let state = |task: &Value| task["status"]["state"].as_str().unwrap().to_owned();
@@ -206,7 +211,7 @@ fn task_states(server: &Server) -> Vec<String> {
 }
 
 /// Waits until a server has one task, in this state.
-fn wait_for_state(server: &Server, state: &str) {
+pub(crate) fn wait_for_state(server: &Server, state: &str) {
     let deadline = std::time::Instant::now() + ANSWER_TIMEOUT;
     while task_states(server) != [state] {
         assert!(

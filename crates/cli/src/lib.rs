@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod acp;
 mod add;
 mod artifact_files;
 mod ask;
@@ -112,6 +113,7 @@ enum Command {
     Gateway(gateway::Args),
     Serve(Box<serve::Args>),
     Mcp(Box<mcp::Args>),
+    Acp(Box<acp::Args>),
     Translate(translate::Args),
 }
 
@@ -227,6 +229,7 @@ async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Gateway(args) => gateway::run(args, verbose).await,
         Command::Serve(args) => serve::run(*args, verbose).await,
         Command::Mcp(args) => mcp::run(*args, verbose).await,
+        Command::Acp(args) => acp::run(*args, verbose).await,
         Command::Translate(args) => translate::run(args).await,
     }
 }
