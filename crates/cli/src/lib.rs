@@ -118,7 +118,7 @@ enum Command {
 }
 
 /// Returns a parser for values with their help.
-fn possible_values(all: [(&'static str, &'static str); 3]) -> PossibleValuesParser {
+fn possible_values<const N: usize>(all: [(&'static str, &'static str); N]) -> PossibleValuesParser {
     all.map(|(name, help)| PossibleValue::new(name).help(help))
         .into()
 }
