@@ -14,6 +14,7 @@ use tempfile::TempDir;
 use testkit::support::serve::Server;
 
 use crate::{
+    cli::support::config_file,
     mcp::{Host, task_states, wait_for_state},
     support::command as executable,
 };
@@ -50,8 +51,11 @@ impl Fixture {
     }
 
     fn client(&self, flags: &[&str]) -> Client {
-        let flags = [&["--url", self.server.url()], flags].concat();
-        let mut client = Client(Host::of(&mut command(self.state_dir.path(), &flags)));
+        self.client_with(&[&["--url", self.server.url()], flags].concat())
+    }
+
+    fn client_with(&self, flags: &[&str]) -> Client {
+        let mut client = Client(Host::of(&mut command(self.state_dir.path(), flags)));
         let params = json!({"protocolVersion": 1, "clientCapabilities": {}});
         let answer = client.0.request("initialize", params);
         assert_eq!(answer["result"]["protocolVersion"], 1, "{answer}");
@@ -152,6 +156,30 @@ fn next_prompt_answers_the_question() {
     }
     let states = task_states(&fixture.server);
     assert_eq!(states, ["TASK_STATE_COMPLETED"; 2]);
+}
+
+#[test]
+fn session_belongs_to_its_target() {
+    let fixture = Fixture::new();
+    let target = |alias: &str| json!({"alias": alias, "baseUrl": fixture.server.url()});
+    let targets = json!({"targets": [target("desk"), target("shop")]});
+    let config = config_file("acp", &targets);
+    let flags = ["--config", &config, "--target"];
+    let mut client = fixture.client_with(&[&flags[..], &["desk"]].concat());
+    let session = client.new_session();
+    for text in ["one", "two"] {
+        assert_eq!(
+            client.ask(&session, &format!("echo {text}")),
+            end_turn(text)
+        );
+    }
+    client.0.end();
+    let mut other = fixture.client_with(&[&flags[..], &["shop"]].concat());
+    let refused = other.resume(&session);
+    assert_eq!(refused["error"]["code"], -32002, "{refused}");
+    let mut client = fixture.client_with(&[&flags[..], &["desk"]].concat());
+    client.resume(&session);
+    assert_eq!(client.ask(&session, "echo three"), end_turn("three"));
 }
 
 #[test]

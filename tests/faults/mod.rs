@@ -13,6 +13,7 @@ mod concurrent_calls;
 mod dialect;
 mod extensions;
 mod memory;
+mod next_version;
 mod optional_fields;
 mod pins;
 mod signed_cards;

@@ -305,6 +305,13 @@ fn print_outcome(
     if summary["wait_expired"] == true {
         note("the wait ended before the task; `--timeout 10m` waits longer");
     }
+    match summary["message_state"].as_str() {
+        Some("queued") => {
+            note("the message has its turn when the running turn of the task has ended")
+        }
+        Some("dropped") => note("the task ended before the message had its turn"),
+        _ => {}
+    }
     let asked = summary["person"]["outcome"].as_str();
     match asked {
         Some("timeout") => note("no answer came in time, and nothing was sent"),

@@ -21,7 +21,6 @@ use tokio::sync::mpsc::Receiver;
 use tokio::time::{Instant, sleep, sleep_until};
 
 pub(super) use self::persist::WriteError;
-pub use self::steering::MESSAGES;
 use self::steering::Queue;
 pub(super) use self::steering::{Steering, SteeringSender};
 use super::active_task::{ActiveTask, Running, TaskEnd, lost};

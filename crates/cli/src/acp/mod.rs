@@ -259,6 +259,7 @@ impl Server {
             "session/new" => return self.open(SessionFiles::new_id(), None).map(Some),
             "session/resume" | "session/prompt" | "session/close" => {}
             _ => {
+                let method: String = method.chars().take(100).collect();
                 let message = format!("this agent has no method `{method}`");
                 return Err(RpcError::new(RpcError::METHOD_NOT_FOUND, message));
             }
@@ -274,6 +275,16 @@ impl Server {
                 let files = self.files.as_ref();
                 let known = files.and_then(|files| files.read(session));
                 let known = known.ok_or_else(|| unknown_session(session))?;
+                let of = known.as_ref().map(|known| &known["target"]["target_alias"]);
+                let of = of.and_then(Value::as_str);
+                if let (Some(of), Some(own)) = (of, self.target.alias(None))
+                    && of != own
+                {
+                    let message = format!(
+                        "the session is one with `{of}`, and this command is for `{own}`; start one with session/new"
+                    );
+                    return Err(RpcError::new(RpcError::RESOURCE_NOT_FOUND, message));
+                }
                 self.open(session.to_owned(), known)?;
                 Ok(Some(json!({})))
             }

@@ -140,11 +140,11 @@ impl<'a> Turn<'a> {
         if let Value::Object(request) = request {
             fields.extend(request);
         }
-        if let Some(alias) = self.server.target.alias(known.as_ref()) {
-            fields.insert("target_alias".to_owned(), alias.into());
-        }
+        // A continuation names its target.
         if let Some(known) = known {
             fields.insert("continuation".to_owned(), known.clone());
+        } else if let Some(alias) = self.server.target.alias(None) {
+            fields.insert("target_alias".to_owned(), alias.into());
         }
         let options = CallOptions {
             caller: self.server.target.peers().caller(false),

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use a2a::v1_0::{Message, Role, TaskState};
-use a2a::{A2aError, ErrorReason};
+use a2a::{A2aError, ErrorReason, MESSAGES_KEY};
 use base::keyed_budget::Reservation;
 use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
@@ -16,10 +16,6 @@ use crate::service::core::to_a2a_error;
 use crate::service::status;
 use crate::store::QueueTicket;
 use crate::task_record::{NOT_STARTED, TaskChange, TaskRecord};
-
-/// The metadata key of a task for what became of the messages that it received while it was working: an object with the state
-/// of each message id.
-pub const MESSAGES: &str = "openclaw-remote-agent/messages";
 
 /// The message waits for the end of the running turn.
 const QUEUED: &str = "queued";
@@ -59,7 +55,7 @@ impl Queue {
     /// Returns the queue of a task of an earlier process.
     pub(super) fn of(record: &TaskRecord) -> Self {
         let metadata = record.task.metadata.as_ref();
-        let states = metadata.and_then(|all| all.get(MESSAGES)?.as_object());
+        let states = metadata.and_then(|all| all.get(MESSAGES_KEY)?.as_object());
         let Some(states) = states else {
             return Self::default();
         };
@@ -106,7 +102,7 @@ impl Queue {
         let states = self.states.iter();
         let states = states.map(|(id, state)| (id.clone(), Value::from(*state)));
         let states: Map<_, _> = states.collect();
-        TaskChange::Metadata([(MESSAGES.to_owned(), states.into())].into())
+        TaskChange::Metadata([(MESSAGES_KEY.to_owned(), states.into())].into())
     }
 }
 
@@ -180,11 +176,12 @@ impl TaskRunner {
             Outcome::Failed { .. } | Outcome::Rejected(_) => None,
         };
         let status = status::new(self.env(), &self.record, TaskState::Working, parts);
-        self.write_pending(TaskChange::Status(status));
+        // Streams show metadata with the status after it.
+        self.queue.set(&id, STARTED);
+        self.write_pending(self.queue.change());
         // If the server stops before the turn, the next process starts it.
         self.write_pending(TaskChange::Run(NOT_STARTED.to_owned()));
-        self.queue.set(&id, STARTED);
-        self.write(self.queue.change()).await?;
+        self.write(TaskChange::Status(status)).await?;
         self.unloaded = true;
         self.message_size = None;
         self.reload().await?;

@@ -18,7 +18,7 @@ fn settings() -> Settings {
 /// Returns what became of the messages of a task.
 fn states(task: &Task) -> serde_json::Value {
     let metadata = task.metadata.as_ref();
-    let states = metadata.and_then(|all| all.get(MESSAGES));
+    let states = metadata.and_then(|all| all.get(a2a::MESSAGES_KEY));
     states.cloned().unwrap_or_default()
 }
 
