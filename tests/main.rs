@@ -16,6 +16,7 @@
     unused_imports
 )]
 
+mod acp;
 mod call;
 mod callers;
 mod cli;

@@ -98,6 +98,9 @@ async fn send(call: &mut Call<'_>, mut request: Box<Request>) -> Result<(), Tool
         message_metadata,
         metadata: request.metadata,
     };
+    if outgoing.task_id.is_some() {
+        call.collected.sent = Some((outgoing.message_id.clone(), None));
+    }
     let follows = request.follow_updates;
     let mut done = match (required, follows) {
         (true, follow) => Box::pin(send_for_task(call, &*peer, &outgoing, follow)).await,

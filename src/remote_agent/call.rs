@@ -348,6 +348,7 @@ impl<'a> Call<'a> {
             wait_expired: self.wait_expired,
             incomplete: self.incomplete.is_some() || (self.wait_expired && self.queries_fail),
             next_step: self.next_step(),
+            message_state: self.message_state(),
             notify: self.notify
                 && self.handle.is_some()
                 && !self.collected.is_terminal_or_interrupted(),
@@ -358,6 +359,11 @@ impl<'a> Call<'a> {
             card_warning: self.card_warning.as_ref(),
             ..self.base_summary()
         }
+    }
+
+    /// Returns what became of the message that the call sent to a working task.
+    fn message_state(&self) -> Option<&'static str> {
+        self.collected.sent.as_ref()?.1
     }
 
     /// Returns the next step for a task that is not done.
@@ -388,6 +394,14 @@ impl<'a> Call<'a> {
             (_, Some(Incomplete::NoQueries)) => Some(
                 "The agent did not finish the task and answers no query about it. Call status with this task_handle or continuation later.",
             ),
+            (_, None)
+                if self.message_state() == Some("queued")
+                    && !self.collected.is_terminal_or_interrupted() =>
+            {
+                Some(
+                    "The task has a turn with the message when its running turn has ended. Call watch with this task_handle or continuation to wait for it.",
+                )
+            }
             (_, Some(_)) => Some(
                 "The agent ended the stream before the task was done. Call status with this task_handle or continuation later.",
             ),
@@ -435,6 +449,7 @@ impl<'a> Call<'a> {
             wait_expired: false,
             incomplete: false,
             next_step: None,
+            message_state: None,
             notify: false,
             person: None,
             usage: None,

@@ -9,7 +9,7 @@ use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::Value;
 
 use crate::config::Limits;
-use a2a::{Artifact, Event, Message, Task, TaskState, text_at, texts_mut};
+use a2a::{Artifact, Event, MESSAGES_KEY, Message, Task, TaskState, text_at, texts_mut};
 use base::json;
 use base::redact::{MARK, Secrets};
 
@@ -18,6 +18,9 @@ use super::error::ToolError;
 
 /// Up to this many bytes of a secret's start are shown at the end of a message, because no later piece completes it.
 pub(super) const MAX_SHOWN_PREFIX_BYTES: usize = 3;
+
+/// What became of a message to a working task (`summary.message_state`).
+const MESSAGE_STATES: [&str; 3] = ["queued", "started", "dropped"];
 
 #[derive(Debug)]
 pub(super) struct Collected {
@@ -33,6 +36,8 @@ pub(super) struct Collected {
     pub message_text: Option<String>,
     /// The kind of answer so far.
     pub(super) kind: Option<Kind>,
+    /// The id of the message to a task, and what the agent says became of it.
+    pub(super) sent: Option<(String, Option<&'static str>)>,
     artifacts: Artifacts,
     /// The newest events, each with its memory in bytes.
     log: VecDeque<(Value, usize)>,
@@ -80,6 +85,7 @@ impl Collected {
             status_text: None,
             message_text: None,
             kind: None,
+            sent: None,
             artifacts: Artifacts::new(limits),
             log: VecDeque::new(),
             log_bytes: 0,
@@ -224,6 +230,15 @@ impl Collected {
     }
 
     fn push_event(&mut self, event: Value) {
+        if let Some((id, state)) = &mut self.sent {
+            let said = event.get("metadata").and_then(|all| all.get(MESSAGES_KEY));
+            let said = said.and_then(|states| states.get(&**id));
+            let known = MESSAGE_STATES.iter();
+            *state = known
+                .copied()
+                .find(|known| said.is_some_and(|said| said == known))
+                .or(*state);
+        }
         let bytes = json::memory(&event);
         self.log.push_back((event, bytes));
         self.log_bytes += bytes;

@@ -108,3 +108,71 @@ async fn install_checks_the_agent_before_any_change() {
     assert_exit_code(&output, 1);
     assert_contains(&output.stderr, &["Help Desk", "/nonexistent/openclaw"]);
 }
+
+/// Calls the tool with a message to a server, without waiting for its task, and returns the envelope.
+async fn send_at_once(server: &Server, task: Option<&str>, text: &str) -> Value {
+    let targets = json!({"targets": [{"alias": "desk", "baseUrl": server.url()}]});
+    let config = config_file("steering", &targets);
+    let mut request = json!({"action": "send", "target_alias": "desk", "blocking": false, "parts": text_parts(text)});
+    if let Some(task) = task {
+        request["task_id"] = task.into();
+    }
+    let output = run(&["call", "--config", &config, &request.to_string()]).await;
+    json_lines(&output).pop().unwrap()
+}
+
+fn task_id(envelope: &Value) -> &str {
+    let id = &envelope["summary"]["continuation"]["task"]["task_id"];
+    id.as_str().unwrap_or_else(|| panic!("{envelope}"))
+}
+
+#[tokio::test]
+async fn refused_message_to_a_working_task_leads_to_watch() {
+    let server = Server::scripted(&["--task-store", "memory"]);
+    let started = send_at_once(&server, None, "begun first").await;
+    let output = run(&[
+        "send",
+        "--url",
+        server.url(),
+        "--task",
+        task_id(&started),
+        "x",
+    ])
+    .await;
+    assert_exit_code(&output, 1);
+    assert_contains(
+        &output.stderr,
+        &[
+            "is working",
+            "may take no message: `remote-agent watch --url",
+        ],
+    );
+}
+
+#[tokio::test]
+async fn message_to_a_working_task_says_what_became_of_it() {
+    let flags = ["--task-store", "memory", "--while-working", "next-turn"];
+    let server = Server::scripted(&flags);
+    let started = send_at_once(&server, None, "slow 2500").await;
+    let queued = send_at_once(&server, Some(task_id(&started)), "echo first").await;
+    assert_eq!(task_id(&queued), task_id(&started));
+    let summary = &queued["summary"];
+    assert_eq!(summary["message_state"], "queued", "{queued}");
+    let next_step = summary["next_step"].as_str().unwrap();
+    assert!(next_step.contains("Call watch"), "{next_step}");
+    let follow = [
+        "send",
+        "--url",
+        server.url(),
+        "--follow",
+        "--json",
+        "--task",
+    ];
+    let output = run(&[&follow[..], &[task_id(&started), "echo second"]].concat()).await;
+    assert_exit_code(&output, 0);
+    let envelope = json_lines(&output).pop().unwrap();
+    let summary = &envelope["summary"];
+    assert_eq!(summary["message_state"], "started", "{envelope}");
+    assert_eq!(summary["message_text"], "second", "{envelope}");
+    assert_eq!(summary["continuation"]["task"]["status"], "completed");
+}

@@ -34,6 +34,7 @@ const FLAGS: &[(&str, &[&str])] = &[
     ("passEnv", &["--pass-env"]),
     ("local", &["--local"]),
     ("asyncMode", &["--async-mode"]),
+    ("whileWorking", &["--while-working"]),
     ("taskStore", &["--task-store", "--task-store-env"]),
     ("fsync", &["--fsync"]),
     ("retention.age", &["--retention-age"]),

@@ -14,6 +14,7 @@ mod dialect;
 mod extensions;
 mod groups;
 mod memory;
+mod next_version;
 mod optional_fields;
 mod pins;
 mod signed_cards;

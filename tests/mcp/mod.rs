@@ -42,12 +42,12 @@ fn command(flags: &[&str]) -> std::process::Command {
 }
 
 /// A host that sends literal JSON-RPC over the standard streams of the command.
-struct Host {
+pub(crate) struct Host {
     child: Child,
     input: Option<ChildStdin>,
     output: Receiver<Value>,
     /// Notifications that arrived before the last answer.
-    notifications: Vec<Value>,
+    pub(crate) notifications: Vec<Value>,
     next_id: u64,
 }
 
@@ -57,7 +57,8 @@ impl Host {
         Self::of(&mut command(flags))
     }
 
-    fn of(command: &mut std::process::Command) -> Self {
+    /// Starts a command that has pipes.
+    pub(crate) fn of(command: &mut std::process::Command) -> Self {
         let mut child = command.stderr(Stdio::null()).spawn().unwrap();
         let (send, output) = channel();
         let stdout = BufReader::new(child.stdout.take().unwrap());
@@ -93,12 +94,12 @@ impl Host {
         self.write(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string());
     }
 
-    fn write(&mut self, line: &str) {
+    pub(crate) fn write(&mut self, line: &str) {
         writeln!(self.input.as_mut().unwrap(), "{line}").unwrap();
     }
 
     /// Sends a request and returns its id.
-    fn send(&mut self, method: &str, params: Value) -> u64 {
+    pub(crate) fn send(&mut self, method: &str, params: Value) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
         self.write(
@@ -107,12 +108,12 @@ impl Host {
         id
     }
 
-    fn receive(&mut self) -> Value {
+    pub(crate) fn receive(&mut self) -> Value {
         self.output.recv_timeout(ANSWER_TIMEOUT).expect("a message")
     }
 
     /// Waits for the answer to a request.
-    fn answer(&mut self, id: u64) -> Value {
+    pub(crate) fn answer(&mut self, id: u64) -> Value {
         self.notifications.clear();
         loop {
             let message = self.receive();
@@ -123,7 +124,7 @@ impl Host {
         }
     }
 
-    fn request(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) fn request(&mut self, method: &str, params: Value) -> Value {
         let id = self.send(method, params);
         self.answer(id)
     }
@@ -142,7 +143,7 @@ impl Host {
     }
 
     /// Ends the input and waits for the end of the process.
-    fn end(&mut self) -> ExitStatus {
+    pub(crate) fn end(&mut self) -> ExitStatus {
         self.input.take();
         self.child.wait().unwrap()
     }
@@ -207,7 +208,7 @@ fn envelope(answer: &Value) -> &Value {
 }
 
 /// Returns the states of the tasks of a server.
-fn task_states(server: &Server) -> Vec<String> {
+pub(crate) fn task_states(server: &Server) -> Vec<String> {
     let listed = http_client::call(server, "ListTasks", &json!({}));
     let tasks = listed["result"]["tasks"].as_array().expect("tasks");
     let state = |task: &Value| task["status"]["state"].as_str().unwrap().to_owned();
@@ -215,7 +216,7 @@ fn task_states(server: &Server) -> Vec<String> {
 }
 
 /// Waits until a server has one task, in this state.
-fn wait_for_state(server: &Server, state: &str) {
+pub(crate) fn wait_for_state(server: &Server, state: &str) {
     let deadline = std::time::Instant::now() + ANSWER_TIMEOUT;
     while task_states(server) != [state] {
         assert!(

@@ -49,7 +49,7 @@ pub use self::status::{
 };
 pub use self::task_runner::DELEGATION;
 pub use self::view::{FinishedTask, TaskPage};
-pub use crate::settings::{ServiceLimits, Settings};
+pub use crate::settings::{ServiceLimits, Settings, WhileWorking};
 
 use self::active_task::CancelReason;
 use self::cancel::canceled;

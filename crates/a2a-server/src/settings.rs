@@ -14,6 +14,8 @@ pub struct Settings {
     pub timeout: Duration,
     /// Whether a 0.3 request without `blocking` receives the task at once instead of the answer.
     pub async_mode: bool,
+    /// What the server does with a message for a task that is working.
+    pub while_working: WhileWorking,
     /// The session of messages without a context; `None` creates a session for each of them.
     pub session_id: Option<String>,
     /// The agent of requests that name none.
@@ -26,6 +28,24 @@ pub struct Settings {
     pub unanswered: Duration,
     /// Limits on runs, tasks and bytes.
     pub limits: ServiceLimits,
+}
+
+/// What the server does with a message for a task that is working.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WhileWorking {
+    /// Refuses it.
+    #[default]
+    Refuse,
+    /// Starts a turn with it when the running turn has ended.
+    NextTurn,
+}
+
+impl WhileWorking {
+    /// Returns whether a task that is working accepts messages.
+    pub(crate) fn accepts(self) -> bool {
+        self != Self::Refuse
+    }
 }
 
 settings! {
@@ -59,6 +79,7 @@ impl Default for Settings {
         Self {
             timeout: Duration::from_secs(300),
             async_mode: true,
+            while_working: WhileWorking::default(),
             session_id: None,
             agent_id: None,
             several_clients: false,

@@ -60,6 +60,6 @@ pub use operation::{Operation, Resource, path_segment};
 pub use protocol::{Dialect, NoVersion, Transport, V03Dialect, Version};
 pub use request::{SendParams, SendRequest};
 pub use security::{OAuthFlow, Scheme, Security, SecurityScheme};
-pub use task::{Message, Part, Task, TaskState};
+pub use task::{MESSAGES_KEY, Message, Part, Task, TaskState};
 pub use text::{text_at, texts_mut};
 pub use usage::{MAX_COUNT, Tokens, USAGE_KEY, Usage};

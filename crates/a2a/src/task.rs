@@ -113,6 +113,10 @@ impl TaskState {
     }
 }
 
+/// The metadata key of a task of `remote-agent serve` for what became of the messages that the task received while it was
+/// working: an object with the state of each message id, `queued`, `started` or `dropped`.
+pub const MESSAGES_KEY: &str = "openclaw-remote-agent/messages";
+
 /// The maximum length of a state that the protocol does not have, in characters. Peers choose it.
 const MAX_UNKNOWN_STATE_CHARS: usize = 64;
 

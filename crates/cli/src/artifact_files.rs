@@ -85,7 +85,8 @@ pub(super) fn save_one(
     save().map_err(|error| format!("cannot save it: {error}"))
 }
 
-fn files_of(envelope: &Value) -> Vec<&Value> {
+/// Returns the files of a result that have their content.
+pub(super) fn files_of(envelope: &Value) -> Vec<&Value> {
     let artifacts = envelope["summary"]["artifacts"].as_array();
     let artifact_parts = artifacts.into_iter().flatten().map(|a| &a["parts"]);
     let message = (envelope["raw"]["kind"] == "message").then(|| &envelope["raw"]["parts"]);

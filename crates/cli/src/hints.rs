@@ -72,6 +72,9 @@ fn general_hint(envelope: &Value, peers: &PeerArgs, about: About<'_>) -> Option<
         Reason::RpcError if details["rpcCode"] == ErrorReason::TaskNotFound.code() => {
             "Check the task id and the agent. `remote-agent send` starts a new task."
         }
+        Reason::RpcError if details["rpcCode"] == ErrorReason::UnsupportedOperation.code() => {
+            "The agent does not do this, or not in the state of the task. A task that works may take no message: `remote-agent watch` waits until it ends or asks; send again then."
+        }
         Reason::RpcError if details["rpcCode"] == ErrorReason::TaskNotCancelable.code() => {
             "The task has ended. `remote-agent status` shows how."
         }

@@ -233,7 +233,8 @@ pub(super) fn continuation(envelope: &Value) -> Option<&Value> {
     continuation.is_object().then_some(continuation)
 }
 
-fn summary(envelope: &Value) -> &Value {
+/// Returns the summary of a result, or that of the last update before an error.
+pub(super) fn summary(envelope: &Value) -> &Value {
     if envelope["ok"] == true {
         &envelope["summary"]
     } else {
@@ -242,7 +243,7 @@ fn summary(envelope: &Value) -> &Value {
 }
 
 /// Prints the text of a result that the updates did not contain.
-fn write_rest(envelope: &Value, answer_writer: &mut AnswerWriter) {
+pub(super) fn write_rest(envelope: &Value, answer_writer: &mut AnswerWriter) {
     let summary = summary(envelope);
     if summary["group"].is_object() {
         group::write_answers(&summary["group"], &envelope["raw"], answer_writer);
@@ -319,6 +320,13 @@ fn print_outcome(
     }
     if summary["wait_expired"] == true {
         note("the wait ended before the task; `--timeout 10m` waits longer");
+    }
+    match summary["message_state"].as_str() {
+        Some("queued") => {
+            note("the message has its turn when the running turn of the task has ended")
+        }
+        Some("dropped") => note("the task ended before the message had its turn"),
+        _ => {}
     }
     let asked = summary["person"]["outcome"].as_str();
     match asked {
@@ -401,6 +409,20 @@ pub(super) fn print_call_error(
     missing: &UnsetVariables,
     about: About<'_>,
 ) {
+    let (message, hint) = call_error(envelope, peers, missing, about);
+    print_error(&message);
+    if let Some(hint) = hint {
+        note(format_args!("what to do: {hint}"));
+    }
+}
+
+/// Returns the error of a call with its cause, and a hint.
+pub(super) fn call_error(
+    envelope: &Value,
+    peers: &PeerArgs,
+    missing: &UnsetVariables,
+    about: About<'_>,
+) -> (String, Option<String>) {
     let error = &envelope["error"];
     let message = error["message"]
         .as_str()
@@ -409,21 +431,19 @@ pub(super) fn print_call_error(
     if reason == Some(Reason::CredentialUnresolved)
         && let Some(unset) = missing.named_in(message).next()
     {
-        return print_error(&peers.unset_sentence(unset));
+        return (peers.unset_sentence(unset), None);
     }
     let details = &error["details"];
     let invalid = match reason {
         Some(Reason::InvalidRequest) => hints::invalid_arguments(details, about.alias),
         _ => None,
     };
-    print_error(&invalid.unwrap_or_else(|| peers.with_source(&text::line(message))));
-    if let Some(hint) = hints::hint(envelope, peers, about) {
-        note(format_args!("what to do: {hint}"));
-    }
+    let message = invalid.unwrap_or_else(|| peers.with_source(&text::line(message)));
+    (message, hints::hint(envelope, peers, about))
 }
 
 /// Returns whether a task in this state waits for its caller.
-fn is_waiting(state: &str) -> bool {
+pub(super) fn is_waiting(state: &str) -> bool {
     matches!(state, "input-required" | "auth-required")
 }
 

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod acp;
 mod add;
 mod artifact_files;
 mod ask;
@@ -114,11 +115,12 @@ enum Command {
     Gateway(gateway::Args),
     Serve(Box<serve::Args>),
     Mcp(Box<mcp::Args>),
+    Acp(Box<acp::Args>),
     Translate(translate::Args),
 }
 
 /// Returns a parser for values with their help.
-fn possible_values(all: [(&'static str, &'static str); 3]) -> PossibleValuesParser {
+fn possible_values<const N: usize>(all: [(&'static str, &'static str); N]) -> PossibleValuesParser {
     all.map(|(name, help)| PossibleValue::new(name).help(help))
         .into()
 }
@@ -229,6 +231,7 @@ async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Gateway(args) => gateway::run(args, verbose).await,
         Command::Serve(args) => serve::run(*args, verbose).await,
         Command::Mcp(args) => mcp::run(*args, verbose).await,
+        Command::Acp(args) => acp::run(*args, verbose).await,
         Command::Translate(args) => translate::run(args).await,
     }
 }

@@ -48,25 +48,10 @@ impl Screen {
     /// Shows an update.
     pub(super) fn update(&mut self, update: &Value) {
         let event = &update["raw"];
-        match event["kind"].as_str() {
-            Some("artifact-update") => {
-                let append = event["append"].as_bool().unwrap_or_default();
-                self.answer_writer.append_chunk(&event["artifact"], append);
-            }
-            Some("message") => {
-                if let Some(text) = render_message(event) {
-                    self.answer_writer.message(&text);
-                }
-            }
-            _ => {
-                self.state(&update["summary"]);
-                let artifacts = event["artifacts"].as_array();
-                artifacts
-                    .into_iter()
-                    .flatten()
-                    .for_each(|artifact| self.answer_writer.artifact(artifact));
-            }
+        if !matches!(event["kind"].as_str(), Some("artifact-update" | "message")) {
+            self.state(&update["summary"]);
         }
+        self.answer_writer.event(event);
     }
 
     fn state(&mut self, summary: &Value) {
@@ -113,9 +98,13 @@ impl Screen {
 /// The maximum number of characters of an unfinished line that the writer holds back while a spinner is visible.
 const MAX_TAIL_CHARS: usize = 60;
 
+/// Where the text of an answer goes.
+type TextOutput = Box<dyn FnMut(&str) + Send>;
+
 /// The output of one call.
 pub(super) struct AnswerWriter {
     bar: ProgressBar,
+    output: TextOutput,
     /// Whether a spinner shares the terminal. If so, the writer holds an unfinished line back.
     shared: bool,
     /// The unfinished line that the writer holds back.
@@ -136,9 +125,22 @@ impl AnswerWriter {
     /// Creates an empty output. `bar` is hidden unless standard error is a terminal.
     pub(super) fn new(bar: ProgressBar) -> Self {
         let shared = !bar.is_hidden() && io::stdout().is_terminal();
+        let output = Box::new(|text: &str| {
+            write(text);
+        });
         Self {
             bar,
             shared,
+            ..Self::to(output)
+        }
+    }
+
+    /// Creates an empty output that is not standard output. `output` gets the text piece by piece.
+    pub(super) fn to(output: TextOutput) -> Self {
+        Self {
+            bar: ProgressBar::hidden(),
+            output,
+            shared: false,
             unfinished_line: String::new(),
             shown: HashMap::new(),
             open: None,
@@ -146,6 +148,28 @@ impl AnswerWriter {
             status_text: None,
             started: false,
             at_line_start: true,
+        }
+    }
+
+    /// Prints the text of an event.
+    pub(super) fn event(&mut self, event: &Value) {
+        match event["kind"].as_str() {
+            Some("artifact-update") => {
+                let append = event["append"].as_bool().unwrap_or_default();
+                self.append_chunk(&event["artifact"], append);
+            }
+            Some("message") => {
+                if let Some(text) = render_message(event) {
+                    self.message(&text);
+                }
+            }
+            _ => {
+                let artifacts = event["artifacts"].as_array();
+                artifacts
+                    .into_iter()
+                    .flatten()
+                    .for_each(|artifact| self.artifact(artifact));
+            }
         }
     }
 
@@ -201,7 +225,7 @@ impl AnswerWriter {
             self.at_line_start = true;
             self.bar.set_message("");
         }
-        self.write_stdout(&rest);
+        self.write_output(&rest);
     }
 
     fn append_text(&mut self, id: &str, text: &str, append: bool) {
@@ -224,7 +248,7 @@ impl AnswerWriter {
     fn start_block(&mut self) {
         self.finish();
         if self.started {
-            self.write_stdout("\n");
+            self.write_output("\n");
         }
     }
 
@@ -235,13 +259,13 @@ impl AnswerWriter {
             self.at_line_start = last == '\n';
         }
         if !self.shared {
-            return self.write_stdout(&text);
+            return self.write_output(&text);
         }
         self.unfinished_line.push_str(&text);
         if let Some(end) = self.unfinished_line.rfind('\n') {
             let rest = self.unfinished_line.split_off(end + 1);
             let lines = std::mem::replace(&mut self.unfinished_line, rest);
-            self.write_stdout(&lines);
+            self.write_output(&lines);
         }
         if !self.unfinished_line.is_empty() {
             let skip = self
@@ -254,15 +278,16 @@ impl AnswerWriter {
         }
     }
 
-    /// Writes to standard output. The call continues if that fails.
-    fn write_stdout(&self, text: &str) {
+    /// Writes to the output. The call continues if that fails.
+    fn write_output(&mut self, text: &str) {
         if text.is_empty() {
             return;
         }
+        let output = &mut self.output;
         if self.shared {
-            self.bar.suspend(|| write(text));
+            self.bar.suspend(|| output(text));
         } else {
-            write(text);
+            output(text);
         }
     }
 }

@@ -145,6 +145,7 @@ fn settings(config: &ServeConfig, requires_token: bool) -> Settings {
     Settings {
         timeout: Duration::from_secs(config.timeout),
         async_mode: config.async_mode,
+        while_working: config.while_working,
         session_id: config.session_id.clone(),
         agent_id: config.agent_id.clone(),
         // Derived from the tokens and not from the number of clients, so that a single client keeps its sessions when

@@ -16,7 +16,7 @@ pub use self::check::{default_state_dir, names_directory};
 pub use self::openclaw::local_gateway;
 use a2a_server::http::DEFAULT_KEEP_ALIVE;
 use a2a_server::http::clients::{Proof, TokenDigest};
-use a2a_server::settings::ServiceLimits;
+use a2a_server::settings::{ServiceLimits, WhileWorking};
 use a2a_server::store::Retention;
 use base::config::{ConfigError, Secret, SecretMap, millis};
 use base::files::Fsync;
@@ -94,6 +94,8 @@ settings! {
         pub local: RunMode,
         /// Whether a 0.3 request without `blocking` receives the task at once.
         pub async_mode: bool = true,
+        /// What the server does with a message for a task that is working.
+        pub while_working: WhileWorking = WhileWorking::Refuse,
         /// The task store in the configuration's format, see [`TaskStoreKind`].
         pub task_store: Option<Secret>,
         /// When the store writes a change of a task to the disk.

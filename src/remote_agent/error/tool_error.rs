@@ -164,6 +164,9 @@ fn rpc_hint(code: i64) -> Option<&'static str> {
         -32001 => {
             "The agent knows no such task, or no longer: check task_id and the target. Send starts a new task."
         }
+        -32004 => {
+            "The agent does not do this, or not in the state of the task. A task that works may take no message: watch it until it ends or asks, then send again."
+        }
         -32002 => "The task has ended, so nothing is left to cancel: status shows how it ended.",
         _ => return None,
     })

@@ -14,6 +14,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
+use super::task_runner::SteeringSender;
 use crate::executor::{ExecutionEvents, Outcome};
 use crate::metrics::Metrics;
 use crate::task_record::TaskRecord;
@@ -26,6 +27,8 @@ pub(super) struct ActiveTask {
     /// The reason of the first cancellation.
     reason: OnceLock<CancelReason>,
     state: watch::Sender<State>,
+    /// Takes messages for the running turn.
+    steering: Mutex<Option<SteeringSender>>,
 }
 
 /// The reason of a cancellation.
@@ -79,7 +82,18 @@ impl ActiveTask {
                 phase: Phase::Accepting,
                 exposed: false,
             }),
+            steering: Mutex::new(None),
         }
+    }
+
+    /// Sets what takes messages for the running turn.
+    pub(super) fn set_steering(&self, steering: Option<SteeringSender>) {
+        *self.steering.lock() = steering;
+    }
+
+    /// Returns what takes messages for the running turn.
+    pub(super) fn steering(&self) -> Option<SteeringSender> {
+        self.steering.lock().clone()
     }
 
     /// Cancels the task. If it is canceled already, the first reason remains.

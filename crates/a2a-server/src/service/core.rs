@@ -29,6 +29,7 @@ use a2a::v1_0::{Artifact, Message, Part, PartContent, Task, TaskState, TaskStatu
 use a2a::{A2aError, ErrorReason};
 use base::environment::Environment;
 use base::json;
+use base::keyed_budget::KeyedBudget;
 use base::keyed_semaphore::KeyedSemaphore;
 
 /// The number of tasks to check before the server rejects a message because of the client's quota.
@@ -36,6 +37,10 @@ const QUOTA_SAMPLE_SIZE: usize = 16;
 
 /// The size of a task that its last change may copy, in bytes.
 const MAX_FINISHED_BYTES: usize = 1 << 20;
+
+/// How many messages of all clients, and of one, wait for a turn of a task that is working.
+const MAX_STEERING: usize = 10_000;
+const MAX_STEERING_PER_CLIENT: usize = 100;
 
 pub(super) struct Core {
     pub(super) settings: Settings,
@@ -49,6 +54,8 @@ pub(super) struct Core {
     pub(super) active_tasks: ActiveTasks,
     pub(super) dedup: MessageDedup,
     pub(super) value_quota: ValueQuota,
+    /// The places of messages that wait for a turn of a task that is working.
+    pub(super) steering_quota: Arc<KeyedBudget<String>>,
     /// The slots of the concurrent runs.
     pub(super) slots: Arc<RunSlots>,
     /// Cancelled when the shutdown begins: the server rejects messages, and runs may still end.
@@ -100,6 +107,7 @@ impl Core {
             active_tasks: ActiveTasks::default(),
             dedup: MessageDedup::default(),
             value_quota: ValueQuota::default(),
+            steering_quota: KeyedBudget::new(MAX_STEERING, MAX_STEERING_PER_CLIENT),
             slots,
             draining: CancellationToken::new(),
             closing: CancellationToken::new(),

@@ -13,8 +13,8 @@ use super::active_task::{ActiveTask, CancelReason, TaskEnd};
 use super::core::{Core, to_a2a_error};
 use super::dedup::Duplicate;
 use super::quota::ValuePermit;
-use super::task_runner::{RunRequest, TaskRunner, WriteError};
-use super::validate::{check_accepts_message, check_matches_task, delegation_of};
+use super::task_runner::{RunRequest, Steering, SteeringSender, TaskRunner, WriteError};
+use super::validate::{check_accepts_message, check_has_room, check_matches_task, delegation_of};
 use super::{SendMessage, status};
 use crate::service::CallContext;
 use crate::store::{QueueTicket, TaskSubscription};
@@ -56,6 +56,14 @@ impl Submission {
     fn task_id(&self) -> &str {
         non_empty(self.send.request.message.task_id.as_ref()).unwrap_or(&self.new_task_id)
     }
+}
+
+/// What the server does with an accepted message.
+enum Admitted {
+    /// Starts a run.
+    Run(Box<QueuedTask>),
+    /// Nothing now: the message waits for a turn of a task that is working.
+    Queued(Arc<ActiveTask>, Option<TaskSubscription>),
 }
 
 /// A stored message whose run can start.
@@ -180,18 +188,31 @@ impl Core {
         let is_new_task = task_id == new.new_task_id;
         let mut reply = Some(reply);
         let work = async {
-            let queued = Box::pin(self.admit(new)).await?;
+            let admitted = Box::pin(self.admit(new)).await?;
             active.mark_stored();
             if !self.quota.is_client(&client) {
                 // The operator may have removed the client before the task was registered.
                 active.cancel(CancelReason::ClientRemoved);
             }
-            let subscription = queued.subscription.map(Box::new);
-            let accepted = Accepted::Active(active.clone(), task_id.clone(), subscription);
+            let (of_task, subscription, run) = match admitted {
+                Admitted::Run(mut queued) => {
+                    let subscription = queued.subscription.take();
+                    (active.clone(), subscription, Some(queued))
+                }
+                Admitted::Queued(of_task, subscription) => (of_task, subscription, None),
+            };
+            let subscription = subscription.map(Box::new);
+            let accepted = Accepted::Active(of_task.clone(), task_id.clone(), subscription);
             // The send fails if the client has disconnected. The task continues.
             let _ = reply.take().map(|reply| reply.send(Ok(accepted)));
-            let run = queued.runner.run_to_end(queued.waiting, queued.request);
-            Box::pin(run).await;
+            match run {
+                Some(queued) => {
+                    let run = queued.runner.run_to_end(queued.waiting, queued.request);
+                    Box::pin(run).await;
+                }
+                // A retry of the message waits for the same task.
+                None => active.finish(of_task.wait_ended().await),
+            }
             Ok(())
         };
         let refusal = match catch_async(Box::pin(work)).await {
@@ -223,7 +244,7 @@ impl Core {
         let _ = reply.map(|reply| reply.send(Err(refusal)));
     }
 
-    async fn admit(self: &Arc<Self>, new: Submission) -> Result<QueuedTask, A2aError> {
+    async fn admit(self: &Arc<Self>, new: Submission) -> Result<Admitted, A2aError> {
         // Check again: the shutdown waits for this tokio task before it closes the store.
         if self.draining.is_cancelled() {
             return Err(stopping());
@@ -237,9 +258,16 @@ impl Core {
             let context = non_empty(message.context_id.as_ref());
             let record = self.owned(&new.caller, task_id).await?;
             check_matches_task(&record, context, agent)?;
+            if let Some((active, steering)) = self.steering(&record) {
+                check_has_room(&record, self.settings.limits.history)?;
+                self.make_room(&new.caller.client, size, true).await?;
+                let subscription = self.steer(new, record, steering).await?;
+                return Ok(Admitted::Queued(active, subscription));
+            }
             check_accepts_message(&record, self.settings.limits.history)?;
             self.make_room(&new.caller.client, size, true).await?;
-            return self.store_message(new, record, true).await;
+            let queued = self.store_message(new, record, true).await?;
+            return Ok(Admitted::Run(Box::new(queued)));
         }
         // Check the quota before creating the context, so that a client over its quota creates none.
         let client = new.caller.client.clone();
@@ -249,7 +277,62 @@ impl Core {
         if queued.is_err() {
             self.release_quota(&client, &task_id);
         }
-        queued
+        queued.map(|queued| Admitted::Run(Box::new(queued)))
+    }
+
+    /// Returns what takes messages for the running turn of a task, if this process runs it and the settings permit that.
+    fn steering(&self, record: &TaskRecord) -> Option<(Arc<ActiveTask>, SteeringSender)> {
+        let active = self.active_tasks.get(&record.task.id)?;
+        let steering = active.steering()?;
+        let is_working = !record.is_terminal() && !record.is_interrupted();
+        is_working.then_some((active, steering))
+    }
+
+    /// Gives the message to the runner of its task, and subscribes to the task if the client wants its updates.
+    async fn steer(
+        self: &Arc<Self>,
+        new: Submission,
+        record: TaskRecord,
+        steering: SteeringSender,
+    ) -> Result<Option<TaskSubscription>, A2aError> {
+        let id = record.task.id;
+        let client = new.caller.client;
+        let place = self.steering_quota.try_reserve(client.clone(), 1);
+        let place = place.map_err(|_| {
+            let text =
+                "too many of your messages wait for a turn; wait until one of them has its turn";
+            A2aError::new(ErrorReason::ResourceExhausted, text)
+        })?;
+        if let Some(mut push) = new.push {
+            push.task_id.clone_from(&id);
+            let version = new.caller.version;
+            self.put_push_config(&client, &push, version).await?;
+        }
+        let mut message = new.send.request.message;
+        message.task_id = Some(id.clone());
+        message.context_id = Some(record.task.context_id);
+        let (reply, accepted) = oneshot::channel();
+        let sent = steering.send(Steering {
+            message,
+            place,
+            reply,
+        });
+        let accepted = match sent.await {
+            Ok(()) => accepted.await.ok(),
+            Err(_) => None,
+        };
+        accepted.unwrap_or_else(|| {
+            Err(A2aError::new(
+                ErrorReason::UnsupportedOperation,
+                format!(
+                    "the turn of the task `{id}` ended before it took the message; get the task, and send the message again"
+                ),
+            ))
+        })?;
+        match new.follow {
+            true => self.subscription(&id).await.map(Some),
+            false => Ok(None),
+        }
     }
 
     async fn begin(self: &Arc<Self>, new: Submission) -> Result<QueuedTask, A2aError> {

@@ -6,6 +6,7 @@
 
 mod persist;
 mod start;
+mod steering;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,6 +21,8 @@ use tokio::sync::mpsc::Receiver;
 use tokio::time::{Instant, sleep, sleep_until};
 
 pub(super) use self::persist::WriteError;
+use self::steering::Queue;
+pub(super) use self::steering::{Steering, SteeringSender};
 use super::active_task::{ActiveTask, Running, TaskEnd, lost};
 use super::core::{Core, to_a2a_error};
 use super::quota::ValuePermit;
@@ -76,6 +79,8 @@ pub(super) struct TaskRunner {
     earlier: Usage,
     /// What this turn used.
     turn: Usage,
+    /// The messages that wait for a turn.
+    queue: Queue,
 }
 
 /// Why the server ends a run.
@@ -109,6 +114,7 @@ impl TaskRunner {
         let metadata = record.task.metadata.as_ref();
         let earlier = metadata.and_then(|all| all.get(USAGE_KEY));
         let earlier = earlier.map(Usage::read_own).unwrap_or_default();
+        let queue = Queue::of(&record);
         Self {
             core,
             active,
@@ -124,11 +130,26 @@ impl TaskRunner {
             is_named: false,
             earlier,
             turn: Usage::default(),
+            queue,
         }
     }
 
-    /// Waits for the permits, executes the run, and stores its end.
-    async fn run(mut self, waiting: QueueTicket, request: RunRequest) {
+    /// Executes the turns of the task, and stores its end.
+    async fn run(mut self, mut waiting: QueueTicket, mut request: RunRequest) {
+        while let Some(next) = self.run_turn(waiting, request).await {
+            (waiting, request) = next;
+        }
+        if self.unstored.is_some() {
+            self.persist_until_stored().await;
+        }
+    }
+
+    /// Waits for the permits, executes the run, and stores its end. Returns the next turn if a message waits for one.
+    async fn run_turn(
+        &mut self,
+        waiting: QueueTicket,
+        request: RunRequest,
+    ) -> Option<(QueueTicket, RunRequest)> {
         let mut still_running = None;
         let permit = self.acquire_permit(waiting).await;
         let mut permit = self.reload().await.map_err(RunEnd::WriteError).and(permit);
@@ -141,10 +162,15 @@ impl TaskRunner {
             Ok(permit) => {
                 self.is_named = matches!(request, RunRequest::Reattach(_));
                 let (running, events) = self.start(request);
+                self.open_queue();
                 let (ending, running) = self.forward_run_events(running, events).await;
                 still_running = Some((Some(permit), running));
                 match ending {
                     RunEnd::ServerStopped => self.leave().await,
+                    RunEnd::Outcome(outcome) => match self.next_turn(outcome).await {
+                        Ok(next) => return Some(next),
+                        Err(ending) => ending,
+                    },
                     ending => ending,
                 }
             }
@@ -172,9 +198,7 @@ impl TaskRunner {
             }
             drop(permit);
         }
-        if self.unstored.is_some() {
-            self.persist_until_stored().await;
-        }
+        None
     }
 
     /// Applies the events of a run until it ends. Returns the run if it may not have ended.
@@ -229,6 +253,13 @@ impl TaskRunner {
                     return (ending, Some(running));
                 }
                 () = &mut deadline => return (RunEnd::TimedOut, Some(running)),
+                steering = self.queue.next() => {
+                    if let Err(lost) = self.accept(steering).await {
+                        return (RunEnd::WriteError(lost), Some(running));
+                    }
+                    self.active.mark_visible();
+                    continue;
+                }
                 () = &mut quiet, if !is_quiet => {
                     is_quiet = true;
                     self.ensure_working();
@@ -351,6 +382,10 @@ impl TaskRunner {
     }
 
     async fn end(&mut self, ending: RunEnd) -> TaskEnd {
+        match ending {
+            RunEnd::Left => drop(self.close_queue()),
+            _ => self.drop_queue(),
+        }
         let ending = match ending {
             RunEnd::Outcome(outcome) => match self.check_size(persist::outcome_bytes(&outcome)) {
                 Ok(()) => RunEnd::Outcome(outcome),

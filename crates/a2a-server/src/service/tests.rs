@@ -42,6 +42,7 @@ mod order;
 mod pushes;
 mod recovery;
 mod size_limits;
+mod steering;
 mod store_failures;
 mod streams;
 

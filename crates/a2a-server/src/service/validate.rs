@@ -181,6 +181,7 @@ pub(super) fn check_accepts_message(record: &TaskRecord, max: usize) -> Result<(
             ),
         ));
     }
+    check_has_room(record, max)?;
     if !record.is_interrupted() {
         return Err(A2aError::new(
             ErrorReason::UnsupportedOperation,
@@ -189,6 +190,12 @@ pub(super) fn check_accepts_message(record: &TaskRecord, max: usize) -> Result<(
             ),
         ));
     }
+    Ok(())
+}
+
+/// Checks that the task can have another message.
+pub(super) fn check_has_room(record: &TaskRecord, max: usize) -> Result<(), A2aError> {
+    let id = &record.task.id;
     if record.task.history.as_ref().map_or(0, Vec::len) >= max {
         return Err(A2aError::new(
             ErrorReason::ResourceExhausted,

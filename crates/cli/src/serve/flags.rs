@@ -135,6 +135,14 @@ const LOCAL_MODES: [(&str, &str); 3] = [
     ),
     ("never", "Never; requires a running gateway"),
 ];
+const WHILE_WORKING: [(&str, &str); 2] = [
+    ("refuse", "Refuse it"),
+    (
+        "next-turn",
+        "Start a turn of the same task with it when the running turn has ended",
+    ),
+];
+
 const FSYNC_MODES: [(&str, &str); 3] = [
     ("always", "After a sync to disk: survives a power loss"),
     (
@@ -219,6 +227,10 @@ struct ExecutorArgs {
     /// Answer a 0.3 request without `blocking` with its task at once; with `false`, answer with a message at the end [default: true]
     #[arg(long, value_name = "BOOL")]
     async_mode: Option<bool>,
+
+    /// What to do with a message for a task that is working [default: refuse]
+    #[arg(long, value_name = "WHAT", value_parser = possible_values(WHILE_WORKING))]
+    while_working: Option<String>,
 }
 
 /// The task store.

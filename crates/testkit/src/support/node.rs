@@ -42,6 +42,15 @@ pub fn mcp_clients() -> Installed {
     install("mcp", &packages)
 }
 
+/// Installs the official SDK of the Agent Client Protocol, and `acpx`.
+///
+/// # Panics
+/// As [`install`].
+#[must_use]
+pub fn acp_clients() -> Installed {
+    install("acp", &["acpx@0.19.1", "@agentclientprotocol/sdk@2.4.0"])
+}
+
 /// Installs Node.js and missing `packages` (`name@version`) into `target/node/NAME`, without their scripts. A lock
 /// serializes parallel test binaries.
 ///

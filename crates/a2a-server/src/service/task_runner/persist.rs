@@ -40,6 +40,11 @@ impl TaskRunner {
         self.flush().await
     }
 
+    /// Adds a change that the next write stores.
+    pub(super) fn write_pending(&mut self, change: TaskChange) {
+        self.pending.push(change);
+    }
+
     /// Stores the pending changes in one write, and applies them to the record.
     pub(super) async fn flush(&mut self) -> Result<(), WriteError> {
         let changes = std::mem::take(&mut self.pending);

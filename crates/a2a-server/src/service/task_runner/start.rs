@@ -2,7 +2,7 @@
 //! stops.
 
 use a2a::ErrorReason;
-use a2a::v1_0::{Message, Role};
+use a2a::v1_0::Message;
 use base::json::encoded_bytes;
 use tokio::sync::mpsc::{self, Receiver};
 use tokio::time::sleep;
@@ -31,7 +31,7 @@ impl TaskRunner {
     /// Returns the position of the client's newest message in a chain of delegations.
     pub(in crate::service) fn delegation(&self) -> Option<serde_json::Value> {
         let mut history = self.record.task.history.iter().flatten();
-        delegation(history.rfind(|message| message.role == Role::User)?)
+        delegation(history.rfind(|message| self.queue.is_of_turn(message))?)
     }
 
     /// Returns the function that starts the run. A large message moves into the run, and the runner loads it again
@@ -44,7 +44,8 @@ impl TaskRunner {
         };
         let history = self.record.task.history.take().unwrap_or_default();
         self.continued = history.len() > 1;
-        let is_request = |message: &Message| message.role == Role::User;
+        let queue = &self.queue;
+        let is_request = |message: &Message| queue.is_of_turn(message);
         let size = self.message_size;
         let message = if size.unwrap_or_else(|| encoded_bytes(&history)) >= UNLOAD_BYTES {
             self.unloaded = true;

@@ -1,0 +1,483 @@
+//! `remote-agent acp`: an agent of the Agent Client Protocol (version 1) over standard input and output, behind which an A2A agent
+//! does the work.
+//!
+//! A session is a context of the remote agent, and a prompt is a message that follows its task. The crate `agent-client-protocol`
+//! does not serve here: it reads lines of any length, and it makes `serde_json` keep the order of members in the whole workspace.
+
+mod content;
+mod sessions;
+mod turn;
+
+use std::{collections::HashMap, io, path::PathBuf, sync::Arc, time::Duration};
+
+use base::json::{self, Limits};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
+    time::timeout,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use self::{
+    sessions::SessionFiles,
+    turn::{Turn, TurnEnd},
+};
+use super::{
+    exit::{self, Exit, Failure},
+    instance::{Instance, Library},
+    target::TargetArgs,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  remote-agent acp --config agents.json --target support
+  acpx --agent 'remote-agent acp --url https://support.example' \\
+    exec 'Hello'
+
+An editor or another client of the Agent Client Protocol starts the command and ends it by closing its input. A task of the agent then \
+goes on, unless --cancel-on-disconnect is given, and the session can be resumed.";
+
+/// The version of the Agent Client Protocol.
+const PROTOCOL_VERSION: u32 = 1;
+
+/// The maximum length of a frame, in bytes.
+const MAX_FRAME_BYTES: usize = 16 << 20;
+
+/// How many answers to frames wait for a client that does not read, before the command reads no further frame. Updates of a
+/// prompt are limited by the limits of its call.
+const MAX_UNWRITTEN: usize = 64;
+
+const MAX_SESSIONS: usize = 1000;
+
+/// How many prompts run at once.
+const MAX_PROMPTS: usize = 32;
+
+/// How long the last frames may take to be written.
+const WRITE_GRACE: Duration = Duration::from_millis(500);
+
+/// How long `--cancel-on-disconnect` waits for the agents.
+const CANCEL_GRACE: Duration = Duration::from_secs(6);
+
+/// Offer an agent to an editor or to another client of the Agent Client Protocol (ACP), over standard input and output
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    #[command(flatten)]
+    target: TargetArgs,
+
+    /// Cancel the running tasks when the client closes its end; otherwise the agent works on
+    #[arg(long, help_heading = "Sessions")]
+    cancel_on_disconnect: bool,
+
+    /// Keep the sessions in this directory, so that a client can resume them [default: openclaw-remote-agent/acp in
+    /// $XDG_STATE_HOME or ~/.local/state]
+    #[arg(long, value_name = "DIR", help_heading = "Sessions")]
+    state_dir: Option<PathBuf>,
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// The library, the configuration, the state directory or standard input cannot be used.
+pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> {
+    let library = Library::open(verbose)?.with_source(args.target.peers().source());
+    let _gateway = args.target.embed().await?;
+    let instance = library.interactive_instance(&args.target.config(None)?)?;
+    let files = SessionFiles::open(args.state_dir)?;
+    let stop = exit::on_signal()?;
+    let (output, frames) = mpsc::unbounded_channel();
+    let mut writer = tokio::spawn(write_frames(frames, tokio::io::stdout()));
+    let server = Arc::new(Server {
+        instance,
+        target: args.target,
+        files,
+        output: Output(output),
+        sessions: Mutex::default(),
+        prompts: TaskTracker::new(),
+        room: Arc::new(Semaphore::new(MAX_UNWRITTEN)),
+        input_modes: tokio::sync::OnceCell::new(),
+    });
+    let read = tokio::select! {
+        read = server.clone().serve(tokio::io::stdin()) => read,
+        // The client reads no more.
+        _ = &mut writer => Ok(()),
+        () = stop.cancelled() => Ok(()),
+    };
+    if args.cancel_on_disconnect {
+        for session in server.sessions.lock().values() {
+            session.running.iter().for_each(CancellationToken::cancel);
+        }
+        server.prompts.close();
+        let _ = timeout(CANCEL_GRACE, server.prompts.wait()).await;
+    }
+    let _ = server.output.0.send(None);
+    if !writer.is_finished() {
+        let _ = timeout(WRITE_GRACE, writer).await;
+    }
+    // The calls that still run end here, and their sessions are stored. The tasks of the agents go on.
+    server.instance.tool().close_and_wait();
+    server.prompts.close();
+    let _ = timeout(WRITE_GRACE, server.prompts.wait()).await;
+    read.map_err(|error| Failure::new(format!("cannot read standard input: {error}")))?;
+    Ok(Exit::Ok)
+}
+
+/// A frame, and the room that it takes until it is written. `None` ends the output.
+type Frame = Option<(String, Option<OwnedSemaphorePermit>)>;
+
+/// Where frames go. Sending does not block, because the library sends the updates of a call.
+#[derive(Clone)]
+struct Output(mpsc::UnboundedSender<Frame>);
+
+impl Output {
+    /// Sends a frame. After the end of the output it has no effect.
+    fn send(&self, frame: &Value, room: Option<OwnedSemaphorePermit>) {
+        let _ = self.0.send(Some((frame.to_string(), room)));
+    }
+
+    /// Sends an update of a session.
+    fn update(&self, session: &str, update: &Value) {
+        let params = json!({"sessionId": session, "update": update});
+        let frame = json!({"jsonrpc": "2.0", "method": "session/update", "params": params});
+        self.send(&frame, None);
+    }
+}
+
+/// Writes frames until the output ends or the client reads no more.
+async fn write_frames(
+    mut frames: mpsc::UnboundedReceiver<Frame>,
+    mut output: impl tokio::io::AsyncWrite + Unpin,
+) {
+    while let Some(Some((mut frame, _room))) = frames.recv().await {
+        frame.push('\n');
+        let written = async {
+            output.write_all(frame.as_bytes()).await?;
+            output.flush().await
+        };
+        if written.await.is_err() {
+            return;
+        }
+    }
+}
+
+/// An error of JSON-RPC.
+#[derive(Debug)]
+struct RpcError {
+    code: i32,
+    message: String,
+}
+
+impl RpcError {
+    const PARSE: i32 = -32700;
+    const INVALID_REQUEST: i32 = -32600;
+    const METHOD_NOT_FOUND: i32 = -32601;
+    const INVALID_PARAMS: i32 = -32602;
+    const INTERNAL: i32 = -32603;
+    const RESOURCE_NOT_FOUND: i32 = -32002;
+
+    fn new(code: i32, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+        }
+    }
+}
+
+/// A session that the client has opened.
+#[derive(Default)]
+struct Session {
+    /// The conversation, and the task that the next prompt continues.
+    continuation: Option<Value>,
+    /// Cancels the running prompt.
+    running: Option<CancellationToken>,
+}
+
+/// The agent that the client sees.
+struct Server {
+    instance: Instance,
+    target: TargetArgs,
+    files: Option<SessionFiles>,
+    output: Output,
+    sessions: Mutex<HashMap<String, Session>>,
+    prompts: TaskTracker,
+    room: Arc<Semaphore>,
+    /// The media types that the agent takes, if its card is known.
+    input_modes: tokio::sync::OnceCell<Vec<String>>,
+}
+
+impl Server {
+    /// Handles frames until the input ends.
+    async fn serve(self: Arc<Self>, input: impl AsyncRead + Unpin) -> io::Result<()> {
+        let mut input = BufReader::new(input);
+        loop {
+            let room = self.room.clone().acquire_owned().await.ok();
+            let Some(line) = next_line(&mut input).await? else {
+                return Ok(());
+            };
+            if !line.trim_ascii().is_empty() {
+                self.handle(&line, room);
+            }
+        }
+    }
+
+    fn handle(self: &Arc<Self>, line: &[u8], room: Option<OwnedSemaphorePermit>) {
+        let (id, outcome) = match parse(line) {
+            Ok(Message::Request(id, method, params)) => {
+                let outcome = self.answer(&id, &method, params);
+                (id, outcome)
+            }
+            Ok(Message::Notification(method, params)) => {
+                if method == "session/cancel" {
+                    let sessions = self.sessions.lock();
+                    let session = params["sessionId"].as_str().and_then(|id| sessions.get(id));
+                    let running = session.and_then(|session| session.running.as_ref());
+                    running.into_iter().for_each(CancellationToken::cancel);
+                }
+                return;
+            }
+            Ok(Message::Response) => return,
+            Err((id, error)) => (id, Err(error)),
+        };
+        match outcome {
+            Ok(None) => {}
+            Ok(Some(result)) => self.output.send(&response(&id, Ok(result)), room),
+            Err(error) => self.output.send(&response(&id, Err(error)), room),
+        }
+    }
+
+    /// Returns the result of a request; `None` for a prompt, which answers when its turn ends.
+    fn answer(
+        self: &Arc<Self>,
+        id: &Value,
+        method: &str,
+        params: Value,
+    ) -> Result<Option<Value>, RpcError> {
+        match method {
+            "initialize" => return Ok(Some(self.initialize())),
+            "session/new" => return self.open(SessionFiles::new_id(), None).map(Some),
+            "session/resume" | "session/prompt" | "session/close" => {}
+            _ => {
+                let method: String = method.chars().take(100).collect();
+                let message = format!("this agent has no method `{method}`");
+                return Err(RpcError::new(RpcError::METHOD_NOT_FOUND, message));
+            }
+        }
+        let session = params["sessionId"].as_str().ok_or_else(|| {
+            RpcError::new(RpcError::INVALID_PARAMS, "`sessionId` must be a string")
+        })?;
+        match method {
+            "session/resume" => {
+                if self.sessions.lock().contains_key(session) {
+                    return Ok(Some(json!({})));
+                }
+                let files = self.files.as_ref();
+                let known = files.and_then(|files| files.read(session));
+                let known = known.ok_or_else(|| unknown_session(session))?;
+                let of = known.as_ref().map(|known| &known["target"]["target_alias"]);
+                let of = of.and_then(Value::as_str);
+                if let (Some(of), Some(own)) = (of, self.target.alias(None))
+                    && of != own
+                {
+                    let message = format!(
+                        "the session is one with `{of}`, and this command is for `{own}`; start one with session/new"
+                    );
+                    return Err(RpcError::new(RpcError::RESOURCE_NOT_FOUND, message));
+                }
+                self.open(session.to_owned(), known)?;
+                Ok(Some(json!({})))
+            }
+            "session/close" => {
+                let closed = self.sessions.lock().remove(session);
+                let closed = closed.ok_or_else(|| unknown_session(session))?;
+                closed.running.iter().for_each(CancellationToken::cancel);
+                Ok(Some(json!({})))
+            }
+            _ => {
+                let session = session.to_owned();
+                self.prompt(id.clone(), session, params).map(|()| None)
+            }
+        }
+    }
+
+    fn initialize(&self) -> Value {
+        let resume = match self.files {
+            Some(_) => json!({"close": {}, "resume": {}}),
+            None => json!({"close": {}}),
+        };
+        let prompts = json!({"image": true, "audio": true, "embeddedContext": true});
+        json!({
+            "protocolVersion": PROTOCOL_VERSION,
+            "agentCapabilities": {"loadSession": false, "promptCapabilities": prompts, "sessionCapabilities": resume},
+            "agentInfo": {"name": "remote-agent", "title": self.target.named().unwrap_or("remote agent"), "version": env!("CARGO_PKG_VERSION")},
+            "authMethods": [],
+        })
+    }
+
+    fn open(&self, id: String, continuation: Option<Value>) -> Result<Value, RpcError> {
+        let mut sessions = self.sessions.lock();
+        if sessions.len() >= MAX_SESSIONS {
+            let message = format!("{MAX_SESSIONS} sessions are open; close one");
+            return Err(RpcError::new(RpcError::INTERNAL, message));
+        }
+        if continuation.is_none() {
+            self.save(&id, None);
+        }
+        let answer = json!({"sessionId": id});
+        let running = None;
+        sessions.insert(
+            id,
+            Session {
+                continuation,
+                running,
+            },
+        );
+        Ok(answer)
+    }
+
+    /// Starts a prompt, which answers for itself.
+    fn prompt(
+        self: &Arc<Self>,
+        id: Value,
+        session_id: String,
+        params: Value,
+    ) -> Result<(), RpcError> {
+        let mut sessions = self.sessions.lock();
+        let running = sessions
+            .values()
+            .filter(|session| session.running.is_some());
+        let is_full = running.count() >= MAX_PROMPTS;
+        let session = sessions
+            .get_mut(&session_id)
+            .ok_or_else(|| unknown_session(&session_id))?;
+        let refusal = match (&session.running, is_full) {
+            (Some(_), _) => {
+                "a prompt of this session is running; cancel it with session/cancel, or wait for its end"
+            }
+            (None, true) => "too many prompts are running; wait for the end of one",
+            (None, false) => "",
+        };
+        if !refusal.is_empty() {
+            return Err(RpcError::new(RpcError::INVALID_REQUEST, refusal));
+        }
+        let cancel = CancellationToken::new();
+        session.running = Some(cancel.clone());
+        let continuation = session.continuation.clone();
+        drop(sessions);
+        let server = Arc::clone(self);
+        self.prompts.spawn(async move {
+            let turn = Turn::new(&server, &session_id, cancel);
+            let TurnEnd {
+                result,
+                continuation,
+            } = turn.run(params, continuation).await;
+            server.save(&session_id, continuation.as_ref());
+            // A session that was closed meanwhile stays closed.
+            if let Some(session) = server.sessions.lock().get_mut(&session_id) {
+                session.continuation = continuation;
+                session.running = None;
+            }
+            let result = result.map(|reason| json!({"stopReason": reason}));
+            server.output.send(&response(&id, result), None);
+        });
+        Ok(())
+    }
+
+    /// Stores a session for a later process.
+    fn save(&self, session: &str, continuation: Option<&Value>) {
+        if let Some(files) = &self.files {
+            files.write(session, continuation);
+        }
+    }
+}
+
+fn unknown_session(id: &str) -> RpcError {
+    let id: String = id.chars().take(100).collect();
+    let message = format!("there is no session `{id}`; start one with session/new");
+    RpcError::new(RpcError::RESOURCE_NOT_FOUND, message)
+}
+
+fn response(id: &Value, outcome: Result<Value, RpcError>) -> Value {
+    match outcome {
+        Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
+        Err(error) => {
+            let error = json!({"code": error.code, "message": error.message});
+            json!({"jsonrpc": "2.0", "id": id, "error": error})
+        }
+    }
+}
+
+/// A message of the client. The command sends no requests, so it ignores responses.
+enum Message {
+    Request(Value, String, Value),
+    Notification(String, Value),
+    Response,
+}
+
+/// Parses a line.
+///
+/// # Errors
+/// It is no message; with the id of the request, if it has one.
+fn parse(line: &[u8]) -> Result<Message, (Value, RpcError)> {
+    let invalid = |id: Value, message: &str| {
+        let error = RpcError::new(RpcError::INVALID_REQUEST, message);
+        Err((id, error))
+    };
+    if line.len() > MAX_FRAME_BYTES {
+        let message = format!("the frame exceeds {MAX_FRAME_BYTES} bytes");
+        return invalid(Value::Null, &message);
+    }
+    let mut message: Value = json::from_slice(line, Limits::NONE).map_err(|error| {
+        let message = format!("the frame is not JSON: {error}");
+        (Value::Null, RpcError::new(RpcError::PARSE, message))
+    })?;
+    if !message.is_object() {
+        return invalid(Value::Null, "the frame is not a JSON object");
+    }
+    let id = message["id"].take();
+    if !matches!(id, Value::Null | Value::String(_) | Value::Number(_)) {
+        return invalid(Value::Null, "`id` must be a string or a number");
+    }
+    let method = match message["method"].take() {
+        Value::String(method) => method,
+        Value::Null if message.get("result").or(message.get("error")).is_some() => {
+            return Ok(Message::Response);
+        }
+        _ => return invalid(id, "`method` must be a string"),
+    };
+    let params = message["params"].take();
+    if !matches!(params, Value::Null | Value::Object(_)) {
+        let error = RpcError::new(RpcError::INVALID_PARAMS, "`params` must be an object");
+        return Err((id, error));
+    }
+    Ok(match id {
+        Value::Null => Message::Notification(method, params),
+        id => Message::Request(id, method, params),
+    })
+}
+
+/// Reads a line; `None` at the end of the input. Of a line that is too long it returns one byte more than a frame may have.
+async fn next_line(
+    input: &mut (impl tokio::io::AsyncBufRead + Unpin),
+) -> io::Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    let limit = MAX_FRAME_BYTES as u64 + 1;
+    let read = (&mut *input)
+        .take(limit)
+        .read_until(b'\n', &mut line)
+        .await?;
+    while line.len() > MAX_FRAME_BYTES && line.last() != Some(&b'\n') {
+        let rest = input.fill_buf().await?;
+        let newline = rest.iter().position(|byte| *byte == b'\n');
+        let skipped = newline.map_or(rest.len(), |newline| newline + 1);
+        input.consume(skipped);
+        if skipped == 0 || newline.is_some() {
+            break;
+        }
+    }
+    Ok((read > 0).then_some(line))
+}
+
+#[cfg(test)]
+mod tests;
