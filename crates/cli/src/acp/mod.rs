@@ -82,8 +82,8 @@ pub(super) struct Args {
 /// # Errors
 /// The library, the configuration, the state directory or standard input cannot be used.
 pub(super) async fn run(mut args: Args, verbose: bool) -> Result<Exit, Failure> {
-    let library = Library::open(verbose)?.with_source(args.target.peers().source());
-    let _gateway = args.target.embed().await?;
+    let library = Library::open(verbose)?.with_source(args.target.peers.source());
+    let _gateway = args.target.peers.local.embed().await?;
     let instance = library.interactive_instance(&args.target.config(None)?)?;
     let files = SessionFiles::open(args.state_dir)?;
     let stop = exit::on_signal()?;

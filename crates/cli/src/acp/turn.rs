@@ -147,7 +147,7 @@ impl<'a> Turn<'a> {
             fields.insert("target_alias".to_owned(), alias.into());
         }
         let options = CallOptions {
-            caller: self.server.target.peers().caller(false),
+            caller: self.server.target.peers.caller(false),
             updates: Some(progress.updates()),
             ..CallOptions::default()
         };
@@ -202,7 +202,7 @@ impl<'a> Turn<'a> {
         progress.finish(envelope);
         let details = summary(envelope);
         if let Some(message) = details["card_warning"]["message"].as_str() {
-            note(self.server.target.peers().with_source(&text::line(message)));
+            note(self.server.target.peers.with_source(&text::line(message)));
         }
         if envelope["ok"] != true {
             let message = self.error(envelope);
@@ -235,7 +235,7 @@ impl<'a> Turn<'a> {
 
     /// Returns the error of a call with its cause and the next step.
     fn error(&self, envelope: &Value) -> String {
-        let peers = self.server.target.peers();
+        let peers = &self.server.target.peers;
         let about = About {
             alias: self.server.target.named(),
             ..About::default()
@@ -250,7 +250,7 @@ impl Server {
     /// Returns the media types in the card of the agent; empty if they are unknown.
     async fn input_modes(&self) -> &[String] {
         let modes = self.input_modes.get_or_try_init(|| async {
-            let caller = self.target.peers().caller(false);
+            let caller = self.target.peers.caller(false);
             let (_, envelope) = self.instance.list_targets(caller).await;
             let alias = self.target.alias(None);
             let targets = envelope["summary"]["targets"].as_array();
