@@ -55,7 +55,11 @@ impl TaskIdKey {
     }
 }
 
-base::debug_fields!(self: TaskIdKey {});
+impl std::fmt::Debug for TaskIdKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("TaskIdKey")
+    }
+}
 
 /// A client and the key of the server; `None` over standard input and output, where the client started the server.
 pub(crate) type Owner<'a> = Option<(&'a TaskIdKey, &'a str)>;
