@@ -94,7 +94,7 @@ async fn refused_message_is_a_failed_span() {
 async fn command_of_an_agent_inherits_no_credential_of_the_receiver() {
     let receiver = OtlpReceiver::start();
     let folder = tempfile::tempdir().unwrap();
-    let run = r#"printf 'key: %s' "$OTEL_EXPORTER_OTLP_HEADERS""#;
+    let run = r#"printf 'key:%s' "$OTEL_EXPORTER_OTLP_HEADERS""#;
     let config = json!({"agents": [{"name": "alpha", "role": "Member", "backend": {"run": run}}]});
     std::fs::write(folder.path().join("gateway.json"), config.to_string()).unwrap();
     let (_gateway, address) = start(&receiver, folder.path());
@@ -105,6 +105,6 @@ async fn command_of_an_agent_inherits_no_credential_of_the_receiver() {
     while !is_ready(&watcher.recv().await["content"]) {}
     let mut client = Client::connect(address).await;
     let answer = client.request(message("alpha", "1")).await;
-    assert_eq!(answer["content"]["content"], "key: ", "{answer}");
+    assert_eq!(answer["content"]["content"], "key:", "{answer}");
     assert!(receiver.batch().head.contains("key: k3y\r\n"));
 }
