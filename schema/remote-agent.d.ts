@@ -6,6 +6,10 @@ export interface Request {
    */
   action: "list_targets" | "send" | "watch" | "status" | "cancel";
   /**
+   * list_targets only: words for the work. The agents that fit best, by their skills, tags and descriptions, come first.
+   */
+  query?: string;
+  /**
    * Name of the agent, as list_targets shows it. Preferred over target_url.
    */
   target_alias?: string;
@@ -13,6 +17,30 @@ export interface Request {
    * Base URL of the agent, if it is configured or the policy allows it. Prefer target_alias; if both are given, target_alias decides.
    */
   target_url?: string;
+  /**
+   * send only: names of several agents, in place of target_alias. Each works on the message on its own.
+   *
+   * @minItems 1
+   */
+  target_aliases?: [string, ...string[]];
+  /**
+   * With target_aliases. all: wait for every agent. first: return when the first task completes, and cancel the others; what those did stays done, so not for work with side effects. vote: count the answers that are one of choices. Default: all.
+   */
+  mode?: "all" | "first" | "vote";
+  /**
+   * With mode=vote: how many equal answers decide. Default: more than half.
+   */
+  quorum?: number;
+  /**
+   * With mode=vote: the answers that count. The message must ask for exactly one of them.
+   *
+   * @minItems 2
+   */
+  choices?: [string, string, ...string[]];
+  /**
+   * With mode=vote: JSON Pointer to the answer in a data part, in place of the whole text.
+   */
+  choice_pointer?: string;
   /**
    * send only, required: the message. Each part is text, a file or data.
    *
@@ -119,7 +147,7 @@ export interface Request {
     /**
      * The agent.
      */
-    target: {
+    target?: {
       /**
        * Its base URL.
        */
@@ -188,6 +216,12 @@ export interface Request {
        * Whether send can continue it.
        */
       can_send?: true;
+    };
+    /**
+     * The group of a send to target_aliases; for watch, status and cancel.
+     */
+    group?: {
+      [k: string]: unknown;
     };
   };
   /**
@@ -293,7 +327,7 @@ export interface Request {
 /**
  * The envelopes and updates of the tool. `raw`, the parts of artifacts and `rpcData` contain the agent's values unchanged.
  */
-export type Result = ListedTargets | Sent | Watched | LookedAt | Update | Failure;
+export type Result = ListedTargets | Sent | Watched | LookedAt | Grouped | Update | Failure;
 /**
  * A base URL.
  */
@@ -4272,20 +4306,7 @@ export type Count = number;
  * The data for a request that continues. Pass it back unchanged.
  */
 export type Continuation = Continuation1 & {
-  /**
-   * The agent.
-   */
-  target: {
-    target_url: Url;
-    card_path: string;
-    /**
-     * The transports, in order of preference.
-     *
-     * @minItems 1
-     */
-    preferred_transports: [Transport, ...Transport[]];
-    target_alias?: string;
-  };
+  target: ContinuationTarget;
   /**
    * The task. `watch`, `status` and `cancel` take this continuation.
    */
@@ -4329,6 +4350,10 @@ export type Continuation1 = {
  * The handle of a task, for requests to this process.
  */
 export type TaskHandle = string;
+/**
+ * How the answers become the result.
+ */
+export type GroupMode = "all" | "first" | "vote";
 
 /**
  * The envelope of list_targets.
@@ -4853,7 +4878,7 @@ export interface Details {
    * The number of events before the error.
    */
   partial_event_count?: number;
-  latest_event_summary?: Summary;
+  latest_event_summary?: Summary | GroupSummary;
 }
 /**
  * One violation of the request, in the form of Ajv.
@@ -5113,6 +5138,228 @@ export interface CardWarning {
   more_changes?: MoreChanges;
 }
 /**
+ * The agent.
+ */
+export interface ContinuationTarget {
+  target_url: Url;
+  card_path: string;
+  /**
+   * The transports, in order of preference.
+   *
+   * @minItems 1
+   */
+  preferred_transports: [Transport, ...Transport[]];
+  target_alias?: string;
+}
+/**
+ * The result of one message to several targets.
+ */
+export interface GroupSummary {
+  group: {
+    id: TaskHandle;
+    mode: GroupMode;
+    /**
+     * `all`: nothing more comes of any message. `first`: a task completed first. `quorum`: a choice has enough votes. `none`: nothing is decided.
+     */
+    decided_by?: "all" | "first" | "quorum" | "none";
+    /**
+     * The alias of the first that completed, or the choice that won.
+     */
+    winner?: string;
+    /**
+     * The votes by choice, the most first.
+     *
+     * @minItems 1
+     */
+    votes?: [
+      {
+        choice: string;
+        votes: number;
+        /**
+         * @minItems 1
+         */
+        target_aliases: [string, ...string[]];
+      },
+      ...{
+        choice: string;
+        votes: number;
+        /**
+         * @minItems 1
+         */
+        target_aliases: [string, ...string[]];
+      }[]
+    ];
+    /**
+     * One for each target, in the order of the request.
+     *
+     * @minItems 1
+     */
+    results: [
+      {
+        /**
+         * The alias of the target.
+         */
+        target_alias: string;
+        /**
+         * The id of its message.
+         */
+        message_id: string;
+        /**
+         * The state of the task. Without a task: `pending`, nothing is known yet; `not_sent`, the message did not leave; `unknown`, it may have arrived; `answered`, the agent answered with a message.
+         */
+        state: string;
+        /**
+         * The vote in its answer.
+         */
+        vote?: string;
+        /**
+         * What became of the cancellation of its task. What the agent did before stays done.
+         */
+        canceled?: "canceled" | "not_cancelable" | "unknown";
+        /**
+         * How long its call took, in milliseconds.
+         */
+        duration_ms?: number;
+        /**
+         * The answer is longer than its share of `limits.responseBytes`, and only its beginning is here.
+         */
+        truncated?: true;
+        summary?: Summary;
+        error?: Error;
+      },
+      ...{
+        /**
+         * The alias of the target.
+         */
+        target_alias: string;
+        /**
+         * The id of its message.
+         */
+        message_id: string;
+        /**
+         * The state of the task. Without a task: `pending`, nothing is known yet; `not_sent`, the message did not leave; `unknown`, it may have arrived; `answered`, the agent answered with a message.
+         */
+        state: string;
+        /**
+         * The vote in its answer.
+         */
+        vote?: string;
+        /**
+         * What became of the cancellation of its task. What the agent did before stays done.
+         */
+        canceled?: "canceled" | "not_cancelable" | "unknown";
+        /**
+         * How long its call took, in milliseconds.
+         */
+        duration_ms?: number;
+        /**
+         * The answer is longer than its share of `limits.responseBytes`, and only its beginning is here.
+         */
+        truncated?: true;
+        summary?: Summary;
+        error?: Error;
+      }[]
+    ];
+    /**
+     * The targets without an answer.
+     */
+    missing?: {
+      target_alias: string;
+      /**
+       * `not_sent`: the message did not leave. `unknown`: it may have arrived, and no task is known. `working`: the task goes on. `canceled`: the task was canceled.
+       */
+      reason: "not_sent" | "unknown" | "working" | "canceled";
+    }[];
+  };
+  /**
+   * The wait of a call ended before its task did.
+   */
+  wait_expired?: true;
+  /**
+   * The next step, where a target has not answered.
+   */
+  next_step?: string;
+  /**
+   * The data for `watch`, `status` and `cancel` of the group. Pass it back unchanged.
+   */
+  continuation: {
+    /**
+     * The group, for `watch`, `status` and `cancel`.
+     */
+    group: {
+      id: TaskHandle;
+      mode: GroupMode;
+      /**
+       * How many equal votes decide.
+       */
+      quorum?: number;
+      /**
+       * The answers that count.
+       */
+      choices?: string[];
+      /**
+       * Where the answer is in a data part.
+       */
+      choice_pointer?: string;
+      /**
+       * The alias of the first that completed, or the choice that won.
+       */
+      winner?: string;
+      /**
+       * @minItems 1
+       */
+      members: [
+        {
+          target: ContinuationTarget;
+          /**
+           * The id of its message.
+           */
+          message_id: string;
+          /**
+           * The state of the task. Without a task: `pending`, nothing is known yet; `not_sent`, the message did not leave; `unknown`, it may have arrived; `answered`, the agent answered with a message.
+           */
+          state: string;
+          /**
+           * The task, as in the continuation of a single call.
+           */
+          task?: {};
+          /**
+           * The conversation, as in the continuation of a single call.
+           */
+          conversation?: {};
+          /**
+           * The vote in its answer.
+           */
+          vote?: string;
+        },
+        ...{
+          target: ContinuationTarget;
+          /**
+           * The id of its message.
+           */
+          message_id: string;
+          /**
+           * The state of the task. Without a task: `pending`, nothing is known yet; `not_sent`, the message did not leave; `unknown`, it may have arrived; `answered`, the agent answered with a message.
+           */
+          state: string;
+          /**
+           * The task, as in the continuation of a single call.
+           */
+          task?: {};
+          /**
+           * The conversation, as in the continuation of a single call.
+           */
+          conversation?: {};
+          /**
+           * The vote in its answer.
+           */
+          vote?: string;
+        }[]
+      ];
+    };
+  };
+}
+/**
  * What was accepted of the agent card, where the target has pins.
  */
 export interface CardPin {
@@ -5323,43 +5570,57 @@ export interface LookedAt {
   raw: Said;
 }
 /**
+ * The envelope of a call about a group of targets. `raw` has that of each result, in their order; null where there is none.
+ */
+export interface Grouped {
+  ok: true;
+  operation: "remote_agent";
+  action: "send" | "watch" | "status" | "cancel";
+  summary: GroupSummary;
+  raw: (Followed | Said | null)[];
+}
+/**
  * An update during a call.
  */
 export interface Update {
   ok: true;
   operation: "remote_agent";
-  action: "send" | "watch";
+  action: "send" | "watch" | "status" | "cancel";
   phase: "update";
+  summary: UpdateSummary | GroupSummary;
   /**
-   * The summary of the result, without the accumulated content.
+   * The event; null in an update about a group.
    */
-  summary: {
-    /**
-     * The alias of a configured target.
-     */
-    target_alias?: string;
-    /**
-     * The agent's name in its card.
-     */
-    target_name?: string;
-    target_url: Url;
-    protocol_version?: ProtocolVersion;
-    transport?: Transport;
-    /**
-     * Whether the card declares streaming.
-     */
-    streaming_supported?: boolean;
-    /**
-     * The kind of the agent's answer. `continuation` says how to continue.
-     */
-    response_kind?: "message" | "task";
-    /**
-     * The agent's message about the state of the task, such as the question of a task that waits for input.
-     */
-    status_message?: string;
-    continuation?: Continuation;
-  };
-  raw: Said;
+  raw: Said | null;
+}
+/**
+ * The summary of the result, without the accumulated content.
+ */
+export interface UpdateSummary {
+  /**
+   * The alias of a configured target.
+   */
+  target_alias?: string;
+  /**
+   * The agent's name in its card.
+   */
+  target_name?: string;
+  target_url: Url;
+  protocol_version?: ProtocolVersion;
+  transport?: Transport;
+  /**
+   * Whether the card declares streaming.
+   */
+  streaming_supported?: boolean;
+  /**
+   * The kind of the agent's answer. `continuation` says how to continue.
+   */
+  response_kind?: "message" | "task";
+  /**
+   * The agent's message about the state of the task, such as the question of a task that waits for input.
+   */
+  status_message?: string;
+  continuation?: Continuation;
 }
 /**
  * The envelope of a call that failed.

@@ -234,9 +234,13 @@ impl ApiRequest {
         let Value::Object(body) = body else {
             return Err(ApiError::invalid("", "the body is not a JSON object"));
         };
-        let is_flat = !["app", "query", "input"]
-            .iter()
-            .any(|name| body.contains_key(*name));
+        let nested = ["app", "input", "query"];
+        // The tool's own request to list targets has a `query`, too.
+        let nested = match body.get("action").and_then(Value::as_str) {
+            Some("list_targets") => &nested[..2],
+            _ => &nested[..],
+        };
+        let is_flat = !nested.iter().any(|name| body.contains_key(*name));
         let (name, mut input) = if is_flat {
             parse_flat(body)?
         } else {

@@ -48,6 +48,9 @@ fn both_body_forms_are_equivalent() {
         json!({"action": "status", "target_alias": "desk", "task_id": "7", "timeout_ms": 10_000});
     assert_eq!(parse(Route::Read, nested).unwrap(), expected);
     assert_eq!(parse(Route::Read, flat).unwrap(), expected);
+    let listing = r#"{"action": "list_targets", "query": "law"}"#;
+    let expected = json!({"action": "list_targets", "query": "law"});
+    assert_eq!(parse(Route::Read, listing).unwrap(), expected);
 }
 
 #[test]

@@ -35,8 +35,6 @@ use crate::handles::Handle;
 use plan::{Group, Member, Plan};
 use report::{Answer, Board, Seen, Written};
 
-pub(super) use plan::{continuation_violations, violations};
-
 /// How many groups are remembered by their handle.
 const MAX_GROUPS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(255);
 

@@ -1,6 +1,8 @@
 //! Rules that the schema of requests cannot express: which fields an action takes, in which combinations, and on which
 //! target.
 
+pub(super) mod group;
+
 use base::validation::{escape, violation};
 use base64::Engine as _;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
@@ -8,10 +10,11 @@ use gateway_bridge::delegation;
 use http::{HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
 
-use crate::remote_agent::group;
 use crate::remote_agent::request::Request;
 use crate::targets::{Callbacks, Catalog, Target, TargetError};
 use crate::trace;
+
+pub(super) use group::{GROUP_FIELDS, MAX_CHOICES, MAX_MEMBERS, normalized};
 
 /// Base64 in either alphabet's common form, padded or not.
 const LENIENT: GeneralPurposeConfig =

@@ -8,7 +8,7 @@ use testkit::conformance::gateways::Gateways;
 use crate::{cli::support::*, support::assert_has};
 
 /// Returns a gateway with two agents, of which alpha answers. Requires `token` if given.
-async fn gateway(token: Option<&str>) -> Gateways {
+pub(crate) async fn gateway(token: Option<&str>) -> Gateways {
     let known = json!([
         {"name": "alpha", "role": "steward", "status": "Active", "workspace": "/home/secret/alpha"},
         {"name": "beta", "role": "triad", "status": "offline", "workspace": "/home/secret/beta"},

@@ -1,12 +1,12 @@
 //! One message to several agents, on the command line.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use testkit::conformance::peers::Peers;
 
-use crate::cli::support::*;
+use crate::cli::{local_gateway, support::*};
 
 /// Returns the configuration of agents `a`, `b` and `c`, which answer with these texts, and the agents.
-async fn three(test: &str, texts: [&str; 3]) -> (String, Peers) {
+async fn three(test: &str, texts: [&str; 3], gateway: Value) -> (String, Peers) {
     let script = |text: &str| {
         let done = task(
             "completed",
@@ -19,35 +19,27 @@ async fn three(test: &str, texts: [&str; 3]) -> (String, Peers) {
         .await
         .unwrap();
     let targets = ["a", "b", "c"].map(|name| json!({"alias": name, "baseUrl": peers.origin(name)}));
-    (config_file(test, &json!({"targets": targets})), peers)
+    (
+        config_file(test, &json!({"targets": targets, "gateway": gateway})),
+        peers,
+    )
 }
 
 #[tokio::test]
 async fn agents_of_a_gateway_and_a2a_agents_mix() {
-    let (config, _peers) = three("several-mix", ["one", "two", "three"]).await;
-    let output = run(&[
-        "send",
-        "--config",
-        &config,
-        "--gateway",
-        "embedded",
-        "--gateway-agent",
-        "coder=reply:I read: {text}",
-        "--target",
-        "a",
-        "--target",
-        "coder",
-        "hello",
-    ])
-    .await;
+    let gateway = local_gateway::gateway(None).await;
+    let settings = json!({"enabled": true, "url": gateway.url()});
+    let (config, _peers) = three("several-mix", ["one", "two", "three"], settings).await;
+    let rest = ["--target", "a", "--target", "gateway:alpha", "How is it?"];
+    let output = run(&[&["send", "--config", &config], &rest[..]].concat()).await;
     assert_exit_code(&output, 0);
-    assert_eq!(output.stdout, "a:\none\n\ngateway:coder:\nI read: hello\n");
+    assert_eq!(output.stdout, "a:\none\n\ngateway:alpha:\nAll is well.\n");
 }
 
 #[tokio::test]
 async fn vote_is_counted_and_its_group_can_be_read_later() {
-    let (config, peers) = three("several-vote", ["yes", "Yes", "no"]).await;
-    let saved = scratch("several-vote")
+    let (config, peers) = three("several-vote", ["yes", "Yes", "no"], json!({})).await;
+    let saved = scratch("several-vote-saved")
         .join("vote.json")
         .display()
         .to_string();
@@ -88,7 +80,7 @@ async fn vote_is_counted_and_its_group_can_be_read_later() {
 
 #[tokio::test]
 async fn wrong_options_are_named() {
-    let (config, peers) = three("several-wrong", ["yes", "no", "no"]).await;
+    let (config, peers) = three("several-wrong", ["yes", "no", "no"], json!({})).await;
     for (rest, expected) in [
         (
             &["send", "--target", "a", "--target", "a", "hi"][..],

@@ -1,4 +1,4 @@
-//! What a request to several targets means: its rules, its members, and the call of each.
+//! What a request to several targets means: its members, and the call of each. `rules/group.rs` has checked it.
 
 use a2a::TaskState;
 use base::json;
@@ -9,27 +9,9 @@ use serde_json::{Map, Value, json};
 use super::super::caller::Caller;
 use super::super::error::ToolError;
 use super::super::request::{Action, TargetReference};
+use super::super::rules::{GROUP_FIELDS, MAX_CHOICES, MAX_MEMBERS};
 use super::super::{RemoteAgent, admission, resolve};
 use crate::handles::Handle;
-
-/// The fields that only go with `target_aliases`.
-const FIELDS: [&str; 4] = ["mode", "quorum", "choices", "choice_pointer"];
-
-/// Those of them that only go with a vote.
-const VOTE_FIELDS: [&str; 3] = ["quorum", "choices", "choice_pointer"];
-
-/// The fields that do not go with `target_aliases`: each target has its own conversation, task and message.
-const SINGLE: [&str; 9] = [
-    "target_alias",
-    "target_url",
-    "task_handle",
-    "task_id",
-    "context_id",
-    "message_id",
-    "reference_task_ids",
-    "notify",
-    "push_notification_config",
-];
 
 /// The fields of a request about a group that its members' requests repeat.
 const SHARED: [&str; 3] = ["timeout_ms", "service_parameters", "history_length"];
@@ -40,9 +22,6 @@ const LIMITS: json::Limits = json::Limits {
     values: 10_000,
     memory: 1 << 20,
 };
-
-/// The most members of a group in a continuation; `limits.groupTargets` bounds those of a new one.
-const MAX_MEMBERS: usize = 20;
 
 /// The longest word and vote in a continuation, and the longest id of an agent's that is kept, in bytes.
 const MAX_WORD_BYTES: usize = 64;
@@ -188,7 +167,7 @@ impl Group {
             read.map_err(|e| invalid(format!("is not a group of an earlier result: {e}")))?;
         let is_bounded = group.id.parse::<Handle>().is_ok()
             && (1..=MAX_MEMBERS).contains(&group.members.len())
-            && group.choices.len() <= MAX_MEMBERS
+            && group.choices.len() <= MAX_CHOICES
             && group.members.iter().all(|member| {
                 member.state.len() <= MAX_WORD_BYTES
                     && member.message_id.len() <= MAX_WORD_BYTES
@@ -240,7 +219,7 @@ impl Plan {
     ) -> Result<Self, ToolError> {
         let mut take = |name: &str| request.remove(name).unwrap_or_default();
         let aliases: Vec<String> = read_field(take("target_aliases"));
-        let [mode, quorum, choices, choice_pointer] = FIELDS.map(&mut take);
+        let [mode, quorum, choices, choice_pointer] = GROUP_FIELDS.map(&mut take);
         let most = tool.limits.group_targets;
         if aliases.len() > most {
             let message = format!(
@@ -330,79 +309,4 @@ impl Plan {
 /// Reads a field that the schema has checked.
 fn read_field<T: Default + for<'de> Deserialize<'de>>(value: Value) -> T {
     serde_json::from_value(value).unwrap_or_default()
-}
-
-fn refuse(name: &str, message: &str, out: &mut Vec<Value>) {
-    let params = json!({ "property": name });
-    let place = format!("/{name}");
-    out.push(violation(&place, "#/runtime/not", "not", params, message));
-}
-
-/// Adds the violations of a `send`: what goes with several targets, and what does not.
-pub(in crate::remote_agent) fn violations(request: &Map<String, Value>, out: &mut Vec<Value>) {
-    let has = |name: &&str| request.contains_key(*name);
-    let Some(aliases) = request.get("target_aliases").and_then(Value::as_array) else {
-        for name in FIELDS.iter().filter(|name| has(name)) {
-            let message = format!("{name} requires target_aliases: the agents that it is about");
-            let params = json!({ "missingProperty": "target_aliases" });
-            out.push(violation(
-                "",
-                "#/runtime/required",
-                "required",
-                params,
-                &message,
-            ));
-        }
-        return;
-    };
-    if request.contains_key("continuation") {
-        // The rules of continuations refuse it.
-        return;
-    }
-    for name in SINGLE.iter().filter(|name| has(name)) {
-        let message = "does not go with target_aliases, of which each has its own; leave it out";
-        refuse(name, message, out);
-    }
-    if (1..aliases.len()).any(|i| aliases[..i].contains(&aliases[i])) {
-        let message = "names a target twice; name each once";
-        refuse("target_aliases", message, out);
-    }
-    if request.get("mode").is_none_or(|mode| mode != "vote") {
-        for name in VOTE_FIELDS.iter().filter(|name| has(name)) {
-            refuse(name, "goes with mode=vote only; leave it out", out);
-        }
-    }
-    let quorum = request.get("quorum").and_then(Value::as_f64);
-    if quorum.is_some_and(|quorum| quorum > aliases.len() as f64) {
-        let message = "is larger than the number of targets, so nothing could decide";
-        refuse("quorum", message, out);
-    }
-    let choices = request.get("choices").and_then(Value::as_array);
-    let choices: Vec<String> = choices
-        .into_iter()
-        .flatten()
-        .filter_map(|choice| Some(super::vote::normalized(choice.as_str()?)))
-        .collect();
-    if (0..choices.len()).any(|i| choices[i].is_empty() || choices[..i].contains(&choices[i])) {
-        let message = "has an empty choice, or one twice: case and outer spaces do not count";
-        refuse("choices", message, out);
-    }
-}
-
-/// Adds the violations of a request with the continuation of a group.
-pub(in crate::remote_agent) fn continuation_violations(
-    request: &Map<String, Value>,
-    action: &str,
-    out: &mut Vec<Value>,
-) {
-    let refused = match action {
-        "send" => {
-            "is of a group; send to one of its agents with the continuation or task_handle of its result in summary.group.results"
-        }
-        _ if request.contains_key("artifact_id") => {
-            "is of a group; read an artifact with the continuation or task_handle of one of its results"
-        }
-        _ => return,
-    };
-    refuse("continuation", refused, out);
 }

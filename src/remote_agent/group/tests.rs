@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::plan::{Group, violations};
+use super::super::rules::group::violations;
+use super::plan::Group;
 use super::vote::{counts, decide, read};
 
 /// Returns a group of members with these states and votes.
@@ -154,6 +155,10 @@ fn rules_name_each_wrong_field() {
         (
             json!({"target_aliases": ["a"], "mode": "vote", "quorum": 2.0}),
             &["/quorum"],
+        ),
+        (
+            json!({"target_aliases": vec!["a"; 100_000]}),
+            &["/target_aliases"],
         ),
     ] {
         let mut found = Vec::new();

@@ -4,15 +4,11 @@ use collective::{Standing, standing};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::super::rules::normalized;
 use super::plan::{Group, Mode};
 
 /// The longest vote without a list of choices, in characters.
 const MAX_VOTE_CHARS: usize = 200;
-
-/// Returns a choice without what does not count: case and outer spaces.
-pub(super) fn normalized(text: &str) -> String {
-    text.trim().to_lowercase()
-}
 
 /// Returns the vote in an answer: all of its text, or the value at the group's pointer in its data. `None` for an answer outside
 /// the choices, and for one whose data parts disagree.

@@ -1,0 +1,233 @@
+//! Targets that fail, callers that go away, restarts and limits.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::{Agents, answers, group, states, works};
+use crate::contract::in_process::check_result;
+use crate::faults::tool_fixture::{ToolFixture, card, reason, within_timeout};
+
+#[tokio::test]
+async fn hanging_lying_and_flooding_targets_leave_the_rest_whole() {
+    let flood = json!({"card": card(), "rpc": {"message/stream": {"sse": [
+        {"result": super::task("t9", "working", "")}, {"repeat": {"from": 0, "each":
+            {"result": {"kind": "artifact-update", "taskId": "t9", "contextId": "c", "append": true,
+                "artifact": {"artifactId": "a", "parts": [{"kind": "text", "text": "x".repeat(2000)}]}}}}}]}}});
+    let lie = |reply: Value| json!({"card": card(), "rpc": {"message/stream": reply}});
+    let hang = || json!({"accept_only": true});
+    let agents = Agents::start(
+        [
+            ("a", answers("t1", "one")),
+            ("b", answers("t2", "two")),
+            ("flood", flood),
+            ("lie1", lie(json!({"body": "not JSON"}))),
+            (
+                "lie2",
+                lie(json!({"sse": [{"result": {"kind": "task", "id": 7}}]})),
+            ),
+            (
+                "lie3",
+                lie(json!({"json": {"jsonrpc": "2.0", "id": "other", "result": {}}})),
+            ),
+            ("h1", hang()),
+            ("h2", hang()),
+            ("h3", works("t3")),
+            ("c", answers("t4", "three")),
+        ],
+        json!({"limits": {"responseBytes": 4 << 20}}),
+    )
+    .await;
+    let began = Instant::now();
+    let envelope = agents.send(json!({"timeout_ms": 1500})).await;
+    assert!(
+        began.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        began.elapsed()
+    );
+    let answered: Vec<&str> = group(&envelope)["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|result| result["state"] == "completed")
+        .map(|result| result["target_alias"].as_str().unwrap())
+        .collect();
+    assert_eq!(answered, ["a", "b", "c"]);
+    assert!(envelope.to_string().len() < 8 << 20);
+    let missing = group(&envelope)["missing"].as_array().unwrap();
+    assert_eq!(missing.len(), 7, "{missing:?}");
+    assert_eq!(envelope["summary"]["wait_expired"], true);
+    let text = agents.fixture.plugin.render(&envelope.to_string());
+    assert!(text.chars().count() <= 12_000);
+    for word in ["one", "two", "three"] {
+        assert!(text.contains(word), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn cancelled_group_names_its_tasks_and_a_new_process_goes_on() {
+    let agents = Agents::start([("a", works("t1")), ("b", works("t2"))], json!({})).await;
+    let cancel = CancellationToken::new();
+    let stop = cancel.clone();
+    let stops = move |update: Value| {
+        let members = update["summary"]["continuation"]["group"]["members"].clone();
+        let all = members.as_array().unwrap().iter();
+        if all.clone().all(|member| member["task"].is_object()) {
+            stop.cancel();
+        }
+    };
+    let request = agents.request(json!({"timeout_ms": 60_000}));
+    let envelope = within_timeout(agents.fixture.start(&request, &cancel, stops)).await;
+    check_result(&envelope);
+    assert_eq!(reason(&envelope), "aborted");
+    let details = &envelope["error"]["details"];
+    let continuation = &details["latest_event_summary"]["continuation"];
+    assert_eq!(details["delivered"], "yes");
+    // Another process has nothing but the continuation.
+    let other = ToolFixture::new(&agents.config);
+    let request =
+        |action: &str| json!({"action": action, "continuation": continuation, "timeout_ms": 1000});
+    let watched = other.call(&request("watch")).await;
+    check_result(&watched);
+    assert_eq!(states(&watched), ["working", "working"]);
+    let canceled = other.call(&request("cancel")).await;
+    check_result(&canceled);
+    assert_eq!(states(&canceled), ["canceled", "canceled"]);
+    assert_eq!(group(&canceled)["results"][0]["canceled"], "canceled");
+    for name in ["a", "b"] {
+        assert_eq!(agents.count(name, "message/stream"), 1);
+    }
+    // The handle of the group serves in the process that issued it.
+    let id = &continuation["group"]["id"];
+    let status = json!({"action": "status", "task_handle": id});
+    assert_eq!(states(&agents.call(&status).await), ["working", "working"]);
+    assert_eq!(reason(&other.call(&json!({"action": "status", "task_handle": "rah_0a3ff8c2-4a6d-48cb-a57d-4ae6f3c589d0"})).await), "unknown_handle");
+    let refused = agents
+        .call(
+            &json!({"action": "send", "task_handle": id, "parts": [{"kind": "text", "text": "x"}]}),
+        )
+        .await;
+    assert_eq!(refused["error"]["path"], "/continuation");
+}
+
+#[tokio::test]
+async fn nothing_is_sent_again_after_a_restart_in_the_middle() {
+    let agents = Agents::start(
+        [
+            ("a", answers("t1", "one")),
+            ("b", works("t2")),
+            ("c", answers("t3", "x")),
+        ],
+        json!({}),
+    )
+    .await;
+    let envelope = agents
+        .send(json!({"timeout_ms": 500, "target_aliases": ["a", "b"]}))
+        .await;
+    let mut continuation = envelope["summary"]["continuation"].clone();
+    // As an update had it before the third message left.
+    let mut third = continuation["group"]["members"][0].clone();
+    third["target"]["target_url"] = json!(agents.peers.origin("c"));
+    third["target"]["target_alias"] = json!("c");
+    third["state"] = json!("pending");
+    third
+        .as_object_mut()
+        .unwrap()
+        .retain(|name, _| !matches!(name.as_str(), "task" | "conversation"));
+    continuation["group"]["members"]
+        .as_array_mut()
+        .unwrap()
+        .push(third);
+    let other = ToolFixture::new(&agents.config);
+    let status = other
+        .call(&json!({"action": "status", "continuation": continuation}))
+        .await;
+    check_result(&status);
+    assert_eq!(states(&status), ["completed", "working", "unknown"]);
+    assert_eq!(
+        group(&status)["results"][0]["summary"]["message_text"],
+        "one"
+    );
+    assert_eq!(
+        group(&status)["missing"],
+        json!([{"target_alias": "b", "reason": "working"}, {"target_alias": "c", "reason": "unknown"}])
+    );
+    assert!(agents.peers.log("c").is_empty());
+}
+
+#[tokio::test]
+async fn forged_continuations_are_refused() {
+    let agents = Agents::start([("a", answers("t1", "one"))], json!({})).await;
+    let envelope = agents.send(json!({})).await;
+    let good = envelope["summary"]["continuation"]["group"].clone();
+    let member = good["members"][0].clone();
+    let with = |name: &str, value: Value| {
+        let mut forged = good.clone();
+        forged[name] = value;
+        forged
+    };
+    for forged in [
+        json!({}),
+        with("members", json!([])),
+        with("members", vec![member.clone(); 21].into()),
+        with("id", json!("rah_1")),
+        with("more", json!(1)),
+        with("mode", json!("any")),
+    ] {
+        let request = json!({"action": "watch", "continuation": {"group": forged}});
+        let envelope = agents.call(&request).await;
+        assert_eq!(reason(&envelope), "invalid_request", "{request}");
+    }
+    // A target that no operator has configured.
+    let mut elsewhere = good.clone();
+    elsewhere["members"][0]["target"]["target_url"] = json!("http://192.0.2.1/");
+    elsewhere["members"][0]["task"] = json!({"task_id": "t1"});
+    let request = json!({"action": "status", "continuation": {"group": elsewhere}});
+    let envelope = agents.call(&request).await;
+    assert_eq!(
+        group(&envelope)["results"][0]["error"]["reason"],
+        "target_not_allowed"
+    );
+}
+
+#[tokio::test]
+async fn fifty_groups_stay_within_the_limits() {
+    let agents = Agents::start(
+        [
+            ("a", answers("t1", "one")),
+            ("b", answers("t2", "two")),
+            ("c", answers("t3", "three")),
+        ],
+        json!({"limits": {"concurrency": 8, "concurrencyPerTarget": 4}}),
+    )
+    .await;
+    let request = agents.request(json!({"timeout_ms": 50_000}));
+    let token = CancellationToken::new();
+    let calls: Vec<_> = (0..50)
+        .map(|_| tokio::spawn(agents.fixture.start(&request, &token, |_| ())))
+        .collect();
+    for call in calls {
+        let envelope = within_timeout(call).await.unwrap();
+        assert_eq!(states(&envelope), ["completed"; 3]);
+    }
+    assert_eq!(agents.count("a", "message/stream"), 50);
+}
+
+#[tokio::test]
+async fn each_message_takes_its_share_of_a_budget() {
+    let directory = tempfile::tempdir().unwrap();
+    let agents = Agents::start(
+        [
+            ("a", answers("t1", "one")),
+            ("b", answers("t2", "two")),
+            ("c", answers("t3", "three")),
+        ],
+        json!({"budget": {"path": directory.path().join("budget.json"), "total": {"calls": 2}}}),
+    )
+    .await;
+    let envelope = agents.send(json!({})).await;
+    let mut all = states(&envelope);
+    all.sort_unstable();
+    assert_eq!(all, ["completed", "completed", "not_sent"], "{envelope}");
+}
