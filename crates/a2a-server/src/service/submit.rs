@@ -63,7 +63,7 @@ enum Admitted {
     /// Starts a run.
     Run(Box<QueuedTask>),
     /// Nothing now: the message waits for a turn of a task that is working.
-    Queued(Arc<ActiveTask>, Option<TaskSubscription>),
+    Queued(Arc<ActiveTask>, Option<Box<TaskSubscription>>),
 }
 
 /// A stored message whose run can start.
@@ -196,12 +196,11 @@ impl Core {
             }
             let (of_task, subscription, run) = match admitted {
                 Admitted::Run(mut queued) => {
-                    let subscription = queued.subscription.take();
+                    let subscription = queued.subscription.take().map(Box::new);
                     (active.clone(), subscription, Some(queued))
                 }
                 Admitted::Queued(of_task, subscription) => (of_task, subscription, None),
             };
-            let subscription = subscription.map(Box::new);
             let accepted = Accepted::Active(of_task.clone(), task_id.clone(), subscription);
             // The send fails if the client has disconnected. The task continues.
             let _ = reply.take().map(|reply| reply.send(Ok(accepted)));
@@ -294,7 +293,7 @@ impl Core {
         new: Submission,
         record: TaskRecord,
         steering: SteeringSender,
-    ) -> Result<Option<TaskSubscription>, A2aError> {
+    ) -> Result<Option<Box<TaskSubscription>>, A2aError> {
         let id = record.task.id;
         let client = new.caller.client;
         let place = self.steering_quota.try_reserve(client.clone(), 1);
@@ -330,7 +329,7 @@ impl Core {
             ))
         })?;
         match new.follow {
-            true => self.subscription(&id).await.map(Some),
+            true => self.subscription(&id).await.map(|of| Some(Box::new(of))),
             false => Ok(None),
         }
     }
