@@ -4994,6 +4994,10 @@ export interface Summary {
    */
   next_step?: string;
   /**
+   * What became of a message to a task that was working, as an agent of `remote-agent serve` reports it: it waits for the end of the running turn, its turn has started, or the task ended before.
+   */
+  message_state?: "queued" | "started" | "dropped";
+  /**
    * The host wakes the calling session once, when the task ends or asks.
    */
   notify?: true;
