@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use a2a::v1_0::Message;
 use a2a::{A2aError, ErrorReason};
+use base::keyed_budget::Reservation;
 use base::panics::{Panicked, catch_async};
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::task_runner::SteeringSender;
 use crate::executor::{ExecutionEvents, Outcome};
 use crate::metrics::Metrics;
 use crate::task_record::TaskRecord;
@@ -30,6 +30,19 @@ pub(super) struct ActiveTask {
     /// Takes messages for the running turn.
     steering: Mutex<Option<SteeringSender>>,
 }
+
+/// A message for a task that is working.
+#[derive(Debug)]
+pub(super) struct Steering {
+    pub(super) message: Message,
+    /// The place of the message in the queue of its client.
+    pub(super) place: Reservation<String>,
+    /// Receives whether the task has the message.
+    pub(super) reply: oneshot::Sender<Result<(), A2aError>>,
+}
+
+/// The channel of messages for a task that is working.
+pub(super) type SteeringSender = mpsc::Sender<Steering>;
 
 /// The reason of a cancellation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,11 +9,11 @@ use base::panics::catch_async;
 use futures_util::FutureExt as _;
 use tokio::sync::oneshot;
 
-use super::active_task::{ActiveTask, CancelReason, TaskEnd};
+use super::active_task::{ActiveTask, CancelReason, Steering, SteeringSender, TaskEnd};
 use super::core::{Core, to_a2a_error};
 use super::dedup::Duplicate;
 use super::quota::ValuePermit;
-use super::task_runner::{RunRequest, Steering, SteeringSender, TaskRunner, WriteError};
+use super::task_runner::{RunRequest, TaskRunner, WriteError};
 use super::validate::{check_accepts_message, check_has_room, check_matches_task, delegation_of};
 use super::{SendMessage, status};
 use crate::service::CallContext;

@@ -33,8 +33,7 @@ use super::{
 const EXAMPLES: &str = "\
 Examples:
   remote-agent acp --config agents.json --target support
-  acpx --agent 'remote-agent acp --url https://support.example' \\
-    exec 'Hello'
+  remote-agent acp --url https://support.example
 
 An editor or another client of the Agent Client Protocol starts the command and ends it by closing its input. A task of the agent then \
 goes on, unless --cancel-on-disconnect is given, and the session can be resumed.";

@@ -7,11 +7,12 @@ use a2a::v1_0::{Message, Role, TaskState};
 use a2a::{A2aError, ErrorReason, MESSAGES_KEY};
 use base::keyed_budget::Reservation;
 use serde_json::{Map, Value};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use super::persist::outcome_bytes;
 use super::{RunEnd, RunRequest, TaskRunner, WriteError};
 use crate::executor::Outcome;
+use crate::service::active_task::Steering;
 use crate::service::core::to_a2a_error;
 use crate::service::status;
 use crate::store::QueueTicket;
@@ -28,19 +29,6 @@ const DROPPED: &str = "dropped";
 
 /// The maximum number of messages of a task that wait for a turn.
 const MAX_QUEUED: usize = 16;
-
-/// A message for a task that is working.
-#[derive(Debug)]
-pub(in crate::service) struct Steering {
-    pub(in crate::service) message: Message,
-    /// The place of the message in the queue of its client.
-    pub(in crate::service) place: Reservation<String>,
-    /// Receives whether the task has the message.
-    pub(in crate::service) reply: oneshot::Sender<Result<(), A2aError>>,
-}
-
-/// The channel of messages for a task that is working.
-pub(in crate::service) type SteeringSender = mpsc::Sender<Steering>;
 
 /// The messages that wait for a turn.
 #[derive(Debug, Default)]
