@@ -209,6 +209,7 @@ export class Subagents {
       if (!conversation) throw new TurnError("the conversation is not on record any more; start another one");
       const { alias } = this.#target(conversation.alias, handle.sessionKey);
       const { root, agentId } = this.#origin(handle.sessionKey);
+      // Files are saved in the workspace, and not in a directory that the model chose for the spawn.
       /** @type {TurnContext} */
       const context = { host, lease, conversation, root, agentId, signal, stopping: stopping.signal, running, emit, workspace: host.workspaceOf(agentOf(root)) };
       const isSameTurn = conversation.turn === requestId || text.includes(RESUME_TEXT);
