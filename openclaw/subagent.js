@@ -209,8 +209,9 @@ export class Subagents {
       if (!conversation) throw new TurnError("the conversation is not on record any more; start another one");
       const { alias } = this.#target(conversation.alias, handle.sessionKey);
       const { root, agentId } = this.#origin(handle.sessionKey);
+      // Files are saved in the workspace, and not in a directory that the model chose for the spawn.
       /** @type {TurnContext} */
-      const context = { host, lease, conversation, root, agentId, signal, stopping: stopping.signal, running, emit, workspace: handle.cwd ?? host.workspaceOf(agentOf(root)) };
+      const context = { host, lease, conversation, root, agentId, signal, stopping: stopping.signal, running, emit, workspace: host.workspaceOf(agentOf(root)) };
       const isSameTurn = conversation.turn === requestId || text.includes(RESUME_TEXT);
       // A task that runs without a turn is one whose turn was cut off, or failed to follow it.
       if (isOpenTask(conversation) && (conversation.turn !== undefined || !isWaiting(conversation))) {
@@ -277,8 +278,8 @@ export class Subagents {
         return envelope;
       }
       failures = envelope.ok === false ? failures + 1 : 0;
-      // A call that failed after the agent had the message lost only the connection to the task.
-      const isCut = envelope.ok === false && (envelope.error.retryable === true || latest !== undefined) && failures <= RETRY_MS.attempts;
+      // A message whose sending failed after the agent had begun its task lost only the connection to it.
+      const isCut = envelope.ok === false && (request.action === "watch" ? envelope.error.retryable === true : latest?.continuation?.task !== undefined) && failures <= RETRY_MS.attempts;
       const isAsked = call.isOpen || latest?.person?.outcome === "busy";
       if (isOpenTask(conversation) && (isCut || (envelope.ok && (isAsked || !isWaiting(conversation))))) {
         if (isCut || isAsked) await pause(Math.min(RETRY_MS.first * 2 ** Math.max(failures - 1, 0), RETRY_MS.longest), signal);

@@ -127,6 +127,15 @@ test("a failed task, and a failed call, fail the turn", async (t) => {
   assert.equal((await turn("two", { requestId: "run-2" })).last.message, "the agent refuses the token. Set another.");
 });
 
+test("an answer that did not arrive fails the turn, and the question stays", async (t) => {
+  const lost = { ok: false, action: "send", error: { retryable: true, message: "no connection" } };
+  const { turn, seen } = gateway(t, [result("input-required", { status_message: "Which region?" }), lost, result("completed")]);
+  await turn("work");
+  assert.equal((await turn("Oslo", { requestId: "run-2" })).last.message, "no connection");
+  await turn("Oslo", { requestId: "run-3" });
+  assert.deepEqual([seen.requests.map(({ action }) => action), seen.requests[2].continuation.task.task_id], [["send", "send", "send"], "t-1"]);
+});
+
 test("agents that are no target, and targets of others, are refused", async (t) => {
   const { session } = gateway(t, [], { targets: [{ alias: "Support", baseUrl: "https://s.example", allowedAgents: ["helper"] }] });
   await assert.rejects(session("billing"), /no remote agent is called `billing`; .*subagent add/);

@@ -64,18 +64,31 @@ fn configure(fixture: &NotifyFixture) {
     );
 }
 
-/// Runs a turn that spawns a sub-agent, and returns the key of its session.
+/// Runs a turn that spawns a sub-agent, and returns the key of its session. OpenClaw's maintenance may remove a session before its
+/// turn has a row, which then fails before the agent receives the message: the turn runs again.
 fn spawn(fixture: &NotifyFixture, session: &str, agent: &str, text: &str) -> String {
     configure(fixture);
     let request = json!({"task": text, "runtime": "acp", "agentId": agent});
-    fixture.run_turn(session, &format!("sessions_spawn CALL {request}"));
-    let result = model::tool_result(&fixture.model.request_with_result(text)).unwrap();
-    let start = result.find(&format!("agent:{agent}:acp:"));
-    let key = &result[start.unwrap_or_else(|| panic!("no session in {result}"))..];
-    key.split(|c: char| !c.is_ascii_alphanumeric() && c != ':' && c != '-')
-        .next()
-        .unwrap()
-        .to_owned()
+    for _ in 0..3 {
+        fixture.run_turn(session, &format!("sessions_spawn CALL {request}"));
+        fixture.model.request_with_result(text);
+        let has_result =
+            |body: &Value| model::tool_result(body).is_some_and(|result| result.contains("acp:"));
+        let requests = fixture
+            .model
+            .requests
+            .all(|body| has_result(body) && body["messages"].to_string().contains(text));
+        let result = model::tool_result(requests.last().unwrap()).unwrap();
+        let start = result.find(&format!("agent:{agent}:acp:"));
+        let key = &result[start.unwrap_or_else(|| panic!("no session in {result}"))..];
+        let mut words = key.split(|c: char| !c.is_ascii_alphanumeric() && c != ':' && c != '-');
+        let child = words.next().unwrap().to_owned();
+        let row = wait_for_row(fixture, &child, |_| true);
+        if !row["error"].to_string().contains("ACP metadata is missing") {
+            return child;
+        }
+    }
+    panic!("OpenClaw removes the sessions of {agent}");
 }
 
 /// Runs `openclaw tasks`. It fails while the gateway holds the lock of the ledger, and then runs again.
