@@ -61,7 +61,7 @@ pub(super) fn one_only(action: &str) -> Failure {
 }
 
 /// Returns the results in the order of reading: the winner first.
-fn results<'a>(group: &'a Value) -> Vec<(usize, &'a Value)> {
+fn results(group: &Value) -> Vec<(usize, &Value)> {
     let results = group["results"].as_array().into_iter().flatten();
     let mut results: Vec<_> = results.enumerate().collect();
     let winner = &group["winner"];
