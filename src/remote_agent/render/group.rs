@@ -19,7 +19,7 @@ pub(super) fn result(
     group: &Group<'_>,
     raw: Option<&RawValue>,
 ) {
-    head(text_out, &word(action), group);
+    task::group_head(text_out, &word(action), group);
     if let Some(step) = &summary.next_step {
         let step = shortened(&line(step), task::MAX_NEXT_STEP_CHARS);
         text_out.push_line(&format!("next: {step}"));
@@ -49,32 +49,6 @@ pub(super) fn result(
             return;
         }
         text_out.push_line(&text);
-    }
-}
-
-/// Renders how many agents have answered, and the handle of the group where a later call needs it.
-pub(super) fn head(text_out: &mut ModelText, action: &str, group: &Group<'_>) {
-    let results = &group.results;
-    let answered = |member: &&GroupMember<'_>| matches!(&*member.state, "completed" | "answered");
-    let answered = results.iter().filter(answered).count();
-    let decided = group.decided_by.as_deref().map(word);
-    let decided = match decided.as_deref() {
-        None | Some("all") => String::new(),
-        Some("none") => "; nothing is decided".to_owned(),
-        Some(by) => format!("; decided by {by}"),
-    };
-    let (count, mode) = (results.len(), word(&group.mode));
-    text_out.push_line(&format!(
-        "{action}: {answered} of {count} agents answered, mode {mode}{decided}"
-    ));
-    let is_over = results.iter().all(|member| {
-        matches!(
-            &*member.state,
-            "completed" | "answered" | "failed" | "rejected" | "canceled" | "not_sent"
-        )
-    });
-    if !is_over && group.winner.is_none() {
-        text_out.push_line(&format!("task_handle of the group: {}", word(&group.id)));
     }
 }
 

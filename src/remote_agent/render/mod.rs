@@ -62,7 +62,7 @@ pub(super) fn render(envelope: &str, max_chars: usize, id: Uuid) -> String {
                 (Some(targets), _) => targets::targets(&mut text_out, targets),
                 (None, Some(group)) if envelope.phase.is_some() => {
                     let action = format!("{} under way", word(&envelope.action));
-                    group::head(&mut text_out, &action, group);
+                    task::group_head(&mut text_out, &action, group);
                 }
                 (None, Some(group)) => {
                     group::result(

@@ -7,7 +7,7 @@ use base::text::first_chars;
 
 use super::sanitize::{line, quoted};
 use super::sections::{MessageParts, Section, Sections, artifact_text, length, shortened};
-use super::view::{Artifact, BudgetWarning, Failure, Page, Summary, Task};
+use super::view::{Artifact, BudgetWarning, Failure, Group, GroupMember, Page, Summary, Task};
 use super::{ModelText, gateway_name, page_chars, word};
 use crate::remote_agent::extension_text;
 
@@ -125,10 +125,36 @@ pub(super) fn update(text_out: &mut ModelText, action: &str, summary: &Summary<'
 /// Renders an error's `latest_event_summary`: the task's state and target.
 pub(super) fn partial(text_out: &mut ModelText, summary: &Summary<'_>) {
     if let Some(group) = &summary.group {
-        return super::group::head(text_out, "so far", group);
+        return group_head(text_out, "so far", group);
     }
     text_out.push_line(&format!("so far: {}", state_line(summary)));
     place(text_out, summary);
+}
+
+/// Renders how many agents have answered, and the handle of the group where a later call needs it.
+pub(super) fn group_head(text_out: &mut ModelText, action: &str, group: &Group<'_>) {
+    let results = &group.results;
+    let answered = |member: &&GroupMember<'_>| matches!(&*member.state, "completed" | "answered");
+    let answered = results.iter().filter(answered).count();
+    let decided = group.decided_by.as_deref().map(word);
+    let decided = match decided.as_deref() {
+        None | Some("all") => String::new(),
+        Some("none") => "; nothing is decided".to_owned(),
+        Some(by) => format!("; decided by {by}"),
+    };
+    let (count, mode) = (results.len(), word(&group.mode));
+    text_out.push_line(&format!(
+        "{action}: {answered} of {count} agents answered, mode {mode}{decided}"
+    ));
+    let is_over = results.iter().all(|member| {
+        matches!(
+            &*member.state,
+            "completed" | "answered" | "failed" | "rejected" | "canceled" | "not_sent"
+        )
+    });
+    if !is_over && group.winner.is_none() {
+        text_out.push_line(&format!("task_handle of the group: {}", word(&group.id)));
+    }
 }
 
 /// Adds the agent's text, of an answer or of what came before an error.
