@@ -34,11 +34,10 @@ use self::queries::{Counted, Log};
 pub use self::salvage::{check, export};
 use self::tasks::{DeletedTask, FinishedTask, NewTask};
 use self::writer::{Command, LastError, Writer};
-use super::Usage;
 use super::task_events::{EventListener, TaskEvents};
 use crate::store::{
     Budget, Context, Filter, ListedTask, Loaded, Page, QueueTicket, Retention, StoreError, Summary,
-    SummaryChange, SummaryPage, TaskStore, TaskSubscription, body, enqueue, length,
+    SummaryChange, SummaryPage, TaskStore, TaskSubscription, Usage, body, enqueue, length,
     revision_before,
 };
 use crate::task_record::{TaskChange, TaskRecord};
@@ -213,10 +212,9 @@ impl SqliteStore {
 
     /// Returns the number of tasks that match a filter, if it is counted.
     fn total(&self, filter: &Filter) -> Option<usize> {
+        let counted = matches!(*self.shared.counted.lock().borrow(), Some(Ok(())));
         let all = filter.context_id.is_none() && filter.state.is_none();
-        let known = all
-            && filter.changed_after.is_none()
-            && matches!(*self.shared.counted.lock().borrow(), Some(Ok(())));
+        let known = counted && all && filter.changed_after.is_none();
         known.then(|| self.shared.usage.tasks(filter.owner.as_deref()))
     }
 
